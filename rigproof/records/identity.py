@@ -1,0 +1,94 @@
+"""Who took part in a run: the run itself, its nodes, GPUs and workers."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+DeviceKind = Literal["cuda", "cpu"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """One run of the suite, as it was planned.
+
+    `rig` is the resolved profile (`Rig.model_dump(mode="json")`), so that a Recording can be judged
+    again without the files it came from. `stages` names the stages of the level, in order.
+    """
+
+    run_id: str
+    started_at: str  # UTC, ISO 8601, ends in "Z"
+    level: str
+    rigproof_version: str
+    python_version: str
+    rig: dict[str, Any]
+    stages: tuple[str, ...]
+    simulated: bool = False
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIdentity:
+    """A promised node that answered. `clock_offset_s` turns its monotonic clock into run time."""
+
+    subject: str
+    hostname: str
+    address: str
+    cpus: float  # usable: the cgroup's quota where there is one, else logical CPUs
+    ram_gib: float
+    os: str
+    python_version: str
+    ray_version: str
+    torch_version: str | None
+    driver_version: str | None
+    nvml_error: str | None  # why NVML does not answer here, e.g. a driver/library mismatch
+    agent_pid: int
+    clock_offset_s: float
+    clock_error_s: float  # half of the round trip that the offset was read in
+
+
+@dataclass(frozen=True, slots=True)
+class GpuIdentity:
+    """A device found on a node, matched to the promised subject. Limits ≤ 0 are stored as None.
+
+    The CPU as the device has `device="cpu"`, the subject `node/cpu0`, and None for what only NVML knows.
+    """
+
+    subject: str
+    device: DeviceKind
+    uuid: str
+    name: str
+    index: int  # NVML order, which is PCI bus order
+    memory_total_mib: float
+    sku: str | None = None  # file stem in hwprofiles/gpus, None when unknown
+    pci_bus_id: str | None = None
+    compute_capability: tuple[int, int] | None = None
+    power_limit_w: float | None = None  # enforced now
+    power_limit_default_w: float | None = None
+    sm_clock_max_mhz: float | None = None
+    memory_clock_max_mhz: float | None = None
+    temperature_gpu_max_c: float | None = None
+    temperature_memory_max_c: float | None = None
+    temperature_slowdown_c: float | None = None
+    temperature_shutdown_c: float | None = None
+    pcie_generation_max: int | None = None
+    pcie_width_max: int | None = None
+    ecc_enabled: bool | None = None
+    display_active: bool | None = None
+    xid_supported: bool = False
+    vbios_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerIdentity:
+    """One worker process as it really came up. `uuid` is the GPU it got, read inside the worker."""
+
+    worker: str  # "pc1/gpu0#0"
+    subject: str  # the promised device
+    node: str
+    device: DeviceKind
+    uuid: str
+    pid: int
+    t_s: float
+    torch_version: str
+    cuda_version: str | None
+    precisions: tuple[str, ...]
+    generation: int = 0  # 0 for the first process, 1 for its first replacement, …

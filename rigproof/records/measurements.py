@@ -1,0 +1,126 @@
+"""What workers and agents report besides samples: rounds of work, counters, memory, events, stages."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Phase = Literal["warmup", "measure"]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A batch of equal work timed by the device's own clock, its result verified.
+
+    `tflop / seconds` is the rate in TFLOP/s. `verified` is True only where the result was compared
+    with a reference that itself was checked against higher precision.
+    """
+
+    t_s: float  # run time of the round's end
+    stage: str
+    worker: str
+    subject: str
+    precision: str
+    phase: Phase
+    seconds: float
+    tflop: float
+    verified: bool
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReading:
+    """A worker's allocator, read while it works. All MiB; `device_free_mib` is device-wide."""
+
+    t_s: float
+    stage: str
+    worker: str
+    subject: str
+    allocated_mib: float
+    reserved_mib: float
+    peak_reserved_mib: float
+    device_free_mib: float | None
+    device_total_mib: float | None
+    ooms: int | None = None  # the allocator's own count; None where it keeps none
+    alloc_retries: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCounters:
+    """Error counters of one GPU, read once before and once after the load."""
+
+    t_s: float
+    subject: str
+    moment: Literal["before", "after"]
+    ecc_uncorrected: int | None = None  # volatile, total
+    ecc_corrected: int | None = None
+    remapped_uncorrectable: int | None = None
+    remapped_correctable: int | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    retired_pages: int | None = None
+    pcie_replays: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignMemory:
+    """VRAM that others hold before any worker of ours starts."""
+
+    t_s: float
+    subject: str
+    used_mib: float | None
+    pids: tuple[int, ...] | None  # None where the process list is not readable
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage that was begun. `end_s` is None while it runs and where the run broke off inside it.
+
+    `status`: "running"; "finished"; "partial" (some workers did not finish); "failed"; "interrupted".
+    """
+
+    name: str
+    start_s: float
+    end_s: float | None = None
+    status: Literal["running", "finished", "partial", "failed", "interrupted"] = "running"
+    workers: tuple[str, ...] = ()
+    # The window in which all workers were under load, after start-up: criteria judge inside it.
+    loaded_from_s: float | None = None
+    loaded_to_s: float | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened at a moment. `kind` is one of EVENT_KINDS."""
+
+    t_s: float
+    kind: str
+    subject: str
+    message: str
+    stage: str | None = None
+    worker: str | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+EVENT_KINDS = {
+    "node_missing": "a promised node is not in the cluster",
+    "node_lost": "a node that was there is gone",
+    "gpu_missing": "a promised GPU is not on its node",
+    "gpu_taken": "a promised GPU could not be reserved: another job of the cluster holds it",
+    "gpu_skipped": "a GPU was not loaded, to do no harm; the message says why",
+    "agent_died": "a node agent died or stopped answering",
+    "worker_died": "a worker process ended by itself or was killed by others",
+    "worker_hung": "a worker made no progress within its limit and was killed",
+    "worker_replaced": "a new process took over the worker's place",
+    "worker_failed": "a worker's task ended with an error; data.error holds it",
+    "timeout": "a wait passed its deadline; data.limit_s holds it",
+    "oom": "an allocation failed for want of memory; data.requested_mib, data.recovered",
+    "allocation": "a worker's allocation step succeeded; data.allocated_mib, data.target_mib",
+    "wrong_result": "a result differed from its reference",
+    "task_succeeded": "a counted unit of work ended well (for memory.success_rate); data.count",
+    "xid": "the driver reported an Xid; data.xid",
+    "nvml_error": "an NVML query failed; data.query, data.code",
+    "sampling_gap": "the sampler missed grid points; data.missed",
+    "host_load": "what the CPU load did; data.threads, data.share",
+    "interrupted": "the run was stopped from outside; data.signal",
+    "storage": "the recording could not be written; data.error",
+}

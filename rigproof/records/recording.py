@@ -1,0 +1,80 @@
+"""The Recording: everything one run measured, as data that can be judged again anywhere."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
+from rigproof.records.measurements import (
+    Event,
+    ForeignMemory,
+    GpuCounters,
+    MemoryReading,
+    Round,
+    Stage,
+)
+from rigproof.records.samples import GpuSample, HostSample
+
+Record = (
+    NodeIdentity
+    | GpuIdentity
+    | WorkerIdentity
+    | Round
+    | MemoryReading
+    | GpuCounters
+    | ForeignMemory
+    | Stage
+    | Event
+)
+Sample = GpuSample | HostSample
+
+
+@dataclass(slots=True)
+class Recording:
+    """What was measured. Grows by `add` while the run goes on; criteria only read it.
+
+    A Stage is recorded when it begins and again when it ends; the later record replaces the earlier.
+    """
+
+    run: RunInfo
+    nodes: dict[str, NodeIdentity] = field(default_factory=dict)
+    gpus: dict[str, GpuIdentity] = field(default_factory=dict)
+    workers: list[WorkerIdentity] = field(default_factory=list)
+    stages: dict[str, Stage] = field(default_factory=dict)
+    rounds: list[Round] = field(default_factory=list)
+    memory: list[MemoryReading] = field(default_factory=list)
+    counters: list[GpuCounters] = field(default_factory=list)
+    foreign_memory: dict[str, ForeignMemory] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    gpu_samples: list[GpuSample] = field(default_factory=list)
+    host_samples: list[HostSample] = field(default_factory=list)
+
+    def add(self, record: Record | Sample) -> None:
+        """Put one record where it belongs."""
+        match record:
+            case GpuSample():
+                self.gpu_samples.append(record)
+            case HostSample():
+                self.host_samples.append(record)
+            case Round():
+                self.rounds.append(record)
+            case Event():
+                self.events.append(record)
+            case MemoryReading():
+                self.memory.append(record)
+            case GpuCounters():
+                self.counters.append(record)
+            case NodeIdentity():
+                self.nodes[record.subject] = record
+            case GpuIdentity():
+                self.gpus[record.subject] = record
+            case WorkerIdentity():
+                self.workers.append(record)
+            case ForeignMemory():
+                self.foreign_memory[record.subject] = record
+            case Stage():
+                self.stages[record.name] = record
+
+    def extend(self, records: Iterable[Record | Sample]) -> None:
+        """Add many."""
+        for record in records:
+            self.add(record)

@@ -1,0 +1,51 @@
+"""What the node agents read on their grid. None is "not supported here", never zero."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSample:
+    """One reading of one GPU. `t_s` is run time: seconds since the run's start."""
+
+    t_s: float
+    subject: str
+    utilization_percent: float | None = None
+    memory_used_mib: float | None = None
+    core_temperature_c: float | None = None
+    memory_temperature_c: float | None = None
+    power_w: float | None = None  # instant
+    power_average_w: float | None = None
+    energy_j: float | None = None  # since the driver was loaded
+    sm_clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    clock_event_reasons: int | None = None  # NVML's bit mask
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    pcie_replays: int | None = None
+    lateness_s: float = 0.0  # behind the grid point it was due at
+
+
+@dataclass(frozen=True, slots=True)
+class HostSample:
+    """One reading of one host. CPU figures are shares of what this process may use (cgroup-aware)."""
+
+    t_s: float
+    subject: str
+    cpu_percent: float | None = None
+    core_percent: tuple[float, ...] | None = None  # host-wide, per logical CPU
+    load_1m: float | None = None
+    ram_used_mib: float | None = None
+    ram_available_mib: float | None = None
+    swap_used_mib: float | None = None
+    cpu_temperature_c: float | None = None
+    wakeup_delays_ms: tuple[float, ...] | None = None  # of the responsiveness probe, since the last sample
+    lateness_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """CPU time that everybody on the host (or in this cgroup) has used, and what there is."""
+
+    clock_s: float  # monotonic, when it was read
+    busy_s: float  # CPU seconds since some fixed moment
+    capacity_cpus: float  # CPU seconds that can be used per second

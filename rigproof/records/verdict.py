@@ -1,0 +1,96 @@
+"""Verdicts: what one criterion says about one subject, and what all of them say about the rig."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """What a criterion can say. Only PASS, WARN and NO_LIMIT let a rig be accepted."""
+
+    PASS = "pass"  # noqa: S105 - an outcome, not a password
+    WARN = "warn"
+    FAIL = "fail"
+    NOT_MEASURED = "not_measured"
+    NO_LIMIT = "no_limit"
+
+
+class Decision(StrEnum):
+    """What the run says about the rig."""
+
+    ACCEPTED = "ACCEPTED"
+    REJECTED = "REJECTED"
+    INCOMPLETE = "INCOMPLETE"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One criterion on one subject. `measured` and `limit` are in `unit`."""
+
+    criterion: str
+    subject: str
+    outcome: Outcome
+    unit: str = ""
+    measured: float | None = None
+    limit: float | None = None
+    limit_source: str = ""
+    detail: str = ""
+    remedy: str = ""
+    required: bool = True
+    from_s: float | None = None  # where in the run the fault was seen
+    length_s: float | None = None
+
+    @property
+    def family(self) -> str:
+        """The part of the name before the dot."""
+        return self.criterion.partition(".")[0]
+
+
+def figure(value: float, unit: str = "") -> str:
+    """A number as people read it: about three significant digits, its unit behind it."""
+    digits = 0 if abs(value) >= 100 or value == int(value) else (1 if abs(value) >= 10 else 2)
+    return f"{value:.{digits}f} {unit}".rstrip()
+
+
+def sentence(verdict: Verdict) -> str:
+    """The one sentence that every output shows: measured, required, where, when, cause, next step."""
+    head = f"{verdict.subject} {verdict.criterion}: "
+    parts = []
+    if verdict.measured is not None:
+        parts.append(figure(verdict.measured, verdict.unit))
+        if verdict.limit is not None:
+            parts.append(f"limit {figure(verdict.limit, verdict.unit)}")
+    elif verdict.outcome is Outcome.NOT_MEASURED:
+        parts.append("not measured")
+    when = []
+    if verdict.from_s is not None:
+        when.append(f"from t={verdict.from_s:.0f} s")
+    if verdict.length_s is not None:
+        when.append(f"{verdict.length_s:.0f} s long")
+    text = ", ".join(parts)
+    if when:
+        text = f"{text} ({', '.join(when)})" if text else ", ".join(when)
+    if verdict.detail:
+        text = f"{text}, {verdict.detail}" if text else verdict.detail
+    if verdict.remedy and verdict.outcome not in (Outcome.PASS, Outcome.NO_LIMIT):
+        text = f"{text}: {verdict.remedy}; see docs/criteria.md#{verdict.family}"
+    return head + text
+
+
+def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """How many of each outcome, all outcomes named."""
+    found = Counter(verdict.outcome for verdict in verdicts)
+    return {outcome.value: found[outcome] for outcome in Outcome}
+
+
+def decide(verdicts: Sequence[Verdict], *, interrupted: bool = False) -> Decision:
+    """REJECTED by any failure; INCOMPLETE where nothing or a required criterion was not measured."""
+    outcomes = [verdict.outcome for verdict in verdicts]
+    if Outcome.FAIL in outcomes:
+        return Decision.REJECTED
+    measured = any(outcome is not Outcome.NOT_MEASURED for outcome in outcomes)
+    unmeasured = any(v.required and v.outcome is Outcome.NOT_MEASURED for v in verdicts)
+    if interrupted or unmeasured or not measured:
+        return Decision.INCOMPLETE
+    return Decision.ACCEPTED

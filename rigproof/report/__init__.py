@@ -1,0 +1,1 @@
+"""The files of a run, and what a terminal shows at its end."""
