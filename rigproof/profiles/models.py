@@ -13,72 +13,88 @@ Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16")
 LevelName = Literal["quick", "standard", "extended", "soak"]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
-Positive = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(gt=0, le=1)]
-Percent = Annotated[float, Field(ge=0, le=100)]
+# Strict: a number written as text, or a truth value where a number is meant, is a mistake to name.
+Positive = Annotated[float, Field(gt=0, strict=True)]
+Share = Annotated[float, Field(gt=0, le=1, strict=True)]
+Percent = Annotated[float, Field(ge=0, le=100, strict=True)]
+Whole = Annotated[int, Field(strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
+GemmSize = Annotated[int, Field(ge=64, le=65536, multiple_of=8, strict=True)]  # M = N = K
 
 
 class Table(BaseModel):
     """A TOML table: unknown keys are typos, and values do not change once read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Rates(Table):
     """TFLOP/s by precision; a precision that is absent is not known (or not there)."""
 
-    fp32: Positive | None = None
-    tf32: Positive | None = None
-    fp16: Positive | None = None
-    bf16: Positive | None = None
-    fp8: Positive | None = None
+    fp32: Positive | None = Field(default=None, description="without tensor cores")
+    tf32: Positive | None = Field(default=None, description="fp32 operands on tensor cores")
+    fp16: Positive | None = Field(default=None, description="32-bit accumulation")
+    bf16: Positive | None = Field(default=None, description="32-bit accumulation")
+    fp8: Positive | None = Field(default=None, description="32-bit accumulation")
 
 
 class PowerPoint(Table):
     """One point of a SKU's power curve."""
 
-    limit_share: Share  # enforced power limit / default power limit
-    rate_share: Share  # steady rate there / steady rate at the default limit
+    limit_share: Share = Field(description="enforced power limit / default power limit")
+    rate_share: Share = Field(description="steady rate there / steady rate at the default limit")
 
 
 class TemperatureLimits(Table):
     """Degrees where the SKU's own documents or NVML say so; run-time NVML readings come first."""
 
-    max_operating_c: Positive | None = None
-    slowdown_c: Positive | None = None
-    shutdown_c: Positive | None = None
-    memory_max_c: Positive | None = None
+    max_operating_c: Positive | None = Field(
+        default=None, description="core, highest the maker allows in use"
+    )
+    slowdown_c: Positive | None = Field(default=None, description="core, where clocks are cut")
+    shutdown_c: Positive | None = Field(default=None, description="core, where the card goes off")
+    memory_max_c: Positive | None = Field(default=None, description="memory, highest the maker allows in use")
 
 
 class Sku(Table):
     """One GPU model: `hwprofiles/gpus/<sku>.toml`."""
 
-    name: str
-    # Compared with NVML's device name, without case; the longest match wins.
-    nvml_names: tuple[str, ...] = Field(min_length=1)
-    memory_gib: Positive
-    memory_bandwidth_gbps: Positive
-    power_limit_w: Positive  # the default one
-    compute_capability: str | None = None
-    peak_tflops: Rates
-    # What large GEMMs reach in the steady state; floors are `floor_share` of it.
-    steady_tflops: Rates
-    floor_share: Share = 0.75
-    power_curve: tuple[PowerPoint, ...] = ()
-    temperature: TemperatureLimits = TemperatureLimits()
-    # What this card's driver does not answer: those are NOT MEASURED and not required.
-    unsupported_sensors: tuple[str, ...] = ()
-    pcie_generation: int | None = None
+    name: str = Field(description="as people call it")
+    nvml_names: tuple[str, ...] = Field(
+        min_length=1,
+        description="NVML's names of it, compared without case; the longest of the same model wins",
+    )
+    memory_gib: Positive = Field(description="of the card")
+    memory_bandwidth_gbps: Positive = Field(description="printed")
+    power_limit_w: Positive = Field(description="the default one")
+    compute_capability: str | None = Field(default=None, description='such as "9.0"')
+    peak_tflops: Rates = Field(description="printed, dense")
+    steady_tflops: Rates = Field(description="what large GEMMs reach in the steady state")
+    floor_share: Share = Field(
+        default=0.75, description="of the steady rate: the floor where nobody states another"
+    )
+    power_curve: tuple[PowerPoint, ...] = Field(
+        default=(), description="rate under lower power limits, rising"
+    )
+    temperature: TemperatureLimits = Field(
+        default=TemperatureLimits(), description="where the maker says so; NVML's readings come first"
+    )
+    unsupported_sensors: tuple[str, ...] = Field(
+        default=(), description="what its driver does not answer: not measured, not required"
+    )
+    pcie_generation: Whole | None = Field(default=None, description="of the card's own link")
 
 
 class Floors(Table):
     """The least a rig's owner accepts. An absent one falls back on the SKU file."""
 
-    gemm_fp32_tflops: Positive | None = None
-    gemm_tf32_tflops: Positive | None = None
-    gemm_fp16_tflops: Positive | None = None
-    gemm_bf16_tflops: Positive | None = None
-    sustained_tflops: Positive | None = None
+    gemm_fp32_tflops: Positive | None = Field(default=None, description="TFLOP/s of one GPU, fp32")
+    gemm_tf32_tflops: Positive | None = Field(default=None, description="as above, tf32")
+    gemm_fp16_tflops: Positive | None = Field(default=None, description="as above, fp16")
+    gemm_bf16_tflops: Positive | None = Field(default=None, description="as above, bf16")
+    sustained_tflops: Positive | None = Field(
+        default=None, description="TFLOP/s of one GPU in the sustained stage, all its workers together"
+    )
 
 
 class Limits(Table):
@@ -87,132 +103,198 @@ class Limits(Table):
     Every value is optional here; `hwprofiles/defaults.toml` fills what a rig does not say.
     """
 
-    core_temperature_c: Positive | None = None  # absent: NVML's GPU_MAX, else its SLOWDOWN, else the SKU file
-    memory_temperature_c: Positive | None = None  # absent: NVML's MEM_MAX, else the SKU file
-    throttle_share: Annotated[float, Field(ge=0, lt=1)] | None = None  # of samples
-    clock_ratio_share: Share | None = None  # of the maximum SM clock
-    power_over_limit_share: Positive | None = None  # 1.05 = 5 % over the enforced limit
-    active_power_share: Share | None = None  # of the enforced limit, mean under load
-    active_work_share: Share | None = None  # of 1 s windows with verified work
-    stability_drop_share: Share | None = None  # last quarter against first
-    stability_worst_window_share: Share | None = None  # worst 5 s window against the median
-    headroom_gib: Annotated[float, Field(ge=0)] | None = None  # free VRAM at the peak
-    success_share: Share | None = None
-    ooms: Annotated[int, Field(ge=0)] | None = None
-    ecc_uncorrected: Annotated[int, Field(ge=0)] | None = None
-    remapped_rows_fail: Annotated[int, Field(gt=0)] | None = None
-    retired_pages_fail: Annotated[int, Field(gt=0)] | None = None
-    retired_pages_warn: Annotated[int, Field(gt=0)] | None = None
-    xid_fail: tuple[int, ...] | None = None
-    xid_warn: tuple[int, ...] | None = None
-    foreign_memory_warn_mib: Annotated[float, Field(ge=0)] | None = None
-    sample_coverage_share: Share | None = None  # samples got / grid points due, else not measured
-    driver_minimum: str | None = None
+    core_temperature_c: Positive | None = Field(
+        default=None, description="under load; absent: NVML's GPU_MAX, else its SLOWDOWN, else the SKU file"
+    )
+    memory_temperature_c: Positive | None = Field(
+        default=None, description="absent: NVML's MEM_MAX, else the SKU file"
+    )
+    throttle_share: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = Field(
+        default=None, description="most samples with a thermal, HW-slowdown or power-brake reason, as a share"
+    )
+    clock_ratio_share: Share | None = Field(
+        default=None, description="least SM clock under load, of its maximum"
+    )
+    power_over_limit_share: Positive | None = Field(
+        default=None, description="most power (1 s average), of the enforced limit: 1.05 is 5 % over it"
+    )
+    active_power_share: Share | None = Field(
+        default=None, description="least mean power under load, of the enforced limit"
+    )
+    active_work_share: Share | None = Field(
+        default=None, description="least share of 1 s windows with verified work"
+    )
+    stability_drop_share: Share | None = Field(
+        default=None, description="least rate of the last quarter, of the first quarter's"
+    )
+    stability_worst_window_share: Share | None = Field(
+        default=None, description="least rate of the worst 5 s window, of the median"
+    )
+    headroom_gib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="least free VRAM at the peak"
+    )
+    success_share: Share | None = Field(default=None, description="of all finished rounds and tasks")
+    ooms: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="failed allocations allowed"
+    )
+    ecc_uncorrected: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="new uncorrected memory errors allowed in a run"
+    )
+    remapped_rows_fail: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None, description="this many uncorrectable remapped rows fail"
+    )
+    retired_pages_fail: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None, description="this many retired pages fail"
+    )
+    retired_pages_warn: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None, description="more retired pages than this warn"
+    )
+    xid_fail: tuple[Whole, ...] | None = Field(default=None, description="Xid numbers that fail")
+    xid_warn: tuple[Whole, ...] | None = Field(default=None, description="Xid numbers that warn")
+    foreign_memory_warn_mib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="VRAM held by others before the run, over this: warn"
+    )
+    sample_coverage_share: Share | None = Field(
+        default=None, description="least samples got, of the grid points due, else not measured"
+    )
+    driver_minimum: str | None = Field(default=None, description='oldest accepted driver, such as "550.54"')
 
 
 class Gpu(Table):
     """One promised GPU and what its workers do."""
 
-    sku: str  # a file stem in hwprofiles/gpus, or "unknown"
-    uuid: str | None = None  # pins the subject to one card; else NVML's order on the node
-    device: Literal["cuda", "cpu"] = "cuda"
-    workers: Annotated[int, Field(ge=1, le=64)] = 1
-    gpu_share: Share | None = None  # per worker; absent: 1 / workers
-    cpus_per_worker: Positive | None = None
-    vram_share: Share | None = None  # of the card, all workers together
-    vram_gib_per_worker: Positive | None = None  # in place of vram_share
-    gemm_size: Annotated[int, Field(ge=64, le=65536, multiple_of=8)] | None = None  # M = N = K
-    memory_gib: Positive | None = None  # what is found; absent: the SKU's
-    floors: Floors = Floors()
-    limits: Limits = Limits()
+    sku: str = Field(description='a file stem in hwprofiles/gpus, or "unknown"')
+    uuid: str | None = Field(
+        default=None, description="pins the subject to one card; else NVML's order on the node"
+    )
+    device: Literal["cuda", "cpu"] = Field(
+        default="cuda", description="the kind of device; cpu: the CPU as the device"
+    )
+    workers: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
+        default=1, description="processes that share the device"
+    )
+    gpu_share: Share | None = Field(default=None, description="per worker; absent: 1 / workers")
+    cpus_per_worker: Positive | None = Field(
+        default=None, description="CPUs that Ray reserves for each; absent: gpu_defaults"
+    )
+    vram_share: Share | None = Field(default=None, description="of the card, all workers together")
+    vram_gib_per_worker: Positive | None = Field(default=None, description="in place of vram_share")
+    gemm_size: GemmSize | None = Field(default=None, description="square operands, M = N = K")
+    memory_gib: Positive | None = Field(
+        default=None, description="memory of the device as found; absent: the SKU's"
+    )
+    floors: Floors = Field(default=Floors(), description="least rates of this GPU")
+    limits: Limits = Field(default=Limits(), description="what is judged against")
 
 
 class CpuLoad(Table):
     """What the CPU threads of the sustained stage hold, for a whole host."""
 
-    enabled: bool | None = None
-    band_percent: tuple[Percent, Percent] | None = None
-    warn_percent: Percent | None = None  # sustained over this: warn
-    in_band_share: Share | None = None  # of 1 s windows, else fail
-    primary_thread_share: Share | None = None  # of the node's CPUs
-    secondary_thread_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    enabled: Flag | None = Field(default=None, description="false: no CPU load beside the GPUs")
+    band_percent: tuple[Percent, Percent] | None = Field(
+        default=None, description="low and high end of the host's CPU use, 1 s windows"
+    )
+    warn_percent: Percent | None = Field(default=None, description="sustained over this: warn")
+    in_band_share: Share | None = Field(default=None, description="least share of 1 s windows in the band")
+    primary_thread_share: Share | None = Field(
+        default=None, description="threads started, of the node's CPUs"
+    )
+    secondary_thread_share: Annotated[float, Field(ge=0, le=1, strict=True)] | None = Field(
+        default=None, description="of the node's CPUs, beside the primary ones"
+    )
 
 
 class Responsiveness(Table):
     """Wake-up delays of a 10 ms sleeper in a process of its own."""
 
-    p99_ms: Positive | None = None
-    max_ms: Positive | None = None
+    p99_ms: Positive | None = Field(default=None, description="99th percentile at most")
+    max_ms: Positive | None = Field(default=None, description="longest at most")
 
 
 class Node(Table):
     """One promised host."""
 
-    name: Name
-    address: str | None = None  # how Ray knows it; absent: by node name or hostname
-    cpus: Positive | None = None
-    ram_gib: Positive | None = None
-    gpus: tuple[Gpu, ...] = ()
-    cpu: CpuLoad = CpuLoad()
+    name: Name = Field(description="letters, digits, dots, dashes, underscores")
+    address: str | None = Field(
+        default=None,
+        description="how Ray knows it, or by node name or hostname; a single node without it is this machine",
+    )
+    cpus: Positive | None = Field(default=None, description="usable CPUs; absent: as found")
+    ram_gib: Positive | None = Field(default=None, description="absent: as found")
+    gpus: tuple[Gpu, ...] = Field(default=(), description="its GPUs, in NVML's order (PCI bus order)")
+    cpu: CpuLoad = Field(default=CpuLoad(), description="CPU load of the whole host")
 
 
 class Sampling(Table):
     """How often node agents read."""
 
-    rate_hz: Annotated[float, Field(gt=0, le=100)] | None = None
+    rate_hz: Annotated[float, Field(gt=0, le=100, strict=True)] | None = Field(
+        default=None, description="readings per second of every sensor"
+    )
 
 
 class Timeouts(Table):
     """Longest waits. Each stage adds its own planned length."""
 
-    task_s: Positive | None = None  # a worker's task beyond its planned length
-    stall_s: Positive | None = None  # without any finished round
-    start_s: Positive | None = None  # for nodes, agents and workers to come up
-    stop_s: Positive | None = None
+    task_s: Positive | None = Field(default=None, description="a worker's task beyond its planned length")
+    stall_s: Positive | None = Field(default=None, description="without any finished round")
+    start_s: Positive | None = Field(default=None, description="for nodes, agents and workers to come up")
+    stop_s: Positive | None = Field(
+        default=None, description="for workers, agents and a local cluster to end"
+    )
 
 
 class Level(Table):
     """How long the stages of one level are."""
 
-    gemm_settle_s: Positive | None = None  # most time to reach the steady state
-    gemm_measure_s: Positive | None = None  # per precision
-    sustained_s: Positive | None = None
-    round_s: Positive | None = None  # aimed length of one round, at least 0.02
+    gemm_settle_s: Positive | None = Field(default=None, description="most time to reach the steady state")
+    gemm_measure_s: Positive | None = Field(default=None, description="per precision")
+    sustained_s: Positive | None = Field(default=None, description="length of the sustained stage")
+    round_s: Positive | None = Field(default=None, description="aimed length of one round, at least 0.02")
 
 
 class Levels(Table):
     """The four levels."""
 
-    quick: Level = Level()
-    standard: Level = Level()
-    extended: Level = Level()
-    soak: Level = Level()
+    quick: Level = Field(default=Level(), description="about 1 minute")
+    standard: Level = Field(default=Level(), description="about 3 minutes")
+    extended: Level = Field(default=Level(), description="about 15 minutes")
+    soak: Level = Field(default=Level(), description="an hour and more")
 
 
 class GpuDefaults(Table):
     """The worker plan of a GPU that does not state its own."""
 
-    vram_share: Share | None = None
-    gemm_size: Annotated[int, Field(ge=64, le=65536, multiple_of=8)] | None = None
-    cpus_per_worker: Positive | None = None
-    cpu_gemm_size: Annotated[int, Field(ge=64, le=65536, multiple_of=8)] | None = None  # the CPU as device
-    cpu_vram_share: Share | None = None  # of the node's RAM, the CPU as device
-    cpu_thread_share: Share | None = None  # of the node's CPUs, the CPU as device
+    vram_share: Share | None = Field(default=None, description="of the card, all workers together")
+    gemm_size: GemmSize | None = Field(default=None, description="square operands, M = N = K")
+    cpus_per_worker: Positive | None = Field(
+        default=None, description="CPUs that Ray reserves for each; absent: gpu_defaults"
+    )
+    cpu_gemm_size: GemmSize | None = Field(default=None, description="M = N = K where the CPU is the device")
+    cpu_vram_share: Share | None = Field(default=None, description="of the node's RAM, the CPU as device")
+    cpu_thread_share: Share | None = Field(default=None, description="of the node's CPUs, the CPU as device")
 
 
 class Rig(Table):
     """A whole rig: `hwprofiles/rigs/<name>.toml`, merged over what it extends and the defaults."""
 
-    name: Name
-    description: str = ""
-    extends: str | None = None  # another rig's name, or a path relative to this file
-    combined_floor_tflops: Positive | None = None  # sum of the sustained rates of all GPUs
-    nodes: tuple[Node, ...] = ()
-    limits: Limits = Limits()
-    # What auto GPUs and rigs without their own plan use.
-    gpu_defaults: GpuDefaults = GpuDefaults()
-    cpu: CpuLoad = CpuLoad()
-    responsiveness: Responsiveness = Responsiveness()
-    sampling: Sampling = Sampling()
-    timeouts: Timeouts = Timeouts()
-    levels: Levels = Levels()
+    name: Name = Field(description="letters, digits, dots, dashes, underscores; its history is kept under it")
+    description: str = Field(default="", description="shown in the header of a run")
+    extends: str | None = Field(
+        default=None, description="another rig's name, or a path relative to this file"
+    )
+    combined_floor_tflops: Positive | None = Field(
+        default=None, description="sum of the sustained rates of all GPUs"
+    )
+    nodes: tuple[Node, ...] = Field(
+        default=(), description="promised hosts; those of an extended rig merge by name"
+    )
+    limits: Limits = Field(default=Limits(), description="what is judged against")
+    gpu_defaults: GpuDefaults = Field(default=GpuDefaults(), description="plan of GPUs without their own")
+    cpu: CpuLoad = Field(default=CpuLoad(), description="CPU load of the whole host")
+    responsiveness: Responsiveness = Field(
+        default=Responsiveness(), description="wake-up delays of the host under load"
+    )
+    sampling: Sampling = Field(default=Sampling(), description="how often sensors are read")
+    timeouts: Timeouts = Field(default=Timeouts(), description="longest waits")
+    levels: Levels = Field(default=Levels(), description="how long the stages are")

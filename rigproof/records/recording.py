@@ -1,6 +1,6 @@
 """The Recording: everything one run measured, as data that can be judged again anywhere."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
@@ -78,3 +78,26 @@ class Recording:
         """Add many."""
         for record in records:
             self.add(record)
+
+    def count(self) -> int:
+        """How much was recorded so far; changes with every record that can change a verdict."""
+        lists: tuple[Sequence[object], ...] = (
+            self.rounds,
+            self.events,
+            self.gpu_samples,
+            self.host_samples,
+            self.counters,
+            self.memory,
+            self.workers,
+        )
+        return sum(len(one) for one in lists) + len(self.stages) + len(self.nodes) + len(self.gpus)
+
+    def last_s(self) -> float | None:
+        """Run time of the last thing recorded; None where nothing was."""
+        timed: tuple[Sequence[Round | Event | HostSample | GpuSample], ...] = (
+            self.rounds,
+            self.events,
+            self.gpu_samples,
+            self.host_samples,
+        )
+        return max((one[-1].t_s for one in timed if one), default=None)

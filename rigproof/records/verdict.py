@@ -1,5 +1,6 @@
 """Verdicts: what one criterion says about one subject, and what all of them say about the rig."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -47,10 +48,26 @@ class Verdict:
         return self.criterion.partition(".")[0]
 
 
-def figure(value: float, unit: str = "") -> str:
-    """A number as people read it: about three significant digits, its unit behind it."""
+def figure(value: float, unit: str = "", more_digits: int = 0) -> str:
+    """A number as people read it: about three significant digits, its unit behind it.
+
+    A unit that is a plural word loses its "s" behind 1: `1 worker`, but `1 s`, `1 TFLOP/s`.
+    """
+    if not math.isfinite(value):
+        return f"{value} {unit}".rstrip()
     digits = 0 if abs(value) >= 100 or value == int(value) else (1 if abs(value) >= 10 else 2)
-    return f"{value:.{digits}f} {unit}".rstrip()
+    if value == 1 and len(unit) > 2 and unit.isalpha():
+        unit = unit.removesuffix("s")
+    return f"{value:.{digits + more_digits}f} {unit}".rstrip()
+
+
+def _figure_and_limit(value: float, limit: float, unit: str) -> list[str]:
+    """Both as people read them, with as many digits as it takes to tell them apart."""
+    for more_digits in range(4):
+        texts = [figure(value, unit, more_digits), figure(limit, unit, more_digits)]
+        if texts[0] != texts[1] or value == limit:
+            break
+    return [texts[0], f"limit {texts[1]}"]
 
 
 def sentence(verdict: Verdict) -> str:
@@ -58,9 +75,10 @@ def sentence(verdict: Verdict) -> str:
     head = f"{verdict.subject} {verdict.criterion}: "
     parts = []
     if verdict.measured is not None:
-        parts.append(figure(verdict.measured, verdict.unit))
         if verdict.limit is not None:
-            parts.append(f"limit {figure(verdict.limit, verdict.unit)}")
+            parts += _figure_and_limit(verdict.measured, verdict.limit, verdict.unit)
+        else:
+            parts.append(figure(verdict.measured, verdict.unit))
     elif verdict.outcome is Outcome.NOT_MEASURED:
         parts.append("not measured")
     when = []

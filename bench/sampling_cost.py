@@ -1,0 +1,143 @@
+"""What sampling at 10 Hz costs the GEMM rate.
+
+The gemm stage runs without and with a sampler in a process of its own, interleaved: A B A B ….
+The sampler reads everything that a node agent reads, of every GPU of the host and of the host.
+
+    python3 bench/sampling_cost.py --out sampling.json
+"""
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from rigproof.records.measurements import Event, Round
+from rigproof.telemetry.host import HostReader
+from rigproof.telemetry.nvml import NvmlUnavailable, open_nvml
+from rigproof.telemetry.sampler import Sampler
+
+
+def sample_until_told(rate_hz: float, *, nvml_required: bool) -> None:
+    """The sampler's process: says "ready", samples until its input closes, then says what it read."""
+    host = HostReader()
+    with contextlib.ExitStack() as stack:
+        try:
+            nvml = stack.enter_context(open_nvml())
+            gpus = nvml.gpus("host")
+        except NvmlUnavailable as error:
+            if nvml_required:
+                sys.exit(f"NVML does not answer: {error}")
+            nvml, gpus = None, ()
+
+        def read(t_s: float, lateness_s: float) -> list:
+            samples = [nvml.sample(gpu.uuid, gpu.subject, t_s, lateness_s) for gpu in gpus]
+            return [*samples, host.sample("host", t_s, lateness_s, None)]
+
+        sampler = Sampler(rate_hz, read, time.monotonic)
+        read(time.monotonic(), 0.0)  # first calls are slow
+        sampler.start()
+        print("ready", flush=True)
+        sys.stdin.read()
+        sampler.stop(5.0)
+        samples = sampler.drain()
+        lateness = [sample.lateness_s for sample in samples if not isinstance(sample, Event)]
+        summary = {
+            "gpus": len(gpus),
+            "samples": len(lateness),
+            "missed": sampler.missed,
+            "errors": [sample.message for sample in samples if isinstance(sample, Event)],
+            "lateness_max_ms": 1e3 * max(lateness, default=0.0),
+        }
+        print(json.dumps(summary), flush=True)
+
+
+@contextlib.contextmanager
+def sampler_process(rate_hz: float, *, nvml_required: bool) -> Iterator[list[dict]]:
+    """A sampler beside the work; what it read is in the list afterwards."""
+    command = [sys.executable, __file__, "--sampler", "--rate", str(rate_hz)]
+    if not nvml_required:
+        command += ["--device", "cpu"]
+    summaries: list[dict] = []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        if process.stdout.readline().strip() != "ready":
+            sys.exit("the sampler did not start")
+        yield summaries
+        process.stdin.close()
+        summaries.append(json.loads(process.stdout.readline()))
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--size", type=int, default=8192)
+    parser.add_argument("--settle", type=float, default=8.0, help="seconds of warm-up, at most, per arm")
+    parser.add_argument("--measure", type=float, default=5.0, help="seconds per arm")
+    parser.add_argument("--round", type=float, default=0.1, help="seconds")
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--rate", type=float, default=10.0, help="Hz")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--sampler", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def measure(given: argparse.Namespace) -> dict:
+    """Rates without and with a sampler, in turn, and the ratio of their sums."""
+    from rigproof.workloads.device import Device, open_device  # noqa: PLC0415 - the sampler needs no torch
+    from rigproof.workloads.gemm import run_gemm  # noqa: PLC0415
+    from rigproof.workloads.specs import GemmSpec  # noqa: PLC0415
+
+    def rate(device: Device) -> float:
+        records: list[object] = []
+        context = SimpleNamespace(
+            worker="bench", subject="bench", now_s=time.monotonic, emit=records.append, stopped=lambda: False
+        )
+        spec = GemmSpec("gemm", given.size, (device.half,), given.settle, given.measure, given.round)
+        run_gemm(spec, device, context)
+        measured = [r for r in records if isinstance(r, Round) and r.phase == "measure"]
+        return sum(r.tflop for r in measured) / sum(r.seconds for r in measured)
+
+    device = open_device(given.device, 1)
+    rate(device)  # warm: the first arm must not be the only cold one
+    alone, sampled, samplers = [], [], []
+    for _ in range(given.pairs):
+        alone.append(rate(device))
+        with sampler_process(given.rate, nvml_required=given.device == "cuda") as summaries:
+            sampled.append(rate(device))
+        samplers += summaries
+    return {
+        "device": device.name,
+        "torch": device.torch_version,
+        "size": given.size,
+        "precision": device.half,
+        "rate_hz": given.rate,
+        "alone_tflops": alone,
+        "sampled_tflops": sampled,
+        "samplers": samplers,
+        "ratio": sum(sampled) / sum(alone),
+    }
+
+
+def main() -> None:
+    """Be the sampler, or measure, print and write."""
+    given = arguments()
+    if given.sampler:
+        sample_until_told(given.rate, nvml_required=given.device == "cuda")
+        return
+    text = json.dumps(measure(given), indent=1)
+    print(text)
+    if given.out:
+        given.out.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

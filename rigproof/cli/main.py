@@ -1,0 +1,133 @@
+"""`rigproof`: everything around the acceptance run. The run itself is pytest's."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rigproof.profiles.errors import ProfileError
+from rigproof.stages.suite import suite_folder
+
+EXIT_USAGE = 4
+
+app = typer.Typer(
+    name="rigproof",
+    help="Prove that a GPU training rig is fit before a training session starts.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class Refused(Exception):  # noqa: N818 - says what is the case
+    """Bad input; the message names it and the way out. Becomes exit status 4."""
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def accept(context: typer.Context) -> None:
+    """Run the acceptance suite here; takes every option of `pytest -m hardware`."""
+    import pytest  # noqa: PLC0415 - the other commands do without it
+
+    # The suite's own configuration, so that the project around it changes nothing.
+    own = [
+        "-c",
+        os.devnull,
+        f"--rootdir={Path.cwd()}",
+        "--import-mode=importlib",
+        "-o",
+        "junit_family=xunit1",
+    ]
+    own += ["-p", "rigproof.plugin", "-m", "hardware", str(suite_folder())]
+    raise typer.Exit(int(pytest.main([*own, *context.args])))
+
+
+@app.command()
+def detect() -> None:
+    """Print what is found here as a rig profile, to save and edit."""
+    from rigproof.profiles.auto import profile_text, rig_of  # noqa: PLC0415
+    from rigproof.telemetry.inventory import detect as detect_host  # noqa: PLC0415
+
+    inventory = detect_host(20.0)
+    if inventory.nvml_error:
+        typer.echo(f"rigproof: NVML does not answer: {inventory.nvml_error}", err=True)
+    typer.echo(profile_text(rig_of(inventory)), nl=False)
+
+
+@app.command()
+def lint(
+    profiles: Annotated[
+        list[str] | None, typer.Argument(help="rig names or files; default: all shipped")
+    ] = None,
+) -> None:
+    """Refuse plans that cannot fit and tables that cannot fail."""
+    from rigproof.profiles.lint import lint_all  # noqa: PLC0415
+
+    problems = lint_all(profiles)
+    for problem in problems:
+        typer.echo(problem, err=True)
+    if problems:
+        raise typer.Exit(EXIT_USAGE)
+    typer.echo("clean")
+
+
+@app.command()
+def schema(kind: Annotated[str, typer.Argument(help="rig or sku")] = "rig") -> None:
+    """Print the JSON Schema of rig or SKU files, for editors."""
+    import json  # noqa: PLC0415
+
+    from rigproof.profiles.schema import rig_schema, sku_schema  # noqa: PLC0415
+
+    schemas = {"rig": rig_schema, "sku": sku_schema}
+    if kind not in schemas:
+        raise Refused(f"{kind}: no such schema; take rig or sku")
+    typer.echo(json.dumps(schemas[kind](), indent=2))
+
+
+@app.command()
+def judge(
+    run: Annotated[Path, typer.Argument(help="a run's folder, such as reports/latest")],
+    hwprofile: Annotated[
+        str | None, typer.Option(help="judge by this rig profile in place of the recorded one")
+    ] = None,
+) -> None:
+    """Judge a recorded run again, on any machine, with the recorded or with other limits."""
+    from rigproof.cli.rejudge import rejudge  # noqa: PLC0415
+
+    raise typer.Exit(rejudge(run, hwprofile, typer.echo))
+
+
+@app.command()
+def report(run: Annotated[Path, typer.Argument(help="a run's folder, such as reports/latest")]) -> None:
+    """Write the files of a recorded run anew, from its recording and verdicts."""
+    from rigproof.cli.rejudge import rewrite  # noqa: PLC0415
+
+    rewrite(run, typer.echo)
+
+
+@app.command()
+def history(
+    rig: Annotated[str | None, typer.Argument(help="a rig's name; default: all rigs")] = None,
+    report_dir: Annotated[Path, typer.Option(help="where runs and history are")] = Path("reports"),
+) -> None:
+    """List the kept throughput measurements of a rig, oldest first."""
+    from rigproof.history.listing import listing_lines  # noqa: PLC0415
+
+    for line in listing_lines(report_dir / "history", rig):
+        typer.echo(line)
+
+
+def main() -> None:
+    """Run the command line; bad input ends with one message and exit status 4."""
+    from rigproof.records.store import RecordingError  # noqa: PLC0415
+
+    try:
+        app()
+    except (ProfileError, RecordingError, Refused) as error:
+        typer.echo(f"rigproof: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+
+
+if __name__ == "__main__":
+    main()

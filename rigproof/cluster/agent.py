@@ -1,0 +1,206 @@
+"""The node agent: one Ray actor per node, the only process there that opens NVML. It reads, and never sets."""
+
+import os
+import platform
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import rigproof
+from rigproof.cluster import processes
+from rigproof.cluster.bounded import Background
+from rigproof.cluster.host_load import HostLoadProcess
+from rigproof.cluster.messages import AgentDuty, AgentFacts, AgentReply, HostLoad
+from rigproof.cluster.processes import ProcessId
+from rigproof.cluster.sensing import Sensing
+from rigproof.records.identity import GpuIdentity
+from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
+from rigproof.records.recording import Record, Sample
+from rigproof.telemetry.host import HostReader
+from rigproof.telemetry.nvml import GpuLost, Nvml, NvmlUnavailable, open_nvml
+from rigproof.telemetry.visible import visible_gpus
+
+
+class NodeAgent:
+    """Answers short calls one after another; what takes time or may hang runs in threads."""
+
+    def __init__(self) -> None:
+        self._process = processes.own_process()
+        self._host = HostReader()
+        self._open = ExitStack()
+        self._nvml: Nvml | None = None
+        self._nvml_error: str | None = None
+        self._opening = Background(self._open_nvml, "nvml")
+        self._duty: AgentDuty | None = None
+        self._sensing: Sensing | None = None
+        self._load: HostLoadProcess | None = None
+        self._load_reported = True
+        self._records: list[Record | Sample] = []
+        self._ours: set[ProcessId] = set()
+
+    def clock(self) -> float:
+        """This host's monotonic clock, s."""
+        return time.monotonic()
+
+    def facts(self, node: str, limit_s: float) -> AgentFacts:
+        """What is here. NVML gets `limit_s` to answer and is left alone from then on where it does not."""
+        gpus: tuple[GpuIdentity, ...] = ()
+        if not self._opening.done(limit_s):
+            self._nvml_error = f"NVML did not answer within {limit_s:g} s; see dmesg for Xid, then reboot"
+        elif self._nvml is not None:
+            nvml = self._nvml
+            listing = Background(lambda: nvml.gpus(node), "gpus")
+            if listing.done(limit_s):
+                gpus = visible_gpus(listing.result(()), _ray_visible_devices())
+                self._nvml_error = str(listing.error) if listing.error is not None else None
+            else:
+                self._nvml_error = f"NVML did not list the GPUs within {limit_s:g} s; see dmesg, then reboot"
+        return AgentFacts(
+            process=self._process,
+            hostname=socket.gethostname(),
+            cpus=self._host.usable_cpus(),
+            ram_gib=self._host.ram_gib(),
+            os=platform.platform(),
+            python_version=platform.python_version(),
+            ray_version=metadata.version("ray"),
+            rigproof_version=rigproof.__version__,
+            torch_version=_version("torch"),
+            driver_version=self._nvml.driver_version if self._nvml is not None else None,
+            nvml_error=self._nvml_error,
+            gpus=gpus,
+        )
+
+    def begin(self, duty: AgentDuty) -> frozenset[str]:
+        """Sample from now on. Returns the subjects whose Xids are heard."""
+        self._opening.done(duty.stuck_s)  # an agent that takes over is not asked for facts first
+        self._duty = duty
+        self._sensing = Sensing(duty, self._nvml, self._host, self._now_s)
+        self._sensing.start()
+        return self._sensing.supported
+
+    def poll(self) -> AgentReply:
+        """Samples and events since the last poll."""
+        if self._sensing is not None:
+            self._records += self._sensing.drain()
+        if self._load is not None and not self._load.alive and not self._load_reported:
+            self._report_load("the CPU load ended by itself")
+        records, self._records = tuple(self._records), []
+        return AgentReply(self._process, records)
+
+    def counters(self, moment: Literal["before", "after"], limit_s: float) -> None:
+        """Read every GPU's error counters; they come with a later poll."""
+
+        def read(nvml: Nvml, uuid: str, subject: str) -> GpuCounters:
+            return nvml.counters(uuid, subject, moment, self._now_s())
+
+        self._each_gpu(read, "counters", limit_s)
+
+    def foreign_memory(self, own_pids: frozenset[int], limit_s: float) -> None:
+        """Read what VRAM others hold; it comes with a later poll."""
+
+        def read(nvml: Nvml, uuid: str, subject: str) -> ForeignMemory:
+            return nvml.foreign_memory(uuid, subject, own_pids, self._now_s())
+
+        self._each_gpu(read, "foreign_memory", limit_s)
+
+    def adopt(self, process: ProcessId) -> None:
+        """Take a worker of this host for ours: only those are ever killed."""
+        self._ours.add(process)
+
+    def kill(self, process: ProcessId) -> bool:
+        """SIGKILL one of our workers, a frozen one too. False for any other process."""
+        return process in self._ours and processes.kill(process)
+
+    def start_host_load(self, load: HostLoad) -> None:
+        """Start to hold the host's CPUs at the load's target."""
+        self.stop_host_load()
+        self._load = HostLoadProcess(load)
+        self._load_reported = False
+        self._event("host_load", f"{load.threads} threads aim at {load.target_percent:g} %", load.threads)
+
+    def stop_host_load(self) -> None:
+        """End the load, where there is one, and say what it did."""
+        if self._load is not None:
+            self._load.stop()
+            if not self._load_reported:
+                self._report_load("the CPU load has ended")
+            self._load = None
+
+    def finish(self, timeout_s: float) -> AgentReply:
+        """End load, sampling and NVML; the last records."""
+        self.stop_host_load()
+        last = self.poll().records
+        if self._sensing is not None:
+            self._sensing.stop(timeout_s)
+            last += tuple(self._sensing.drain())
+            self._sensing = None
+        if self._opening.done():
+            Background(self._open.close, "nvml-close").done(timeout_s)
+        return AgentReply(self._process, last)
+
+    def _now_s(self) -> float:
+        return time.monotonic() + (self._duty.clock_offset_s if self._duty is not None else 0.0)
+
+    def _open_nvml(self) -> None:
+        try:
+            self._nvml = self._open.enter_context(open_nvml())
+        except NvmlUnavailable as error:
+            self._nvml_error = str(error)
+
+    def _each_gpu(
+        self, read: Callable[[Nvml, str, str], GpuCounters | ForeignMemory], query: str, limit_s: float
+    ) -> None:
+        if self._nvml is None or self._duty is None:
+            return
+        nvml = self._nvml
+        for uuid, subject in self._duty.uuids.items():
+            reading = Background(partial(read, nvml, uuid, subject), query)
+            data = {"query": query, "code": None}
+            if not reading.done(limit_s):
+                message = f"NVML did not answer {query} within {limit_s:g} s; this GPU is not asked again"
+                nvml.give_up(uuid, message)
+                self._records.append(Event(self._now_s(), "nvml_error", subject, message, data=data))
+            elif reading.error is not None:
+                kind = "GPU lost" if isinstance(reading.error, GpuLost) else type(reading.error).__name__
+                message = f"{kind}: {reading.error}"
+                self._records.append(Event(self._now_s(), "nvml_error", subject, message, data=data))
+            else:
+                self._records += reading.results()
+
+    def _report_load(self, message: str) -> None:
+        assert self._load is not None
+        self._load_reported = True
+        report = self._load.report()
+        self._records.append(Event(self._now_s(), "host_load", self._node(), message, data=report))
+
+    def _event(self, kind: str, message: str, threads: int) -> None:
+        data = {"threads": threads, "share": None}
+        self._records.append(Event(self._now_s(), kind, self._node(), message, data=data))
+
+    def _node(self) -> str:
+        return self._duty.node if self._duty is not None else socket.gethostname()
+
+
+def _ray_visible_devices() -> str | None:
+    """CUDA_VISIBLE_DEVICES as the raylet got it, whose child this is: Ray may have changed our own."""
+    try:
+        entries = Path(f"/proc/{os.getppid()}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return os.environ.get("CUDA_VISIBLE_DEVICES")
+    for entry in entries:
+        key, _, value = entry.partition(b"=")
+        if key == b"CUDA_VISIBLE_DEVICES":
+            return value.decode()
+    return None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

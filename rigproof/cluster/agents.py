@@ -1,0 +1,271 @@
+"""The agents as the driver sees them: started, polled, restarted once, and ended."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rigproof.cluster import processes
+from rigproof.cluster.agent import NodeAgent
+from rigproof.cluster.bounded import Background
+from rigproof.cluster.calls import Gone, Line, ask
+from rigproof.cluster.clock import Reading, clock_offset
+from rigproof.cluster.matching import FoundNode
+from rigproof.cluster.messages import AgentDuty, AgentFacts, AgentReply, HostLoad
+from rigproof.cluster.processes import ProcessId
+from rigproof.profiles.models import Timeouts
+from rigproof.records.identity import NodeIdentity
+from rigproof.records.measurements import Event
+from rigproof.records.recording import Record, Sample
+
+ROUND_TRIPS = 7
+ROUND_TRIP_S = 2.0
+RESTARTS = 1
+
+Sink = Callable[[Record | Sample], None]
+
+
+@dataclasses.dataclass(slots=True)
+class AgentLink:
+    """One node's agent. `line` is None once there is none any more."""
+
+    node: str
+    found: FoundNode
+    line: Line | None
+    process: ProcessId | None = None
+    identity: NodeIdentity | None = None
+    duty: AgentDuty | None = None
+    load: HostLoad | None = None
+    starts: int = 1
+    workers: set[ProcessId] = dataclasses.field(default_factory=set)
+
+    @property
+    def clock_offset_s(self) -> float:
+        """Adds to the node's monotonic clock to give run time."""
+        return self.identity.clock_offset_s if self.identity is not None else 0.0
+
+
+class Agents:
+    """All nodes' agents."""
+
+    def __init__(self, prefix: str, timeouts: Timeouts, sink: Sink, now_s: Callable[[], float]) -> None:
+        assert timeouts.start_s
+        assert timeouts.stall_s
+        assert timeouts.stop_s
+        self._prefix = prefix
+        self._start_s = timeouts.start_s
+        self._stall_s = timeouts.stall_s
+        self._stop_s = timeouts.stop_s
+        self._sink = sink
+        self._now_s = now_s
+        self.links: dict[str, AgentLink] = {}
+        self.ever: set[ProcessId] = set()  # every agent process of this host, to be gone at the end
+        self._killing: list[Background[object]] = []
+
+    def start(self, nodes: Mapping[str, FoundNode]) -> dict[str, AgentFacts]:
+        """Start one agent per node; facts of those that came up. The others get an "agent_died" event."""
+        for name, found in nodes.items():
+            self.links[name] = AgentLink(name, found, None)
+            self.links[name].line = Line(self._actor(self.links[name]), self._now_s())
+        calls = {
+            name: self._call(link, "facts", name, self._start_s / 4) for name, link in self.links.items()
+        }
+        answers = ask(calls, self._start_s)
+        facts = {name: answer for name, answer in answers.items() if isinstance(answer, AgentFacts)}
+        for name, link in self.links.items():
+            if name in facts:
+                self._identify(link, facts[name])
+            else:
+                answer = answers.get(name)
+                reason = answer.reason if isinstance(answer, Gone) else f"no answer in {self._start_s:g} s"
+                self._give_up(link, f"the node agent did not come up: {reason}")
+        return facts
+
+    def begin(self, duties: Mapping[str, AgentDuty], limit_s: float) -> frozenset[str]:
+        """Let them sample; subjects whose Xids are heard."""
+        calls = {}
+        for node, duty in duties.items():
+            link = self.links[node]
+            link.duty = duty
+            if link.line is not None:
+                calls[node] = self._call(link, "begin", duty)
+        answers = ask(calls, limit_s).values()
+        return frozenset[str]().union(*(answer for answer in answers if isinstance(answer, frozenset)))
+
+    def read(self, query: Literal["counters", "foreign_memory"], argument: Any, limit_s: float) -> None:
+        """Let every agent read its GPUs once; the records come with the polls that follow."""
+        calls = {
+            node: self._call(link, query, argument, limit_s / 2)
+            for node, link in self.links.items()
+            if link.line is not None
+        }
+        ask(calls, limit_s)
+
+    def lines(self) -> list[Line]:
+        """Those to poll."""
+        return [link.line for link in self.links.values() if link.line is not None]
+
+    def take(self, line: Line, answer: AgentReply | Gone) -> bool:
+        """Deal with an answer to a poll; False where the line is none of ours."""
+        link = next((link for link in self.links.values() if link.line is line), None)
+        if link is None:
+            return False
+        if isinstance(answer, Gone):
+            self._died(link, answer.reason)
+            return True
+        self._came_up(link, answer.process)
+        for record in answer.records:
+            self._sink(record)
+        return True
+
+    def check_silence(self) -> None:
+        """Give up agents that owe an answer for too long."""
+        now_s = self._now_s()
+        for link in self.links.values():
+            limit_s = self._stall_s if link.process is not None else self._start_s
+            if link.line is not None and link.line.silent_s(now_s) > limit_s:
+                self._died(link, f"no answer for {limit_s:g} s")
+
+    def lost(self, node: str) -> None:
+        """The node is gone, and its agent with it."""
+        self.links[node].line = None
+
+    def start_host_load(self, loads: Mapping[str, HostLoad]) -> None:
+        """Hold the CPUs of these nodes in their band from now on."""
+        for node, load in loads.items():
+            link = self.links.get(node)
+            if link is not None:
+                link.load = load
+                if link.line is not None:
+                    self._call(link, "start_host_load", load)
+
+    def stop_host_load(self) -> None:
+        """End every CPU load."""
+        for link in self.links.values():
+            if link.load is not None:
+                link.load = None
+                if link.line is not None:
+                    self._call(link, "stop_host_load")
+
+    def adopt(self, node: str, process: ProcessId) -> None:
+        """A worker came up there: its agent may kill it."""
+        link = self.links[node]
+        link.workers.add(process)
+        if link.line is not None:
+            self._call(link, "adopt", process)
+
+    def kill(self, node: str, process: ProcessId) -> None:
+        """SIGKILL a worker of ours, by its agent and, on this host, directly. Does not wait."""
+        link = self.links[node]
+        if link.line is not None:
+            self._call(link, "kill", process)
+        if link.found.here:
+            processes.kill(process)
+
+    def finish(self) -> dict[str, Any]:
+        """Let all end their work; the calls, whose answers are the last records."""
+        return {
+            node: self._call(link, "finish", self._stop_s / 4)
+            for node, link in self.links.items()
+            if link.line is not None
+        }
+
+    def end(self) -> None:
+        """Kill all agents, without waiting."""
+        for link in self.links.values():
+            if link.line is not None:
+                self._kill_agent(link, link.line)
+                link.line = None
+
+    def pids(self) -> frozenset[int]:
+        """The agents' process ids, on all nodes."""
+        return frozenset(link.process.pid for link in self.links.values() if link.process is not None)
+
+    def wait_kills(self, timeout_s: float) -> None:
+        """Wait until Ray has taken our orders to kill."""
+        for killing in self._killing:
+            killing.done(timeout_s / max(1, len(self._killing)))
+
+    def _actor(self, link: AgentLink) -> Any:
+        strategy = NodeAffinitySchedulingStrategy(link.found.node_id, soft=False)
+        options = {"num_cpus": 0, "num_gpus": 0, "max_restarts": 0, "scheduling_strategy": strategy}
+        name = f"{self._prefix}-agent-{link.node}-{link.starts}"
+        return ray.remote(NodeAgent).options(name=name, **options).remote()
+
+    @staticmethod
+    def _call(link: AgentLink, method: str, *arguments: Any) -> Any:
+        assert link.line is not None
+        return getattr(link.line.actor, method).remote(*arguments)
+
+    def _identify(self, link: AgentLink, facts: AgentFacts) -> None:
+        readings = []
+        for _ in range(ROUND_TRIPS):
+            sent_s = self._now_s()
+            answer = ask({"clock": self._call(link, "clock")}, ROUND_TRIP_S).get("clock")
+            if isinstance(answer, float):
+                readings.append(Reading(sent_s, self._now_s(), answer))
+        if not readings:
+            self._give_up(link, "the node agent did not tell its clock")
+            return
+        offset_s, error_s = clock_offset(readings)
+        self._came_up(link, facts.process)
+        link.identity = NodeIdentity(
+            subject=link.node,
+            hostname=facts.hostname,
+            address=link.found.address,
+            cpus=facts.cpus,
+            ram_gib=facts.ram_gib,
+            os=facts.os,
+            python_version=facts.python_version,
+            ray_version=facts.ray_version,
+            torch_version=facts.torch_version,
+            driver_version=facts.driver_version,
+            nvml_error=facts.nvml_error,
+            agent_pid=facts.process.pid,
+            clock_offset_s=offset_s,
+            clock_error_s=error_s,
+        )
+        self._sink(link.identity)
+
+    def _came_up(self, link: AgentLink, process: ProcessId) -> None:
+        if link.process == process:
+            return
+        link.process = process
+        if link.found.here:
+            self.ever.add(process)
+        if link.identity is not None:  # a restarted agent
+            link.identity = dataclasses.replace(link.identity, agent_pid=process.pid)
+            self._sink(link.identity)
+
+    def _died(self, link: AgentLink, reason: str) -> None:
+        assert link.line is not None
+        self._give_up(link, f"the node agent is gone: {reason}")
+        if link.starts > RESTARTS or link.duty is None:
+            return
+        link.starts += 1
+        link.line = Line(self._actor(link), self._now_s())
+        self._call(link, "begin", link.duty)
+        for worker in link.workers:
+            self._call(link, "adopt", worker)
+        if link.load is not None:
+            self._call(link, "start_host_load", link.load)
+
+    def _give_up(self, link: AgentLink, message: str) -> None:
+        data = {"node": link.node, "starts": link.starts}
+        self._sink(Event(self._now_s(), "agent_died", link.node, message, data=data))
+        if link.line is not None:
+            self._kill_agent(link, link.line)
+        link.line = None
+        link.process = None
+
+    def _kill_agent(self, link: AgentLink, line: Line) -> None:
+        if link.found.here and link.process is not None:
+            processes.kill(link.process)
+        self._killing.append(Background(lambda: ray.kill(line.actor), "kill"))
+
+
+def records_of(answers: Iterable[Any]) -> list[Record | Sample]:
+    """The records in agents' last answers."""
+    return [record for answer in answers if isinstance(answer, AgentReply) for record in answer.records]

@@ -1,0 +1,24 @@
+"""How far another process's monotonic clock is from run time. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One round trip: run time when it was sent and answered, and the other clock read in between."""
+
+    sent_s: float
+    answered_s: float
+    remote_s: float
+
+
+def clock_offset(readings: Iterable[Reading]) -> tuple[float, float]:
+    """(offset, error): run time = the other clock + offset ± error, both in seconds.
+
+    Taken from the shortest round trip, the other clock being read in its middle ± half of it (Cristian's
+    algorithm, 1989). ValueError without a reading.
+    """
+    best = min(readings, key=lambda reading: reading.answered_s - reading.sent_s)
+    middle_s = (best.sent_s + best.answered_s) / 2
+    return middle_s - best.remote_s, (best.answered_s - best.sent_s) / 2

@@ -1,0 +1,100 @@
+"""Which Ray node is which promised node, and which GPU found there is which promised GPU. Pure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from rigproof.profiles.loaded import PromisedDevice
+from rigproof.profiles.models import Node
+from rigproof.records.identity import GpuIdentity
+
+SkuOf = Callable[[str], str | None]  # NVML's device name to a SKU's file stem
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNode:
+    """A living node of the cluster. `here`: the one that the driver runs on."""
+
+    node_id: str
+    name: str
+    address: str
+    hostname: str
+    cpus: float
+    gpus: float
+    here: bool = False
+
+
+def match_nodes(promised: Sequence[Node], found: Sequence[FoundNode]) -> dict[str, FoundNode]:
+    """Promised node's name to the Ray node that it is; those without one are left out.
+
+    The strongest sign comes first, for all nodes: the name given to `ray start --node-name`, the address,
+    the hostname (of the profile's name or address). A rig of one node without an address is the machine
+    that the driver runs on. No Ray node is taken twice.
+    """
+    signs: tuple[Callable[[Node, FoundNode], bool], ...] = (
+        lambda node, other: other.name == node.name,
+        lambda node, other: node.address is not None and other.address == node.address,
+        lambda node, other: same_host(other.hostname, node.name),
+        lambda node, other: node.address is not None and same_host(other.hostname, node.address),
+        lambda node, other: len(promised) == 1 and node.address is None and other.here,
+    )
+    matched: dict[str, FoundNode] = {}
+    taken: set[str] = set()
+    for sign in signs:
+        for node in promised:
+            candidates = [other for other in found if other.node_id not in taken and sign(node, other)]
+            if node.name not in matched and candidates:
+                matched[node.name] = candidates[0]
+                taken.add(candidates[0].node_id)
+    return matched
+
+
+def local_node(promised: Sequence[Node], hostname: str, addresses: frozenset[str]) -> str | None:
+    """The promised node that this machine is, without a cluster to ask; None where it is none of them."""
+    if len(promised) == 1 and promised[0].address is None:
+        return promised[0].name
+    for node in promised:
+        if node.address is not None and (node.address in addresses or same_host(hostname, node.address)):
+            return node.name
+    for node in promised:
+        if node.address is None and same_host(hostname, node.name):
+            return node.name
+    return None
+
+
+def same_host(hostname: str, written: str) -> bool:
+    """Whether two host names are the same, one of them perhaps without its domain."""
+    one, other = hostname.lower().rstrip("."), written.lower().rstrip(".")
+    if one == other:
+        return True
+    short_allowed = "." not in one or "." not in other
+    return short_allowed and bool(one) and one.split(".")[0] == other.split(".")[0] and not one[0].isdigit()
+
+
+def assign_gpus(
+    promised: Sequence[PromisedDevice], found: Sequence[GpuIdentity], sku_of: SkuOf
+) -> dict[str, GpuIdentity]:
+    """Promised subject to the GPU that it is, its `subject` and `sku` filled in; missing ones are left out.
+
+    `promised` are one node's CUDA devices in the profile's order, `found` that node's GPUs in NVML order. A
+    pinned UUID comes first, then the promised SKU in NVML order, then what is left, in NVML order: another
+    model in a promised place is kept, so that the verdict can name it. A pinned UUID that is not there is
+    missing: no other card takes its place.
+    """
+    free = {gpu.uuid: gpu for gpu in found}
+    skus = {gpu.uuid: sku_of(gpu.name) for gpu in found}
+    assigned: dict[str, GpuIdentity] = {}
+
+    def take(device: PromisedDevice, gpu: GpuIdentity | None) -> None:
+        if gpu is not None and device.subject not in assigned:
+            assigned[device.subject] = free.pop(gpu.uuid)
+
+    for device in promised:
+        if device.gpu.uuid is not None:
+            take(device, free.get(device.gpu.uuid))
+    loose = [device for device in promised if device.gpu.uuid is None]
+    for device in loose:
+        take(device, next((gpu for gpu in free.values() if skus[gpu.uuid] == device.sku_stem), None))
+    for device in loose:
+        if device.subject not in assigned:
+            take(device, next(iter(free.values()), None))
+    return {subject: replace(gpu, subject=subject, sku=skus[gpu.uuid]) for subject, gpu in assigned.items()}

@@ -1,0 +1,148 @@
+"""Whole GPUs reserved with Ray: one placement group per promised GPU, on its node, known by UUID.
+
+A reserved GPU is nobody else's, and the workers that share it land on the same card.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from rigproof.cluster.bounded import Background
+from rigproof.cluster.calls import Gone, ask
+from rigproof.cluster.gpu_probe import visible_uuid
+from rigproof.cluster.matching import FoundNode
+
+NODE_LABEL = "ray.io/node-id"
+STEP_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class WantedGpu:
+    """A GPU to reserve. `cpus` are for all its workers together."""
+
+    subject: str
+    uuid: str
+    node: FoundNode
+    cpus: float
+
+
+@dataclass(slots=True)
+class _Bundle:
+    """A placement group on its way: asked for, then ready, then probed."""
+
+    node: FoundNode
+    cpus: float
+    group: Any
+    ready: Any
+    probe: Any = None
+    uuid: str | None = None
+    probed: bool = False
+
+
+class Reservations:
+    """The placement groups of one run."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._bundles: list[_Bundle] = []
+        self._made = 0
+        self._granted: dict[str, int] = {}  # by Ray node
+        self.groups: dict[str, Any] = {}  # by subject
+        self.cpus: dict[str, float] = {}
+
+    def reserve(self, wanted: Sequence[WantedGpu], limit_s: float) -> dict[str, str]:
+        """Reserve them within `limit_s`. Subjects that could not be, with the reason."""
+        refused = infeasible(wanted)
+        left = {gpu.uuid: gpu for gpu in wanted if gpu.subject not in refused}
+        end_s = time.monotonic() + limit_s
+        self._ask_for(left)
+        while left and time.monotonic() < end_s:
+            self._advance(min(STEP_S, max(0.05, end_s - time.monotonic())))
+            for bundle in [bundle for bundle in self._bundles if bundle.probed]:
+                gpu = left.pop(bundle.uuid or "", None)
+                if gpu is not None:
+                    self._bundles.remove(bundle)
+                    self._granted[gpu.node.node_id] = self._granted.get(gpu.node.node_id, 0) + 1
+                    self.groups[gpu.subject] = bundle.group
+                    self.cpus[gpu.subject] = bundle.cpus
+            self._ask_for(left)
+        for bundle in self._bundles:
+            _remove(bundle.group)
+        self._bundles.clear()
+        late = f"another job of the cluster holds it, or it did not answer, for {limit_s:g} s"
+        return refused | {gpu.subject: late for gpu in left.values()}
+
+    def release(self, timeout_s: float) -> None:
+        """Give everything back, without waiting longer than `timeout_s`."""
+        groups = [*self.groups.values(), *(bundle.group for bundle in self._bundles)]
+        self.groups.clear()
+        self._bundles.clear()
+        removals = [_remove(group) for group in groups]
+        for removal in removals:
+            removal.done(timeout_s / len(removals))
+
+    def _ask_for(self, left: Mapping[str, WantedGpu]) -> None:
+        """One more bundle for each wanted GPU of a node that no open bundle may still turn out to be.
+
+        A bundle on another GPU than wanted is held meanwhile, so that Ray gives out the next one.
+        """
+        by_node: dict[str, list[WantedGpu]] = {}
+        for gpu in left.values():
+            by_node.setdefault(gpu.node.node_id, []).append(gpu)
+        for node_id, gpus in by_node.items():
+            bundles = [bundle for bundle in self._bundles if bundle.node.node_id == node_id]
+            held = self._granted.get(node_id, 0) + len(bundles)
+            pending = sum(not bundle.probed for bundle in bundles)
+            room = int(gpus[0].node.gpus) - held
+            for _ in range(min(len(gpus) - pending, room)):
+                self._bundles.append(self._bundle(gpus[0].node, bundle_cpus(gpus)))
+
+    def _bundle(self, node: FoundNode, cpus: float) -> _Bundle:
+        self._made += 1
+        group = placement_group(
+            [{"GPU": 1.0, **({"CPU": cpus} if cpus > 0 else {})}],
+            strategy="STRICT_PACK",
+            name=f"{self._prefix}-gpu-{self._made}",
+            bundle_label_selector=[{NODE_LABEL: node.node_id}],
+        )
+        return _Bundle(node, cpus, group, group.ready())
+
+    def _advance(self, timeout_s: float) -> None:
+        """Wait a little for groups and probes, and move those that are done one step on."""
+        waiting = {str(i): b.probe or b.ready for i, b in enumerate(self._bundles) if not b.probed}
+        for key, answer in ask(waiting, timeout_s).items():
+            bundle = self._bundles[int(key)]
+            if bundle.probe is None and not isinstance(answer, Gone):
+                strategy = PlacementGroupSchedulingStrategy(bundle.group, 0)
+                options = {"num_gpus": 1, "num_cpus": 0, "max_retries": 1, "scheduling_strategy": strategy}
+                bundle.probe = ray.remote(visible_uuid).options(**options).remote()
+            else:
+                bundle.probed = True
+                bundle.uuid = None if isinstance(answer, Gone) else answer
+
+
+def infeasible(wanted: Sequence[WantedGpu]) -> dict[str, str]:
+    """Subjects that Ray would wait for for ever, with the reason: its node offers too few GPUs."""
+    refused = {}
+    for node_id in dict.fromkeys(gpu.node.node_id for gpu in wanted):
+        gpus = [gpu for gpu in wanted if gpu.node.node_id == node_id]
+        offered = int(gpus[0].node.gpus)
+        if offered == 0:
+            reason = "its node offers Ray no GPU; start Ray there with --num-gpus"
+            refused.update({gpu.subject: reason for gpu in gpus})
+    return refused
+
+
+def bundle_cpus(gpus: Sequence[WantedGpu]) -> float:
+    """CPUs that go with each GPU: what the neediest wants, but no more than its node has for all of them."""
+    neediest = max(gpu.cpus for gpu in gpus)
+    return min(neediest, gpus[0].node.cpus / len(gpus))
+
+
+def _remove(group: Any) -> Background[None]:
+    return Background(lambda: remove_placement_group(group), "release")

@@ -1,0 +1,97 @@
+"""Processes of this host by id and start time, read from /proc, so that a reused id is never mistaken."""
+
+import os
+import signal
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """One process. `start_ticks` is field 22 of /proc/PID/stat (proc(5)): clock ticks since boot."""
+
+    pid: int
+    start_ticks: int
+
+
+def process_id(pid: int, proc: Path = PROC) -> ProcessId | None:
+    """The process that has this id now; None where there is none, or a dead one that waits for its parent."""
+    found = _stat(pid, proc)
+    return None if found is None or found[0] in "ZX" else ProcessId(pid, found[2])
+
+
+def own_process() -> ProcessId:
+    """This process."""
+    found = process_id(os.getpid())
+    assert found is not None
+    return found
+
+
+def alive(process: ProcessId) -> bool:
+    """Whether it still runs (a stopped one does; one that waits to be reaped does not)."""
+    return process_id(process.pid) == process
+
+
+def kill(process: ProcessId) -> bool:
+    """SIGKILL it if it is still the same process; whether the signal was sent. Works on a frozen one too."""
+    if not alive(process):
+        return False
+    try:
+        os.kill(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def wait_gone(processes: Iterable[ProcessId], timeout_s: float) -> tuple[ProcessId, ...]:
+    """Wait until all are gone; those that are not after `timeout_s`."""
+    end_s = time.monotonic() + timeout_s
+    left = tuple(process for process in processes if alive(process))
+    while left and time.monotonic() < end_s:
+        time.sleep(0.02)
+        left = tuple(process for process in left if alive(process))
+    return left
+
+
+def descendants(roots: Collection[int], proc: Path = PROC) -> frozenset[ProcessId]:
+    """Children of `roots`, their children, and so on; without the roots."""
+    parents: dict[int, tuple[int, int]] = {}
+    for entry in proc.iterdir():
+        if entry.name.isdigit() and (found := _stat(int(entry.name), proc)) is not None:
+            parents[int(entry.name)] = (found[1], found[2])
+    family = set(roots)
+    grown = True
+    while grown:
+        younger = {pid for pid, (parent, _) in parents.items() if parent in family and pid not in family}
+        grown = bool(younger)
+        family |= younger
+    return frozenset(ProcessId(pid, parents[pid][1]) for pid in family - set(roots))
+
+
+def naming(text: str, proc: Path = PROC) -> frozenset[ProcessId]:
+    """Processes whose command line holds `text`, this one left out."""
+    found = set()
+    for entry in proc.iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if text.encode() in command and (process := process_id(int(entry.name), proc)) is not None:
+            found.add(process)
+    return frozenset(found)
+
+
+def _stat(pid: int, proc: Path) -> tuple[str, int, int] | None:
+    """State, parent and start time. The command name may hold spaces and brackets: fields follow the last one."""
+    try:
+        text = (proc / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return fields[0], int(fields[1]), int(fields[19])

@@ -1,0 +1,236 @@
+"""One connection to Ray: start a local one or join a cluster, and let go of it again.
+
+Ray's processes die with the thread that started them (they ask the kernel for it: PR_SET_PDEATHSIG), so a
+thread of its own starts Ray, lives as long as it, and ends it. That also gives every step a deadline.
+"""
+
+import atexit
+import logging
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray._private.worker as ray_worker
+
+from rigproof.cluster import processes
+from rigproof.cluster.environment import joining_environment, local_environment, settings
+from rigproof.cluster.errors import ClusterStartFailed, ClusterUnreachable
+from rigproof.cluster.processes import ProcessId
+
+OBJECT_STORE_BYTES = 78_643_200  # the smallest that Ray takes
+OLDEST_RAY = (2, 52)  # token authentication; CVE-2025-62593
+FOLDER_PREFIX = "rigproof-ray-"
+SOCKET_PATH_BYTES = 107  # sockaddr_un, unix(7)
+SESSION_PATH = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
+
+
+class RaySession:
+    """Ray, up. `address` is the cluster's; `started` whether it is ours to end."""
+
+    def __init__(self, started: bool, folder: Path | None) -> None:
+        self.started = started
+        self.folder = folder
+        self.address = ""
+        self._undo = ExitStack()
+        self._begun = threading.Event()
+        self._end = threading.Event()
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        self._processes: frozenset[ProcessId] = frozenset()
+
+    def open(self, arguments: dict[str, Any], variables: dict[str, str], limit_s: float) -> None:
+        """Run `ray.init` with `arguments`. Raises what it raises, or TimeoutError."""
+        self._undo.enter_context(settings(variables))
+        self._undo.enter_context(_silent())
+        self._thread = threading.Thread(
+            target=self._live, args=(arguments,), name="rigproof-ray", daemon=True
+        )
+        self._thread.start()
+        if not self._begun.wait(limit_s):
+            raise TimeoutError(f"Ray did not answer within {limit_s:g} s")
+        if self._error is not None:
+            raise self._error
+        self.address = ray.get_runtime_context().gcs_address
+        self._processes = self._started_processes()
+
+    def close(self, limit_s: float, ours: Iterable[ProcessId] = ()) -> tuple[ProcessId, ...]:
+        """Disconnect; end Ray where it is ours. `ours` are further processes of this host that must be gone.
+
+        Returns what is still there after everything within `limit_s`: nothing, unless the kernel holds it.
+        """
+        end_s = time.monotonic() + limit_s
+        family = self._processes | frozenset(ours)
+        if self.started:
+            family |= self._started_processes()
+            family |= processes.descendants({process.pid for process in family if processes.alive(process)})
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join(limit_s / 2)
+        if self.folder is not None:
+            family |= processes.naming(str(self.folder))
+        left = processes.wait_gone(family, 0.0 if self._stuck() else min(1.0, limit_s / 4))
+        for process in left:
+            processes.kill(process)
+        left = processes.wait_gone(left, max(0.5, end_s - time.monotonic()))
+        if self._stuck() and self._thread is not None:
+            self._thread.join(max(0.1, end_s - time.monotonic()))
+        if self._stuck():
+            atexit.unregister(ray.shutdown)  # it would wait for the same lock, for ever
+        self._undo.close()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        return left
+
+    def _stuck(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _live(self, arguments: dict[str, Any]) -> None:
+        try:
+            ray.init(**arguments)
+        except BaseException as error:  # Ray raises SystemExit too; `open` raises it again
+            self._error = error
+        self._begun.set()
+        self._end.wait()
+        try:
+            ray.shutdown()
+        except Exception as error:  # `close` kills what is left
+            self._error = error
+
+    def _started_processes(self) -> frozenset[ProcessId]:
+        node = ray_worker._global_node  # noqa: SLF001 - Ray tells the ids of its processes nowhere else
+        if not self.started or node is None:
+            return frozenset()
+        pids = [info.process.pid for infos in node.all_processes.values() for info in infos]
+        found = (processes.process_id(pid) for pid in pids)
+        return frozenset(process for process in found if process is not None)
+
+
+def start_local(
+    node_name: str, cpus: float, gpus: int, namespace: str, limit_s: float, stop_s: float
+) -> RaySession:
+    """A Ray of our own on 127.0.0.1, with a random token and without a dashboard.
+
+    Raises:
+        ClusterStartFailed: it did not come up within `limit_s`; nothing of it is left.
+    """
+    _refuse_old_ray(ClusterStartFailed)
+    remove_stale_folders(_temp_root())
+    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir=_temp_root()))
+    session = RaySession(started=True, folder=folder)
+    arguments = {
+        "address": "local",
+        "include_dashboard": False,
+        "num_cpus": max(1, round(cpus)),
+        "num_gpus": gpus,
+        "object_store_memory": OBJECT_STORE_BYTES,
+        "log_to_driver": False,
+        "configure_logging": False,
+        "namespace": namespace,
+        "_node_ip_address": "127.0.0.1",
+        "_node_name": node_name,
+        "_temp_dir": str(folder),
+    }
+
+    def failed(error: BaseException) -> ClusterStartFailed:
+        return ClusterStartFailed(
+            f"Ray did not start on this machine: {_first_line(error)}; check free space in {folder.parent} and "
+            "/dev/shm, or start Ray yourself with `ray start --head` and give --ray-address"
+        )
+
+    _open(session, arguments, local_environment(secrets.token_hex(32)), limit_s, stop_s, failed)
+    return session
+
+
+def join(address: str, namespace: str, limit_s: float, stop_s: float) -> RaySession:
+    """Connect to a running cluster; `close` disconnects and leaves it as it was.
+
+    Raises:
+        ClusterUnreachable: nobody answers, the token is wrong, or the versions differ.
+    """
+    _refuse_old_ray(ClusterUnreachable)
+    session = RaySession(started=False, folder=None)
+    arguments = {
+        "address": address,
+        "log_to_driver": False,
+        "configure_logging": False,
+        "namespace": namespace,
+    }
+
+    def failed(error: BaseException) -> ClusterUnreachable:
+        return ClusterUnreachable(f"--ray-address {address}: {_first_line(error)}")
+
+    _open(session, arguments, joining_environment(address), limit_s, stop_s, failed)
+    return session
+
+
+def remove_stale_folders(root: Path) -> None:
+    """Remove the folders of runs that were killed before they could do it themselves."""
+    for folder in root.glob(f"{FOLDER_PREFIX}*"):
+        pid = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
+        try:
+            mine = folder.is_dir() and not folder.is_symlink() and folder.stat().st_uid == os.getuid()
+        except OSError:
+            continue
+        if mine and pid.isdigit() and processes.process_id(int(pid)) is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _open(
+    session: RaySession,
+    arguments: dict[str, Any],
+    variables: dict[str, str],
+    limit_s: float,
+    stop_s: float,
+    failed: Callable[[BaseException], Exception],
+) -> None:
+    try:
+        session.open(arguments, variables, limit_s)
+    except KeyboardInterrupt:
+        session.close(stop_s)
+        raise
+    except BaseException as error:
+        session.close(stop_s)
+        raise failed(error) from error
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep Ray from writing between pytest's lines: what matters is recorded as events."""
+    logger = logging.getLogger("ray")
+    level, printing = logger.level, ray_worker._worker_logs_enabled  # noqa: SLF001 - no public switch
+    logger.setLevel(logging.CRITICAL)
+    ray_worker._worker_logs_enabled = False  # noqa: SLF001
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        ray_worker._worker_logs_enabled = printing  # noqa: SLF001
+
+
+def _temp_root() -> Path:
+    """The system's temporary folder, or /tmp where that one is too long for Ray's sockets."""
+    root = Path(tempfile.gettempdir())
+    longest = f"{root}/{FOLDER_PREFIX}4194304-abcdefgh{SESSION_PATH}"
+    return root if len(longest.encode()) <= SOCKET_PATH_BYTES else Path("/tmp")  # noqa: S108 - mkdtemp inside
+
+
+def _refuse_old_ray(kind: type[Exception]) -> None:
+    version = tuple(int(part) for part in ray.__version__.split(".")[:2])
+    if version < OLDEST_RAY:
+        raise kind(
+            f"Ray {ray.__version__} lets everybody on the network run code (CVE-2023-48022, CVE-2025-62593); "
+            f"install ray>={'.'.join(map(str, OLDEST_RAY))} on every node"
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:300]

@@ -1,0 +1,290 @@
+"""The rig while a run goes on: Ray, one agent per node, one worker per plan entry; and its taking down."""
+
+import dataclasses
+import socket
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Literal, Self
+
+from rigproof.cluster.agents import Agents, records_of
+from rigproof.cluster.calls import ask
+from rigproof.cluster.commands import cuda_gpus, head_of, ray_start_line
+from rigproof.cluster.errors import ClusterError, ClusterStartFailed, ClusterUnreachable
+from rigproof.cluster.join_probe import check_joinable
+from rigproof.cluster.matching import FoundNode, assign_gpus, local_node
+from rigproof.cluster.messages import AgentDuty, AgentFacts, HostLoad
+from rigproof.cluster.nodes import NodeWatch, wait_for_nodes
+from rigproof.cluster.placement import Reservations, WantedGpu
+from rigproof.cluster.ray_session import RaySession, join, start_local
+from rigproof.cluster.stage_loop import Rounds, StageRun
+from rigproof.cluster.workers import Workers
+from rigproof.profiles.load import all_skus
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.matching import match_sku
+from rigproof.profiles.models import Node
+from rigproof.profiles.plan import Plan, StagePlan, WorkerPlan
+from rigproof.records.identity import GpuIdentity
+from rigproof.records.measurements import Event, Stage
+from rigproof.records.recording import Record, Sample
+from rigproof.telemetry.host import HostReader, host_addresses
+from rigproof.telemetry.inventory import detect
+from rigproof.workloads.specs import WorkloadSpec
+
+__all__ = ["ClusterError", "ClusterStartFailed", "ClusterUnreachable", "HostLoad", "RigCluster"]
+
+Sink = Callable[[Record | Sample], None]
+
+
+class RigCluster:
+    """Owns everything that a run starts. Records go to `sink`, in the thread that calls in here.
+
+    A context manager: entering brings up what is there of the promised rig and records what is missing as
+    events; leaving always takes down what is ours and nothing else.
+
+    Raises on entering:
+        ClusterUnreachable, ClusterStartFailed: nothing came up, and nothing is left of the attempt.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedRig,
+        plan: Plan,
+        *,
+        ray_address: str | None,
+        sink: Sink,
+        now_s: Callable[[], float],
+        wait_nodes_s: float | None = None,
+    ) -> None:
+        timeouts = loaded.rig.timeouts
+        assert timeouts.start_s
+        assert timeouts.stop_s
+        self._loaded = loaded
+        self._plan = plan
+        self._ray_address = ray_address
+        self._sink = sink
+        self._now_s = now_s
+        self._start_s = timeouts.start_s
+        self._stop_s = timeouts.stop_s
+        self._wait_nodes_s = min(timeouts.start_s, wait_nodes_s or timeouts.start_s)
+        self._prefix = f"rigproof-{uuid.uuid4().hex[:8]}"
+        self._session: RaySession | None = None
+        self._watch: NodeWatch | None = None
+        self._reservations = Reservations(self._prefix)
+        self._agents = Agents(self._prefix, timeouts, sink, now_s)
+        self._workers = Workers(self._prefix, timeouts, self._agents, sink, now_s)
+        self._rounds: Rounds | None = None
+        self.ready_s: float | None = None  # how long it took to come up
+
+    def __enter__(self) -> Self:
+        begun_s = time.monotonic()
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+        self.ready_s = time.monotonic() - begun_s
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def run_stage(
+        self,
+        stage: StagePlan,
+        specs: Mapping[str, WorkloadSpec],
+        *,
+        host_load: Mapping[str, HostLoad] | None = None,
+        on_tick: Callable[[], None] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> Stage:
+        """Run the specs (by worker) together, the CPU loads (by node) beside them, until all have ended.
+
+        Every record reaches the sink while it runs. `on_tick` is called about twice a second; the stage
+        ends early once `should_stop` says so. It ends at the latest `task_s` after its planned end.
+        """
+        if self._rounds is None:  # no promised node is here
+            failed = Stage(stage.name, self._now_s(), self._now_s(), "failed")
+            self._sink(failed)
+            return failed
+        self._until_up(on_tick)
+        timeouts = self._loaded.rig.timeouts
+        run = StageRun(self._rounds, stage, specs, host_load, timeouts, self._sink, self._now_s)
+        return run.run(on_tick, should_stop)
+
+    def read_counters(self, moment: Literal["before", "after"]) -> None:
+        """Read every GPU's error counters into the sink ("before" is done on entering)."""
+        if self._rounds is not None:
+            self._agents.read("counters", moment, self._stop_s)
+            self._rounds.gather(self._stop_s / 4)
+
+    def close(self) -> None:
+        """Take everything of ours down, however the run went. Can be called again."""
+        session, self._session = self._session, None
+        try:
+            if session is not None:
+                self._end_actors()
+        finally:
+            if session is not None:
+                ours = self._agents.ever | self._workers.ever
+                left = session.close(self._stop_s, ours)
+                if left:
+                    pids = [process.pid for process in left]
+                    message = f"processes {pids} did not end; the kernel holds them (a hung driver?)"
+                    self._event("timeout", "rig", message, limit_s=self._stop_s, pids=pids)
+
+    def _open(self) -> None:
+        promised = self._loaded.rig.nodes
+        here = None
+        if self._ray_address is None:
+            here = local_node(promised, socket.gethostname(), host_addresses())
+            if here is not None:
+                self._session = self._start_ray(here)
+        else:
+            check_joinable(self._ray_address, self._start_s)
+            self._session = join(self._ray_address, self._prefix, self._start_s, self._stop_s)
+        found: dict[str, FoundNode] = {}
+        if self._session is not None:
+            # The others of a local rig cannot come: nobody outside can reach our Ray.
+            wanted = [node for node in promised if here is None or node.name == here]
+            found = wait_for_nodes(wanted, self._wait_nodes_s)
+        for node in promised:
+            if node.name not in found:
+                self._report_missing(node)
+        if found:
+            self._bring_up(found)
+
+    def _start_ray(self, here: str) -> RaySession:
+        node = self._loaded.node(here)
+        needed = sum(worker.cpus for worker in self._plan.workers if worker.node == here)
+        gpus = len(detect(self._start_s / 2).gpus) if cuda_gpus(node) else 0
+        cpus = max(HostReader().usable_cpus(), needed + 1)
+        return start_local(here, cpus, gpus, self._prefix, self._start_s, self._stop_s)
+
+    def _bring_up(self, found: Mapping[str, FoundNode]) -> None:
+        self._watch = NodeWatch({name: node.node_id for name, node in found.items()})
+        facts = self._agents.start(found)
+        gpus = self._gpus_of(facts)
+        heard = self._agents.begin(self._duties(facts, gpus), self._start_s)
+        for subject, gpu in gpus.items():
+            self._sink(dataclasses.replace(gpu, xid_supported=subject in heard))
+        self._rounds = Rounds(self._agents, self._workers, self._watch, self._sink, self._now_s)
+        self._agents.read("foreign_memory", frozenset[int](), self._stop_s)
+        self.read_counters("before")
+        refused = self._reserve(found, gpus)
+        plans = [
+            worker
+            for worker in self._plan.workers
+            if worker.node in facts
+            and worker.subject not in refused
+            and (worker.device == "cpu" or worker.subject in gpus)
+        ]
+        self._workers.start(plans, self._reservations.groups, self._reservations.cpus)
+        self._until_up(None)
+
+    def _until_up(self, on_tick: Callable[[], None] | None) -> None:
+        """Wait for the workers that are coming up; each has its own deadline."""
+        assert self._rounds is not None
+        while self._workers.starting():
+            self._rounds.beat(0.1)
+            if on_tick is not None:
+                on_tick()
+
+    def _gpus_of(self, facts: Mapping[str, AgentFacts]) -> dict[str, GpuIdentity]:
+        """Promised subject to the GPU that it is; an event for each that is not there."""
+        skus = all_skus()
+        gpus: dict[str, GpuIdentity] = {}
+        for node, node_facts in facts.items():
+            promised = [
+                device
+                for device in self._loaded.devices()
+                if device.node == node and device.gpu.device == "cuda"
+            ]
+            assigned = assign_gpus(promised, node_facts.gpus, lambda name: match_sku(name, skus))
+            gpus |= assigned
+            names = [f"{gpu.name} ({gpu.uuid})" for gpu in node_facts.gpus]
+            instead = ", ".join(names) or node_facts.nvml_error or "no GPU"
+            for device in promised:
+                if device.subject not in assigned:
+                    wanted = device.gpu.uuid or device.gpu.sku
+                    message = f"{wanted} is not on {node}; found there: {instead}"
+                    self._event("gpu_missing", device.subject, message, promised=wanted, found=names)
+        return gpus
+
+    def _duties(
+        self, facts: Mapping[str, AgentFacts], gpus: Mapping[str, GpuIdentity]
+    ) -> dict[str, AgentDuty]:
+        rate_hz, stuck_s = self._loaded.rig.sampling.rate_hz, self._loaded.rig.timeouts.stall_s
+        assert rate_hz
+        assert stuck_s
+        node_of = {device.subject: device.node for device in self._loaded.devices()}
+        return {
+            node: AgentDuty(
+                node=node,
+                clock_offset_s=self._agents.links[node].clock_offset_s,
+                rate_hz=rate_hz,
+                stuck_s=stuck_s,
+                uuids={gpu.uuid: subject for subject, gpu in gpus.items() if node_of[subject] == node},
+            )
+            for node in facts
+        }
+
+    def _reserve(self, found: Mapping[str, FoundNode], gpus: Mapping[str, GpuIdentity]) -> dict[str, str]:
+        """Reserve the promised GPUs; those that could not be, with the reason."""
+        workers: dict[str, list[WorkerPlan]] = {}
+        for worker in self._plan.workers:
+            if worker.device == "cuda" and worker.subject in gpus:
+                workers.setdefault(worker.subject, []).append(worker)
+        wanted = [
+            WantedGpu(subject, gpus[subject].uuid, found[own[0].node], sum(worker.cpus for worker in own))
+            for subject, own in workers.items()
+        ]
+        refused = self._reservations.reserve(wanted, self._start_s)
+        for subject, reason in refused.items():
+            self._event("gpu_taken", subject, f"could not be reserved: {reason}", limit_s=self._start_s)
+        return refused
+
+    def _report_missing(self, node: Node) -> None:
+        nodes = self._loaded.rig.nodes
+        head = self._ray_address
+        if head is None and node.name != nodes[0].name:
+            head = head_of(nodes)
+        line = ray_start_line(node, head)
+        message = f"{node.name} is not in the cluster; type on {node.name}: {line}"
+        if self._ray_address is None:
+            message += f" (then give --ray-address={head_of(nodes)})"
+        self._event("node_missing", node.name, message, remedy=line, address=node.address)
+        for device in self._loaded.devices():
+            if device.node == node.name:
+                wanted = device.gpu.sku
+                message = f"{wanted} is missing with its node {node.name}; type there: {line}"
+                self._event("gpu_missing", device.subject, message, promised=wanted, found=[], remedy=line)
+
+    def _end_actors(self) -> None:
+        """Last records, then no actor of ours is left; a call that hangs costs its deadline, not the rest."""
+        share_s = self._stop_s / 4
+        if self._watch is not None:
+            self._watch.stop(0.1)
+        self._workers.stop_tasks()
+        try:
+            if self._rounds is not None:
+                last = self._agents.finish()
+                self._rounds.gather(share_s / 2)
+                for record in records_of(ask(last, share_s).values()):
+                    self._sink(record)
+        finally:
+            self._workers.end()
+            self._workers.wait_kills(share_s / 2)
+            self._agents.end()
+            self._agents.wait_kills(share_s / 2)
+            self._reservations.release(share_s)
+            self._rounds = None
+
+    def _event(self, kind: str, subject: str, message: str, **data: object) -> None:
+        self._sink(Event(self._now_s(), kind, subject, message, data=data))

@@ -1,0 +1,97 @@
+"""What an agent reads on its grid: each GPU and the host, every one by its own thread.
+
+One thread each, because a GPU whose driver hangs must not stop the readings of the others.
+"""
+
+from collections.abc import Callable, Sequence
+
+from rigproof.cluster.messages import AgentDuty
+from rigproof.records.measurements import Event
+from rigproof.records.recording import Sample
+from rigproof.telemetry.host import HostReader
+from rigproof.telemetry.nvml import Nvml
+from rigproof.telemetry.responsiveness import ResponsivenessProbe
+from rigproof.telemetry.sampler import Sampler
+
+
+class Sensing:
+    """Samples from `start` to `stop`; `supported` are the subjects whose Xids are heard."""
+
+    def __init__(
+        self, duty: AgentDuty, nvml: Nvml | None, host: HostReader, now_s: Callable[[], float]
+    ) -> None:
+        self._duty = duty
+        self._nvml = nvml
+        self._host = host
+        self._now_s = now_s
+        self._probe = ResponsivenessProbe()
+        self._xids = nvml.xids(duty.uuids, now_s) if nvml is not None and duty.uuids else None
+        self.supported = self._xids.supported if self._xids is not None else frozenset[str]()
+        self._samplers = {duty.node: Sampler(duty.rate_hz, self._read_host, now_s, subject=duty.node)}
+        if nvml is not None:
+            for uuid, subject in duty.uuids.items():
+                read = self._gpu_reader(nvml, uuid, subject)
+                self._samplers[subject] = Sampler(duty.rate_hz, read, now_s, subject=subject)
+        self._missed = dict.fromkeys(self._samplers, 0)
+        self._given_up: set[str] = set()
+
+    def start(self) -> None:
+        """Begin sampling."""
+        for sampler in self._samplers.values():
+            sampler.start()
+
+    def drain(self) -> list[Sample | Event]:
+        """Samples and events since the last drain."""
+        found: list[Sample | Event] = []
+        for subject, sampler in self._samplers.items():
+            found += sampler.drain()
+            found += self._gap(subject, sampler)
+        if self._xids is not None:
+            found += self._xids.drain()
+        found += self._give_up_stuck()
+        if self._nvml is not None:
+            found += self._nvml.problems()
+        return found
+
+    def stop(self, timeout_s: float) -> None:
+        """End sampling, the Xid listener and the probe, in `timeout_s` even where a reading hangs."""
+        for sampler in self._samplers.values():
+            sampler.ask_to_stop()
+        for sampler in self._samplers.values():
+            sampler.stop(timeout_s / (2 * len(self._samplers)))
+        self._probe.stop(timeout_s / 4)
+        if self._xids is not None:
+            self._xids.stop(timeout_s / 4)
+
+    def _read_host(self, t_s: float, lateness_s: float) -> Sequence[Sample | Event]:
+        return [self._host.sample(self._duty.node, t_s, lateness_s, self._probe.drain())]
+
+    @staticmethod
+    def _gpu_reader(
+        nvml: Nvml, uuid: str, subject: str
+    ) -> Callable[[float, float], Sequence[Sample | Event]]:
+        return lambda t_s, lateness_s: [nvml.sample(uuid, subject, t_s, lateness_s)]
+
+    def _gap(self, subject: str, sampler: Sampler) -> list[Event]:
+        missed = sampler.missed - self._missed[subject]
+        if missed <= 0:
+            return []
+        self._missed[subject] += missed
+        message = f"{missed} grid points passed without a reading"
+        return [Event(self._now_s(), "sampling_gap", subject, message, data={"missed": missed})]
+
+    def _give_up_stuck(self) -> list[Event]:
+        """A GPU whose reading does not return is not asked again (it would hold one more thread)."""
+        events = []
+        for uuid, subject in self._duty.uuids.items():
+            sampler = self._samplers.get(subject)
+            if self._nvml is None or sampler is None or uuid in self._given_up:
+                continue
+            stuck_s = sampler.stuck_for_s(self._now_s())
+            if stuck_s > self._duty.stuck_s:
+                self._given_up.add(uuid)
+                message = f"NVML has not answered for {stuck_s:.0f} s; this GPU is not asked again"
+                self._nvml.give_up(uuid, message)
+                data = {"query": "sample", "code": None}
+                events.append(Event(self._now_s(), "nvml_error", subject, message, data=data))
+        return events

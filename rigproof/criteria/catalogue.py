@@ -1,0 +1,42 @@
+"""Every criterion there is, by name, in the order in which reports show them."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from rigproof.criteria import (
+    activity,
+    clock,
+    cluster,
+    distribution,
+    health,
+    host,
+    inventory,
+    memory,
+    power,
+    thermal,
+    throughput,
+)
+from rigproof.criteria.criterion import Criterion
+
+FAMILIES = (
+    cluster,
+    inventory,
+    distribution,
+    activity,
+    throughput,
+    memory,
+    thermal,
+    power,
+    clock,
+    health,
+    host,
+)
+
+CATALOGUE: Mapping[str, Criterion] = MappingProxyType(
+    {
+        value.name: value
+        for family in FAMILIES
+        for value in vars(family).values()
+        if isinstance(value, Criterion)
+    }
+)

@@ -1,0 +1,68 @@
+"""Is everybody there, and does nobody hang?"""
+
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.evidence import ENDED, Evidence
+from rigproof.criteria.subjects import NodeEvidence
+from rigproof.records.verdict import Outcome
+
+# What a wait that failed or a process that was lost is recorded as.
+LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died")
+
+
+@criterion(
+    "cluster.nodes_present",
+    scope="node",
+    unit="",
+    limit="the nodes that the rig profile promises",
+    remedy="switch that machine on, check its network cable, and type its `ray start` line there",
+    unmeasured="the cluster itself did not come up",
+    faults=("node-missing", "node-lost"),
+    judges_absence=True,
+)
+def nodes_present(node: NodeEvidence) -> Finding:
+    """The promised node joined the cluster and stayed in it until the end."""
+    for event in node.events("node_missing", "node_lost"):
+        lost = event.kind == "node_lost"
+        return Finding(Outcome.FAIL, detail=event.message, from_s=event.t_s if lost else None)
+    if node.found:
+        return Finding(Outcome.PASS, detail=f"answered from {node.identity.address}")
+    if not looked_for(node.evidence):
+        raise NotMeasured("the run ended before its nodes were looked for")
+    return Finding(Outcome.FAIL, detail=f"{node.subject} did not answer")
+
+
+def looked_for(evidence: Evidence) -> bool:
+    """Whether the cluster came up far enough for an absent node or GPU to count as missing."""
+    recording = evidence.recording
+    if evidence.events.get("node_missing") or evidence.events.get("gpu_missing"):
+        return True
+    broken_off = bool(evidence.events.get("interrupted")) and not recording.stages
+    return bool(recording.nodes) and not broken_off
+
+
+@criterion(
+    "cluster.no_timeouts",
+    scope="rig",
+    unit="faults",
+    limit="no wait past its deadline and no lost process: any of them leaves a training session hanging",
+    remedy="read that worker's last lines in the report; start with the first loss, later ones often "
+    "follow from it",
+    unmeasured="no stage ran, or one was broken off before its waits were over",
+    faults=("timeout", "hung-kernel", "worker-killed", "worker-frozen", "nvml-hang"),
+)
+def no_timeouts(rig: Evidence) -> Finding:
+    """Every wait ended within its deadline; no worker and no node agent failed, died or hung."""
+    losses = sorted((event for kind in LOSSES for event in rig.events.get(kind, ())), key=lambda e: e.t_s)
+    none = Limit(0, "every wait's own deadline")
+    if losses:
+        first = losses[0]
+        who = first.worker or first.subject
+        more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
+        detail = f"{who}: {first.message}{more}"
+        return Finding(Outcome.FAIL, len(losses), none, detail, from_s=first.t_s)
+    if not rig.recording.stages:
+        raise NotMeasured("no stage ran")
+    for stage in rig.recording.stages.values():
+        if stage.status not in ENDED:
+            raise NotMeasured(f"the {stage.name} stage was broken off")
+    return compared(0, none, good=True)

@@ -1,0 +1,126 @@
+"""What a criterion is: a named, documented, pure function from the evidence about a subject to a Finding."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rigproof.profiles.loaded import PromisedDevice
+from rigproof.records.verdict import Outcome
+
+Scope = Literal["device", "node", "rig"]
+
+
+class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
+    """Raised where the evidence does not suffice; the reason is told to the reader.
+
+    `required` is False only where the hardware cannot measure it at all (a sensor that the card lacks).
+    """
+
+    def __init__(self, reason: str, *, required: bool = True) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.required = required
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit in its criterion's unit, and the file or reading that it comes from."""
+
+    value: float
+    source: str
+
+    def times(self, factor: float, note: str = "") -> "Limit":
+        """The same limit in another unit, or a share of it; `note` is put behind the source."""
+        return Limit(self.value * factor, f"{self.source}{note}")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a criterion found. `measured` and `limit` are in the criterion's unit, times in run time."""
+
+    outcome: Outcome
+    measured: float | None = None
+    limit: Limit | None = None
+    detail: str = ""
+    remedy: str = ""  # empty: the criterion's own
+    from_s: float | None = None
+    length_s: float | None = None
+
+
+def compared(measured: float, limit: Limit, *, good: bool, detail: str = "", **more: Any) -> Finding:
+    """PASS where `good`, else FAIL; a figure that is not finite was not measured."""
+    if not math.isfinite(measured):
+        raise NotMeasured(f"the figure is {measured}, which is no measurement")
+    return Finding(Outcome.PASS if good else Outcome.FAIL, measured, limit, detail, **more)
+
+
+def every_device(_device: PromisedDevice) -> bool:
+    """A criterion that holds for every promised device."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One criterion of the catalogue.
+
+    `applies_to_cpu`: promised where the CPU is the device too (for a node: where it has no CUDA GPU).
+    `judges_absence`: it is this criterion that tells a missing node or GPU; all others are not measured then.
+    `stages`: without a complete load in each of them it can fail, but not pass.
+    `faults`: names of the faults that prove it can fail.
+    """
+
+    name: str
+    scope: Scope
+    unit: str
+    summary: str
+    limit: str
+    remedy: str
+    unmeasured: str
+    faults: tuple[str, ...]
+    find: Callable[[Any], Finding]
+    stages: tuple[str, ...] = ()
+    applies_to_cpu: bool = True
+    judges_absence: bool = False
+    holds_for: Callable[[PromisedDevice], bool] = every_device
+
+    @property
+    def family(self) -> str:
+        """The part of the name before the dot; also its heading in docs/criteria.md."""
+        return self.name.partition(".")[0]
+
+
+def criterion(
+    name: str,
+    *,
+    scope: Scope,
+    unit: str,
+    limit: str,
+    remedy: str,
+    unmeasured: str,
+    faults: tuple[str, ...],
+    stages: tuple[str, ...] = (),
+    applies_to_cpu: bool = True,
+    judges_absence: bool = False,
+    holds_for: Callable[[PromisedDevice], bool] = every_device,
+) -> Callable[[Callable[[Any], Finding]], Criterion]:
+    """Make a Criterion of a function; its docstring is what the catalogue says about it."""
+
+    def declare(find: Callable[[Any], Finding]) -> Criterion:
+        return Criterion(
+            name=name,
+            scope=scope,
+            unit=unit,
+            summary=" ".join((find.__doc__ or "").split()),
+            limit=limit,
+            remedy=remedy,
+            unmeasured=unmeasured,
+            faults=faults,
+            find=find,
+            stages=stages,
+            applies_to_cpu=applies_to_cpu,
+            judges_absence=judges_absence,
+            holds_for=holds_for,
+        )
+
+    return declare

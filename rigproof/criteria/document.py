@@ -1,0 +1,65 @@
+"""Write docs/criteria.md from the catalogue: `python -m rigproof.criteria.document`."""
+
+from itertools import groupby
+from pathlib import Path
+
+from rigproof.criteria.catalogue import CATALOGUE
+from rigproof.criteria.criterion import Criterion
+
+PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"
+INTRODUCTION = """\
+# Criteria
+
+Written by `python -m rigproof.criteria.document`; a test keeps it current. Do not edit it by hand.
+
+Each criterion is a function from what was recorded to one verdict for each promised subject:
+
+| Outcome | Meaning |
+|---|---|
+| `pass` | measured, and within its limit |
+| `warn` | measured, within what fails, but worth a look |
+| `fail` | outside its limit: the rig is REJECTED |
+| `not_measured` | too little, or a sensor that stands still: where it is required, the run is INCOMPLETE |
+| `no_limit` | measured, and nothing is known to judge it by: it becomes the baseline |
+
+What holds for all of them:
+
+- **Not measured never passes.** A sensor counts as read where at least `limits.sample_coverage_share` of the
+  samples due under load gave a reading. Temperature, power and clock that do not change at all in 30 s under
+  load, power alone that does not, or a temperature that has not moved since before it, are frozen sensors.
+- A figure that is not finite is not measured.
+- A stage that was broken off can make a criterion fail, but not pass.
+- A measurement is required, except where the hardware cannot give it: the SKU file lists the sensor in
+  `unsupported_sensors`; the card has no ECC, or it is switched off; the driver delivers no Xid events; an
+  unknown card gives neither a reading nor a limit of its memory temperature, or has no such precision.
+- Where a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
+- Work counts only where its result was verified. Figures at the limit pass.
+"""
+SCOPES = {"device": "each promised device", "node": "each promised node", "rig": "the rig"}
+
+
+def markdown() -> str:
+    """The whole page."""
+    families = groupby(CATALOGUE.values(), key=lambda criterion: criterion.family)
+    sections = ["\n".join([f"## {family}", "", *map(_entry, members)]) for family, members in families]
+    return "\n".join([INTRODUCTION, *sections]).rstrip() + "\n"
+
+
+def _entry(criterion: Criterion) -> str:
+    judged = SCOPES[criterion.scope]
+    if not criterion.applies_to_cpu:
+        judged += " with CUDA GPUs" if criterion.scope == "node" else " but the CPU"
+    rows = [
+        ("Judged for", judged + (f"; in {criterion.unit}" if criterion.unit else "")),
+        ("Needs", " and ".join(f"the {stage} stage" for stage in criterion.stages) or "no stage"),
+        ("Limit", criterion.limit),
+        ("Not measured", criterion.unmeasured),
+        ("What to do", criterion.remedy),
+        ("Fails on", ", ".join(f"`{fault}`" for fault in criterion.faults)),
+    ]
+    table = [f"- **{title}:** {text}." for title, text in rows]
+    return "\n".join([f"### {criterion.name}", "", criterion.summary, "", *table, ""])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(markdown(), encoding="utf-8")

@@ -1,0 +1,70 @@
+"""What the driver itself reports as gone wrong."""
+
+from collections.abc import Sequence
+
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.records.measurements import Event
+from rigproof.records.verdict import Outcome
+
+# What a program's own mistake leaves in the driver's log (NVIDIA's Xid catalogue): an engine exception,
+# an MMU fault, a stopped channel, a removed channel.
+OWN_ERROR = (13, 31, 43, 45)
+FOLLOWS_ANOTHER = (43, 45)  # work that stopped because of an earlier fault
+
+
+@criterion(
+    "health.xid",
+    scope="device",
+    unit="Xids",
+    limit="`limits.xid_fail` fails; `limits.xid_warn` and every other Xid warns",
+    remedy="look the Xid up in NVIDIA's Xid catalogue; 79 means that the card fell off the bus: check "
+    "seat, riser and power",
+    unmeasured="nobody listened for Xids; not required where the driver delivers none",
+    faults=("xid", "gpu-lost"),
+    applies_to_cpu=False,
+    stages=("sustained",),
+)
+def xid(device: DeviceEvidence) -> Finding:
+    """The driver reports no Xid for this GPU. The root Xid is named first, not those that follow from it."""
+    events = device.events("xid")
+    fails = device.device.limits.xid_fail
+    warns = device.device.limits.xid_warn
+    if fails is None or warns is None:
+        raise NotMeasured("the profile has no limits.xid_fail and limits.xid_warn")
+    none = Limit(0, device.source_of("limits.xid_fail"))
+    if not events:
+        if not device.identity.xid_supported:
+            raise NotMeasured("the driver delivers no Xid events here", required=False)
+        return compared(0, none, good=True)
+    root = _root(events)
+    fatal = [event for event in events if _code(event) in fails]
+    detail = _listed([fatal[0], root, *events] if fatal else [root, *events])
+    if fatal:
+        return compared(len(events), none, good=False, detail=detail, from_s=fatal[0].t_s)
+    own = all(_code(event) in OWN_ERROR for event in events)
+    remedy = (
+        "this is the program's own error, not the card's: look for an illegal access in what ran"
+        if own
+        else ""
+    )
+    return Finding(Outcome.WARN, len(events), none, detail, remedy, from_s=root.t_s)
+
+
+def _code(event: Event) -> int | None:
+    code = event.data.get("xid")
+    return code if isinstance(code, int) else None
+
+
+def _root(events: Sequence[Event]) -> Event:
+    """The first that does not merely follow another; the first of all where each does."""
+    return next((event for event in events if _code(event) not in FOLLOWS_ANOTHER), events[0])
+
+
+def _listed(events: Sequence[Event]) -> str:
+    """Each Xid once, in the order given."""
+    seen: dict[int | None, str] = {}
+    for event in events:
+        kind = " (the program's own error)" if _code(event) in OWN_ERROR else ""
+        seen.setdefault(_code(event), f"Xid {_code(event)}{kind} at t={event.t_s:.0f} s: {event.message}")
+    return "; ".join(seen.values())

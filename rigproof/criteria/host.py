@@ -1,0 +1,124 @@
+"""Does each host carry the load that feeds its GPUs, and still answer?"""
+
+import math
+from statistics import fmean
+
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.series import readings
+from rigproof.criteria.subjects import NodeEvidence
+from rigproof.criteria.windows import Window, values_by_slice
+from rigproof.records.verdict import Outcome
+
+WINDOW_S = 1.0
+SLEEP_S = 0.010  # how long the probe sleeps each time
+FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
+
+
+@criterion(
+    "host.cpu_band",
+    scope="node",
+    unit="%",
+    limit="`cpu.in_band_share` of 1 s windows with the CPU inside `cpu.band_percent`. It warns where the "
+    "mean is over `cpu.warn_percent`, or more windows are over it than half of what may be out of band",
+    remedy="end what else runs on this machine; if nothing does, adapt `cpu.band_percent` or the node's "
+    "`cpus`",
+    unmeasured="too few samples of the CPU in the loaded time; not promised where the profile switches "
+    "the load off",
+    faults=("cpu-saturated", "cpu-starved"),
+    stages=("sustained",),
+)
+def cpu_band(node: NodeEvidence) -> Finding:
+    """The host's CPU load stays inside its band while the GPUs work, everybody's load counted."""
+    cpu = node.cpu
+    if cpu.band_percent is None:
+        raise NotMeasured("the profile has no cpu.band_percent")
+    low, high = cpu.band_percent
+    limit = node.limit("cpu", "in_band_share", cpu.in_band_share).times(100, f", band {low:g}–{high:g} %")
+    warn = node.limit("cpu", "warn_percent", cpu.warn_percent)
+    windows, means = _means(node)
+    under = sum(1 for mean in means if mean < low)
+    over = sum(1 for mean in means if mean > high)
+    inside = 100 * (1 - (under + over) / len(means))
+    detail = (
+        f"mean {fmean(means):.1f} %, {under} of {len(means)} windows under {low:g} %, {over} over {high:g} %"
+    )
+    if inside < limit.value:
+        first = next(w for w, mean in zip(windows, means, strict=True) if not low <= mean <= high)
+        remedy = (
+            ""
+            if over >= under
+            else "give the node more CPUs or lift its CPU quota, or correct `cpus` in the profile"
+        )
+        return compared(inside, limit, good=False, detail=detail, remedy=remedy, from_s=first.from_s)
+    high_share = 100 * sum(1 for mean in means if mean > warn.value) / len(means)
+    if fmean(means) > warn.value or high_share > (100 - limit.value) / 2:
+        detail = f"{high_share:.0f} % of windows over {warn.value:g} %, mean {fmean(means):.1f} %"
+        return Finding(Outcome.WARN, inside, limit, detail)
+    return compared(inside, limit, good=True, detail=detail)
+
+
+def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
+    """Mean CPU load of each 1 s window that has samples; NotMeasured where too few have."""
+    window = node.evidence.complete_window("sustained")
+    pairs = readings(node.loaded_samples(window), "cpu_percent")
+    node.evidence.require_coverage(len(pairs), window, node.coverage_limit(), "CPU load")
+    slices = window.slices(WINDOW_S)
+    filled = [
+        (piece, fmean(values))
+        for piece, values in zip(slices, values_by_slice(pairs, slices), strict=True)
+        if values
+    ]
+    if len(filled) < node.coverage_limit().value * len(slices):
+        raise NotMeasured(f"only {len(filled)} of {len(slices)} windows have samples of the CPU load")
+    return [piece for piece, _ in filled], [mean for _, mean in filled]
+
+
+@criterion(
+    "host.responsiveness",
+    scope="node",
+    unit="ms",
+    limit="`responsiveness.p99_ms` and `responsiveness.max_ms`",
+    remedy="lower the CPU load in the profile (`cpu.band_percent`), or end what else keeps this machine busy",
+    unmeasured="the probe reported for too little of the loaded time",
+    faults=("host-frozen", "cpu-saturated"),
+    stages=("sustained",),
+)
+def responsiveness(node: NodeEvidence) -> Finding:
+    """A process that sleeps 10 ms at a time wakes up in time: 99th percentile and maximum of its delay."""
+    rig = node.evidence.loaded.rig
+    p99 = node.limit("responsiveness", "p99_ms", rig.responsiveness.p99_ms)
+    longest = node.limit("responsiveness", "max_ms", rig.responsiveness.max_ms)
+    window = node.evidence.loaded_window("sustained")
+    delays, worst_at_s = _delays(node, window)
+    if not all(math.isfinite(delay) for delay in delays):
+        raise NotMeasured("a wake-up delay is not a finite number")
+    delays.sort()
+    if delays and delays[-1] > longest.value:
+        return compared(delays[-1], longest, good=False, detail="longest wake-up delay", from_s=worst_at_s)
+    _require_probe(node, window, delays)
+    ninety_ninth = delays[math.ceil(0.99 * len(delays)) - 1]
+    detail = f"99th percentile of {len(delays)} wake-up delays, longest {delays[-1]:.1f} ms"
+    return compared(ninety_ninth, p99, good=ninety_ninth <= p99.value, detail=detail)
+
+
+def _delays(node: NodeEvidence, window: Window) -> tuple[list[float], float | None]:
+    """All delays in the window, ms, and when the longest was reported."""
+    delays: list[float] = []
+    worst: tuple[float, float] | None = None
+    for sample in node.loaded_samples(window):
+        if sample.wakeup_delays_ms:
+            delays += sample.wakeup_delays_ms
+            here = max(sample.wakeup_delays_ms)
+            if worst is None or here > worst[1]:
+                worst = (sample.t_s, here)
+    return delays, None if worst is None else worst[0]
+
+
+def _require_probe(node: NodeEvidence, window: Window, delays: list[float]) -> None:
+    """A probe that died early says nothing about the rest: its sleeps must account for the loaded time."""
+    accounted_s = len(delays) * SLEEP_S + sum(delays) / 1000
+    least: Limit = node.coverage_limit()
+    if len(delays) < FEWEST_DELAYS or accounted_s < least.value * window.length_s:
+        raise NotMeasured(
+            f"the probe reported {len(delays)} wake-ups, {accounted_s:.0f} s of {window.length_s:.0f} s"
+        )

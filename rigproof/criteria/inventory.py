@@ -1,0 +1,136 @@
+"""Is it the hardware that the profile promises, and is it free?"""
+
+import re
+from collections import Counter
+
+from rigproof.criteria.cluster import looked_for
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.subjects import DeviceEvidence, NodeEvidence
+from rigproof.records.identity import GpuIdentity
+from rigproof.records.verdict import Outcome
+
+
+@criterion(
+    "inventory.gpus_present",
+    scope="device",
+    unit="",
+    limit="the GPUs that the rig profile promises, with their SKU and, where it is pinned, their UUID",
+    remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
+    unmeasured="the cluster itself did not come up",
+    faults=("gpu-missing", "gpu-lost"),
+    judges_absence=True,
+)
+def gpus_present(device: DeviceEvidence) -> Finding:
+    """The promised device is on its node, is the model that was promised, and is not taken by another job."""
+    for event in device.events("gpu_missing", "gpu_taken"):
+        return Finding(Outcome.FAIL, detail=event.message)
+    if not device.found:
+        if not looked_for(device.evidence):
+            raise NotMeasured("the run ended before its GPUs were looked for")
+        node = device.device.node
+        here = node in device.evidence.recording.nodes
+        detail = f"{node} answered without it" if here else f"its node {node} is not in the cluster"
+        return Finding(Outcome.FAIL, detail=detail)
+    wrong = _mismatch(device, device.identity)
+    if wrong:
+        return Finding(Outcome.FAIL, detail=wrong)
+    return Finding(Outcome.PASS, detail=f"{device.identity.name}, {device.identity.uuid}")
+
+
+def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> str:
+    """What is not as promised; empty where all is."""
+    gpu = device.device.gpu
+    if found.device != gpu.device:
+        return f"promised a {gpu.device} device, found {found.name} ({found.device})"
+    if gpu.uuid is not None and found.uuid != gpu.uuid:
+        return f"promised the card {gpu.uuid}, found {found.uuid}"
+    if gpu.sku not in ("unknown", found.sku):
+        return f"promised {gpu.sku}, found {found.name} ({found.sku or 'of no known SKU'})"
+    twins = [
+        subject
+        for subject, other in device.evidence.recording.gpus.items()
+        if other.uuid == found.uuid and subject != device.subject and other.device == "cuda"
+    ]
+    return f"the same card is {', '.join(twins)} too" if twins else ""
+
+
+@criterion(
+    "inventory.driver",
+    scope="node",
+    unit="",
+    limit="`limits.driver_minimum`, and the version that most nodes have",
+    remedy="install the same driver on every node and restart it, so that library and kernel module match",
+    unmeasured="a driver version that cannot be compared",
+    faults=("driver-mismatch",),
+    applies_to_cpu=False,
+)
+def driver(node: NodeEvidence) -> Finding:
+    """NVML answers, the driver is new enough, and it is the same on all nodes."""
+    identity = node.identity
+    if identity.nvml_error is not None:
+        return Finding(Outcome.FAIL, detail=f"NVML does not answer: {identity.nvml_error}")
+    version = identity.driver_version
+    if version is None:
+        return Finding(Outcome.FAIL, detail="no NVIDIA driver is installed")
+    minimum = node.evidence.loaded.rig.limits.driver_minimum
+    if minimum is not None and _numbers(version) < _numbers(minimum):
+        return Finding(Outcome.FAIL, detail=f"driver {version} is older than {minimum}")
+    others = _versions_elsewhere(node)
+    usual = Counter([version, *others.values()]).most_common()
+    if len(usual) > 1 and version != (usual[0][0] if usual[0][1] > usual[1][1] else None):
+        different = ", ".join(f"{name} has {v}" for name, v in others.items() if v != version)
+        return Finding(Outcome.FAIL, detail=f"driver {version} here, but {different}")
+    return Finding(Outcome.PASS, detail=f"driver {version}")
+
+
+def _versions_elsewhere(node: NodeEvidence) -> dict[str, str]:
+    nodes = node.evidence.recording.nodes
+    return {
+        name: other.driver_version
+        for name, other in nodes.items()
+        if name != node.subject and other.driver_version is not None
+    }
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """`580.65.06` as (580, 65, 6)."""
+    if not re.fullmatch(r"\d+(\.\d+)*", version):
+        raise NotMeasured(f"the driver version {version!r} cannot be compared")
+    return tuple(int(part) for part in version.split("."))
+
+
+@criterion(
+    "inventory.foreign_memory",
+    scope="device",
+    unit="MiB",
+    limit="`limits.foreign_memory_warn_mib` on a card without a display; what the plan leaves free fails",
+    remedy="end the program that holds it, or move the display to another card, then run again",
+    unmeasured="NVML does not report the card's memory use before the run",
+    faults=("foreign-memory",),
+    applies_to_cpu=False,
+)
+def foreign_memory(device: DeviceEvidence) -> Finding:
+    """Nobody else holds so much memory of the card that the planned workers do not fit beside it."""
+    foreign = device.foreign_memory
+    if foreign is None or foreign.used_mib is None:
+        raise NotMeasured("the memory in use before the run was not read")
+    detail = _holders(foreign.pids)
+    loaded = device.evidence.loaded
+    planned_mib = sum(worker.vram_mib for worker in device.evidence.plan.workers_of(device.subject))
+    free = Limit(
+        device.identity.memory_total_mib - planned_mib, f"what the plan of {loaded.file} leaves free"
+    )
+    if not foreign.used_mib <= free.value:
+        return compared(foreign.used_mib, free, good=False, detail=detail)
+    warn = device.limit("foreign_memory_warn_mib")
+    if foreign.used_mib > warn.value and device.identity.display_active is not True:
+        return Finding(Outcome.WARN, foreign.used_mib, warn, detail)
+    return compared(foreign.used_mib, free, good=True)
+
+
+def _holders(pids: tuple[int, ...] | None) -> str:
+    if pids is None:
+        return "held by processes that this user may not list"
+    if not pids:
+        return "held by no process that the driver names"
+    return f"held by pid {', '.join(map(str, pids))}"

@@ -1,0 +1,214 @@
+"""The evidence about one device or one node. Whatever is missing raises NotMeasured with the reason."""
+
+import math
+from typing import TYPE_CHECKING
+
+from rigproof.criteria.criterion import Limit, NotMeasured
+from rigproof.criteria.series import Reading, Series, readings
+from rigproof.criteria.windows import LONGEST_S, Window
+from rigproof.profiles.loaded import PromisedDevice
+from rigproof.profiles.models import CpuLoad, Node
+from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
+from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, Round
+from rigproof.records.samples import GpuSample, HostSample
+
+if TYPE_CHECKING:  # evidence builds these
+    from rigproof.criteria.evidence import Evidence
+
+# Why a device may have no work to show, in the order in which one explains the other.
+CAUSES = (
+    "node_missing",
+    "gpu_missing",
+    "gpu_taken",
+    "gpu_skipped",
+    "oom",
+    "worker_failed",
+    "worker_died",
+    "worker_hung",
+    "agent_died",
+    "node_lost",
+)
+
+
+class DeviceEvidence:
+    """The evidence about one promised device."""
+
+    def __init__(self, evidence: "Evidence", device: PromisedDevice) -> None:
+        self.evidence = evidence
+        self.device = device
+        self.subject = device.subject
+
+    @property
+    def found(self) -> bool:
+        """Whether a device answered for this subject."""
+        return self.subject in self.evidence.recording.gpus
+
+    @property
+    def identity(self) -> GpuIdentity:
+        """The device that answered; NotMeasured where none did."""
+        try:
+            return self.evidence.recording.gpus[self.subject]
+        except KeyError:
+            raise NotMeasured(f"{self.subject} was not found") from None
+
+    @property
+    def enforced_power_w(self) -> float:
+        """The power limit in force; NotMeasured where NVML does not say it."""
+        limit_w = self.identity.power_limit_w
+        if limit_w is None or not 0 < limit_w < math.inf:
+            raise NotMeasured("NVML does not report the enforced power limit")
+        return limit_w
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the CPU is promised as the device."""
+        return self.device.gpu.device == "cpu"
+
+    @property
+    def sku_file(self) -> str:
+        """The SKU's file, as users know it."""
+        return f"hwprofiles/gpus/{self.device.sku_stem}.toml"
+
+    def limit(self, name: str) -> Limit:
+        """A limit of the profile; NotMeasured where neither the rig nor the defaults have it."""
+        limit = self.optional_limit(name)
+        if limit is None:
+            raise NotMeasured(f"the profile has no limits.{name}")
+        return limit
+
+    def optional_limit(self, name: str) -> Limit | None:
+        """A limit of the profile, or None."""
+        value = getattr(self.device.limits, name)
+        return None if value is None else Limit(float(value), self.source_of(f"limits.{name}"))
+
+    def source_of(self, key: str) -> str:
+        """The file that says this about the device: its own entry, else the rig's."""
+        return self.evidence.source_of(f"{self.device.key}.{key}", key)
+
+    def lacks_sensor(self, *names: str) -> bool:
+        """Whether the SKU's file lists one as not answered; `power` there stands for `power_w` too."""
+        sku = self.device.sku
+        listed = () if sku is None else sku.unsupported_sensors
+        return any(name == one or name.startswith(f"{one}_") for name in names for one in listed)
+
+    # What was recorded
+
+    @property
+    def samples(self) -> list[GpuSample]:
+        """All samples of the run, in the order of time."""
+        return self.evidence.gpu_samples.get(self.subject, Series[GpuSample]()).items
+
+    def loaded_samples(self, window: Window) -> list[GpuSample]:
+        """The samples inside a window."""
+        return self.evidence.gpu_samples.get(self.subject, Series[GpuSample]()).within(window)
+
+    def loaded_readings(self, window: Window, field: str, what: str) -> list[Reading]:
+        """Enough readings of one sensor inside the window, else NotMeasured."""
+        pairs = readings(self.loaded_samples(window), field)
+        if not pairs and self.lacks_sensor(field):
+            raise NotMeasured(f"this card's driver reports no {what}", required=False)
+        self.evidence.require_coverage(len(pairs), window, self.limit("sample_coverage_share"), what)
+        return pairs
+
+    def rounds(self, stage: str) -> list[Round]:
+        """The rounds of one stage. Raises NotMeasured where one of them is no valid measurement."""
+        found = [one for one in self.evidence.rounds.get(self.subject, ()) if one.stage == stage]
+        for one in found:
+            if not (abs(one.t_s) <= LONGEST_S and 0 < one.seconds <= LONGEST_S and 0 < one.tflop < math.inf):
+                raise NotMeasured(
+                    f"a round reports {one.tflop:g} TFLOP in {one.seconds:g} s at t={one.t_s:g} s, "
+                    "which is no measurement"
+                )
+        return found
+
+    @property
+    def all_rounds(self) -> int:
+        """How many rounds all stages finished on this device."""
+        return len(self.evidence.rounds.get(self.subject, ()))
+
+    @property
+    def memory(self) -> list[MemoryReading]:
+        """Allocator readings of all its workers."""
+        return self.evidence.memory.get(self.subject, Series[MemoryReading]()).items
+
+    def counters(self, moment: str) -> GpuCounters | None:
+        """Error counters: the first reading before the load, or the last after it."""
+        found = [
+            one
+            for one in self.evidence.counters.get(self.subject, Series[GpuCounters]()).items
+            if one.moment == moment
+        ]
+        return None if not found else found[0] if moment == "before" else found[-1]
+
+    @property
+    def foreign_memory(self) -> ForeignMemory | None:
+        """What others held before the run."""
+        return self.evidence.recording.foreign_memory.get(self.subject)
+
+    @property
+    def workers(self) -> list[WorkerIdentity]:
+        """Every process that came up in place of a worker planned here."""
+        return self.evidence.workers.get(self.subject, [])
+
+    def events(self, *kinds: str) -> list[Event]:
+        """Events that concern this device."""
+        return self.evidence.events_of(self.subject, *kinds)
+
+    def cause(self) -> str:
+        """The first event that explains why this device did little or nothing; empty where none does."""
+        subjects = (self.subject, self.device.node)
+        for kind in CAUSES:
+            for subject in subjects:
+                for event in self.evidence.events_of(subject, kind):
+                    return f"{event.message} (at t={event.t_s:.0f} s)"
+        return ""
+
+
+class NodeEvidence:
+    """The evidence about one promised node."""
+
+    def __init__(self, evidence: "Evidence", node: Node) -> None:
+        self.evidence = evidence
+        self.node = node
+        self.subject = node.name
+
+    @property
+    def found(self) -> bool:
+        """Whether the node answered."""
+        return self.subject in self.evidence.recording.nodes
+
+    @property
+    def identity(self) -> NodeIdentity:
+        """The node that answered; NotMeasured where it did not."""
+        try:
+            return self.evidence.recording.nodes[self.subject]
+        except KeyError:
+            raise NotMeasured(f"{self.subject} was not found") from None
+
+    @property
+    def cpu(self) -> CpuLoad:
+        """The node's CPU band, its own or the rig's."""
+        return self.evidence.loaded.cpu_of(self.subject)
+
+    def limit(self, table: str, name: str, value: float | None) -> Limit:
+        """A value of a table that rig and node can have; NotMeasured where the profile leaves it out."""
+        if value is None:
+            raise NotMeasured(f"the profile has no {table}.{name}")
+        source = self.evidence.source_of(f"nodes.{self.subject}.{table}.{name}", f"{table}.{name}")
+        return Limit(float(value), source)
+
+    def loaded_samples(self, window: Window) -> list[HostSample]:
+        """The samples inside a window."""
+        return self.evidence.host_samples.get(self.subject, Series[HostSample]()).within(window)
+
+    def coverage_limit(self) -> Limit:
+        """The share of due samples under which nothing was measured."""
+        loaded = self.evidence.loaded
+        value = loaded.rig.limits.sample_coverage_share
+        if value is None:
+            raise NotMeasured("the profile has no limits.sample_coverage_share")
+        return Limit(value, self.evidence.source_of("limits.sample_coverage_share"))
+
+    def events(self, *kinds: str) -> list[Event]:
+        """Events that concern this node."""
+        return self.evidence.events_of(self.subject, *kinds)

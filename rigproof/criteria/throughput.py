@@ -1,0 +1,191 @@
+"""How fast, by how much work was verified in how much time."""
+
+from statistics import median
+from typing import get_args
+
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.evidence import Evidence
+from rigproof.criteria.floors import floor_of
+from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.criteria.windows import Window, work_by_slice
+from rigproof.profiles.loaded import PromisedDevice
+from rigproof.profiles.models import Precision
+from rigproof.records.measurements import Round
+from rigproof.records.verdict import Outcome
+
+FLOORS = (
+    "the floor in the rig profile; else 0.95 of this GPU's champion; else the SKU file's steady rate × its "
+    "`floor_share`, scaled to the enforced power limit; else none, and the figure becomes the baseline"
+)
+SLOW = (
+    "close other programs on the card, check its power limit and cooling, and compare with its last good run"
+)
+STABILITY_WINDOW_S = 5.0
+SHORTEST_WINDOW_S = 1.0  # a shorter window is noise: it holds a few rounds
+FEWEST_WINDOWS = 4
+FEWEST_ROUNDS = 3  # a median of fewer is a single reading
+
+
+def _gemm(precision: Precision) -> Criterion:
+    def promised(device: PromisedDevice) -> bool:
+        """Decided before the run: what the SKU file has; everything where there is no SKU file."""
+        return device.sku is None or getattr(device.sku.peak_tflops, precision) is not None
+
+    def gemm(device: DeviceEvidence) -> Finding:
+        rounds = [
+            one
+            for one in device.rounds("gemm")
+            if one.precision == precision and one.phase == "measure" and one.verified
+        ]
+        if len(rounds) < FEWEST_ROUNDS:
+            _raise_without_rounds(device, precision, len(rounds))
+        rate = median(one.tflop / one.seconds for one in rounds)
+        floor = floor_of(device, f"throughput.gemm_{precision}", f"gemm_{precision}_tflops", precision)
+        return _against(rate, floor, device)
+
+    gemm.__doc__ = (
+        f"Median rate of verified {precision} matrix products in the steady state, by the device's own clock."
+    )
+    return criterion(
+        f"throughput.gemm_{precision}",
+        scope="device",
+        unit="TFLOP/s",
+        limit=FLOORS,
+        remedy=SLOW,
+        unmeasured="too few verified rounds of this precision; not required where an unknown device lacks it",
+        faults=("clock-stuck", "straggler", "thermal-throttle"),
+        stages=("gemm",),
+        holds_for=promised,
+    )(gemm)
+
+
+def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -> None:
+    device.evidence.stage("gemm")
+    has = {one for worker in device.workers for one in worker.precisions}
+    if has and precision not in has:
+        raise NotMeasured(f"this device has no {precision}", required=device.device.sku is not None)
+    cause = device.cause()
+    raise NotMeasured(f"{number} verified rounds of {precision}" + (f": {cause}" if cause else ""))
+
+
+def _against(rate: float, floor: Limit | None, device: DeviceEvidence) -> Finding:
+    if floor is None:
+        return Finding(Outcome.NO_LIMIT, rate, detail="no floor is known; this is its baseline")
+    good = rate >= floor.value
+    return compared(rate, floor, good=good, detail="" if good else device.cause())
+
+
+gemm_fp32, gemm_tf32, gemm_fp16, gemm_bf16 = map(_gemm, get_args(Precision))
+
+
+def settled(device: DeviceEvidence) -> tuple[Window, list[Round]]:
+    """The part of the sustained stage after this device's warm-up, and its verified rounds.
+
+    Once the device has settled, all verified work counts, that of a replaced worker too.
+    """
+    window = device.evidence.complete_window("sustained")
+    verified = [one for one in device.rounds("sustained") if one.verified]
+    starts = [one.t_s - one.seconds for one in verified if one.phase == "measure"]
+    if not starts:
+        cause = device.cause()
+        raise NotMeasured("no verified rounds in the sustained stage" + (f": {cause}" if cause else ""))
+    start_s = max(window.from_s, min(starts))
+    if start_s >= window.to_s:
+        raise NotMeasured("its first verified round began after the load")
+    return Window(start_s, window.to_s), verified
+
+
+def sustained_rate(device: DeviceEvidence) -> float:
+    """TFLOP/s of all workers of the device together, over the time that it was under load."""
+    window, verified = settled(device)
+    return work_by_slice(verified, (window,))[0] / window.length_s
+
+
+@criterion(
+    "throughput.sustained",
+    scope="device",
+    unit="TFLOP/s",
+    limit=FLOORS,
+    remedy=SLOW,
+    unmeasured="the stage broke off, or no verified round came from this device",
+    faults=("straggler", "clock-stuck", "gpu-idle", "worker-killed"),
+    stages=("sustained",),
+)
+def sustained(device: DeviceEvidence) -> Finding:
+    """Verified 16-bit work of all workers of the device, over the loaded time of the sustained stage."""
+    rate = sustained_rate(device)
+    precision = device.rounds("sustained")[-1].precision
+    return _against(rate, floor_of(device, "throughput.sustained", "sustained_tflops", precision), device)
+
+
+@criterion(
+    "throughput.combined",
+    scope="rig",
+    unit="TFLOP/s",
+    limit="`combined_floor_tflops` of the rig profile; else none",
+    remedy="find the slow device in throughput.sustained and repair that one",
+    unmeasured="any promised device has no sustained rate: a sum without it would only look low",
+    faults=("straggler", "clock-stuck", "gpu-idle"),
+    stages=("sustained",),
+)
+def combined(rig: Evidence) -> Finding:
+    """The sustained rates of all promised devices together."""
+    rates: dict[str, float] = {}
+    without = []
+    for device in rig.devices:
+        try:
+            rates[device.subject] = sustained_rate(device)
+        except NotMeasured:
+            without.append(device.subject)
+    if without or not rates:
+        raise NotMeasured(f"no sustained rate of {', '.join(without) or 'any device'}")
+    detail = " + ".join(f"{subject} {rate:.1f}" for subject, rate in list(rates.items())[:16])
+    floor = rig.loaded.rig.combined_floor_tflops
+    if floor is None:
+        return Finding(Outcome.NO_LIMIT, sum(rates.values()), detail=detail)
+    limit = Limit(floor, rig.source_of("combined_floor_tflops"))
+    return compared(sum(rates.values()), limit, good=sum(rates.values()) >= floor, detail=detail)
+
+
+@criterion(
+    "throughput.stability",
+    scope="device",
+    unit="%",
+    limit="`limits.stability_drop_share` (last quarter's median window against the first's) and "
+    "`limits.stability_worst_window_share` (worst window against the median); windows of 5 s, or of a "
+    "quarter of the stage where that is shorter",
+    remedy="watch temperature, clock and power over the stage in the report: heat and a weak power "
+    "supply show as a sag",
+    unmeasured="less than 4 s of settled load",
+    faults=("throughput-sag",),
+    stages=("sustained",),
+)
+def stability(device: DeviceEvidence) -> Finding:
+    """The rate at the end of the sustained stage is the rate at its start, and no window falls far below."""
+    window, verified = settled(device)
+    width_s = min(STABILITY_WINDOW_S, window.length_s / FEWEST_WINDOWS)
+    if width_s < SHORTEST_WINDOW_S:
+        raise NotMeasured(
+            f"{window.length_s:.1f} s of settled load do not hold {FEWEST_WINDOWS} windows of 1 s"
+        )
+    slices = window.slices(width_s)
+    rates = [work / width_s for work in work_by_slice(verified, slices)]
+    quarter = len(rates) // 4
+    middle = median(rates)
+    first, last = median(rates[:quarter]), median(rates[-quarter:])
+    if middle <= 0 or first <= 0:
+        raise NotMeasured("the rate of most windows is zero; there is nothing to compare")
+    kept, worst = last / first, min(rates) / middle
+    drop, dip = device.limit("stability_drop_share"), device.limit("stability_worst_window_share")
+    if kept < drop.value:
+        detail = f"{last:.1f} TFLOP/s in the last quarter, {first:.1f} in the first"
+        return compared(
+            100 * kept, drop.times(100), good=False, detail=detail, from_s=slices[-quarter].from_s
+        )
+    where = slices[rates.index(min(rates))]
+    detail = f"worst window {min(rates):.1f} TFLOP/s, median {middle:.1f}"
+    if worst < dip.value:
+        return compared(
+            100 * worst, dip.times(100), good=False, detail=detail, from_s=where.from_s, length_s=width_s
+        )
+    return compared(100 * kept, drop.times(100), good=True, detail=detail)

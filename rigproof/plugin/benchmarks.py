@@ -1,0 +1,92 @@
+"""What connects an acceptance run with pytest-benchmark: device clocks, the rig's identity, its history."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rigproof.history.goodness import keep_good
+from rigproof.history.machine import machine_info
+from rigproof.history.rounds import benchmark_marker, clock_of, extra_info, replay
+from rigproof.history.storage import RigStorage, direct_storage, history_folder, install_storage
+from rigproof.plugin.keys import SESSION, criterion_and_subject
+from rigproof.records.measurements import Round
+from rigproof.records.recording import Recording
+
+if TYPE_CHECKING:
+    from rigproof.plugin.session import HardwareSession
+
+GEMM = "throughput.gemm_"
+
+
+class BenchmarkHooks:
+    """pytest-benchmark's hooks for one acceptance session."""
+
+    def __init__(self, session: "HardwareSession") -> None:
+        self._session = session
+        self._storage: RigStorage | None = None
+        prepared = session.prepared
+        self._folder = history_folder(prepared.request.report_dir, prepared.loaded.rig.name)
+        if session.folder is not None:
+            direct_storage(session.config, self._folder, session.folder.name)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the history was not written; None where it was."""
+        return None if self._storage is None else self._storage.problem
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """By now pytest-benchmark is configured, and takes our storage."""
+        if self._session.folder is not None:
+            run_json = self._session.folder / "benchmark.json"
+            self._storage = install_storage(session.config, self._folder, run_json=run_json, keep=self._keep)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Each test that keeps rounds gets a clock of its own, which only its device moves."""
+        for item in items:
+            key = criterion_and_subject(item)
+            if key and "keep_rounds" in getattr(item, "fixturenames", ()):
+                item.add_marker(benchmark_marker(group=key[0]))
+
+    @pytest.hookimpl(tryfirst=True, optionalhook=True)
+    def pytest_benchmark_generate_machine_info(self) -> dict[str, Any]:
+        """The rig's identity in place of the CPU's."""
+        return machine_info(self._session.recording or self._session.prepared.loaded)
+
+    def _keep(self, output_json: Mapping[str, Any]) -> dict[str, Any]:
+        recording = self._session.recording
+        simulated = recording is not None and recording.run.simulated
+        return keep_good(output_json, self._session.verdicts.values(), simulated=simulated)
+
+
+def measured_rounds(recording: Recording, criterion: str, subject: str) -> list[Round]:
+    """The rounds behind a throughput criterion: those of one precision in `gemm`, or those of `sustained`."""
+    precision = criterion.removeprefix(GEMM) if criterion.startswith(GEMM) else None
+    stage = "gemm" if precision else "sustained"
+    return [
+        one
+        for one in recording.rounds
+        if one.stage == stage
+        and one.subject == subject
+        and one.phase == "measure"
+        and precision in (None, one.precision)
+    ]
+
+
+@pytest.fixture
+def keep_rounds(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Hand the rounds behind the test's criterion to pytest-benchmark. Nothing measured, nothing kept."""
+    session = request.config.stash[SESSION]
+
+    def keep(subject: str) -> None:
+        recording = session.recording
+        if recording is None or not hasattr(request.config, "_benchmarksession"):
+            return  # -p no:benchmark: judged all the same
+        criterion = request.node.get_closest_marker("criterion").args[0]
+        rounds = measured_rounds(recording, criterion, subject)
+        if rounds:
+            benchmark = request.getfixturevalue("benchmark")
+            benchmark.extra_info.update(extra_info(recording, criterion, subject, rounds))
+            replay(benchmark, rounds, clock_of(request.node))
+
+    return keep

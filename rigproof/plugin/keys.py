@@ -1,0 +1,17 @@
+"""How the plugin's parts find each other."""
+
+from typing import Any
+
+import pytest
+
+SESSION = pytest.StashKey[Any]()  # the HardwareSession; naming its type here would be a circle
+
+
+def criterion_and_subject(item: pytest.Item) -> tuple[str, str] | None:
+    """What a hardware test judges; None for any other test."""
+    marker = item.get_closest_marker("criterion")
+    call = getattr(item, "callspec", None)
+    subject = None if call is None else call.params.get("subject")
+    if marker is None or not isinstance(subject, str):
+        return None
+    return marker.args[0], subject

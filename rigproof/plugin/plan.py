@@ -1,0 +1,27 @@
+"""`--plan`: what would be done and judged, by which limits. Loads nothing."""
+
+import sys
+
+import pytest
+
+from rigproof.criteria.catalogue import CATALOGUE
+from rigproof.criteria.judge import promised
+from rigproof.plugin.options import Request
+from rigproof.plugin.preparation import Refused, prepare
+from rigproof.report.plan_text import plan_lines
+
+EXIT_USAGE = 4
+
+
+def print_plan(config: pytest.Config) -> int:
+    """Print the plan; the exit status."""
+    try:
+        prepared = prepare(Request.of(config))
+    except Refused as refusal:
+        print(f"ERROR: {refusal}", file=sys.stderr)  # noqa: T201 - there is no session to report through
+        return EXIT_USAGE
+    for line in plan_lines(
+        prepared.loaded, prepared.plan, CATALOGUE, promised, nvml_error=prepared.nvml_error
+    ):
+        print(line)  # noqa: T201
+    return 0

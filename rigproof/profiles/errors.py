@@ -1,0 +1,42 @@
+"""What is wrong with a profile, in sentences that name file, key, value and the way out."""
+
+import difflib
+import json
+from collections.abc import Iterable
+
+
+class ProfileError(Exception):
+    """A profile that cannot be used. `problems` lists everything that is wrong with it, at once.
+
+    Each problem reads `FILE: key = value: what is wrong; way out`; `str()` joins them by newlines.
+    """
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems: tuple[str, ...] = tuple(problems) or ("profile: unknown problem; run `rigproof lint`",)
+        super().__init__("\n".join(self.problems))
+
+
+def problem(file: str, key: str, value: object, wrong: str, way_out: str) -> str:
+    """One problem as everybody words it: `FILE: key = value: what is wrong; way out`."""
+    return f"{file}: {key} = {shown(value)}: {wrong}; {way_out}"
+
+
+def shown(value: object, width: int = 60) -> str:
+    """A value as TOML would write it, shortened where it is long."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        value = int(value)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        text = type(value).__name__
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`did you mean "x"?` or, where nothing is near, the list of what there is."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word[:100], names, n=2, cutoff=0.6)
+    if close:
+        return "did you mean " + " or ".join(f'"{name}"' for name in close) + "?"
+    return "known: " + (", ".join(names) if names else "none")

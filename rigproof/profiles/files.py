@@ -1,0 +1,88 @@
+"""Where profiles lie, how their names are shown, and reading one TOML file with clean errors."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from rigproof.profiles.errors import ProfileError
+
+DEFAULTS = "hwprofiles/defaults.toml"
+SIZE_LIMIT_BYTES = 1 << 20  # a profile is a page of text; more is another kind of file
+
+
+def profile_folder() -> Path:
+    """`hwprofiles/` of the checkout, else the one that the wheel carries."""
+    package = Path(__file__).resolve().parents[1]
+    checkout = package.parent / "hwprofiles"
+    return checkout if checkout.is_dir() else package / "hwprofiles"
+
+
+def stems(folder: str) -> tuple[str, ...]:
+    """Names of the profiles in `hwprofiles/<folder>`, sorted."""
+    return tuple(sorted(path.stem for path in (profile_folder() / folder).glob("*.toml")))
+
+
+def shown_path(path: Path) -> str:
+    """A file as users know it: `hwprofiles/…`, else relative to where they are, else in full."""
+    absolute = path.absolute()
+    try:
+        folder, resolved = profile_folder(), path.resolve()
+        if resolved.is_relative_to(folder):
+            return str(Path("hwprofiles") / resolved.relative_to(folder))
+        if absolute.is_relative_to(Path.cwd()):
+            return str(absolute.relative_to(Path.cwd()))
+    except (OSError, ValueError, RuntimeError):
+        pass  # a path that cannot be resolved is shown as it was written
+    return str(path)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of one TOML file. Raises ProfileError for everything that can be wrong with the file."""
+    file = shown_path(path)
+    text = _read_text(path, file)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ProfileError([_syntax_problem(file, text, str(error))]) from None
+    except (RecursionError, ValueError, OverflowError):
+        # tomllib leaves nesting, impossible dates and integers of thousands of digits to Python.
+        raise ProfileError(
+            [f"{file}: not usable TOML: a value is nested too deep or out of range; write it plainly"]
+        ) from None
+
+
+def _read_text(path: Path, file: str) -> str:
+    try:
+        if path.is_dir():
+            raise ProfileError([f"{file}: is a folder; name a .toml file in it"])
+        if path.exists() and not path.is_file():  # opening a pipe would wait for ever
+            raise ProfileError([f"{file}: is not a plain file; name a .toml file"])
+        with path.open("rb") as stream:
+            content = stream.read(SIZE_LIMIT_BYTES + 1)
+    except FileNotFoundError:
+        raise ProfileError([f"{file}: no such file; check the path"]) from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ProfileError([f"{file}: cannot be read ({reason}); check its path and permissions"]) from None
+    except ValueError:  # a NUL character in the path
+        raise ProfileError([f"{file!a}: is no path; name a .toml file"]) from None
+    if len(content) > SIZE_LIMIT_BYTES:
+        raise ProfileError([f"{file}: larger than 1 MiB, so it is no profile; name a .toml file"])
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ProfileError([f"{file}: line {line}: not UTF-8 text; save the file as UTF-8"]) from None
+
+
+def _syntax_problem(file: str, text: str, message: str) -> str:
+    """`message` is tomllib's, such as `Expected '=' after a key (at line 3, column 5)`."""
+    found = re.search(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$", message)
+    if found is None:
+        return f"{file}: not TOML: {message}; correct it"
+    what = message[: found.start()]
+    number = int(found[1]) if found[1] else max(1, len(text.splitlines()))
+    lines = text.split("\n")
+    written = lines[number - 1].strip()[:60] if number <= len(lines) else ""
+    return f"{file}: line {number}: {written!r}: not TOML: {what}; correct this line or the one before it"

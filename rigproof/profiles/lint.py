@@ -1,0 +1,231 @@
+"""Refuse plans that cannot fit and tables that cannot fail, before any load."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rigproof.profiles.errors import ProfileError, problem
+from rigproof.profiles.files import DEFAULTS, stems
+from rigproof.profiles.lint_limits import limit_problems
+from rigproof.profiles.lint_sku import floor_problem, lint_sku, peak_16bit_tflops
+from rigproof.profiles.load import load_rig, load_sku
+from rigproof.profiles.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.models import Floors, LevelName
+from rigproof.profiles.operands import fitting_size, operands_mib
+from rigproof.profiles.planning import MIB_PER_GIB, DevicePlan, device_plan, make_plan, missing_parts
+
+__all__ = ["lint_all", "lint_rig", "lint_sku"]
+
+ROUNDING = 1e-6  # sums of shares in binary
+
+
+def lint_all(profiles: list[str] | None = None) -> list[str]:
+    """Problems of the named rigs and their SKUs; of everything shipped where none is named."""
+    found: list[str] = []
+    for name in profiles or stems("rigs"):
+        try:
+            found += lint_rig(load_rig(name))
+        except ProfileError as error:
+            found += error.problems
+    if not profiles:
+        for stem in stems("gpus"):
+            try:
+                found += lint_sku(f"hwprofiles/gpus/{stem}.toml", load_sku(stem))
+            except ProfileError as error:
+                found += error.problems
+    return list(dict.fromkeys(found))
+
+
+def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
+    """Why this rig's plan at a level cannot fit, or its limits cannot fail; empty where neither is so."""
+    devices = loaded.devices()
+    found: list[str] = []
+    if not devices:
+        found.append(
+            problem(
+                loaded.file, "nodes", [], "no node has a GPU", "write a [[nodes.gpus]] table with its sku"
+            )
+        )
+    for device in devices:
+        missing = missing_parts(loaded, device)
+        found += missing
+        if not missing:
+            found += _plan_problems(loaded, device)
+        found += _floor_problems(loaded, device)
+    found += _node_problems(loaded)
+    found += _combined_problem(loaded)
+    found += limit_problems(loaded)
+    for stem, sku in loaded.skus.items():
+        found += lint_sku(f"hwprofiles/gpus/{stem}.toml", sku)
+    try:
+        make_plan(loaded, level)
+    except ProfileError as error:
+        found += error.problems
+    return list(dict.fromkeys(found))
+
+
+def _told(loaded: LoadedRig, keys: tuple[str, ...], value: object, wrong: str, way_out: str) -> str:
+    """A problem at the first of `keys` that the profile states; at the last where it states none."""
+    key = next((key for key in keys if key in loaded.sources), keys[-1])
+    return problem(loaded.source_of(*keys), loaded.written(key), value, wrong, way_out)
+
+
+def _told_of_device(loaded: LoadedRig, device: PromisedDevice, name: str, default: str, *rest: Any) -> str:
+    """A problem of a planned value: where the GPU states it, where `gpu_defaults` does, or where it could."""
+    own, shared = f"{device.key}.{name}", f"gpu_defaults.{default}"
+    if own in loaded.sources or loaded.sources.get(shared, DEFAULTS) != DEFAULTS:
+        return _told(loaded, (own, shared), *rest)
+    value, wrong, way_out = rest
+    sku = f"{device.key}.sku"
+    key = f"{loaded.written(sku).removesuffix('sku')}{name}"
+    return problem(loaded.source_of(sku), key, value, f"(the default) {wrong}", way_out)
+
+
+def _plan_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
+    plan = device_plan(loaded, device)
+    yield from _memory_problem(loaded, device, plan)
+    yield from _operand_problem(loaded, device, plan)
+    if plan.gpu_share * plan.workers > 1 + ROUNDING:
+        yield _told(
+            loaded,
+            (f"{device.key}.gpu_share",),
+            plan.gpu_share,
+            f"{plan.workers} workers × {plan.gpu_share:g} of {device.subject} are more than the whole",
+            f"write {int(100 / plan.workers) / 100:g} or less, or fewer workers",
+        )
+
+
+def _memory_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[str]:
+    """Σ worker VRAM has to fit the card less the headroom that is judged."""
+    headroom_gib = device.limits.headroom_gib or 0.0
+    if plan.vram_mib is None or plan.memory_gib is None:
+        return
+    vram_gib = plan.vram_mib / MIB_PER_GIB
+    most_gib = plan.memory_gib - headroom_gib
+    if vram_gib * plan.workers <= most_gib + ROUNDING:
+        return
+    name = "vram_share" if device.gpu.vram_gib_per_worker is None else "vram_gib_per_worker"
+    default = "cpu_vram_share" if device.gpu.device == "cpu" else "vram_share"
+    most = most_gib / (plan.memory_gib if name == "vram_share" else plan.workers)
+    yield _told_of_device(
+        loaded,
+        device,
+        name,
+        default,
+        getattr(device.gpu, name) or getattr(loaded.rig.gpu_defaults, default),
+        f"{plan.workers} × {vram_gib:.2f} GiB do not fit {device.subject}: {plan.memory_gib:g} GiB less "
+        f"{headroom_gib:g} GiB headroom",
+        f"write {name} = {int(100 * most) / 100:g} or less" if most >= 0.01 else "this device is too small",
+    )
+
+
+def _operand_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[str]:
+    """Three fp32 matrices have to fit one worker's memory."""
+    if plan.vram_mib is None or plan.gemm_size is None:
+        return
+    needed_mib = operands_mib(plan.gemm_size)
+    if needed_mib <= plan.vram_mib:
+        return
+    size = fitting_size(plan.gemm_size, plan.vram_mib)
+    default = "cpu_gemm_size" if device.gpu.device == "cpu" else "gemm_size"
+    yield _told_of_device(
+        loaded,
+        device,
+        "gemm_size",
+        default,
+        plan.gemm_size,
+        f"three fp32 operands take {needed_mib:.0f} MiB, "
+        f"a worker of {device.subject} has {plan.vram_mib:.0f} MiB",
+        f"write gemm_size = {size}, or give it more memory"
+        if operands_mib(size) <= plan.vram_mib
+        else "give it more memory",
+    )
+
+
+def _node_problems(loaded: LoadedRig) -> Iterator[str]:
+    uuids: dict[str, str] = {}
+    addresses: dict[str, str] = {}
+    for node in loaded.rig.nodes:
+        devices = [device for device in loaded.devices() if device.node == node.name]
+        planned = sum(
+            device_plan(loaded, one).workers * (device_plan(loaded, one).cpus or 0) for one in devices
+        )
+        if node.cpus is not None and planned > node.cpus + ROUNDING:
+            yield _told(
+                loaded,
+                (f"nodes.{node.name}.cpus",),
+                node.cpus,
+                f"the workers of {node.name} reserve {planned:g} CPUs",
+                "lower cpus_per_worker or workers",
+            )
+        yield from _thread_problem(loaded, node.name)
+        if node.address is not None and addresses.setdefault(node.address, node.name) != node.name:
+            yield _told(
+                loaded,
+                (f"nodes.{node.name}.address",),
+                node.address,
+                f"{addresses[node.address]} has this address too",
+                "give each node its own",
+            )
+        for device in devices:
+            uuid = device.gpu.uuid
+            if uuid is not None and uuids.setdefault(uuid, device.subject) != device.subject:
+                yield _told(
+                    loaded,
+                    (f"{device.key}.uuid",),
+                    uuid,
+                    f"{uuids[uuid]} is pinned to this card too",
+                    "pin each subject to its own card, or leave uuid out",
+                )
+
+
+def _thread_problem(loaded: LoadedRig, node: str) -> Iterator[str]:
+    cpu = loaded.cpu_of(node)
+    first, second = cpu.primary_thread_share or 0.0, cpu.secondary_thread_share or 0.0
+    if first + second > 1 + ROUNDING:
+        keys = tuple(
+            f"{table}.{key}"
+            for table in (f"nodes.{node}.cpu", "cpu")
+            for key in ("secondary_thread_share", "primary_thread_share")
+        )
+        stated = next((key for key in keys if key in loaded.sources), keys[-1])
+        yield _told(
+            loaded,
+            keys,
+            first if stated.endswith("primary_thread_share") else second,
+            f"primary {first:g} and secondary {second:g} together are more than all CPUs",
+            "let both together be 1 at most, such as 0.70 and 0.15",
+        )
+
+
+def _floor_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
+    if device.sku is None:
+        return
+    for name in Floors.model_fields:
+        floor = getattr(device.gpu.floors, name)
+        precision = name.removeprefix("gemm_").removesuffix("_tflops")
+        peak = (
+            peak_16bit_tflops(device.sku)
+            if precision == "sustained"
+            else getattr(device.sku.peak_tflops, precision)
+        )
+        if floor is None:
+            continue
+        key = f"{device.key}.floors.{name}"
+        if peak is None:
+            wrong = f"hwprofiles/gpus/{device.sku_stem}.toml knows no {precision} peak"
+            yield _told(loaded, (key,), floor, wrong, "leave the floor out, or add the peak to the SKU file")
+            continue
+        wrong_way = floor_problem(floor, peak)
+        if wrong_way is not None:
+            yield _told(loaded, (key,), floor, *wrong_way)
+
+
+def _combined_problem(loaded: LoadedRig) -> Iterator[str]:
+    floor = loaded.rig.combined_floor_tflops
+    peaks = [peak_16bit_tflops(device.sku) if device.sku else None for device in loaded.devices()]
+    known = [peak for peak in peaks if peak is not None]
+    if floor is None or not peaks or len(known) < len(peaks):
+        return
+    wrong_way = floor_problem(floor, sum(known))
+    if wrong_way is not None:
+        yield _told(loaded, ("combined_floor_tflops",), floor, *wrong_way)

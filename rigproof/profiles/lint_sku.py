@@ -1,0 +1,90 @@
+"""SKU tables that cannot fail, or that no sound card could pass.
+
+DCGM's own SKU file held floors that could never fail (a bandwidth of 2333 where 2,333,000 was meant): a
+floor under 30 % or over 110 % of the peak is an error.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from rigproof.profiles.errors import problem
+from rigproof.profiles.models import Rates, Sku
+
+FLOOR_LOWEST = 0.30  # of the printed peak
+FLOOR_HIGHEST = 1.10
+# Boost clocks carry GeForce cards 7 to 10 % past their printed peak (3090: 78 of 71.2); nothing goes 15 %.
+STEADY_HIGHEST = 1.15
+
+
+def floor_problem(floor_tflops: float, peak_tflops: float) -> tuple[str, str] | None:
+    """What is wrong with a floor and the way out; None where it can fail and can be reached."""
+    share = floor_tflops / peak_tflops
+    low, high = FLOOR_LOWEST * peak_tflops, FLOOR_HIGHEST * peak_tflops
+    way_out = f"write {low:.3g} to {high:.3g}"
+    if share < FLOOR_LOWEST:
+        return f"{share:.1%} of the peak of {peak_tflops:g} TFLOP/s: such a floor cannot fail", way_out
+    if share > FLOOR_HIGHEST:
+        return f"{share:.0%} of the peak of {peak_tflops:g} TFLOP/s: no card can reach it", way_out
+    return None
+
+
+def peak_16bit_tflops(sku: Sku) -> float | None:
+    """The better of the bf16 and fp16 peaks; None where neither is known."""
+    known = [peak for peak in (sku.peak_tflops.bf16, sku.peak_tflops.fp16) if peak is not None]
+    return max(known, default=None)
+
+
+def lint_sku(file: str, sku: Sku) -> list[str]:
+    """Problems of one SKU table, each naming `file`; empty where there are none."""
+    return [*_rate_problems(file, sku), *_temperature_problems(file, sku), *_curve_problems(file, sku)]
+
+
+def _rate_problems(file: str, sku: Sku) -> Iterator[str]:
+    if not any(getattr(sku.peak_tflops, precision) for precision in Rates.model_fields):
+        yield problem(file, "peak_tflops", {}, "no peak at all", "write at least the fp32 or the fp16 one")
+    for precision in Rates.model_fields:
+        steady, peak = getattr(sku.steady_tflops, precision), getattr(sku.peak_tflops, precision)
+        key = f"steady_tflops.{precision}"
+        if steady is None:
+            continue
+        if peak is None:
+            yield problem(
+                file, key, steady, "there is no peak to hold it against", f"write peak_tflops.{precision}"
+            )
+            continue
+        if steady > STEADY_HIGHEST * peak:
+            wrong = f"{steady / peak:.0%} of the peak of {peak:g} TFLOP/s, past what any boost clock gives"
+            yield problem(
+                file, key, steady, wrong, f"write {STEADY_HIGHEST * peak:.4g} or less, or correct the peak"
+            )
+        wrong_way = floor_problem(sku.floor_share * steady, peak)
+        if wrong_way is not None:
+            wrong = f"its floor, {sku.floor_share:g} × {steady:g}, is {wrong_way[0]}"
+            yield problem(
+                file, key, steady, wrong, f"correct it or floor_share; for the floor, {wrong_way[1]}"
+            )
+
+
+def _temperature_problems(file: str, sku: Sku) -> Iterator[str]:
+    limits = sku.temperature
+    stages = [
+        (name, degrees)
+        for name in ("max_operating_c", "slowdown_c", "shutdown_c")
+        if (degrees := getattr(limits, name)) is not None
+    ]
+    for (low_name, low), (high_name, high) in pairwise(stages):
+        if low >= high:
+            wrong = f"not under {high_name} = {high:g}, so it cannot trip before"
+            yield problem(file, f"temperature.{low_name}", low, wrong, "correct one of the two")
+
+
+def _curve_problems(file: str, sku: Sku) -> Iterator[str]:
+    for index, (one, two) in enumerate(pairwise(sku.power_curve), start=1):
+        if two.limit_share <= one.limit_share or two.rate_share < one.rate_share:
+            yield problem(
+                file,
+                f"power_curve[{index}]",
+                two.model_dump(),
+                "does not rise from the point before it",
+                "order the points by limit_share; more power never gives a lower rate_share",
+            )

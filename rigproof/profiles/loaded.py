@@ -1,0 +1,128 @@
+"""A rig as it was loaded: merged, checked, with the file that every value came from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.models import CpuLoad, Gpu, Limits, Node, Rig, Sku
+
+_EXTRA_KEYS = ("skus", "sources", "file")
+_SKUS = TypeAdapter(dict[str, Sku])
+_SOURCES = TypeAdapter(dict[str, str])
+_Overlay = TypeVar("_Overlay", CpuLoad, Limits)
+
+
+@dataclass(frozen=True)
+class PromisedDevice:
+    """One promised device with everything that the profile says about it.
+
+    `limits` are the rig's, overlaid by the GPU's own. `key` is where it stands in `LoadedRig.sources`.
+    """
+
+    subject: str  # "pc1/gpu0", or "host/cpu0" for the CPU as the device
+    node: str
+    index: int  # among the node's devices of its kind
+    gpu: Gpu
+    sku: Sku | None
+    sku_stem: str | None
+    limits: Limits
+    key: str  # "nodes.pc1.gpus.0"
+
+
+@dataclass(frozen=True)
+class LoadedRig:
+    """A rig merged over `extends` and `hwprofiles/defaults.toml`.
+
+    `skus` holds, by file stem, those that its GPUs name. `sources` maps a dotted key, nodes by name, to the
+    file that the value came from: `"nodes.pc1.gpus.0.sku": "hwprofiles/rigs/lab.toml"`. `written_keys`
+    maps the same keys to how they stand in that file (`nodes[0].gpus[0].sku`), for messages.
+    """
+
+    rig: Rig
+    skus: dict[str, Sku]
+    sources: dict[str, str]
+    file: str
+    written_keys: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def source_of(self, *keys: str) -> str:
+        """The file of the first of `keys` that has one; the rig's own file where none has."""
+        return next((self.sources[key] for key in keys if key in self.sources), self.file)
+
+    def written(self, key: str) -> str:
+        """A dotted key as it stands in its file."""
+        return self.written_keys.get(key, key)
+
+    def cpu_of(self, node: str) -> CpuLoad:
+        """The CPU load of a node: its own values over those of the rig. KeyError for an unknown node."""
+        return _overlaid(self.rig.cpu, self.node(node).cpu)
+
+    def node(self, name: str) -> Node:
+        """The promised node of that name. KeyError where there is none."""
+        for node in self.rig.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+    def devices(self) -> tuple[PromisedDevice, ...]:
+        """Every promised device, node by node, in the order of the profile."""
+        return tuple(device for node in self.rig.nodes for device in self._devices_of(node))
+
+    def _devices_of(self, node: Node) -> list[PromisedDevice]:
+        devices = []
+        seen = {"cuda": 0, "cpu": 0}
+        for position, gpu in enumerate(node.gpus):
+            index = seen[gpu.device]
+            seen[gpu.device] += 1
+            devices.append(
+                PromisedDevice(
+                    subject=f"{node.name}/{'gpu' if gpu.device == 'cuda' else 'cpu'}{index}",
+                    node=node.name,
+                    index=index,
+                    gpu=gpu,
+                    sku=self.skus.get(gpu.sku),
+                    sku_stem=gpu.sku if gpu.sku in self.skus else None,
+                    limits=_overlaid(self.rig.limits, gpu.limits),
+                    key=f"nodes.{node.name}.gpus.{position}",
+                )
+            )
+        return devices
+
+    def dump(self) -> dict[str, Any]:
+        """Plain data that `restore` reads: the rig's own tables, beside them `skus`, `sources` and `file`."""
+        return {
+            **self.rig.model_dump(mode="json", exclude_none=True),
+            "skus": {stem: sku.model_dump(mode="json", exclude_none=True) for stem, sku in self.skus.items()},
+            "sources": dict(self.sources),
+            "file": self.file,
+        }
+
+    @classmethod
+    def restore(cls, dumped: Mapping[str, Any]) -> "LoadedRig":
+        """The rig that was dumped, perhaps through JSON. Raises ProfileError where it is damaged."""
+        try:
+            return cls(
+                rig=Rig.model_validate(
+                    {key: value for key, value in dumped.items() if key not in _EXTRA_KEYS}
+                ),
+                skus=_SKUS.validate_python(dumped["skus"]),
+                sources=_SOURCES.validate_python(dumped["sources"]),
+                file=str(dumped["file"]),
+            )
+        except (ValidationError, KeyError, TypeError, AttributeError) as error:
+            what = (
+                ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
+                if isinstance(error, ValidationError)
+                else str(error)
+            )
+            raise ProfileError(
+                [f"recording: its rig is damaged at {what}; judge by a profile of your own with --hwprofile"]
+            ) from None
+
+
+def _overlaid(below: _Overlay, own: _Overlay) -> _Overlay:
+    """`below` with every value that `own` states."""
+    stated = {key: value for key in type(own).model_fields if (value := getattr(own, key)) is not None}
+    return below.model_copy(update=stated)

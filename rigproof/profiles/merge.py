@@ -1,0 +1,107 @@
+"""Laying one profile over another, remembering which file every value came from.
+
+Tables merge key by key, `nodes` merge by `name`, every other list replaces the one below it. Works on the
+raw tables that TOML gives, valid or not: what is malformed is left for the check of its own file to name.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+DEEPEST = 8  # a rig's tables nest less; deeper ones are unknown keys, which the check of the file names
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value stands: the file as users know it, and the key as it is written there."""
+
+    file: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the merge is: the file, the dotted key, the key as written, how deep."""
+
+    file: str
+    dotted: str = ""
+    written: str = ""
+    depth: int = 0
+
+    def inside(self, key: str) -> "Place":
+        """The place of a key of this table."""
+        dot = "." if self.dotted else ""
+        return Place(self.file, f"{self.dotted}{dot}{key}", f"{self.written}{dot}{key}", self.depth + 1)
+
+    def element(self, index: int) -> "Place":
+        """The place of an element of this list."""
+        return Place(self.file, f"{self.dotted}.{index}", f"{self.written}[{index}]", self.depth + 1)
+
+
+@dataclass(slots=True)
+class Merged:
+    """The tables so far. `origins` is keyed by dotted key, nodes by name: `nodes.pc1.gpus.0.sku`."""
+
+    tree: dict[str, Any] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)  # in the order they were laid
+    _nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def lay_over(self, table: Mapping[str, Any], file: str) -> None:
+        """Put `table`, read from `file`, over what is there."""
+        self.files.append(file)
+        rest = {key: value for key, value in table.items() if key != "nodes"}
+        self._tables(self.tree, rest, Place(file))
+        nodes = table.get("nodes")
+        if isinstance(nodes, list):
+            self.origins.setdefault("nodes", Origin(file, "nodes"))
+            for index, node in enumerate(nodes):
+                if isinstance(node, dict) and isinstance(node.get("name"), str):
+                    self._node(node, file, f"nodes[{index}]")
+
+    def origin(self, *keys: str) -> Origin | None:
+        """The origin of the first of `keys` that has one."""
+        return next((self.origins[key] for key in keys if key in self.origins), None)
+
+    def _node(self, node: dict[str, Any], file: str, written: str) -> None:
+        below = self._nodes.get(node["name"])
+        if below is None:
+            below = self._nodes[node["name"]] = {"name": node["name"]}
+            self.tree.setdefault("nodes", []).append(below)
+        self._tables(below, node, Place(file, f"nodes.{node['name']}", written))
+
+    def _tables(self, below: dict[str, Any], table: Mapping[str, Any], at: Place) -> None:
+        if at.depth > DEEPEST:
+            return
+        for key, value in table.items():
+            here = at.inside(key)
+            if isinstance(value, dict):
+                if not isinstance(below.get(key), dict):
+                    if key in below:
+                        self._forget(here.dotted)
+                    below[key] = {}
+                self._tables(below[key], value, here)
+            else:
+                if key in below:
+                    self._forget(here.dotted)
+                below[key] = copy.copy(value)
+                self._remember(value, here)
+
+    def _forget(self, dotted: str) -> None:
+        for key in [key for key in self.origins if key == dotted or key.startswith(f"{dotted}.")]:
+            del self.origins[key]
+
+    def _remember(self, value: object, at: Place) -> None:
+        """Note where `value` came from; a list of tables also value by value."""
+        if at.depth > DEEPEST:
+            return
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                self._remember(inner, at.inside(key))
+            return
+        self.origins[at.dotted] = Origin(at.file, at.written)
+        if isinstance(value, list):
+            for index, element in enumerate(value):
+                if isinstance(element, dict):
+                    self._remember(element, at.element(index))

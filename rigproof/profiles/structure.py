@@ -1,0 +1,113 @@
+"""Whether one file has the shape of a rig or SKU profile: every mistake at once, in plain words."""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from rigproof.profiles.errors import nearest, problem
+
+PROBLEMS_SHOWN = 100
+Location = tuple[int | str, ...]
+
+# What a value has to be, by what the check says about it: (what is wrong, way out).
+_WRONG_TYPES = {
+    "float_type": ("not a number", "write a number such as 0.75"),
+    "int_type": ("not a whole number", "write a whole number such as 10"),
+    "int_from_float": ("not a whole number", "write a whole number such as 10"),
+    "string_type": ("not a text", 'write it in quotes, such as "text"'),
+    "bool_type": ("neither true nor false", "write true or false, without quotes"),
+    "tuple_type": ("not a list", "write it in brackets, such as [1, 2]"),
+    "model_type": ("not a table", "write it as a table of keys and values"),
+    "model_attributes_type": ("not a table", "write it as a table of keys and values"),
+    "dict_type": ("not a table", "write it as a table of keys and values"),
+    "finite_number": ("not a finite number", "write a number; leave the key out where there is no limit"),
+}
+_NOT_A_NAME = ("not a name", "write 1 to 64 letters, digits, dots, dashes or underscores")
+# Bounds, filled in from what the check says about them.
+_BOUNDS = {
+    "greater_than": ("too small, it has to be over {gt:g}", "write a number over {gt:g}"),
+    "greater_than_equal": ("too small, it has to be at least {ge:g}", "write {ge:g} or more"),
+    "less_than": ("too large, it has to be under {lt:g}", "write a number under {lt:g}"),
+    "less_than_equal": ("too large, it can be {le:g} at most", "write {le:g} or less"),
+    "multiple_of": (
+        "not a multiple of {multiple_of:g}",
+        "write a multiple of {multiple_of:g}, as tensor cores want it",
+    ),
+    "literal_error": ("none of the known values", "write one of {expected}"),
+    "string_pattern_mismatch": _NOT_A_NAME,
+    "string_too_long": _NOT_A_NAME,
+    "too_long": ("too many values", "write {max_length}, such as [70, 85]"),
+    "too_short": ("too few values", "write at least {min_length}"),
+}
+
+
+def structural_problems(model: type[BaseModel], tables: Mapping[str, Any], file: str) -> list[str]:
+    """What is wrong with the shape of `tables`, the content of `file`; empty where nothing is."""
+    try:
+        model.model_validate(tables)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        problems = [_sentence(model, details, file) for details in found[:PROBLEMS_SHOWN]]
+        if len(found) > PROBLEMS_SHOWN:
+            problems.append(f"{file}: {len(found) - PROBLEMS_SHOWN} more problems; correct those above first")
+        return problems
+    except (RecursionError, OverflowError):
+        return [f"{file}: a value is nested too deep or out of range; write it plainly"]
+    return []
+
+
+def written_key(location: Location) -> str:
+    """A place in a file as people write it: `nodes[1].cpu.band_percent`."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else part)
+    return text if len(text) <= 120 else text[:119] + "…"
+
+
+def _sentence(model: type[BaseModel], details: ErrorDetails, file: str) -> str:
+    location, kind, value = details["loc"], details["type"], details["input"]
+    key = written_key(location)
+    if kind == "missing":
+        return _missing(file, location, value)
+    if kind == "extra_forbidden":
+        known = _keys_at(model, location[:-1])
+        return problem(file, key, value, "unknown key", f"{nearest(str(location[-1]), known)}")
+    if kind in _WRONG_TYPES:
+        return problem(file, key, value, *_WRONG_TYPES[kind])
+    return problem(file, key, value, *_out_of_bounds(kind, details.get("ctx", {})))
+
+
+def _missing(file: str, location: Location, value: object) -> str:
+    *table, last = location
+    if isinstance(last, int):  # a pair of which one is there
+        return problem(
+            file, written_key(tuple(table)), value, "too few values", "write two, such as [70, 85]"
+        )
+    return f"{file}: {written_key(location)}: missing; write {last} = … in " + (
+        f"the table {written_key(tuple(table))}" if table else "the first lines, before any table"
+    )
+
+
+def _out_of_bounds(kind: str, ctx: Mapping[str, Any]) -> tuple[str, str]:
+    """What is wrong and the way out, by the kind of bound that was passed."""
+    wrong, way_out = _BOUNDS.get(kind, ("not accepted here", "see docs/profiles.md for what this key takes"))
+    return wrong.format(**ctx), way_out.format(**ctx)
+
+
+def _keys_at(model: type[BaseModel], location: Location) -> set[str]:
+    """The keys that the table at `location` can have."""
+    current: type[BaseModel] | None = model
+    for part in location:
+        if isinstance(part, str) and current is not None:
+            known = current.model_fields.get(part)
+            current = _table_in(known.annotation) if known else None
+    return set(current.model_fields) if current else set()
+
+
+def _table_in(annotation: Any) -> type[BaseModel] | None:
+    """The table inside `Table`, `Table | None`, `tuple[Table, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := _table_in(inner))), None)

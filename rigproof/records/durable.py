@@ -1,0 +1,52 @@
+"""Files that are whole or not there: appended to by whole pieces, or replaced in one step."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+
+class GrowingFile:
+    """A file that only grows by whole pieces, each on the disk when `append` returns.
+
+    A piece that broke off (a full disk, an interrupt in the middle of it) is cut away before the next.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Make the file, empty. Raises OSError."""
+        self.file: IO[bytes] = path.open("wb")
+        self._end = 0
+
+    def append(self, write: Callable[[], object]) -> None:
+        """Let `write` write one piece to `file`, and bring it to the disk. Raises OSError."""
+        if self.file.tell() != self._end:
+            self.file.seek(self._end)
+            self.file.truncate()
+        write()
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self._end = self.file.tell()
+
+    def close(self) -> None:
+        """Close it. Raises OSError where its last bytes do not fit, and closes it all the same."""
+        self.file.close()
+
+
+@contextlib.contextmanager
+def replacing(target: Path) -> Iterator[IO[bytes]]:
+    """A file that takes `target`'s name once it is whole and on the disk. Raises OSError.
+
+    Where it fails, `target` is what it was before, and nothing is left beside it.
+    """
+    part = target.with_name(f"{target.name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise

@@ -1,0 +1,95 @@
+"""The folder of a run, and the name `latest` that points at the newest one."""
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+FREE_MIB_MIN = 50  # a quick run writes about 3 MiB, an hour's soak of 8 GPUs about 40
+
+
+class ReportFolderError(Exception):
+    """Nothing can be written where the reports should go; the message names the folder and the way out."""
+
+
+def new_run_folder(reports_dir: Path, rig_name: str, now: datetime) -> Path:
+    """Make `runs/<UTC timestamp>-<rig>-<random>` under `reports_dir`, and prove that it takes data.
+
+    The name sorts by time; two runs that start in the same second differ in the last part. Raises
+    ReportFolderError where that is no folder, or it is not writable, or has under FREE_MIB_MIN MiB.
+    """
+    reports_dir = Path(reports_dir)
+    stamp = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    rig = re.sub(r"[^A-Za-z0-9_.-]+", "-", rig_name).strip(".-")[:64] or "rig"
+    runs = reports_dir / "runs"
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        folder = runs / f"{stamp}-{rig}-{secrets.token_hex(3)}"
+        folder.mkdir()
+        _prove_writable(folder)
+        free_mib = shutil.disk_usage(folder).free / 2**20
+    except OSError as error:
+        raise ReportFolderError(_words(reports_dir, error)) from error
+    if free_mib < FREE_MIB_MIN:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise ReportFolderError(
+            f"--report-dir {reports_dir}: only {free_mib:.0f} MiB are free there, a run needs "
+            f"{FREE_MIB_MIN}; free some space, or give --report-dir on another disk"
+        )
+    return folder
+
+
+def _prove_writable(folder: Path) -> None:
+    """Write and sync a file: quotas, read-only mounts and full disks show only then."""
+    probe = folder / ".probe"
+    try:
+        with probe.open("wb") as file:
+            file.write(b"\0" * 65536)
+            file.flush()
+            os.fsync(file.fileno())
+        probe.unlink()
+    except OSError:
+        with contextlib.suppress(OSError):
+            probe.unlink(missing_ok=True)
+            folder.rmdir()
+        raise
+
+
+def _words(reports_dir: Path, error: OSError) -> str:
+    place = f"--report-dir {reports_dir}"
+    if error.errno in (errno.EEXIST, errno.ENOTDIR):
+        name = error.filename or reports_dir
+        return f"{place}: {name} is a file, not a folder; move it away, or give another one"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{place}: not writable ({error.strerror}); change its mode, or give another --report-dir"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{place}: no space ({error.strerror}); free some, or give --report-dir on another disk"
+    return f"{place}: {error.strerror or error}; give another --report-dir"
+
+
+def point_latest(reports_dir: Path, run_folder: Path) -> str | None:
+    """Let `latest` in `reports_dir` name this run; returns what went wrong, or None.
+
+    A relative symbolic link, replaced in one step, so that the reports can be moved and read meanwhile; where
+    links are not possible, a file that holds the path. A real folder named `latest` is left alone.
+    """
+    reports_dir, run_folder = Path(reports_dir), Path(run_folder)
+    latest = reports_dir / "latest"
+    target = os.path.relpath(run_folder, reports_dir)
+    part = reports_dir / f".latest-{secrets.token_hex(3)}"
+    try:
+        try:
+            part.symlink_to(target, target_is_directory=True)
+        except (OSError, NotImplementedError):
+            part.write_text(f"{target}\n", encoding="utf-8")
+        part.replace(latest)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        return f"{latest}: does not point at {target}: {error.strerror or error}; remove what is there"
+    return None

@@ -1,0 +1,133 @@
+"""What `--plan` prints: what would be done, for how long, and what it would be judged by."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from rigproof.criteria.criterion import Criterion
+from rigproof.profiles.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.plan import Plan
+from rigproof.records.verdict import figure
+from rigproof.report.terminal import duration, header_lines
+
+Promised = Callable[[Criterion, LoadedRig], tuple[str, ...]]
+KEY = re.compile(r"`((?:limits|cpu|responsiveness)\.\w+)`")
+FLOORED = ("throughput.gemm_", "throughput.sustained")
+
+
+def plan_lines(
+    loaded: LoadedRig,
+    plan: Plan,
+    catalogue: Mapping[str, Criterion],
+    promised: Promised,
+    *,
+    nvml_error: str | None = None,
+    simulated: bool = False,
+) -> Iterator[str]:
+    """Every line; loads nothing. `catalogue` and `promised` are the criteria's, in the order to print."""
+    yield from header_lines(loaded, plan, nvml_error=nvml_error, simulated=simulated)
+    yield from _stages(plan)
+    yield from _workers(plan)
+    yield ""
+    yield "criteria: what is judged, on whom, by which limit"
+    rule = ""
+    for criterion in catalogue.values():
+        subjects = promised(criterion, loaded)
+        if subjects:
+            yield f"  {criterion.name} ({_some(subjects)})"
+            if criterion.limit == rule:
+                yield "    the same rule"
+            elif _says_more_than_keys(criterion.limit):
+                yield f"    {criterion.limit.replace('`', '')}"
+            rule = criterion.limit
+            yield from (f"    {line}" for line in _limits(criterion, subjects, loaded))
+    left_out = [criterion.name for criterion in catalogue.values() if not promised(criterion, loaded)]
+    if left_out:
+        yield f"not promised by this rig, so not judged: {', '.join(left_out)}"
+
+
+def _stages(plan: Plan) -> Iterator[str]:
+    yield ""
+    yield "stages: each loads all devices at once"
+    for stage in plan.stages:
+        each = " for each precision" if stage.name == "gemm" else ""
+        yield (
+            f"  {stage.name}: about {duration(stage.expected_s)}; settles for at most {stage.settle_s:g} s, "
+            f"measures {stage.measure_s:g} s{each}, rounds of {stage.round_s:g} s"
+        )
+    yield f"  expected in all: {duration(plan.expected_s)}"
+
+
+def _workers(plan: Plan) -> Iterator[str]:
+    yield ""
+    yield "workers: one process each"
+    for worker in plan.workers:
+        share = f"{worker.gpu_share:g} GPU" if worker.device == "cuda" else "the CPU as the device"
+        memory = "VRAM" if worker.device == "cuda" else "RAM"
+        yield (
+            f"  {worker.worker}: {share}, {figure(worker.cpus)} CPU{'' if worker.cpus == 1 else 's'}, "
+            f"{figure(worker.vram_mib / 1024, 'GiB')} {memory}, GEMM {worker.gemm_size}"
+        )
+
+
+def _says_more_than_keys(limit: str) -> bool:
+    """Whether the words tell something beside the keys whose values follow."""
+    return bool(KEY.sub("", limit).replace(" and ", "").strip())
+
+
+def _limits(criterion: Criterion, subjects: Iterable[str], loaded: LoadedRig) -> Iterator[str]:
+    """Each value that the profile has for the limit, with its file."""
+    devices = {device.subject: device for device in loaded.devices()}
+    said: dict[str, list[str]] = {}
+    for subject in subjects:
+        if criterion.name.startswith(FLOORED) and subject in devices:
+            values = _floor(criterion.name.partition(".")[2], devices[subject], loaded)
+        else:
+            values = [_value(key, subject, devices, loaded) for key in KEY.findall(criterion.limit)]
+        for value in values:
+            said.setdefault(value, []).append(subject)
+    if criterion.name == "throughput.combined" and loaded.rig.combined_floor_tflops is not None:
+        source = loaded.source_of("combined_floor_tflops")
+        said[f"combined_floor_tflops = {loaded.rig.combined_floor_tflops:g} ({source})"] = ["rig"]
+    for value, named in said.items():
+        yield f"{_some(named)}: {value}"
+
+
+def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded: LoadedRig) -> str:
+    """One key of the profile as it holds for one subject."""
+    table, _, name = key.partition(".")
+    device = devices.get(subject)
+    if table == "limits":
+        value = getattr(device.limits if device is not None else loaded.rig.limits, name)
+        keys = (f"{device.key}.{key}", key) if device is not None else (key,)
+    elif table == "cpu" and subject in {node.name for node in loaded.rig.nodes}:
+        value, keys = getattr(loaded.cpu_of(subject), name), (f"nodes.{subject}.{key}", key)
+    else:
+        value, keys = getattr(getattr(loaded.rig, table), name), (key,)
+    if value is None:
+        return f"{key} is not stated"
+    return f"{key} = {_plain(value)} ({loaded.source_of(*keys)})"
+
+
+def _floor(what: str, device: PromisedDevice, loaded: LoadedRig) -> list[str]:
+    """The floor that the files give; a champion or a lower power limit can still change it."""
+    key = f"{what}_tflops"
+    own = getattr(device.gpu.floors, key, None)
+    if own is not None:
+        return [f"{key} = {own:g} TFLOP/s ({loaded.source_of(f'{device.key}.floors.{key}')})"]
+    precision = what.removeprefix("gemm_") if what != "sustained" else "bf16"
+    steady = getattr(device.sku.steady_tflops, precision, None) if device.sku is not None else None
+    if device.sku is None or steady is None:
+        return ["no floor is known: the figure becomes its baseline"]
+    floor = figure(steady * device.sku.floor_share, "TFLOP/s")
+    return [f"{floor} at the default power limit (hwprofiles/gpus/{device.sku_stem}.toml)"]
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(_plain(item) for item in value)}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _some(subjects: Iterable[str]) -> str:
+    names = list(subjects)
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"

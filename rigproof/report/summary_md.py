@@ -1,0 +1,98 @@
+"""summary.md: the result as Markdown, for `$GITHUB_STEP_SUMMARY` and merge requests."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rigproof.records.durable import replacing
+from rigproof.records.verdict import Outcome, Verdict, figure, sentence
+from rigproof.report.order import count_line, meaning, of_outcome, reading_order, word
+from rigproof.report.verdict_json import RunResult
+
+BYTES_MAX = 900_000  # GitHub shows nothing of a step summary over 1 MiB
+CELL_MAX = 300
+
+
+def write_summary(path: Path, result: RunResult) -> None:
+    """Write it in one step. Raises OSError."""
+    with replacing(path) as file:
+        file.write(summary_text(result).encode())
+
+
+def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
+    """The whole text, at most `bytes_max` long in UTF-8; what does not fit is counted."""
+    run = result.recording.run
+    mark = "SIMULATED " if result.simulated else ""
+    lines = [f"# rigproof: {mark}{result.decision.value}", ""]
+    if result.simulated:
+        lines += ["> **SIMULATED**: no real device was measured. This says nothing about any rig.", ""]
+    lines += [
+        f"**{_text(result.facts.rig)}** · level {_text(run.level)} · {_text(run.started_at)} · "
+        f"{result.elapsed_s:.0f} s · run `{run.run_id}`",
+        "",
+        f"{_upper(meaning(result.decision, result.verdicts, interrupted=result.interrupted))}. "
+        f"{_upper(count_line(result.verdicts))}.",
+        "",
+    ]
+    if result.write_error:
+        lines += [f"**{_text(result.write_error)}**", ""]
+    lines += [f"- {_text(device.label)}" for device in result.facts.devices]
+    head = "\n".join(lines) + "\n"
+    room = bytes_max - len(head.encode())
+    said = list(_findings(result.verdicts))
+    findings = _fitting(said, room // 2, "- {} more in verdict.json")
+    rows = _fitting(
+        list(_table(result.verdicts)), room - len(findings.encode()) - 200, "\n{} more rows in verdict.json"
+    )
+    return f"{head}{findings}\n{rows}"
+
+
+def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
+    for outcome, title in (
+        (Outcome.FAIL, "Failed"),
+        (Outcome.WARN, "Warnings"),
+        (Outcome.NOT_MEASURED, "Not measured"),
+    ):
+        chosen = of_outcome(verdicts, outcome)
+        if chosen:
+            yield f"\n## {title}\n"
+            yield from (f"- {_text(sentence(verdict), 2000)}" for verdict in chosen)
+
+
+def _table(verdicts: Sequence[Verdict]) -> Iterable[str]:
+    yield "\n## All criteria\n"
+    yield "| Outcome | Criterion | Subject | Measured | Limit | Limit from |"
+    yield "|---|---|---|---:|---:|---|"
+    for verdict in reading_order(verdicts):
+        cells = (
+            word(verdict),
+            f"`{verdict.criterion}`",
+            _text(verdict.subject),
+            "" if verdict.measured is None else figure(verdict.measured, verdict.unit),
+            "" if verdict.limit is None else figure(verdict.limit, verdict.unit),
+            _text(verdict.limit_source),
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def _fitting(lines: Sequence[str], room: int, rest: str) -> str:
+    """As many lines as fit into `room` bytes, and how many do not."""
+    taken = 0
+    for number, line in enumerate(lines):
+        taken += len(line.encode()) + 1
+        if taken > room:
+            return "\n".join([*lines[:number], rest.format(len(lines) - number)]) + "\n"
+    return "\n".join(lines) + "\n"
+
+
+def _upper(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _text(text: str, length_max: int = CELL_MAX) -> str:
+    """Text that Markdown and the HTML inside it leave as it is, on one line."""
+    line = " ".join(text.split())
+    if len(line) > length_max:
+        line = line[: length_max - 1] + "…"
+    for character, written in (("\\", "\\\\"), ("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("`", "\\`")):
+        line = line.replace(character, written)
+    return line.replace("*", "\\*").replace("[", "\\[")

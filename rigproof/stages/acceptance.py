@@ -1,0 +1,99 @@
+"""One acceptance run: open the rig, run the stages that are needed, read the counters, close the rig."""
+
+from collections.abc import Callable, Collection
+from types import TracebackType
+from typing import Self
+
+from rigproof.cluster.rig_cluster import HostLoad, RigCluster
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.plan import Plan, StagePlan
+from rigproof.records.measurements import Stage
+from rigproof.records.recording import Record, Recording, Sample
+from rigproof.stages.workloads import (
+    band_target_percent,
+    gemm_specs,
+    host_load_threads,
+    sustained_specs,
+)
+
+Sink = Callable[[Record | Sample], None]
+
+
+class AcceptanceRun:
+    """Owns the cluster while a run goes on. Each stage runs once, in the plan's order.
+
+    `recording` grows through `sink`; `needed` are the stages that somebody is going to judge;
+    `on_tick` is called about twice a second while a stage runs.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedRig,
+        plan: Plan,
+        recording: Recording,
+        sink: Sink,
+        *,
+        ray_address: str | None,
+        needed: Collection[str],
+        now_s: Callable[[], float],
+        on_tick: Callable[[], None],
+    ) -> None:
+        self._loaded = loaded
+        self._plan = plan
+        self.recording = recording
+        self._sink = sink
+        self._needed = needed
+        self._on_tick = on_tick
+        self._counted = False
+        self.cluster = RigCluster(loaded, plan, ray_address=ray_address, sink=sink, now_s=now_s)
+
+    def __enter__(self) -> Self:
+        self.cluster.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.cluster.__exit__(kind, error, trace)
+
+    def stage(self, name: str) -> Stage | None:
+        """Run the stage, after those before it that are needed too. None where the plan has no such stage."""
+        for planned in self._plan.stages:
+            wanted = planned.name == name or planned.name in self._needed
+            if wanted and planned.name not in self.recording.stages:
+                self._run(planned)
+            if planned.name == name:
+                break
+        return self.recording.stages.get(name)
+
+    def finished(self) -> Recording:
+        """Everything measured: all needed stages, then the error counters once more."""
+        for planned in self._plan.stages:
+            if planned.name in self._needed:
+                self.stage(planned.name)
+        if not self._counted:
+            self._counted = True
+            self.cluster.read_counters("after")
+        return self.recording
+
+    def _run(self, planned: StagePlan) -> None:
+        sustained = planned.name == "sustained"
+        specs = (sustained_specs if sustained else gemm_specs)(self._plan, planned)
+        self.cluster.run_stage(
+            planned,
+            specs,
+            host_load=self._host_load() if sustained else None,
+            on_tick=self._on_tick,
+        )
+
+    def _host_load(self) -> dict[str, HostLoad]:
+        loads = {}
+        for name, node in self.recording.nodes.items():
+            target = band_target_percent(self._loaded, name)
+            if target is not None:
+                threads = host_load_threads(self._loaded, name, node.cpus)
+                loads[name] = HostLoad(threads=threads, target_percent=target)
+        return loads

@@ -1,0 +1,161 @@
+"""CPU and memory limits of the cgroup that this process is in: version 2, or version 1.
+
+A limit can be set on the process's own group or on any group above it: the tightest one counts. In a
+container the groups above are out of sight, and the path in /proc/self/cgroup may be the host's: then
+what is mounted at the root is the container's own.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class CpuQuota:
+    """CPU seconds per second that a group may use, and the file that says what it has used."""
+
+    cpus: float
+    usage_file: Path
+    version: int
+
+    def busy_s(self) -> float:
+        """CPU seconds that everybody in the group has used.
+
+        Raises:
+            OSError, ValueError: where the file cannot be read.
+        """
+        if self.version == 1:
+            return int(self.usage_file.read_text()) * 1e-9  # cpuacct.usage, ns
+        return _entry(self.usage_file, "usage_usec") * 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimit:
+    """RAM that a group may use, and where it says what it uses."""
+
+    limit_mib: float
+    usage_file: Path
+    stat_file: Path
+    inactive_key: str  # file cache that the kernel gives back when asked
+
+    def used_mib(self) -> float:
+        """What is used and cannot simply be given back.
+
+        Raises:
+            OSError, ValueError: where the files cannot be read.
+        """
+        cache = _entry(self.stat_file, self.inactive_key)
+        return max(0, int(self.usage_file.read_text()) - cache) / MIB
+
+
+def _entry(file: Path, key: str) -> int:
+    """The number behind a key, in a file of `key number` lines."""
+    for line in file.read_text().splitlines():
+        name, _, value = line.partition(" ")
+        if name == key:
+            return int(value)
+    raise ValueError(f"{file} has no {key}")
+
+
+def cpu_quota(proc_root: Path, cgroup_root: Path) -> CpuQuota | None:
+    """The tightest CPU quota over this process; None where there is none."""
+    found = []
+    for group in _groups(proc_root, cgroup_root, "cpu"):
+        if _is_v2(cgroup_root):
+            cpus, usage_file, version = _v2_cpus(group), group / "cpu.stat", 2
+        else:
+            cpus, usage_file, version = _v1_cpus(group), _v1_usage(proc_root, cgroup_root, group), 1
+        if cpus is not None:
+            found.append(CpuQuota(cpus, usage_file, version))
+    return min(found, key=lambda quota: quota.cpus, default=None)
+
+
+def memory_limit(proc_root: Path, cgroup_root: Path) -> MemoryLimit | None:
+    """The tightest memory limit over this process; None where there is none."""
+    if _is_v2(cgroup_root):
+        names = ("memory.max", "memory.current", "inactive_file")
+    else:
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    limit_name, usage_name, inactive_key = names
+    found = []
+    for group in _groups(proc_root, cgroup_root, "memory"):
+        limit = _number(group / limit_name)
+        if limit is not None:
+            files = (group / usage_name, group / "memory.stat")
+            found.append(MemoryLimit(limit / MIB, *files, inactive_key))
+    return min(found, key=lambda group: group.limit_mib, default=None)
+
+
+def _is_v2(cgroup_root: Path) -> bool:
+    return (cgroup_root / "cgroup.controllers").exists()
+
+
+def _groups(proc_root: Path, cgroup_root: Path, controller: str) -> Iterator[Path]:
+    """This process's group in that controller's tree, then every one above it."""
+    mount = cgroup_root if _is_v2(cgroup_root) else _v1_mount(cgroup_root, controller)
+    group = mount / _own_path(proc_root, "" if mount == cgroup_root else controller).lstrip("/")
+    if not group.is_dir():  # the path is the host's, the mount is this container's
+        group = mount
+    while True:
+        yield group
+        if group == mount:
+            return
+        group = group.parent
+
+
+def _v1_mount(cgroup_root: Path, controller: str) -> Path:
+    """Version 1 mounts "cpu" and "cpuacct" apart or together."""
+    for name in (controller, "cpu,cpuacct", "cpuacct,cpu"):
+        if (cgroup_root / name).is_dir():
+            return cgroup_root / name
+    return cgroup_root / controller
+
+
+def _v1_usage(proc_root: Path, cgroup_root: Path, group: Path) -> Path:
+    """Where the time of a group of the "cpu" tree is counted: the same group of the "cpuacct" tree.
+
+    Where the trees differ, it is the group of that tree that this process is in.
+    """
+    same = _v1_mount(cgroup_root, "cpuacct") / group.relative_to(_v1_mount(cgroup_root, "cpu"))
+    own = next(_groups(proc_root, cgroup_root, "cpuacct"))
+    return (same if same.is_dir() else own) / "cpuacct.usage"
+
+
+def _own_path(proc_root: Path, controller: str) -> str:
+    """The path of /proc/self/cgroup: `0::PATH` in version 2, `N:CONTROLLERS:PATH` in version 1."""
+    try:
+        lines = (proc_root / "self" / "cgroup").read_text().splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        parts = line.split(":", 2)
+        if len(parts) == 3 and controller in parts[1].split(","):
+            path = os.path.normpath(parts[2])
+            return "" if ".." in path else path  # outside of this cgroup namespace
+    return ""
+
+
+def _v2_cpus(group: Path) -> float | None:
+    """`cpu.max` is "QUOTA PERIOD" or "max PERIOD", in µs; the root group has none."""
+    try:
+        quota, period = (group / "cpu.max").read_text().split()
+        return None if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError):
+        return None
+
+
+def _v1_cpus(group: Path) -> float | None:
+    """Quota over period, both µs; no quota is -1."""
+    quota, period = _number(group / "cpu.cfs_quota_us"), _number(group / "cpu.cfs_period_us")
+    return quota / period if quota is not None and period is not None and quota > 0 else None
+
+
+def _number(file: Path) -> int | None:
+    """The file's number; None where there is no such file, or it says "max"."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None

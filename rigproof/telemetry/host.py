@@ -1,0 +1,145 @@
+"""One host as this process may use it: CPU, RAM, temperatures, addresses. The only importer of psutil.
+
+psutil gives the sensors and addresses. CPU shares are this module's own: psutil's are host-wide, whatever
+the cgroup's quota, and its first call returns 0.0 for want of an earlier one.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from rigproof.records.samples import CpuTimes, HostSample
+from rigproof.telemetry import cgroup, proc
+
+# Drivers of sensors that sit in the CPU package.
+CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal")
+TEMPERATURE_HELD_S = 1.0  # reading one file per core takes milliseconds
+HIGHEST_CREDIBLE_C = 150.0  # silicon is gone by then: a sensor that says so is broken
+
+
+class HostReader:
+    """Reads the host; one instance per reader, since shares are taken between its own readings.
+
+    With a CPU quota on the cgroup, CPU figures are the cgroup's, in shares of the quota (or of the CPUs
+    that this process may run on, where those are fewer). Without, they are the host's, over the CPUs
+    that this process may run on.
+    """
+
+    def __init__(
+        self,
+        proc_root: str | Path = "/proc",
+        cgroup_root: str | Path = "/sys/fs/cgroup",
+        clock: Callable[[], float] = time.monotonic,
+        affinity: Callable[[], set[int]] = lambda: os.sched_getaffinity(0),
+        sensors: Callable[[], Mapping[str, Sequence[Any]]] = psutil.sensors_temperatures,
+    ) -> None:
+        self._proc_root = Path(proc_root)
+        self._clock = clock
+        self._affinity = affinity
+        self._sensors = sensors
+        self._quota = cgroup.cpu_quota(self._proc_root, Path(cgroup_root))
+        self._memory_limit = cgroup.memory_limit(self._proc_root, Path(cgroup_root))
+        self._before = self._read_cpu()
+        self._temperature: tuple[float, float | None] | None = None  # when, °C
+
+    def usable_cpus(self) -> float:
+        """CPUs that this process can use: its quota, or the CPUs it may run on, whichever is less."""
+        allowed = float(len(self._affinity()))
+        return allowed if self._quota is None else min(self._quota.cpus, allowed)
+
+    def ram_gib(self) -> float:
+        """RAM that this process can use: the cgroup's limit where it is less than the host's RAM."""
+        total_mib = proc.memory(self._proc_root).total_mib
+        limit = self._memory_limit
+        return (total_mib if limit is None else min(total_mib, limit.limit_mib)) / 1024
+
+    def cpu_times(self) -> CpuTimes:
+        """CPU seconds used by everybody that shares what this process may use."""
+        return self._read_cpu()[0]
+
+    def sample(
+        self, subject: str, t_s: float, lateness_s: float, wakeup_delays_ms: tuple[float, ...] | None
+    ) -> HostSample:
+        """One sample; CPU shares are since the sample before (since this reader was made, for the first).
+
+        Under a quota `cpu_percent` can exceed 100 for one short sample and fall below in the next, as
+        quota periods (100 ms) and samples do not begin together: averages over windows are right.
+        """
+        used_mib, available_mib, swap_mib = self._memory_mib()
+        before, self._before = self._before, self._read_cpu()
+        return HostSample(
+            t_s=t_s,
+            subject=subject,
+            cpu_percent=_share_percent(before[0], self._before[0]),
+            core_percent=_core_percent(before[1], self._before[1]),
+            load_1m=proc.load_1m(self._proc_root),
+            ram_used_mib=used_mib,
+            ram_available_mib=available_mib,
+            swap_used_mib=swap_mib,
+            cpu_temperature_c=self._temperature_c(),
+            wakeup_delays_ms=wakeup_delays_ms,
+            lateness_s=lateness_s,
+        )
+
+    def _read_cpu(self) -> tuple[CpuTimes, dict[int, proc.CoreTimes]]:
+        cores = proc.core_times(self._proc_root)
+        allowed = self._affinity()
+        clock_s = self._clock()
+        capacity = self.usable_cpus()
+        if self._quota is not None:
+            return CpuTimes(clock_s, self._quota.busy_s(), capacity), cores
+        busy_s = sum(times.busy_s for number, times in cores.items() if number in allowed)
+        return CpuTimes(clock_s, busy_s, capacity), cores
+
+    def _memory_mib(self) -> tuple[float, float, float]:
+        """Used, available, swap used; within the cgroup's limit where there is one."""
+        host = proc.memory(self._proc_root)
+        limit = self._memory_limit
+        if limit is None or limit.limit_mib >= host.total_mib:
+            return host.total_mib - host.available_mib, host.available_mib, host.swap_used_mib
+        used_mib = limit.used_mib()
+        return used_mib, min(host.available_mib, max(0.0, limit.limit_mib - used_mib)), host.swap_used_mib
+
+    def _temperature_c(self) -> float | None:
+        """The hottest CPU package sensor, read once a second and held in between."""
+        now_s = self._clock()
+        if self._temperature is None or now_s - self._temperature[0] >= TEMPERATURE_HELD_S:
+            self._temperature = (now_s, hottest_cpu_c(self._sensors()))
+        return self._temperature[1]
+
+
+def hottest_cpu_c(sensors: Mapping[str, Sequence[Any]]) -> float | None:
+    """The highest credible reading of the CPU package's sensors, as psutil lists them; else None."""
+    readings = [entry.current for name in CPU_SENSORS for entry in sensors.get(name, ())]
+    return max((c for c in readings if c is not None and 0 < c < HIGHEST_CREDIBLE_C), default=None)
+
+
+def _share_percent(before: CpuTimes, after: CpuTimes) -> float | None:
+    available_s = (after.clock_s - before.clock_s) * after.capacity_cpus
+    return 100 * max(0.0, after.busy_s - before.busy_s) / available_s if available_s > 0 else None
+
+
+def _core_percent(
+    before: Mapping[int, proc.CoreTimes], after: Mapping[int, proc.CoreTimes]
+) -> tuple[float, ...] | None:
+    """By CPU number; None where CPUs came or went in between, or no time passed for one of them."""
+    if before.keys() != after.keys():
+        return None
+    shares = [proc.busy_percent(before[number], after[number]) for number in sorted(after)]
+    measured = tuple(share for share in shares if share is not None)
+    return measured if measured and len(measured) == len(shares) else None
+
+
+def host_addresses() -> frozenset[str]:
+    """Every IPv4 and IPv6 address of this host's interfaces, loopback included, without zones."""
+    return frozenset(
+        address.address.partition("%")[0]
+        for addresses in psutil.net_if_addrs().values()
+        for address in addresses
+        if address.family in (socket.AF_INET, socket.AF_INET6)
+    )

@@ -1,0 +1,85 @@
+"""What is read before and after a load: error counters, and VRAM that others hold."""
+
+from typing import Any, Literal
+
+from rigproof.records.measurements import ForeignMemory, GpuCounters
+from rigproof.telemetry.nvml.device import Reading
+from rigproof.telemetry.nvml.protocol import (
+    ECC_CORRECTED,
+    ECC_UNCORRECTED,
+    ECC_VOLATILE,
+    MEMORY_INFO_V2,
+    NOT_AVAILABLE,
+    RETIRED_DOUBLE_BIT,
+    RETIRED_MULTIPLE_SINGLE_BIT,
+)
+from rigproof.telemetry.nvml.sampling import MIB
+
+PROCESS_LISTS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
+
+
+def read_counters(reading: Reading, moment: Literal["before", "after"]) -> GpuCounters:
+    """ECC since the driver was loaded, rows remapped and pages retired for good, PCIe replays.
+
+    Raises:
+        GpuLost: where the GPU does not answer any more.
+    """
+    rows: Any = reading.ask("nvmlDeviceGetRemappedRows")
+    correctable, uncorrectable, pending, failed = (None,) * 4 if rows is None else rows
+    return GpuCounters(
+        t_s=reading.t_s,
+        subject=reading.subject,
+        moment=moment,
+        ecc_uncorrected=reading.number("nvmlDeviceGetTotalEccErrors", ECC_UNCORRECTED, ECC_VOLATILE),
+        ecc_corrected=reading.number("nvmlDeviceGetTotalEccErrors", ECC_CORRECTED, ECC_VOLATILE),
+        remapped_uncorrectable=uncorrectable,
+        remapped_correctable=correctable,
+        remap_pending=None if pending is None else bool(pending),
+        remap_failed=None if failed is None else bool(failed),
+        retired_pages=_retired_pages(reading),
+        pcie_replays=reading.number("nvmlDeviceGetPcieReplayCounter"),
+    )
+
+
+def _retired_pages(reading: Reading) -> int | None:
+    """Pages retired for either cause; half a count is none."""
+    counts = []
+    for cause in (RETIRED_MULTIPLE_SINGLE_BIT, RETIRED_DOUBLE_BIT):
+        pages: Any = reading.ask("nvmlDeviceGetRetiredPages", cause)
+        if pages is None:
+            return None
+        counts.append(len(pages))
+    return sum(counts)
+
+
+def read_foreign_memory(reading: Reading, own_pids: frozenset[int]) -> ForeignMemory:
+    """VRAM in use less what processes of `own_pids` hold, and who the others are.
+
+    Only the v2 memory figure is used: the older one counts the driver's own reserve as used. The
+    process list takes some 5 ms: not for a timed section. Process ids are those of NVML's view, which
+    in a container with its own pid namespace may not be ours.
+
+    Raises:
+        GpuLost: where the GPU does not answer any more.
+    """
+    memory: Any = reading.ask("nvmlDeviceGetMemoryInfo", MEMORY_INFO_V2)
+    used_mib = None if memory is None else memory.used / MIB
+    lists = [reading.ask(query) for query in PROCESS_LISTS]
+    if all(processes is None for processes in lists):
+        return ForeignMemory(reading.t_s, reading.subject, used_mib, pids=None)
+    # A process can be in both lists, with the same memory.
+    held_mib = {
+        int(process.pid): _held_mib(process) for processes in lists if processes for process in processes
+    }
+    own_mib = sum(mib for pid, mib in held_mib.items() if pid in own_pids)
+    return ForeignMemory(
+        reading.t_s,
+        reading.subject,
+        None if used_mib is None else max(0.0, used_mib - own_mib),
+        pids=tuple(sorted(held_mib.keys() - own_pids)),
+    )
+
+
+def _held_mib(process: Any) -> float:
+    held = process.usedGpuMemory
+    return 0.0 if held is None or held in NOT_AVAILABLE else float(held / MIB)

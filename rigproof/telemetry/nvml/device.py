@@ -1,0 +1,135 @@
+"""One GPU's handle, and questions to it whose failures are None, noted, or GpuLost."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rigproof.records.measurements import Event
+from rigproof.telemetry.nvml.errors import GpuLost, NvmlError
+from rigproof.telemetry.nvml.library import Handle, Library
+from rigproof.telemetry.nvml.protocol import ABSENT, LOST, NOT_AVAILABLE, Code
+
+
+class Problems:
+    """Errors that nobody expects: each is kept once for each GPU, query and code, until drained."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: set[tuple[str, str, int]] = set()
+        self._events: list[Event] = []
+
+    def note(self, t_s: float, subject: str, error: NvmlError) -> None:
+        """Keep it, unless the same was kept before."""
+        key = (subject, error.query, error.code)
+        with self._lock:
+            if key in self._seen:
+                return
+            self._seen.add(key)
+            data = {"query": error.query, "code": error.code}
+            self._events.append(Event(t_s, "nvml_error", subject, str(error), data=data))
+
+    def drain(self) -> list[Event]:
+        """What was noted since the last drain."""
+        with self._lock:
+            events, self._events = self._events, []
+        return events
+
+
+@dataclass(slots=True)
+class Link:
+    """The PCIe link as last read, and when."""
+
+    read_at_s: float | None = None
+    generation: int | None = None
+    width: int | None = None
+
+
+@dataclass(slots=True)
+class Device:
+    """A GPU that NVML knows. Once `unreachable` is set, it stays so."""
+
+    uuid: str
+    handle: Handle
+    unreachable: str | None = None
+    link: Link = field(default_factory=Link)
+
+
+class Reading:
+    """Questions to one GPU at one moment: unsupported is None, unexpected is None and noted."""
+
+    def __init__(
+        self, library: Library, device: Device, problems: Problems, subject: str, t_s: float
+    ) -> None:
+        self.library = library
+        self.device = device
+        self.subject = subject
+        self.t_s = t_s
+        self._problems = problems
+
+    def ask(self, query: str, *args: Any) -> Any | None:
+        """The answer of `query(handle, *args)`, else None.
+
+        Raises:
+            GpuLost: now and ever after, once the driver said so.
+        """
+        self._check_reachable()
+        try:
+            return self.library.call(query, self.device.handle, *args)
+        except NvmlError as error:
+            self._failed(error)
+            return None
+
+    def number(self, query: str, *args: Any) -> int | None:
+        """`ask` for a number; NVML's "not available" value is None."""
+        answer = self.ask(query, *args)
+        return None if answer is None or answer in NOT_AVAILABLE else int(answer)
+
+    def first_number(self, *queries: str) -> int | None:
+        """The number from the first of several names of one function that this driver has."""
+        self._check_reachable()
+        for query in queries:
+            try:
+                answer = self.library.call(query, self.device.handle)
+            except NvmlError as error:
+                if error.code != Code.FUNCTION_NOT_FOUND:
+                    self._failed(error)
+                    return None
+            else:
+                return None if answer in NOT_AVAILABLE else int(answer)
+        return None
+
+    def unsupported(self, query: str, *args: Any) -> bool:
+        """Whether the driver says that this GPU does not have it, in so many words."""
+        self._check_reachable()
+        try:
+            self.library.call(query, self.device.handle, *args)
+        except NvmlError as error:
+            return error.code == Code.NOT_SUPPORTED
+        return False
+
+    def fields(self, ids: Sequence[int]) -> dict[int, int | float | None]:
+        """Field values by id, all in one call; None where one is not to be had."""
+        self._check_reachable()
+        try:
+            answers = self.library.fields(self.device.handle, ids)
+        except NvmlError as error:
+            self._failed(error)
+            return dict.fromkeys(ids)
+        values: dict[int, int | float | None] = dict.fromkeys(ids)
+        for field_id, (code, value) in answers.items():
+            values[field_id] = value
+            if code != Code.SUCCESS:
+                self._failed(NvmlError(f"field {field_id}", code, "field value not read"))
+        return values
+
+    def _check_reachable(self) -> None:
+        if self.device.unreachable is not None:
+            raise GpuLost(self.subject, self.device.uuid, self.device.unreachable)
+
+    def _failed(self, error: NvmlError) -> None:
+        if error.code in LOST:
+            self.device.unreachable = str(error)
+            raise GpuLost(self.subject, self.device.uuid, str(error))
+        if error.code not in ABSENT:
+            self._problems.note(self.t_s, self.subject, error)

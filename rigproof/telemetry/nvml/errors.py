@@ -1,0 +1,78 @@
+"""What can go wrong with NVML as a whole, or with one GPU as a whole."""
+
+from rigproof.telemetry.nvml.protocol import Code
+
+
+class NvmlError(Exception):
+    """One NVML call returned something other than success."""
+
+    def __init__(self, query: str, code: int, text: str) -> None:
+        self.query = query
+        self.code = code
+        self.text = text
+        super().__init__(query, code, text)
+
+    def __str__(self) -> str:
+        return f"{self.query}: {self.text} (NVML code {self.code})"
+
+
+class NvmlUnavailable(Exception):  # noqa: N818 - says what is the case
+    """NVML does not answer on this host at all. The message says why, and the way out.
+
+    `driver_missing` is True where no NVIDIA driver is installed: that is no fault of a host without GPU.
+    """
+
+    def __init__(self, message: str, code: int, driver_missing: bool = False) -> None:
+        self.message = message
+        self.code = code
+        self.driver_missing = driver_missing
+        super().__init__(message, code, driver_missing)  # all of them, so that it survives pickling
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class GpuLost(Exception):  # noqa: N818 - says what is the case
+    """A GPU does not answer any more; no further NVML call is made for it."""
+
+    def __init__(self, subject: str, uuid: str, reason: str) -> None:
+        self.subject = subject
+        self.uuid = uuid
+        self.reason = reason
+        super().__init__(subject, uuid, reason)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.subject} ({self.uuid}) does not answer: {self.reason}; "
+            "look for Xid in `dmesg`, reseat the card and its power cables, then reboot"
+        )
+
+
+WAYS_OUT = {
+    Code.LIBRARY_NOT_FOUND: (
+        "libnvidia-ml.so.1 was not found: no NVIDIA driver is installed here; "
+        "install one, or start the container with `--gpus all`"
+    ),
+    Code.DRIVER_NOT_LOADED: (
+        "the NVIDIA kernel module is not loaded; try `sudo modprobe nvidia`, and see `dmesg` where that fails"
+    ),
+    Code.LIB_RM_VERSION_MISMATCH: (
+        "driver/library version mismatch: the loaded kernel module is not of the installed driver's version, "
+        "as after an update; reboot, or reload the nvidia kernel modules"
+    ),
+    Code.NO_PERMISSION: (
+        "this user may not open the NVIDIA devices; check the rights of /dev/nvidia* and /dev/nvidiactl"
+    ),
+}
+
+
+def unavailable(error: NvmlError) -> NvmlUnavailable:
+    """The reason why NVML could not be started, in words."""
+    code = error.code
+    way_out = next((text for known, text in WAYS_OUT.items() if known == code), None)
+    message = way_out or f"{error.text}; run `nvidia-smi` and see `dmesg`"
+    return NvmlUnavailable(
+        f"NVML does not answer (code {code}): {message}",
+        code=code,
+        driver_missing=code == Code.LIBRARY_NOT_FOUND,
+    )

@@ -1,0 +1,77 @@
+"""The only importer of pynvml: calls by name, errors as codes, field values by their type."""
+
+import ctypes
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pynvml
+
+from rigproof.telemetry.nvml.errors import NvmlError
+from rigproof.telemetry.nvml.protocol import NOT_AVAILABLE, VALUE_MEMBERS, Code
+
+Handle = Any  # pynvml's pointer to an opaque C struct
+FieldValue = tuple[int, int | float | None]  # return code; value, None where there is none
+
+
+class Library:
+    """NVML through pynvml. Safe to call from several threads, as NVML itself is."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._in_flight = 0
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that have not returned yet; a hung driver keeps them here."""
+        return self._in_flight
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._lock:
+            self._in_flight += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._in_flight -= 1
+
+    def call(self, query: str, *args: Any) -> Any:
+        """The answer of pynvml's function of that name.
+
+        Raises:
+            NvmlError: for every code but success; a function that this pynvml does not have is
+                FUNCTION_NOT_FOUND, like one that the driver does not have.
+        """
+        function = getattr(pynvml, query, None)
+        if function is None:
+            raise NvmlError(query, Code.FUNCTION_NOT_FOUND, "not in this nvidia-ml-py")
+        with self._counted():
+            try:
+                return function(*args)
+            except pynvml.NVMLError as error:
+                raise NvmlError(query, int(error.value), str(error)) from None
+
+    def fields(self, handle: Handle, ids: Sequence[int]) -> dict[int, FieldValue]:
+        """Many field values in one call, each with its own return code.
+
+        Raises:
+            NvmlError: where the call as a whole failed.
+        """
+        answers = self.call("nvmlDeviceGetFieldValues", handle, list(ids))
+        return {int(answer.fieldId): (int(answer.nvmlReturn), _value(answer)) for answer in answers}
+
+
+def _value(answer: Any) -> int | float | None:
+    """What the union holds, by the type that the driver stated; None for an unknown type or no success."""
+    if answer.nvmlReturn != Code.SUCCESS:
+        return None
+    member = VALUE_MEMBERS.get(int(answer.valueType))
+    value: int | float | None = getattr(answer.value, member, None) if member else None
+    return None if value in NOT_AVAILABLE else value
+
+
+def address(handle: Handle) -> int:
+    """A number that is equal for equal handles."""
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0

@@ -1,0 +1,93 @@
+"""Numbers of the NVML interface (nvml.h), by name. A test compares each with pynvml's own."""
+
+from enum import IntEnum
+
+
+class Code(IntEnum):
+    """Return codes that are told apart here (nvmlReturn_t)."""
+
+    SUCCESS = 0
+    UNINITIALIZED = 1
+    INVALID_ARGUMENT = 2
+    NOT_SUPPORTED = 3
+    NO_PERMISSION = 4
+    NOT_FOUND = 6
+    INSUFFICIENT_SIZE = 7
+    DRIVER_NOT_LOADED = 9
+    TIMEOUT = 10
+    LIBRARY_NOT_FOUND = 12
+    FUNCTION_NOT_FOUND = 13
+    GPU_IS_LOST = 15
+    LIB_RM_VERSION_MISMATCH = 18
+    NO_DATA = 21
+    VGPU_ECC_NOT_SUPPORTED = 22
+    ARGUMENT_VERSION_MISMATCH = 25
+    DEPRECATED = 26
+    GPU_NOT_FOUND = 28
+    UNKNOWN = 999
+
+
+# "This GPU, driver or user does not have that": None, and no event. A field that the driver is too
+# old to know is answered with INVALID_ARGUMENT.
+ABSENT = frozenset(
+    {
+        Code.INVALID_ARGUMENT,
+        Code.NOT_SUPPORTED,
+        Code.NO_PERMISSION,
+        Code.NOT_FOUND,
+        Code.FUNCTION_NOT_FOUND,
+        Code.NO_DATA,
+        Code.VGPU_ECC_NOT_SUPPORTED,
+        Code.ARGUMENT_VERSION_MISMATCH,
+        Code.DEPRECATED,
+    }
+)
+# The GPU does not answer any more. 28 is what newer drivers say for a GPU that has left the bus.
+LOST = frozenset({Code.GPU_IS_LOST, Code.GPU_NOT_FOUND})
+
+
+class Field(IntEnum):
+    """Field ids of nvmlDeviceGetFieldValues."""
+
+    MEMORY_TEMPERATURE = 82  # °C
+    TOTAL_ENERGY = 83  # mJ since the driver was loaded
+    PCIE_REPLAYS = 94
+    POWER_AVERAGE = 185  # mW
+    POWER_INSTANT = 186  # mW
+
+
+class Threshold(IntEnum):
+    """nvmlTemperatureThresholds_t."""
+
+    SHUTDOWN = 0
+    SLOWDOWN = 1
+    MEMORY_MAX = 2
+    GPU_MAX = 3
+
+
+class Clock(IntEnum):
+    """nvmlClockType_t."""
+
+    SM = 1
+    MEMORY = 2
+
+
+TEMPERATURE_SENSOR_GPU = 0
+ECC_CORRECTED, ECC_UNCORRECTED = 0, 1  # nvmlMemoryErrorType_t
+ECC_VOLATILE = 0  # nvmlEccCounterType_t: since the driver was loaded
+RETIRED_MULTIPLE_SINGLE_BIT, RETIRED_DOUBLE_BIT = 0, 1  # nvmlPageRetirementCause_t
+EVENT_XID_CRITICAL_ERROR = 0x8
+MEMORY_INFO_V2 = 0x02000028
+
+# Member of nvmlValue_t that each nvmlValueType_t is kept in.
+VALUE_MEMBERS = {
+    0: "dVal",
+    1: "uiVal",
+    2: "ulVal",
+    3: "ullVal",
+    4: "sllVal",
+    5: "siVal",
+    6: "usVal",
+}
+# All bits set is NVML's "not available", whatever the width.
+NOT_AVAILABLE = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF})

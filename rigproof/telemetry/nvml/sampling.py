@@ -1,0 +1,88 @@
+"""One GpuSample, with as few calls as NVML allows: they serialise on the driver's lock.
+
+A sample takes seven calls (field values in one batch, utilization, memory, temperature, two clocks,
+clock-event reasons), and one more where the driver has no average-power field. The PCIe link takes
+two; it is read once a second and held in between, since a link that trains down under load stays down
+for longer than that. Process lists (4.5 ms) and PCIe throughput (a 20 ms window) are never asked here.
+"""
+
+from typing import Any
+
+from rigproof.records.samples import GpuSample
+from rigproof.telemetry.nvml.device import Link, Reading
+from rigproof.telemetry.nvml.protocol import MEMORY_INFO_V2, TEMPERATURE_SENSOR_GPU, Clock, Field
+
+LINK_HELD_S = 1.0
+MIB = 2**20
+BATCH = (
+    Field.MEMORY_TEMPERATURE,
+    Field.TOTAL_ENERGY,
+    Field.PCIE_REPLAYS,
+    Field.POWER_AVERAGE,
+    Field.POWER_INSTANT,
+)
+
+
+def read_sample(reading: Reading, lateness_s: float) -> GpuSample:
+    """Everything that is sampled on the grid. `reading.t_s` is the sample's time.
+
+    Raises:
+        GpuLost: where the GPU does not answer any more.
+    """
+    fields = reading.fields(BATCH)
+    average_mw = fields[Field.POWER_AVERAGE]
+    if not average_mw:  # drivers before 525: this is an average over 1 s on Ampere and later
+        average_mw = reading.number("nvmlDeviceGetPowerUsage")
+    link = _link(reading)
+    replays = fields[Field.PCIE_REPLAYS]
+    energy_mj = fields[Field.TOTAL_ENERGY]
+    return GpuSample(
+        t_s=reading.t_s,
+        subject=reading.subject,
+        utilization_percent=_utilization_percent(reading),
+        memory_used_mib=memory_mib(reading, "used"),
+        core_temperature_c=positive(reading.number("nvmlDeviceGetTemperature", TEMPERATURE_SENSOR_GPU)),
+        memory_temperature_c=positive(fields[Field.MEMORY_TEMPERATURE]),
+        power_w=positive(fields[Field.POWER_INSTANT], 1e-3),
+        power_average_w=positive(average_mw, 1e-3),
+        energy_j=None if energy_mj is None else energy_mj * 1e-3,
+        sm_clock_mhz=reading.number("nvmlDeviceGetClockInfo", Clock.SM),
+        memory_clock_mhz=reading.number("nvmlDeviceGetClockInfo", Clock.MEMORY),
+        clock_event_reasons=reading.first_number(
+            "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
+        ),
+        pcie_generation=link.generation,
+        pcie_width=link.width,
+        pcie_replays=None if replays is None else int(replays),
+        lateness_s=lateness_s,
+    )
+
+
+def positive(value: float | None, scale: float = 1.0) -> float | None:
+    """`value * scale`, or None for what cannot be ≤ 0 in a running GPU: a missing sensor can read 0."""
+    return None if value is None or value <= 0 else value * scale
+
+
+def memory_mib(reading: Reading, member: str) -> float | None:
+    """`used`, `free` or `total` VRAM. The v2 figure leaves the driver's own reserve out of `used`.
+
+    Drivers before 510 have the first version alone, whose `used` holds that reserve.
+    """
+    memory: Any = reading.ask("nvmlDeviceGetMemoryInfo", MEMORY_INFO_V2)
+    if memory is None:
+        memory = reading.ask("nvmlDeviceGetMemoryInfo")
+    return None if memory is None else getattr(memory, member) / MIB
+
+
+def _utilization_percent(reading: Reading) -> float | None:
+    rates: Any = reading.ask("nvmlDeviceGetUtilizationRates")
+    return None if rates is None or rates.gpu > 100 else float(rates.gpu)
+
+
+def _link(reading: Reading) -> Link:
+    link = reading.device.link
+    if link.read_at_s is None or reading.t_s - link.read_at_s >= LINK_HELD_S:
+        link.generation = reading.number("nvmlDeviceGetCurrPcieLinkGeneration") or None
+        link.width = reading.number("nvmlDeviceGetCurrPcieLinkWidth") or None
+        link.read_at_s = reading.t_s
+    return link

@@ -1,0 +1,145 @@
+"""An open NVML: one per process, from `open_nvml`."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Literal
+
+from rigproof.records.identity import GpuIdentity
+from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
+from rigproof.records.samples import GpuSample
+from rigproof.telemetry.nvml.counters import read_counters, read_foreign_memory
+from rigproof.telemetry.nvml.device import Device, Problems, Reading
+from rigproof.telemetry.nvml.errors import GpuLost, NvmlError, unavailable
+from rigproof.telemetry.nvml.identity import read_identity
+from rigproof.telemetry.nvml.library import Library
+from rigproof.telemetry.nvml.protocol import LOST
+from rigproof.telemetry.nvml.sampling import read_sample
+from rigproof.telemetry.nvml.xid import XidListener
+
+
+class Nvml:
+    """What NVML says about this host's GPUs. Its methods may be called from several threads.
+
+    Where MIG is on, the parent GPU is reported: NVML lists no MIG device here.
+    """
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._problems = Problems()
+        self._devices: dict[str, Device] = {}
+        self._lock = threading.Lock()
+        self._listeners: list[XidListener] = []
+        self.driver_version: str = library.call("nvmlSystemGetDriverVersion")
+
+    def gpus(self, hostname: str, t_s: float = 0.0) -> tuple[GpuIdentity, ...]:
+        """All GPUs in NVML order, which is PCI bus order; subjects are `<hostname>/gpuN`.
+
+        One that is lost, or of which neither name nor memory can be read, is left out and noted in
+        `problems`: whoever promised it finds it missing.
+
+        Raises:
+            NvmlUnavailable: where not even their number can be read.
+        """
+        try:
+            count = self._library.call("nvmlDeviceGetCount")
+        except NvmlError as error:
+            raise unavailable(error) from error
+        found = [self._identity(index, f"{hostname}/gpu{index}", t_s) for index in range(count)]
+        return tuple(identity for identity in found if identity is not None)
+
+    def sample(self, uuid: str, subject: str, t_s: float, lateness_s: float) -> GpuSample:
+        """One sample of one GPU (see `sampling`). Raises GpuLost."""
+        return read_sample(self._reading(uuid, subject, t_s), lateness_s)
+
+    def counters(
+        self, uuid: str, subject: str, moment: Literal["before", "after"], t_s: float
+    ) -> GpuCounters:
+        """Error counters of one GPU (see `counters`). Raises GpuLost."""
+        return read_counters(self._reading(uuid, subject, t_s), moment)
+
+    def foreign_memory(self, uuid: str, subject: str, own_pids: frozenset[int], t_s: float) -> ForeignMemory:
+        """VRAM that processes other than `own_pids` hold. Raises GpuLost."""
+        return read_foreign_memory(self._reading(uuid, subject, t_s), own_pids)
+
+    def xids(self, uuids: Mapping[str, str], now_s: Callable[[], float]) -> XidListener:
+        """A listener for the GPUs of `uuids` (UUID to subject), stamping events by `now_s`."""
+        devices = {}
+        for uuid, subject in uuids.items():
+            try:
+                devices[subject] = self._device(uuid, subject)
+            except GpuLost:
+                continue  # not in `supported`
+        listener = XidListener(self._library, devices, self._problems, now_s)
+        self._listeners.append(listener)
+        return listener
+
+    def give_up(self, uuid: str, reason: str) -> None:
+        """Make no further NVML call for this GPU: for one whose last call never returned."""
+        with self._lock:
+            self._devices.setdefault(uuid, Device(uuid, None)).unreachable = reason
+
+    def problems(self) -> list[Event]:
+        """Unexpected errors since the last call, each kind of each GPU once, as "nvml_error" events."""
+        return self._problems.drain()
+
+    def close(self) -> None:
+        """Stop the listeners and NVML; NVML is left alone where a call of it hangs."""
+        stopped = [listener.stop() for listener in self._listeners]
+        if all(stopped) and self._library.in_flight == 0:
+            with suppress(NvmlError):  # there is nothing left to do about it
+                self._library.call("nvmlShutdown")
+
+    def _reading(self, uuid: str, subject: str, t_s: float) -> Reading:
+        return Reading(self._library, self._device(uuid, subject), self._problems, subject, t_s)
+
+    def _device(self, uuid: str, subject: str) -> Device:
+        """The known GPU of that UUID, looked up where it is new."""
+        known = self._devices.get(uuid)
+        if known is not None:
+            return known
+        try:
+            device = Device(uuid, self._library.call("nvmlDeviceGetHandleByUUID", uuid))
+        except NvmlError as error:
+            device = Device(uuid, None, unreachable=str(error))
+        with self._lock:
+            device = self._devices.setdefault(uuid, device)
+        if device.unreachable is not None:
+            raise GpuLost(subject, uuid, device.unreachable)
+        return device
+
+    def _identity(self, index: int, subject: str, t_s: float) -> GpuIdentity | None:
+        try:
+            handle = self._library.call("nvmlDeviceGetHandleByIndex", index)
+            uuid = self._library.call("nvmlDeviceGetUUID", handle)
+            with self._lock:
+                device = self._devices.setdefault(uuid, Device(uuid, handle))
+            identity = read_identity(Reading(self._library, device, self._problems, subject, t_s), index)
+        except NvmlError as error:
+            self._problems.note(t_s, subject, error)
+            return None
+        except GpuLost as error:
+            self._problems.note(t_s, subject, NvmlError("identity", min(LOST), str(error)))
+            return None
+        if identity is None:
+            self._problems.note(t_s, subject, NvmlError("identity", 0, "no name or memory size to be read"))
+        return identity
+
+
+@contextmanager
+def open_nvml() -> Iterator[Nvml]:
+    """NVML, started, and shut down at the end.
+
+    Raises:
+        NvmlUnavailable: no library, no driver, a driver/library mismatch, no permission.
+    """
+    library = Library()
+    try:
+        library.call("nvmlInit")
+        nvml = Nvml(library)
+    except NvmlError as error:
+        raise unavailable(error) from error
+    try:
+        yield nvml
+    finally:
+        nvml.close()

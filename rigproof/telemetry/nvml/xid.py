@@ -1,0 +1,129 @@
+"""Xid errors as the driver reports them, collected by a thread of its own. No root needed."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rigproof.records.measurements import Event
+from rigproof.telemetry.nvml.device import Device, Problems
+from rigproof.telemetry.nvml.errors import NvmlError
+from rigproof.telemetry.nvml.library import Library, address
+from rigproof.telemetry.nvml.protocol import EVENT_XID_CRITICAL_ERROR, Code
+
+WAIT_MS = 500
+# After these the GPU or its firmware does not answer, and a call to it may never return (NVIDIA's Xid
+# catalogue: 79 fallen off the bus, 119 GSP RPC timeout, 120 GSP error). ECC Xids are not here: their
+# counters are to be read afterwards.
+UNREACHABLE_AFTER = frozenset({79, 119, 120})
+# NVIDIA's Xid catalogue, those that a reader of a report meets most.
+MEANINGS = {
+    13: "graphics engine exception, most often the program's own",
+    31: "GPU memory page fault, most often the program's own",
+    43: "GPU stopped processing, after another fault",
+    45: "work was removed, after another fault",
+    48: "double-bit ECC error",
+    63: "row remapping or page retirement recorded",
+    64: "row remapping or page retirement failed",
+    74: "NVLink error",
+    79: "GPU has fallen off the bus",
+    92: "high rate of corrected ECC errors",
+    94: "contained ECC error",
+    95: "uncontained ECC error",
+    119: "GSP firmware does not answer",
+    120: "GSP firmware error",
+    140: "unrecovered ECC error",
+}
+
+
+class XidListener:
+    """Listens from its making until `stop`. `supported` names the subjects that it hears.
+
+    `devices` is by subject. After an Xid of UNREACHABLE_AFTER the GPU is not asked anything more.
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        devices: Mapping[str, Device],
+        problems: Problems,
+        now_s: Callable[[], float],
+    ) -> None:
+        self._library = library
+        self._problems = problems
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        self._events: list[Event] = []
+        self._stopping = threading.Event()
+        self._by_address: dict[int, tuple[str, Device]] = {}
+        self._set = self._create_set(devices)
+        self.supported = frozenset(subject for subject, _ in self._by_address.values())
+        self._thread = threading.Thread(target=self._listen, name="rigproof-xid", daemon=True)
+        if self.supported:
+            self._thread.start()
+        elif self._set is not None:
+            self._free()
+
+    def drain(self) -> list[Event]:
+        """Events of kind "xid" since the last drain, each once."""
+        with self._lock:
+            events, self._events = self._events, []
+        return events
+
+    def stop(self, timeout_s: float = 2.0) -> bool:
+        """End the thread; False where the driver still holds it after `timeout_s`."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _create_set(self, devices: Mapping[str, Device]) -> Any | None:
+        """An event set with every GPU that takes part; None where the driver has no events."""
+        try:
+            event_set = self._library.call("nvmlEventSetCreate")
+        except NvmlError:
+            return None  # no subject is supported then, which is what the caller reads
+        for subject, device in devices.items():
+            if device.unreachable is not None:
+                continue
+            try:
+                types = self._library.call("nvmlDeviceGetSupportedEventTypes", device.handle)
+                if types & EVENT_XID_CRITICAL_ERROR:
+                    self._library.call(
+                        "nvmlDeviceRegisterEvents", device.handle, EVENT_XID_CRITICAL_ERROR, event_set
+                    )
+                    self._by_address[address(device.handle)] = (subject, device)
+            except NvmlError:
+                continue  # not in `supported`
+        return event_set
+
+    def _listen(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                data = self._library.call("nvmlEventSetWait_v2", self._set, WAIT_MS)
+            except NvmlError as error:
+                if error.code != Code.TIMEOUT:
+                    self._problems.note(self._now_s(), "rig", error)
+                    self._stopping.wait(WAIT_MS / 1000)
+                continue
+            self._heard(data)
+        self._free()
+
+    def _heard(self, data: Any) -> None:
+        found = self._by_address.get(address(data.device))
+        if found is None or not int(data.eventType) & EVENT_XID_CRITICAL_ERROR:
+            return
+        subject, device = found
+        xid = int(data.eventData)
+        message = f"Xid {xid}: {MEANINGS.get(xid, 'see NVIDIA’s Xid catalogue')}"
+        if xid in UNREACHABLE_AFTER:
+            device.unreachable = message
+        with self._lock:
+            self._events.append(
+                Event(self._now_s(), "xid", subject, message, data={"xid": xid, "uuid": device.uuid})
+            )
+
+    def _free(self) -> None:
+        try:
+            self._library.call("nvmlEventSetFree", self._set)
+        except NvmlError as error:
+            self._problems.note(self._now_s(), "rig", error)

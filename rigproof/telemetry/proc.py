@@ -1,0 +1,85 @@
+"""What /proc says about the host's CPUs and memory."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class CoreTimes:
+    """CPU seconds of one logical CPU since boot."""
+
+    busy_s: float
+    idle_s: float  # idle and waiting for I/O: both can be used by others
+
+
+def core_times(proc_root: Path) -> dict[int, CoreTimes]:
+    """Times of every logical CPU that is online, by number.
+
+    Columns of /proc/stat (man 5 proc): user nice system idle iowait irq softirq steal guest guest_nice.
+    Guest time is in user and nice already. Steal is busy: others use what cannot be had here.
+
+    Raises:
+        OSError: where /proc/stat cannot be read.
+    """
+    cores = {}
+    for line in (proc_root / "stat").read_text().splitlines():
+        name, *columns = line.split()
+        if not name.startswith("cpu"):
+            break  # CPUs come first; the interrupts below are long
+        if name == "cpu":
+            continue
+        ticks = [int(column) for column in columns[:8]] + [0] * (8 - len(columns))
+        idle = ticks[3] + ticks[4]
+        busy = sum(ticks) - idle
+        cores[int(name[3:])] = CoreTimes(busy / TICKS_PER_S, idle / TICKS_PER_S)
+    return cores
+
+
+def busy_percent(before: CoreTimes, after: CoreTimes) -> float | None:
+    """Share of the time in between that the CPU was busy; None where none passed.
+
+    Counters of iowait and steal can step back (man 5 proc): such a step counts as nothing.
+    """
+    busy_s = max(0.0, after.busy_s - before.busy_s)
+    total_s = busy_s + max(0.0, after.idle_s - before.idle_s)
+    return 100 * (busy_s / total_s) if total_s > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """RAM and swap of the host, MiB."""
+
+    total_mib: float
+    available_mib: float
+    swap_used_mib: float
+
+
+def memory(proc_root: Path) -> Memory:
+    """What /proc/meminfo says (its kB are KiB).
+
+    Raises:
+        OSError, KeyError: where the file or one of its lines is missing.
+    """
+    entries: Mapping[str, float] = {
+        name: int(value.split()[0]) / 1024
+        for name, _, value in (
+            line.partition(":") for line in (proc_root / "meminfo").read_text().splitlines() if ":" in line
+        )
+    }
+    return Memory(
+        total_mib=entries["MemTotal"],
+        available_mib=entries["MemAvailable"],
+        swap_used_mib=entries["SwapTotal"] - entries["SwapFree"],
+    )
+
+
+def load_1m(proc_root: Path) -> float | None:
+    """Load average of the last minute."""
+    try:
+        return float((proc_root / "loadavg").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None

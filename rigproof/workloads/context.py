@@ -1,0 +1,31 @@
+"""What a workload needs from the process that runs it."""
+
+from typing import Protocol
+
+from rigproof.records.recording import Record
+
+
+class WorkerContext(Protocol):
+    """Who works, what time it is, where records go, and whether to stop."""
+
+    @property
+    def worker(self) -> str:
+        """The worker's name, e.g. "pc1/gpu0#0"."""
+        ...
+
+    @property
+    def subject(self) -> str:
+        """The promised device, e.g. "pc1/gpu0"."""
+        ...
+
+    def now_s(self) -> float:
+        """Run time: seconds since the run's start."""
+        ...
+
+    def emit(self, record: Record) -> None:
+        """Hand a record over; must not block for long, since the device waits meanwhile."""
+        ...
+
+    def stopped(self) -> bool:
+        """True once the workload is to end. It is asked after every round."""
+        ...

@@ -1,0 +1,167 @@
+"""The host's CPU as a device."""
+
+import contextlib
+import ctypes
+import platform
+import resource
+import time
+import uuid
+import weakref
+from pathlib import Path
+
+import torch
+
+from rigproof.records.identity import DeviceKind
+from rigproof.workloads.device import Mark, MemoryState
+from rigproof.workloads.torch_device import DTYPES, TorchDevice
+
+MIB = 2**20
+PROBE_S = 0.05
+PROBE_SIZE = 256
+SHIFTS = 2**20  # distinct matrices that are cut from one random buffer
+
+
+class CpuMark:
+    """A moment: the CPU has finished what was asked for when the call returns."""
+
+    def __init__(self) -> None:
+        self.clock_s = time.perf_counter()
+
+    def wait(self) -> None:
+        """Nothing to wait for."""
+
+    def seconds_since(self, earlier: Mark) -> float:
+        """Time between two marks."""
+        assert isinstance(earlier, CpuMark)
+        return self.clock_s - earlier.clock_s
+
+
+class CpuDevice(TorchDevice):
+    """torch on `cpu_threads` threads.
+
+    fp16 is left out: few CPUs multiply it in hardware, and elsewhere one product takes seconds.
+    """
+
+    kind: DeviceKind = "cpu"
+    queue_depth = 1
+    precisions: tuple[str, ...] = ("fp32", "bf16")
+
+    def __init__(self, cpu_threads: int) -> None:
+        super().__init__(torch.device("cpu"), cpu_threads)
+        if torch.get_num_interop_threads() != 1:
+            with contextlib.suppress(RuntimeError):  # torch takes it once, before its first parallel work
+                torch.set_num_interop_threads(1)
+        self.name = cpu_name(Path("/proc/cpuinfo"))
+        # Stable for the host, so that a history finds its earlier runs.
+        self.uuid = f"CPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{platform.node()}/{self.name}')}"
+        self._random: dict[tuple[int, str], torch.Tensor] = {}
+        self._allocated_bytes = 0
+        self.half = self._probe_half()
+
+    def use(self, precision: str) -> None:
+        """Every precision the CPU has is told by the operands' type alone."""
+
+    def normal(self, size: int, precision: str, seed: int) -> torch.Tensor:
+        """Random normal data, cut from one buffer at a shift that `seed` gives.
+
+        One thread draws some 10^8 numbers a second, which would take minutes for a large pool; a
+        shifted copy is as random within a matrix and differs between matrices. Shifts are odd steps
+        apart, so never by whole rows.
+        """
+        key = (size, precision)
+        if key not in self._random:
+            generator = torch.Generator().manual_seed(size)
+            row = torch.randn(size * size + SHIFTS, generator=generator)
+            self._random[key] = row.to(DTYPES[precision])
+        shift = seed * 7919 % SHIFTS
+        matrix = self._random[key].narrow(0, shift, size * size).clone().view(size, size)
+        return self._counted(matrix)
+
+    def empty(self, size: int, precision: str) -> torch.Tensor:
+        """Room for a result."""
+        return self._counted(super().empty(size, precision))
+
+    def mark(self) -> CpuMark:
+        """The moment now."""
+        return CpuMark()
+
+    def memory(self) -> MemoryState:
+        """Matrices in use, and the process's resident memory as what is reserved."""
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        resident_mib = pages * resource.getpagesize() / MIB
+        peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # lags a little
+        free, total = host_memory_mib(Path("/proc/meminfo"), Path("/sys/fs/cgroup"))
+        return MemoryState(
+            allocated_mib=self._allocated_bytes / MIB,
+            reserved_mib=resident_mib,
+            peak_reserved_mib=max(peak_mib, resident_mib),
+            device_free_mib=free,
+            device_total_mib=total,
+            ooms=None,
+            alloc_retries=None,
+        )
+
+    def reset_peak(self) -> None:
+        """The kernel keeps one peak for the process's whole life."""
+
+    def empty_cache(self) -> None:
+        """Drop the buffer that random data is cut from, and have the C library return what it holds."""
+        self._random.clear()
+        with contextlib.suppress(AttributeError):  # glibc's alone
+            ctypes.CDLL(None).malloc_trim(0)
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        """torch's CPU allocator raises a plain RuntimeError; libraries below it std::bad_alloc."""
+        if isinstance(error, MemoryError):
+            return True
+        text = str(error)
+        return isinstance(error, RuntimeError) and ("can't allocate memory" in text or "bad_alloc" in text)
+
+    def _counted(self, matrix: torch.Tensor) -> torch.Tensor:
+        count = matrix.numel() * matrix.element_size()
+        self._allocated_bytes += count
+        weakref.finalize(matrix, self._freed, count).atexit = False
+        return matrix
+
+    def _freed(self, count: int) -> None:
+        self._allocated_bytes -= count
+
+    def _probe_half(self) -> str:
+        """bf16 where it is at least half as fast as fp32: slower ones are emulated."""
+        rates = {precision: self._probe(precision) for precision in ("fp32", "bf16")}
+        return "bf16" if rates["bf16"] >= rates["fp32"] / 2 else "fp32"
+
+    def _probe(self, precision: str) -> float:
+        """Products a second of a small size."""
+        a, out = (torch.ones(PROBE_SIZE, PROBE_SIZE, dtype=DTYPES[precision]) for _ in range(2))
+        self.multiply(a, a, out)  # the first call sets the library up
+        start, count = CpuMark(), 0
+        while (passed_s := CpuMark().seconds_since(start)) < PROBE_S / 2 or count == 0:
+            self.multiply(a, a, out)
+            count += 1
+        return count / passed_s
+
+
+def cpu_name(cpuinfo: Path) -> str:
+    """The model name that the kernel gives, else the architecture."""
+    with contextlib.suppress(OSError):
+        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def host_memory_mib(meminfo: Path, cgroup: Path) -> tuple[float | None, float | None]:
+    """Free and total memory that this process can use: the host's, or its control group's where less."""
+    try:
+        lines = meminfo.read_text(encoding="ascii").splitlines()
+        kib = {name: float(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+        free, total = kib["MemAvailable"] / 1024, kib["MemTotal"] / 1024
+    except (OSError, KeyError, IndexError, ValueError):
+        return None, None
+    try:
+        limit = int((cgroup / "memory.max").read_text(encoding="ascii")) / MIB
+        used = int((cgroup / "memory.current").read_text(encoding="ascii")) / MIB
+    except (OSError, ValueError):  # no group, another version of them, or "max"
+        return free, total
+    return max(0.0, min(free, limit - used)), min(total, limit)

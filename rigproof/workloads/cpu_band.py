@@ -1,0 +1,68 @@
+"""How much the load threads should work, so that the whole host stays at its target. Pure decisions."""
+
+from dataclasses import dataclass
+
+TRIM_GAIN = 0.05  # of the error, per step: slow against the 200 ms steps
+TRIM_LIMIT_SHARE = 0.05  # of the capacity
+SATURATED_SHARE = 1.0  # a thread cannot use more than one CPU
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """CPUs in use between two readings, as a mean. `busy_cpus` holds everybody, ourselves included."""
+
+    busy_cpus: float
+    own_cpus: float  # of it, what the load threads used
+    capacity_cpus: float
+
+    @property
+    def foreign_cpus(self) -> float:
+        """What everybody else uses: rigproof's own workers and agents are everybody else too."""
+        return max(0.0, self.busy_cpus - self.own_cpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What each thread does next. `short_cpus` is what is wanted beyond what the threads can give."""
+
+    share: float  # of one CPU, per thread, 0 to 1
+    trim_cpus: float
+    short_cpus: float
+
+
+class Controller:
+    """Feed-forward with a slow trim.
+
+        share = (target − everybody else + trim) / threads
+
+    Everybody else's load is measured and taken off at once, so that one step after a change the
+    host is at its target again; the trim removes what remains (start-up losses of slots, clock
+    ticks). It is held within 5 % of the capacity, and does not move while the threads can give no
+    more or no less, or gave nothing yet, so that it cannot wind up.
+    """
+
+    def __init__(self, threads: int, target_percent: float) -> None:
+        if threads < 1:
+            raise ValueError(f"threads = {threads}: at least one is needed")
+        if not 0 <= target_percent <= 100:
+            raise ValueError(f"target_percent = {target_percent}: give 0 to 100")
+        self._threads = threads
+        self._target_share = target_percent / 100
+        self._share = 0.0
+        self.trim_cpus = 0.0
+
+    def step(self, usage: Usage) -> Decision:
+        """Decide after one reading. More foreign load never raises the share."""
+        target_cpus = self._target_share * usage.capacity_cpus
+        wanted_cpus = target_cpus - usage.foreign_cpus
+        gave, self._share = self._share > 0, 0.0
+        if wanted_cpus <= 0:
+            return Decision(0.0, self.trim_cpus, 0.0)
+        if gave and wanted_cpus < self._threads * SATURATED_SHARE:
+            limit_cpus = TRIM_LIMIT_SHARE * usage.capacity_cpus
+            trim_cpus = self.trim_cpus + TRIM_GAIN * (target_cpus - usage.busy_cpus)
+            self.trim_cpus = min(limit_cpus, max(-limit_cpus, trim_cpus))
+        wanted_cpus = max(0.0, wanted_cpus + self.trim_cpus)
+        self._share = min(SATURATED_SHARE, wanted_cpus / self._threads)
+        short_cpus = max(0.0, wanted_cpus - self._share * self._threads)
+        return Decision(self._share, self.trim_cpus, short_cpus)

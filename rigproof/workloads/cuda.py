@@ -1,0 +1,126 @@
+"""The first visible NVIDIA GPU as a device."""
+
+from typing import Any
+
+import torch
+
+from rigproof.records.identity import DeviceKind
+from rigproof.workloads.device import Mark, MemoryState
+from rigproof.workloads.torch_device import DTYPES, TorchDevice
+
+MIB = 2**20
+
+
+class CudaMark:
+    """A CUDA event on the stream that the work runs on.
+
+    Blocking, so that a waiting host thread sleeps: a spinning one would show as CPU load.
+    """
+
+    def __init__(self) -> None:
+        self.event = torch.cuda.Event(enable_timing=True, blocking=True)  # type: ignore[no-untyped-call]
+        self.event.record()
+
+    def wait(self) -> None:
+        """Block until the device got here; what was queued later runs on."""
+        self.event.synchronize()
+
+    def seconds_since(self, earlier: Mark) -> float:
+        """Device time between two marks that are both done."""
+        assert isinstance(earlier, CudaMark)
+        return float(earlier.event.elapsed_time(self.event)) / 1e3
+
+
+def cuda_precisions(capability: tuple[int, int]) -> tuple[str, ...]:
+    """What GPUs of a compute capability multiply in hardware.
+
+    fp32 everywhere, fp16 from 7.0 (Volta), tf32 and bf16 from 8.0 (Ampere); source: CUDA C++
+    Programming Guide, "Compute Capabilities".
+    """
+    if capability >= (8, 0):
+        return ("fp32", "tf32", "fp16", "bf16")
+    if capability >= (7, 0):
+        return ("fp32", "fp16")
+    return ("fp32",)
+
+
+def best_half(precisions: tuple[str, ...]) -> str:
+    """bf16 where there is one, else fp16, else fp32."""
+    return next(precision for precision in ("bf16", "fp16", "fp32") if precision in precisions)
+
+
+def set_tf32(allowed: bool) -> None:
+    """Let fp32 products round their operands to tf32, or not, through the API this torch has."""
+    settings: Any = torch.backends.cuda.matmul
+    if hasattr(settings, "fp32_precision"):  # torch 2.9 on; the older name warns there
+        settings.fp32_precision = "tf32" if allowed else "ieee"
+    else:
+        settings.allow_tf32 = allowed
+
+
+class CudaDevice(TorchDevice):
+    """CUDA device 0 of this process: Ray and CUDA_VISIBLE_DEVICES decide which card that is."""
+
+    kind: DeviceKind = "cuda"
+    queue_depth = 2
+
+    def __init__(self, cpu_threads: int) -> None:
+        if not torch.cuda.is_available():
+            raise RuntimeError(
+                "torch sees no CUDA device: check the driver, CUDA_VISIBLE_DEVICES and torch's build"
+            )
+        super().__init__(torch.device("cuda", 0), cpu_threads)
+        torch.cuda.set_device(self.where)
+        properties = torch.cuda.get_device_properties(self.where)
+        self.name = str(properties.name)
+        self.uuid = f"GPU-{properties.uuid}"  # as NVML writes it
+        self.precisions = cuda_precisions((properties.major, properties.minor))
+        self.half = best_half(self.precisions)
+        # Printed 16-bit peaks mean 32-bit accumulation; torch may split sums and add the parts in 16-bit.
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+
+    def use(self, precision: str) -> None:
+        """Switch tf32 on for tf32, off for anything else."""
+        set_tf32(precision == "tf32")
+
+    def normal(self, size: int, precision: str, seed: int) -> torch.Tensor:
+        """Random normal data, made on the device."""
+        generator = torch.Generator(self.where).manual_seed(seed)
+        return torch.randn(size, size, dtype=DTYPES[precision], device=self.where, generator=generator)
+
+    def mark(self) -> CudaMark:
+        """Set a mark behind everything queued so far."""
+        return CudaMark()
+
+    def memory(self) -> MemoryState:
+        """Read the caching allocator and the device."""
+        free, total = torch.cuda.mem_get_info(self.where)
+        native = torch.cuda.get_allocator_backend() == "native"  # others count neither
+        counts = torch.cuda.memory_stats(self.where) if native else {}
+        return MemoryState(
+            allocated_mib=torch.cuda.memory_allocated(self.where) / MIB,
+            reserved_mib=torch.cuda.memory_reserved(self.where) / MIB,
+            peak_reserved_mib=torch.cuda.max_memory_reserved(self.where) / MIB,
+            device_free_mib=free / MIB,
+            device_total_mib=total / MIB,
+            ooms=counts.get("num_ooms"),
+            alloc_retries=counts.get("num_alloc_retries"),
+        )
+
+    def reset_peak(self) -> None:
+        """Start `peak_reserved_mib` again."""
+        torch.cuda.reset_peak_memory_stats(self.where)
+
+    def empty_cache(self) -> None:
+        """Give cached blocks back to the driver."""
+        torch.cuda.empty_cache()
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        """The allocator's own error, and the libraries' that find no room for their handles."""
+        if isinstance(error, torch.OutOfMemoryError):
+            return True
+        text = str(error)
+        return isinstance(error, RuntimeError) and (
+            "CUDA error: out of memory" in text or "CUBLAS_STATUS_ALLOC_FAILED" in text
+        )

@@ -1,0 +1,242 @@
+"""A real Ray of two logical nodes on this machine, as two `ray start` commands make it on two PCs."""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rigproof.cluster.rig_cluster import RigCluster
+from rigproof.profiles.load import load_rig
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.plan import Plan, StagePlan
+from rigproof.profiles.planning import make_plan
+from rigproof.records.identity import RunInfo
+from rigproof.records.measurements import Event
+from rigproof.records.recording import Recording
+from rigproof.workloads.specs import SustainedSpec, WorkloadSpec
+
+ROOT = Path(__file__).resolve().parents[2]
+SIZE = 256
+# `ray start` puts this host's outer address in the place of 127.0.0.1, which a test has no business on.
+ON_LOOPBACK = """
+import ray._private.services as services
+services.get_node_ip_address = lambda address=None: "127.0.0.1"
+from ray.scripts.scripts import main
+main()
+"""
+STALL_S = 8
+
+NODE = """
+[[nodes]]
+name = "{name}"
+cpus = 2
+ram_gib = 8
+[[nodes.gpus]]
+sku = "unknown"
+device = "cpu"
+gemm_size = {size}
+vram_gib_per_worker = 0.02
+cpus_per_worker = 1
+"""
+
+
+@dataclass
+class TwoNodes:
+    """The cluster's address, its token, and its folder."""
+
+    address: str
+    token: str
+    folder: Path
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": self.token,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "PYTHONPATH": str(ROOT),
+        }
+
+    @property
+    def client_environment(self) -> dict[str, str]:
+        return {**self.environment, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # keeps a client on loopback
+
+
+def ray_start(cluster: TwoNodes, *arguments: str) -> None:
+    command = [
+        sys.executable,
+        *("-c", ON_LOOPBACK, "start", "--block", "--node-ip-address=127.0.0.1", "--num-cpus=2"),
+        *("--num-gpus=0", "--object-store-memory=78643200", "--disable-usage-stats", *arguments),
+    ]
+    with (cluster.folder / "start.log").open("ab") as log:
+        cluster.processes.append(
+            subprocess.Popen(
+                command,
+                env={**os.environ, **cluster.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        )
+
+
+def wait_for(what: Callable[[], Any], message: str, limit_s: float = 60) -> Any:
+    end_s = time.monotonic() + limit_s
+    while not (found := what()):
+        if time.monotonic() > end_s:
+            pytest.fail(f"{message}: not within {limit_s} s")
+        time.sleep(0.1)
+    return found
+
+
+def listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def two_nodes() -> Iterator[TwoNodes]:
+    """Nodes pc1 (head) and pc2 of one cluster on loopback, with a token."""
+    port = free_port()
+    folder = Path(tempfile.mkdtemp(prefix="rpt-", dir="/tmp"))  # short enough for Ray's sockets
+    cluster = TwoNodes(f"127.0.0.1:{port}", secrets.token_hex(32), folder)
+    try:
+        ray_start(
+            cluster,
+            *("--head", f"--port={port}", "--node-name=pc1", "--include-dashboard=false"),
+            f"--temp-dir={folder}",
+        )
+        wait_for(lambda: listening(port), "the head's port")
+        ray_start(cluster, f"--address=127.0.0.1:{port}", "--node-name=pc2")
+        yield cluster
+    finally:
+        for process in reversed(cluster.processes):
+            process.send_signal(signal.SIGTERM)
+        for process in cluster.processes:
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def with_token(two_nodes: TwoNodes) -> Iterator[None]:
+    """This process knows the cluster's token, and goes by loopback as the cluster does."""
+    with pytest.MonkeyPatch.context() as patch:
+        for key in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+            patch.setenv(key, two_nodes.environment[key])
+        yield
+
+
+@dataclass
+class Rig:
+    """A rig of CPU devices, and everything recorded about it."""
+
+    loaded: LoadedRig
+    plan: Plan
+    recording: Recording = field(
+        default_factory=lambda: Recording(RunInfo("r", "2026-01-01T00:00:00Z", "quick", "0", "3", {}, ()))
+    )
+    begun_s: float = field(default_factory=time.monotonic)
+
+    def now_s(self) -> float:
+        return time.monotonic() - self.begun_s
+
+    def cluster(self, address: str | None, **options: Any) -> RigCluster:
+        sink = self.recording.add
+        return RigCluster(self.loaded, self.plan, ray_address=address, sink=sink, now_s=self.now_s, **options)
+
+    def sustained(self, name: str, duration_s: float) -> tuple[StagePlan, dict[str, WorkloadSpec]]:
+        """A stage in which every worker multiplies for `duration_s`."""
+        plan = StagePlan(name, expected_s=duration_s + 1, settle_s=0.5, measure_s=duration_s, round_s=0.05)
+        spec = SustainedSpec(name, SIZE, 8, duration_s, 0.5, 0.05)
+        return plan, {worker.worker: spec for worker in self.plan.workers}
+
+    def events(self, *kinds: str, stage: str | None = None) -> list[Event]:
+        found = [event for event in self.recording.events if event.kind in kinds]
+        return [event for event in found if stage is None or event.stage == stage]
+
+    def rounds(self, stage: str, subject: str) -> int:
+        return sum(found.stage == stage and found.subject == subject for found in self.recording.rounds)
+
+    def pid_of(self, subject: str) -> int:
+        return [worker.pid for worker in self.recording.workers if worker.subject == subject][-1]
+
+    @staticmethod
+    def wait_for(what: Callable[[], Any], message: str, limit_s: float = 60) -> Any:
+        return wait_for(what, message, limit_s)
+
+
+def make_rig(folder: Path, *names: str, **timeouts: float) -> Rig:
+    """A rig of these nodes with one CPU device each."""
+    limits = {"start_s": 60, "stall_s": STALL_S, "task_s": 30, "stop_s": 12, **timeouts}
+    text = 'name = "test"\n[timeouts]\n' + "".join(f"{key} = {value}\n" for key, value in limits.items())
+    text += "[sampling]\nrate_hz = 5\n" + "".join(NODE.format(name=name, size=SIZE) for name in names)
+    return rig_from(folder, text)
+
+
+def rig_from(folder: Path, text: str) -> Rig:
+    path = folder / "test.toml"
+    path.write_text(textwrap.dedent(text))
+    loaded = load_rig(str(path))
+    return Rig(loaded, make_plan(loaded, "quick"))
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Callable[[str], Rig]:
+    """A rig by the text of its profile."""
+    return lambda text: rig_from(tmp_path, text)
+
+
+@pytest.fixture
+def script() -> Callable[[Path], str]:
+    """Code of a driver that brings up a local rig, prints its folder, and waits."""
+
+    def code(folder: Path) -> str:
+        make_rig(folder, "host")  # leaves the profile there
+        return f"""
+import sys, time
+sys.path.append({str(ROOT)!r})
+from rigproof.cluster.rig_cluster import RigCluster
+from rigproof.profiles.load import load_rig
+from rigproof.profiles.planning import make_plan
+loaded = load_rig({str(folder / "test.toml")!r})
+plan = make_plan(loaded, "quick")
+now_s = time.monotonic
+with RigCluster(loaded, plan, ray_address=None, sink=lambda record: None, now_s=now_s) as cluster:
+    print(cluster._session.folder, flush=True)
+    time.sleep(600)
+"""
+
+    return code
+
+
+@pytest.fixture
+def rig_of(tmp_path: Path) -> Callable[..., Rig]:
+    return lambda *names, **timeouts: make_rig(tmp_path, *names, **timeouts)
+
+
+@pytest.fixture(scope="module")
+def two_node_rig(tmp_path_factory: pytest.TempPathFactory) -> Rig:
+    return make_rig(tmp_path_factory.mktemp("rig"), "pc1", "pc2")

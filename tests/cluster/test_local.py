@@ -1,0 +1,167 @@
+"""A Ray of our own: on loopback, with a token, and gone without a trace."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rigproof.cluster import processes
+from rigproof.cluster.rig_cluster import RigCluster
+
+LISTEN = "0A"  # st of /proc/net/tcp, proc_pid_net(5)
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+
+def family(cluster: RigCluster) -> frozenset[processes.ProcessId]:
+    started = cluster._session._processes
+    assert started
+    return started | processes.descendants({process.pid for process in started})
+
+
+def listening_addresses(pids: set[int]) -> set[str]:
+    sockets = set()
+    for pid in pids:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                target = str(entry.readlink())
+            except OSError:
+                continue
+            if target.startswith("socket:["):
+                sockets.add(target[8:-1])
+    lines = [line.split() for kind in ("tcp", "tcp6") for line in _table(kind)]
+    return {fields[1].split(":")[0] for fields in lines if fields[3] == LISTEN and fields[9] in sockets}
+
+
+def _table(kind: str) -> list[str]:
+    path = Path("/proc/net") / kind
+    return path.read_text().splitlines()[1:] if path.exists() else []
+
+
+def test_it_works_on_loopback_behind_a_token_and_leaves_nothing(rig_of: Callable[..., Any]) -> None:
+    rig = rig_of("host")
+    environment = dict(os.environ)
+    with rig.cluster(None) as cluster:
+        plan, specs = rig.sustained("sustained", 1)
+        assert cluster.run_stage(plan, specs).status == "finished"
+        folder, address = cluster._session.folder, cluster._session.address
+        ours = family(cluster)
+        assert listening_addresses({process.pid for process in ours}) <= LOOPBACK
+        assert address.startswith("127.0.0.1:")
+        stranger = join_without_token(address)
+        assert stranger.returncode != 0
+        assert "oken" in stranger.stderr
+    assert processes.wait_gone(ours, 0) == ()
+    assert not folder.exists()
+    assert dict(os.environ) == environment
+    assert not rig.events("timeout", "worker_died", "agent_died", "worker_hung")
+
+
+def join_without_token(address: str) -> subprocess.CompletedProcess[str]:
+    code = f"import ray; ray.init(address={address!r}, log_to_driver=False)"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("RAY_AUTH")}
+    environment |= {"RAY_AUTH_MODE": "disabled", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_ray_that_hangs_is_ended_all_the_same(rig_of: Callable[..., Any]) -> None:
+    rig = rig_of("host")
+    with rig.cluster(None) as cluster:
+        folder, ours = cluster._session.folder, family(cluster)
+        for process in ours:
+            command = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            if b"gcs_server" in command or b"raylet/raylet" in command:
+                os.kill(process.pid, signal.SIGSTOP)
+    assert processes.wait_gone(ours, 0) == ()
+    assert not folder.exists()
+
+
+def test_ctrl_c_takes_everything_down(rig_of: Callable[..., Any]) -> None:
+    rig = rig_of("host")
+    kept: dict[str, Any] = {}
+
+    def interrupt() -> None:
+        if rig.rounds("sustained", "host/cpu0"):
+            raise KeyboardInterrupt
+
+    def accept() -> None:
+        with rig.cluster(None) as cluster:
+            kept.update(folder=cluster._session.folder, ours=family(cluster))
+            plan, specs = rig.sustained("sustained", 600)
+            cluster.run_stage(plan, specs, on_tick=interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        accept()
+    assert processes.wait_gone(kept["ours"], 0) == ()
+    assert not kept["folder"].exists()
+    assert rig.recording.stages["sustained"].status == "interrupted"
+
+
+def test_a_rig_that_is_elsewhere_is_missing_without_a_wait(tmp_path: Path, load: Callable[..., Any]) -> None:
+    rig = load(
+        """
+        name = "elsewhere"
+        [[nodes]]
+        name = "pc-one"
+        address = "192.0.2.101"
+        cpus = 80
+        gpus = [{ sku = "rtx-3090" }]
+        [[nodes]]
+        name = "pc-two"
+        address = "192.0.2.102"
+        cpus = 16
+        gpus = [{ sku = "rtx-3070" }]
+        """
+    )
+    with rig.cluster(None) as cluster:
+        assert cluster._session is None  # there is nothing to start
+        plan, specs = rig.sustained("sustained", 600)
+        assert cluster.run_stage(plan, specs).status == "failed"
+    one, two = rig.events("node_missing")
+    assert "ray start --head --port=6379" in one.data["remedy"]
+    assert "--node-ip-address=192.0.2.101 --node-name=pc-one --num-cpus=80 --num-gpus=1" in one.message
+    assert "ray start --address=192.0.2.101:6379 --node-ip-address=192.0.2.102" in two.message
+    assert {event.subject for event in rig.events("gpu_missing")} == {"pc-one/gpu0", "pc-two/gpu0"}
+
+
+def test_a_gpu_that_is_promised_and_not_there_is_missing(load: Callable[..., Any]) -> None:
+    uuid = "GPU-00000000-0000-0000-0000-000000000000"
+    rig = load(
+        f"""
+        name = "blind"
+        [[nodes]]
+        name = "host"
+        gpus = [{{ sku = "rtx-3090", uuid = "{uuid}" }}]
+        """
+    )
+    with rig.cluster(None) as cluster:
+        plan, specs = rig.sustained("sustained", 600)
+        assert cluster.run_stage(plan, specs).status == "failed"
+    (missing,) = rig.events("gpu_missing")
+    assert missing.subject == "host/gpu0"
+    assert uuid in missing.message
+    assert "host" in rig.recording.nodes
+    assert rig.recording.host_samples
+
+
+def test_a_killed_driver_leaves_no_process(tmp_path: Path, script: Callable[..., str]) -> None:
+    driver = subprocess.Popen(
+        [sys.executable, "-c", script(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    folder = Path(driver.stdout.readline().strip())
+    ours = processes.descendants({driver.pid})
+    assert len(ours) > 3
+    driver.kill()
+    driver.communicate()
+    assert processes.wait_gone(ours, 60) == ()
+    from rigproof.cluster.ray_session import remove_stale_folders
+
+    assert folder.exists()
+    remove_stale_folders(folder.parent)
+    assert not folder.exists()

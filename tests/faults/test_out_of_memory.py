@@ -1,0 +1,49 @@
+"""Memory runs out for real, from outside the worker: counted, named, and never recovered into a pass."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+HOG = """
+import sys, torch
+keep = torch.empty(int(torch.cuda.mem_get_info()[0] - 6 * 2**30), dtype=torch.uint8, device="cuda")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_out_of_memory_fails_its_device_alone(start_run, two_devices):
+    profile, (first, second) = two_devices
+    run = start_run("--hwprofile", profile, "--level", "quick")
+    run.wait_for(lambda run: run.in_stage("gemm"))
+    worker = next(record for record in run.records("worker") if record["subject"] == first)
+    hog = None
+    if worker["device"] == "cuda":
+        hog = subprocess.Popen(
+            [sys.executable, "-c", HOG],
+            env={"CUDA_VISIBLE_DEVICES": worker["uuid"], "PATH": "/usr/bin:/bin"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert hog.stdout.readline() == b"held\n"
+    else:
+        limit_address_space(worker["pid"], slack_mib=64)
+
+    status = run.finish()
+    if hog:
+        hog.kill()
+
+    outcomes = run.outcomes()
+    assert status == 1, run.text()
+    assert outcomes["memory.no_oom", first] == "fail"
+    assert outcomes["memory.no_oom", second] == "pass"
+    assert f"{first} memory.no_oom" in run.text()
+
+
+def limit_address_space(pid, slack_mib):
+    """Let the process map only a little more than it has."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    used_kib = int(next(line for line in status.splitlines() if line.startswith("VmSize")).split()[1])
+    limit = used_kib * 1024 + slack_mib * 2**20
+    resource.prlimit(pid, resource.RLIMIT_AS, (limit, limit))

@@ -1,0 +1,11 @@
+"""No GPU idles while others work."""
+
+import pytest
+
+pytestmark = pytest.mark.hardware
+
+
+@pytest.mark.criterion("activity.gpu_active")
+def test_gpu_active(sustained, subject, judge):
+    """Each GPU did verified work all along, and drew the power for it."""
+    judge(subject)

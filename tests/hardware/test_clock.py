@@ -1,0 +1,11 @@
+"""GPUs run at the clock that they are sold with."""
+
+import pytest
+
+pytestmark = pytest.mark.hardware
+
+
+@pytest.mark.criterion("clock.ratio")
+def test_ratio(sustained, subject, judge):
+    """The SM clock under load stays near its maximum, or says why not."""
+    judge(subject)

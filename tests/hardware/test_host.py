@@ -1,0 +1,17 @@
+"""The machines stay usable while their GPUs work."""
+
+import pytest
+
+pytestmark = pytest.mark.hardware
+
+
+@pytest.mark.criterion("host.cpu_band")
+def test_cpu_band(sustained, subject, judge):
+    """Each host's CPU is held in its band."""
+    judge(subject)
+
+
+@pytest.mark.criterion("host.responsiveness")
+def test_responsiveness(sustained, subject, judge):
+    """A sleeper is woken in time: the machine does not freeze."""
+    judge(subject)

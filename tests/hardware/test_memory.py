@@ -1,0 +1,35 @@
+"""VRAM is enough, and sound."""
+
+import pytest
+
+pytestmark = pytest.mark.hardware
+
+
+@pytest.mark.criterion("memory.no_oom")
+def test_no_oom(sustained, subject, judge):
+    """No allocation failed for want of memory, not even one that was recovered."""
+    judge(subject)
+
+
+@pytest.mark.criterion("memory.success_rate")
+def test_success_rate(sustained, subject, judge):
+    """The share of tasks that ended well."""
+    judge(subject)
+
+
+@pytest.mark.criterion("memory.headroom")
+def test_headroom(sustained, subject, judge):
+    """At the fullest moment some VRAM was still free."""
+    judge(subject)
+
+
+@pytest.mark.criterion("memory.ecc")
+def test_ecc(finished, subject, judge):
+    """No uncorrected memory error was counted."""
+    judge(subject)
+
+
+@pytest.mark.criterion("memory.row_remap")
+def test_row_remap(finished, subject, judge):
+    """No row waits for remapping, and none failed to be."""
+    judge(subject)

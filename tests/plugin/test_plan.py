@@ -1,0 +1,54 @@
+"""`--plan` says what would be done and judged, and loads nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+ASK = """
+import sys, pytest
+status = pytest.main(["-m", "hardware", "--plan", "-p", "no:cacheprovider", *sys.argv[1:]])
+heavy = [name for name in ("torch", "ray", "pyarrow", "bokeh", "pynvml") if name in sys.modules]
+print("HEAVY", heavy)
+sys.exit(status)
+"""
+
+
+def plan(*options):
+    return subprocess.run(
+        [sys.executable, "-c", ASK, *options],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_plan_of_a_profile_names_stages_devices_time_limits_and_their_sources():
+    result = plan("--hwprofile", "dual-3090-3070")
+    assert result.returncode == 0, result.stderr
+    for part in (
+        "pc1/gpu0",
+        "pc2/gpu0",
+        "gemm",
+        "sustained",
+        "thermal.core_temperature",
+        "80",
+        "hwprofiles/rigs/dual-3090-3070.toml",
+        "78.1",
+    ):
+        assert part in result.stdout
+
+
+def test_plan_loads_neither_torch_nor_ray():
+    result = plan()
+    assert result.returncode == 0, result.stderr
+    assert "HEAVY []" in result.stdout
+
+
+def test_plan_of_a_bad_profile_is_refused():
+    result = plan("--hwprofile", "nobody")
+    assert result.returncode == 4
+    assert "Traceback" not in result.stderr

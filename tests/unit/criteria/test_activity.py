@@ -1,0 +1,69 @@
+import pytest
+
+from rigproof.records.verdict import Outcome
+
+GPU, ACTIVE = "pc1/gpu0", "activity.gpu_active"
+
+
+@pytest.mark.parametrize(("idle_s", "outcome"), [(4.0, Outcome.PASS), (5.0, Outcome.FAIL)])
+def test_a_tenth_of_the_windows_may_be_without_verified_work(bench, idle_s, outcome):
+    bench.recording.rounds = [
+        one for one in bench.recording.rounds if one.subject != GPU or not 45 < one.t_s <= 45 + idle_s
+    ]
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert (verdict.outcome, verdict.measured) == (outcome, pytest.approx(100 * (1 - idle_s / 40)))
+
+
+def test_utilisation_alone_never_suffices(bench):
+    bench.samples(GPU, utilization_percent=100)
+    bench.rounds(GPU, "sustained", verified=False)
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 0)
+
+
+@pytest.mark.parametrize(("power_w", "outcome"), [(211, Outcome.PASS), (205, Outcome.FAIL)])
+def test_work_without_power_is_not_believed(bench, power_w, outcome):
+    bench.samples(GPU, 5, power_w=lambda sample: power_w + sample.t_s % 3 - 1.5)
+    assert bench.verdict(ACTIVE, GPU).outcome is outcome
+
+
+def test_the_average_power_stands_in_for_the_instant_one(bench):
+    bench.samples(GPU, power_w=None)
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
+    bench.samples(GPU, power_average_w=None)
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+
+
+def test_without_an_enforced_limit_power_says_nothing(bench):
+    bench.gpu(GPU, power_limit_w=None)
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_a_frozen_power_sensor_is_no_measurement(bench):
+    bench.samples(GPU, 5, power_w=600.0)
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert (verdict.outcome, verdict.detail) == (
+        Outcome.NOT_MEASURED,
+        "the power reads 600 all along: the sensor is frozen",
+    )
+
+
+def test_one_wrong_result_fails_and_forbids_training_on_the_card(bench):
+    bench.event("wrong_result", GPU, "3 elements of 1048576 differ", 50.0)
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 50.0)
+    assert verdict.detail == "1 wrong result, the first: 3 elements of 1048576 differ"
+    assert "do not train on this card" in verdict.remedy
+
+
+def test_wrong_results_that_were_not_told_one_by_one_are_counted(bench):
+    bench.event("wrong_result", GPU, "3 elements differ", 50.0, untold=0)
+    bench.event("wrong_result", GPU, "3 elements differ", 60.0, untold=49)
+    assert bench.verdict(ACTIVE, GPU).detail == "51 wrong results, the first: 3 elements differ"
+
+
+def test_the_reason_for_idling_is_told(bench):
+    bench.recording.rounds = [one for one in bench.recording.rounds if one.subject != GPU or one.t_s < 40]
+    bench.event("worker_died", GPU, "pc1/gpu0#0 was killed by signal 9", 40.0)
+    assert bench.verdict(ACTIVE, GPU).detail.endswith("pc1/gpu0#0 was killed by signal 9 (at t=40 s)")

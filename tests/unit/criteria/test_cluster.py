@@ -1,0 +1,56 @@
+import pytest
+
+from rigproof.records.verdict import Outcome
+
+GPU = "pc1/gpu0"
+NODES, TIMEOUTS = "cluster.nodes_present", "cluster.no_timeouts"
+
+
+def test_a_node_that_answered_is_present(bench):
+    verdict = bench.verdict(NODES, "pc1")
+    assert (verdict.outcome, verdict.detail) == (Outcome.PASS, "answered from 127.0.0.1")
+
+
+@pytest.mark.parametrize("kind", ["node_missing", "node_lost"])
+def test_a_node_that_is_missing_or_lost_fails(bench, kind):
+    bench.event(kind, "pc2", "pc2 is not there")
+    verdict = bench.verdict(NODES, "pc2")
+    assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, "pc2 is not there")
+    assert bench.verdict(NODES, "pc1").outcome is Outcome.PASS
+
+
+def test_a_node_that_nobody_reported_missing_still_fails(bench):
+    del bench.recording.nodes["pc2"]
+    assert bench.verdict(NODES, "pc2").outcome is Outcome.FAIL
+
+
+def test_nodes_of_a_run_that_ended_before_its_cluster_came_up_are_not_measured(bench):
+    bench.recording.nodes.clear()
+    verdict = bench.verdict(NODES, "pc2")
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+
+
+@pytest.mark.parametrize("kind", ["timeout", "worker_hung", "worker_died", "worker_failed", "agent_died"])
+def test_every_loss_fails_and_names_whom_it_hit(bench, kind):
+    bench.event(kind, GPU, "gone", 40.0)
+    verdict = bench.verdict(TIMEOUTS, "rig")
+    assert (verdict.outcome, verdict.measured, verdict.from_s) == (Outcome.FAIL, 1, 40.0)
+    assert verdict.detail == "pc1/gpu0: gone"
+
+
+def test_the_first_loss_is_named(bench):
+    bench.event("timeout", "pc2/gpu0", "no answer", 50.0)
+    bench.event("worker_died", GPU, "killed", 40.0)
+    assert bench.verdict(TIMEOUTS, "rig").detail == "pc1/gpu0: killed (and 1 more)"
+
+
+def test_a_loss_in_a_stage_that_was_broken_off_fails(bench):
+    bench.stage("sustained", status="interrupted")
+    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.NOT_MEASURED
+    bench.event("timeout", GPU, "no answer")
+    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.FAIL
+
+
+def test_a_run_without_stages_waited_for_nothing(bench):
+    bench.recording.stages.clear()
+    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.NOT_MEASURED

@@ -1,0 +1,173 @@
+"""Every criterion shown failing: a fault takes the healthy recording to a failure of that criterion alone."""
+
+from dataclasses import replace
+
+import pytest
+
+from rigproof.criteria.catalogue import CATALOGUE
+from rigproof.records.samples import GpuSample
+from rigproof.records.verdict import Decision, Outcome, decide, sentence
+
+GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
+
+
+def node_is_missing(bench):
+    bench.event("node_missing", "pc2", "pc2 did not join; type `ray start …` on it")
+    del bench.recording.nodes["pc2"]
+    gpu_is_missing(bench, OTHER)
+    bench.recording.host_samples = [one for one in bench.recording.host_samples if one.subject != "pc2"]
+
+
+def gpu_is_missing(bench, subject=GPU):
+    bench.event("gpu_missing", subject, "nvidia-smi lists no card")
+    del bench.recording.gpus[subject]
+    for kind in ("gpu_samples", "rounds", "memory", "counters", "workers"):
+        bench.drop(kind, subject)
+    bench.recording.foreign_memory.pop(subject)
+
+
+def all_work_on_one_gpu(bench):
+    bench.recording.workers = [replace(one, uuid=f"GPU-{OTHER}") for one in bench.recording.workers]
+
+
+def every_device_a_little_slow(bench):
+    for subject in (GPU, OTHER):
+        bench.slow(subject, 0.76)
+
+
+def many_oom(bench):
+    for _ in range(30):
+        bench.event("oom", GPU, "12 GiB wanted")
+
+
+def gemm_slow(precision):
+    def fault(bench):
+        bench.rounds(GPU, "gemm", tflop=lambda one: one.tflop * (0.5 if one.precision == precision else 1))
+
+    return fault
+
+
+def sag(bench):
+    bench.slow(GPU, 0.9, from_s=60)
+
+
+# Criterion -> (subject, fault, other criteria that must fail with it)
+FAULTS = {
+    "cluster.nodes_present": ("pc2", node_is_missing, {"inventory.gpus_present"}),
+    "cluster.no_timeouts": ("rig", lambda b: b.event("timeout", GPU, "30 s without a round"), set()),
+    "inventory.gpus_present": (GPU, gpu_is_missing, set()),
+    "inventory.driver": ("pc1", lambda b: b.node("pc1", nvml_error="driver/library mismatch"), set()),
+    "inventory.foreign_memory": (GPU, lambda b: hold_memory(b, 60_000), set()),
+    "distribution.workers_spread": (GPU, all_work_on_one_gpu, set()),
+    "activity.gpu_active": (GPU, lambda b: b.samples(GPU, 5, power_w=lambda s: 90 + s.t_s % 3), set()),
+    "throughput.gemm_fp32": (GPU, gemm_slow("fp32"), set()),
+    "throughput.gemm_tf32": (GPU, gemm_slow("tf32"), set()),
+    "throughput.gemm_fp16": (GPU, gemm_slow("fp16"), set()),
+    "throughput.gemm_bf16": (GPU, gemm_slow("bf16"), set()),
+    "throughput.sustained": (GPU, lambda b: b.slow(GPU, 0.7), set()),
+    "throughput.combined": ("rig", every_device_a_little_slow, set()),
+    "throughput.stability": (GPU, sag, set()),
+    "memory.no_oom": (GPU, lambda b: b.event("oom", GPU, "12 GiB wanted, 3 GiB free"), set()),
+    "memory.success_rate": (GPU, many_oom, {"memory.no_oom"}),
+    "memory.headroom": (GPU, lambda b: leave_free(b, 100), set()),
+    "memory.ecc": (GPU, lambda b: b.counters(GPU, "after", ecc_uncorrected=1), set()),
+    "memory.row_remap": (GPU, lambda b: b.counters(GPU, "after", remap_pending=True), set()),
+    "thermal.core_temperature": (GPU, lambda b: b.samples(GPU, 50, 60, core_temperature_c=88), set()),
+    "thermal.memory_temperature": (GPU, lambda b: b.samples(GPU, 50, 60, memory_temperature_c=96), set()),
+    "thermal.throttle": (GPU, lambda b: b.samples(GPU, 50, 51, clock_event_reasons=0x44), set()),
+    "power.draw": (GPU, lambda b: b.samples(GPU, 55, power_average_w=lambda s: 745 + s.t_s % 3), set()),
+    "clock.ratio": (GPU, lambda b: b.samples(GPU, 60, sm_clock_mhz=lambda s: 1000 + s.t_s % 3), set()),
+    "health.xid": (GPU, lambda b: b.event("xid", GPU, "fell off the bus", xid=79), set()),
+    "host.cpu_band": ("pc1", lambda b: b.host("pc1", cpu_percent=99), set()),
+    "host.responsiveness": ("pc1", lambda b: b.host("pc1", 50, 50.05, wakeup_delays_ms=(400.0,)), set()),
+}
+
+
+def hold_memory(bench, used_mib, pids=(4711,)):
+    was = bench.recording.foreign_memory[GPU]
+    bench.recording.foreign_memory[GPU] = replace(was, used_mib=used_mib, pids=pids)
+
+
+def leave_free(bench, free_mib):
+    bench.recording.memory[1] = replace(bench.recording.memory[1], device_free_mib=free_mib)
+
+
+def test_every_criterion_of_the_catalogue_has_a_fault_here():
+    assert set(FAULTS) == set(CATALOGUE)
+    assert all(criterion.faults for criterion in CATALOGUE.values())
+
+
+@pytest.mark.parametrize("criterion", FAULTS)
+def test_a_fault_fails_its_own_criterion_and_no_other(bench, criterion):
+    subject, fault, others = FAULTS[criterion]
+    fault(bench)
+    verdicts = bench.verdicts()
+    failed = {(v.criterion, v.subject) for v in verdicts if v.outcome is Outcome.FAIL}
+    assert {name for name, _ in failed} == {criterion} | others
+    assert (criterion, subject) in failed
+    assert decide(verdicts) is Decision.REJECTED
+
+
+@pytest.mark.parametrize("criterion", FAULTS)
+def test_a_failure_tells_the_reader_what_to_do_and_where_the_limit_comes_from(bench, criterion):
+    subject, fault, _ = FAULTS[criterion]
+    fault(bench)
+    verdict = bench.verdict(criterion, subject)
+    text = sentence(verdict)
+    assert text.startswith(f"{subject} {criterion}: ")
+    assert text.endswith(f"; see docs/criteria.md#{criterion.partition('.')[0]}")
+    assert verdict.remedy in text
+    assert verdict.limit is None or verdict.limit_source
+
+
+def test_the_cause_is_told_once_where_a_node_is_missing(bench):
+    node_is_missing(bench)
+    verdicts = [v for v in bench.verdicts() if v.subject.startswith("pc2")]
+    failed = {v.criterion for v in verdicts if v.outcome is Outcome.FAIL}
+    assert failed == {"cluster.nodes_present", "inventory.gpus_present"}
+    others = [v for v in verdicts if v.outcome is not Outcome.FAIL]
+    assert {v.outcome for v in others} == {Outcome.NOT_MEASURED}
+    assert all(v.required for v in others)
+    assert {v.detail for v in others} == {"pc2 was not found", "pc2/gpu0 was not found"}
+
+
+def test_the_other_gpu_is_judged_as_before_where_one_is_missing(bench):
+    gpu_is_missing(bench)
+    others = [v for v in bench.verdicts() if v.subject == OTHER]
+    assert {v.outcome for v in others} == {Outcome.PASS}
+
+
+def test_two_faults_on_two_gpus_are_both_named(bench):
+    bench.event("xid", GPU, "fell off the bus", xid=79)
+    bench.samples(OTHER, 50, 60, core_temperature_c=95)
+    failed = {(v.criterion, v.subject) for v in bench.verdicts() if v.outcome is Outcome.FAIL}
+    assert failed == {("health.xid", GPU), ("thermal.core_temperature", OTHER)}
+
+
+LATE = {
+    "activity.gpu_active": lambda b: b.rounds(GPU, "sustained", 62, verified=False),
+    "throughput.stability": lambda b: b.slow(GPU, 0.85, from_s=62),
+    "thermal.core_temperature": lambda b: b.samples(GPU, 62, core_temperature_c=88),
+    "thermal.throttle": lambda b: b.samples(GPU, 62, clock_event_reasons=0x80),
+    "power.draw": lambda b: b.samples(GPU, 62, power_average_w=lambda s: 790 + s.t_s % 3),
+    "clock.ratio": lambda b: b.samples(GPU, 62, sm_clock_mhz=500),
+}
+
+
+@pytest.mark.parametrize("criterion", LATE)
+def test_a_fault_that_begins_at_80_percent_of_the_stage_is_caught(bench, criterion):
+    LATE[criterion](bench)
+    assert bench.verdict(criterion, GPU).outcome is Outcome.FAIL
+
+
+def test_a_power_capped_gpu_is_no_alarm(bench):
+    bench.samples(GPU, 5, clock_event_reasons=0x4, sm_clock_mhz=lambda s: 1470 + s.t_s % 2)
+    assert {v.outcome for v in bench.verdicts()} == {Outcome.PASS}
+
+
+def test_one_sample_of_a_gpu_is_no_measurement(bench):
+    bench.drop("gpu_samples", GPU)
+    bench.recording.add(GpuSample(40.0, GPU, core_temperature_c=50.0, power_w=600.0))
+    verdict = bench.verdict("thermal.core_temperature", GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.required

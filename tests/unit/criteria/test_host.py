@@ -1,0 +1,109 @@
+import pytest
+
+from rigproof.criteria.catalogue import CATALOGUE
+from rigproof.criteria.judge import promised
+from rigproof.records.verdict import Outcome
+
+BAND, AWAKE = "host.cpu_band", "host.responsiveness"
+
+
+@pytest.mark.parametrize(
+    ("percent", "outcome"),
+    [
+        (69.9, Outcome.FAIL),
+        (70, Outcome.PASS),
+        (85, Outcome.PASS),
+        (85.1, Outcome.FAIL),
+        (float("nan"), Outcome.NOT_MEASURED),
+        (None, Outcome.NOT_MEASURED),
+    ],
+)
+def test_the_band_includes_its_ends(bench, percent, outcome):
+    bench.host("pc1", cpu_percent=percent)
+    assert bench.verdict(BAND, "pc1").outcome is outcome
+
+
+@pytest.mark.parametrize(("out_s", "outcome"), [(8, Outcome.PASS), (9, Outcome.FAIL)])
+def test_a_fifth_of_the_windows_may_be_out_of_band(bench, out_s, outcome):
+    bench.host("pc1", 40, 39.95 + out_s, cpu_percent=60)
+    assert bench.verdict(BAND, "pc1").outcome is outcome
+
+
+@pytest.mark.parametrize(("over_s", "outcome"), [(4, Outcome.PASS), (5, Outcome.WARN)])
+def test_more_than_a_tenth_of_the_windows_over_90_percent_warn(bench, over_s, outcome):
+    bench.host("pc1", 40, 39.95 + over_s, cpu_percent=95)
+    assert bench.verdict(BAND, "pc1").outcome is outcome
+
+
+def test_windows_are_means_of_their_samples(bench):
+    bench.host("pc1", cpu_percent=lambda s: 100 if round(s.t_s * 10) % 2 else 56)
+    assert bench.verdict(BAND, "pc1").outcome is Outcome.PASS
+
+
+def test_the_advice_fits_the_side_that_was_missed(bench):
+    bench.host("pc1", cpu_percent=40)
+    assert "CPU quota" in bench.verdict(BAND, "pc1").remedy
+    bench.host("pc1", cpu_percent=99)
+    assert "end what else runs" in bench.verdict(BAND, "pc1").remedy
+
+
+def test_the_other_node_is_judged_by_its_own_samples(bench):
+    bench.host("pc1", cpu_percent=99)
+    assert bench.verdict(BAND, "pc2").outcome is Outcome.PASS
+
+
+def test_a_node_can_have_its_own_band(bench):
+    nodes = [{"name": "pc1", "cpu": {"band_percent": [30, 50]}}, {"name": "pc2"}]
+    bench.rig(nodes=nodes)
+    assert bench.verdict(BAND, "pc1").outcome is Outcome.FAIL
+    assert bench.verdict(BAND, "pc2").outcome is Outcome.PASS
+
+
+def test_the_band_is_not_promised_where_the_load_is_switched_off(bench):
+    bench.rig(nodes=[{"name": "pc1", "cpu": {"enabled": False}}, {"name": "pc2"}])
+    assert promised(CATALOGUE[BAND], bench.loaded) == ("pc2",)
+    assert promised(CATALOGUE[AWAKE], bench.loaded) == ("pc1", "pc2")
+
+
+def test_too_few_samples_of_the_cpu_are_no_measurement(bench):
+    bench.host("pc1", 30, 45, cpu_percent=None)
+    verdict = bench.verdict(BAND, "pc1")
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+
+
+@pytest.mark.parametrize(("delay_ms", "outcome"), [(250, Outcome.PASS), (251, Outcome.FAIL)])
+def test_one_wake_up_may_take_250_ms(bench, delay_ms, outcome):
+    bench.host("pc1", 40, 40.05, wakeup_delays_ms=(1.0, delay_ms, 1.0))
+    assert bench.verdict(AWAKE, "pc1").outcome is outcome
+
+
+@pytest.mark.parametrize(("slow", "outcome"), [(3, Outcome.PASS), (4, Outcome.FAIL)])
+def test_one_wake_up_in_a_hundred_may_take_longer_than_50_ms(bench, slow, outcome):
+    # 401 samples under load with 9 wake-ups each, of which 36 are the slowest hundredth.
+    bench.host("pc1", 40, 39.95 + slow * 0.1, wakeup_delays_ms=(60.0,) * 12)
+    assert bench.verdict(AWAKE, "pc1").outcome is outcome
+
+
+def test_the_percentile_and_the_maximum_are_told(bench):
+    verdict = bench.verdict(AWAKE, "pc1")
+    assert verdict.measured == pytest.approx(1.0)
+    assert "3609 wake-up delays" in verdict.detail
+
+
+@pytest.mark.parametrize("delays_ms", [None, (), (float("nan"),)])
+def test_no_wake_ups_are_no_measurement(bench, delays_ms):
+    bench.host("pc1", wakeup_delays_ms=delays_ms)
+    verdict = bench.verdict(AWAKE, "pc1")
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+
+
+def test_a_probe_that_died_half_way_is_no_measurement(bench):
+    bench.host("pc1", 50, wakeup_delays_ms=None)
+    assert bench.verdict(AWAKE, "pc1").outcome is Outcome.NOT_MEASURED
+
+
+def test_a_frozen_host_is_caught_by_its_one_long_delay(bench):
+    bench.host("pc1", 40, 60, wakeup_delays_ms=None)
+    bench.host("pc1", 60.05, 60.15, wakeup_delays_ms=(20_000.0,))
+    verdict = bench.verdict(AWAKE, "pc1")
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 20_000)

@@ -1,0 +1,152 @@
+from dataclasses import replace
+
+import pytest
+
+from rigproof.records.verdict import Outcome
+
+GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
+PRESENT, DRIVER, FOREIGN = "inventory.gpus_present", "inventory.driver", "inventory.foreign_memory"
+
+
+def test_a_gpu_that_is_there_is_named(bench):
+    verdict = bench.verdict(PRESENT, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.PASS, "NVIDIA H200, GPU-pc1/gpu0")
+
+
+def test_a_gpu_of_another_model_than_promised_fails(bench):
+    bench.gpu(GPU, sku="rtx-3070", name="NVIDIA GeForce RTX 3070")
+    verdict = bench.verdict(PRESENT, GPU)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.detail == "promised h200, found NVIDIA GeForce RTX 3070 (rtx-3070)"
+
+
+def test_any_model_will_do_where_the_profile_says_unknown(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "memory_gib": 141}]}])
+    bench.gpu(GPU, sku=None, name="NVIDIA Something New")
+    assert bench.verdict(PRESENT, GPU).outcome is Outcome.PASS
+
+
+def test_another_card_than_the_pinned_one_fails(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "h200", "uuid": "GPU-mine"}]}])
+    assert bench.verdict(PRESENT, GPU).detail == "promised the card GPU-mine, found GPU-pc1/gpu0"
+
+
+def test_the_cpu_is_no_gpu(bench):
+    bench.gpu(GPU, device="cpu")
+    assert bench.verdict(PRESENT, GPU).outcome is Outcome.FAIL
+
+
+def test_one_card_cannot_be_two(bench):
+    bench.gpu(OTHER, uuid=f"GPU-{GPU}")
+    assert bench.verdict(PRESENT, GPU).detail == "the same card is pc2/gpu0 too"
+
+
+def test_a_gpu_that_another_job_holds_fails(bench):
+    bench.event("gpu_taken", GPU, "job 17 holds it")
+    verdict = bench.verdict(PRESENT, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, "job 17 holds it")
+
+
+def test_a_gpu_that_nobody_reported_missing_still_fails(bench):
+    del bench.recording.gpus[GPU]
+    assert bench.verdict(PRESENT, GPU).detail == "pc1 answered without it"
+    del bench.recording.nodes["pc1"]
+    assert bench.verdict(PRESENT, GPU).detail == "its node pc1 is not in the cluster"
+
+
+def test_gpus_of_a_run_that_was_stopped_before_they_were_looked_for_are_not_measured(bench):
+    bench.recording.gpus.clear()
+    bench.recording.stages.clear()
+    bench.event("interrupted", "rig", "Ctrl-C")
+    assert bench.verdict(PRESENT, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_nvml_that_does_not_answer_fails(bench):
+    bench.node("pc1", nvml_error="driver/library version mismatch")
+    verdict = bench.verdict(DRIVER, "pc1")
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.detail == "NVML does not answer: driver/library version mismatch"
+
+
+def test_no_driver_fails(bench):
+    bench.node("pc1", driver_version=None)
+    assert bench.verdict(DRIVER, "pc1").outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("minimum", "outcome"),
+    [
+        ("580.65.06", Outcome.PASS),
+        ("580.7", Outcome.PASS),
+        ("580.65.07", Outcome.FAIL),
+        ("590", Outcome.FAIL),
+        ("new", Outcome.NOT_MEASURED),
+    ],
+)
+def test_versions_are_compared_by_number(bench, minimum, outcome):
+    bench.limits(driver_minimum=minimum)
+    for node in ("pc1", "pc2"):
+        bench.node(node, driver_version="580.65.06" if minimum != "580.7" else "580.10")
+    assert bench.verdict(DRIVER, "pc1").outcome is outcome
+
+
+def test_two_nodes_with_different_drivers_both_fail(bench):
+    bench.node("pc2", driver_version="570.10")
+    assert bench.verdict(DRIVER, "pc1").detail == "driver 580.65.06 here, but pc2 has 570.10"
+    assert bench.verdict(DRIVER, "pc2").detail == "driver 570.10 here, but pc1 has 580.65.06"
+
+
+def test_only_the_odd_one_out_fails_among_three(bench):
+    bench.recording.add(replace(bench.recording.nodes["pc1"], subject="pc3"))
+    bench.node("pc2", driver_version="570.10")
+    assert bench.verdict(DRIVER, "pc1").outcome is Outcome.PASS
+    assert bench.verdict(DRIVER, "pc2").outcome is Outcome.FAIL
+
+
+def hold(bench, used_mib, pids=()):
+    was = bench.recording.foreign_memory[GPU]
+    bench.recording.foreign_memory[GPU] = replace(was, used_mib=used_mib, pids=pids)
+
+
+@pytest.mark.parametrize(
+    ("used_mib", "display", "outcome"),
+    [
+        (15, False, Outcome.PASS),
+        (16, False, Outcome.WARN),
+        (16, None, Outcome.WARN),
+        (900, True, Outcome.PASS),
+        (60_000, True, Outcome.FAIL),
+        (float("nan"), True, Outcome.NOT_MEASURED),
+        (None, False, Outcome.NOT_MEASURED),
+    ],
+)
+def test_memory_that_others_hold(bench, used_mib, display, outcome):
+    bench.gpu(GPU, display_active=display)
+    hold(bench, used_mib)
+    assert bench.verdict(FOREIGN, GPU).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("pids", "detail"),
+    [
+        ((31, 4711), "held by pid 31, 4711"),
+        ((), "held by no process that the driver names"),
+        (None, "held by processes that this user may not list"),
+    ],
+)
+def test_who_holds_it_is_named(bench, pids, detail):
+    hold(bench, 2000, pids)
+    assert bench.verdict(FOREIGN, GPU).detail == detail
+
+
+def test_the_limit_is_what_the_planned_workers_leave_free(bench):
+    hold(bench, 60_000)
+    free_mib = 141 * 1024 - sum(w.vram_mib for w in bench.plan().workers_of(GPU))
+    assert bench.verdict(FOREIGN, GPU).limit == pytest.approx(free_mib)
+    hold(bench, free_mib)
+    assert bench.verdict(FOREIGN, GPU).outcome is Outcome.WARN
+
+
+def test_memory_that_was_never_looked_at_is_no_measurement(bench):
+    bench.recording.foreign_memory.clear()
+    assert bench.verdict(FOREIGN, GPU).outcome is Outcome.NOT_MEASURED

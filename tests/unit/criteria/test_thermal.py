@@ -1,0 +1,163 @@
+import pytest
+
+from rigproof.records.verdict import Outcome, sentence
+
+GPU = "pc1/gpu0"
+CORE, MEMORY, THROTTLE = "thermal.core_temperature", "thermal.memory_temperature", "thermal.throttle"
+
+
+def test_an_overheated_core_is_told_in_the_sentence_of_every_output(bench):
+    bench.limits(core_temperature_c=80)
+    bench.samples(GPU, 20.05, 61.05, core_temperature_c=84)
+    assert sentence(bench.verdict(CORE, GPU)) == (
+        "pc1/gpu0 thermal.core_temperature: 84 °C, limit 80 °C (from t=20 s, 41 s long): "
+        "clean the heatsink or raise the fan curve; see docs/criteria.md#thermal"
+    )
+
+
+@pytest.mark.parametrize(("hottest_c", "outcome"), [(80, Outcome.PASS), (80.5, Outcome.FAIL)])
+def test_the_core_may_reach_its_limit_but_not_pass_it(bench, hottest_c, outcome):
+    bench.limits(core_temperature_c=80)
+    bench.samples(GPU, 50, 51, core_temperature_c=hottest_c)
+    assert bench.verdict(CORE, GPU).outcome is outcome
+
+
+def test_an_overheated_core_outside_the_sustained_stage_fails_too(bench):
+    bench.samples(GPU, 10, 11, core_temperature_c=90)
+    verdict = bench.verdict(CORE, GPU)
+    assert (verdict.outcome, verdict.measured, round(verdict.from_s)) == (Outcome.FAIL, 90, 10)
+
+
+@pytest.mark.parametrize(
+    ("limit_c", "gpu_max_c", "slowdown_c", "expected"),
+    [
+        (80, 87, 89, (80, "hwprofiles/rigs/two-nodes.toml")),
+        (None, 87, 89, (87, "NVML GPU_MAX")),
+        (None, None, 89, (89, "NVML SLOWDOWN")),
+        (None, None, None, (87, "hwprofiles/gpus/h200.toml")),
+        (None, 0, -1, (87, "hwprofiles/gpus/h200.toml")),
+    ],
+)
+def test_the_limit_is_the_profiles_else_what_nvml_says_else_the_sku_files(
+    bench, limit_c, gpu_max_c, slowdown_c, expected
+):
+    bench.limits(core_temperature_c=limit_c)
+    bench.gpu(GPU, temperature_gpu_max_c=gpu_max_c, temperature_slowdown_c=slowdown_c)
+    verdict = bench.verdict(CORE, GPU)
+    assert (verdict.limit, verdict.limit_source) == expected
+
+
+def test_a_card_without_any_known_limit_gets_no_limit(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
+    bench.gpu(GPU, temperature_gpu_max_c=None, sku=None)
+    verdict = bench.verdict(CORE, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.NO_LIMIT, 66)
+
+
+def test_no_samples_of_the_core_are_no_measurement(bench):
+    bench.samples(GPU, core_temperature_c=None)
+    verdict = bench.verdict(CORE, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.detail == "no core temperature was read under load"
+
+
+@pytest.mark.parametrize(("until_s", "outcome"), [(37.9, Outcome.PASS), (38.5, Outcome.NOT_MEASURED)])
+def test_fewer_than_80_percent_of_the_samples_due_are_no_measurement(bench, until_s, outcome):
+    bench.samples(GPU, 30, until_s, core_temperature_c=None)
+    assert bench.verdict(CORE, GPU).outcome is outcome
+
+
+def test_a_reading_that_is_not_a_number_is_no_measurement(bench):
+    bench.samples(GPU, 50, 50.05, core_temperature_c=float("nan"))
+    assert bench.verdict(CORE, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_a_temperature_that_has_not_moved_since_before_the_load_is_frozen(bench):
+    bench.samples(GPU, core_temperature_c=41)
+    verdict = bench.verdict(CORE, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == "the core temperature reads 41 all along: the sensor is frozen"
+
+
+def test_a_temperature_that_is_steady_under_load_alone_is_believed(bench):
+    bench.samples(GPU, 25, core_temperature_c=63)
+    assert bench.verdict(CORE, GPU).outcome is Outcome.PASS
+
+
+def test_readings_that_all_stand_still_are_frozen(bench):
+    bench.samples(GPU, 25, core_temperature_c=63, power_w=600.0, sm_clock_mhz=1900)
+    for criterion in (CORE, MEMORY, "clock.ratio", "power.draw", "activity.gpu_active"):
+        verdict = bench.verdict(criterion, GPU)
+        assert (criterion, verdict.outcome) == (criterion, Outcome.NOT_MEASURED)
+
+
+def test_a_stage_that_failed_before_its_load_is_no_measurement(bench):
+    bench.stage("sustained", status="failed", loaded_from_s=None, loaded_to_s=None)
+    assert bench.verdict(CORE, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_a_stage_that_was_broken_off_can_fail_but_not_pass(bench):
+    bench.stage("sustained", status="interrupted", loaded_to_s=None, end_s=None)
+    assert bench.verdict(CORE, GPU).outcome is Outcome.NOT_MEASURED
+    bench.samples(GPU, 50, 51, core_temperature_c=90)
+    assert bench.verdict(CORE, GPU).outcome is Outcome.FAIL
+
+
+def test_a_memory_temperature_that_a_data_centre_card_does_not_give_is_required(bench):
+    bench.samples(GPU, memory_temperature_c=None)
+    verdict = bench.verdict(MEMORY, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+
+
+def test_a_memory_temperature_that_the_sku_file_calls_unsupported_is_not_required(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "rtx-3090", "workers": 2}]}])
+    bench.samples(GPU, memory_temperature_c=None)
+    verdict = bench.verdict(MEMORY, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, False)
+
+
+def test_a_memory_temperature_that_an_unknown_card_never_gave_is_not_required(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
+    bench.samples(GPU, memory_temperature_c=None)
+    assert bench.verdict(MEMORY, GPU).required, "NVML knows its limit, so there is a sensor"
+    bench.gpu(GPU, temperature_memory_max_c=None)
+    assert not bench.verdict(MEMORY, GPU).required
+
+
+@pytest.mark.parametrize(
+    ("reasons", "outcome"),
+    [
+        (0x0, Outcome.PASS),
+        (0x1, Outcome.PASS),
+        (0x4, Outcome.PASS),
+        (0x8, Outcome.FAIL),
+        (0x20, Outcome.FAIL),
+        (0x40, Outcome.FAIL),
+        (0x80, Outcome.FAIL),
+        (0x4 | 0x20, Outcome.FAIL),
+        (0x100, Outcome.PASS),
+    ],
+)
+def test_heat_slowdown_and_power_brake_fail_but_the_power_cap_does_not(bench, reasons, outcome):
+    bench.samples(GPU, 40, 50, clock_event_reasons=reasons)
+    assert bench.verdict(THROTTLE, GPU).outcome is outcome
+
+
+def test_throttling_up_to_the_allowed_share_passes(bench):
+    bench.limits(throttle_share=0.05)
+    bench.samples(GPU, 40, 41.95, clock_event_reasons=0x20)
+    assert bench.verdict(THROTTLE, GPU).outcome is Outcome.PASS
+    bench.samples(GPU, 40, 42.25, clock_event_reasons=0x20)
+    assert bench.verdict(THROTTLE, GPU).outcome is Outcome.FAIL
+
+
+def test_throttling_names_its_reasons(bench):
+    bench.samples(GPU, 40, 45.05, clock_event_reasons=0x40 | 0x8)
+    verdict = bench.verdict(THROTTLE, GPU)
+    assert verdict.detail == "HW slowdown (0x8), HW thermal slowdown (0x40) in 51 of 401 samples"
+
+
+def test_reasons_that_were_not_read_are_no_measurement(bench):
+    bench.samples(GPU, clock_event_reasons=None)
+    verdict = bench.verdict(THROTTLE, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)

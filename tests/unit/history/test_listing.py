@@ -1,0 +1,90 @@
+import json
+
+import pytest
+
+from rigproof.history.listing import listing_lines, read_history
+
+
+def content(rate=70.0, *, subject="pc1/gpu0", uuid="GPU-1", when="2026-01-02T03:04:05+00:00"):
+    extra = {
+        "criterion": "throughput.gemm_bf16",
+        "subject": subject,
+        "gpu_uuid": uuid,
+        "gpu_name": "NVIDIA H200",
+        "run_id": "run-1",
+        "driver": "580.65",
+        "torch": "2.13.0",
+    }
+    return {"datetime": when, "benchmarks": [{"extra_info": extra, "stats": {"ops": rate, "rounds": 20}}]}
+
+
+@pytest.fixture
+def lab(tmp_path):
+    folder = tmp_path / "history" / "lab"
+    folder.mkdir(parents=True)
+    (folder / "0001_run-1.json").write_text(json.dumps(content(70.0)))
+    (folder / "0002_run-2.json").write_text(
+        json.dumps(content(63.0, subject="pc2/gpu0", when="2026-02-02T03:04:05+00:00"))
+    )
+    return folder
+
+
+def test_measurements_are_read_oldest_first(lab):
+    history = read_history(lab)
+    assert [(one.rate_tflops, one.measured_at[:10], one.rounds) for one in history.kept] == [
+        (70.0, "2026-01-02", 20),
+        (63.0, "2026-02-02", 20),
+    ]
+    assert history.problems == ()
+
+
+def test_a_card_keeps_its_history_when_it_moves(lab):
+    assert list(listing_lines(lab.parent)) == [
+        "lab: 2 measurements of 2 runs",
+        "  pc2/gpu0 throughput.gemm_bf16  NVIDIA H200 GPU-1",
+        "    2026-01-02 03:04      70.00 TFLOP/s           driver 580.65, torch 2.13.0",
+        "    2026-02-02 03:04      63.00 TFLOP/s  -10.0 %  driver 580.65, torch 2.13.0",
+    ]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b'{"datetime"',
+        b"[]",
+        b'{"benchmarks": [{}]}',
+        b"\xff\xfe\x00",
+        b"[" * 5000,
+        json.dumps(content(float("nan"))).encode(),
+        json.dumps(content(0.0)).encode(),
+    ],
+)
+def test_a_damaged_file_is_left_out_and_named(lab, damage):
+    (lab / "0003_run-3.json").write_bytes(damage)
+    history = read_history(lab)
+    assert len(history.kept) == 2
+    (problem,) = history.problems
+    assert "0003_run-3.json: left out: " in problem
+    assert "move it out of this folder" in problem
+    assert any("0003_run-3.json" in line for line in listing_lines(lab.parent, "lab"))
+
+
+def test_a_folder_in_place_of_a_file_is_left_out(lab):
+    (lab / "0003_run-3.json").mkdir()
+    assert "Is a directory" in read_history(lab).problems[0]
+
+
+def test_a_file_too_large_to_be_ours_is_left_out(lab, monkeypatch):
+    monkeypatch.setattr("rigproof.history.listing.FILE_BYTES_MAX", 10)
+    assert len(read_history(lab).problems) == 2
+
+
+def test_an_unknown_rig_is_told_which_there_are(lab):
+    assert list(listing_lines(lab.parent, "labb")) == [f"{lab.parent}: labb: no such rig; there are: lab"]
+
+
+def test_no_history_says_where_it_comes_from(tmp_path):
+    assert list(listing_lines(tmp_path / "history")) == [
+        f"{tmp_path / 'history'}: nothing is kept yet; an accepted run keeps its rates"
+    ]

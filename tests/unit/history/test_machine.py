@@ -1,0 +1,31 @@
+from rigproof.history.machine import machine_info
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.models import Gpu, Node, Rig
+
+
+def test_a_recording_names_the_cards_found_and_no_cpu(recording):
+    assert machine_info(recording) == {
+        "rig": "lab",
+        "simulated": False,
+        "devices": {
+            "pc1/gpu0": {
+                "name": "NVIDIA H200",
+                "sku": "h200-sxm",
+                "uuid": "GPU-11111111-2222-3333-4444-555555555555",
+            }
+        },
+    }
+
+
+def test_a_profile_names_the_cards_promised():
+    rig = Rig(
+        name="lab", nodes=(Node(name="pc1", gpus=(Gpu(sku="rtx-3090", uuid="GPU-1"), Gpu(sku="unknown"))),)
+    )
+    assert machine_info(LoadedRig(rig=rig, skus={}, sources={}, file="lab.toml")) == {
+        "rig": "lab",
+        "simulated": False,
+        "devices": {
+            "pc1/gpu0": {"sku": "rtx-3090", "uuid": "GPU-1"},
+            "pc1/gpu1": {"sku": "unknown", "uuid": None},
+        },
+    }

@@ -1,0 +1,85 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_benchmark.stats import Stats
+
+from rigproof.history.rounds import ReplayClock, extra_info, seconds_per_tflop
+from rigproof.records.measurements import Round
+
+
+def a_round(t_s, seconds=0.05, tflop=3.5, worker="pc1/gpu0#0"):
+    return Round(t_s, "gemm", worker, "pc1/gpu0", "bf16", "measure", seconds, tflop, True, 8192)
+
+
+def test_the_clock_moves_only_when_a_round_ends():
+    clock = ReplayClock()
+    clock.begin(0.3)
+    before = clock()
+    clock.end()
+    assert clock() - before == 0.3
+    clock.begin(0.1)  # from zero again: 0.3 + 0.1 - 0.3 would not be 0.1
+    before = clock()
+    clock.end()
+    assert clock() - before == 0.1
+
+
+def test_a_round_becomes_its_seconds_for_one_tflop():
+    assert seconds_per_tflop([a_round(1, 0.05, 3.5), a_round(2, 0.1, 2.0)]) == [0.05 / 3.5, 0.05]
+
+
+def test_rounds_without_time_or_work_are_no_measurements():
+    assert seconds_per_tflop([a_round(1, 0.0), a_round(2, 0.1, 0.0), a_round(3, -1.0)]) == []
+    assert seconds_per_tflop([]) == []
+
+
+def test_rates_of_workers_that_share_a_device_are_added():
+    rounds = [
+        a_round(0.9, 0.1, 3.0, "a"),  # the other one has not begun
+        a_round(1.2, 0.1, 3.0, "a"),
+        a_round(1.3, 0.1, 4.0, "b"),
+        a_round(1.7, 0.1, 3.0, "a"),
+        a_round(2.1, 0.2, 4.0, "a"),
+        a_round(2.2, 0.2, 8.0, "b"),
+        a_round(3.5, 0.1, 3.0, "a"),  # the other one has ended
+    ]
+    assert seconds_per_tflop(rounds) == [1 / 70, 1 / 60]
+
+
+@given(
+    st.lists(st.floats(1e-4, 10), min_size=1, max_size=50),
+    st.floats(1e-3, 1e3),
+)
+def test_ops_of_equal_rounds_is_work_over_time(seconds, tflop):
+    stats = Stats()
+    for value in seconds_per_tflop([a_round(number, one, tflop) for number, one in enumerate(seconds)]):
+        stats.update(value)
+    assert stats.ops == pytest.approx(len(seconds) * tflop / sum(seconds))
+
+
+def test_extra_info_says_whose_rounds_they_are_and_how_the_card_was(recording):
+    info = extra_info(recording, "throughput.gemm_bf16", "pc1/gpu0", recording.rounds)
+    assert info["gpu_uuid"] == "GPU-11111111-2222-3333-4444-555555555555"
+    assert info["gpu_name"] == "NVIDIA H200"
+    assert info["driver"] == "580.65"
+    assert info["torch"] == "2.13.0"
+    assert info["cuda"] == "12.8"
+    assert info["power_limit_w"] == 700
+    assert info["criterion"] == "throughput.gemm_bf16"
+    assert info["precisions"] == ["bf16"]
+    assert info["sizes"] == [8192]
+    assert info["sm_clock_mean_mhz"] == 1800  # the three samples between first and last round
+    assert info["core_temperature_mean_c"] == 70
+    assert info["power_mean_w"] == 600  # of the one that had a reading
+    assert info["memory_temperature_mean_c"] is None
+
+
+def test_extra_info_of_an_unknown_subject_is_none_not_zero(recording):
+    info = extra_info(recording, "throughput.gemm_bf16", "pc9/gpu0", [])
+    assert (info["gpu_uuid"], info["driver"], info["torch"], info["sm_clock_mean_mhz"]) == (None,) * 4
+
+
+def test_a_simulated_run_is_marked(recording):
+    recording.run = replace(recording.run, simulated=True)
+    assert extra_info(recording, "c.x", "pc1/gpu0", recording.rounds)["simulated"] is True

@@ -1,0 +1,214 @@
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rigproof
+from rigproof.history.storage import RigStorage, history_folder
+
+pytest_plugins = ["pytester"]
+
+# A plugin as small as can be, doing with the history what the real one does.
+CONFTEST = """
+import os
+from pathlib import Path
+import pytest
+from rigproof.history.goodness import keep_good
+from rigproof.history.machine import machine_info
+from rigproof.history.rounds import ReplayClock, benchmark_marker, clock_of, extra_info, replay
+from rigproof.history.storage import direct_storage, history_folder, install_storage
+from rigproof.records.identity import GpuIdentity, RunInfo
+from rigproof.records.measurements import Round
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Outcome, Verdict
+
+RUN_ID = os.environ.get("RUN_ID", "run-1")
+FACTOR = float(os.environ.get("FACTOR", "1"))
+recording = Recording(RunInfo(RUN_ID, "2026-01-02T03:04:05Z", "quick", "0", "3", {"name": "lab"}, ("gemm",)))
+for index in range(2):
+    subject = f"pc1/gpu{index}"
+    recording.add(GpuIdentity(subject, "cuda", f"GPU-{index}", "NVIDIA H200", index, 143771))
+    for number in range(10):
+        worker, tflop = subject + "#0", 3.5 * FACTOR
+        recording.add(Round(number, "gemm", worker, subject, "bf16", "measure", 0.05, tflop, True, 8192))
+verdicts = []
+folder = history_folder(Path("reports"), "lab").absolute()
+storages = []
+
+def pytest_configure(config):
+    direct_storage(config, folder, RUN_ID)
+
+def pytest_sessionstart(session):
+    storages.append(install_storage(session.config, folder, run_json=Path("benchmark.json"),
+                                    keep=lambda content: keep_good(content, verdicts)))
+
+def pytest_unconfigure(config):
+    if storages[0] and storages[0].problem:
+        print("PROBLEM", storages[0].problem)
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(benchmark_marker("throughput.gemm_bf16"))
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_generate_machine_info(config):
+    return machine_info(recording)
+
+@pytest.fixture
+def keep_rounds(benchmark, request):
+    def keep(subject):
+        rounds = [one for one in recording.rounds if one.subject == subject]
+        benchmark.extra_info.update(extra_info(recording, "throughput.gemm_bf16", subject, rounds))
+        return replay(benchmark, rounds, clock_of(request.node))
+    return keep
+"""
+TESTS = """
+import pytest
+from conftest import Outcome, Verdict, verdicts
+
+@pytest.mark.parametrize("subject", ["pc1/gpu0", "pc1/gpu1", "pc1/gpu9"])
+def test_gemm_bf16(subject, keep_rounds):
+    assert keep_rounds(subject) == (subject != "pc1/gpu9")
+    outcome = Outcome.FAIL if subject == "pc1/gpu1" else Outcome.PASS
+    verdicts.append(Verdict("throughput.gemm_bf16", subject, outcome))
+    if outcome is Outcome.FAIL:
+        pytest.fail("too slow", pytrace=False)
+"""
+
+
+@pytest.fixture
+def suite(pytester, monkeypatch):
+    """A folder whose tests replay rounds of two cards, one of which fails its criterion."""
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(TESTS)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(Path(rigproof.__file__).parents[1]))
+
+    def run(*arguments, **environment):
+        for key, value in environment.items():
+            monkeypatch.setenv(key, value)
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments, timeout=120)
+
+    return run
+
+
+def history_of(pytester):
+    return sorted((pytester.path / "reports/history/lab").iterdir())
+
+
+def test_ops_is_the_rate_and_what_failed_is_not_stored(pytester, suite):
+    suite().assert_outcomes(passed=2, failed=1)
+    (path,) = history_of(pytester)
+    assert path.name == "0001_run-1.json"
+    content = json.loads(path.read_text())
+    (stored,) = content["benchmarks"]
+    assert stored["extra_info"]["subject"] == "pc1/gpu0"
+    assert stored["extra_info"]["gpu_uuid"] == "GPU-0"
+    assert stored["stats"]["ops"] == pytest.approx(70.0)
+    assert stored["stats"]["rounds"] == 10
+    assert stored["stats"]["min"] == pytest.approx(0.05 / 3.5)
+    assert "data" not in stored["stats"]
+    assert content["machine_info"]["rig"] == "lab"
+    assert "cpu" not in content["machine_info"]
+
+
+def test_the_run_keeps_its_own_copy_with_every_round_of_every_card(pytester, suite):
+    suite()
+    content = json.loads((pytester.path / "benchmark.json").read_text())
+    assert [one["extra_info"]["subject"] for one in content["benchmarks"]] == ["pc1/gpu0", "pc1/gpu1"]
+    assert content["benchmarks"][1]["stats"]["data"] == [0.05 / 3.5] * 10
+
+
+def test_pytest_benchmark_compare_works_on_what_was_stored(pytester, suite):
+    suite(RUN_ID="run-1")
+    suite(RUN_ID="run-2", FACTOR="0.5")
+    assert [path.name for path in history_of(pytester)] == ["0001_run-1.json", "0002_run-2.json"]
+    storage = f"file://{pytester.path}/reports/history/lab"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest_benchmark",
+        "--storage",
+        storage,
+        "compare",
+        "--columns=ops,rounds",
+    ]
+    elsewhere = pytester.mkdir("elsewhere")
+    done = subprocess.run(command, cwd=elsewhere, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("test_gemm_bf16")]
+    assert len(rows) == 2
+    assert any("0001_run-1" in row and "70.0000" in row for row in rows)
+    assert any("0002_run-2" in row and "35.0000" in row for row in rows)
+
+
+def test_a_run_can_be_compared_with_the_last_one_while_it_goes(pytester, suite):
+    suite(RUN_ID="run-1")
+    result = suite("--benchmark-compare", "--benchmark-verbose", "--benchmark-columns=ops", RUN_ID="run-2")
+    result.stdout.fnmatch_lines(["*pc1/gpu0* (0001_run-1*70.0000*"])
+
+
+def test_a_folder_outside_the_working_directory_is_no_internal_error(pytester, suite, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("reports")
+    conftest = (
+        (pytester.path / "conftest.py").read_text().replace('Path("reports")', f"Path({str(outside)!r})")
+    )
+    pytester.makeconftest(conftest)
+    suite().assert_outcomes(passed=2, failed=1)
+    assert [path.name for path in (outside / "history/lab").iterdir()] == ["0001_run-1.json"]
+
+
+def test_disabled_benchmarks_keep_nothing_and_fail_nothing(pytester, suite):
+    suite("--benchmark-disable").assert_outcomes(passed=2, failed=1)
+    assert history_of(pytester) == []
+
+
+def test_it_works_without_pytest_benchmark(pytester, suite):
+    result = suite("-p", "no:benchmark")
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+def test_a_storage_of_the_users_own_is_left_alone(pytester, suite):
+    suite("--benchmark-storage=file://./mine")
+    assert not (pytester.path / "reports").exists()
+    assert list((pytester.path / "mine").rglob("0001_run-1.json"))
+
+
+def test_a_folder_that_takes_nothing_is_said_and_no_traceback(pytester, suite):
+    (pytester.path / "reports/history").mkdir(parents=True)
+    (pytester.path / "reports/history/lab").write_text("in the way")
+    result = suite()
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["PROBLEM *the throughput history was not written*"])
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+class Silent:
+    def info(self, *_, **__): ...
+    def warning(self, *_, **__): ...
+
+
+def test_nothing_good_writes_no_file(tmp_path):
+    storage = RigStorage(
+        tmp_path, Silent(), run_json=None, keep=lambda content: {**content, "benchmarks": []}
+    )
+    storage.save({"benchmarks": [{"stats": {}}]}, "run-1")
+    assert (storage.saved, storage.problem, list(tmp_path.iterdir())) == (None, None, [])
+
+
+def test_a_full_disk_is_a_problem_not_an_exception(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "0001_run-1.json")
+
+    monkeypatch.setattr("rigproof.history.storage.replacing", full)
+    storage = RigStorage(tmp_path, Silent(), run_json=None, keep=dict)
+    storage.save({"benchmarks": [{"stats": {}}]}, "run-1")
+    assert "No space left on device" in storage.problem
+
+
+def test_the_history_is_named_after_the_rig_alone(tmp_path):
+    assert history_folder(tmp_path, "lab") == tmp_path / "history" / "lab"

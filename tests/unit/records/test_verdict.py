@@ -1,0 +1,115 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rigproof.records.verdict import Decision, Outcome, Verdict, counts, decide, figure, sentence
+
+HOT = Verdict(
+    "thermal.core_temperature",
+    "pc1/gpu0",
+    Outcome.FAIL,
+    unit="°C",
+    measured=84,
+    limit=80,
+    remedy="clean the heatsink or raise the fan curve",
+    from_s=92,
+    length_s=41,
+)
+
+
+def verdict(outcome, *, required=True, **fields):
+    return Verdict("power.draw", "pc1/gpu0", outcome, required=required, **fields)
+
+
+def test_the_sentence_of_a_failure_says_measured_limit_when_how_long_and_what_to_do():
+    assert sentence(HOT) == (
+        "pc1/gpu0 thermal.core_temperature: 84 °C, limit 80 °C (from t=92 s, 41 s long): "
+        "clean the heatsink or raise the fan curve; see docs/criteria.md#thermal"
+    )
+
+
+def test_the_sentence_of_what_was_not_measured_says_why():
+    unmeasured = verdict(Outcome.NOT_MEASURED, unit="W", detail="no power was read under load")
+    assert sentence(unmeasured) == "pc1/gpu0 power.draw: not measured, no power was read under load"
+
+
+def test_the_sentence_of_a_pass_gives_no_advice():
+    passed = verdict(Outcome.PASS, unit="W", measured=340.4, limit=367.5, remedy="do something")
+    assert sentence(passed) == "pc1/gpu0 power.draw: 340 W, limit 368 W"
+
+
+def test_the_sentence_of_a_failure_without_figures_is_its_detail():
+    failed = verdict(Outcome.FAIL, detail="it is on fire", remedy="run")
+    assert sentence(failed) == "pc1/gpu0 power.draw: it is on fire: run; see docs/criteria.md#power"
+
+
+def test_figures_that_differ_look_different():
+    close = verdict(Outcome.FAIL, unit="W", measured=367.6, limit=367.5)
+    assert sentence(close).startswith("pc1/gpu0 power.draw: 367.6 W, limit 367.5 W")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (84, "°C", "84 °C"),
+        (53.42, "TFLOP/s", "53.4 TFLOP/s"),
+        (0.5, "GiB", "0.50 GiB"),
+        (1003.2, "W", "1003 W"),
+        (3, "", "3"),
+        (1, "workers", "1 worker"),
+        (1, "TFLOP/s", "1 TFLOP/s"),
+        (1, "ms", "1 ms"),
+        (float("nan"), "W", "nan W"),
+        (float("inf"), "W", "inf W"),
+    ],
+)
+def test_a_figure_has_three_digits_and_its_unit(value, unit, text):
+    assert figure(value, unit) == text
+
+
+def test_any_failure_rejects():
+    assert decide([verdict(Outcome.PASS), verdict(Outcome.FAIL)]) is Decision.REJECTED
+
+
+def test_a_failure_rejects_an_interrupted_run_too():
+    assert decide([verdict(Outcome.FAIL)], interrupted=True) is Decision.REJECTED
+
+
+def test_warnings_and_unknown_limits_are_accepted():
+    assert decide([verdict(Outcome.WARN), verdict(Outcome.NO_LIMIT)]) is Decision.ACCEPTED
+
+
+def test_a_required_criterion_that_was_not_measured_makes_the_run_incomplete():
+    assert decide([verdict(Outcome.PASS), verdict(Outcome.NOT_MEASURED)]) is Decision.INCOMPLETE
+
+
+def test_a_sensor_that_the_card_lacks_does_not_make_the_run_incomplete():
+    verdicts = [verdict(Outcome.PASS), verdict(Outcome.NOT_MEASURED, required=False)]
+    assert decide(verdicts) is Decision.ACCEPTED
+
+
+def test_an_interrupted_run_is_incomplete():
+    assert decide([verdict(Outcome.PASS)], interrupted=True) is Decision.INCOMPLETE
+
+
+@pytest.mark.parametrize("verdicts", [[], [verdict(Outcome.NOT_MEASURED, required=False)]])
+def test_nothing_measured_is_incomplete(verdicts):
+    assert decide(verdicts) is Decision.INCOMPLETE
+
+
+def test_counts_name_every_outcome():
+    found = counts([verdict(Outcome.PASS), verdict(Outcome.PASS), verdict(Outcome.FAIL)])
+    assert found == {"pass": 2, "warn": 0, "fail": 1, "not_measured": 0, "no_limit": 0}
+
+
+@given(st.lists(st.sampled_from(Outcome)), st.booleans())
+def test_only_a_run_without_failures_and_gaps_is_accepted(outcomes, interrupted):
+    accepted = decide([verdict(o) for o in outcomes], interrupted=interrupted) is Decision.ACCEPTED
+    good = bool(outcomes) and set(outcomes) <= {Outcome.PASS, Outcome.WARN, Outcome.NO_LIMIT}
+    assert accepted == (good and not interrupted)
+
+
+@given(st.floats(), st.one_of(st.none(), st.floats()), st.sampled_from(Outcome))
+def test_a_sentence_can_be_made_of_any_figures(measured, limit, outcome):
+    text = sentence(verdict(outcome, unit="W", measured=measured, limit=limit, detail="d", remedy="r"))
+    assert text.startswith("pc1/gpu0 power.draw: ")

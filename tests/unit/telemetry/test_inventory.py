@@ -1,0 +1,120 @@
+"""What is found on a host, in this process over a simulated driver, and by the child process."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from rigproof.records.inventory import HostInventory
+from rigproof.simulation.nvml_library import installed
+from rigproof.simulation.nvml_model import Fault, SimulatedDriver, SimulatedGpu
+from rigproof.telemetry import inventory as module
+from rigproof.telemetry.inventory import detect, inventory, inventory_from_json, inventory_to_json
+from rigproof.telemetry.nvml.protocol import Code
+
+
+@pytest.fixture(autouse=True)
+def _every_gpu_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+def two_gpus() -> SimulatedDriver:
+    return SimulatedDriver([SimulatedGpu("GPU-1"), SimulatedGpu("GPU-2", compute_capability=None)])
+
+
+def test_the_host_and_all_its_gpus() -> None:
+    with installed(two_gpus()):
+        found = inventory()
+    assert [gpu.subject for gpu in found.gpus] == [f"{found.hostname}/gpu0", f"{found.hostname}/gpu1"]
+    assert (found.driver_version, found.nvml_error) == ("580.95.05", None)
+    assert found.cpus > 0
+    assert found.ram_gib > 0
+
+
+def test_hidden_gpus_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    with installed(two_gpus()):
+        assert [gpu.uuid for gpu in inventory().gpus] == ["GPU-2"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with installed(two_gpus()):
+        assert inventory().gpus == ()
+
+
+def test_no_driver_is_no_error_but_a_broken_one_is() -> None:
+    driver = two_gpus()
+    fault = driver.inject(Fault("nvmlInitWithFlags", Code.LIBRARY_NOT_FOUND))
+    with installed(driver):
+        assert (inventory().nvml_error, inventory().gpus) == (None, ())
+        fault.code = Code.LIB_RM_VERSION_MISMATCH
+        found = inventory()
+    assert "mismatch" in (found.nvml_error or "")
+    assert (found.driver_version, found.gpus) == (None, ())
+
+
+def test_a_lost_gpu_is_named_beside_those_that_answer() -> None:
+    driver = two_gpus()
+    driver.gpus[0].lost = True
+    with installed(driver):
+        found = inventory()
+    assert [gpu.uuid for gpu in found.gpus] == ["GPU-2"]
+    assert f"{found.hostname}/gpu0" in (found.nvml_error or "")
+
+
+def test_json_there_and_back() -> None:
+    with installed(two_gpus()):
+        found = inventory()
+    assert inventory_from_json(inventory_to_json(found)) == found
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"gpus": [{}]}', '{"gpus": []}', "null"])
+def test_what_is_no_inventory_is_refused(text: str) -> None:
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        inventory_from_json(text)
+
+
+def test_detection_by_a_child_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)  # where the package is not
+    found = detect(timeout_s=60)
+    assert isinstance(found, HostInventory)
+    assert found.hostname == os.uname().nodename
+    assert found.nvml_error is None or "did not answer within" not in found.nvml_error
+
+
+def fake_child(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    monkeypatch.setattr(module, "BOOT", code)
+
+
+def test_a_child_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_child(monkeypatch, "import time; time.sleep(600)")
+    found = detect(timeout_s=0.2)
+    assert found.gpus == ()
+    assert found.cpus > 0
+    assert "did not answer within 0.2 s" in (found.nvml_error or "")
+    assert "nvidia-smi" in (found.nvml_error or "")
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "signal 11 (SIGSEGV): no output"),
+        ("raise RuntimeError('driver trouble')", "status 1: RuntimeError: driver trouble"),
+        ("print('no json')", "status 0: no output"),
+    ],
+)
+def test_a_child_that_crashes_is_told_with_its_last_words(
+    monkeypatch: pytest.MonkeyPatch, code: str, message: str
+) -> None:
+    fake_child(monkeypatch, code)
+    found = detect(timeout_s=60)
+    assert message in (found.nvml_error or "")
+    assert (found.gpus, found.driver_version) == ((), None)
+
+
+def test_the_child_loads_nothing_heavy(monkeypatch: pytest.MonkeyPatch) -> None:
+    heavy = ("torch", "ray", "pyarrow", "pydantic", "numpy", "bokeh")
+    check = f"; import sys; bad = [m for m in {heavy!r} if m in sys.modules]; assert not bad, bad"
+    fake_child(monkeypatch, module.BOOT + check)
+    found = detect(timeout_s=60)
+    assert "AssertionError" not in (found.nvml_error or "")
+    assert sys.modules[module.__name__] is module

@@ -1,0 +1,145 @@
+"""The sleeper process and its reader. No test here is decided by how long a delay was."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rigproof.telemetry import responsiveness
+from rigproof.telemetry.responsiveness import ResponsivenessProbe
+
+ROOT = str(Path(responsiveness.__file__).parents[2])
+
+
+@pytest.fixture
+def probe() -> Iterator[ResponsivenessProbe]:
+    probe = ResponsivenessProbe()
+    yield probe
+    probe.stop()
+
+
+def wait_for_delays(probe: ResponsivenessProbe) -> tuple[float, ...]:
+    """Wait for the first batch; the limit only ends a test that has failed already."""
+    deadline_s = time.monotonic() + 20
+    while time.monotonic() < deadline_s:
+        if found := probe.drain():
+            return found
+        time.sleep(0.01)
+    raise AssertionError("no delay in 20 s")
+
+
+def test_delays_come_in_milliseconds_and_are_never_negative(probe: ResponsivenessProbe) -> None:
+    assert probe.alive
+    delays = wait_for_delays(probe)
+    assert all(delay >= 0 for delay in delays)
+
+
+def test_a_stopped_probe_is_dead_and_measures_nothing(probe: ResponsivenessProbe) -> None:
+    wait_for_delays(probe)
+    probe.stop()
+    assert not probe.alive
+    probe.drain()  # what came before the end
+    assert probe.drain() is None
+
+
+def test_a_killed_probe_measures_nothing_rather_than_no_delays(probe: ResponsivenessProbe) -> None:
+    wait_for_delays(probe)
+    os.kill(probe.pid, signal.SIGKILL)
+    deadline_s = time.monotonic() + 20
+    while probe.alive and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert not probe.alive
+    probe.drain()
+    assert probe.drain() is None
+
+
+def test_stopping_twice_is_no_error(probe: ResponsivenessProbe) -> None:
+    probe.stop()
+    probe.stop()
+
+
+def run_sleeper(*command: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": ROOT},
+    )
+
+
+def test_the_command_prints_batches_and_ends_when_its_stdin_is_closed() -> None:
+    with run_sleeper("-m", "rigproof.telemetry.responsiveness") as sleeper:
+        assert sleeper.stdout is not None
+        assert sleeper.stdin is not None
+        batch = json.loads(sleeper.stdout.readline())
+        assert batch
+        assert all(isinstance(delay, float) for delay in batch)
+        sleeper.stdin.close()
+        assert sleeper.wait(20) == 0
+
+
+def test_the_sleeper_ends_without_a_word_when_nobody_reads() -> None:
+    with run_sleeper("-m", "rigproof.telemetry.responsiveness") as sleeper:
+        assert sleeper.stdout is not None
+        assert sleeper.stderr is not None
+        sleeper.stdout.close()
+        assert sleeper.wait(20) == 0
+        assert sleeper.stderr.read() == ""
+
+
+def test_ctrl_c_is_left_to_the_parent() -> None:
+    with run_sleeper("-m", "rigproof.telemetry.responsiveness") as sleeper:
+        assert sleeper.stdout is not None
+        assert sleeper.stdin is not None
+        sleeper.stdout.readline()
+        sleeper.send_signal(signal.SIGINT)
+        assert json.loads(sleeper.stdout.readline())
+        sleeper.stdin.close()
+        assert sleeper.wait(20) == 0
+
+
+def test_the_sleeper_dies_with_its_parent() -> None:
+    parent = (
+        "import sys, time; from rigproof.telemetry.responsiveness import ResponsivenessProbe;"
+        "print(ResponsivenessProbe().pid, flush=True); time.sleep(600)"
+    )
+    with run_sleeper("-c", parent) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        process.kill()
+    deadline_s = time.monotonic() + 20
+    while running(pid):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
+def running(pid: int) -> bool:
+    """A process that ended and that nobody has collected yet is not running."""
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_the_sleeper_imports_nothing_but_the_standard_library() -> None:
+    code = (
+        "import sys, runpy; runpy.run_module('rigproof.telemetry.responsiveness');"
+        "print(sorted({n.partition('.')[0] for n in sys.modules} - sys.stdlib_module_names - {'rigproof'}))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": ROOT},
+    )
+    assert [name for name in json.loads(found.stdout.replace("'", '"')) if name != "__main__"] == []

@@ -1,0 +1,27 @@
+import pytest
+
+from rigproof.records.measurements import MemoryReading
+from rigproof.workloads.run import run_workload
+from rigproof.workloads.specs import GemmSpec, SustainedSpec
+
+GEMM = GemmSpec("gemm", 64, ("fp32",), 0.02, 0.02, 0.02)
+SUSTAINED = SustainedSpec("sustained", 64, 0.5, 0.1, 0.02, 0.02)
+
+
+@pytest.mark.parametrize("spec", [GEMM, SUSTAINED])
+def test_each_spec_runs_its_workload_and_ends_with_the_memory(cpu, context, spec):
+    run_workload(spec, cpu, context)
+    assert {round_.stage for round_ in context.rounds} == {spec.stage}
+    last = context.records[-1]
+    assert isinstance(last, MemoryReading)
+    assert last.allocated_mib == 0
+    assert last.stage == spec.stage
+
+
+def test_the_last_record_is_the_memory_after_an_error_too(faulty_cpu, context):
+    def fail(call, out):
+        raise RuntimeError("CUDA error: unspecified launch failure")
+
+    with pytest.raises(RuntimeError, match="launch failure"):
+        run_workload(GEMM, faulty_cpu(fail), context)
+    assert isinstance(context.records[-1], MemoryReading)
