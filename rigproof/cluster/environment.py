@@ -13,6 +13,7 @@ from ray._private import ray_constants
 PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
 TOKEN_FILE = Path(".ray") / "auth_token"  # under the home folder, where `ray get-auth-token` puts it
 
+SET_BY_RAY = ("PYTHONBREAKPOINT",)
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 CONNECT_S = 1.0
 
@@ -60,7 +61,7 @@ def _loopback_only(address: str) -> bool:
 @contextmanager
 def settings(variables: Mapping[str, str]) -> Iterator[None]:
     """Set `variables`, let Ray read them again, and undo both at the end."""
-    before = {key: os.environ.get(key) for key in variables}
+    before = {key: os.environ.get(key) for key in (*variables, *SET_BY_RAY)}
     clusters = ray_constants.ENABLE_RAY_CLUSTER
     os.environ.update(variables)
     if variables.get(ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR) == "0":

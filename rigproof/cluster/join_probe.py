@@ -94,6 +94,9 @@ def main(address: str) -> None:
     kind = message = ""
     try:
         with settings(joining_environment(address)):
+            if address != "auto":
+                # Refuses a wrong token at once; ray.init tries the same for 20 s and then hides the reason.
+                ray._raylet.GcsClient(address=address)  # noqa: SLF001 - there is no public way
             ray.init(address=address, log_to_driver=False, configure_logging=False)
     except BaseException as error:  # Ray raises SystemExit too
         kind, message = _kind(error), (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

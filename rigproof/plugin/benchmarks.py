@@ -1,6 +1,6 @@
 """What connects an acceptance run with pytest-benchmark: device clocks, the rig's identity, its history."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -47,6 +47,14 @@ class BenchmarkHooks:
             key = criterion_and_subject(item)
             if key and "keep_rounds" in getattr(item, "fixturenames", ()):
                 item.add_marker(benchmark_marker(group=key[0]))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Nothing measured is no reason for pytest-benchmark to warn; the verdicts say it."""
+        benchmarks = getattr(session.config, "_benchmarksession", None)
+        if benchmarks is not None and not benchmarks.benchmarks:
+            benchmarks.save = benchmarks.autosave = benchmarks.json = None
+        return (yield)
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_benchmark_generate_machine_info(self) -> dict[str, Any]:

@@ -76,6 +76,8 @@ class HardwareSession:
                 )
         except (Refused, ReportFolderError) as error:
             raise pytest.UsageError(str(error)) from error
+        # Some library's warning must not decide about a rig, whatever the project around it makes of warnings.
+        config.addinivalue_line("filterwarnings", "default")
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             config.args = [str(suite_folder())]  # not the suite's own tests, which need torch and Ray here
         session = cls(config, prepared, folder)

@@ -11,6 +11,7 @@ from rigproof.records.samples import GpuSample, HostSample
 
 RECENT_S = 5.0
 STALE_S = 10.0  # older than this is no state of now
+OLD_MAX = 2000
 DEATHS = frozenset({"worker_died", "worker_hung"})
 Timed = TypeVar("Timed", Round, GpuSample, HostSample)
 
@@ -97,13 +98,20 @@ def rate_of(rounds: Sequence[Round]) -> float | None:
 
 
 def _recent(records: Sequence[Timed], now_s: float) -> list[Timed]:
-    """Those of the last STALE_S seconds, newest first. Agents report in turns, so times are not in order."""
+    """Those of the last STALE_S seconds, newest first.
+
+    Agents report in turns, and one that was cut off reports late, so times are not in order; but behind
+    OLD_MAX old records there is nothing new.
+    """
     found: list[Timed] = []
+    old = 0
     for record in reversed(records):
-        if record.t_s < now_s - 2 * STALE_S:
-            break
         if record.t_s >= now_s - STALE_S:
             found.append(record)
+        else:
+            old += 1
+            if old > OLD_MAX:
+                break
     return sorted(found, key=lambda record: record.t_s, reverse=True)
 
 

@@ -15,8 +15,8 @@ from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Outcome, Verdict
 
-GPUS = (("pc1/gpu0", "NVIDIA GeForce RTX 3090", "rtx-3090", 24576, 350.0, 71.0, 79.0),
-        ("pc1/gpu1", "NVIDIA GeForce RTX 3070", "rtx-3070", 8192, 220.0, 40.0, 84.0))  # fmt: skip
+GPUS = (("pc1/gpu0", "NVIDIA GeForce RTX 3090", "rtx-3090", 24576.0, 350.0, 71.0, 79.0),
+        ("pc1/gpu1", "NVIDIA GeForce RTX 3070", "rtx-3070", 8192.0, 220.0, 40.0, 84.0))  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -70,14 +70,14 @@ def recording(loaded) -> Recording:
     )
     recording = Recording(run)
     recording.add(
-        NodeIdentity("pc1", "workshop", "127.0.0.1", 16, 62.7, "Linux 6.1", "3.11.7", "2.60.0", "2.13.0",
+        NodeIdentity("pc1", "workshop", "127.0.0.1", 16.0, 62.7, "Linux 6.1", "3.11.7", "2.60.0", "2.13.0",
                      "580.65.06", None, 4242, -1000.0, 0.0004)
     )  # fmt: skip
     for index, (subject, name, sku, memory, power, rate, hottest) in enumerate(GPUS):
         uuid = f"GPU-{index}1111111-2222-3333-4444-555555555555"
         recording.add(
             GpuIdentity(
-                subject, "cuda", uuid, name, index, memory, sku, power_limit_w=power, sm_clock_max_mhz=2100
+                subject, "cuda", uuid, name, index, memory, sku, power_limit_w=power, sm_clock_max_mhz=2100.0
             )
         )
         worker = f"{subject}#0"

@@ -1,0 +1,91 @@
+from rigproof.criteria.catalogue import CATALOGUE
+from rigproof.criteria.judge import promised
+from rigproof.profiles.load import load_rig
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.models import Gpu, Limits, Node, Rig
+from rigproof.profiles.planning import make_plan
+from rigproof.report.plan_text import plan_lines
+
+
+def lines_of(loaded, level="quick"):
+    return list(plan_lines(loaded, make_plan(loaded, level), CATALOGUE, promised))
+
+
+def block(lines, name):
+    """The lines below a criterion's own."""
+    start = next(place for place, line in enumerate(lines) if line.startswith(f"  {name} ("))
+    end = next(
+        (place for place in range(start + 1, len(lines)) if not lines[place].startswith("    ")), len(lines)
+    )
+    return lines[start:end]
+
+
+def test_stages_and_workers_are_told_with_their_lengths():
+    lines = lines_of(load_rig("dual-3090-3070"))
+    text = "\n".join(lines)
+    assert "  gemm: about " in text
+    assert "  sustained: about " in text
+    assert "  expected in all: " in text
+    assert any(line.startswith("  pc1/gpu0#0: 1 GPU, ") and "GEMM 5120" in line for line in lines)
+    assert any(line.startswith("  pc2/gpu0#0: 1 GPU, ") and "GEMM 4096" in line for line in lines)
+
+
+def test_every_promised_criterion_is_told_with_its_subjects():
+    loaded = load_rig("dual-3090-3070")
+    text = "\n".join(lines_of(loaded))
+    for criterion in CATALOGUE.values():
+        assert f"  {criterion.name} ({', '.join(promised(criterion, loaded))})" in text
+
+
+def test_each_limit_names_its_figure_and_its_file():
+    lines = lines_of(load_rig("dual-3090-3070"))
+    assert block(lines, "thermal.core_temperature")[-1] == (
+        "    pc1/gpu0, pc2/gpu0: limits.core_temperature_c = 80 (hwprofiles/rigs/dual-3090-3070.toml)"
+    )
+    assert "    rig: combined_floor_tflops = 78.1 (hwprofiles/rigs/dual-3090-3070.toml)" in lines
+    assert "    pc1, pc2: responsiveness.p99_ms = 50 (hwprofiles/defaults.toml)" in lines
+    bf16 = block(lines, "throughput.gemm_bf16")
+    assert any("pc1/gpu0: " in line and "(hwprofiles/gpus/rtx-3090.toml)" in line for line in bf16)
+
+
+def test_a_gpu_of_its_own_limit_and_floor_is_told_apart():
+    rig = load_rig("dual-3090-3070")
+    first, second = rig.rig.nodes
+    own = first.gpus[0].model_copy(
+        update={"limits": Limits(core_temperature_c=70), "floors": first.gpus[0].floors.model_copy(
+            update={"gemm_bf16_tflops": 60.0})}
+    )  # fmt: skip
+    changed = rig.rig.model_copy(update={"nodes": (first.model_copy(update={"gpus": (own,)}), second)})
+    lines = lines_of(LoadedRig(changed, rig.skus, rig.sources, rig.file))
+    hot = block(lines, "thermal.core_temperature")
+    assert any(line.startswith("    pc1/gpu0: limits.core_temperature_c = 70 ") for line in hot)
+    assert any(line.startswith("    pc2/gpu0: limits.core_temperature_c = 80 ") for line in hot)
+    assert any(
+        line.startswith("    pc1/gpu0: gemm_bf16_tflops = 60 TFLOP/s (")
+        for line in block(lines, "throughput.gemm_bf16")
+    )
+
+
+def test_an_unknown_gpu_has_no_floor_and_that_is_said():
+    base = load_rig("single-gpu")
+    gpu = Gpu(sku="unknown", memory_gib=8)
+    rig = base.rig.model_copy(update={"nodes": (Node(name="pc1", cpus=4, gpus=(gpu,)),)})
+    lines = lines_of(LoadedRig(rig, {}, base.sources, base.file))
+    assert block(lines, "throughput.gemm_bf16")[-1] == (
+        "    pc1/gpu0: no floor is known: the figure becomes its baseline"
+    )
+
+
+def test_what_a_rig_does_not_promise_is_told_too():
+    base = load_rig("single-gpu")
+    cpu = Node(name="pc1", cpus=4, ram_gib=16, gpus=(Gpu(sku="cpu", device="cpu"),))
+    rig = base.rig.model_copy(update={"nodes": (cpu,)})
+    lines = lines_of(LoadedRig(rig, {}, base.sources, base.file))
+    assert lines[-1].startswith("not promised by this rig, so not judged: ")
+    assert "thermal.core_temperature" in lines[-1]
+    assert any("the CPU as the device" in line for line in lines)
+
+
+def test_a_rig_without_nodes_is_still_a_text():
+    base = load_rig("single-gpu")
+    assert lines_of(LoadedRig(Rig.model_validate({**base.rig.model_dump(), "nodes": ()}), {}, {}, "x.toml"))
