@@ -1,4 +1,4 @@
-"""The node agent: one Ray actor per node, the only process there that opens NVML. It reads, and never sets."""
+"""The node agent: one Ray actor per node, the only process there that opens NVML. It sets nothing."""
 
 import os
 import platform

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+import rigproof
 from rigproof.cluster import processes
 from rigproof.cluster.agent import NodeAgent
 from rigproof.cluster.bounded import Background
@@ -75,13 +76,17 @@ class Agents:
         answers = ask(calls, self._start_s)
         facts = {name: answer for name, answer in answers.items() if isinstance(answer, AgentFacts)}
         for name, link in self.links.items():
-            if name in facts:
+            if name in facts and facts[name].rigproof_version != rigproof.__version__:
+                other = facts.pop(name).rigproof_version
+                way_out = f"install rigproof=={rigproof.__version__} there"
+                self._give_up(link, f"{name} has rigproof {other}; {way_out}")
+            elif name in facts:
                 self._identify(link, facts[name])
             else:
                 answer = answers.get(name)
                 reason = answer.reason if isinstance(answer, Gone) else f"no answer in {self._start_s:g} s"
                 self._give_up(link, f"the node agent did not come up: {reason}")
-        return facts
+        return {name: found for name, found in facts.items() if self.links[name].identity is not None}
 
     def begin(self, duties: Mapping[str, AgentDuty], limit_s: float) -> frozenset[str]:
         """Let them sample; subjects whose Xids are heard."""
@@ -167,7 +172,7 @@ class Agents:
     def finish(self) -> dict[str, Any]:
         """Let all end their work; the calls, whose answers are the last records."""
         return {
-            node: self._call(link, "finish", self._stop_s / 4)
+            node: self._call(link, "finish", self._stop_s / 8)
             for node, link in self.links.items()
             if link.line is not None
         }

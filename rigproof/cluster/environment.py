@@ -23,7 +23,7 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "1"}
 
 
 def local_environment(token: str) -> dict[str, str]:
-    """What a Ray of our own gets: a token, loopback, no statistics sent, and rigproof on its workers' path."""
+    """What a Ray of our own gets: a token, loopback, no statistics, and rigproof on its workers' path."""
     path = os.environ.get("PYTHONPATH")
     return {
         **KEEP_DRIVER,

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from itertools import pairwise
 
 import ray
 
@@ -39,4 +40,4 @@ def uuid_text(uuid: bytes) -> str:
     """16 bytes as NVML writes them: GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx."""
     digits = uuid.hex()
     cuts = (0, 8, 12, 16, 20, 32)
-    return "GPU-" + "-".join(digits[start:end] for start, end in zip(cuts, cuts[1:], strict=False))
+    return "GPU-" + "-".join(digits[start:end] for start, end in pairwise(cuts))

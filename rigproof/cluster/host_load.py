@@ -23,7 +23,7 @@ REPORT_S = 1.0
 
 
 class HostLoadProcess:
-    """Runs the load from its making until `stop`; `shares` holds what each thread used of a CPU, by second."""
+    """Runs the load from its making until `stop`; `shares` holds what each thread used of a CPU."""
 
     def __init__(self, load: HostLoad) -> None:
         self.load = load

@@ -73,7 +73,7 @@ def _answer(printed: str) -> dict[str, str] | None:
 
 def _sentence(address: str, kind: str, message: str) -> str:
     ways_out = {
-        "AuthenticationError": "give this shell the cluster's token: RAY_AUTH_MODE=token and RAY_AUTH_TOKEN=…, "
+        "AuthenticationError": "give this shell the cluster's token: RAY_AUTH_MODE=token, RAY_AUTH_TOKEN=…, "
         "or the same ~/.ray/auth_token as on the head",
         "VersionError": "install the same Python and ray on every node",
     }

@@ -4,7 +4,7 @@ A reserved GPU is nobody else's, and the workers that share it land on the same 
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,8 +47,9 @@ class _Bundle:
 class Reservations:
     """The placement groups of one run."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, probe: Callable[[], str | None] = visible_uuid) -> None:
         self._prefix = prefix
+        self._probe = probe
         self._bundles: list[_Bundle] = []
         self._made = 0
         self._granted: dict[str, int] = {}  # by Ray node
@@ -120,7 +121,7 @@ class Reservations:
             if bundle.probe is None and not isinstance(answer, Gone):
                 strategy = PlacementGroupSchedulingStrategy(bundle.group, 0)
                 options = {"num_gpus": 1, "num_cpus": 0, "max_retries": 1, "scheduling_strategy": strategy}
-                bundle.probe = ray.remote(visible_uuid).options(**options).remote()
+                bundle.probe = ray.remote(self._probe).options(**options).remote()
             else:
                 bundle.probed = True
                 bundle.uuid = None if isinstance(answer, Gone) else answer

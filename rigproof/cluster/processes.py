@@ -88,7 +88,7 @@ def naming(text: str, proc: Path = PROC) -> frozenset[ProcessId]:
 
 
 def _stat(pid: int, proc: Path) -> tuple[str, int, int] | None:
-    """State, parent and start time. The command name may hold spaces and brackets: fields follow the last one."""
+    """State, parent and start time. Fields follow the last bracket: a name may hold some."""
     try:
         text = (proc / str(pid) / "stat").read_text(errors="replace")
     except OSError:

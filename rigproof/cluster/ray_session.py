@@ -9,6 +9,7 @@ import logging
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -114,7 +115,7 @@ class RaySession:
 
 
 def start_local(
-    node_name: str, cpus: float, gpus: int, namespace: str, limit_s: float, stop_s: float
+    node_name: str, *, cpus: float, gpus: int, namespace: str, limit_s: float, stop_s: float
 ) -> RaySession:
     """A Ray of our own on 127.0.0.1, with a random token and without a dashboard.
 
@@ -141,15 +142,23 @@ def start_local(
 
     def failed(error: BaseException) -> ClusterStartFailed:
         return ClusterStartFailed(
-            f"Ray did not start on this machine: {_first_line(error)}; check free space in {folder.parent} and "
-            "/dev/shm, or start Ray yourself with `ray start --head` and give --ray-address"
+            f"Ray did not start on this machine: {_first_line(error)}; is there space in {folder.parent} "
+            "and /dev/shm? Or start Ray yourself with `ray start --head` and give "
+            "--ray-address"
         )
 
-    _open(session, arguments, local_environment(secrets.token_hex(32)), limit_s, stop_s, failed)
+    _open(
+        session,
+        arguments=arguments,
+        variables=local_environment(secrets.token_hex(32)),
+        limit_s=limit_s,
+        stop_s=stop_s,
+        failed=failed,
+    )
     return session
 
 
-def join(address: str, namespace: str, limit_s: float, stop_s: float) -> RaySession:
+def join(address: str, *, namespace: str, limit_s: float, stop_s: float) -> RaySession:
     """Connect to a running cluster; `close` disconnects and leaves it as it was.
 
     Raises:
@@ -167,7 +176,14 @@ def join(address: str, namespace: str, limit_s: float, stop_s: float) -> RaySess
     def failed(error: BaseException) -> ClusterUnreachable:
         return ClusterUnreachable(f"--ray-address {address}: {_first_line(error)}")
 
-    _open(session, arguments, joining_environment(address), limit_s, stop_s, failed)
+    _open(
+        session,
+        arguments=arguments,
+        variables=joining_environment(address),
+        limit_s=limit_s,
+        stop_s=stop_s,
+        failed=failed,
+    )
     return session
 
 
@@ -185,6 +201,7 @@ def remove_stale_folders(root: Path) -> None:
 
 def _open(
     session: RaySession,
+    *,
     arguments: dict[str, Any],
     variables: dict[str, str],
     limit_s: float,
@@ -208,6 +225,9 @@ def _silent() -> Iterator[None]:
     level, printing = logger.level, ray_worker._worker_logs_enabled  # noqa: SLF001 - no public switch
     logger.setLevel(logging.CRITICAL)
     ray_worker._worker_logs_enabled = False  # noqa: SLF001
+    # Ray's hook reports an uncaught exception to the head, and waits for a head that has gone.
+    if sys.excepthook is getattr(ray_worker, "custom_excepthook", None):
+        sys.excepthook = ray_worker.normal_excepthook
     try:
         yield
     finally:

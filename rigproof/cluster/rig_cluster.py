@@ -34,6 +34,8 @@ from rigproof.workloads.specs import WorkloadSpec
 
 __all__ = ["ClusterError", "ClusterStartFailed", "ClusterUnreachable", "HostLoad", "RigCluster"]
 
+SESSION_SHARE = 0.6  # of the time for taking down: Ray itself; the rest is for our actors
+
 Sink = Callable[[Record | Sample], None]
 
 
@@ -115,7 +117,15 @@ class RigCluster:
             return failed
         self._until_up(on_tick)
         timeouts = self._loaded.rig.timeouts
-        run = StageRun(self._rounds, stage, specs, host_load, timeouts, self._sink, self._now_s)
+        run = StageRun(
+            self._rounds,
+            stage,
+            specs,
+            host_load=host_load,
+            timeouts=timeouts,
+            sink=self._sink,
+            now_s=self._now_s,
+        )
         return run.run(on_tick, should_stop)
 
     def read_counters(self, moment: Literal["before", "after"]) -> None:
@@ -133,7 +143,7 @@ class RigCluster:
         finally:
             if session is not None:
                 ours = self._agents.ever | self._workers.ever
-                left = session.close(self._stop_s, ours)
+                left = session.close(SESSION_SHARE * self._stop_s, ours)
                 if left:
                     pids = [process.pid for process in left]
                     message = f"processes {pids} did not end; the kernel holds them (a hung driver?)"
@@ -148,7 +158,9 @@ class RigCluster:
                 self._session = self._start_ray(here)
         else:
             check_joinable(self._ray_address, self._start_s)
-            self._session = join(self._ray_address, self._prefix, self._start_s, self._stop_s)
+            self._session = join(
+                self._ray_address, namespace=self._prefix, limit_s=self._start_s, stop_s=self._stop_s
+            )
         found: dict[str, FoundNode] = {}
         if self._session is not None:
             # The others of a local rig cannot come: nobody outside can reach our Ray.
@@ -165,7 +177,14 @@ class RigCluster:
         needed = sum(worker.cpus for worker in self._plan.workers if worker.node == here)
         gpus = len(detect(self._start_s / 2).gpus) if cuda_gpus(node) else 0
         cpus = max(HostReader().usable_cpus(), needed + 1)
-        return start_local(here, cpus, gpus, self._prefix, self._start_s, self._stop_s)
+        return start_local(
+            here,
+            cpus=cpus,
+            gpus=gpus,
+            namespace=self._prefix,
+            limit_s=self._start_s,
+            stop_s=self._stop_s,
+        )
 
     def _bring_up(self, found: Mapping[str, FoundNode]) -> None:
         self._watch = NodeWatch({name: node.node_id for name, node in found.items()})
@@ -268,21 +287,21 @@ class RigCluster:
 
     def _end_actors(self) -> None:
         """Last records, then no actor of ours is left; a call that hangs costs its deadline, not the rest."""
-        share_s = self._stop_s / 4
+        share_s = (1 - SESSION_SHARE) * self._stop_s / 8
         if self._watch is not None:
             self._watch.stop(0.1)
         self._workers.stop_tasks()
         try:
             if self._rounds is not None:
                 last = self._agents.finish()
-                self._rounds.gather(share_s / 2)
-                for record in records_of(ask(last, share_s).values()):
+                self._rounds.gather(share_s)
+                for record in records_of(ask(last, 4 * share_s).values()):
                     self._sink(record)
         finally:
             self._workers.end()
-            self._workers.wait_kills(share_s / 2)
+            self._workers.wait_kills(share_s)
             self._agents.end()
-            self._agents.wait_kills(share_s / 2)
+            self._agents.wait_kills(share_s)
             self._reservations.release(share_s)
             self._rounds = None
 

@@ -67,6 +67,7 @@ class StageRun:
         rounds: Rounds,
         plan: StagePlan,
         specs: Mapping[str, WorkloadSpec],
+        *,
         host_load: Mapping[str, HostLoad] | None,
         timeouts: Timeouts,
         sink: Sink,

@@ -1,4 +1,4 @@
-"""The worker: one Ray actor per planned worker process. Its device lives in one thread, its answers in another."""
+"""The worker: one Ray actor per planned worker process. Its device has a thread of its own."""
 
 import os
 import queue

@@ -22,7 +22,6 @@ from rigproof.workloads.specs import WorkloadSpec
 # starting: its process or device is not up yet. vacant: nobody is there any more.
 SlotState = Literal["starting", "ready", "working", "finished", "vacant"]
 REPLACEMENTS = 1  # in each stage, so that a worker that dies at once does not come back for ever
-CONCURRENCY = 2
 
 
 @dataclass(slots=True)
@@ -174,7 +173,7 @@ class Workers:
     def _launch(self, slot: Slot) -> None:
         plan = slot.plan
         link = self._agents.links[plan.node]
-        options: dict[str, Any] = {"max_restarts": 0, "max_concurrency": CONCURRENCY}
+        options: dict[str, Any] = {"max_restarts": 0}
         if plan.device == "cuda":
             group = self._groups[plan.subject]
             sharing = sum(other.plan.subject == plan.subject for other in self.slots.values())

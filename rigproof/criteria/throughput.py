@@ -153,7 +153,7 @@ def combined(rig: Evidence) -> Finding:
     unit="%",
     limit="`limits.stability_drop_share` (last quarter's median window against the first's) and "
     "`limits.stability_worst_window_share` (worst window against the median); windows of 5 s, or of a "
-    "quarter of the stage where that is shorter",
+    "quarter of the stage where that is shorter. None for the CPU as the device, which others use too",
     remedy="watch temperature, clock and power over the stage in the report: heat and a weak power "
     "supply show as a sag",
     unmeasured="less than 4 s of settled load",
@@ -176,6 +176,8 @@ def stability(device: DeviceEvidence) -> Finding:
     if middle <= 0 or first <= 0:
         raise NotMeasured("the rate of most windows is zero; there is nothing to compare")
     kept, worst = last / first, min(rates) / middle
+    if device.is_cpu:
+        return Finding(Outcome.NO_LIMIT, 100 * kept, detail="the CPU's rate follows whoever else runs on it")
     drop, dip = device.limit("stability_drop_share"), device.limit("stability_worst_window_share")
     if kept < drop.value:
         detail = f"{last:.1f} TFLOP/s in the last quarter, {first:.1f} in the first"

@@ -76,7 +76,7 @@ class HardwareSession:
                 )
         except (Refused, ReportFolderError) as error:
             raise pytest.UsageError(str(error)) from error
-        # Some library's warning must not decide about a rig, whatever the project around it makes of warnings.
+        # Some library's warning must not decide about a rig, whatever this project makes of warnings.
         config.addinivalue_line("filterwarnings", "default")
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             config.args = [str(suite_folder())]  # not the suite's own tests, which need torch and Ray here
@@ -249,10 +249,16 @@ class HardwareSession:
             for subject in promised(criterion, self.prepared.loaded):
                 key = (criterion.name, subject)
                 reason = "the run was interrupted" if self._interrupted else "its test did not get that far"
-                verdicts.append(
-                    self.verdicts.get(key) or not_judged(criterion, subject, self._unjudged.get(key, reason))
-                )
+                if self._interrupted and key not in self.verdicts and key not in self._unjudged:
+                    self._judge_rest(criterion.name, subject)
+                verdict = self.verdicts.get(key)
+                verdicts.append(verdict or not_judged(criterion, subject, self._unjudged.get(key, reason)))
         return verdicts
+
+    def _judge_rest(self, criterion: str, subject: str) -> None:
+        """What an interrupted run did measure is judged; a stage that was broken off can fail, not pass."""
+        if self._writer is not None:
+            self.judge(criterion, subject)
 
     def _exit_status(self, exitstatus: int) -> int:
         if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):

@@ -1,8 +1,12 @@
 """The order in which verdicts are read: what needs doing first."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 
-from rigproof.records.verdict import Decision, Outcome, Verdict, counts
+from rigproof.records.verdict import Decision, Outcome, Verdict, counts, sentence
+
+FOLDED_FROM = 4  # that many of a kind are said once
+CPU_DEVICE, GPU_DEVICE = re.compile(r"/cpu\d+$"), re.compile(r"/gpu\d+$")
 
 READING_ORDER = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED, Outcome.NO_LIMIT, Outcome.PASS)
 WORDS = {
@@ -37,6 +41,33 @@ def of_outcome(verdicts: Iterable[Verdict], outcome: Outcome) -> list[Verdict]:
     return [verdict for verdict in verdicts if verdict.outcome is outcome]
 
 
+def not_measured_groups(verdicts: Iterable[Verdict]) -> Iterator[list[Verdict]]:
+    """What had to be measured and was not: together where one cause kept a subject from it, else singly."""
+    groups: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in of_outcome(verdicts, Outcome.NOT_MEASURED):
+        if verdict.required:
+            groups.setdefault((verdict.subject, verdict.detail), []).append(verdict)
+    for group in groups.values():
+        if len(group) >= FOLDED_FROM:
+            yield group
+        else:
+            yield from ([verdict] for verdict in group)
+
+
+def not_measured_sentence(group: list[Verdict]) -> str:
+    """One sentence for one of `not_measured_groups`."""
+    first = group[0]
+    if len(group) == 1:
+        return sentence(first)
+    return f"{first.subject}: {len(group)} criteria not measured, {first.detail}"
+
+
+def only_cpu(verdicts: Iterable[Verdict]) -> bool:
+    """Whether the CPU was the device, and no GPU was promised."""
+    subjects = {verdict.subject for verdict in verdicts}
+    return any(map(CPU_DEVICE.search, subjects)) and not any(map(GPU_DEVICE.search, subjects))
+
+
 def count_line(verdicts: Iterable[Verdict]) -> str:
     """Such as `41 pass, 1 warn, 2 not measured`."""
     found = counts(verdicts)
@@ -49,7 +80,10 @@ def meaning(decision: Decision, verdicts: Iterable[Verdict], *, interrupted: boo
     verdicts = list(verdicts)
     if decision is Decision.ACCEPTED:
         warned = len(of_outcome(verdicts, Outcome.WARN))
-        return "this rig is fit for training" + (f"; look at {_some(warned, 'warning')}" if warned else "")
+        fit = "this rig is fit for training"
+        if only_cpu(verdicts):
+            fit = "the CPU was the device here, and did what was asked; this says nothing about a GPU"
+        return fit + (f"; look at {_some(warned, 'warning')}" if warned else "")
     if decision is Decision.REJECTED:
         failed = len(of_outcome(verdicts, Outcome.FAIL))
         what = _some(failed, "criterion failed", "criteria failed")

@@ -5,7 +5,15 @@ from pathlib import Path
 
 from rigproof.records.durable import replacing
 from rigproof.records.verdict import Outcome, Verdict, figure, sentence
-from rigproof.report.order import count_line, meaning, of_outcome, reading_order, word
+from rigproof.report.order import (
+    count_line,
+    meaning,
+    not_measured_groups,
+    not_measured_sentence,
+    of_outcome,
+    reading_order,
+    word,
+)
 from rigproof.report.verdict_json import RunResult
 
 BYTES_MAX = 900_000  # GitHub shows nothing of a step summary over 1 MiB
@@ -47,15 +55,15 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
 
 
 def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
-    for outcome, title in (
-        (Outcome.FAIL, "Failed"),
-        (Outcome.WARN, "Warnings"),
-        (Outcome.NOT_MEASURED, "Not measured"),
-    ):
-        chosen = of_outcome(verdicts, outcome)
-        if chosen:
+    findings = {
+        "Failed": [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)],
+        "Warnings": [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)],
+        "Not measured": [not_measured_sentence(group) for group in not_measured_groups(verdicts)],
+    }
+    for title, sentences in findings.items():
+        if sentences:
             yield f"\n## {title}\n"
-            yield from (f"- {_text(sentence(verdict), 2000)}" for verdict in chosen)
+            yield from (f"- {_text(said, 2000)}" for said in sentences)
 
 
 def _table(verdicts: Sequence[Verdict]) -> Iterable[str]:

@@ -1,6 +1,7 @@
 """What a terminal shows before and after a run: the header, the verdict table, what to do about it."""
 
 import io
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
@@ -13,10 +14,18 @@ from rich.text import Text
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.plan import Plan
 from rigproof.records.verdict import Decision, Outcome, Verdict, figure, sentence
-from rigproof.report.order import count_line, meaning, of_outcome, reading_order, word
+from rigproof.report.order import (
+    FOLDED_FROM,
+    count_line,
+    meaning,
+    not_measured_groups,
+    not_measured_sentence,
+    of_outcome,
+    reading_order,
+    word,
+)
 
 SIMULATED = "SIMULATED: no real device is measured; this says nothing about any rig"
-FOLDED_FROM = 4  # that many passes of one criterion are one row
 STYLES = {
     Outcome.FAIL: "bold red",
     Outcome.WARN: "yellow",
@@ -74,7 +83,11 @@ def duration(seconds: float) -> str:
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> Table:
-    """One row for each verdict, failures first; many passes of one criterion are one row."""
+    """One row for each verdict, failures first.
+
+    Many passes of one criterion are one row, and so is what one cause kept a subject from measuring. A limit
+    is in the unit of what was measured.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("Outcome", no_wrap=True)
     table.add_column("Criterion", no_wrap=True)
@@ -83,30 +96,32 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     table.add_column("Limit", justify="right")
     for verdict, same in _rows(verdicts):
         style = "" if not verdict.required else STYLES.get(verdict.outcome, "")
-        subject = verdict.subject if len(same) == 1 else f"all {len(same)}"
+        criteria, subjects = {one.criterion for one in same}, {one.subject for one in same}
         table.add_row(
             Text(word(verdict), style),
-            verdict.criterion,
-            Text(subject),
+            verdict.criterion if len(criteria) == 1 else f"{len(criteria)} criteria",
+            Text(verdict.subject if len(subjects) == 1 else f"all {len(subjects)}"),
             Text(_range([one.measured for one in same], verdict.unit)),
-            Text(_range([one.limit for one in same], verdict.unit)),
+            Text(_range([one.limit for one in same], "")),
         )
     return table
 
 
 def _rows(verdicts: Sequence[Verdict]) -> Iterator[tuple[Verdict, Sequence[Verdict]]]:
     """A verdict for each row, and all that the row stands for."""
-
-    def kind(verdict: Verdict) -> tuple[Outcome, bool, str]:
-        return verdict.outcome, verdict.required, verdict.criterion
-
-    judged: dict[str, int] = {}
-    for verdict in verdicts:
-        judged[verdict.criterion] = judged.get(verdict.criterion, 0) + 1
-    for _, group in groupby(reading_order(verdicts), kind):
+    for outcome in (Outcome.FAIL, Outcome.WARN):
+        yield from ((one, [one]) for one in of_outcome(verdicts, outcome))
+    yield from ((group[0], group) for group in not_measured_groups(verdicts))
+    judged = Counter(verdict.criterion for verdict in verdicts)
+    calm = [
+        one
+        for one in reading_order(verdicts)
+        if one.outcome not in (Outcome.FAIL, Outcome.WARN)
+        and not (one.outcome is Outcome.NOT_MEASURED and one.required)
+    ]
+    for (outcome, criterion), group in groupby(calm, lambda one: (one.outcome, one.criterion)):
         same = list(group)
-        whole = len(same) >= FOLDED_FROM and len(same) == judged[same[0].criterion]
-        if whole and same[0].outcome is Outcome.PASS:
+        if outcome is Outcome.PASS and len(same) == judged[criterion] and len(same) >= FOLDED_FROM:
             yield same[0], same
         else:
             yield from ((one, [one]) for one in same)
@@ -149,8 +164,7 @@ def summary_lines(
     """Failures, warnings and what was not measured as sentences; counts; the decision and what it means."""
     lines = [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
     lines += [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)]
-    unmeasured = of_outcome(verdicts, Outcome.NOT_MEASURED)
-    lines += [sentence(verdict) for verdict in unmeasured if verdict.required]
+    lines += [not_measured_sentence(group) for group in not_measured_groups(verdicts)]
     lines += [f"problem: {problem}" for problem in problems]
     if lines:
         lines.append("")

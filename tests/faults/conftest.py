@@ -78,13 +78,15 @@ class Run:
 def two_devices(tmp_path: Path) -> tuple[str, tuple[str, str]]:
     """A short profile of two devices, and their subjects: GPUs where there are two, else the CPU twice."""
     if has_gpus(2):
-        kind, gpu = "gpu", 'sku = "unknown"\ngemm_size = 8192\nvram_share = 0.5'
+        kind, gpu = "gpu", 'sku = "unknown"\ngemm_size = 8192\nvram_gib_per_worker = 64'
     else:
-        kind, gpu = "cpu", 'sku = "unknown"\ndevice = "cpu"\ngemm_size = 256\nvram_share = 0.02'
+        kind, gpu = "cpu", 'sku = "unknown"\ndevice = "cpu"\ngemm_size = 256\nvram_gib_per_worker = 0.25'
     path = tmp_path / "two.toml"
     path.write_text(
         f"""
 name = "two-devices"
+[cpu]
+enabled = false # two workers on two CPUs leave no band to hold
 [timeouts]
 stall_s = 10
 task_s = 30
@@ -101,7 +103,7 @@ name = "here"
 {gpu}
 """
     )
-    return str(path), (f"here/{kind}0", f"here/{kind}1")
+    return f"--hwprofile={path}", (f"here/{kind}0", f"here/{kind}1")
 
 
 @pytest.fixture
@@ -112,26 +114,18 @@ def start_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
     def start(*options: str) -> Run:
         report_dir = tmp_path / f"reports{len(runs)}"
         output = tmp_path / f"output{len(runs)}.txt"
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-m",
-                "hardware",
-                "-p",
-                "no:cacheprovider",
-                f"--report-dir={report_dir}",
-                *options,
-            ],
-            cwd=CHECKOUT,
-            stdout=output.open("w"),
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            start_new_session=True,
-        )
+        command = [sys.executable, "-m", "pytest", "-m", "hardware", "-p", "no:cacheprovider"]
+        with output.open("w") as stdout:
+            process = subprocess.Popen(
+                [*command, f"--report-dir={report_dir}", *options],
+                cwd=CHECKOUT,
+                stdout=stdout,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                text=True,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+                start_new_session=True,
+            )
         runs.append(Run(process, report_dir, output))
         return runs[-1]
 

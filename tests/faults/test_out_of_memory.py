@@ -15,7 +15,7 @@ sys.stdin.read()
 
 def test_out_of_memory_fails_its_device_alone(start_run, two_devices):
     profile, (first, second) = two_devices
-    run = start_run("--hwprofile", profile, "--level", "quick")
+    run = start_run(profile, "--level=quick")
     run.wait_for(lambda run: run.in_stage("gemm"))
     worker = next(record for record in run.records("worker") if record["subject"] == first)
     hog = None

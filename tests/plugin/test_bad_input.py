@@ -53,7 +53,7 @@ def test_bad_profile_is_refused_by_file_key_and_way_out(hardware, tmp_path, case
     text, said = BAD_PROFILES[case]
     profile = tmp_path / "lab.toml"
     profile.write_text(text)
-    output = refused(hardware("--hwprofile", str(profile)), tmp_path)
+    output = refused(hardware(f"--hwprofile={profile}"), tmp_path)
     assert "lab.toml" in output
     for part in said:
         assert part in output
@@ -62,13 +62,13 @@ def test_bad_profile_is_refused_by_file_key_and_way_out(hardware, tmp_path, case
 def test_cyclic_extends_is_refused(hardware, tmp_path):
     for name, parent in (("a", "b"), ("b", "a")):
         (tmp_path / f"{name}.toml").write_text(f'name = "{name}"\nextends = "./{parent}.toml"\n' + GPU)
-    output = refused(hardware("--hwprofile", str(tmp_path / "a.toml")), tmp_path)
+    output = refused(hardware(f"--hwprofile={tmp_path / 'a.toml'}"), tmp_path)
     assert "extends" in output
     assert "b.toml" in output
 
 
 def test_missing_profile_names_what_there_is(hardware, tmp_path):
-    output = refused(hardware("--hwprofile", "dual-3090-3080"), tmp_path)
+    output = refused(hardware("--hwprofile=dual-3090-3080"), tmp_path)
     assert "dual-3090-3070" in output
 
 
@@ -108,4 +108,4 @@ def test_require_gpu_of_a_profile_without_one_is_refused(hardware, tmp_path):
         'name = "lab"\n[[nodes]]\nname = "here"\nram_gib = 8\ncpus = 2\n'
         '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\n'
     )
-    assert "--require-gpu" in refused(hardware("--hwprofile", str(profile), "--require-gpu"), tmp_path)
+    assert "--require-gpu" in refused(hardware(f"--hwprofile={profile}", "--require-gpu"), tmp_path)

@@ -54,3 +54,9 @@ def test_a_loss_in_a_stage_that_was_broken_off_fails(bench):
 def test_a_run_without_stages_waited_for_nothing(bench):
     bench.recording.stages.clear()
     assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.NOT_MEASURED
+
+
+def test_a_stage_without_workers_waited_for_nothing(bench):
+    for name in ("gemm", "sustained"):
+        bench.stage(name, workers=(), status="failed")
+    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.NOT_MEASURED

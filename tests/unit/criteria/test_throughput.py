@@ -1,3 +1,4 @@
+import dataclasses
 from dataclasses import replace
 
 import pytest
@@ -154,3 +155,17 @@ def test_three_seconds_are_no_measurement_of_stability(bench):
     bench.stage("sustained", loaded_to_s=33.5)
     verdict = bench.verdict(STABILITY, GPU)
     assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+
+
+def test_the_rate_of_the_cpu_as_the_device_has_no_limit_to_its_stability(bench):
+    bench.slow(GPU, 0.5, from_s=60.0)
+    assert bench.verdict("throughput.stability", GPU).outcome is Outcome.FAIL
+    node = {"name": "pc1", "cpus": 8, "ram_gib": 64}
+    bench.rig(nodes=[{**node, "gpus": [{"sku": "unknown", "device": "cpu"}]}])
+    rounds = [dataclasses.replace(one, subject="pc1/cpu0") for one in bench.recording.rounds]
+    bench.recording.rounds = [one for one in rounds if one.worker.startswith(GPU)]
+    bench.recording.gpus["pc1/cpu0"] = dataclasses.replace(
+        bench.recording.gpus[GPU], subject="pc1/cpu0", device="cpu"
+    )
+    verdict = bench.verdict("throughput.stability", "pc1/cpu0")
+    assert (verdict.outcome, verdict.measured) == (Outcome.NO_LIMIT, pytest.approx(50, abs=2))

@@ -22,15 +22,15 @@ def test_the_header_says_why_no_gpu_was_looked_for_and_that_a_run_is_simulated(l
 
 def test_the_table_fits_eighty_columns_without_colour(verdicts):
     assert table_lines(verdicts) == [
-        "Outcome       Criterion                 Subject       Measured         Limit",
-        "FAIL          thermal.core_temperature  pc1/gpu1         84 °C         80 °C",
-        "WARN          host.cpu_band             pc1               91 %          90 %",
+        "Outcome       Criterion                 Subject       Measured  Limit",
+        "FAIL          thermal.core_temperature  pc1/gpu1         84 °C     80",
+        "WARN          host.cpu_band             pc1               91 %     90",
         "NOT MEASURED  power.draw                pc1/gpu1",
         "not measured  memory.ecc                pc1/gpu0",
         "no limit      throughput.gemm_bf16      pc1/gpu1  40.2 TFLOP/s",
-        "pass          throughput.gemm_bf16      pc1/gpu0  71.0 TFLOP/s  53.4 TFLOP/s",
-        "pass          thermal.core_temperature  pc1/gpu0         79 °C         80 °C",
-        "pass          throughput.sustained      pc1/gpu0  69.1 TFLOP/s  53.4 TFLOP/s",
+        "pass          throughput.gemm_bf16      pc1/gpu0  71.0 TFLOP/s   53.4",
+        "pass          thermal.core_temperature  pc1/gpu0         79 °C     80",
+        "pass          throughput.sustained      pc1/gpu0  69.1 TFLOP/s   53.4",
     ]
 
 
@@ -51,7 +51,7 @@ def test_many_passes_of_one_criterion_are_one_row_and_failures_never():
         Verdict("throughput.gemm_bf16", f"n/gpu{n}", Outcome.PASS, "TFLOP/s", 600 + n, 500) for n in range(8)
     ]
     lines = table_lines(same)
-    assert lines[1:] == ["pass     throughput.gemm_bf16  all 8    600–607 TFLOP/s  500 TFLOP/s"]
+    assert lines[1:] == ["pass     throughput.gemm_bf16  all 8    600–607 TFLOP/s    500"]
     failed = [replace(one, outcome=Outcome.FAIL) for one in same]
     assert len(table_lines(failed)) == 9
     mixed = [*same[:7], replace(same[7], outcome=Outcome.FAIL)]
@@ -112,3 +112,32 @@ def test_printing_goes_line_by_line(verdicts):
 )
 def test_lengths_are_said_as_people_say_them(seconds, said):
     assert duration(seconds) == said
+
+
+def test_what_one_cause_kept_from_measuring_is_said_once():
+    names = ["power.draw", "clock.ratio", "health.xid", "memory.ecc"]
+    absent = [
+        Verdict(name, "pc2/gpu0", Outcome.NOT_MEASURED, detail="pc2/gpu0 was not found") for name in names
+    ]
+    failed = Verdict("inventory.gpus_present", "pc2/gpu0", Outcome.FAIL)
+    alone = Verdict("host.cpu_band", "pc1", Outcome.NOT_MEASURED, detail="no samples")
+    lines = table_lines([failed, *absent, alone])
+    assert [line.split()[:4] for line in lines[1:]] == [
+        ["FAIL", "inventory.gpus_present", "pc2/gpu0"],
+        ["NOT", "MEASURED", "4", "criteria"],
+        ["NOT", "MEASURED", "host.cpu_band", "pc1"],
+    ]
+    said = summary_lines(Decision.REJECTED, [failed, *absent, alone], Path("r"))
+    assert "pc2/gpu0: 4 criteria not measured, pc2/gpu0 was not found" in said
+
+
+def test_the_cpu_as_the_device_is_never_called_fit_for_training():
+    verdicts = [
+        Verdict("memory.no_oom", "pc1/cpu0", Outcome.PASS),
+        Verdict("host.cpu_band", "pc1", Outcome.PASS),
+    ]
+    said = summary_lines(Decision.ACCEPTED, verdicts, Path("r"))[-1]
+    assert "says nothing about a GPU" in said
+    assert "fit for training" not in said
+    gpu = Verdict("memory.no_oom", "pc1/gpu0", Outcome.PASS)
+    assert "fit for training" in summary_lines(Decision.ACCEPTED, [*verdicts, gpu], Path("r"))[-1]

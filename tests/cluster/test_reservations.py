@@ -1,0 +1,95 @@
+"""Whole GPUs reserved with a real Ray that counts three; the cards behind them are named by Ray's own ids."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import ray
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from rigproof.cluster.matching import FoundNode
+from rigproof.cluster.nodes import list_nodes
+from rigproof.cluster.placement import Reservations, WantedGpu
+from rigproof.cluster.ray_session import start_local
+
+LIMIT_S = 30
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[FoundNode]:
+    session = start_local("three", cpus=4, gpus=3, namespace="test", limit_s=60, stop_s=10)
+    try:
+        (node,) = list_nodes()
+        yield node
+    finally:
+        session.close(10)
+
+
+@pytest.fixture
+def reservations() -> Iterator[Reservations]:
+    def probe() -> str:  # nested, so that Ray sends its code and not its module
+        import ray  # noqa: PLC0415
+
+        return "GPU-" + ray.get_runtime_context().get_accelerator_ids()["GPU"][0]
+
+    reserved = Reservations("test", probe)
+    yield reserved
+    reserved.release(10)
+
+
+def wanted(node: FoundNode, index: int) -> WantedGpu:
+    return WantedGpu(f"three/gpu{index}", f"GPU-{index}", node, cpus=1)
+
+
+class Card:
+    def ids(self) -> Any:
+        return ray.get_runtime_context().get_accelerator_ids()["GPU"]
+
+
+def test_the_wanted_card_is_reserved_though_ray_gives_out_others_first(
+    node: FoundNode, reservations: Reservations
+) -> None:
+    assert reservations.reserve([wanted(node, 2)], LIMIT_S) == {}
+    assert set(reservations.groups) == {"three/gpu2"}
+    assert free_gpus() == 2  # those that were held meanwhile are given back
+
+
+def test_workers_that_share_a_reservation_get_the_same_card(
+    node: FoundNode, reservations: Reservations
+) -> None:
+    assert reservations.reserve([wanted(node, 0), wanted(node, 1)], LIMIT_S) == {}
+
+    def worker(subject: str) -> Any:
+        strategy = PlacementGroupSchedulingStrategy(reservations.groups[subject], 0)
+        options = {"num_gpus": 0.5, "num_cpus": 0.5, "scheduling_strategy": strategy}
+
+        class Here(Card):
+            pass
+
+        return ray.remote(Here).options(**options).remote()
+
+    workers = [worker(subject) for subject in ("three/gpu0", "three/gpu0", "three/gpu1", "three/gpu1")]
+    assert ray.get([each.ids.remote() for each in workers], timeout=60) == [["0"], ["0"], ["1"], ["1"]]
+    for each in workers:
+        ray.kill(each)
+
+
+def test_a_card_that_another_job_holds_is_refused_at_the_limit(
+    node: FoundNode, reservations: Reservations
+) -> None:
+    other = Reservations("other", reservations._probe)
+    assert other.reserve([wanted(node, 1)], LIMIT_S) == {}
+    refused = reservations.reserve([wanted(node, index) for index in range(3)], 3)
+    assert set(refused) == {"three/gpu1"}
+    assert "another job" in refused["three/gpu1"]
+    assert set(reservations.groups) == {"three/gpu0", "three/gpu2"}
+    other.release(10)
+
+
+def free_gpus() -> float:
+    for _ in range(200):
+        free = ray.available_resources().get("GPU", 0.0)
+        if free == 2:
+            break
+        ray.wait([ray.put(None)], timeout=0.1)
+    return free
