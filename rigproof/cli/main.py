@@ -10,7 +10,12 @@ import typer
 from rigproof.profiles.errors import ProfileError
 from rigproof.stages.suite import suite_folder
 
+EXIT_INTERRUPTED = 2
 EXIT_USAGE = 4
+TYPER_INTERRUPTED = 130  # what a new typer makes of Ctrl-C
+
+# New typers carry a click of their own: its usage errors have no public name but those of their subclasses.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="rigproof",
@@ -103,7 +108,7 @@ def report(run: Annotated[Path, typer.Argument(help="a run's folder, such as rep
     """Write the files of a recorded run anew, from its recording and verdicts."""
     from rigproof.cli.rejudge import rewrite  # noqa: PLC0415
 
-    rewrite(run, typer.echo)
+    raise typer.Exit(rewrite(run, typer.echo))
 
 
 @app.command()
@@ -114,19 +119,28 @@ def history(
     """List the kept throughput measurements of a rig, oldest first."""
     from rigproof.history.listing import listing_lines  # noqa: PLC0415
 
-    for line in listing_lines(report_dir / "history", rig):
-        typer.echo(line)
+    folder = report_dir / "history"
+    lines = "\n".join(listing_lines(folder, rig))
+    if rig is not None and rig not in {path.name for path in folder.glob("*")}:
+        raise Refused(lines)
+    typer.echo(lines)
 
 
 def main() -> None:
-    """Run the command line; bad input ends with one message and exit status 4."""
+    """Run the command line; bad input ends with one message and exit status 4, as it does in pytest."""
     from rigproof.records.store import RecordingError  # noqa: PLC0415
 
     try:
-        app()
+        status = app(prog_name="rigproof", standalone_mode=False)
     except (ProfileError, RecordingError, Refused) as error:
         typer.echo(f"rigproof: {error}", err=True)
-        sys.exit(EXIT_USAGE)
+        status = EXIT_USAGE
+    except UsageError as error:
+        error.show()  # type: ignore[attr-defined]  # with the command's usage above it
+        status = EXIT_USAGE
+    except (KeyboardInterrupt, typer.Abort):
+        status = EXIT_INTERRUPTED
+    sys.exit(EXIT_INTERRUPTED if status == TYPER_INTERRUPTED else status)
 
 
 if __name__ == "__main__":

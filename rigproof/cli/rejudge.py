@@ -6,13 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rigproof.criteria.judge import judge_all
+from rigproof.profiles.auto import completed
 from rigproof.profiles.load import load_rig
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.records.inventory import HostInventory
 from rigproof.records.recording import Recording
 from rigproof.records.store import RecordingError, read_recording
 from rigproof.records.verdict import Decision, decide
 from rigproof.report.files import write_reports
 from rigproof.report.terminal import print_summary
 
+EXIT_NOT_WRITTEN = 6  # as a run whose files could not be written
 EXIT_STATUS = {Decision.ACCEPTED: 0, Decision.REJECTED: 1, Decision.INCOMPLETE: 6}
 
 
@@ -24,15 +28,38 @@ def rejudge(run: Path, hwprofile: str | None, echo: Callable[[str], None]) -> in
     """Print the verdicts of `run` by its own or another profile; returns the exit status. Writes nothing."""
     recording = read_recording(run)
     if hwprofile is not None:
-        recording.run = dataclasses.replace(recording.run, rig=load_rig(hwprofile).dump())
+        recording.run = dataclasses.replace(recording.run, rig=_rig(hwprofile, recording).dump())
     verdicts = judge_all(recording)
     decision = decide(verdicts, interrupted=_interrupted(recording))
     print_summary(decision, verdicts, run, problems=[], write_line=echo)
     return EXIT_STATUS[decision]
 
 
-def rewrite(run: Path, echo: Callable[[str], None]) -> None:
-    """Write the files of `run` again from what it recorded."""
+def _rig(hwprofile: str, recording: Recording) -> LoadedRig:
+    """The profile; what it leaves to be found on the machine of the run is what the run found there."""
+    loaded = load_rig(hwprofile)
+    here = loaded.this_machine()
+    if here is None:
+        return loaded
+    node = recording.nodes.get(here.name)
+    gpus = [
+        gpu
+        for subject, gpu in recording.gpus.items()
+        if subject.startswith(f"{here.name}/") and gpu.device == "cuda"
+    ]
+    found = HostInventory(
+        hostname=node.hostname if node else here.name,
+        cpus=node.cpus if node else 0.0,
+        ram_gib=node.ram_gib if node else 0.0,
+        driver_version=node.driver_version if node else None,
+        nvml_error=node.nvml_error if node else None,
+        gpus=tuple(sorted(gpus, key=lambda gpu: gpu.index)),
+    )
+    return completed(loaded, found)
+
+
+def rewrite(run: Path, echo: Callable[[str], None]) -> int:
+    """Write the files of `run` again from what it recorded; the exit status, 6 where one was not written."""
     recording = read_recording(run)
     verdicts = judge_all(recording)
     interrupted = _interrupted(recording)
@@ -46,7 +73,9 @@ def rewrite(run: Path, echo: Callable[[str], None]) -> None:
     )
     for problem in problems:
         echo(problem)
-    echo(f"written: {run}")
+    if not problems:
+        echo(f"written: {run}")
+    return EXIT_NOT_WRITTEN if problems else 0
 
 
 def _elapsed_s(run: Path, recording: Recording) -> float:

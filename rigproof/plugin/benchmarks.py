@@ -41,8 +41,10 @@ class BenchmarkHooks:
             run_json = self._session.folder / "benchmark.json"
             self._storage = install_storage(session.config, self._folder, run_json=run_json, keep=self._keep)
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Each test that keeps rounds gets a clock of its own, which only its device moves."""
+        if not hasattr(config, "_benchmarksession"):
+            return  # -p no:benchmark: nobody knows the marker, nobody keeps rounds
         for item in items:
             key = criterion_and_subject(item)
             if key and "keep_rounds" in getattr(item, "fixturenames", ()):

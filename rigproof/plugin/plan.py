@@ -21,7 +21,7 @@ def print_plan(config: pytest.Config) -> int:
         print(f"ERROR: {refusal}", file=sys.stderr)  # noqa: T201 - there is no session to report through
         return EXIT_USAGE
     for line in plan_lines(
-        prepared.loaded, prepared.plan, CATALOGUE, promised, nvml_error=prepared.nvml_error
+        prepared.loaded, prepared.plan, CATALOGUE, promised, nvml_error=prepared.inventory.nvml_error
     ):
         print(line)  # noqa: T201
     return 0

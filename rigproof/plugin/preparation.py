@@ -4,7 +4,7 @@ import socket
 from dataclasses import dataclass
 
 from rigproof.plugin.options import Request
-from rigproof.profiles.auto import rig_of
+from rigproof.profiles.auto import completed, rig_of
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint import lint_rig
 from rigproof.profiles.load import load_rig
@@ -12,6 +12,7 @@ from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.models import LevelName
 from rigproof.profiles.plan import Plan
 from rigproof.profiles.planning import make_plan
+from rigproof.records.inventory import HostInventory
 from rigproof.telemetry.inventory import detect
 
 DETECTION_LIMIT_S = 20.0
@@ -30,19 +31,13 @@ class Prepared:
     loaded: LoadedRig
     level: LevelName
     plan: Plan
-    nvml_error: str | None  # why no GPU was looked for, where NVML does not answer
+    inventory: HostInventory  # this machine, as found
 
 
 def prepare(request: Request) -> Prepared:
-    """Load or detect the rig, lint it, plan it. Raises Refused."""
-    nvml_error = None
+    """Load the rig, complete it by what is found here, lint it, plan it. Raises Refused."""
     try:
-        if request.profile == "auto":
-            inventory = detect(DETECTION_LIMIT_S)
-            nvml_error = inventory.nvml_error
-            loaded = rig_of(inventory, require_gpu=request.require_gpu)
-        else:
-            loaded = load_rig(request.profile)
+        loaded, inventory = _rig(request)
         promises_gpu = any(device.gpu.device == "cuda" for device in loaded.devices())
         if request.require_gpu and not promises_gpu:
             raise Refused(f"{loaded.file}: promises no GPU, and --require-gpu wants one; drop one of the two")
@@ -55,7 +50,16 @@ def prepare(request: Request) -> Prepared:
         raise Refused(str(error)) from error
     if request.ray_address is not None:
         _check_reachable(request.ray_address)
-    return Prepared(request, loaded, level, plan, nvml_error)
+    return Prepared(request, loaded, level, plan, inventory)
+
+
+def _rig(request: Request) -> tuple[LoadedRig, HostInventory]:
+    """The promised rig and this machine. Raises ProfileError."""
+    stated = None if request.profile == "auto" else load_rig(request.profile)
+    inventory = detect(DETECTION_LIMIT_S)
+    if stated is None:
+        return rig_of(inventory, require_gpu=request.require_gpu), inventory
+    return completed(stated, inventory), inventory
 
 
 def _check_reachable(address: str) -> None:

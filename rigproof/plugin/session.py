@@ -273,7 +273,14 @@ class HardwareSession:
 
     def pytest_report_header(self) -> list[str]:
         """Profile, rig, driver, torch, plan with expected time."""
-        return header_lines(self.prepared.loaded, self.prepared.plan, nvml_error=self.prepared.nvml_error)
+        inventory = self.prepared.inventory
+        return header_lines(
+            self.prepared.loaded,
+            self.prepared.plan,
+            nvml_error=inventory.nvml_error,
+            driver_version=inventory.driver_version,
+            simulated=False,
+        )
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """NOT MEASURED is shown as that, not as a skip like any other."""

@@ -1,24 +1,26 @@
-"""The rig as it is found on this machine, where no profile is named."""
+"""The rig as it is found on this machine: all of it, or what its profile leaves to be found."""
 
+import dataclasses
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from rigproof.profiles.checks import UNKNOWN_SKU
 from rigproof.profiles.errors import ProfileError
-from rigproof.profiles.files import profile_folder, read_toml
+from rigproof.profiles.files import DEFAULTS, profile_folder, read_toml
 from rigproof.profiles.load import all_skus, over_defaults
-from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.matching import match_sku
-from rigproof.profiles.models import Rig, Sku
-from rigproof.profiles.operands import fitting_size
+from rigproof.profiles.models import Node, Rig, Sku
+from rigproof.profiles.operands import fitting_size, operands_mib
 from rigproof.profiles.planning import MIB_PER_GIB
 from rigproof.profiles.text import profile_text
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 
-__all__ = ["node_name", "profile_text", "rig_of"]
+__all__ = ["completed", "node_name", "profile_text", "rig_of"]
 
-AUTO = "auto"  # stands where a profile's file would
+AUTO = "auto"  # stands where a profile's file would: found here
 UNTOLD_VRAM_GIB = 1.0  # for a card that does not tell its memory: little enough for any
 SMALLEST_SHARE = 0.05
 _Value = TypeVar("_Value")
@@ -38,15 +40,44 @@ def rig_of(inventory: HostInventory, *, require_gpu: bool = False) -> LoadedRig:
         gpus = [_gpu(found, skus, defaults) for found in inventory.gpus]
         description = _named(inventory.gpus, gpus)
     elif require_gpu:
-        gpus = [{"sku": UNKNOWN_SKU, **_untold_memory(defaults)}]
+        gpus = [{"sku": UNKNOWN_SKU, **_untold_memory(_gemm_size(defaults))}]
         description = "A GPU is required here, and none was found."
     else:
         gpus = [_cpu_device(inventory, defaults)]
         description = f"The CPU of this machine ({cpus:g} CPUs) as the device."
     own: dict[str, Any] = {"name": node, "cpus": float(cpus), "gpus": gpus}
     if inventory.ram_gib > 0:
-        own["ram_gib"] = round(inventory.ram_gib, 2) or inventory.ram_gib
+        own["ram_gib"] = _ram_gib(inventory)
     return over_defaults({"name": node, "description": description, "nodes": [own]}, AUTO)
+
+
+def completed(loaded: LoadedRig, inventory: HostInventory) -> LoadedRig:
+    """`loaded` with what its profile leaves to be found on this machine; other rigs come back as they are.
+
+    A single node without an address gets this host's CPUs and RAM where it states none, and each of its GPUs
+    of SKU "unknown" the SKU and the memory of the card in its place. What the profile states stays, and
+    `sources` says "auto" for what was found. A GPU that is not there gets a plan that any card could hold, so
+    that the run begins and misses it by name.
+    """
+    node = loaded.this_machine()
+    if node is None:
+        return loaded
+    skus = all_skus() if any(map(_is_unknown, loaded.devices())) else {}
+    places = _places(loaded.devices(), inventory.gpus, skus)
+    host = _host_parts(node, inventory)
+    sources = {f"nodes.{node.name}.{key}": AUTO for key in host}
+    gpus = []
+    for device in loaded.devices():
+        parts = _gpu_parts(loaded, device, places.get(device.subject), skus) if _is_unknown(device) else {}
+        gpus.append(device.gpu.model_copy(update=parts))
+        sources |= {f"{device.key}.{key}": AUTO for key in parts}
+    own = node.model_copy(update={**host, "gpus": tuple(gpus)})
+    return dataclasses.replace(
+        loaded,
+        rig=loaded.rig.model_copy(update={"nodes": (own,)}),
+        skus=loaded.skus | {gpu.sku: skus[gpu.sku] for gpu in gpus if gpu.sku in skus},
+        sources=loaded.sources | sources,
+    )
 
 
 def node_name(hostname: str) -> str:
@@ -58,22 +89,122 @@ def _gpu(found: GpuIdentity, skus: dict[str, Sku], defaults: Rig) -> dict[str, A
     sku = match_sku(found.name, skus)
     memory_gib = round(found.memory_total_mib / MIB_PER_GIB, 2)
     if memory_gib <= 0 and sku is None:
-        return {"sku": UNKNOWN_SKU, **_untold_memory(defaults)}
+        return {"sku": UNKNOWN_SKU, **_untold_memory(_gemm_size(defaults))}
     table: dict[str, Any] = {"sku": sku or UNKNOWN_SKU}
     if memory_gib > 0:
         table["memory_gib"] = memory_gib
     else:
         memory_gib = skus[sku].memory_gib if sku else 0.0
     share = _required(defaults.gpu_defaults.vram_share, "gpu_defaults.vram_share")
-    free_gib = memory_gib - (defaults.limits.headroom_gib or 0.0)
-    table["vram_share"] = min(share, max(SMALLEST_SHARE, int(100 * free_gib / memory_gib) / 100))
-    size = _required(defaults.gpu_defaults.gemm_size, "gpu_defaults.gemm_size")
-    table["gemm_size"] = fitting_size(size, table["vram_share"] * memory_gib * MIB_PER_GIB)
+    table["vram_share"] = _fitting_share(share, memory_gib, defaults.limits.headroom_gib)
+    table["gemm_size"] = fitting_size(_gemm_size(defaults), table["vram_share"] * memory_gib * MIB_PER_GIB)
     return table
 
 
-def _untold_memory(defaults: Rig) -> dict[str, Any]:
-    size = _required(defaults.gpu_defaults.gemm_size, "gpu_defaults.gemm_size")
+def _is_unknown(device: PromisedDevice) -> bool:
+    return device.gpu.device == "cuda" and device.gpu.sku == UNKNOWN_SKU
+
+
+def _places(
+    promised: Sequence[PromisedDevice], found: Sequence[GpuIdentity], skus: Mapping[str, Sku]
+) -> dict[str, GpuIdentity]:
+    """Promised subject to the card in its place; a pinned card that is not there has no other in its place.
+
+    In the order in which a run gives cards to subjects: pinned UUIDs, stated SKUs, then what is left.
+    """
+    cuda = [device for device in promised if device.gpu.device == "cuda"]
+    loose = [device for device in cuda if device.gpu.uuid is None]
+    free = list(found)
+    places: dict[str, GpuIdentity] = {}
+
+    def take(device: PromisedDevice, fitting: list[GpuIdentity]) -> None:
+        if fitting and device.subject not in places:
+            places[device.subject] = fitting[0]
+            free.remove(fitting[0])
+
+    for device in cuda:
+        if device.gpu.uuid is not None:
+            take(device, [gpu for gpu in free if gpu.uuid == device.gpu.uuid])
+    for device in loose:
+        if device.sku_stem is not None:
+            take(device, [gpu for gpu in free if match_sku(gpu.name, skus) == device.sku_stem])
+    for device in loose:
+        take(device, free)
+    return places
+
+
+def _host_parts(node: Node, inventory: HostInventory) -> dict[str, Any]:
+    """CPUs and RAM as found, where the node states none."""
+    parts: dict[str, Any] = {}
+    if node.cpus is None and inventory.cpus > 0:
+        parts["cpus"] = float(inventory.cpus)
+    if node.ram_gib is None and inventory.ram_gib > 0:
+        parts["ram_gib"] = _ram_gib(inventory)
+    return parts
+
+
+def _gpu_parts(
+    loaded: LoadedRig, device: PromisedDevice, found: GpuIdentity | None, skus: Mapping[str, Sku]
+) -> dict[str, Any]:
+    """What a GPU of an unknown SKU takes from the card in its place, and a plan that fits it."""
+    parts: dict[str, Any] = {}
+    stem = match_sku(found.name, skus) if found else None
+    memory_gib = round(found.memory_total_mib / MIB_PER_GIB, 2) if found else 0.0
+    if stem is not None:
+        parts["sku"] = stem
+        memory_gib = memory_gib if memory_gib > 0 else skus[stem].memory_gib
+    if device.gpu.memory_gib is None and memory_gib > 0:
+        parts["memory_gib"] = memory_gib
+    if device.gpu.memory_gib is not None or device.gpu.vram_gib_per_worker is not None:
+        return parts
+    return parts | (
+        _fitting_plan(loaded, device, memory_gib) if memory_gib > 0 else _any_plan(loaded, device)
+    )
+
+
+def _fitting_plan(loaded: LoadedRig, device: PromisedDevice, memory_gib: float) -> dict[str, Any]:
+    """A smaller share and smaller operands where those of the defaults file do not fit the card."""
+    parts: dict[str, Any] = {}
+    share = device.gpu.vram_share or _required(loaded.rig.gpu_defaults.vram_share, "gpu_defaults.vram_share")
+    if device.gpu.vram_share is None and _is_default(loaded, "gpu_defaults.vram_share"):
+        fitting = _fitting_share(share, memory_gib, device.limits.headroom_gib)
+        if fitting < share:
+            parts["vram_share"] = share = fitting
+    size = device.gpu.gemm_size or _gemm_size(loaded.rig)
+    if device.gpu.gemm_size is None and _is_default(loaded, "gpu_defaults.gemm_size"):
+        fitting_one = fitting_size(size, share * memory_gib * MIB_PER_GIB / device.gpu.workers)
+        if fitting_one < size:
+            parts["gemm_size"] = fitting_one
+    return parts
+
+
+def _any_plan(loaded: LoadedRig, device: PromisedDevice) -> dict[str, Any]:
+    """The plan of a card that is not there or does not tell its memory; stated operands still have to fit."""
+    size = device.gpu.gemm_size or _gemm_size(loaded.rig)
+    if device.gpu.gemm_size is None and _is_default(loaded, "gpu_defaults.gemm_size"):
+        return _untold_memory(size)
+    return {"vram_gib_per_worker": max(UNTOLD_VRAM_GIB, operands_mib(size) / MIB_PER_GIB)}
+
+
+def _is_default(loaded: LoadedRig, key: str) -> bool:
+    return loaded.sources.get(key, DEFAULTS) == DEFAULTS
+
+
+def _fitting_share(share: float, memory_gib: float, headroom_gib: float | None) -> float:
+    """`share`, or the smaller one that leaves the headroom free."""
+    free_gib = memory_gib - (headroom_gib or 0.0)
+    return min(share, max(SMALLEST_SHARE, int(100 * free_gib / memory_gib) / 100))
+
+
+def _ram_gib(inventory: HostInventory) -> float:
+    return round(inventory.ram_gib, 2) or inventory.ram_gib
+
+
+def _gemm_size(rig: Rig) -> int:
+    return _required(rig.gpu_defaults.gemm_size, "gpu_defaults.gemm_size")
+
+
+def _untold_memory(size: int) -> dict[str, Any]:
     return {
         "vram_gib_per_worker": UNTOLD_VRAM_GIB,
         "gemm_size": fitting_size(size, UNTOLD_VRAM_GIB * MIB_PER_GIB),
@@ -85,7 +216,7 @@ def _cpu_device(inventory: HostInventory, defaults: Rig) -> dict[str, Any]:
     share = _required(defaults.gpu_defaults.cpu_vram_share, "gpu_defaults.cpu_vram_share")
     table: dict[str, Any] = {"sku": UNKNOWN_SKU, "device": "cpu"}
     if inventory.ram_gib <= 0:
-        return table | _untold_memory(defaults) | {"gemm_size": size}
+        return table | _untold_memory(size) | {"gemm_size": size}
     return table | {"gemm_size": fitting_size(size, share * inventory.ram_gib * MIB_PER_GIB)}
 
 

@@ -11,7 +11,14 @@ from rigproof.profiles.load import load_rig, load_sku
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.models import Floors, LevelName
 from rigproof.profiles.operands import fitting_size, operands_mib
-from rigproof.profiles.planning import MIB_PER_GIB, DevicePlan, device_plan, make_plan, missing_parts
+from rigproof.profiles.planning import (
+    MIB_PER_GIB,
+    DevicePlan,
+    device_plan,
+    make_plan,
+    missing_parts,
+    untold_memory,
+)
 
 __all__ = ["lint_all", "lint_rig", "lint_sku"]
 
@@ -36,8 +43,12 @@ def lint_all(profiles: list[str] | None = None) -> list[str]:
 
 
 def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
-    """Why this rig's plan at a level cannot fit, or its limits cannot fail; empty where neither is so."""
+    """Why this rig's plan at a level cannot fit, or its limits cannot fail; empty where neither is so.
+
+    What a run on this machine finds before its plan is made (`auto.completed`) is not missed.
+    """
     devices = loaded.devices()
+    found_later = _found_later(loaded)
     found: list[str] = []
     if not devices:
         found.append(
@@ -48,7 +59,7 @@ def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
     for device in devices:
         missing = missing_parts(loaded, device)
         found += missing
-        if not missing:
+        if found_later.issuperset(missing):
             found += _plan_problems(loaded, device)
         found += _floor_problems(loaded, device)
     found += _node_problems(loaded)
@@ -60,7 +71,14 @@ def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
         make_plan(loaded, level)
     except ProfileError as error:
         found += error.problems
-    return list(dict.fromkeys(found))
+    return [line for line in dict.fromkeys(found) if line not in found_later]
+
+
+def _found_later(loaded: LoadedRig) -> set[str]:
+    """Problems that are none where the rig is the machine that the suite is going to run on."""
+    if loaded.this_machine() is None:
+        return set()
+    return {line for device in loaded.devices() for line in untold_memory(loaded, device)}
 
 
 def _told(loaded: LoadedRig, keys: tuple[str, ...], value: object, wrong: str, way_out: str) -> str:

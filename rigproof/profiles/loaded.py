@@ -66,6 +66,11 @@ class LoadedRig:
                 return node
         raise KeyError(name)
 
+    def this_machine(self) -> Node | None:
+        """The node that is the machine the suite runs on: a single one without an address; else None."""
+        nodes = self.rig.nodes
+        return nodes[0] if len(nodes) == 1 and nodes[0].address is None else None
+
     def devices(self) -> tuple[PromisedDevice, ...]:
         """Every promised device, node by node, in the order of the profile."""
         return tuple(device for node in self.rig.nodes for device in self._devices_of(node))

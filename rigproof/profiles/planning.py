@@ -74,13 +74,8 @@ def make_plan(loaded: LoadedRig, level: LevelName, sustained_s: float | None = N
 def missing_parts(loaded: LoadedRig, device: PromisedDevice) -> list[str]:
     """What the profile has to say before the workers of a device can be planned, as problems."""
     plan, gpu = device_plan(loaded, device), device.gpu
-    found = []
-    if plan.memory_gib is None and plan.vram_mib is None:
-        key = loaded.written(f"{device.key}.sku")
-        file = loaded.source_of(f"{device.key}.sku")
-        way_out = "write vram_gib_per_worker = 4, say, or memory_gib"
-        found.append(problem(file, key, gpu.sku, "how much memory this device has is not known", way_out))
-    elif plan.vram_mib is None:
+    found = untold_memory(loaded, device)
+    if plan.vram_mib is None and not found:
         key = "cpu_vram_share" if gpu.device == "cpu" else "vram_share"
         found.append(f"{loaded.file}: gpu_defaults.{key}: missing; write {key} = 0.7, say")
     if plan.gemm_size is None:
@@ -88,6 +83,16 @@ def missing_parts(loaded: LoadedRig, device: PromisedDevice) -> list[str]:
     if plan.cpus is None:
         found.append(f"{loaded.file}: gpu_defaults.cpus_per_worker: missing; write cpus_per_worker = 1, say")
     return found
+
+
+def untold_memory(loaded: LoadedRig, device: PromisedDevice) -> list[str]:
+    """The problem that nobody knows how much memory a device has, where that is so and its plan needs it."""
+    plan, key = device_plan(loaded, device), f"{device.key}.sku"
+    if plan.memory_gib is not None or plan.vram_mib is not None:
+        return []
+    wrong = "how much memory this device has is not known"
+    way_out = "write vram_gib_per_worker = 4, say, or memory_gib"
+    return [problem(loaded.source_of(key), loaded.written(key), device.gpu.sku, wrong, way_out)]
 
 
 def _workers(loaded: LoadedRig, device: PromisedDevice, problems: list[str]) -> list[WorkerPlan]:

@@ -1,14 +1,14 @@
 """The plugin run as users run it: in a pytest session of its own."""
 
 import subprocess
-import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 120
+from support.acceptance import Run, accept, run_pytest
+from support.recordings import profile_text
 
 
 @pytest.fixture
@@ -16,24 +16,25 @@ def hardware(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run `pytest -m hardware` with these options; reports go below tmp_path."""
 
     def run(*options: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-m",
-                "hardware",
-                "-p",
-                "no:cacheprovider",
-                f"--report-dir={tmp_path / 'reports'}",
-                *options,
-            ],
-            cwd=CHECKOUT,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        return run_pytest("-m", "hardware", f"--report-dir={tmp_path / 'reports'}", *options)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The canned rig's profile, in a file."""
+    profile = tmp_path_factory.mktemp("profile") / "two-nodes.toml"
+    profile.write_text(profile_text())
+    return profile
+
+
+@pytest.fixture(scope="session")
+def acceptance(tmp_path_factory: pytest.TempPathFactory, two_nodes: Path) -> Callable[..., Run]:
+    """Run a scenario of the canned rig. Each runs once for all tests: what it left is to be read only."""
+
+    @cache
+    def run(scenario: str, *options: str) -> Run:
+        return accept(tmp_path_factory.mktemp("reports"), two_nodes, scenario, *options)
 
     return run

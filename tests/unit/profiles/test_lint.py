@@ -184,6 +184,21 @@ def test_a_problem_in_a_parent_names_the_parent(desk):
     assert line.startswith("base.toml: nodes[0].gpus[0].gpu_share = 0.6: ")
 
 
+def test_a_cards_memory_that_a_run_is_going_to_find_is_not_missed(desk):
+    unknown = '[[nodes.gpus]]\nsku = "unknown"\n'
+    here, elsewhere = HEAD + unknown, HEAD + 'address = "10.0.0.1"\n' + unknown
+    assert lint_rig(desk.load(here)) == []
+    assert "is not known" in lint_rig(desk.load(elsewhere))[0]
+    two_nodes = lint_rig(desk.load(here + '[[nodes]]\nname = "b"\n' + unknown))
+    assert [line.partition(": ")[2][:16] for line in two_nodes] == ["nodes[0].gpus[0]", "nodes[1].gpus[0]"]
+
+
+def test_everything_else_of_a_card_to_be_found_is_still_checked(desk):
+    text = HEAD + '[[nodes.gpus]]\nsku = "unknown"\nworkers = 7\ngpu_share = 0.6\n'
+    (line,) = lint_rig(desk.load(text + "[limits]\nthrottle_share = 0.0\n"))
+    assert "gpu_share = 0.6: 7 workers" in line
+
+
 def test_lint_all_takes_names_and_files_and_tells_what_does_not_load(desk):
     desk.write("name = 3\n")
     found = lint_all(["./lab.toml", "nosuch"])

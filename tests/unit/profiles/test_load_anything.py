@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from rigproof.profiles.auto import completed
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint import lint_rig
 from rigproof.profiles.load import load_rig, match_sku
@@ -17,6 +18,7 @@ from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.models import Floors, Rig, Sku
 from rigproof.profiles.planning import make_plan
 from rigproof.profiles.structure import structural_problems
+from rigproof.records.inventory import HostInventory
 
 
 def keys_of(model: type[BaseModel]) -> set[str]:
@@ -162,7 +164,7 @@ def test_any_sound_rig_loads_and_is_planned_or_told_by_lint(tables):
     problems = lint_rig(outcome)
     assert all(": " in line and "; " in line for line in problems)
     if not problems:
-        plan = make_plan(outcome, "quick")
+        plan = make_plan(completed(outcome, HostInventory("box", 64, 256, None, None, ())), "quick")
         assert len(plan.workers) == sum(device.gpu.workers for device in outcome.devices())
 
 

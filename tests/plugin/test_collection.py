@@ -1,0 +1,91 @@
+"""What is collected: every promise of the catalogue once in an acceptance run, nothing of it in any other."""
+
+import importlib.util
+import inspect
+from collections import Counter
+
+import pytest
+
+from rigproof.criteria.catalogue import CATALOGUE
+from rigproof.stages.suite import suite_folder
+from support.acceptance import run_pytest
+
+
+def hardware_tests():
+    """Every test function of the suite with its module's name."""
+    for path in sorted(suite_folder().glob("test_*.py")):
+        spec = importlib.util.spec_from_file_location(f"hardware_{path.stem}", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for name, function in vars(module).items():
+            if name.startswith("test_"):
+                yield path.stem, name, function, module
+
+
+def criterion_of(function):
+    (marker,) = (mark for mark in function.pytestmark if mark.name == "criterion")
+    return marker.args[0]
+
+
+def test_each_criterion_has_exactly_one_test():
+    found = Counter(criterion_of(function) for _, _, function, _ in hardware_tests())
+    assert found == Counter(CATALOGUE.keys())
+
+
+def test_each_criterion_finds_its_test_by_its_name():
+    for file, name, function, _ in hardware_tests():
+        family, _, what = criterion_of(function).partition(".")
+        assert (file, name) == (f"test_{family}", f"test_{what}")
+
+
+def test_each_test_is_marked_hardware_and_says_what_it_shows():
+    for _, _, function, module in hardware_tests():
+        assert module.pytestmark.name == "hardware"
+        assert function.__doc__
+
+
+def test_each_test_asks_for_the_stages_that_its_criterion_judges():
+    for _, name, function, _ in hardware_tests():
+        stages = CATALOGUE[criterion_of(function)].stages
+        asked = set(inspect.signature(function).parameters)
+        assert asked & {"rig", "gemm", "sustained", "finished"}, name
+        if stages:
+            assert asked & {"finished", stages[-1]}, name
+
+
+def test_each_promised_subject_of_each_criterion_is_one_test_with_a_readable_id(acceptance):
+    run = acceptance("healthy")
+    assert set(run.junit) == {
+        f"test_{criterion.partition('.')[2]}[{subject}]" for criterion, subject in run.criteria
+    }
+    assert {"test_core_temperature[pc1/gpu0]", "test_combined[rig]", "test_cpu_band[pc2]"} <= set(run.junit)
+    assert {criterion for criterion, _ in run.criteria} == set(CATALOGUE)
+
+
+def test_plain_pytest_collects_no_hardware_test():
+    done = run_pytest("--collect-only", "-q", "tests/hardware")
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert "no tests collected" in done.stdout
+    assert "::test_" not in done.stdout
+
+
+def test_collecting_an_acceptance_run_makes_no_run(hardware, tmp_path, two_nodes):
+    done = hardware(f"--hwprofile={two_nodes}", "--collect-only", "-q")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tests/hardware/test_thermal.py::test_core_temperature[pc1/gpu0]" in done.stdout
+    assert not (tmp_path / "reports").exists()
+
+
+def test_spreading_tests_over_processes_is_refused(acceptance):
+    run = acceptance("healthy", "--numprocesses=2")
+    assert run.status == 4, run.output
+    assert "the acceptance suite loads every GPU at once by itself; drop it" in run.output
+    assert "Traceback" not in run.output
+    assert not (run.reports / "runs").exists()
+
+
+def test_the_short_form_of_it_is_refused_too(acceptance):
+    pytest.importorskip("xdist", reason="pytest-xdist declares -n, and is not installed here")
+    run = acceptance("healthy", "-n", "2")
+    assert run.status == 4, run.output
+    assert "drop it" in run.output

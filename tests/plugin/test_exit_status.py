@@ -1,0 +1,88 @@
+"""What a run ends with, and what it says: only a rig that was measured and is well is accepted."""
+
+SLOW = "pc1/gpu0 throughput.gemm_bf16: 220 TFLOP/s, limit 495 TFLOP/s"
+
+
+def test_a_rig_that_is_well_is_accepted(acceptance):
+    run = acceptance("healthy")
+    assert run.status == 0, run.output
+    assert run.output.count("\nACCEPTED: ") == 1
+    assert run.result["verdict"] == "ACCEPTED"
+    assert run.result["exit_status"] == 0
+    assert set(run.result["counts"]) - {"pass"} == {
+        name for name, count in run.result["counts"].items() if not count
+    }
+
+
+def test_a_failed_criterion_rejects_the_rig_by_its_sentence(acceptance):
+    run = acceptance("slow")
+    assert run.status == 1, run.output
+    assert "\nREJECTED: 4 criteria failed" in run.output
+    assert f"\n{SLOW}: close other programs" in run.output
+    assert run.result["verdict"] == "REJECTED"
+    assert run.result["exit_status"] == 1
+    assert run.result["counts"]["fail"] == 4
+    failure = run.junit["test_gemm_bf16[pc1/gpu0]"].find("failure")
+    assert failure is not None
+    assert SLOW in failure.attrib["message"]
+    assert run.junit["test_gemm_bf16[pc2/gpu0]"].find("failure") is None
+
+
+def test_what_could_not_be_measured_is_no_pass(acceptance):
+    run = acceptance("without-sensor")
+    assert run.status == 6, run.output
+    assert "\nINCOMPLETE: nothing failed, but 1 required criterion was not measured" in run.output
+    assert run.result["verdict"] == "INCOMPLETE"
+    assert run.result["exit_status"] == 6
+    assert run.outcome("thermal.core_temperature", "pc2/gpu0") == "not_measured"
+    assert run.outcome("thermal.core_temperature", "pc1/gpu0") == "pass"
+
+
+def test_not_measured_is_shown_as_that_and_not_as_a_pass_or_a_skip(acceptance):
+    run = acceptance("without-sensor")
+    assert "51 passed, 1 not measured in " in run.output
+    assert "skipped" not in run.output
+    assert "NOT MEASURED  thermal.core_temperature" in run.output
+    (skip,) = run.junit["test_core_temperature[pc2/gpu0]"].iter("skipped")
+    assert "pc2/gpu0 thermal.core_temperature: not measured, no core temperature" in skip.attrib["message"]
+
+
+def test_a_criterion_that_is_deselected_is_not_measured(acceptance):
+    run = acceptance("healthy", "-k", "not core_temperature")
+    assert run.status == 6, run.output
+    assert "\nINCOMPLETE: nothing failed, but 2 required criteria were not measured" in run.output
+    for subject in ("pc1/gpu0", "pc2/gpu0"):
+        left_out = run.criteria["thermal.core_temperature", subject]
+        assert (left_out["outcome"], left_out["measured"]) == ("not_measured", None)
+        assert left_out["detail"] == "deselected on the command line"
+    assert run.result["counts"]["pass"] == 50
+
+
+def test_an_exception_in_a_stage_is_shown_and_never_green(acceptance):
+    run = acceptance("broken")
+    assert run.status == 6, run.output
+    assert "RuntimeError: the driver fell off the bus" in run.output
+    assert "\nINCOMPLETE: " in run.output
+    assert run.result["verdict"] == "INCOMPLETE"
+    assert run.outcome("throughput.gemm_bf16", "pc1/gpu0") == "pass"
+    assert run.outcome("throughput.sustained", "pc1/gpu0") == "not_measured"
+    assert run.outcome("cluster.no_timeouts", "rig") == "not_measured"
+    error = run.junit["test_gpu_active[pc1/gpu0]"].find("error")
+    assert error is not None
+    assert "the driver fell off the bus" in error.attrib["message"]
+
+
+def test_an_exception_on_entering_leaves_everything_unmeasured(acceptance):
+    run = acceptance("broken-on-entering")
+    assert run.status == 6, run.output
+    assert "RuntimeError: the driver fell off the bus" in run.output
+    assert {one["outcome"] for one in run.result["criteria"]} == {"not_measured"}
+
+
+def test_a_cluster_that_does_not_come_up_ends_the_run_with_its_message(acceptance):
+    run = acceptance("not-started")
+    assert run.status == 4, run.output
+    assert "ERROR: Ray did not start within 60 s; look at /tmp/ray/session_latest/logs" in run.output
+    assert "Traceback" not in run.output
+    assert "INTERNALERROR" not in run.output
+    assert not run.history

@@ -1,0 +1,76 @@
+"""The throughput history that runs leave, as pytest-benchmark and `rigproof history` read it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from rigproof.history.listing import read_history
+from support.acceptance import Run, accept
+
+GEMMS = {f"throughput.gemm_{precision}" for precision in ("fp32", "tf32", "fp16", "bf16")}
+
+
+@pytest.fixture(scope="module")
+def two_runs(two_nodes, tmp_path_factory) -> Run:
+    """The second of two runs into one report folder; the first had one card slow."""
+    reports = tmp_path_factory.mktemp("reports")
+    accept(reports, two_nodes, "slow")
+    return accept(reports, two_nodes, "healthy")
+
+
+def test_two_runs_append_to_one_history(two_runs):
+    runs = sorted(path.name for path in (two_runs.reports / "runs").iterdir())
+    assert [path.name for path in two_runs.history] == [f"0001_{runs[0]}.json", f"0002_{runs[1]}.json"]
+
+
+def test_only_good_figures_are_kept(two_runs):
+    history = read_history(two_runs.reports / "history" / "two-nodes")
+    assert history.problems == ()
+    first, second = (
+        {(one.criterion, one.subject) for one in history.kept if one.file == path.name}
+        for path in two_runs.history
+    )
+    both = {(name, subject) for name in GEMMS for subject in ("pc1/gpu0", "pc2/gpu0")}
+    sustained = {("throughput.sustained", "pc1/gpu0"), ("throughput.sustained", "pc2/gpu0")}
+    assert second == both | sustained
+    assert first == {key for key in both if key[1] == "pc2/gpu0"} | sustained
+
+
+def test_the_rounds_of_a_failed_criterion_stay_with_the_run(acceptance):
+    run = acceptance("slow")
+    own = json.loads((run.folder / "benchmark.json").read_text())["benchmarks"]
+    slow = next(one for one in own if one["name"] == "test_gemm_bf16[pc1/gpu0]")
+    assert slow["stats"]["ops"] == pytest.approx(220)
+    (stored,) = run.history
+    assert "test_gemm_bf16[pc1/gpu0]" not in stored.read_text()
+
+
+def test_operations_per_second_are_tflops(two_runs):
+    stored = json.loads(two_runs.history[-1].read_text())["benchmarks"]
+    rates = {one["name"]: one["stats"]["ops"] for one in stored}
+    assert rates["test_gemm_fp32[pc1/gpu0]"] == pytest.approx(50)
+    assert rates["test_gemm_bf16[pc2/gpu0]"] == pytest.approx(660)
+    assert rates["test_sustained[pc1/gpu0]"] == pytest.approx(660)  # of two workers together
+    assert {one["extra_info"]["gpu_uuid"] for one in stored} == {"GPU-pc1/gpu0", "GPU-pc2/gpu0"}
+
+
+def test_pytest_benchmark_compares_the_runs(two_runs, tmp_path):
+    storage = f"file://{two_runs.reports}/history/two-nodes"
+    command = ["-m", "pytest_benchmark", "--storage", storage, "compare", "--columns=ops,rounds"]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("test_gemm_bf16[pc2/gpu0]")]
+    assert len(rows) == 2
+    assert all("660.0000" in row for row in rows)
+
+
+def test_without_pytest_benchmark_the_rig_is_judged_all_the_same(acceptance):
+    run = acceptance("healthy", "-p", "no:benchmark")
+    assert run.status == 0, run.output
+    assert run.result["verdict"] == "ACCEPTED"
+    assert run.criteria == acceptance("healthy").criteria
+    assert not run.history

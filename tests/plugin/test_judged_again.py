@@ -1,0 +1,54 @@
+"""What a run recorded is judged again from its folder, with the same result or by other limits."""
+
+import json
+import shutil
+
+import pytest
+
+from rigproof.criteria.judge import judge_all
+from rigproof.records.store import read_recording
+from rigproof.report.verdict_json import criterion_json
+from support.acceptance import rigproof
+from support.recordings import profile_text
+
+
+@pytest.mark.parametrize("scenario", ["healthy", "slow", "without-sensor", "sigterm"])
+def test_the_recording_gives_the_verdicts_of_the_run(acceptance, scenario):
+    run = acceptance(scenario)
+    again = [criterion_json(verdict) for verdict in judge_all(read_recording(run.folder))]
+    assert again == run.result["criteria"]
+
+
+@pytest.mark.parametrize(("scenario", "status"), [("healthy", 0), ("slow", 1), ("without-sensor", 6)])
+def test_judge_ends_as_the_run_did_and_writes_nothing(acceptance, scenario, status):
+    run = acceptance(scenario)
+    before = {path: path.stat().st_mtime_ns for path in run.folder.iterdir()}
+    done = rigproof("judge", run.folder)
+    assert done.returncode == status == run.status, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(f"{run.result['verdict']}: ")
+    assert {path: path.stat().st_mtime_ns for path in run.folder.iterdir()} == before
+
+
+def test_other_limits_give_another_verdict(acceptance, tmp_path):
+    strict = tmp_path / "strict.toml"
+    strict.write_text(profile_text({"combined_floor_tflops": 1400.0}))
+    done = rigproof("judge", acceptance("healthy").folder, "--hwprofile", strict)
+    assert done.returncode == 1, done.stderr
+    assert "rig throughput.combined: 1320 TFLOP/s, limit 1400 TFLOP/s" in done.stdout
+    assert "51 pass, 1 fail" in done.stdout
+
+
+def test_report_writes_the_files_of_a_run_anew(acceptance, tmp_path):
+    run = acceptance("slow")
+    copy = tmp_path / "copy"
+    shutil.copytree(run.folder, copy)
+    for name in ("verdict.json", "summary.md", "report.html", "metrics.prom"):
+        (copy / name).unlink()
+    (copy / "verdict.json").write_text(json.dumps({"elapsed_s": run.result["elapsed_s"]}))
+    # What remains of the first report is how long the run took; everything else is in the recording.
+    done = rigproof("report", copy)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((copy / "verdict.json").read_text()) == run.result
+    assert (copy / "summary.md").read_text() == (run.folder / "summary.md").read_text()
+    for name in ("report.html", "metrics.prom"):
+        assert (copy / name).stat().st_size > 0

@@ -1,0 +1,81 @@
+"""The files of a run, and what they say about each other."""
+
+import json
+import re
+
+import pyarrow.parquet as pq
+import pytest
+
+from support.acceptance import accept, properties
+from support.recordings import END_S, STEP_S
+
+FILES = {
+    "verdict.json",
+    "telemetry.parquet",
+    "report.html",
+    "summary.md",
+    "junit.xml",
+    "metrics.prom",
+    "benchmark.json",
+    "recording.jsonl",
+}
+
+
+def test_every_file_is_there_and_nothing_else(acceptance):
+    run = acceptance("healthy")
+    assert {path.name for path in run.folder.iterdir()} == FILES
+    assert all((run.folder / name).stat().st_size for name in FILES)
+
+
+def test_latest_points_at_the_run_and_moves_with_the_reports(acceptance):
+    run = acceptance("healthy")
+    latest = run.reports / "latest"
+    assert latest.is_symlink()
+    assert not latest.readlink().is_absolute()
+    assert run.folder.parent == run.reports.resolve() / "runs"
+    assert run.folder.name == run.result["run_id"]
+
+
+def test_every_output_names_the_decision(acceptance):
+    run = acceptance("slow")
+    for name in ("summary.md", "report.html"):
+        said = re.search(r"rigproof: (\w+)", (run.folder / name).read_text())
+        assert said, name
+        assert said[1] == "REJECTED", name
+    assert f"report: {run.reports}/runs/{run.folder.name}/report.html" in run.output
+
+
+def test_all_samples_are_kept(acceptance):
+    table = pq.read_table(acceptance("healthy").folder / "telemetry.parquet")
+    per_subject = int(END_S / STEP_S)
+    assert table.num_rows == 4 * per_subject
+    assert set(table.column("subject").to_pylist()) == {"pc1", "pc2", "pc1/gpu0", "pc2/gpu0"}
+
+
+def test_the_recording_names_the_options_and_the_profile_of_the_run(acceptance, two_nodes):
+    first = (acceptance("healthy").folder / "recording.jsonl").read_text().splitlines()[0]
+    run = json.loads(first)
+    assert f"--hwprofile={two_nodes}" in run["command"]
+    assert run["rig"]["file"] == str(two_nodes)
+    assert run["simulated"] is False
+
+
+def test_junit_and_verdict_json_agree(acceptance):
+    run = acceptance("slow")
+    told = [properties(case) for case in run.junit.values()]
+    assert {(one["criterion"], one["subject"]): one["outcome"] for one in told} == {
+        key: one["outcome"] for key, one in run.criteria.items()
+    }
+
+
+def test_an_own_junit_file_is_written_too(acceptance, two_nodes, tmp_path):
+    own = tmp_path / "junit.xml"
+    run = accept(tmp_path / "reports", two_nodes, "healthy", f"--junitxml={own}", "-k", "nodes_present")
+    assert own.read_bytes() == (run.folder / "junit.xml").read_bytes()
+    assert set(run.junit) == {"test_nodes_present[pc1]", "test_nodes_present[pc2]"}
+
+
+@pytest.mark.parametrize("scenario", ["slow", "without-sensor"])
+def test_each_run_has_a_folder_of_its_own(acceptance, scenario):
+    run = acceptance(scenario)
+    assert [path.name for path in (run.reports / "runs").iterdir()] == [run.folder.name]

@@ -1,0 +1,1 @@
+"""What several folders of tests build upon; importable as `support` (see `pythonpath` in pyproject.toml)."""

@@ -1,0 +1,94 @@
+"""A bench to break one thing in a healthy rig's Recording, and to judge what is left."""
+
+from dataclasses import replace
+from typing import Any
+
+from rigproof.criteria.catalogue import CATALOGUE
+from rigproof.criteria.evidence import Evidence
+from rigproof.criteria.judge import judge, judge_all
+from rigproof.profiles.plan import Plan
+from rigproof.profiles.planning import make_plan
+from rigproof.records.measurements import Event
+from rigproof.records.verdict import Verdict
+from support.recordings import END_S, LIMITS, healthy_recording, loaded_rig
+
+
+class Bench:
+    """A Recording and its rig, with ways to change them and to judge."""
+
+    def __init__(self, changes: dict[str, Any] | None = None) -> None:
+        self.loaded = loaded_rig(changes)
+        self.recording = healthy_recording(self.loaded.dump())
+        self.champions: dict[str, dict[str, float]] = {}
+
+    def verdict(self, criterion: str, subject: str) -> Verdict:
+        evidence = Evidence(self.recording, self.loaded, self.champions)
+        return judge(CATALOGUE[criterion], subject, evidence)
+
+    def verdicts(self) -> list[Verdict]:
+        return judge_all(self.recording, self.loaded, self.champions)
+
+    def plan(self) -> Plan:
+        """What the profile plans."""
+        return make_plan(self.loaded, "standard")
+
+    def rig(self, **changes: Any) -> None:
+        """Replace top-level keys of the profile."""
+        self.loaded = loaded_rig(changes)
+
+    def limits(self, **changes: Any) -> None:
+        self.loaded = loaded_rig({"limits": LIMITS | changes})
+
+    def gpu(self, subject: str, **fields: Any) -> None:
+        self.recording.gpus[subject] = replace(self.recording.gpus[subject], **fields)
+
+    def node(self, name: str, **fields: Any) -> None:
+        self.recording.nodes[name] = replace(self.recording.nodes[name], **fields)
+
+    def stage(self, name: str, **fields: Any) -> None:
+        self.recording.stages[name] = replace(self.recording.stages[name], **fields)
+
+    def event(self, kind: str, subject: str, message: str = "", t_s: float = 40.0, **data: Any) -> None:
+        self.recording.add(Event(t_s, kind, subject, message, "sustained", None, data))
+
+    def samples(self, subject: str, from_s: float = 0.0, to_s: float = END_S, **fields: Any) -> None:
+        """Give the GPU samples of a stretch other values; a callable gets the sample."""
+        self.recording.gpu_samples = _changed(self.recording.gpu_samples, subject, from_s, to_s, fields)
+
+    def host(self, node: str, from_s: float = 0.0, to_s: float = END_S, **fields: Any) -> None:
+        self.recording.host_samples = _changed(self.recording.host_samples, node, from_s, to_s, fields)
+
+    def rounds(
+        self, subject: str, stage: str, from_s: float = 0.0, to_s: float = END_S, **fields: Any
+    ) -> None:
+        self.recording.rounds = [
+            *(one for one in self.recording.rounds if one.stage != stage),
+            *_changed(
+                [one for one in self.recording.rounds if one.stage == stage], subject, from_s, to_s, fields
+            ),
+        ]
+
+    def slow(self, subject: str, share: float, stage: str = "sustained", from_s: float = 0.0) -> None:
+        """This share of the work in the same time."""
+        self.rounds(subject, stage, from_s, tflop=lambda one: one.tflop * share)
+
+    def counters(self, subject: str, moment: str, **fields: Any) -> None:
+        self.recording.counters = [
+            replace(one, **fields) if (one.subject, one.moment) == (subject, moment) else one
+            for one in self.recording.counters
+        ]
+
+    def drop(self, kind: str, subject: str) -> None:
+        """Remove every record of one kind about the subject."""
+        kept = [one for one in getattr(self.recording, kind) if one.subject != subject]
+        setattr(self.recording, kind, kept)
+
+
+def _changed(items: list[Any], subject: str, from_s: float, to_s: float, fields: dict[str, Any]) -> list[Any]:
+    def change(one: Any) -> Any:
+        if one.subject != subject or not from_s <= one.t_s <= to_s:
+            return one
+        values = {name: value(one) if callable(value) else value for name, value in fields.items()}
+        return replace(one, **values)
+
+    return [change(one) for one in items]

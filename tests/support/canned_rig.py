@@ -1,0 +1,171 @@
+"""A pytest plugin that puts a canned rig in the place of Ray, agents and workers: `-p support.canned_rig`.
+
+`--canned SCENARIO` picks what the rig does. Its records are those of the healthy recording, perhaps with one
+thing broken, and reach the sink in the order in which a real rig's do.
+"""
+
+import importlib.util
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+
+from rigproof.cluster.errors import ClusterStartFailed
+from rigproof.profiles.load import all_skus, match_sku
+from rigproof.records.measurements import Stage
+from rigproof.stages import acceptance
+from support.bench import Bench
+
+
+def _nothing(_bench: Bench) -> None:
+    """All is well."""
+
+
+def _slow(bench: Bench) -> None:
+    """One card at a third of its rate, in the stage that measures each precision."""
+    bench.slow("pc1/gpu0", 1 / 3, stage="gemm")
+
+
+def _without_sensor(bench: Bench) -> None:
+    """One card does not tell its core temperature."""
+    bench.samples("pc2/gpu0", core_temperature_c=None)
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def _break() -> None:
+    raise RuntimeError("the driver fell off the bus")
+
+
+def _terminate() -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
+def _fail_to_start() -> None:
+    raise ClusterStartFailed("Ray did not start within 60 s; look at /tmp/ray/session_latest/logs")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What is broken in the recording, and what happens on entering or half through the sustained stage."""
+
+    change: Callable[[Bench], None] = _nothing
+    on_entering: Callable[[], None] | None = None
+    in_sustained: Callable[[], None] | None = None
+
+
+SCENARIOS = {
+    "healthy": Scenario(),
+    "slow": Scenario(_slow),
+    "without-sensor": Scenario(_without_sensor),
+    "ctrl-c": Scenario(in_sustained=_interrupt),
+    "sigterm": Scenario(in_sustained=_terminate),
+    "broken": Scenario(in_sustained=_break),
+    "not-started": Scenario(on_entering=_fail_to_start),
+    "broken-on-entering": Scenario(on_entering=_break),
+}
+
+
+class CannedRig:
+    """Stands where RigCluster stands, with the part of its interface that an acceptance run uses."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *_: object,
+        sink: Callable[[Any], None],
+        **__: object,
+    ) -> None:
+        bench = Bench()
+        scenario.change(bench)
+        self._scenario = scenario
+        self._recording = bench.recording
+        self._sink = sink
+        self._samples = iter(
+            sorted((*bench.recording.gpu_samples, *bench.recording.host_samples), key=lambda one: one.t_s)
+        )
+        self._next = next(self._samples, None)
+        self._open = False
+
+    def __enter__(self) -> Self:
+        if self._scenario.on_entering:
+            self._scenario.on_entering()
+        self._open = True
+        skus = all_skus()
+        for record in (
+            *self._recording.nodes.values(),
+            *(replace(gpu, sku=match_sku(gpu.name, skus)) for gpu in self._recording.gpus.values()),
+            *self._recording.foreign_memory.values(),
+        ):
+            self._sink(record)
+        self.read_counters("before")
+        for worker in self._recording.workers:
+            self._sink(worker)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open = False
+
+    def run_stage(self, stage: Any, specs: Any, *, host_load: Any, on_tick: Callable[[], None]) -> Stage:
+        """Everything that the recording has up to the stage's end, all at once."""
+        assert self._open, "a stage runs while the rig is up"
+        assert specs, "a stage without work"
+        whole = self._recording.stages[stage.name]
+        assert whole.end_s is not None
+        happens = self._scenario.in_sustained if stage.name == "sustained" else None
+        end_s = (whole.start_s + whole.end_s) / 2 if happens else whole.end_s
+        self._sink(replace(whole, end_s=None, status="running", loaded_from_s=None, loaded_to_s=None))
+        ended = replace(whole, end_s=end_s, status="interrupted", loaded_to_s=None)
+        try:
+            for record in self._until(stage.name, end_s):
+                self._sink(record)
+            on_tick()
+            if happens:
+                happens()
+            ended = whole
+        finally:
+            self._sink(ended)
+        return ended
+
+    def read_counters(self, moment: str) -> None:
+        """The counters of that moment; after the load the samples that are left, too."""
+        assert self._open, "counters are read while the rig is up"
+        for counters in self._recording.counters:
+            if counters.moment == moment:
+                self._sink(counters)
+        while moment == "after" and self._next is not None:
+            self._sink(self._next)
+            self._next = next(self._samples, None)
+
+    def _until(self, stage: str, end_s: float) -> Iterator[Any]:
+        recording = self._recording
+        for one in (*recording.rounds, *recording.memory):
+            if one.stage == stage and one.t_s <= end_s:
+                yield one
+        while self._next is not None and self._next.t_s <= end_s:
+            yield self._next
+            self._next = next(self._samples, None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The scenario; and `--numprocesses`, where pytest-xdist is not there to declare it."""
+    parser.addoption("--canned", default="healthy", choices=SCENARIOS)
+    if importlib.util.find_spec("xdist") is None:
+        parser.addoption("--numprocesses", type=int)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """From here on an acceptance run gets the canned rig."""
+    scenario = SCENARIOS[config.getoption("--canned")]
+
+    def rig(*promised: object, **settings: Any) -> CannedRig:
+        return CannedRig(scenario, *promised, **settings)
+
+    acceptance.RigCluster = rig  # type: ignore[misc, assignment]

@@ -1,0 +1,244 @@
+"""A healthy rig's Recording: the one that every test starts from and most break.
+
+Timeline (run time, s): idle from 0; the gemm stage from 5 to 25; the sustained stage from 26 to 71, under
+load from 30 to 70. Two nodes, one H200 each; two workers on pc1/gpu0, one on pc2/gpu0.
+"""
+
+from typing import Any
+
+import tomlkit
+
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.models import Rig, Sku
+from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
+from rigproof.records.measurements import ForeignMemory, GpuCounters, MemoryReading, Round, Stage
+from rigproof.records.recording import Recording
+from rigproof.records.samples import GpuSample, HostSample
+
+LIMITS = {
+    "throttle_share": 0.0,
+    "clock_ratio_share": 0.85,
+    "power_over_limit_share": 1.05,
+    "active_power_share": 0.30,
+    "active_work_share": 0.90,
+    "stability_drop_share": 0.95,
+    "stability_worst_window_share": 0.85,
+    "headroom_gib": 0.5,
+    "success_share": 0.95,
+    "ooms": 0,
+    "ecc_uncorrected": 0,
+    "remapped_rows_fail": 512,
+    "retired_pages_fail": 63,
+    "retired_pages_warn": 10,
+    "xid_fail": [48, 64, 74, 79, 92, 95, 119, 120, 140],
+    "xid_warn": [63, 94],
+    "foreign_memory_warn_mib": 15,
+    "sample_coverage_share": 0.80,
+}
+RIG = {
+    "name": "two-nodes",
+    "combined_floor_tflops": 1100.0,
+    "limits": LIMITS,
+    "gpu_defaults": {
+        "vram_share": 0.7,
+        "gemm_size": 1024,
+        "cpus_per_worker": 1,
+        "cpu_gemm_size": 512,
+        "cpu_vram_share": 0.02,
+        "cpu_thread_share": 0.5,
+    },
+    "cpu": {
+        "enabled": True,
+        "band_percent": [70, 85],
+        "warn_percent": 90,
+        "in_band_share": 0.8,
+        "primary_thread_share": 0.7,
+        "secondary_thread_share": 0.15,
+    },
+    "responsiveness": {"p99_ms": 50, "max_ms": 250},
+    "sampling": {"rate_hz": 10},
+    "timeouts": {"task_s": 60, "stall_s": 30, "start_s": 60, "stop_s": 10},
+    "levels": {
+        name: {"gemm_settle_s": 8, "gemm_measure_s": 2, "sustained_s": 15, "round_s": 0.05}
+        for name in ("quick", "standard", "extended", "soak")
+    },
+    "nodes": [
+        {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": [{"sku": "h200", "workers": 2}]},
+        {"name": "pc2", "cpus": 8, "ram_gib": 64, "gpus": [{"sku": "h200", "workers": 1}]},
+    ],
+}
+# A SKU file that is shipped, for runs that read their profile from a file.
+SHIPPED_SKU = "h200-sxm"
+RATES = {"fp32": 50.0, "tf32": 350.0, "fp16": 680.0, "bf16": 660.0}
+H200 = Sku.model_validate(
+    {
+        "name": "H200 SXM",
+        "nvml_names": ["NVIDIA H200"],
+        "memory_gib": 141,
+        "memory_bandwidth_gbps": 4800,
+        "power_limit_w": 700,
+        "peak_tflops": {"fp32": 67, "tf32": 494.5, "fp16": 989, "bf16": 989, "fp8": 1979},
+        "steady_tflops": RATES,
+        "floor_share": 0.75,
+        "temperature": {"max_operating_c": 87, "slowdown_c": 89, "memory_max_c": 95},
+    }
+)
+RTX_3090 = Sku.model_validate(
+    {
+        "name": "RTX 3090",
+        "nvml_names": ["NVIDIA GeForce RTX 3090"],
+        "memory_gib": 24,
+        "memory_bandwidth_gbps": 936,
+        "power_limit_w": 350,
+        "peak_tflops": {"fp32": 35.6, "fp16": 71.2, "bf16": 71.2},
+        "steady_tflops": {"fp32": 30, "fp16": 66, "bf16": 66},
+        "unsupported_sensors": ["memory_temperature_c"],
+    }
+)
+WORKERS = {"pc1/gpu0": ("pc1/gpu0#0", "pc1/gpu0#1"), "pc2/gpu0": ("pc2/gpu0#0",)}
+STEP_S, END_S, LOAD_S = 0.1, 72.0, (30.0, 70.0)
+
+
+def loaded_rig(changes: dict[str, Any] | None = None) -> LoadedRig:
+    """The rig of this page, with some of its top-level keys replaced."""
+    sources = {f"limits.{name}": "hwprofiles/defaults.toml" for name in LIMITS}
+    sources["combined_floor_tflops"] = "hwprofiles/rigs/two-nodes.toml"
+    return LoadedRig(
+        rig=Rig.model_validate(RIG | (changes or {})),
+        skus={"h200": H200, "rtx-3090": RTX_3090},
+        sources=sources,
+        file="hwprofiles/rigs/two-nodes.toml",
+    )
+
+
+def profile_text(changes: dict[str, Any] | None = None) -> str:
+    """The same rig as a profile's file, its cards of a SKU that is shipped."""
+    nodes = [node | {"gpus": [gpu | {"sku": SHIPPED_SKU} for gpu in node["gpus"]]} for node in RIG["nodes"]]
+    return tomlkit.dumps(RIG | {"nodes": nodes} | (changes or {}))
+
+
+def node_identity(name: str) -> NodeIdentity:
+    return NodeIdentity(
+        name, name, "127.0.0.1", 8, 64.0, "Linux", "3.11", "2.60", "2.13", "580.65.06", None, 1, 0.0, 0.0
+    )
+
+
+def gpu_identity(subject: str, sku: str) -> GpuIdentity:
+    return GpuIdentity(
+        subject=subject,
+        device="cuda",
+        uuid=f"GPU-{subject}",
+        name="NVIDIA H200",
+        index=0,
+        memory_total_mib=141 * 1024,
+        sku=sku,
+        power_limit_w=700,
+        power_limit_default_w=700,
+        sm_clock_max_mhz=1980,
+        temperature_gpu_max_c=87,
+        temperature_memory_max_c=95,
+        ecc_enabled=True,
+        display_active=False,
+        xid_supported=True,
+    )
+
+
+def gpu_sample(subject: str, index: int) -> GpuSample:
+    """One point of the grid: idle, or under load with a little movement in every reading."""
+    t_s = index * STEP_S
+    busy = t_s >= 5
+    return GpuSample(
+        t_s=t_s,
+        subject=subject,
+        utilization_percent=100 if busy else 0,
+        core_temperature_c=(62 + index % 5) if busy else 34,
+        memory_temperature_c=(70 + index % 4) if busy else 40,
+        power_w=(600 + 10 * (index % 7)) if busy else 80 + index % 3,
+        power_average_w=(620 + 3 * (index % 5)) if busy else 80 + index % 3,
+        sm_clock_mhz=(1900 + 15 * (index % 3)) if busy else 345,
+        clock_event_reasons=0x0 if busy else 0x1,
+    )
+
+
+def host_sample(node: str, index: int) -> HostSample:
+    return HostSample(
+        t_s=index * STEP_S,
+        subject=node,
+        cpu_percent=76 + index % 4,
+        ram_available_mib=32 * 1024,
+        wakeup_delays_ms=tuple(0.2 + 0.1 * n for n in range(9)),
+    )
+
+
+def rounds_of(subject: str) -> list[Round]:
+    """Four precisions one after the other on the first worker; then all workers share the rate of bf16."""
+    workers = WORKERS[subject]
+    rounds = []
+    for start_s, (precision, rate) in zip((6, 11, 16, 21), RATES.items(), strict=True):
+        for n in range(8):
+            phase = "warmup" if n < 3 else "measure"
+            t_s = start_s + (n + 1) * 0.5
+            rounds.append(
+                Round(t_s, "gemm", workers[0], subject, precision, phase, 0.5, rate / 2, True, 1024)
+            )
+    for worker in workers:
+        for n in range(88):
+            t_s = 26.0 + (n + 1) * 0.5
+            phase = "warmup" if t_s <= 31 else "measure"
+            tflop = RATES["bf16"] / 2 / len(workers)
+            rounds.append(Round(t_s, "sustained", worker, subject, "bf16", phase, 0.5, tflop, True, 1024))
+    return rounds
+
+
+def healthy_recording(rig: dict[str, Any] | None = None, sku: str = "h200") -> Recording:
+    """Two nodes, two cards, both stages; `rig` is the profile that it says it was recorded by."""
+    run = RunInfo("run", "2026-01-01T00:00:00Z", "standard", "0", "3.11", rig or {}, ("gemm", "sustained"))
+    recording = Recording(run)
+    for node in ("pc1", "pc2"):
+        recording.add(node_identity(node))
+        recording.extend(host_sample(node, index) for index in range(int(END_S / STEP_S)))
+    for subject, workers in WORKERS.items():
+        identity = gpu_identity(subject, sku)
+        recording.add(identity)
+        recording.add(ForeignMemory(1.0, subject, 3.0, ()))
+        for moment, t_s in (("before", 2.0), ("after", 71.5)):
+            recording.add(
+                GpuCounters(
+                    t_s,
+                    subject,
+                    moment,  # type: ignore[arg-type]
+                    ecc_uncorrected=0,
+                    ecc_corrected=4,
+                    remapped_uncorrectable=1,
+                    remapped_correctable=0,
+                    remap_pending=False,
+                    remap_failed=False,
+                )
+            )
+        for number, worker in enumerate(workers):
+            recording.add(
+                WorkerIdentity(
+                    worker=worker,
+                    subject=subject,
+                    node=subject[:3],
+                    device="cuda",
+                    uuid=identity.uuid,
+                    pid=100 + number,
+                    t_s=4.0,
+                    torch_version="2.13",
+                    cuda_version="13.0",
+                    precisions=tuple(RATES),
+                )
+            )
+            recording.extend(
+                MemoryReading(
+                    t_s, "sustained", worker, subject, 40_000, 41_000, 41_000, 40_000, 141 * 1024, 0, 0
+                )
+                for t_s in (31.0, 40.0, 60.0, 69.0)
+            )
+        recording.extend(gpu_sample(subject, index) for index in range(int(END_S / STEP_S)))
+        recording.extend(rounds_of(subject))
+    everybody = tuple(name for names in WORKERS.values() for name in names)
+    recording.add(Stage("gemm", 5.0, 25.0, "finished", everybody, 5.5, 25.0))
+    recording.add(Stage("sustained", 26.0, 71.0, "finished", everybody, *LOAD_S))
+    return recording

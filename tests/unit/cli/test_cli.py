@@ -1,0 +1,226 @@
+"""The command line around an acceptance run: its answers, and how it refuses what it cannot use."""
+
+import json
+import sys
+import tomllib
+
+import jsonschema
+import pytest
+
+from rigproof.cli.main import main
+from rigproof.profiles.lint import lint_rig
+from rigproof.profiles.load import load_rig
+from rigproof.records.store import RecordingWriter
+from rigproof.telemetry import inventory
+from support.acceptance import rigproof
+from support.recordings import healthy_recording, profile_text
+
+
+@pytest.fixture
+def cli(monkeypatch, capsys):
+    """Call the command line; its exit status, standard output and standard error. What it raises, raises."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["rigproof", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        return ended.value.code or 0, told.out, told.err
+
+    return call
+
+
+@pytest.fixture
+def profile(tmp_path):
+    """The healthy rig's profile, in a file."""
+    path = tmp_path / "two-nodes.toml"
+    path.write_text(profile_text())
+    return path
+
+
+@pytest.fixture
+def run(tmp_path, profile):
+    """A recorded run of the healthy rig, as an acceptance run leaves it before any report."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    recording = healthy_recording(load_rig(str(profile)).dump(), sku="h200-sxm")
+    writer = RecordingWriter(folder, recording.run)
+    for records in (recording.nodes, recording.gpus, recording.foreign_memory, recording.stages):
+        writer.extend(records.values())
+    for records in (recording.workers, recording.rounds, recording.memory, recording.counters):
+        writer.extend(records)
+    writer.extend((*recording.gpu_samples, *recording.host_samples))
+    writer.close()
+    assert writer.error is None
+    return folder
+
+
+def refused(answer, *said):
+    status, out, err = answer
+    assert status == 4, err
+    assert out == ""
+    for part in said:
+        assert part in err
+
+
+def test_judge_accepts_what_is_well(cli, run):
+    status, out, err = cli("judge", run)
+    assert (status, err) == (0, "")
+    assert out.splitlines()[-1] == "ACCEPTED: this rig is fit for training"
+    assert sorted(path.name for path in run.iterdir()) == ["recording.jsonl", "telemetry.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "failed"),
+    [
+        ({"combined_floor_tflops": 1400.0}, "rig throughput.combined: 1320 TFLOP/s, limit 1400 TFLOP/s"),
+        ({"limits": {"core_temperature_c": 60}}, "pc2/gpu0 thermal.core_temperature: 66 °C, limit 60 °C"),
+        (
+            {"nodes": [{"name": "pc1", "gpus": [{"sku": "h200-sxm"}, {"sku": "h200-sxm"}]}]},
+            "pc1/gpu1 inventory.gpus_present: ",
+        ),
+    ],
+    ids=["floor", "temperature", "one GPU more"],
+)
+def test_judge_by_another_profile_finds_what_that_one_does_not_allow(cli, run, tmp_path, changes, failed):
+    other = tmp_path / "other.toml"
+    other.write_text(profile_text(changes))
+    status, out, _ = cli("judge", run, "--hwprofile", other)
+    assert status == 1
+    assert failed in out
+    assert out.splitlines()[-1].startswith("REJECTED: ")
+
+
+def test_judge_of_a_run_without_samples_proves_nothing(cli, run):
+    (run / "telemetry.parquet").unlink()
+    status, out, _ = cli("judge", run)
+    assert status == 6
+    assert "pc1/gpu0 thermal.core_temperature: not measured" in out or "criteria not measured" in out
+    assert out.splitlines()[-1].startswith("INCOMPLETE: ")
+
+
+def test_report_writes_every_file(cli, run):
+    status, out, err = cli("report", run)
+    assert (status, err) == (0, "")
+    assert out == f"written: {run}\n"
+    assert json.loads((run / "verdict.json").read_text())["verdict"] == "ACCEPTED"
+    for name in ("summary.md", "report.html", "metrics.prom"):
+        assert (run / name).stat().st_size > 0
+
+
+def test_a_file_that_report_cannot_write_is_named_and_not_called_written(cli, run):
+    (run / "summary.md").mkdir()
+    status, out, _ = cli("report", run)
+    assert status == 6
+    assert f"{run / 'summary.md'}: not written: " in out
+    assert "written: " not in out.replace("not written: ", "")
+    assert (run / "verdict.json").is_file()
+
+
+def test_detect_prints_a_profile_that_can_be_used_at_once(cli, tmp_path):
+    status, out, _ = cli("detect")
+    assert status == 0
+    saved = tmp_path / "found.toml"
+    saved.write_text(out)
+    loaded = load_rig(str(saved))
+    assert lint_rig(loaded, "quick") == []
+    assert loaded.devices()
+    assert cli("lint", saved)[0] == 0
+
+
+def test_what_nvml_says_against_it_stays_out_of_the_profile(cli, monkeypatch):
+    nothing = inventory.HostInventory("box", 8.0, 32.0, None, "driver/library version mismatch", ())
+    monkeypatch.setattr(inventory, "detect", lambda limit_s: nothing)
+    status, out, err = cli("detect")
+    assert status == 0
+    assert err == "rigproof: NVML does not answer: driver/library version mismatch\n"
+    assert tomllib.loads(out)["nodes"][0]["gpus"][0]["device"] == "cpu"
+
+
+def test_lint_calls_what_is_shipped_clean(cli):
+    assert cli("lint") == (0, "clean\n", "")
+
+
+def test_lint_names_every_problem_of_every_profile(cli, tmp_path):
+    for name, text in (
+        ("one", profile_text({"cpu": {"band_percent": [85, 70]}})),
+        ("two", profile_text({"limits": {"core_temprature_c": 80}})),
+    ):
+        (tmp_path / f"{name}.toml").write_text(text)
+    refused(
+        cli("lint", tmp_path / "one.toml", tmp_path / "two.toml"),
+        "one.toml: cpu.band_percent = [85, 70]",
+        "two.toml: limits.core_temprature_c",
+    )
+
+
+@pytest.mark.parametrize("kind", ["rig", "sku"])
+def test_schema_is_a_json_schema(cli, kind):
+    status, out, err = cli("schema", kind)
+    assert (status, err) == (0, "")
+    jsonschema.Draft202012Validator.check_schema(json.loads(out))
+
+
+def test_the_rig_schema_takes_a_good_profile_and_no_typo(cli, profile):
+    validator = jsonschema.Draft202012Validator(json.loads(cli("schema")[1]))
+    assert validator.is_valid(tomllib.loads(profile.read_text()))
+    typo = tomllib.loads(profile_text({"limits": {"core_temprature_c": 80}}))
+    assert not validator.is_valid(typo)
+
+
+def test_history_of_a_fresh_checkout_says_that_nothing_is_kept_yet(cli, tmp_path):
+    status, out, err = cli("history", "--report-dir", tmp_path)
+    assert (status, err) == (0, "")
+    assert "nothing is kept yet" in out
+
+
+def test_history_of_an_unknown_rig_is_refused_with_those_there_are(cli, tmp_path):
+    (tmp_path / "history" / "lab").mkdir(parents=True)
+    refused(cli("history", "lob", "--report-dir", tmp_path), "lob: no such rig; there are: lab")
+    assert cli("history", "lab", "--report-dir", tmp_path)[0] == 0
+
+
+BAD = {
+    "unknown command": (["acept"], ["acept"]),
+    "unknown option": (["judge", "RUN", "--hwprofil", "x"], ["--hwprofil"]),
+    "missing argument": (["judge"], ["judge", "run"]),
+    "run that is not there": (["judge", "{tmp}/nowhere"], ["nowhere", "give the folder of a run"]),
+    "run that is a file": (["judge", "{tmp}/file"], ["file", "give the folder of a run"]),
+    "run with another file": (["judge", "{tmp}/garbled"], ["recording.jsonl: line 1"]),
+    "report of nothing": (["report", "{tmp}/nowhere"], ["nowhere", "give the folder of a run"]),
+    "unknown rig to judge by": (["judge", "{run}", "--hwprofile", "nobody"], ["nobody", "dual-3090-3070"]),
+    "rig file to judge by": (["judge", "{run}", "--hwprofile", "{tmp}/file"], ["file"]),
+    "unknown rig to lint": (["lint", "nobody"], ["nobody", "dual-3090-3070"]),
+    "unknown schema": (["schema", "gpu"], ["gpu: no such schema; take rig or sku"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused_with_one_message(cli, run, tmp_path, case):
+    (tmp_path / "file").write_text("not a run\n")
+    (tmp_path / "garbled").mkdir()
+    (tmp_path / "garbled" / "recording.jsonl").write_text("not a run\n")
+    arguments, said = BAD[case]
+    refused(cli(*(one.format(tmp=tmp_path, run=run) for one in arguments)), *said)
+
+
+def test_no_command_shows_what_there_is(cli):
+    status, out, err = cli()
+    assert status == 4
+    for command in ("accept", "detect", "lint", "schema", "judge", "report", "history"):
+        assert command in out + err
+
+
+def test_bad_input_shows_no_traceback(tmp_path):
+    done = rigproof("judge", tmp_path)
+    assert done.returncode == 4
+    assert done.stderr.startswith("rigproof: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_ctrl_c_ends_it_as_interrupted(cli, monkeypatch):
+    def stopped(limit_s):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(inventory, "detect", stopped)
+    assert cli("detect")[0] == 2

@@ -1,0 +1,45 @@
+"""A recorded run judged by a profile that leaves its cards to be found."""
+
+from rigproof.cli.rejudge import rejudge
+from rigproof.profiles.auto import completed
+from rigproof.profiles.load import load_rig
+from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo
+from rigproof.records.inventory import HostInventory
+from rigproof.records.measurements import ForeignMemory
+from rigproof.records.store import RecordingWriter
+
+H200 = GpuIdentity("localhost/gpu0", "cuda", "GPU-0", "NVIDIA H200", 0, 143771.0, sku="h200-sxm")
+HOST = NodeIdentity(
+    "localhost", "box", "127.0.0.1", 16.0, 64.0, "Linux", "3.11.7", "2.60.0", "2.13.0", "580.1", None, 1,
+    clock_offset_s=0.0, clock_error_s=0.0
+)  # fmt: skip
+HALF_OF_THE_CARD_MIB = 70_000.0
+
+
+def record(folder, *records):
+    """A run of single-gpu on a machine with an H200."""
+    inventory = HostInventory("box", 16.0, 64.0, "580.1", None, (H200,))
+    rig = completed(load_rig("single-gpu"), inventory).dump()
+    run = RunInfo("run-1", "2026-01-02T03:04:05Z", "quick", "0.1.0", "3.11.7", rig, ("gemm", "sustained"))
+    writer = RecordingWriter(folder, run)
+    writer.extend(records)
+    writer.close()
+
+
+def judged(folder, profile):
+    lines = []
+    rejudge(folder, profile, lines.append)
+    return "\n".join(lines)
+
+
+def test_the_cards_of_the_run_are_the_ones_found(tmp_path):
+    held = ForeignMemory(0.0, "localhost/gpu0", HALF_OF_THE_CARD_MIB, None)
+    record(tmp_path, HOST, H200, held)
+    by_its_own = judged(tmp_path, None)
+    assert "inventory.foreign_memory" in by_its_own
+    assert judged(tmp_path, "single-gpu") == by_its_own
+
+
+def test_a_run_of_another_machine_is_judged_all_the_same(tmp_path):
+    record(tmp_path)
+    assert "localhost/gpu0" in judged(tmp_path, "single-gpu")
