@@ -43,6 +43,9 @@ def accept(context: typer.Context) -> None:
         "--import-mode=importlib",
         "-o",
         "junit_family=xunit1",
+        # rigproof is imported already: it is what asks.
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
     ]
     own += ["-p", "rigproof.plugin", "-m", "hardware", str(suite_folder())]
     raise typer.Exit(int(pytest.main([*own, *context.args])))
@@ -56,7 +59,7 @@ def detect() -> None:
 
     inventory = detect_host(20.0)
     if inventory.nvml_error:
-        typer.echo(f"rigproof: NVML does not answer: {inventory.nvml_error}", err=True)
+        raise Refused(f"what is here cannot all be found: {inventory.nvml_error}")
     typer.echo(profile_text(rig_of(inventory)), nl=False)
 
 

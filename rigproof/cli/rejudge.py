@@ -12,12 +12,11 @@ from rigproof.profiles.loaded import LoadedRig
 from rigproof.records.inventory import HostInventory
 from rigproof.records.recording import Recording
 from rigproof.records.store import RecordingError, read_recording
-from rigproof.records.verdict import Decision, decide
+from rigproof.records.verdict import EXIT_STATUS, decide
 from rigproof.report.files import write_reports
 from rigproof.report.terminal import print_summary
 
 EXIT_NOT_WRITTEN = 6  # as a run whose files could not be written
-EXIT_STATUS = {Decision.ACCEPTED: 0, Decision.REJECTED: 1, Decision.INCOMPLETE: 6}
 
 
 def _interrupted(recording: Recording) -> bool:

@@ -14,6 +14,7 @@ from typing import Literal
 import rigproof
 from rigproof.cluster import processes
 from rigproof.cluster.bounded import Background
+from rigproof.cluster.gpu_readings import Counts, Silent, read_all
 from rigproof.cluster.host_load import HostLoadProcess
 from rigproof.cluster.messages import AgentDuty, AgentFacts, AgentReply, HostLoad
 from rigproof.cluster.processes import ProcessId
@@ -22,7 +23,7 @@ from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
 from rigproof.records.recording import Record, Sample
 from rigproof.telemetry.host import HostReader
-from rigproof.telemetry.nvml import GpuLost, Nvml, NvmlUnavailable, open_nvml
+from rigproof.telemetry.nvml import Nvml, NvmlUnavailable, open_nvml
 from rigproof.telemetry.visible import visible_gpus
 
 
@@ -34,7 +35,8 @@ class NodeAgent:
         self._host = HostReader()
         self._open = ExitStack()
         self._nvml: Nvml | None = None
-        self._nvml_error: str | None = None
+        self._unavailable: NvmlUnavailable | None = None
+        self._silent: Silent | None = None  # where there is NVML
         self._opening = Background(self._open_nvml, "nvml")
         self._duty: AgentDuty | None = None
         self._sensing: Sensing | None = None
@@ -47,19 +49,27 @@ class NodeAgent:
         """This host's monotonic clock, s."""
         return time.monotonic()
 
-    def facts(self, node: str, limit_s: float) -> AgentFacts:
-        """What is here. NVML gets `limit_s` to answer and is left alone from then on where it does not."""
+    def facts(self, node: str, gpu_promised: bool, limit_s: float) -> AgentFacts:
+        """What is here. NVML gets `limit_s` to answer and is left alone from then on where it does not.
+
+        That there is no NVIDIA driver is an error only where a GPU is promised.
+        """
         gpus: tuple[GpuIdentity, ...] = ()
+        error: str | None = None
         if not self._opening.done(limit_s):
-            self._nvml_error = f"NVML did not answer within {limit_s:g} s; see dmesg for Xid, then reboot"
+            error = f"NVML did not answer within {limit_s:g} s; see dmesg for Xid, then reboot"
         elif self._nvml is not None:
             nvml = self._nvml
             listing = Background(lambda: nvml.gpus(node), "gpus")
             if listing.done(limit_s):
                 gpus = visible_gpus(listing.result(()), _ray_visible_devices())
-                self._nvml_error = str(listing.error) if listing.error is not None else None
+                error = str(listing.error) if listing.error is not None else None
             else:
-                self._nvml_error = f"NVML did not list the GPUs within {limit_s:g} s; see dmesg, then reboot"
+                error = f"NVML did not list the GPUs within {limit_s:g} s; see dmesg, then reboot"
+        elif self._unavailable is not None and (gpu_promised or not self._unavailable.driver_missing):
+            error = str(self._unavailable)
+        elif self._opening.error is not None:
+            error = f"NVML could not be opened: {type(self._opening.error).__name__}: {self._opening.error}"
         return AgentFacts(
             process=self._process,
             hostname=socket.gethostname(),
@@ -71,7 +81,7 @@ class NodeAgent:
             rigproof_version=rigproof.__version__,
             torch_version=_version("torch"),
             driver_version=self._nvml.driver_version if self._nvml is not None else None,
-            nvml_error=self._nvml_error,
+            nvml_error=error,
             gpus=gpus,
         )
 
@@ -79,7 +89,7 @@ class NodeAgent:
         """Sample from now on. Returns the subjects whose Xids are heard."""
         self._opening.done(duty.stuck_s)  # an agent that takes over is not asked for facts first
         self._duty = duty
-        self._sensing = Sensing(duty, self._nvml, self._host, self._now_s)
+        self._sensing = Sensing(duty, self._nvml, self._silent, self._host, self._now_s)
         self._sensing.start()
         return self._sensing.supported
 
@@ -98,7 +108,7 @@ class NodeAgent:
         def read(nvml: Nvml, uuid: str, subject: str) -> GpuCounters:
             return nvml.counters(uuid, subject, moment, self._now_s())
 
-        self._each_gpu(read, "counters", limit_s)
+        self._read_all(read, f"counters {moment}", limit_s)
 
     def foreign_memory(self, own_pids: frozenset[int], limit_s: float) -> None:
         """Read what VRAM others hold; it comes with a later poll."""
@@ -106,7 +116,7 @@ class NodeAgent:
         def read(nvml: Nvml, uuid: str, subject: str) -> ForeignMemory:
             return nvml.foreign_memory(uuid, subject, own_pids, self._now_s())
 
-        self._each_gpu(read, "foreign_memory", limit_s)
+        self._read_all(read, "foreign memory", limit_s)
 
     def adopt(self, process: ProcessId) -> None:
         """Take a worker of this host for ours: only those are ever killed."""
@@ -148,29 +158,24 @@ class NodeAgent:
 
     def _open_nvml(self) -> None:
         try:
-            self._nvml = self._open.enter_context(open_nvml())
+            nvml = self._open.enter_context(open_nvml())
         except NvmlUnavailable as error:
-            self._nvml_error = str(error)
+            self._unavailable = error
+        else:
+            self._silent = Silent(nvml, self._now_s)
+            self._nvml = nvml
 
-    def _each_gpu(
-        self, read: Callable[[Nvml, str, str], GpuCounters | ForeignMemory], query: str, limit_s: float
-    ) -> None:
-        if self._nvml is None or self._duty is None:
+    def _read_all(self, read: Callable[[Nvml, str, str], Counts], query: str, limit_s: float) -> None:
+        if self._nvml is None or self._silent is None or self._duty is None:
             return
-        nvml = self._nvml
-        for uuid, subject in self._duty.uuids.items():
-            reading = Background(partial(read, nvml, uuid, subject), query)
-            data = {"query": query, "code": None}
-            if not reading.done(limit_s):
-                message = f"NVML did not answer {query} within {limit_s:g} s; this GPU is not asked again"
-                nvml.give_up(uuid, message)
-                self._records.append(Event(self._now_s(), "nvml_error", subject, message, data=data))
-            elif reading.error is not None:
-                kind = "GPU lost" if isinstance(reading.error, GpuLost) else type(reading.error).__name__
-                message = f"{kind}: {reading.error}"
-                self._records.append(Event(self._now_s(), "nvml_error", subject, message, data=data))
-            else:
-                self._records += reading.results()
+        self._records += read_all(
+            self._duty.uuids,
+            partial(read, self._nvml),
+            query=query,
+            limit_s=limit_s,
+            silent=self._silent,
+            now_s=self._now_s,
+        )
 
     def _report_load(self, message: str) -> None:
         assert self._load is not None

@@ -1,7 +1,7 @@
 """The agents as the driver sees them: started, polled, restarted once, and ended."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal
 
 import ray
@@ -10,6 +10,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 import rigproof
 from rigproof.cluster import processes
 from rigproof.cluster.agent import NodeAgent
+from rigproof.cluster.agent_link import AgentLink
 from rigproof.cluster.bounded import Background
 from rigproof.cluster.calls import Gone, Line, ask
 from rigproof.cluster.clock import Reading, clock_offset
@@ -17,7 +18,6 @@ from rigproof.cluster.matching import FoundNode
 from rigproof.cluster.messages import AgentDuty, AgentFacts, AgentReply, HostLoad
 from rigproof.cluster.processes import ProcessId
 from rigproof.profiles.models import Timeouts
-from rigproof.records.identity import NodeIdentity
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Record, Sample
 
@@ -26,26 +26,6 @@ ROUND_TRIP_S = 2.0
 RESTARTS = 1
 
 Sink = Callable[[Record | Sample], None]
-
-
-@dataclasses.dataclass(slots=True)
-class AgentLink:
-    """One node's agent. `line` is None once there is none any more."""
-
-    node: str
-    found: FoundNode
-    line: Line | None
-    process: ProcessId | None = None
-    identity: NodeIdentity | None = None
-    duty: AgentDuty | None = None
-    load: HostLoad | None = None
-    starts: int = 1
-    workers: set[ProcessId] = dataclasses.field(default_factory=set)
-
-    @property
-    def clock_offset_s(self) -> float:
-        """Adds to the node's monotonic clock to give run time."""
-        return self.identity.clock_offset_s if self.identity is not None else 0.0
 
 
 class Agents:
@@ -65,13 +45,17 @@ class Agents:
         self.ever: set[ProcessId] = set()  # every agent process of this host, to be gone at the end
         self._killing: list[Background[object]] = []
 
-    def start(self, nodes: Mapping[str, FoundNode]) -> dict[str, AgentFacts]:
-        """Start one agent per node; facts of those that came up. The others get an "agent_died" event."""
+    def start(self, nodes: Mapping[str, FoundNode], with_gpu: Collection[str]) -> dict[str, AgentFacts]:
+        """Start one agent per node; facts of those that came up. The others get an "agent_died" event.
+
+        `with_gpu` are the nodes that promise a GPU, where a driver has to be.
+        """
         for name, found in nodes.items():
             self.links[name] = AgentLink(name, found, None)
             self.links[name].line = Line(self._actor(self.links[name]), self._now_s())
         calls = {
-            name: self._call(link, "facts", name, self._start_s / 4) for name, link in self.links.items()
+            name: self._call(link, "facts", name, name in with_gpu, self._start_s / 4)
+            for name, link in self.links.items()
         }
         answers = ask(calls, self._start_s)
         facts = {name: answer for name, answer in answers.items() if isinstance(answer, AgentFacts)}
@@ -216,23 +200,7 @@ class Agents:
             return
         offset_s, error_s = clock_offset(readings)
         self._came_up(link, facts.process)
-        link.identity = NodeIdentity(
-            subject=link.node,
-            hostname=facts.hostname,
-            address=link.found.address,
-            cpus=facts.cpus,
-            ram_gib=facts.ram_gib,
-            os=facts.os,
-            python_version=facts.python_version,
-            ray_version=facts.ray_version,
-            torch_version=facts.torch_version,
-            driver_version=facts.driver_version,
-            nvml_error=facts.nvml_error,
-            agent_pid=facts.process.pid,
-            clock_offset_s=offset_s,
-            clock_error_s=error_s,
-        )
-        self._sink(link.identity)
+        self._sink(link.identify(facts, offset_s, error_s))
 
     def _came_up(self, link: AgentLink, process: ProcessId) -> None:
         if link.process == process:

@@ -1,11 +1,12 @@
 """Actor calls whose answers may never come: nothing here waits longer than it is told."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayError
+from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 
 FETCH_S = 2.0  # for an answer that is there, to be read
 
@@ -42,10 +43,13 @@ class Line:
         return self._call
 
     def take(self, now_s: float) -> Any | Gone | None:
-        """The answer of a call that is done. None where the actor cannot be reached for the moment."""
+        """The answer of a call that is done. None where it or the actor cannot be reached for the moment."""
         call, self._call = self._call, None
         try:
             reply = ray.get(call, timeout=FETCH_S)
+        except GetTimeoutError:  # slow to cross the network: asked for again, and nothing of it is lost
+            self._call = call
+            return None
         except ActorUnavailableError:
             self.heard = False  # the silence goes on from the last answer
             return None
@@ -72,15 +76,18 @@ def collect(lines: Sequence[Line], timeout_s: float, now_s: float) -> list[tuple
 
 
 def ask(calls: dict[str, Any], timeout_s: float) -> dict[str, Any | Gone]:
-    """Answers by key, of those calls that are done within `timeout_s`; a failed one is Gone."""
+    """Answers by key, of those calls that are done and here within `timeout_s`; a failed one is Gone."""
     if not calls:
         return {}
     keys = {call: key for key, call in calls.items()}
+    end_s = time.monotonic() + timeout_s
     ready, _ = ray.wait(list(keys), num_returns=len(keys), timeout=timeout_s)
     answers: dict[str, Any | Gone] = {}
     for call in ready:
         try:
-            answers[keys[call]] = ray.get(call, timeout=FETCH_S)
+            answers[keys[call]] = ray.get(call, timeout=max(FETCH_S, end_s - time.monotonic()))
+        except GetTimeoutError:
+            continue  # done, but not here yet
         except RayError as error:
             answers[keys[call]] = Gone(reason_of(error))
     return answers

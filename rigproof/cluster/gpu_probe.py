@@ -2,16 +2,32 @@
 
 import ctypes
 import os
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import ray
 
 CUDA_SUCCESS = 0
 UUID_BYTES = 16
+# Of cuda.h's CUresult, those that a rig meets before any program runs.
+WAYS_OUT = {
+    100: "is CUDA_VISIBLE_DEVICES set where Ray was started, or MIG on without an instance?",
+    802: "is nvidia-fabricmanager running there?",
+    803: "the loaded kernel module is not of the installed driver's version; reboot",
+}
 
 
-def visible_uuid() -> str | None:
-    """NVML's UUID of the first GPU that this process may use; None where CUDA finds none.
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """The card that was found: its UUID as NVML writes it, else why there is none."""
+
+    uuid: str | None = None
+    error: str | None = None
+
+
+def probe_gpu() -> Probed:
+    """The first GPU that this process may use.
 
     Runs as a Ray task inside the bundle. `cuInit` reads the environment once, so the task needs a process of
     its own (Ray ends the process of a GPU task after the task).
@@ -22,18 +38,26 @@ def visible_uuid() -> str | None:
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return None
+    except OSError as error:
+        return Probed(error=f"CUDA's driver library cannot be loaded ({error}); install the NVIDIA driver")
+    return first_gpu(cuda)
+
+
+def first_gpu(cuda: Any) -> Probed:
+    """CUDA's device 0, by the functions of libcuda."""
     device = ctypes.c_int()
     uuid = (ctypes.c_ubyte * UUID_BYTES)()
     read_uuid = getattr(cuda, "cuDeviceGetUuid_v2", None) or cuda.cuDeviceGetUuid
-    if (
-        cuda.cuInit(0) != CUDA_SUCCESS
-        or cuda.cuDeviceGet(ctypes.byref(device), 0) != CUDA_SUCCESS
-        or read_uuid(uuid, device) != CUDA_SUCCESS
-    ):
-        return None
-    return uuid_text(bytes(uuid))
+    steps: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
+        ("cuInit", cuda.cuInit, (0,)),
+        ("cuDeviceGet", cuda.cuDeviceGet, (ctypes.byref(device), 0)),
+        ("cuDeviceGetUuid", read_uuid, (uuid, device)),
+    )
+    for name, function, arguments in steps:
+        code = function(*arguments)
+        if code != CUDA_SUCCESS:
+            return Probed(error=_failure(cuda, name, code))
+    return Probed(uuid=uuid_text(bytes(uuid)))
 
 
 def uuid_text(uuid: bytes) -> str:
@@ -41,3 +65,11 @@ def uuid_text(uuid: bytes) -> str:
     digits = uuid.hex()
     cuts = (0, 8, 12, 16, 20, 32)
     return "GPU-" + "-".join(digits[start:end] for start, end in pairwise(cuts))
+
+
+def _failure(cuda: Any, name: str, code: int) -> str:
+    text = ctypes.c_char_p()
+    cuda.cuGetErrorString(code, ctypes.byref(text))  # leaves null for a code that this driver does not know
+    meaning = text.value.decode() if text.value else "an error without a name"
+    way_out = WAYS_OUT.get(code, "run `nvidia-smi` there and see `dmesg`")
+    return f"{name} failed with CUDA error {code} ({meaning}); {way_out}"

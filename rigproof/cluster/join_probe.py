@@ -6,14 +6,13 @@ that in place of pytest.
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
+from rigproof.cluster.address import AUTO, check_listening
 from rigproof.cluster.errors import ClusterUnreachable
 
-CONNECT_S = 3.0
 MODULE = "rigproof.cluster.join_probe"
 BOOT = f"import sys, runpy; sys.path.append(sys.argv[2]); runpy.run_module({MODULE!r}, run_name='__main__')"
 
@@ -24,7 +23,7 @@ def check_joinable(address: str, limit_s: float) -> None:
     Raises:
         ClusterUnreachable: with the reason and the way out.
     """
-    _check_listening(address)
+    check_listening(address)
     command = [sys.executable, "-P", "-c", BOOT, address, str(Path(__file__).resolve().parents[2])]
     child = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -42,24 +41,6 @@ def check_joinable(address: str, limit_s: float) -> None:
         raise ClusterUnreachable(_sentence(address, "ended", f"joining ended with status {child.returncode}"))
     if answer["error"]:
         raise ClusterUnreachable(_sentence(address, answer["error"], answer["message"]))
-
-
-def _check_listening(address: str) -> None:
-    if address == "auto":
-        return
-    host, _, port = address.rpartition(":")
-    if "://" in address or not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ClusterUnreachable(
-            f"--ray-address {address}: not an address; write HOST:PORT as `ray start --head` printed it, "
-            "such as 192.168.1.10:6379 (ray:// is Ray's client port and does not do)"
-        )
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
-    except OSError as error:
-        raise ClusterUnreachable(
-            f"--ray-address {address}: nobody answers there ({error}); start the cluster with "
-            f"`ray start --head --port={port}` on {host}, or leave the option out to use this machine alone"
-        ) from error
 
 
 def _answer(printed: str) -> dict[str, str] | None:
@@ -94,7 +75,7 @@ def main(address: str) -> None:
     kind = message = ""
     try:
         with settings(joining_environment(address)):
-            if address != "auto":
+            if address != AUTO:
                 # Refuses a wrong token at once; ray.init tries the same for 20 s and then hides the reason.
                 ray._raylet.GcsClient(address=address)  # noqa: SLF001 - there is no public way
             ray.init(address=address, log_to_driver=False, configure_logging=False)

@@ -1,13 +1,12 @@
-"""Which Ray node is which promised node, and which GPU found there is which promised GPU. Pure."""
+"""Which Ray node is which promised node; which GPU found there is which promised GPU. Pure."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from rigproof.profiles.loaded import PromisedDevice
+from rigproof.profiles.matching import assign_gpus
 from rigproof.profiles.models import Node
-from rigproof.records.identity import GpuIdentity
 
-SkuOf = Callable[[str], str | None]  # NVML's device name to a SKU's file stem
+__all__ = ["FoundNode", "assign_gpus", "local_node", "match_nodes", "same_host"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,33 +67,3 @@ def same_host(hostname: str, written: str) -> bool:
         return True
     short_allowed = "." not in one or "." not in other
     return short_allowed and bool(one) and one.split(".")[0] == other.split(".")[0] and not one[0].isdigit()
-
-
-def assign_gpus(
-    promised: Sequence[PromisedDevice], found: Sequence[GpuIdentity], sku_of: SkuOf
-) -> dict[str, GpuIdentity]:
-    """Promised subject to the GPU that it is, its `subject` and `sku` filled in; missing ones are left out.
-
-    `promised` are one node's CUDA devices in the profile's order, `found` that node's GPUs in NVML order. A
-    pinned UUID comes first, then the promised SKU in NVML order, then what is left, in NVML order: another
-    model in a promised place is kept, so that the verdict can name it. A pinned UUID that is not there is
-    missing: no other card takes its place.
-    """
-    free = {gpu.uuid: gpu for gpu in found}
-    skus = {gpu.uuid: sku_of(gpu.name) for gpu in found}
-    assigned: dict[str, GpuIdentity] = {}
-
-    def take(device: PromisedDevice, gpu: GpuIdentity | None) -> None:
-        if gpu is not None and device.subject not in assigned:
-            assigned[device.subject] = free.pop(gpu.uuid)
-
-    for device in promised:
-        if device.gpu.uuid is not None:
-            take(device, free.get(device.gpu.uuid))
-    loose = [device for device in promised if device.gpu.uuid is None]
-    for device in loose:
-        take(device, next((gpu for gpu in free.values() if skus[gpu.uuid] == device.sku_stem), None))
-    for device in loose:
-        if device.subject not in assigned:
-            take(device, next(iter(free.values()), None))
-    return {subject: replace(gpu, subject=subject, sku=skus[gpu.uuid]) for subject, gpu in assigned.items()}

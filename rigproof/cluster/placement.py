@@ -14,7 +14,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from rigproof.cluster.bounded import Background
 from rigproof.cluster.calls import Gone, ask
-from rigproof.cluster.gpu_probe import visible_uuid
+from rigproof.cluster.gpu_probe import Probed, probe_gpu
 from rigproof.cluster.matching import FoundNode
 
 NODE_LABEL = "ray.io/node-id"
@@ -33,21 +33,20 @@ class WantedGpu:
 
 @dataclass(slots=True)
 class _Bundle:
-    """A placement group on its way: asked for, then ready, then probed."""
+    """A placement group on its way: asked for, then ready, then probed, which `answer` ends."""
 
     node: FoundNode
     cpus: float
     group: Any
     ready: Any
     probe: Any = None
-    uuid: str | None = None
-    probed: bool = False
+    answer: Probed | None = None
 
 
 class Reservations:
     """The placement groups of one run."""
 
-    def __init__(self, prefix: str, probe: Callable[[], str | None] = visible_uuid) -> None:
+    def __init__(self, prefix: str, probe: Callable[[], Probed] = probe_gpu) -> None:
         self._prefix = prefix
         self._probe = probe
         self._bundles: list[_Bundle] = []
@@ -57,26 +56,23 @@ class Reservations:
         self.cpus: dict[str, float] = {}
 
     def reserve(self, wanted: Sequence[WantedGpu], limit_s: float) -> dict[str, str]:
-        """Reserve them within `limit_s`. Subjects that could not be, with the reason."""
+        """Reserve them within `limit_s`. Subjects that could not be, with the reason.
+
+        Ends before where nothing more can come: all that a node offers is known, and the rest is not there.
+        """
         refused = infeasible(wanted)
         left = {gpu.uuid: gpu for gpu in wanted if gpu.subject not in refused}
         end_s = time.monotonic() + limit_s
         self._ask_for(left)
-        while left and time.monotonic() < end_s:
+        while left and self._waiting() and time.monotonic() < end_s:
             self._advance(min(STEP_S, max(0.05, end_s - time.monotonic())))
-            for bundle in [bundle for bundle in self._bundles if bundle.probed]:
-                gpu = left.pop(bundle.uuid or "", None)
-                if gpu is not None:
-                    self._bundles.remove(bundle)
-                    self._granted[gpu.node.node_id] = self._granted.get(gpu.node.node_id, 0) + 1
-                    self.groups[gpu.subject] = bundle.group
-                    self.cpus[gpu.subject] = bundle.cpus
+            self._grant(left)
             self._ask_for(left)
+        refused |= {gpu.subject: self._reason(gpu, wanted, limit_s) for gpu in left.values()}
         for bundle in self._bundles:
             _remove(bundle.group)
         self._bundles.clear()
-        late = f"another job of the cluster holds it, or it did not answer, for {limit_s:g} s"
-        return refused | {gpu.subject: late for gpu in left.values()}
+        return refused
 
     def release(self, timeout_s: float) -> None:
         """Give everything back, without waiting longer than `timeout_s`."""
@@ -86,6 +82,25 @@ class Reservations:
         removals = [_remove(group) for group in groups]
         for removal in removals:
             removal.done(timeout_s / len(removals))
+
+    def _waiting(self) -> bool:
+        return any(bundle.answer is None for bundle in self._bundles)
+
+    def _grant(self, left: dict[str, WantedGpu]) -> None:
+        """Keep the bundles that turned out to be wanted cards, and take those from `left`."""
+        for bundle in list(self._bundles):
+            uuid = bundle.answer.uuid if bundle.answer is not None else None
+            gpu = left.pop(uuid or "", None)
+            if gpu is not None:
+                self._bundles.remove(bundle)
+                self._granted[gpu.node.node_id] = self._granted.get(gpu.node.node_id, 0) + 1
+                self.groups[gpu.subject] = bundle.group
+                self.cpus[gpu.subject] = bundle.cpus
+
+    def _reason(self, gpu: WantedGpu, wanted: Sequence[WantedGpu], limit_s: float) -> str:
+        node_id = gpu.node.node_id
+        answers = [bundle.answer for bundle in self._bundles if bundle.node.node_id == node_id]
+        return refusal(gpu.node, _wanted_on(node_id, wanted), answers, limit_s)
 
     def _ask_for(self, left: Mapping[str, WantedGpu]) -> None:
         """One more bundle for each wanted GPU of a node that no open bundle may still turn out to be.
@@ -98,7 +113,7 @@ class Reservations:
         for node_id, gpus in by_node.items():
             bundles = [bundle for bundle in self._bundles if bundle.node.node_id == node_id]
             held = self._granted.get(node_id, 0) + len(bundles)
-            pending = sum(not bundle.probed for bundle in bundles)
+            pending = sum(bundle.answer is None for bundle in bundles)
             room = int(gpus[0].node.gpus) - held
             for _ in range(min(len(gpus) - pending, room)):
                 self._bundles.append(self._bundle(gpus[0].node, bundle_cpus(gpus)))
@@ -115,7 +130,7 @@ class Reservations:
 
     def _advance(self, timeout_s: float) -> None:
         """Wait a little for groups and probes, and move those that are done one step on."""
-        waiting = {str(i): b.probe or b.ready for i, b in enumerate(self._bundles) if not b.probed}
+        waiting = {str(i): b.probe or b.ready for i, b in enumerate(self._bundles) if b.answer is None}
         for key, answer in ask(waiting, timeout_s).items():
             bundle = self._bundles[int(key)]
             if bundle.probe is None and not isinstance(answer, Gone):
@@ -123,26 +138,52 @@ class Reservations:
                 options = {"num_gpus": 1, "num_cpus": 0, "max_retries": 1, "scheduling_strategy": strategy}
                 bundle.probe = ray.remote(self._probe).options(**options).remote()
             else:
-                bundle.probed = True
-                bundle.uuid = None if isinstance(answer, Gone) else answer
+                bundle.answer = Probed(error=answer.reason) if isinstance(answer, Gone) else answer
 
 
 def infeasible(wanted: Sequence[WantedGpu]) -> dict[str, str]:
-    """Subjects that Ray would wait for for ever, with the reason: its node offers too few GPUs."""
-    refused = {}
-    for node_id in dict.fromkeys(gpu.node.node_id for gpu in wanted):
-        gpus = [gpu for gpu in wanted if gpu.node.node_id == node_id]
-        offered = int(gpus[0].node.gpus)
-        if offered == 0:
-            reason = "its node offers Ray no GPU; start Ray there with --num-gpus"
-            refused.update({gpu.subject: reason for gpu in gpus})
-    return refused
+    """Subjects that need not be asked for, with the reason: their node offers no GPU at all."""
+    return {
+        gpu.subject: _offers_too_few(gpu.node, _wanted_on(gpu.node.node_id, wanted))
+        for gpu in wanted
+        if int(gpu.node.gpus) == 0
+    }
+
+
+def refusal(node: FoundNode, wanted: int, answers: Sequence[Probed | None], limit_s: float) -> str:
+    """Why a card of `node` was not among what Ray gave out.
+
+    `wanted` counts the cards wanted there; `answers` tell of the bundles that were none of them, None of one
+    that Ray did not give, or that did not answer.
+    """
+    errors = list(dict.fromkeys(answer.error for answer in answers if answer is not None and answer.error))
+    if errors:
+        return f"CUDA does not tell which card Ray gives out there: {'; '.join(errors)}"
+    if None in answers:
+        return f"another job of the cluster holds it, or it did not answer, for {limit_s:g} s"
+    if int(node.gpus) < wanted:
+        return _offers_too_few(node, wanted)
+    others = ", ".join(answer.uuid for answer in answers if answer is not None and answer.uuid)
+    return (
+        f"Ray gives out {others or 'no card'} there and never this one; "
+        "is MIG on, or was Ray started with CUDA_VISIBLE_DEVICES or too small a --num-gpus?"
+    )
 
 
 def bundle_cpus(gpus: Sequence[WantedGpu]) -> float:
     """CPUs that go with each GPU: what the neediest wants, but no more than its node has for all of them."""
     neediest = max(gpu.cpus for gpu in gpus)
     return min(neediest, gpus[0].node.cpus / len(gpus))
+
+
+def _offers_too_few(node: FoundNode, wanted: int) -> str:
+    offered = int(node.gpus) or "no"
+    way_out = f"start Ray there with --num-gpus={wanted}"
+    return f"its node offers Ray {offered} GPU of the {wanted} promised; {way_out}"
+
+
+def _wanted_on(node_id: str, wanted: Sequence[WantedGpu]) -> int:
+    return sum(gpu.node.node_id == node_id for gpu in wanted)
 
 
 def _remove(group: Any) -> Background[None]:

@@ -9,6 +9,7 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -55,8 +56,11 @@ class RaySession:
             target=self._live, args=(arguments,), name="rigproof-ray", daemon=True
         )
         self._thread.start()
-        if not self._begun.wait(limit_s):
-            raise TimeoutError(f"Ray did not answer within {limit_s:g} s")
+        try:
+            if not self._begun.wait(limit_s):
+                raise TimeoutError(f"Ray did not answer within {limit_s:g} s")
+        finally:
+            _take_back_sigterm()
         if self._error is not None:
             raise self._error
         self.address = ray.get_runtime_context().gcs_address
@@ -216,6 +220,17 @@ def _open(
     except BaseException as error:
         session.close(stop_s)
         raise failed(error) from error
+
+
+def _take_back_sigterm() -> None:
+    """Put Python's own handling of SIGTERM back.
+
+    Starting, Ray's C++ side takes the signal over (absl's failure signal handler): it passes it on, but also
+    sets an alarm that aborts this process 3 s later, in the middle of taking everything down.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    if threading.current_thread() is threading.main_thread() and handler is not None:
+        signal.signal(signal.SIGTERM, handler)
 
 
 @contextmanager

@@ -4,29 +4,30 @@ import dataclasses
 import socket
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Literal, Self
 
 from rigproof.cluster.agents import Agents, records_of
 from rigproof.cluster.calls import ask
-from rigproof.cluster.commands import cuda_gpus, head_of, ray_start_line
+from rigproof.cluster.commands import cuda_gpus
 from rigproof.cluster.errors import ClusterError, ClusterStartFailed, ClusterUnreachable
+from rigproof.cluster.foreign_memory import skipped
 from rigproof.cluster.join_probe import check_joinable
-from rigproof.cluster.matching import FoundNode, assign_gpus, local_node
+from rigproof.cluster.matching import FoundNode, local_node
 from rigproof.cluster.messages import AgentDuty, AgentFacts, HostLoad
 from rigproof.cluster.nodes import NodeWatch, wait_for_nodes
 from rigproof.cluster.placement import Reservations, WantedGpu
+from rigproof.cluster.presence import gpus_there, missing_node
 from rigproof.cluster.ray_session import RaySession, join, start_local
 from rigproof.cluster.stage_loop import Rounds, StageRun
 from rigproof.cluster.workers import Workers
 from rigproof.profiles.load import all_skus
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.matching import match_sku
-from rigproof.profiles.models import Node
 from rigproof.profiles.plan import Plan, StagePlan, WorkerPlan
 from rigproof.records.identity import GpuIdentity
-from rigproof.records.measurements import Event, Stage
+from rigproof.records.measurements import Event, ForeignMemory, Stage
 from rigproof.records.recording import Record, Sample
 from rigproof.telemetry.host import HostReader, host_addresses
 from rigproof.telemetry.inventory import detect
@@ -74,7 +75,8 @@ class RigCluster:
         self._session: RaySession | None = None
         self._watch: NodeWatch | None = None
         self._reservations = Reservations(self._prefix)
-        self._agents = Agents(self._prefix, timeouts, sink, now_s)
+        self._foreign: dict[str, ForeignMemory] = {}
+        self._agents = Agents(self._prefix, timeouts, self._keep, now_s)
         self._workers = Workers(self._prefix, timeouts, self._agents, sink, now_s)
         self._rounds: Rounds | None = None
         self.ready_s: float | None = None  # how long it took to come up
@@ -168,7 +170,7 @@ class RigCluster:
             found = wait_for_nodes(wanted, self._wait_nodes_s)
         for node in promised:
             if node.name not in found:
-                self._report_missing(node)
+                self._sink_all(missing_node(self._loaded, node, self._ray_address, self._now_s()))
         if found:
             self._bring_up(found)
 
@@ -188,14 +190,21 @@ class RigCluster:
 
     def _bring_up(self, found: Mapping[str, FoundNode]) -> None:
         self._watch = NodeWatch({name: node.node_id for name, node in found.items()})
-        facts = self._agents.start(found)
-        gpus = self._gpus_of(facts)
+        with_gpu = {device.node for device in self._loaded.devices() if device.gpu.device == "cuda"}
+        facts = self._agents.start(found, with_gpu)
+        skus = all_skus()
+        gpus, missing = gpus_there(self._loaded, facts, lambda name: match_sku(name, skus), self._now_s())
+        self._sink_all(missing)
         heard = self._agents.begin(self._duties(facts, gpus), self._start_s)
         for subject, gpu in gpus.items():
             self._sink(dataclasses.replace(gpu, xid_supported=subject in heard))
         self._rounds = Rounds(self._agents, self._workers, self._watch, self._sink, self._now_s)
         self._agents.read("foreign_memory", frozenset[int](), self._stop_s)
+        self._rounds.gather(self._stop_s / 4)
         self.read_counters("before")
+        left_alone = skipped(gpus, self._foreign, self._plan, self._now_s())
+        self._sink_all(left_alone.values())
+        gpus = {subject: gpu for subject, gpu in gpus.items() if subject not in left_alone}
         refused = self._reserve(found, gpus)
         plans = [
             worker
@@ -214,27 +223,6 @@ class RigCluster:
             self._rounds.beat(0.1)
             if on_tick is not None:
                 on_tick()
-
-    def _gpus_of(self, facts: Mapping[str, AgentFacts]) -> dict[str, GpuIdentity]:
-        """Promised subject to the GPU that it is; an event for each that is not there."""
-        skus = all_skus()
-        gpus: dict[str, GpuIdentity] = {}
-        for node, node_facts in facts.items():
-            promised = [
-                device
-                for device in self._loaded.devices()
-                if device.node == node and device.gpu.device == "cuda"
-            ]
-            assigned = assign_gpus(promised, node_facts.gpus, lambda name: match_sku(name, skus))
-            gpus |= assigned
-            names = [f"{gpu.name} ({gpu.uuid})" for gpu in node_facts.gpus]
-            instead = ", ".join(names) or node_facts.nvml_error or "no GPU"
-            for device in promised:
-                if device.subject not in assigned:
-                    wanted = device.gpu.uuid or device.gpu.sku
-                    message = f"{wanted} is not on {node}; found there: {instead}"
-                    self._event("gpu_missing", device.subject, message, promised=wanted, found=names)
-        return gpus
 
     def _duties(
         self, facts: Mapping[str, AgentFacts], gpus: Mapping[str, GpuIdentity]
@@ -269,22 +257,6 @@ class RigCluster:
             self._event("gpu_taken", subject, f"could not be reserved: {reason}", limit_s=self._start_s)
         return refused
 
-    def _report_missing(self, node: Node) -> None:
-        nodes = self._loaded.rig.nodes
-        head = self._ray_address
-        if head is None and node.name != nodes[0].name:
-            head = head_of(nodes)
-        line = ray_start_line(node, head)
-        message = f"{node.name} is not in the cluster; type on {node.name}: {line}"
-        if self._ray_address is None:
-            message += f" (then give --ray-address={head_of(nodes)})"
-        self._event("node_missing", node.name, message, remedy=line, address=node.address)
-        for device in self._loaded.devices():
-            if device.node == node.name:
-                wanted = device.gpu.sku
-                message = f"{wanted} is missing with its node {node.name}; type there: {line}"
-                self._event("gpu_missing", device.subject, message, promised=wanted, found=[], remedy=line)
-
     def _end_actors(self) -> None:
         """Last records, then no actor of ours is left; a call that hangs costs its deadline, not the rest."""
         share_s = (1 - SESSION_SHARE) * self._stop_s / 8
@@ -295,8 +267,7 @@ class RigCluster:
             if self._rounds is not None:
                 last = self._agents.finish()
                 self._rounds.gather(share_s)
-                for record in records_of(ask(last, 4 * share_s).values()):
-                    self._sink(record)
+                self._sink_all(records_of(ask(last, 4 * share_s).values()))
         finally:
             self._workers.end()
             self._workers.wait_kills(share_s)
@@ -304,6 +275,16 @@ class RigCluster:
             self._agents.wait_kills(share_s)
             self._reservations.release(share_s)
             self._rounds = None
+
+    def _keep(self, record: Record | Sample) -> None:
+        """Pass on what an agent found, and remember what decides about loading."""
+        if isinstance(record, ForeignMemory):
+            self._foreign[record.subject] = record
+        self._sink(record)
+
+    def _sink_all(self, records: Iterable[Record | Sample]) -> None:
+        for record in records:
+            self._sink(record)
 
     def _event(self, kind: str, subject: str, message: str, **data: object) -> None:
         self._sink(Event(self._now_s(), kind, subject, message, data=data))

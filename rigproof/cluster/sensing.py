@@ -5,35 +5,43 @@ One thread each, because a GPU whose driver hangs must not stop the readings of 
 
 from collections.abc import Callable, Sequence
 
+from rigproof.cluster.gpu_readings import Silent
 from rigproof.cluster.messages import AgentDuty
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Sample
 from rigproof.telemetry.host import HostReader
-from rigproof.telemetry.nvml import Nvml
+from rigproof.telemetry.nvml import GpuLost, Nvml
 from rigproof.telemetry.responsiveness import ResponsivenessProbe
 from rigproof.telemetry.sampler import Sampler
+
+SAMPLE = "sample"  # the query's name in events
 
 
 class Sensing:
     """Samples from `start` to `stop`; `supported` are the subjects whose Xids are heard."""
 
     def __init__(
-        self, duty: AgentDuty, nvml: Nvml | None, host: HostReader, now_s: Callable[[], float]
+        self,
+        duty: AgentDuty,
+        nvml: Nvml | None,
+        silent: Silent | None,
+        host: HostReader,
+        now_s: Callable[[], float],
     ) -> None:
         self._duty = duty
         self._nvml = nvml
+        self._silent = silent
         self._host = host
         self._now_s = now_s
         self._probe = ResponsivenessProbe()
         self._xids = nvml.xids(duty.uuids, now_s) if nvml is not None and duty.uuids else None
         self.supported = self._xids.supported if self._xids is not None else frozenset[str]()
         self._samplers = {duty.node: Sampler(duty.rate_hz, self._read_host, now_s, subject=duty.node)}
-        if nvml is not None:
+        if nvml is not None and silent is not None:
             for uuid, subject in duty.uuids.items():
-                read = self._gpu_reader(nvml, uuid, subject)
+                read = self._gpu_reader(nvml, silent, uuid, subject)
                 self._samplers[subject] = Sampler(duty.rate_hz, read, now_s, subject=subject)
         self._missed = dict.fromkeys(self._samplers, 0)
-        self._given_up: set[str] = set()
 
     def start(self) -> None:
         """Begin sampling."""
@@ -68,9 +76,15 @@ class Sensing:
 
     @staticmethod
     def _gpu_reader(
-        nvml: Nvml, uuid: str, subject: str
+        nvml: Nvml, silent: Silent, uuid: str, subject: str
     ) -> Callable[[float, float], Sequence[Sample | Event]]:
-        return lambda t_s, lateness_s: [nvml.sample(uuid, subject, t_s, lateness_s)]
+        def read(t_s: float, lateness_s: float) -> Sequence[Sample | Event]:
+            try:
+                return [nvml.sample(uuid, subject, t_s, lateness_s)]
+            except GpuLost as error:
+                return silent.lost(error, SAMPLE)
+
+        return read
 
     def _gap(self, subject: str, sampler: Sampler) -> list[Event]:
         missed = sampler.missed - self._missed[subject]
@@ -81,17 +95,12 @@ class Sensing:
         return [Event(self._now_s(), "sampling_gap", subject, message, data={"missed": missed})]
 
     def _give_up_stuck(self) -> list[Event]:
-        """A GPU whose reading does not return is not asked again (it would hold one more thread)."""
-        events = []
+        """A GPU whose reading does not return is not asked again."""
+        events: list[Event] = []
         for uuid, subject in self._duty.uuids.items():
             sampler = self._samplers.get(subject)
-            if self._nvml is None or sampler is None or uuid in self._given_up:
+            if self._silent is None or sampler is None:
                 continue
-            stuck_s = sampler.stuck_for_s(self._now_s())
-            if stuck_s > self._duty.stuck_s:
-                self._given_up.add(uuid)
-                message = f"NVML has not answered for {stuck_s:.0f} s; this GPU is not asked again"
-                self._nvml.give_up(uuid, message)
-                data = {"query": "sample", "code": None}
-                events.append(Event(self._now_s(), "nvml_error", subject, message, data=data))
+            if sampler.stuck_for_s(self._now_s()) > self._duty.stuck_s:
+                events += self._silent.hung(uuid, subject, SAMPLE, self._duty.stuck_s)
         return events

@@ -9,7 +9,8 @@ from rigproof.cluster.agents import Agents
 from rigproof.cluster.calls import collect
 from rigproof.cluster.messages import HostLoad
 from rigproof.cluster.nodes import NodeWatch
-from rigproof.cluster.workers import Slot, Workers
+from rigproof.cluster.slots import Slot
+from rigproof.cluster.workers import Workers
 from rigproof.profiles.models import Timeouts
 from rigproof.profiles.plan import StagePlan
 from rigproof.records.measurements import Event, Stage

@@ -1,8 +1,7 @@
 """The workers as the driver sees them: started, polled, killed where they hang, replaced where they end."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
@@ -12,6 +11,7 @@ from rigproof.cluster.bounded import Background
 from rigproof.cluster.calls import Gone, Line
 from rigproof.cluster.messages import WorkerReply, WorkerSetup
 from rigproof.cluster.processes import ProcessId
+from rigproof.cluster.slots import Slot
 from rigproof.cluster.worker import Worker
 from rigproof.profiles.models import Timeouts
 from rigproof.profiles.plan import WorkerPlan
@@ -19,30 +19,7 @@ from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Record, Sample
 from rigproof.workloads.specs import WorkloadSpec
 
-# starting: its process or device is not up yet. vacant: nobody is there any more.
-SlotState = Literal["starting", "ready", "working", "finished", "vacant"]
 REPLACEMENTS = 1  # in each stage, so that a worker that dies at once does not come back for ever
-
-
-@dataclass(slots=True)
-class Slot:
-    """The place of one planned worker, whichever process fills it."""
-
-    plan: WorkerPlan
-    line: Line | None = None
-    state: SlotState = "starting"
-    generation: int = 0
-    process: ProcessId | None = None
-    since_s: float = 0.0  # when the process was asked for
-    replacements: int = 0  # in this stage
-    replacing: str | None = None  # why the process that went had to go, until the new one is up
-    task: int = 0
-    rounds: int = 0
-    progress_s: float = 0.0  # when the latest round (or the task's begin) was seen
-    first_round_s: float | None = None
-    last_round_s: float | None = None
-    finished_s: float | None = None
-    outcome: Literal["none", "finished", "failed"] = "none"  # of the stage's task
 
 
 class Workers:
@@ -139,14 +116,14 @@ class Workers:
 
     def hung(self, slot: Slot, why: str, limit_s: float) -> None:
         """Report, kill and replace a worker that makes no progress."""
-        self.event("worker_hung", slot, f"killed: {why}", limit_s=limit_s, pid=_pid(slot))
+        self.event("worker_hung", slot, f"killed: {why}", limit_s=limit_s, pid=slot.pid)
         self._replace(slot, why)
 
     def lost(self, node: str, reason: str) -> None:
         """The node is gone: its workers are too, and there is no place to put others."""
         for slot in self.slots.values():
             if slot.plan.node == node and slot.line is not None:
-                self.event("worker_died", slot, f"its node is gone: {reason}", pid=_pid(slot))
+                self.event("worker_died", slot, f"its node is gone: {reason}", pid=slot.pid)
                 self._vacate(slot)
 
     def event(self, kind: str, slot: Slot, message: str, **data: Any) -> None:
@@ -211,7 +188,7 @@ class Workers:
             slot.state = "ready"
             if slot.replacing is not None:
                 self.event(
-                    "worker_replaced", slot, f"a new process took over: {slot.replacing}", pid=_pid(slot)
+                    "worker_replaced", slot, f"a new process took over: {slot.replacing}", pid=slot.pid
                 )
                 slot.replacing = None
         elif reply.state == "broken":
@@ -232,7 +209,7 @@ class Workers:
 
     def _gone(self, slot: Slot, gone: Gone) -> None:
         kind = "worker_failed" if slot.process is None and slot.state == "starting" else "worker_died"
-        self.event(kind, slot, f"the process is gone: {gone.reason}", error=gone.reason, pid=_pid(slot))
+        self.event(kind, slot, f"the process is gone: {gone.reason}", error=gone.reason, pid=slot.pid)
         self._replace(slot, "the process was gone")
 
     def _not_up(self, slot: Slot) -> None:
@@ -264,7 +241,3 @@ class Workers:
         if slot.line is not None:
             actor = slot.line.actor
             self._killing.append(Background(lambda: ray.kill(actor), "kill"))
-
-
-def _pid(slot: Slot) -> int | None:
-    return slot.process.pid if slot.process is not None else None

@@ -41,7 +41,7 @@ def gpu_active(device: DeviceEvidence) -> Finding:
 def _by_results(device: DeviceEvidence, wrong: Sequence[Event]) -> Finding:
     """Any wrong result fails: the share of rounds without one is told."""
     count = sum(_results(event) for event in wrong)
-    share = 100 * (1 - count / max(device.all_rounds, count))
+    share = 100 * (1 - count / max(len(device.all_rounds), count))
     number = "1 wrong result" if count == 1 else f"{count} wrong results"
     return Finding(
         Outcome.FAIL,

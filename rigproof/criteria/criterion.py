@@ -44,6 +44,7 @@ class Finding:
     limit: Limit | None = None
     detail: str = ""
     remedy: str = ""  # empty: the criterion's own
+    source: str = ""  # of a limit that is no number
     from_s: float | None = None
     length_s: float | None = None
 
@@ -67,7 +68,7 @@ class Criterion:
     `applies_to_cpu`: promised where the CPU is the device too (for a node: where it has no CUDA GPU).
     `judges_absence`: it is this criterion that tells a missing node or GPU; all others are not measured then.
     `stages`: without a complete load in each of them it can fail, but not pass.
-    `faults`: names of the faults that prove it can fail.
+    `faults`: names of the faults that prove it can fail. `warns_on`: of those that only warn.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Criterion:
     unmeasured: str
     faults: tuple[str, ...]
     find: Callable[[Any], Finding]
+    warns_on: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
     applies_to_cpu: bool = True
     judges_absence: bool = False
@@ -99,6 +101,7 @@ def criterion(
     remedy: str,
     unmeasured: str,
     faults: tuple[str, ...],
+    warns_on: tuple[str, ...] = (),
     stages: tuple[str, ...] = (),
     applies_to_cpu: bool = True,
     judges_absence: bool = False,
@@ -116,6 +119,7 @@ def criterion(
             remedy=remedy,
             unmeasured=unmeasured,
             faults=faults,
+            warns_on=warns_on,
             find=find,
             stages=stages,
             applies_to_cpu=applies_to_cpu,

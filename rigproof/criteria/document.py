@@ -25,13 +25,14 @@ Each criterion is a function from what was recorded to one verdict for each prom
 What holds for all of them:
 
 - **Not measured never passes.** A sensor counts as read where at least `limits.sample_coverage_share` of the
-  samples due under load gave a reading. Temperature, power and clock that do not change at all in 30 s under
-  load, power alone that does not, or a temperature that has not moved since before it, are frozen sensors.
+  samples due under load gave a reading. Power that does not change at all in 10 s or more
+  of load, or a temperature that has not moved since before it, comes from a frozen sensor; where power, core
+  temperature and clock all stand still, so do all readings of that GPU.
 - A figure that is not finite is not measured.
 - A stage that was broken off can make a criterion fail, but not pass.
 - A measurement is required, except where the hardware cannot give it: the SKU file lists the sensor in
-  `unsupported_sensors`; the card has no ECC, or it is switched off; the driver delivers no Xid events; an
-  unknown card gives neither a reading nor a limit of its memory temperature, or has no such precision.
+  `unsupported_sensors`; ECC is switched off; the driver delivers no Xid events; an unknown card has no ECC,
+  has no such precision, or gives neither a reading nor a limit of its memory temperature.
 - Where a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
 - Work counts only where its result was verified. Figures at the limit pass.
 """
@@ -55,10 +56,16 @@ def _entry(criterion: Criterion) -> str:
         ("Limit", criterion.limit),
         ("Not measured", criterion.unmeasured),
         ("What to do", criterion.remedy),
-        ("Fails on", ", ".join(f"`{fault}`" for fault in criterion.faults)),
+        ("Fails on", _named(criterion.faults)),
     ]
+    if criterion.warns_on:
+        rows.append(("Warns on", _named(criterion.warns_on)))
     table = [f"- **{title}:** {text}." for title, text in rows]
     return "\n".join([f"### {criterion.name}", "", criterion.summary, "", *table, ""])
+
+
+def _named(faults: tuple[str, ...]) -> str:
+    return ", ".join(f"`{fault}`" for fault in faults)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The least TFLOP/s that a device must reach, and where that figure comes from.
 
-In this order: the rig's profile; 0.95 of this GPU's own champion; the SKU's steady rate times its
-`floor_share`, scaled to the enforced power limit; none.
+In this order: the rig's profile; `limits.champion_share` of this GPU's own champion; the SKU's steady rate
+times its `floor_share`, scaled to the enforced power limit; none.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,6 @@ from rigproof.criteria.criterion import Limit
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.profiles.models import PowerPoint, Sku
 
-CHAMPION_SHARE = 0.95  # docs: floors; GEMM floors of peers are 0.90-0.95 of a GPU's own best (Megatron)
-
 
 def floor_of(device: DeviceEvidence, criterion: str, floor_key: str, precision: str) -> Limit | None:
     """The floor, TFLOP/s. `floor_key` is its name in the profile's `floors`, `precision` the SKU's column."""
@@ -20,8 +18,9 @@ def floor_of(device: DeviceEvidence, criterion: str, floor_key: str, precision: 
     if own is not None:
         return Limit(own, device.source_of(f"floors.{floor_key}"))
     best = device.evidence.champions.get(device.identity.uuid, {}).get(criterion)
-    if best is not None:
-        return Limit(best * CHAMPION_SHARE, f"this GPU's champion × {CHAMPION_SHARE:g}")
+    share = device.optional_limit("champion_share")
+    if best is not None and share is not None:
+        return Limit(best * share.value, f"this GPU's champion × {share.value:g} of {share.source}")
     return _sku_floor(device, precision)
 
 

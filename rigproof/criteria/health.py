@@ -1,6 +1,7 @@
 """What the driver itself reports as gone wrong."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.subjects import DeviceEvidence
@@ -20,7 +21,8 @@ FOLLOWS_ANOTHER = (43, 45)  # work that stopped because of an earlier fault
     limit="`limits.xid_fail` fails; `limits.xid_warn` and every other Xid warns",
     remedy="look the Xid up in NVIDIA's Xid catalogue; 79 means that the card fell off the bus: check "
     "seat, riser and power",
-    unmeasured="nobody listened for Xids; not required where the driver delivers none",
+    unmeasured="nobody listened for a while: the node or its agent died, an NVML call failed or hung, or the "
+    "GPU was lost; not required where the driver delivers none",
     faults=("xid", "gpu-lost"),
     applies_to_cpu=False,
     stages=("sustained",),
@@ -33,12 +35,14 @@ def xid(device: DeviceEvidence) -> Finding:
     if fails is None or warns is None:
         raise NotMeasured("the profile has no limits.xid_fail and limits.xid_warn")
     none = Limit(0, device.source_of("limits.xid_fail"))
+    fatal = [event for event in events if _code(event) in fails]
+    if not fatal:
+        _require_listener(device)
     if not events:
         if not device.identity.xid_supported:
             raise NotMeasured("the driver delivers no Xid events here", required=False)
         return compared(0, none, good=True)
     root = _root(events)
-    fatal = [event for event in events if _code(event) in fails]
     detail = _listed([fatal[0], root, *events] if fatal else [root, *events])
     if fatal:
         return compared(len(events), none, good=False, detail=detail, from_s=fatal[0].t_s)
@@ -49,6 +53,19 @@ def xid(device: DeviceEvidence) -> Finding:
         else ""
     )
     return Finding(Outcome.WARN, len(events), none, detail, remedy, from_s=root.t_s)
+
+
+def _require_listener(device: DeviceEvidence) -> None:
+    """No Xid is good news only where somebody could hear one until the end."""
+    node = device.device.node
+    deaf = device.events("nvml_error", "timeout", "gpu_lost")
+    for subject in (node, "rig"):  # the listener of a node's Xids tells its own errors as the rig's
+        deaf += device.evidence.events_of(subject, "nvml_error")
+    deaf += device.evidence.events_of(node, "agent_died", "node_lost")
+    deaf = [event for event in deaf if event.worker is None]  # a worker that is late deafens nobody
+    if deaf:
+        first = min(deaf, key=attrgetter("t_s"))
+        raise NotMeasured(f"an Xid may have gone unheard from t={first.t_s:.0f} s on: {first.message}")
 
 
 def _code(event: Event) -> int | None:

@@ -19,7 +19,7 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
     scope="node",
     unit="%",
     limit="`cpu.in_band_share` of 1 s windows with the CPU inside `cpu.band_percent`. It warns where the "
-    "mean is over `cpu.warn_percent`, or more windows are over it than half of what may be out of band",
+    "mean is over `cpu.warn_percent`, or more than `cpu.warn_windows_share` of the windows are over it",
     remedy="end what else runs on this machine; if nothing does, adapt `cpu.band_percent` or the node's "
     "`cpus`",
     unmeasured="too few samples of the CPU in the loaded time; not promised where the profile switches "
@@ -51,7 +51,8 @@ def cpu_band(node: NodeEvidence) -> Finding:
         )
         return compared(inside, limit, good=False, detail=detail, remedy=remedy, from_s=first.from_s)
     high_share = 100 * sum(1 for mean in means if mean > warn.value) / len(means)
-    if fmean(means) > warn.value or high_share > (100 - limit.value) / 2:
+    most = cpu.warn_windows_share
+    if fmean(means) > warn.value or (most is not None and high_share > 100 * most):
         detail = f"{high_share:.0f} % of windows over {warn.value:g} %, mean {fmean(means):.1f} %"
         return Finding(Outcome.WARN, inside, limit, detail)
     return compared(inside, limit, good=True, detail=detail)

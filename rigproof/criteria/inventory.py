@@ -9,6 +9,8 @@ from rigproof.criteria.subjects import DeviceEvidence, NodeEvidence
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.verdict import Outcome
 
+LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, then restart the machine"
+
 
 @criterion(
     "inventory.gpus_present",
@@ -21,9 +23,11 @@ from rigproof.records.verdict import Outcome
     judges_absence=True,
 )
 def gpus_present(device: DeviceEvidence) -> Finding:
-    """The promised device is on its node, is the model that was promised, and is not taken by another job."""
+    """The promised device is on its node until the end, is the promised model, and no other job takes it."""
     for event in device.events("gpu_missing", "gpu_taken"):
         return Finding(Outcome.FAIL, detail=event.message)
+    for event in device.events("gpu_lost"):
+        return Finding(Outcome.FAIL, detail=event.message, remedy=LOST, from_s=event.t_s)
     if not device.found:
         if not looked_for(device.evidence):
             raise NotMeasured("the run ended before its GPUs were looked for")
@@ -73,14 +77,16 @@ def driver(node: NodeEvidence) -> Finding:
     if version is None:
         return Finding(Outcome.FAIL, detail="no NVIDIA driver is installed")
     minimum = node.evidence.loaded.rig.limits.driver_minimum
+    source = "" if minimum is None else node.evidence.source_of("limits.driver_minimum")
     if minimum is not None and _numbers(version) < _numbers(minimum):
-        return Finding(Outcome.FAIL, detail=f"driver {version} is older than {minimum}")
+        detail = f"driver {version} is older than the {minimum} of {source}"
+        return Finding(Outcome.FAIL, detail=detail, source=source)
     others = _versions_elsewhere(node)
     usual = Counter([version, *others.values()]).most_common()
     if len(usual) > 1 and version != (usual[0][0] if usual[0][1] > usual[1][1] else None):
         different = ", ".join(f"{name} has {v}" for name, v in others.items() if v != version)
         return Finding(Outcome.FAIL, detail=f"driver {version} here, but {different}")
-    return Finding(Outcome.PASS, detail=f"driver {version}")
+    return Finding(Outcome.PASS, detail=f"driver {version}", source=source)
 
 
 def _versions_elsewhere(node: NodeEvidence) -> dict[str, str]:

@@ -112,7 +112,7 @@ def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:
         unit=criterion.unit,
         measured=finding.measured,
         limit=None if limit is None else limit.value,
-        limit_source="" if limit is None else limit.source,
+        limit_source=finding.source if limit is None else limit.source,
         detail=finding.detail,
         remedy=(finding.remedy or criterion.remedy) if troubled else "",
         from_s=_finite(finding.from_s),

@@ -1,13 +1,16 @@
-"""Is there enough memory, and does it hold what is written to it?"""
+"""Is there enough memory for the work, and did the work end well?"""
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.series import readings
 from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.records.measurements import Event, GpuCounters, MemoryReading
+from rigproof.criteria.tasks import LOSSES, tasks_of
+from rigproof.criteria.windows import Window
+from rigproof.records.measurements import MemoryReading
 from rigproof.records.verdict import Outcome
 
 MIB_PER_GIB = 1024
-FAILED_WORK = ("oom", "worker_failed", "worker_died", "worker_hung")
+# Workers read their allocator once a second, between two rounds; the last reading must be from the end.
+LAST_READING_S = 5.0
 
 
 @criterion(
@@ -16,8 +19,10 @@ FAILED_WORK = ("oom", "worker_failed", "worker_died", "worker_hung")
     unit="OOMs",
     limit="`limits.ooms`",
     remedy="lower `vram_share` or the number of workers in the rig profile, or free the card's memory",
-    unmeasured="a worker of the device never reported its allocator",
-    faults=("oom", "oom-retry"),
+    unmeasured="a planned worker did not report its allocator up to the end of the load, was lost, or has an "
+    "allocator that keeps no count (of a CUDA device)",
+    faults=("oom",),
+    warns_on=("oom-retry",),
     stages=("sustained",),
 )
 def no_oom(device: DeviceEvidence) -> Finding:
@@ -29,18 +34,33 @@ def no_oom(device: DeviceEvidence) -> Finding:
     if ooms > allowed.value:
         detail = events[0].message if events else "the allocator counted them, and a retry hid them"
         return compared(ooms, allowed, good=False, detail=detail, from_s=events[0].t_s if events else None)
-    reported = {reading.worker for reading in device.memory if reading.stage == "sustained"}
-    if len(reported) < device.device.gpu.workers:
-        cause = device.cause()
-        raise NotMeasured(
-            f"{len(reported)} of {device.device.gpu.workers} workers reported their memory"
-            + (f": {cause}" if cause else "")
-        )
+    window = device.evidence.complete_window("sustained")
+    for worker in device.planned_workers:
+        _require_last_reading(device, worker, window)
     retries = _sum_of_highest(device.memory, "alloc_retries")
     if retries > 0:
         detail = f"{retries} allocations succeeded only after the cache was emptied"
         return Finding(Outcome.WARN, ooms, allowed, detail)
     return compared(ooms, allowed, good=True)
+
+
+def _require_last_reading(device: DeviceEvidence, worker: str, window: Window) -> None:
+    """NotMeasured where the worker's counts are not known up to the end of the load."""
+    lost = [one for one in device.events(*LOSSES) if one.worker == worker and one.stage == "sustained"]
+    if lost:
+        raise NotMeasured(f"{worker} was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
+    readings_of = [one for one in device.memory if one.worker == worker and one.stage == "sustained"]
+    if not readings_of:
+        cause = device.cause()
+        raise NotMeasured(f"{worker} never reported its memory" + (f": {cause}" if cause else ""))
+    last = readings_of[-1]
+    if last.t_s < window.to_s - LAST_READING_S:
+        told = f"{worker} last reported its memory at t={last.t_s:.0f} s"
+        raise NotMeasured(f"{told}; the load ended at t={window.to_s:.0f} s")
+    if not device.is_cpu and (last.ooms is None or last.alloc_retries is None):
+        raise NotMeasured(
+            f"the allocator of {worker} counts no failures; unset PYTORCH_CUDA_ALLOC_CONF (backend) there"
+        )
 
 
 def _sum_of_highest(memory: list[MemoryReading], field: str) -> int:
@@ -55,35 +75,38 @@ def _sum_of_highest(memory: list[MemoryReading], field: str) -> int:
     "memory.success_rate",
     scope="device",
     unit="%",
-    limit="`limits.success_share`",
+    limit="`limits.success_share`, for the worse of two shares. Tasks: each planned worker is one in each "
+    "stage that ran (in the gemm stage the device's first), and each allocation is one. A worker's task "
+    "ended well where it began, finished a round, and the worker did not fail, die or hang; an allocation "
+    "where the worker told its memory as filled; each time that memory did not suffice, recovered or not, "
+    "is a failed one. Rounds: those that were verified, of all",
     remedy="read the first error of this device's workers in the report, and lower its load if it ran "
     "out of memory",
-    unmeasured="no worker of the device began any work",
-    faults=("oom",),
+    unmeasured="no stage ran on the device, or it was left out on purpose",
+    faults=("oom", "worker-killed", "hung-kernel", "bit-flip"),
     stages=("sustained",),
 )
 def success_rate(device: DeviceEvidence) -> Finding:
-    """Share of the device's tasks (rounds of work, counted allocations) that ended well."""
-    good = device.all_rounds + sum(map(_count, device.events("task_succeeded")))
-    failures = device.events(*FAILED_WORK)
-    if good + len(failures) == 0:
+    """Share of the device's tasks that ended well, or of its rounds that were verified, the worse of both."""
+    tally = tasks_of(device)
+    if tally.total == 0:
         cause = device.cause()
         raise NotMeasured("no work was begun" + (f": {cause}" if cause else ""))
-    share = 100 * good / (good + len(failures))
+    rounds = device.all_rounds
+    unverified = [one for one in rounds if not one.verified]
+    by_tasks = 100 * tally.good / tally.total
+    by_rounds = 100 * (1 - len(unverified) / len(rounds)) if rounds else by_tasks
+    share = min(by_tasks, by_rounds)
     limit = device.limit("success_share").times(100)
-    detail = f"{len(failures)} of {good + len(failures)} failed"
-    if failures:
-        detail += f", first: {failures[0].message}"
-    when = failures[0].t_s if failures else None
+    detail = (
+        f"{len(tally.failures)} of {tally.total} tasks and allocations failed, "
+        f"{len(unverified)} of {len(rounds)} rounds were not verified"
+    )
+    if tally.failures:
+        detail += f", first: {tally.failures[0].why}"
+    moments = [one.t_s for one in tally.failures[:1]] + [one.t_s for one in unverified[:1]]
+    when = min(moments, default=None)
     return compared(share, limit, good=share >= limit.value, detail=detail, from_s=when)
-
-
-def _count(event: Event) -> int:
-    """How many units of work an event counts; NotMeasured where it does not say a number."""
-    count = event.data.get("count", 1)
-    if not isinstance(count, int) or count < 0:
-        raise NotMeasured(f"a count of finished work is {count!r}")
-    return count
 
 
 @criterion(
@@ -114,126 +137,3 @@ def headroom(device: DeviceEvidence) -> Finding:
     limit = device.limit("headroom_gib")
     good = least_mib / MIB_PER_GIB >= limit.value
     return compared(least_mib / MIB_PER_GIB, limit, good=good, from_s=None if good else t_s)
-
-
-@criterion(
-    "memory.ecc",
-    scope="device",
-    unit="errors",
-    limit="`limits.ecc_uncorrected`",
-    remedy="reset or restart the machine; if errors come back, have the card replaced",
-    unmeasured="a counter is missing before or after the run; not required on a card without ECC or "
-    "with ECC switched off",
-    faults=("ecc-uncorrected", "ecc-corrected-rate"),
-    applies_to_cpu=False,
-    stages=("sustained",),
-)
-def ecc(device: DeviceEvidence) -> Finding:
-    """No uncorrected memory error during the run; corrected ones warn."""
-    enabled = device.identity.ecc_enabled
-    before, after = device.counters("before"), device.counters("after")
-    known = _any(before, after, "ecc_uncorrected")
-    if not known and (enabled is not True or device.lacks_sensor("ecc_uncorrected")):
-        raise NotMeasured(
-            "ECC is switched off" if enabled is False else "this card has no ECC", required=False
-        )
-    uncorrected = _growth(before, after, "ecc_uncorrected", "uncorrected memory errors")
-    limit = device.limit("ecc_uncorrected")
-    if uncorrected > limit.value:
-        return compared(uncorrected, limit, good=False, detail="uncorrected, during the run")
-    corrected = _growth(before, after, "ecc_corrected", "corrected memory errors")
-    if corrected > 0:
-        detail = f"{corrected} corrected memory errors during the run"
-        return Finding(
-            Outcome.WARN,
-            uncorrected,
-            limit,
-            detail,
-            "watch whether the count keeps growing; then have the card checked",
-        )
-    return compared(uncorrected, limit, good=True)
-
-
-def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> bool:
-    return any(one is not None and getattr(one, field) is not None for one in (before, after))
-
-
-def _growth(before: GpuCounters | None, after: GpuCounters | None, field: str, what: str) -> int:
-    """How far a counter went up during the run. NotMeasured where an end is missing or it went down."""
-    values = []
-    for moment, one in (("before", before), ("after", after)):
-        value = None if one is None else getattr(one, field)
-        if value is None:
-            raise NotMeasured(f"{what} were not counted {moment} the load")
-        values.append(int(value))
-    if values[1] < values[0]:
-        raise NotMeasured(
-            f"the counter of {what} went back from {values[0]} to {values[1]}: it was reset during the run"
-        )
-    return values[1] - values[0]
-
-
-@criterion(
-    "memory.row_remap",
-    scope="device",
-    unit="rows",
-    limit="a pending or failed remap fails; `limits.remapped_rows_fail`; for retired pages "
-    "`limits.retired_pages_fail` and `limits.retired_pages_warn`",
-    remedy="restart the machine so that the remap takes effect; if one failed or there are many, have "
-    "the card replaced",
-    unmeasured="the counters are missing before or after the run; not required on a card without ECC",
-    faults=("row-remap-pending", "row-remap-failed"),
-    applies_to_cpu=False,
-    stages=("sustained",),
-)
-def row_remap(device: DeviceEvidence) -> Finding:
-    """The card has no broken memory rows waiting for a remap, nor so many that it wears out."""
-    before, after = device.counters("before"), device.counters("after")
-    known = any(_any(before, after, field) for field in ("remapped_uncorrectable", "retired_pages"))
-    if not known and (device.identity.ecc_enabled is not True or device.lacks_sensor("row_remap")):
-        raise NotMeasured("this card does not report remapped rows", required=False)
-    latest = after or before
-    if latest is None:
-        raise NotMeasured("remapped rows were not read")
-    rows = latest.remapped_uncorrectable
-    limit = device.limit("remapped_rows_fail")
-    if latest.remap_failed or latest.remap_pending:
-        word = "failed" if latest.remap_failed else "is pending"
-        return Finding(Outcome.FAIL, rows, limit, f"a row remap {word}")
-    if rows is not None and rows >= limit.value:
-        return compared(rows, limit, good=False, detail="rows remapped for uncorrectable errors")
-    return _by_pages(device, before, after) or _by_new_remaps(limit, before, after)
-
-
-def _by_pages(
-    device: DeviceEvidence, before: GpuCounters | None, after: GpuCounters | None
-) -> Finding | None:
-    """Retired pages, which cards before Ampere have in place of remapped rows; None: nothing decided."""
-    latest = after or before
-    pages = None if latest is None else latest.retired_pages
-    if pages is None:
-        return None
-    fail, warn = device.limit("retired_pages_fail"), device.limit("retired_pages_warn")
-    if pages >= fail.value:
-        return compared(pages, fail, good=False, detail="retired memory pages")
-    if pages > warn.value:
-        return Finding(Outcome.WARN, pages, warn, "retired memory pages")
-    if _any(before, after, "remapped_uncorrectable"):
-        return None
-    grown = _growth(before, after, "retired_pages", "retired pages")
-    if grown:
-        return Finding(Outcome.WARN, pages, warn, f"{grown} memory pages retired during the run")
-    return compared(pages, fail, good=True, detail="retired memory pages")
-
-
-def _by_new_remaps(limit: Limit, before: GpuCounters | None, after: GpuCounters | None) -> Finding:
-    grown = _growth(before, after, "remapped_uncorrectable", "remapped rows")
-    if _any(before, after, "remapped_correctable"):
-        grown += _growth(before, after, "remapped_correctable", "remapped rows")
-    assert after is not None
-    if after.remap_pending is None or after.remap_failed is None:
-        raise NotMeasured("whether a row remap is pending or failed was not read")
-    rows = after.remapped_uncorrectable or 0
-    if grown:
-        return Finding(Outcome.WARN, rows, limit, f"{grown} rows remapped during the run")
-    return compared(rows, limit, good=True)

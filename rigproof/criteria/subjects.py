@@ -21,6 +21,7 @@ CAUSES = (
     "gpu_missing",
     "gpu_taken",
     "gpu_skipped",
+    "gpu_lost",
     "oom",
     "worker_failed",
     "worker_died",
@@ -122,9 +123,9 @@ class DeviceEvidence:
         return found
 
     @property
-    def all_rounds(self) -> int:
-        """How many rounds all stages finished on this device."""
-        return len(self.evidence.rounds.get(self.subject, ()))
+    def all_rounds(self) -> list[Round]:
+        """The rounds of all stages, as recorded."""
+        return self.evidence.rounds.get(self.subject, [])
 
     @property
     def memory(self) -> list[MemoryReading]:
@@ -144,6 +145,11 @@ class DeviceEvidence:
     def foreign_memory(self) -> ForeignMemory | None:
         """What others held before the run."""
         return self.evidence.recording.foreign_memory.get(self.subject)
+
+    @property
+    def planned_workers(self) -> tuple[str, ...]:
+        """The names of the workers that the profile plans here."""
+        return tuple(worker.worker for worker in self.evidence.plan.workers_of(self.subject))
 
     @property
     def workers(self) -> list[WorkerIdentity]:

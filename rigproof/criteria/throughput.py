@@ -14,8 +14,9 @@ from rigproof.records.measurements import Round
 from rigproof.records.verdict import Outcome
 
 FLOORS = (
-    "the floor in the rig profile; else 0.95 of this GPU's champion; else the SKU file's steady rate × its "
-    "`floor_share`, scaled to the enforced power limit; else none, and the figure becomes the baseline"
+    "the floor in the rig profile; else `limits.champion_share` of this GPU's champion; else the SKU "
+    "file's steady rate × its `floor_share`, scaled to the enforced power limit; else none, and the figure "
+    "becomes the baseline"
 )
 SLOW = (
     "close other programs on the card, check its power limit and cooling, and compare with its last good run"
@@ -53,7 +54,7 @@ def _gemm(precision: Precision) -> Criterion:
         limit=FLOORS,
         remedy=SLOW,
         unmeasured="too few verified rounds of this precision; not required where an unknown device lacks it",
-        faults=("clock-stuck", "straggler", "thermal-throttle"),
+        faults=("clock-stuck", "thermal-throttle"),
         stages=("gemm",),
         holds_for=promised,
     )(gemm)
@@ -108,7 +109,7 @@ def sustained_rate(device: DeviceEvidence) -> float:
     limit=FLOORS,
     remedy=SLOW,
     unmeasured="the stage broke off, or no verified round came from this device",
-    faults=("straggler", "clock-stuck", "gpu-idle", "worker-killed"),
+    faults=("clock-stuck", "gpu-idle", "worker-killed"),
     stages=("sustained",),
 )
 def sustained(device: DeviceEvidence) -> Finding:
@@ -125,7 +126,7 @@ def sustained(device: DeviceEvidence) -> Finding:
     limit="`combined_floor_tflops` of the rig profile; else none",
     remedy="find the slow device in throughput.sustained and repair that one",
     unmeasured="any promised device has no sustained rate: a sum without it would only look low",
-    faults=("straggler", "clock-stuck", "gpu-idle"),
+    faults=("clock-stuck", "gpu-idle"),
     stages=("sustained",),
 )
 def combined(rig: Evidence) -> Finding:

@@ -17,8 +17,11 @@ __all__ = ["finished", "gemm", "judge", "keep_rounds", "rig", "sustained"]
 @pytest.fixture(scope="session")
 def rig(request: pytest.FixtureRequest) -> Iterator[AcceptanceRun]:
     """The rig, up: agents sampling, workers waiting."""
-    with request.config.stash[SESSION].open() as run:
-        yield run
+    session = request.config.stash[SESSION]
+    try:
+        yield session.open()
+    finally:
+        session.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,12 @@
 """From the options to a checked profile and plan. What can be refused is refused here, before any load."""
 
-import socket
 from dataclasses import dataclass
 
+from rigproof.cluster.address import check_listening
+from rigproof.cluster.errors import ClusterUnreachable
 from rigproof.plugin.options import Request
-from rigproof.profiles.auto import completed, rig_of
-from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.auto import AUTO, completed, rig_of, unknown_gpus
+from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.lint import lint_rig
 from rigproof.profiles.load import load_rig
 from rigproof.profiles.loaded import LoadedRig
@@ -16,7 +17,6 @@ from rigproof.records.inventory import HostInventory
 from rigproof.telemetry.inventory import detect
 
 DETECTION_LIMIT_S = 20.0
-CONNECT_LIMIT_S = 3.0
 
 
 class Refused(Exception):  # noqa: N818 - says what is the case
@@ -54,28 +54,36 @@ def prepare(request: Request) -> Prepared:
 
 
 def _rig(request: Request) -> tuple[LoadedRig, HostInventory]:
-    """The promised rig and this machine. Raises ProfileError."""
-    stated = None if request.profile == "auto" else load_rig(request.profile)
+    """The promised rig and this machine. Raises ProfileError; Refused where NVML hides what is there."""
+    stated = None if request.profile == AUTO else load_rig(request.profile)
     inventory = detect(DETECTION_LIMIT_S)
+    if inventory.nvml_error is not None:
+        _refuse_unseen(stated, inventory.nvml_error)
     if stated is None:
         return rig_of(inventory, require_gpu=request.require_gpu), inventory
     return completed(stated, inventory), inventory
 
 
+def _refuse_unseen(stated: LoadedRig | None, nvml_error: str) -> None:
+    """Refuse to take what NVML shows for what is there, where NVML is broken or a GPU of it is lost.
+
+    A rig that states its GPUs is not refused: its run looks for them, and its verdict names what is missing.
+    """
+    if stated is None:
+        raise Refused(
+            f"{AUTO}: the GPUs of this machine cannot all be found: {nvml_error}; then run again, or name a "
+            "profile that states the rig: --hwprofile NAME"
+        )
+    for device in unknown_gpus(stated):
+        key = f"{device.key}.sku"
+        wrong = f"which card this is cannot be found: {nvml_error}"
+        way_out = "then run again, or write the SKU here"
+        raise Refused(problem(stated.source_of(key), stated.written(key), device.gpu.sku, wrong, way_out))
+
+
 def _check_reachable(address: str) -> None:
     """Refuse an address that nobody listens at, before Ray would wait for it."""
-    host, separator, port = address.removeprefix("ray://").rpartition(":")
-    if address == "auto":
-        return
-    if not separator or not port.isdigit() or not 0 < int(port) < 65536:
-        raise Refused(
-            f"--ray-address {address}: not an address; write HOST:PORT as `ray start --head` printed it, "
-            "such as 192.168.1.10:6379"
-        )
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_LIMIT_S).close()
-    except OSError as error:
-        raise Refused(
-            f"--ray-address {address}: nobody answers there ({error}); start the cluster with "
-            f"`ray start --head --port={port}` on {host}, or leave the option out to use this machine alone"
-        ) from error
+        check_listening(address)
+    except ClusterUnreachable as error:
+        raise Refused(str(error)) from error

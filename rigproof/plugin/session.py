@@ -1,62 +1,57 @@
-"""One acceptance session: from the prepared plan to verdicts, files and the exit status."""
+"""One acceptance session: what pytest collects, runs, and shows of it."""
 
 import shutil
 import signal
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
 from datetime import UTC, datetime
 from pathlib import Path
-from platform import python_version
 from typing import Self
 
 import pytest
 
-from rigproof import __version__
 from rigproof.cluster.errors import ClusterError
 from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.criteria.evidence import Evidence
-from rigproof.criteria.judge import judge, not_judged, promised
+from rigproof.criteria.judge import promised
 from rigproof.plugin import fixtures
 from rigproof.plugin.benchmarks import BenchmarkHooks
+from rigproof.plugin.conclusion import Conclusion, Judged, Key, conclude
 from rigproof.plugin.keys import SESSION, criterion_and_subject
 from rigproof.plugin.options import Request
 from rigproof.plugin.preparation import Prepared, Refused, prepare
-from rigproof.plugin.signals import signals_interrupt
-from rigproof.records.identity import RunInfo
-from rigproof.records.measurements import Event
+from rigproof.plugin.run import Run
+from rigproof.plugin.signals import SignalGuard
 from rigproof.records.recording import Recording
-from rigproof.records.store import RecordingWriter
-from rigproof.records.verdict import Decision, Outcome, Verdict, decide
-from rigproof.report.files import write_reports
-from rigproof.report.folders import ReportFolderError, new_run_folder, point_latest
-from rigproof.report.live import LiveView, terminal_copy
+from rigproof.records.verdict import Outcome, Verdict
+from rigproof.report.folders import ReportFolderError, new_run_folder
+from rigproof.report.live import terminal_copy
 from rigproof.report.terminal import header_lines, print_summary
 from rigproof.stages.acceptance import AcceptanceRun
 from rigproof.stages.suite import suite_folder
 
 EXIT_USAGE = 4
-EXIT_INCOMPLETE = 6
 ITEM_LIMIT_S = 60  # a hardware test only judges; stages have deadlines of their own
 
 
 class HardwareSession:
-    """Knows what is promised, collects verdicts, and says what they mean. Registered as a pytest plugin."""
+    """Knows what is promised, and collects what the tests judge. Registered as a pytest plugin."""
 
     def __init__(self, config: pytest.Config, prepared: Prepared, folder: Path | None) -> None:
         self.config = config
         self.prepared = prepared
         self.folder = folder  # None while only collecting
-        self.verdicts: dict[tuple[str, str], Verdict] = {}
-        self.decision: Decision | None = None
-        self._unjudged: dict[tuple[str, str], str] = {}  # why a promised criterion got no verdict
+        self.run: Run | None = None
+        self.verdicts: dict[Key, Verdict] = {}
+        self.conclusion: Conclusion | None = None
+        self._collected: set[Key] = set()
+        self._unjudged: dict[Key, str] = {}  # what was left out on purpose, with the reason
         self._needed: set[str] = set()
-        self._writer: RecordingWriter | None = None
-        self._evidence: tuple[int, Evidence] | None = None
-        self._started = time.monotonic()
+        self._started_s = time.monotonic()
         self._interrupted = False
-        self.problems: list[str] = []
+        self._broken = False
         self._own_junit: str | None = None
+        self._guard = SignalGuard(self._signalled)
         self._terminal = terminal_copy()  # made before pytest captures the descriptor
         self._benchmarks = BenchmarkHooks(self)
 
@@ -104,11 +99,14 @@ class HardwareSession:
         """Give each test its backstop; drop those that this rig does not promise anything for."""
         kept = []
         for item in items:
+            key = criterion_and_subject(item)
             judges = item.get_closest_marker("criterion") is not None
             if judges:
                 item.add_marker(pytest.mark.timeout(ITEM_LIMIT_S, func_only=True))
-            if not judges or criterion_and_subject(item):
+            if not judges or key:
                 kept.append(item)
+            if key:
+                self._collected.add(key)
         items[:] = kept
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
@@ -119,6 +117,10 @@ class HardwareSession:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Only stages that a selected test judges are going to run."""
+        for criterion in CATALOGUE.values():
+            for subject in promised(criterion, self.prepared.loaded):
+                if (criterion.name, subject) not in self._collected:
+                    self._unjudged[criterion.name, subject] = "not selected on the command line"
         for item in session.items:
             if key := criterion_and_subject(item):
                 self._needed.update(CATALOGUE[key[0]].stages)
@@ -127,147 +129,103 @@ class HardwareSession:
 
     # The run
 
-    @contextmanager
-    def open(self) -> Iterator[AcceptanceRun]:
-        """Bring the rig up, hand it to the stage fixtures, take it down.
-
-        Ends the session, with exit status 4, where the cluster does not come up.
-        """
+    def open(self) -> AcceptanceRun:
+        """Bring the rig up. Ends the session, with exit status 4, where the cluster does not come up."""
         assert self.folder is not None
-        origin = time.monotonic()
-
-        def now_s() -> float:
-            return time.monotonic() - origin
-
-        self._writer = RecordingWriter(self.folder, self._run_info(self.folder.name))
-        view = LiveView(self._writer.recording, self.prepared.plan, self._terminal, now_s)
+        command = tuple(map(str, self.config.invocation_params.args))
+        self.run = Run(self.prepared, self.folder, self._terminal, command)
+        self.run.leave_out(self._unjudged)
         try:
-            with (
-                signals_interrupt(self._on_signal),
-                AcceptanceRun(
-                    self.prepared.loaded,
-                    self.prepared.plan,
-                    self._writer.recording,
-                    self._writer.add,
-                    ray_address=self.prepared.request.ray_address,
-                    needed=frozenset(self._needed),
-                    now_s=now_s,
-                    on_tick=view.tick,
-                ) as run,
-            ):
-                yield run
+            return self.run.open(frozenset(self._needed))
         except ClusterError as error:
+            self.run.close()
             pytest.exit(f"ERROR: {error}", returncode=EXIT_USAGE)
-        finally:
-            view.close()
-            if self._terminal is not None:
-                self._terminal.close()
-            self._writer.close()
 
-    def _run_info(self, run_id: str) -> RunInfo:
-        return RunInfo(
-            run_id=run_id,
-            started_at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-            level=self.prepared.level,
-            rigproof_version=__version__,
-            python_version=python_version(),
-            rig=self.prepared.loaded.dump(),
-            stages=tuple(stage.name for stage in self.prepared.plan.stages),
-            command=tuple(
-                self.config.invocation_params.args and map(str, self.config.invocation_params.args)
-            ),
-        )
-
-    def _on_signal(self, number: int) -> None:
-        self._interrupted = True
-        if self._writer is not None:
-            name = signal.Signals(number).name
-            self._writer.add(
-                Event(
-                    time.monotonic() - self._started,
-                    "interrupted",
-                    "rig",
-                    f"stopped by {name}",
-                    data={"signal": name},
-                )
-            )
+    def close(self) -> None:
+        """Take the rig down."""
+        if self.run is not None:
+            self.run.close()
 
     @property
     def recording(self) -> Recording | None:
         """What was measured so far; None before the rig is up."""
-        return None if self._writer is None else self._writer.recording
+        return None if self.run is None else self.run.recording
 
     def judge(self, criterion: str, subject: str) -> Verdict:
         """The verdict of one criterion on one subject, from what was recorded so far."""
-        assert self._writer is not None, "a criterion is judged inside a run"
-        recording = self._writer.recording
-        count = recording.count()
-        if self._evidence is None or self._evidence[0] != count:
-            self._evidence = (count, Evidence(recording, self.prepared.loaded))
-        verdict = judge(CATALOGUE[criterion], subject, self._evidence[1])
+        assert self.run is not None, "a criterion is judged inside a run"
+        verdict = self.run.judge(criterion, subject)
         self.verdicts[criterion, subject] = verdict
         return verdict
 
-    # What it means
+    # What can end it
 
-    def pytest_keyboard_interrupt(self) -> None:
-        """Whatever was not judged by now is not going to be."""
+    def pytest_sessionstart(self) -> None:
+        """From here to the last file, a signal ends the run cleanly."""
+        if threading.current_thread() is threading.main_thread():
+            self._guard.install()
+
+    def pytest_unconfigure(self) -> None:
+        """The signals are pytest's again."""
+        self._guard.restore()
+
+    def _signalled(self, number: signal.Signals) -> None:
         self._interrupted = True
+        if self.run is not None:
+            self.run.interrupted(number.name)
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Decide, write the files of the run, and set the exit status."""
-        if self.folder is None or (self._writer is None and exitstatus == EXIT_USAGE):
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Whatever was not measured by now is not going to be. `pytest.exit` is no interruption."""
+        if isinstance(excinfo.value, KeyboardInterrupt):
+            self._interrupted = True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """The first error is the cause of all later ones; it is told once."""
+        if self._broken and criterion_and_subject(item):
+            pytest.skip("the run broke off before this; see the first error")
+
+    def pytest_exception_interact(self, node: pytest.Item, report: pytest.TestReport) -> None:
+        """An error around a test is rigproof's own, not the rig's."""
+        if criterion_and_subject(node) and (report.when != "call" or not _judged(report)):
+            self._broken = True
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
+        """Close the rig, decide, write the files of the run, and set the exit status.
+
+        The innermost wrapper: JUnit and fixtures are done when it goes on, the terminal's summary is not.
+        """
+        problems = []
+        try:
+            yield
+        except OSError as error:  # JUnit's file, on a disk that is full or gone; the verdict must not suffer
+            problems.append(f"{error.filename or self.folder}: not written: {error.strerror or error}")
+        if self.folder is None:
             return
-        verdicts = self._all_verdicts()
-        self.decision = decide(verdicts, interrupted=self._interrupted)
-        if self._writer is not None:
-            storage_error = self._writer.error
-            if storage_error:
-                self.problems.append(storage_error)
-                if self.decision is Decision.ACCEPTED:
-                    self.decision = Decision.INCOMPLETE
-            self.problems += write_reports(
-                self.folder,
-                self._writer.recording,
-                verdicts,
-                decision=self.decision,
-                elapsed_s=time.monotonic() - self._started,
-                interrupted=self._interrupted,
-                write_error=storage_error,
-            )
-            latest_problem = point_latest(self.prepared.request.report_dir, self.folder)
-            self.problems += [problem for problem in (latest_problem, self._benchmarks.problem) if problem]
-        if self._own_junit and Path(self.folder / "junit.xml").exists():
+        problems += self._copy_junit()
+        if self.run is None:
+            shutil.rmtree(self.folder, ignore_errors=True)  # nothing ran: only JUnit's file is in it
+            return
+        self.close()
+        if self._benchmarks.problem:
+            problems.append(self._benchmarks.problem)
+        judged = Judged(
+            self.verdicts, self._unjudged, self._interrupted, self._broken, exitstatus, tuple(problems)
+        )
+        self.conclusion = conclude(self.prepared, self.run, self.folder, judged, self._started_s)
+        session.exitstatus = self.conclusion.exit_status
+
+    def _copy_junit(self) -> list[str]:
+        """Give the user's own --junitxml what the run's folder has."""
+        if self._own_junit is None or self.folder is None:
+            return []
+        try:
+            Path(self._own_junit).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self.folder / "junit.xml", self._own_junit)
-        session.exitstatus = self._exit_status(exitstatus)
-
-    def _all_verdicts(self) -> list[Verdict]:
-        """Every promised criterion, judged or not: what has no verdict is NOT MEASURED."""
-        verdicts = []
-        for criterion in CATALOGUE.values():
-            for subject in promised(criterion, self.prepared.loaded):
-                key = (criterion.name, subject)
-                reason = "the run was interrupted" if self._interrupted else "its test did not get that far"
-                if self._interrupted and key not in self.verdicts and key not in self._unjudged:
-                    self._judge_rest(criterion.name, subject)
-                verdict = self.verdicts.get(key)
-                verdicts.append(verdict or not_judged(criterion, subject, self._unjudged.get(key, reason)))
-        return verdicts
-
-    def _judge_rest(self, criterion: str, subject: str) -> None:
-        """What an interrupted run did measure is judged; a stage that was broken off can fail, not pass."""
-        if self._writer is not None:
-            self.judge(criterion, subject)
-
-    def _exit_status(self, exitstatus: int) -> int:
-        if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-            return exitstatus
-        if self.decision is Decision.REJECTED:
-            return int(pytest.ExitCode.TESTS_FAILED)
-        if self.decision is Decision.INCOMPLETE or self.problems:
-            return EXIT_INCOMPLETE
-        return exitstatus
+        except OSError as error:
+            return [f"{self._own_junit}: not written: {error.strerror or error}"]
+        return []
 
     # What a terminal shows
 
@@ -295,16 +253,20 @@ class HardwareSession:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The verdict table, what to do, and where the files are."""
-        if self.decision is None or self.folder is None:
+        if self.conclusion is None or self.folder is None:
             return
         terminalreporter.ensure_newline()
         print_summary(
-            self.decision,
-            self._all_verdicts(),
+            self.conclusion.decision,
+            self.conclusion.verdicts,
             self.folder,
-            problems=self.problems,
+            problems=self.conclusion.problems,
             write_line=terminalreporter.write_line,
             width=terminalreporter._tw.fullwidth,  # noqa: SLF001 - pytest's own width, no public name
-            interrupted=self._interrupted,
+            interrupted=self.conclusion.interrupted,
             color=terminalreporter.hasmarkup,
         )
+
+
+def _judged(report: pytest.TestReport) -> bool:
+    return "outcome" in dict(report.user_properties)

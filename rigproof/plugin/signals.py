@@ -1,24 +1,43 @@
 """Signals that end a run cleanly."""
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
+from typing import Any
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PATIENCE = 3  # the signal that is taken for "at once, whatever is lost"
 
 
-@contextmanager
-def signals_interrupt(note: Callable[[int], None]) -> Iterator[None]:
-    """While the rig is up, SIGINT, SIGTERM and SIGHUP end the run the same way: cleanly."""
+class SignalGuard:
+    """While installed, SIGINT, SIGTERM and SIGHUP end the run the same way: cleanly.
 
-    def stop(number: int, _frame: FrameType | None) -> None:
-        note(number)
-        raise KeyboardInterrupt(signal.Signals(number).name)
+    The first raises KeyboardInterrupt. A second one, which impatient people and process managers send, must
+    not break off what takes the rig down and writes the reports, so it only is noted. The third has its
+    ordinary effect.
+    """
 
-    previous = {
-        number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
+    def __init__(self, note: Callable[[signal.Signals], None]) -> None:
+        self._note = note
+        self._previous: dict[signal.Signals, Any] = {}
+        self.seen: list[signal.Signals] = []
+
+    def install(self) -> None:
+        """Take the signals over. Only for the main thread."""
+        self._previous = {number: signal.signal(number, self._stop) for number in STOPPING}
+
+    def restore(self) -> None:
+        """Give them back. A second call does nothing."""
+        while self._previous:
+            number, handler = self._previous.popitem()
             signal.signal(number, handler)
+
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
+        name = signal.Signals(number)
+        self.seen.append(name)
+        self._note(name)
+        if len(self.seen) == 1:
+            raise KeyboardInterrupt(name.name)
+        if len(self.seen) >= PATIENCE:
+            self.restore()
+            signal.raise_signal(number)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from rigproof.profiles.checks import UNKNOWN_SKU
@@ -10,7 +10,7 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.files import DEFAULTS, profile_folder, read_toml
 from rigproof.profiles.load import all_skus, over_defaults
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.matching import match_sku
+from rigproof.profiles.matching import assign_gpus, match_sku
 from rigproof.profiles.models import Node, Rig, Sku
 from rigproof.profiles.operands import fitting_size, operands_mib
 from rigproof.profiles.planning import MIB_PER_GIB
@@ -18,7 +18,7 @@ from rigproof.profiles.text import profile_text
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 
-__all__ = ["completed", "node_name", "profile_text", "rig_of"]
+__all__ = ["AUTO", "completed", "node_name", "profile_text", "rig_of", "unknown_gpus"]
 
 AUTO = "auto"  # stands where a profile's file would: found here
 UNTOLD_VRAM_GIB = 1.0  # for a card that does not tell its memory: little enough for any
@@ -62,13 +62,15 @@ def completed(loaded: LoadedRig, inventory: HostInventory) -> LoadedRig:
     node = loaded.this_machine()
     if node is None:
         return loaded
-    skus = all_skus() if any(map(_is_unknown, loaded.devices())) else {}
-    places = _places(loaded.devices(), inventory.gpus, skus)
+    unknown = unknown_gpus(loaded)
+    skus = all_skus() if unknown else {}
+    cuda = [device for device in loaded.devices() if device.gpu.device == "cuda"]
+    places = assign_gpus(cuda, inventory.gpus, lambda name: match_sku(name, skus))
     host = _host_parts(node, inventory)
     sources = {f"nodes.{node.name}.{key}": AUTO for key in host}
     gpus = []
     for device in loaded.devices():
-        parts = _gpu_parts(loaded, device, places.get(device.subject), skus) if _is_unknown(device) else {}
+        parts = _gpu_parts(loaded, device, places.get(device.subject), skus) if device in unknown else {}
         gpus.append(device.gpu.model_copy(update=parts))
         sources |= {f"{device.key}.{key}": AUTO for key in parts}
     own = node.model_copy(update={**host, "gpus": tuple(gpus)})
@@ -78,6 +80,14 @@ def completed(loaded: LoadedRig, inventory: HostInventory) -> LoadedRig:
         skus=loaded.skus | {gpu.sku: skus[gpu.sku] for gpu in gpus if gpu.sku in skus},
         sources=loaded.sources | sources,
     )
+
+
+def unknown_gpus(loaded: LoadedRig) -> tuple[PromisedDevice, ...]:
+    """The promised GPUs that `completed` takes from this machine's cards; none for another machine's rig."""
+    if loaded.this_machine() is None:
+        return ()
+    devices = loaded.devices()
+    return tuple(one for one in devices if one.gpu.device == "cuda" and one.gpu.sku == UNKNOWN_SKU)
 
 
 def node_name(hostname: str) -> str:
@@ -101,38 +111,6 @@ def _gpu(found: GpuIdentity, skus: dict[str, Sku], defaults: Rig) -> dict[str, A
     return table
 
 
-def _is_unknown(device: PromisedDevice) -> bool:
-    return device.gpu.device == "cuda" and device.gpu.sku == UNKNOWN_SKU
-
-
-def _places(
-    promised: Sequence[PromisedDevice], found: Sequence[GpuIdentity], skus: Mapping[str, Sku]
-) -> dict[str, GpuIdentity]:
-    """Promised subject to the card in its place; a pinned card that is not there has no other in its place.
-
-    In the order in which a run gives cards to subjects: pinned UUIDs, stated SKUs, then what is left.
-    """
-    cuda = [device for device in promised if device.gpu.device == "cuda"]
-    loose = [device for device in cuda if device.gpu.uuid is None]
-    free = list(found)
-    places: dict[str, GpuIdentity] = {}
-
-    def take(device: PromisedDevice, fitting: list[GpuIdentity]) -> None:
-        if fitting and device.subject not in places:
-            places[device.subject] = fitting[0]
-            free.remove(fitting[0])
-
-    for device in cuda:
-        if device.gpu.uuid is not None:
-            take(device, [gpu for gpu in free if gpu.uuid == device.gpu.uuid])
-    for device in loose:
-        if device.sku_stem is not None:
-            take(device, [gpu for gpu in free if match_sku(gpu.name, skus) == device.sku_stem])
-    for device in loose:
-        take(device, free)
-    return places
-
-
 def _host_parts(node: Node, inventory: HostInventory) -> dict[str, Any]:
     """CPUs and RAM as found, where the node states none."""
     parts: dict[str, Any] = {}
@@ -148,7 +126,7 @@ def _gpu_parts(
 ) -> dict[str, Any]:
     """What a GPU of an unknown SKU takes from the card in its place, and a plan that fits it."""
     parts: dict[str, Any] = {}
-    stem = match_sku(found.name, skus) if found else None
+    stem = found.sku if found else None
     memory_gib = round(found.memory_total_mib / MIB_PER_GIB, 2) if found else 0.0
     if stem is not None:
         parts["sku"] = stem

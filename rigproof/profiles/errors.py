@@ -23,14 +23,19 @@ def problem(file: str, key: str, value: object, wrong: str, way_out: str) -> str
 
 def shown(value: object, width: int = 60) -> str:
     """A value as TOML would write it, shortened where it is long."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        value = int(value)
+    value = [_plain(element) for element in value] if isinstance(value, list) else _plain(value)
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
         text = type(value).__name__
     text = text.encode("utf-8", "replace").decode("utf-8")
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _plain(value: object) -> object:
+    """Whole numbers without their `.0`."""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+    return int(value) if isinstance(value, float) and whole else value
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -5,11 +5,12 @@ from typing import Any
 
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.files import DEFAULTS, stems
-from rigproof.profiles.lint_limits import limit_problems
-from rigproof.profiles.lint_sku import floor_problem, lint_sku, peak_16bit_tflops
+from rigproof.profiles.lint_floors import combined_problems, floor_problems
+from rigproof.profiles.lint_limits import limit_problems, told
+from rigproof.profiles.lint_sku import lint_sku
 from rigproof.profiles.load import load_rig, load_sku
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.models import Floors, LevelName
+from rigproof.profiles.models import LevelName
 from rigproof.profiles.operands import fitting_size, operands_mib
 from rigproof.profiles.planning import (
     MIB_PER_GIB,
@@ -61,9 +62,9 @@ def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
         found += missing
         if found_later.issuperset(missing):
             found += _plan_problems(loaded, device)
-        found += _floor_problems(loaded, device)
+        found += floor_problems(loaded, device)
     found += _node_problems(loaded)
-    found += _combined_problem(loaded)
+    found += combined_problems(loaded)
     found += limit_problems(loaded)
     for stem, sku in loaded.skus.items():
         found += lint_sku(f"hwprofiles/gpus/{stem}.toml", sku)
@@ -84,7 +85,7 @@ def _found_later(loaded: LoadedRig) -> set[str]:
 def _told(loaded: LoadedRig, keys: tuple[str, ...], value: object, wrong: str, way_out: str) -> str:
     """A problem at the first of `keys` that the profile states; at the last where it states none."""
     key = next((key for key in keys if key in loaded.sources), keys[-1])
-    return problem(loaded.source_of(*keys), loaded.written(key), value, wrong, way_out)
+    return told(loaded, key, value, wrong, way_out)
 
 
 def _told_of_device(loaded: LoadedRig, device: PromisedDevice, name: str, default: str, *rest: Any) -> str:
@@ -213,37 +214,3 @@ def _thread_problem(loaded: LoadedRig, node: str) -> Iterator[str]:
             f"primary {first:g} and secondary {second:g} together are more than all CPUs",
             "let both together be 1 at most, such as 0.70 and 0.15",
         )
-
-
-def _floor_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
-    if device.sku is None:
-        return
-    for name in Floors.model_fields:
-        floor = getattr(device.gpu.floors, name)
-        precision = name.removeprefix("gemm_").removesuffix("_tflops")
-        peak = (
-            peak_16bit_tflops(device.sku)
-            if precision == "sustained"
-            else getattr(device.sku.peak_tflops, precision)
-        )
-        if floor is None:
-            continue
-        key = f"{device.key}.floors.{name}"
-        if peak is None:
-            wrong = f"hwprofiles/gpus/{device.sku_stem}.toml knows no {precision} peak"
-            yield _told(loaded, (key,), floor, wrong, "leave the floor out, or add the peak to the SKU file")
-            continue
-        wrong_way = floor_problem(floor, peak)
-        if wrong_way is not None:
-            yield _told(loaded, (key,), floor, *wrong_way)
-
-
-def _combined_problem(loaded: LoadedRig) -> Iterator[str]:
-    floor = loaded.rig.combined_floor_tflops
-    peaks = [peak_16bit_tflops(device.sku) if device.sku else None for device in loaded.devices()]
-    known = [peak for peak in peaks if peak is not None]
-    if floor is None or not peaks or len(known) < len(peaks):
-        return
-    wrong_way = floor_problem(floor, sum(known))
-    if wrong_way is not None:
-        yield _told(loaded, ("combined_floor_tflops",), floor, *wrong_way)

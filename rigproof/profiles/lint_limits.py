@@ -9,9 +9,15 @@ from typing import Any
 
 from rigproof.profiles.errors import problem
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.models import Limits
+from rigproof.profiles.models import Limits, TemperatureLimits
 
 ROUNDING = 1e-9
+SHUTDOWN_C = 105.0  # core: no NVIDIA GPU is rated to run there; NVML reports shutdowns of 90 to 105 °C
+MEMORY_MAX_C = 110.0  # GDDR6X, the hottest memory on any card, is cut off here; HBM at 95 to 105 °C
+WIDEST_BAND = 60.0  # points of CPU use: the load is steered to a few points, so this much is never left
+BUSIEST_PERCENT = 98.0  # a host without an idle CPU reads 98 to 100 %
+P99_HIGHEST_MS = 1_000.0  # a second is where people lose their train of thought (Nielsen, Response Times)
+MAX_HIGHEST_MS = 10_000.0  # after ten they give the machine up (as above); a frozen host is no worse
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +31,39 @@ class Bound:
 
 
 MEANINGFUL = {
+    # A limit of half the samples is met by a card that cools down as long as it works.
     "throttle_share": Bound(highest=0.5, above="lets a card throttle half the time"),
+    # Idle clocks are 210 to 345 MHz of 1700 to 2600.
     "clock_ratio_share": Bound(lowest=0.2, below="is the clock of an idle card"),
+    # The overload protection of a supply trips at 1.1 to 1.5 times what it is rated for.
     "power_over_limit_share": Bound(
         1.0, 1.5, "fails a card that is merely at its limit", "is past what a supply gives before it trips"
     ),
+    # An idle card draws 5 to 15 % of its limit.
     "active_power_share": Bound(lowest=0.15, below="is what an idle card draws"),
+    # Half of the windows empty is a card that waits for its host.
     "active_work_share": Bound(lowest=0.5, below="calls a card active that idles most of the time"),
+    # Thermal throttling halves a rate; a drop that is allowed has to be less.
     "stability_drop_share": Bound(lowest=0.5, below="allows a rate that halves"),
+    # One window of 5 s may hold a hiccup; under a third it held next to no work.
     "stability_worst_window_share": Bound(lowest=0.3, below="allows a rate that all but stops"),
+    # A card is full where the next matrix does not fit: 128 MiB in 16-bit at the usual size of 8192.
+    "headroom_gib": Bound(lowest=0.125, below="is free on a card that is full"),
+    # The seed documents want 95 %; a rig that fails at every other task trains nothing.
     "success_share": Bound(lowest=0.5, below="allows every other task to fail"),
+    # SuperBench and Megatron call 5 to 10 % a regression.
+    "champion_share": Bound(lowest=0.5, below="lets a card lose half of its best rate"),
+    # A worker gives up after 8 tries to fill its memory: a plan that fails this often does not fit.
+    "ooms": Bound(highest=10, above="is more than even a plan that does not fit runs into"),
+    # The first one ends the process that meets it (Xid 48); a card with many is off the bus before (Xid 79).
+    "ecc_uncorrected": Bound(highest=10, above="is more errors than a broken card survives"),
+    # At 10 Hz one reading in five is 2 Hz: a spike of a second is still seen.
     "sample_coverage_share": Bound(lowest=0.2, below="calls a few samples a measurement"),
+    # NVIDIA, Memory Error Management: 512 spare rows, and 64 pages before row remapping.
     "remapped_rows_fail": Bound(highest=512, above="is more rows than a card can remap"),
     "retired_pages_fail": Bound(highest=64, above="is more pages than a card can retire"),
+    # A CUDA context without any work holds 0.3 to 0.6 GiB.
+    "foreign_memory_warn_mib": Bound(highest=1024, above="is what another job holds, and no leftover"),
 }
 
 
@@ -48,10 +74,12 @@ def limit_problems(loaded: LoadedRig) -> list[str]:
         found += _table_problems(loaded, device.gpu.limits, f"{device.key}.limits")
         found += _device_problems(loaded, device)
     found += _cpu_problems(loaded)
+    found += _responsiveness_problems(loaded)
     return found
 
 
-def _told(loaded: LoadedRig, key: str, value: object, wrong: str, way_out: str) -> str:
+def told(loaded: LoadedRig, key: str, value: object, wrong: str, way_out: str) -> str:
+    """A problem of a merged rig, in the file and by the key that it was written with."""
     return problem(loaded.source_of(key), loaded.written(key), value, wrong, way_out)
 
 
@@ -62,75 +90,80 @@ def _table_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[
             continue
         key = f"{prefix}.{name}"
         if bound.lowest is not None and value < bound.lowest - ROUNDING:
-            yield _told(loaded, key, value, bound.below, f"write {bound.lowest:g} or more")
+            yield told(loaded, key, value, bound.below, f"write {bound.lowest:g} or more")
         if bound.highest is not None and value > bound.highest + ROUNDING:
-            yield _told(loaded, key, value, bound.above, f"write {bound.highest:g} or less")
+            yield told(loaded, key, value, bound.above, f"write {bound.highest:g} or less")
     if limits.xid_fail is not None and not limits.xid_fail:
-        yield _told(
+        yield told(
             loaded, f"{prefix}.xid_fail", [], "no Xid could fail the rig", "list them, such as [48, 79]"
         )
     warn, fail = limits.retired_pages_warn, limits.retired_pages_fail
     if warn is not None and fail is not None and warn >= fail:
         wrong = f"never warns before retired_pages_fail = {fail}"
-        yield _told(loaded, f"{prefix}.retired_pages_warn", warn, wrong, f"write less than {fail}")
+        yield told(loaded, f"{prefix}.retired_pages_warn", warn, wrong, f"write less than {fail}")
 
 
 def _device_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
-    """What a limit means on this very card."""
-    if device.sku is None:
+    """What a limit means on this very card; on one without a SKU file, or without degrees in it, on any."""
+    if device.gpu.device == "cpu":
         return
-    card, limits = device.sku.temperature, device.limits
-    core_c = limits.core_temperature_c
+    card = TemperatureLimits() if device.sku is None else device.sku.temperature
+    core_c, memory_c = device.limits.core_temperature_c, device.limits.memory_temperature_c
+    wrong = None if core_c is None else _core_problem(device.subject, card, core_c)
+    if wrong is not None:
+        yield _on_device(loaded, device, "core_temperature_c", core_c, *wrong)
+    if memory_c is not None and memory_c > (card.memory_max_c or MEMORY_MAX_C):
+        which = f"the memory of {device.subject}" if card.memory_max_c else "any card's memory"
+        most = f"{card.memory_max_c or MEMORY_MAX_C:g}"
+        wrong = f"over the {most} °C that {which} may run at", f"write {most} or less"
+        yield _on_device(loaded, device, "memory_temperature_c", memory_c, *wrong)
+
+
+def _core_problem(subject: str, card: TemperatureLimits, core_c: float) -> tuple[str, str] | None:
+    """Why a limit of the core's temperature cannot trip and the way out; None where it can."""
     trip_c = card.shutdown_c or card.slowdown_c
-    if core_c is not None and trip_c is not None and core_c >= trip_c:
+    if trip_c is not None:
         what = "shuts down" if card.shutdown_c else "slows down"
-        yield _on_device(
-            loaded,
-            device,
-            "core_temperature_c",
-            core_c,
-            f"{device.subject} {what} at {trip_c:g} °C, before this limit trips",
-            f"write less than {trip_c:g}",
-        )
-    elif core_c is not None and trip_c is None and (card.max_operating_c or core_c) < core_c:
-        yield _on_device(
-            loaded,
-            device,
-            "core_temperature_c",
-            core_c,
-            f"over the {card.max_operating_c:g} °C that {device.subject} may run at",
-            f"write {card.max_operating_c:g} or less",
-        )
-    memory_c = limits.memory_temperature_c
-    if memory_c is not None and card.memory_max_c is not None and memory_c > card.memory_max_c:
-        yield _on_device(
-            loaded,
-            device,
-            "memory_temperature_c",
-            memory_c,
-            f"over the {card.memory_max_c:g} °C that the memory of {device.subject} may run at",
-            f"write {card.memory_max_c:g} or less",
-        )
+        wrong = f"{subject} {what} at {trip_c:g} °C, before this limit trips"
+        return (wrong, f"write less than {trip_c:g}") if core_c >= trip_c else None
+    if card.max_operating_c is not None:
+        wrong = f"over the {card.max_operating_c:g} °C that {subject} may run at"
+        return (wrong, f"write {card.max_operating_c:g} or less") if core_c > card.max_operating_c else None
+    wrong = f"any card shuts down at {SHUTDOWN_C:g} °C or before, and this limit never trips"
+    return (wrong, f"write less than {SHUTDOWN_C:g}") if core_c >= SHUTDOWN_C else None
 
 
 def _on_device(loaded: LoadedRig, device: PromisedDevice, name: str, *rest: Any) -> str:
     own = f"{device.key}.limits.{name}"
-    return _told(loaded, own if own in loaded.sources else f"limits.{name}", *rest)
+    return told(loaded, own if own in loaded.sources else f"limits.{name}", *rest)
 
 
 def _cpu_problems(loaded: LoadedRig) -> Iterator[str]:
     tables = [("cpu", loaded.rig.cpu), *((f"nodes.{node.name}.cpu", node.cpu) for node in loaded.rig.nodes)]
     for prefix, cpu in tables:
-        if cpu.band_percent is not None and cpu.band_percent[1] - cpu.band_percent[0] >= 100:
-            wrong = "no load is outside this band"
-            yield _told(loaded, f"{prefix}.band_percent", [0, 100], wrong, "write e.g. [70, 85]")
-        if cpu.warn_percent is not None and cpu.warn_percent >= 100:
+        band, warn = cpu.band_percent, cpu.warn_percent
+        if band is not None and band[1] - band[0] > WIDEST_BAND:
+            wrong = f"{band[1] - band[0]:g} points wide, so that no load is outside"
+            way_out = f"make it {WIDEST_BAND:g} points at most, such as [70, 85]"
+            yield told(loaded, f"{prefix}.band_percent", list(band), wrong, way_out)
+        if warn is not None and warn > BUSIEST_PERCENT:
             wrong = "no load is over this"
-            yield _told(loaded, f"{prefix}.warn_percent", cpu.warn_percent, wrong, "write less than 100")
+            yield told(loaded, f"{prefix}.warn_percent", warn, wrong, f"write {BUSIEST_PERCENT:g} or less")
+        if cpu.warn_windows_share is not None and cpu.warn_windows_share > 0.5:
+            wrong = "only warns of a host that is busy more often than not"
+            key = f"{prefix}.warn_windows_share"
+            yield told(loaded, key, cpu.warn_windows_share, wrong, "write 0.5 or less")
         if cpu.in_band_share is not None and cpu.in_band_share < 0.3:
             wrong = "a load that is hardly ever in its band would pass"
-            yield _told(loaded, f"{prefix}.in_band_share", cpu.in_band_share, wrong, "write 0.3 or more")
+            yield told(loaded, f"{prefix}.in_band_share", cpu.in_band_share, wrong, "write 0.3 or more")
+
+
+def _responsiveness_problems(loaded: LoadedRig) -> Iterator[str]:
     p99_ms, max_ms = loaded.rig.responsiveness.p99_ms, loaded.rig.responsiveness.max_ms
+    for key, value, highest in (("p99_ms", p99_ms, P99_HIGHEST_MS), ("max_ms", max_ms, MAX_HIGHEST_MS)):
+        if value is not None and value > highest:
+            wrong = "a host that is as slow as this is frozen"
+            yield told(loaded, f"responsiveness.{key}", value, wrong, f"write {highest:g} or less")
     if p99_ms is not None and max_ms is not None and max_ms < p99_ms:
         wrong = f"under p99_ms = {p99_ms:g}, so p99 says nothing"
-        yield _told(loaded, "responsiveness.max_ms", max_ms, wrong, f"write {p99_ms:g} or more")
+        yield told(loaded, "responsiveness.max_ms", max_ms, wrong, f"write {p99_ms:g} or more")

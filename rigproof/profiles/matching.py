@@ -1,9 +1,14 @@
-"""Which SKU file describes a card, by the name that NVML gives it."""
+"""Which SKU file describes a card, by the name that NVML gives it, and which promised GPU it is."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
+from rigproof.profiles.loaded import PromisedDevice
 from rigproof.profiles.models import Sku
+from rigproof.records.identity import GpuIdentity
+
+SkuOf = Callable[[str], str | None]  # NVML's device name to a SKU's file stem
 
 _VENDOR = frozenset({"nvidia", "corporation", "geforce", "tesla"})
 _MEMORY_KIND = re.compile(r"(hbm|gddr)\d\w*")
@@ -26,6 +31,40 @@ def match_sku(nvml_name: str, skus: Mapping[str, Sku]) -> str | None:
                 rank = (known == wanted, len(known), stem)
                 best = rank if best is None or rank[:2] > best[:2] else best
     return best[2] if best else None
+
+
+def assign_gpus(
+    promised: Sequence[PromisedDevice], found: Sequence[GpuIdentity], sku_of: SkuOf
+) -> dict[str, GpuIdentity]:
+    """Promised subject to the GPU that it is, its `subject` and `sku` filled in; missing ones are left out.
+
+    `promised` are one node's CUDA devices in the profile's order, `found` that node's GPUs in NVML order. A
+    pinned UUID comes first, then the promised SKU, then those of unknown SKU, each in NVML order. What is
+    left stands in the places of promised SKUs that are not there, so that the verdict can name it. A pinned
+    UUID that is not there is missing: no other card takes its place.
+
+    A profile is completed by this function, and what it was completed to is assigned by it again in the run.
+    The order makes both agree: the second time, every subject gets a card of the SKU that it was planned for.
+    """
+    free = {gpu.uuid: gpu for gpu in found}
+    skus = {gpu.uuid: sku_of(gpu.name) for gpu in found}
+    assigned: dict[str, GpuIdentity] = {}
+
+    def take(device: PromisedDevice, gpu: GpuIdentity | None) -> None:
+        if gpu is not None and device.subject not in assigned:
+            assigned[device.subject] = free.pop(gpu.uuid)
+
+    for device in promised:
+        if device.gpu.uuid is not None:
+            take(device, free.get(device.gpu.uuid))
+    loose = [device for device in promised if device.gpu.uuid is None]
+    for device in loose:
+        if device.sku_stem is not None:
+            take(device, next((gpu for gpu in free.values() if skus[gpu.uuid] == device.sku_stem), None))
+    for device in sorted(loose, key=lambda device: device.sku_stem is not None):
+        if device.subject not in assigned:
+            take(device, next(iter(free.values()), None))
+    return {subject: replace(gpu, subject=subject, sku=skus[gpu.uuid]) for subject, gpu in assigned.items()}
 
 
 def _words(name: str) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ LevelName = Literal["quick", "standard", "extended", "soak"]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
 # Strict: a number written as text, or a truth value where a number is meant, is a mistake to name.
 Positive = Annotated[float, Field(gt=0, strict=True)]
+Wait = Annotated[float, Field(gt=0, le=3600, strict=True)]  # nobody waits an hour for what does not come
+StageLength = Annotated[float, Field(gt=0, le=7 * 24 * 3600, strict=True)]  # a week, as for --duration
 Share = Annotated[float, Field(gt=0, le=1, strict=True)]
 Percent = Annotated[float, Field(ge=0, le=100, strict=True)]
 Whole = Annotated[int, Field(strict=True)]
@@ -133,7 +135,13 @@ class Limits(Table):
     headroom_gib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
         default=None, description="least free VRAM at the peak"
     )
-    success_share: Share | None = Field(default=None, description="of all finished rounds and tasks")
+    success_share: Share | None = Field(
+        default=None, description="least share of tasks that end well, and of rounds that are verified"
+    )
+    champion_share: Share | None = Field(
+        default=None,
+        description="floor of a rate, of this GPU's champion; absent: champions are no floor",
+    )
     ooms: Annotated[int, Field(ge=0, strict=True)] | None = Field(
         default=None, description="failed allocations allowed"
     )
@@ -195,6 +203,10 @@ class CpuLoad(Table):
         default=None, description="low and high end of the host's CPU use, 1 s windows"
     )
     warn_percent: Percent | None = Field(default=None, description="sustained over this: warn")
+    warn_windows_share: Share | None = Field(
+        default=None,
+        description="more 1 s windows over warn_percent than this: warn; absent: only their mean warns",
+    )
     in_band_share: Share | None = Field(default=None, description="least share of 1 s windows in the band")
     primary_thread_share: Share | None = Field(
         default=None, description="threads started, of the node's CPUs"
@@ -228,7 +240,8 @@ class Node(Table):
 class Sampling(Table):
     """How often node agents read."""
 
-    rate_hz: Annotated[float, Field(gt=0, le=100, strict=True)] | None = Field(
+    # 1 Hz at least, because criteria judge windows of 1 s.
+    rate_hz: Annotated[float, Field(ge=1, le=100, strict=True)] | None = Field(
         default=None, description="readings per second of every sensor"
     )
 
@@ -236,20 +249,18 @@ class Sampling(Table):
 class Timeouts(Table):
     """Longest waits. Each stage adds its own planned length."""
 
-    task_s: Positive | None = Field(default=None, description="a worker's task beyond its planned length")
-    stall_s: Positive | None = Field(default=None, description="without any finished round")
-    start_s: Positive | None = Field(default=None, description="for nodes, agents and workers to come up")
-    stop_s: Positive | None = Field(
-        default=None, description="for workers, agents and a local cluster to end"
-    )
+    task_s: Wait | None = Field(default=None, description="a worker's task beyond its planned length")
+    stall_s: Wait | None = Field(default=None, description="without any finished round")
+    start_s: Wait | None = Field(default=None, description="for nodes, agents and workers to come up")
+    stop_s: Wait | None = Field(default=None, description="for workers, agents and a local cluster to end")
 
 
 class Level(Table):
     """How long the stages of one level are."""
 
-    gemm_settle_s: Positive | None = Field(default=None, description="most time to reach the steady state")
-    gemm_measure_s: Positive | None = Field(default=None, description="per precision")
-    sustained_s: Positive | None = Field(default=None, description="length of the sustained stage")
+    gemm_settle_s: StageLength | None = Field(default=None, description="most time to reach the steady state")
+    gemm_measure_s: StageLength | None = Field(default=None, description="per precision")
+    sustained_s: StageLength | None = Field(default=None, description="length of the sustained stage")
     round_s: Positive | None = Field(default=None, description="aimed length of one round, at least 0.02")
 
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from rigproof.profiles.models import LevelName
 from rigproof.records.identity import DeviceKind
 
+# Precisions after the first settle for this share of its time: the card is hot and at its power cap by then.
+LATER_SETTLE_SHARE = 0.25
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlan:

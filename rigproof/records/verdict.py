@@ -25,6 +25,11 @@ class Decision(StrEnum):
     INCOMPLETE = "INCOMPLETE"
 
 
+# What a run or `rigproof judge` ends with; a run that was interrupted ends with INTERRUPTED.
+EXIT_STATUS = {Decision.ACCEPTED: 0, Decision.REJECTED: 1, Decision.INCOMPLETE: 6}
+INTERRUPTED = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One criterion on one subject. `measured` and `limit` are in `unit`."""

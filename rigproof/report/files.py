@@ -22,15 +22,19 @@ def write_reports(
     elapsed_s: float,
     interrupted: bool = False,
     write_error: str | None = None,
+    exit_status: int | None = None,
 ) -> list[str]:
     """Write FILES into a run's folder, verdict.json first; returns a sentence for each that failed.
 
     Never raises: whatever a writer meets, the others still write. `write_error` is what the recording
-    itself met on the disk; every file says it.
+    itself met on the disk; every file says it. `exit_status`: what the command ends with, where that is not
+    the decision's own.
     """
     folder = Path(folder)
     facts = run_facts(recording)
-    result = RunResult(recording, facts, tuple(verdicts), decision, elapsed_s, interrupted, write_error)
+    result = RunResult(
+        recording, facts, tuple(verdicts), decision, elapsed_s, interrupted, write_error, exit_status
+    )
     problems = []
     for name in FILES:
         path = folder / name

@@ -75,8 +75,13 @@ def count_line(verdicts: Iterable[Verdict]) -> str:
     return ", ".join(said) or "nothing was judged"
 
 
-def meaning(decision: Decision, verdicts: Iterable[Verdict], *, interrupted: bool = False) -> str:
-    """What the decision means to the person who wants to train, in one sentence."""
+def meaning(
+    decision: Decision, verdicts: Iterable[Verdict], *, interrupted: bool = False, whole: bool = True
+) -> str:
+    """What the decision means to the person who wants to train, in one sentence.
+
+    `whole`: nothing went wrong in writing down what was measured.
+    """
     verdicts = list(verdicts)
     if decision is Decision.ACCEPTED:
         warned = len(of_outcome(verdicts, Outcome.WARN))
@@ -94,6 +99,8 @@ def meaning(decision: Decision, verdicts: Iterable[Verdict], *, interrupted: boo
     if missing:
         what = _some(missing, "required criterion was not measured", "required criteria were not measured")
         return f"nothing failed, but {what}; the rig is not proven fit"
+    if not whole:
+        return "nothing failed, but not all of it could be written down; see the problems above"
     return "nothing failed, but nothing proves the rig fit either"
 
 

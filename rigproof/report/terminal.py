@@ -169,10 +169,12 @@ def summary_lines(
     if lines:
         lines.append("")
     lines.append(count_line(verdicts))
-    lines.append(f"report: {folder}/report.html")
+    if (folder / "report.html").exists():
+        lines.append(f"report: {folder}/report.html")
     shown = f"\x1b[{COLORS[decision]}m{decision.value}\x1b[0m" if color else decision.value
     mark = "SIMULATED " if simulated else ""
-    lines.append(f"{mark}{shown}: {meaning(decision, verdicts, interrupted=interrupted)}")
+    said = meaning(decision, verdicts, interrupted=interrupted, whole=not problems)
+    lines.append(f"{mark}{shown}: {said}")
     return lines
 
 

@@ -9,12 +9,10 @@ from typing import Any
 from rigproof.records.clean import plain
 from rigproof.records.durable import replacing
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Decision, Verdict, counts
+from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Verdict, counts
 from rigproof.report.facts import RunFacts
 
 VERDICT_SCHEMA_VERSION = 1
-INTERRUPTED = 2
-EXIT_STATUS = {Decision.ACCEPTED: 0, Decision.REJECTED: 1, Decision.INCOMPLETE: 6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +26,7 @@ class RunResult:
     elapsed_s: float
     interrupted: bool = False
     write_error: str | None = None
+    command_status: int | None = None  # what the command ends with, where it is known
 
     @property
     def simulated(self) -> bool:
@@ -37,6 +36,8 @@ class RunResult:
     @property
     def exit_status(self) -> int:
         """What the run's command ends with."""
+        if self.command_status is not None:
+            return self.command_status
         return INTERRUPTED if self.interrupted else EXIT_STATUS[self.decision]
 
 

@@ -18,7 +18,7 @@ class CudaMark:
     """
 
     def __init__(self) -> None:
-        self.event = torch.cuda.Event(enable_timing=True, blocking=True)  # type: ignore[no-untyped-call]
+        self.event = torch.cuda.Event(enable_timing=True, blocking=True)
         self.event.record()
 
     def wait(self) -> None:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 Matrix: TypeAlias = "torch.Tensor"
 
-ITEM_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
-
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:
@@ -132,11 +130,6 @@ class Device(Protocol):
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Whether the error is an allocation that failed for want of memory."""
         ...
-
-
-def matrix_mib(size: int, precision: str) -> float:
-    """Memory of one `size` × `size` matrix."""
-    return size * size * ITEM_BYTES[precision] / 2**20
 
 
 def open_device(kind: DeviceKind, cpu_threads: int) -> Device:

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+from rigproof.profiles.operands import operands_mib
+from rigproof.profiles.plan import LATER_SETTLE_SHARE
 from rigproof.records.measurements import Phase
 from rigproof.workloads.context import WorkerContext
-from rigproof.workloads.device import Checksums, Device, Product, matrix_mib
+from rigproof.workloads.device import Checksums, Device, Product
 from rigproof.workloads.reporting import Reporter
 from rigproof.workloads.rounds import FinishedRound, RoundQueue, adapted, products_for
 from rigproof.workloads.settling import Settling
@@ -13,7 +15,6 @@ from rigproof.workloads.verification import Reference, as_hex, make_reference
 
 CHECKED_BLOCK = 64
 MOST_PRODUCTS = 2**16  # of a round, however small they are
-LATER_SETTLE_SHARE = 0.25  # the card is hot and capped by then
 
 
 def measuring_order(wanted: Sequence[str], device: Device) -> tuple[str, ...]:
@@ -44,7 +45,7 @@ def run_gemm(spec: GemmSpec, device: Device, context: WorkerContext) -> None:
         failure = _measured(spec, precision, settle_s, device, reporter)
         device.empty_cache()
         if failure:
-            needed_mib = 3 * matrix_mib(spec.size, precision)
+            needed_mib = operands_mib(spec.size, precision)
             reporter.out_of_memory(failure, needed_mib, recovered=False)
             raise MemoryError(f"{precision} operands of size {spec.size}: {failure}")
 

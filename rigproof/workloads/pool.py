@@ -1,6 +1,7 @@
 """Operands that fill a device's memory, and what their products must be."""
 
-from rigproof.workloads.device import Checksums, Device, Matrix, Product, matrix_mib
+from rigproof.profiles.operands import matrix_mib
+from rigproof.workloads.device import Checksums, Device, Matrix, Product
 from rigproof.workloads.verification import Reference, make_reference
 
 CHECKED_BLOCK = 16  # per pair: over a pool of hundreds that is as much as one block of 256

@@ -1,8 +1,9 @@
 """The sustained stage: memory full of operands, multiplied over and over in 16-bit."""
 
+from rigproof.profiles.operands import matrix_mib
 from rigproof.records.measurements import Phase
 from rigproof.workloads.context import WorkerContext
-from rigproof.workloads.device import Device, matrix_mib
+from rigproof.workloads.device import Device
 from rigproof.workloads.pool import LEAST_MATRICES, Pool, matrices_in
 from rigproof.workloads.reporting import Reporter
 from rigproof.workloads.rounds import FinishedRound, RoundQueue, adapted, products_for

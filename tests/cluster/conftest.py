@@ -216,8 +216,9 @@ def script() -> Callable[[Path], str]:
     def code(folder: Path) -> str:
         make_rig(folder, "host")  # leaves the profile there
         return f"""
-import sys, time
+import signal, sys, time
 sys.path.append({str(ROOT)!r})
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 from rigproof.cluster.rig_cluster import RigCluster
 from rigproof.profiles.load import load_rig
 from rigproof.profiles.planning import make_plan

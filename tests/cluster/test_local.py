@@ -76,8 +76,11 @@ def join_without_token(address: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_ctrl_c_ends_a_ray_that_hangs(tmp_path: Path, script: Callable[..., str]) -> None:
-    """Every process of it is frozen, so that no call to it ever returns."""
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
+def test_a_signal_ends_a_ray_that_hangs(
+    tmp_path: Path, script: Callable[..., str], how: signal.Signals
+) -> None:
+    """Every process of it is frozen, so that no call to it ever returns, and the end takes its full time."""
     driver = subprocess.Popen(
         [sys.executable, "-c", script(tmp_path)],
         stdin=subprocess.DEVNULL,
@@ -90,9 +93,10 @@ def test_ctrl_c_ends_a_ray_that_hangs(tmp_path: Path, script: Callable[..., str]
     ours = processes.descendants({driver.pid})
     for process in ours:
         os.kill(process.pid, signal.SIGSTOP)
-    os.killpg(driver.pid, signal.SIGINT)
+    os.kill(driver.pid, how)
     _, complaints = driver.communicate(timeout=120)
     assert "KeyboardInterrupt" in complaints
+    assert driver.returncode == -signal.SIGINT  # Python's own, and neither Ray's abort nor its alarm
     assert processes.wait_gone(ours, 0) == ()
     assert not folder.exists()
 

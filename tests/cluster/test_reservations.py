@@ -7,12 +7,14 @@ import pytest
 import ray
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from rigproof.cluster.gpu_probe import Probed
 from rigproof.cluster.matching import FoundNode
 from rigproof.cluster.nodes import list_nodes
 from rigproof.cluster.placement import Reservations, WantedGpu
 from rigproof.cluster.ray_session import start_local
 
 LIMIT_S = 30
+NEVER_S = 3600.0  # longer than any test may last: what ends before did not wait for it
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +29,10 @@ def node() -> Iterator[FoundNode]:
 
 @pytest.fixture
 def reservations() -> Iterator[Reservations]:
-    def probe() -> str:  # nested, so that Ray sends its code and not its module
+    def probe() -> Probed:  # nested, so that Ray sends its code and not its module
         import ray  # noqa: PLC0415
 
-        return "GPU-" + ray.get_runtime_context().get_accelerator_ids()["GPU"][0]
+        return Probed("GPU-" + ray.get_runtime_context().get_accelerator_ids()["GPU"][0])
 
     reserved = Reservations("test", probe)
     yield reserved
@@ -86,10 +88,39 @@ def test_a_card_that_another_job_holds_is_refused_at_the_limit(
     other.release(10)
 
 
-def free_gpus() -> float:
+def test_a_card_that_ray_does_not_have_is_refused_once_all_are_known(
+    node: FoundNode, reservations: Reservations
+) -> None:
+    refused = reservations.reserve([wanted(node, 0), wanted(node, 9)], NEVER_S)
+    assert set(refused) == {"three/gpu9"}
+    assert refused["three/gpu9"].startswith("Ray gives out GPU-")
+    assert set(reservations.groups) == {"three/gpu0"}
+    assert free_gpus() == 2
+
+
+def test_more_cards_than_ray_offers_are_refused_with_the_right_number(
+    node: FoundNode, reservations: Reservations
+) -> None:
+    refused = reservations.reserve([wanted(node, index) for index in range(4)], NEVER_S)
+    assert set(refused) == {"three/gpu3"}
+    assert refused["three/gpu3"].endswith("start Ray there with --num-gpus=4")
+
+
+def test_an_error_of_cuda_is_the_reason(node: FoundNode) -> None:
+    def probe() -> Probed:
+        return Probed(error="cuInit failed with CUDA error 802 (system not yet initialized)")
+
+    blind = Reservations("blind", probe)
+    refused = blind.reserve([wanted(node, 0), wanted(node, 1)], NEVER_S)
+    assert set(refused) == {"three/gpu0", "three/gpu1"}
+    assert all("CUDA error 802" in reason for reason in refused.values())
+    assert free_gpus(3) == 3
+
+
+def free_gpus(expected: int = 2) -> float:
     for _ in range(200):
         free = ray.available_resources().get("GPU", 0.0)
-        if free == 2:
+        if free == expected:
             break
         ray.wait([ray.put(None)], timeout=0.1)
     return free

@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 
 def pid_of_worker(run, subject):
     return next(record["pid"] for record in run.records("worker") if record["subject"] == subject)
@@ -42,12 +44,13 @@ def test_killed_agent_is_reported_and_workers_are_judged(start_run, two_devices)
         assert outcomes["throughput.sustained", subject] in ("no_limit", "pass")
 
 
-def test_interrupted_run_reports_incomplete_and_leaves_no_process(start_run, two_devices):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_interrupted_run_reports_incomplete_and_leaves_no_process(start_run, two_devices, number):
     profile, (first, _) = two_devices
     run = start_run(profile, "--level=quick")
     run.wait_for(lambda run: run.in_stage("sustained"))
     worker, agent = pid_of_worker(run, first), run.records("node")[0]["agent_pid"]
-    run.process.send_signal(signal.SIGINT)
+    run.process.send_signal(number)
 
     assert run.finish() == 2, run.text()
     assert run.verdict()["verdict"] == "INCOMPLETE"

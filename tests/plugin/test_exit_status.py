@@ -60,7 +60,7 @@ def test_a_criterion_that_is_deselected_is_not_measured(acceptance):
 
 def test_an_exception_in_a_stage_is_shown_and_never_green(acceptance):
     run = acceptance("broken")
-    assert run.status == 6, run.output
+    assert run.status == 3, run.output
     assert "RuntimeError: the driver fell off the bus" in run.output
     assert "\nINCOMPLETE: " in run.output
     assert run.result["verdict"] == "INCOMPLETE"
@@ -74,7 +74,7 @@ def test_an_exception_in_a_stage_is_shown_and_never_green(acceptance):
 
 def test_an_exception_on_entering_leaves_everything_unmeasured(acceptance):
     run = acceptance("broken-on-entering")
-    assert run.status == 6, run.output
+    assert run.status == 3, run.output
     assert "RuntimeError: the driver fell off the bus" in run.output
     assert {one["outcome"] for one in run.result["criteria"]} == {"not_measured"}
 
@@ -86,3 +86,38 @@ def test_a_cluster_that_does_not_come_up_ends_the_run_with_its_message(acceptanc
     assert "Traceback" not in run.output
     assert "INTERNALERROR" not in run.output
     assert not run.history
+
+
+def test_what_is_found_wrong_while_the_rig_is_taken_down_still_rejects(acceptance):
+    run = acceptance("process-left")
+    assert run.status == 1, run.output
+    assert run.result["verdict"] == "REJECTED"
+    assert run.outcome("cluster.no_timeouts", "rig") == "fail"
+    assert "processes [4242] did not end" in run.output
+
+
+def test_the_first_error_is_told_once(acceptance):
+    run = acceptance("broken")
+    assert run.output.count("RuntimeError: the driver fell off the bus\n") <= 2  # the trace and its end
+    assert run.output.count("Traceback (most recent call last)") <= 1
+
+
+def test_a_criterion_outside_the_chosen_files_is_not_selected(acceptance):
+    run = acceptance("healthy", "tests/hardware/test_thermal.py")
+    assert run.status == 6, run.output
+    assert run.outcome("thermal.core_temperature", "pc1/gpu0") == "pass"
+    left_out = run.criteria["memory.ecc", "pc1/gpu0"]
+    assert (left_out["outcome"], left_out["detail"]) == ("not_measured", "not selected on the command line")
+
+
+def test_a_selection_of_nothing_leaves_no_run_behind(acceptance):
+    run = acceptance("healthy", "-k", "nosuch")
+    assert run.status == 5, run.output
+    assert not list((run.reports / "runs").iterdir())
+
+
+def test_a_cluster_that_does_not_come_up_is_no_interruption(acceptance):
+    run = acceptance("not-started")
+    assert run.status == 4, run.output
+    assert run.result["interrupted"] is False
+    assert run.result["exit_status"] == 4

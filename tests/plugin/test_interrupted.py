@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-STOPPED = pytest.mark.parametrize("scenario", ["ctrl-c", "sigterm"])
+STOPPED = pytest.mark.parametrize("scenario", ["ctrl-c", "sigterm", "sigterm-twice"])
 FILES = {"verdict.json", "telemetry.parquet", "report.html", "summary.md", "junit.xml", "metrics.prom"}
 
 

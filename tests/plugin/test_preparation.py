@@ -9,6 +9,7 @@ from rigproof.plugin.options import Request
 from rigproof.plugin.preparation import Refused, prepare
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
+from rigproof.telemetry import inventory as detection
 
 H200 = GpuIdentity("box/gpu0", "cuda", "GPU-0", "NVIDIA H200", 0, 143771.0)
 
@@ -29,6 +30,31 @@ def machine(monkeypatch):
     return has
 
 
+CHILD = """
+import sys
+sys.path.append(sys.argv[1])
+from rigproof.simulation.nvml_library import installed
+from rigproof.simulation.nvml_model import Fault, SimulatedDriver, SimulatedGpu
+from rigproof.telemetry.inventory import inventory, inventory_to_json
+from rigproof.telemetry.nvml.protocol import Code
+driver = SimulatedDriver([SimulatedGpu("GPU-1"), SimulatedGpu("GPU-2")])
+{broken}
+with installed(driver):
+    print(inventory_to_json(inventory()))
+"""
+
+
+@pytest.fixture
+def nvml_of_child(monkeypatch):
+    """Have this machine's two GPUs detected by a child process whose NVML is simulated, and broken so."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def breaks(broken: str) -> None:
+        monkeypatch.setattr(detection, "BOOT", CHILD.format(broken=broken))
+
+    return breaks
+
+
 @pytest.mark.parametrize("profile", ["auto", "single-gpu", "h200-x2", "dual-3090-3070"])
 def test_this_machine_is_known_whatever_the_profile(machine, profile):
     inventory = machine(H200)
@@ -44,10 +70,61 @@ def test_a_card_of_any_kind_is_judged_as_the_card_it_is(machine):
 
 @pytest.mark.parametrize("require_gpu", [False, True])
 def test_a_machine_without_a_gpu_begins_a_run_that_misses_it(machine, require_gpu):
-    machine(nvml_error="driver/library version mismatch")
+    machine()
     prepared = prepare(request_of("single-gpu", require_gpu=require_gpu))
     assert [worker.subject for worker in prepared.plan.workers] == ["localhost/gpu0"]
-    assert prepared.inventory.nvml_error == "driver/library version mismatch"
+
+
+def test_a_machine_without_a_driver_has_its_cpu_as_the_device(machine):
+    machine()
+    assert [worker.device for worker in prepare(request_of("auto")).plan.workers] == ["cpu"]
+    required = prepare(request_of("auto", require_gpu=True))
+    assert [worker.device for worker in required.plan.workers] == ["cuda"]
+
+
+@pytest.mark.parametrize("require_gpu", [False, True])
+def test_a_broken_nvml_is_no_machine_without_a_gpu(nvml_of_child, require_gpu):
+    nvml_of_child("driver.inject(Fault('nvmlInitWithFlags', Code.LIB_RM_VERSION_MISMATCH))")
+    with pytest.raises(Refused) as auto:
+        prepare(request_of("auto", require_gpu=require_gpu))
+    assert str(auto.value).startswith(
+        "auto: the GPUs of this machine cannot all be found: NVML does not answer (code 18)"
+    )
+    assert "; then run again, or name a profile that states the rig: --hwprofile NAME" in str(auto.value)
+    with pytest.raises(Refused) as single:
+        prepare(request_of("single-gpu", require_gpu=require_gpu))
+    assert str(single.value).startswith(
+        'hwprofiles/rigs/single-gpu.toml: nodes[0].gpus[0].sku = "unknown": which card this is cannot '
+        "be found: NVML does not answer (code 18)"
+    )
+
+
+@pytest.mark.parametrize("profile", ["auto", "single-gpu"])
+def test_a_lost_gpu_is_not_left_out_of_what_is_promised(nvml_of_child, profile):
+    nvml_of_child("driver.gpus[1].lost = True")
+    with pytest.raises(Refused, match=r"cannot (all )?be found: .*/gpu1: .*; then run again"):
+        prepare(request_of(profile))
+
+
+def test_the_same_child_finds_both_gpus_where_nothing_is_broken(nvml_of_child):
+    nvml_of_child("pass")
+    assert len(prepare(request_of("auto")).loaded.devices()) == 2
+
+
+@pytest.mark.parametrize("profile", ["h200-x2", "dual-3090-3070"])
+def test_a_rig_that_states_its_gpus_is_left_to_its_criteria(machine, profile):
+    machine(nvml_error="NVML does not answer (code 18): driver/library version mismatch")
+    prepared = prepare(request_of(profile, require_gpu=True))
+    assert [worker.device for worker in prepared.plan.workers] == ["cuda", "cuda"]
+
+
+def test_a_rig_that_promises_the_cpu_needs_no_nvml(machine, tmp_path):
+    machine(nvml_error="NVML does not answer (code 18): driver/library version mismatch")
+    profile = tmp_path / "cpu.toml"
+    profile.write_text(
+        'name = "cpu"\n[[nodes]]\nname = "here"\n[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\n'
+    )
+    assert [worker.device for worker in prepare(request_of(profile)).plan.workers] == ["cpu"]
 
 
 def test_a_machine_with_too_few_cpus_is_refused_before_any_load(machine):

@@ -48,8 +48,25 @@ class Bench:
     def stage(self, name: str, **fields: Any) -> None:
         self.recording.stages[name] = replace(self.recording.stages[name], **fields)
 
-    def event(self, kind: str, subject: str, message: str = "", t_s: float = 40.0, **data: Any) -> None:
-        self.recording.add(Event(t_s, kind, subject, message, "sustained", None, data))
+    def event(
+        self,
+        kind: str,
+        subject: str,
+        message: str = "",
+        t_s: float = 40.0,
+        worker: str | None = None,
+        stage: str | None = "sustained",
+        **data: Any,
+    ) -> None:
+        self.recording.add(Event(t_s, kind, subject, message, stage, worker, data))
+
+    def lose(self, worker: str, kind: str, message: str, t_s: float) -> None:
+        """A worker is lost in the sustained stage and not replaced: it does nothing from then on."""
+        self.event(kind, worker.partition("#")[0], message, t_s, worker)
+        for name in ("rounds", "memory"):
+            kept = [one for one in getattr(self.recording, name) if one.worker != worker or one.t_s <= t_s]
+            setattr(self.recording, name, kept)
+        self.stage("sustained", status="partial")
 
     def samples(self, subject: str, from_s: float = 0.0, to_s: float = END_S, **fields: Any) -> None:
         """Give the GPU samples of a stretch other values; a callable gets the sample."""
@@ -76,6 +93,15 @@ class Bench:
         self.recording.counters = [
             replace(one, **fields) if (one.subject, one.moment) == (subject, moment) else one
             for one in self.recording.counters
+        ]
+
+    def silence(self, subject: str, from_s: float) -> None:
+        """Nothing is read from this GPU any more: neither samples nor counters after the load."""
+        self.recording.gpu_samples = [
+            one for one in self.recording.gpu_samples if one.subject != subject or one.t_s < from_s
+        ]
+        self.recording.counters = [
+            one for one in self.recording.counters if one.subject != subject or one.t_s < from_s
         ]
 
     def drop(self, kind: str, subject: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from rigproof.cluster.errors import ClusterStartFailed
 from rigproof.profiles.load import all_skus, match_sku
-from rigproof.records.measurements import Stage
+from rigproof.records.measurements import Event, Stage
 from rigproof.stages import acceptance
 from support.bench import Bench
 
@@ -46,17 +46,28 @@ def _terminate() -> None:
     signal.raise_signal(signal.SIGTERM)
 
 
+def _terminate_again(_sink: Callable[[Any], None]) -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
+def _leave_a_process(sink: Callable[[Any], None]) -> None:
+    sink(Event(73.0, "timeout", "rig", "processes [4242] did not end", data={"limit_s": 10}))
+
+
 def _fail_to_start() -> None:
     raise ClusterStartFailed("Ray did not start within 60 s; look at /tmp/ray/session_latest/logs")
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is broken in the recording, and what happens on entering or half through the sustained stage."""
+    """What is broken in the recording, and what happens on entering or half through the sustained stage,
+    or while the rig is taken down.
+    """
 
     change: Callable[[Bench], None] = _nothing
     on_entering: Callable[[], None] | None = None
     in_sustained: Callable[[], None] | None = None
+    on_closing: Callable[[Callable[[Any], None]], None] | None = None
 
 
 SCENARIOS = {
@@ -65,6 +76,8 @@ SCENARIOS = {
     "without-sensor": Scenario(_without_sensor),
     "ctrl-c": Scenario(in_sustained=_interrupt),
     "sigterm": Scenario(in_sustained=_terminate),
+    "sigterm-twice": Scenario(in_sustained=_terminate, on_closing=_terminate_again),
+    "process-left": Scenario(on_closing=_leave_a_process),
     "broken": Scenario(in_sustained=_break),
     "not-started": Scenario(on_entering=_fail_to_start),
     "broken-on-entering": Scenario(on_entering=_break),
@@ -112,6 +125,8 @@ class CannedRig:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._open = False
+        if self._scenario.on_closing:
+            self._scenario.on_closing(self._sink)
 
     def run_stage(self, stage: Any, specs: Any, *, host_load: Any, on_tick: Callable[[], None]) -> Stage:
         """Everything that the recording has up to the stage's end, all at once."""

@@ -11,7 +11,7 @@ import tomlkit
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.models import Rig, Sku
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
-from rigproof.records.measurements import ForeignMemory, GpuCounters, MemoryReading, Round, Stage
+from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, Round, Stage
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -24,6 +24,7 @@ LIMITS = {
     "stability_drop_share": 0.95,
     "stability_worst_window_share": 0.85,
     "headroom_gib": 0.5,
+    "champion_share": 0.95,
     "success_share": 0.95,
     "ooms": 0,
     "ecc_uncorrected": 0,
@@ -51,6 +52,7 @@ RIG = {
         "enabled": True,
         "band_percent": [70, 85],
         "warn_percent": 90,
+        "warn_windows_share": 0.1,
         "in_band_share": 0.8,
         "primary_thread_share": 0.7,
         "secondary_thread_share": 0.15,
@@ -92,7 +94,7 @@ RTX_3090 = Sku.model_validate(
         "power_limit_w": 350,
         "peak_tflops": {"fp32": 35.6, "fp16": 71.2, "bf16": 71.2},
         "steady_tflops": {"fp32": 30, "fp16": 66, "bf16": 66},
-        "unsupported_sensors": ["memory_temperature_c"],
+        "unsupported_sensors": ["memory_temperature", "ecc", "row_remap"],
     }
 )
 WORKERS = {"pc1/gpu0": ("pc1/gpu0#0", "pc1/gpu0#1"), "pc2/gpu0": ("pc2/gpu0#0",)}
@@ -236,9 +238,15 @@ def healthy_recording(rig: dict[str, Any] | None = None, sku: str = "h200") -> R
                 )
                 for t_s in (31.0, 40.0, 60.0, 69.0)
             )
+            recording.add(
+                Event(
+                    29.0, "allocation", subject, "40000 of 40000 MiB", "sustained", worker, {"matrices": 200}
+                )
+            )
         recording.extend(gpu_sample(subject, index) for index in range(int(END_S / STEP_S)))
         recording.extend(rounds_of(subject))
     everybody = tuple(name for names in WORKERS.values() for name in names)
-    recording.add(Stage("gemm", 5.0, 25.0, "finished", everybody, 5.5, 25.0))
+    first = tuple(names[0] for names in WORKERS.values())
+    recording.add(Stage("gemm", 5.0, 25.0, "finished", first, 5.5, 25.0))
     recording.add(Stage("sustained", 26.0, 71.0, "finished", everybody, *LOAD_S))
     return recording

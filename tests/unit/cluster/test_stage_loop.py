@@ -1,5 +1,5 @@
+from rigproof.cluster.slots import Slot
 from rigproof.cluster.stage_loop import loaded_window
-from rigproof.cluster.workers import Slot
 from rigproof.profiles.plan import WorkerPlan
 
 

@@ -49,6 +49,13 @@ def test_a_frozen_power_sensor_is_no_measurement(bench):
     )
 
 
+def test_a_frozen_power_sensor_is_noticed_in_the_quick_level(bench):
+    bench.stage("sustained", loaded_to_s=45.0)
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
+    bench.samples(GPU, 26, power_w=500.0)
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.NOT_MEASURED
+
+
 def test_one_wrong_result_fails_and_forbids_training_on_the_card(bench):
     bench.event("wrong_result", GPU, "3 elements of 1048576 differ", 50.0)
     verdict = bench.verdict(ACTIVE, GPU)

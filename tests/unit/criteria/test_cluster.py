@@ -38,6 +38,14 @@ def test_every_loss_fails_and_names_whom_it_hit(bench, kind):
     assert verdict.detail == "pc1/gpu0: gone"
 
 
+def test_an_nvml_query_that_hangs_fails_and_names_the_gpu(bench):
+    message = "NVML has not answered the query “sample” for 30 s"
+    bench.event("timeout", GPU, message, 69.0, stage=None, limit_s=30, query="sample")
+    verdict = bench.verdict(TIMEOUTS, "rig")
+    assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 69.0)
+    assert verdict.detail == f"pc1/gpu0: {message}"
+
+
 def test_the_first_loss_is_named(bench):
     bench.event("timeout", "pc2/gpu0", "no answer", 50.0)
     bench.event("worker_died", GPU, "killed", 40.0)

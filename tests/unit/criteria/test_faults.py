@@ -1,33 +1,52 @@
-"""Every criterion shown failing: a fault takes the healthy recording to a failure of that criterion alone."""
-
-from dataclasses import replace
+"""Every criterion shown failing: faults put into the healthy recording, and what fails of them."""
 
 import pytest
 
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.records.samples import GpuSample
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
+from support.faults import (
+    FAULTS,
+    GPU,
+    OTHER,
+    all_work_on_one_gpu,
+    gpu_is_missing,
+    hold_memory,
+    leave_free,
+    node_is_missing,
+    sag,
+)
 
-GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
-
-
-def node_is_missing(bench):
-    bench.event("node_missing", "pc2", "pc2 did not join; type `ray start …` on it")
-    del bench.recording.nodes["pc2"]
-    gpu_is_missing(bench, OTHER)
-    bench.recording.host_samples = [one for one in bench.recording.host_samples if one.subject != "pc2"]
-
-
-def gpu_is_missing(bench, subject=GPU):
-    bench.event("gpu_missing", subject, "nvidia-smi lists no card")
-    del bench.recording.gpus[subject]
-    for kind in ("gpu_samples", "rounds", "memory", "counters", "workers"):
-        bench.drop(kind, subject)
-    bench.recording.foreign_memory.pop(subject)
+FAIL, WARN = Outcome.FAIL, Outcome.WARN
+IDS = [f"{fault.name}-{number}" for number, fault in enumerate(FAULTS)]
 
 
-def all_work_on_one_gpu(bench):
-    bench.recording.workers = [replace(one, uuid=f"GPU-{OTHER}") for one in bench.recording.workers]
+def these(verdicts, outcome):
+    return {(verdict.criterion, verdict.subject) for verdict in verdicts if verdict.outcome is outcome}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=IDS)
+def test_a_fault_changes_the_verdicts_that_it_says_and_no_other(bench, fault):
+    fault.change(bench)
+    verdicts = bench.verdicts()
+    assert these(verdicts, FAIL) == fault.fails
+    assert these(verdicts, WARN) == fault.warns
+    assert decide(verdicts) is (Decision.REJECTED if fault.fails else Decision.ACCEPTED)
+
+
+@pytest.mark.parametrize("criterion", CATALOGUE.values(), ids=CATALOGUE)
+def test_every_fault_that_a_criterion_names_is_shown_tripping_it(criterion):
+    shown = {fault.name for fault in FAULTS if criterion.name in {name for name, _ in fault.fails}}
+    warned = {fault.name for fault in FAULTS if criterion.name in {name for name, _ in fault.warns}}
+    assert set(criterion.faults) - shown == set()
+    assert set(criterion.warns_on) - warned == set()
+    assert criterion.faults
+
+
+def test_every_fault_that_is_shown_is_named_by_a_criterion_that_it_trips():
+    for fault in FAULTS:
+        tripped = [CATALOGUE[name] for name, _ in fault.fails | fault.warns]
+        assert any(fault.name in (*one.faults, *one.warns_on) for one in tripped), fault.name
 
 
 def every_device_a_little_slow(bench):
@@ -35,9 +54,8 @@ def every_device_a_little_slow(bench):
         bench.slow(subject, 0.76)
 
 
-def many_oom(bench):
-    for _ in range(30):
-        bench.event("oom", GPU, "12 GiB wanted")
+def warm_up_unverified(bench):
+    bench.rounds(GPU, "gemm", verified=lambda one: one.phase == "measure")
 
 
 def gemm_slow(precision):
@@ -47,12 +65,8 @@ def gemm_slow(precision):
     return fault
 
 
-def sag(bench):
-    bench.slow(GPU, 0.9, from_s=60)
-
-
-# Criterion -> (subject, fault, other criteria that must fail with it)
-FAULTS = {
+# Criterion -> (subject, what makes it fail, other criteria that must fail with it)
+ALONE = {
     "cluster.nodes_present": ("pc2", node_is_missing, {"inventory.gpus_present"}),
     "cluster.no_timeouts": ("rig", lambda b: b.event("timeout", GPU, "30 s without a round"), set()),
     "inventory.gpus_present": (GPU, gpu_is_missing, set()),
@@ -67,8 +81,8 @@ FAULTS = {
     "throughput.sustained": (GPU, lambda b: b.slow(GPU, 0.7), set()),
     "throughput.combined": ("rig", every_device_a_little_slow, set()),
     "throughput.stability": (GPU, sag, set()),
-    "memory.no_oom": (GPU, lambda b: b.event("oom", GPU, "12 GiB wanted, 3 GiB free"), set()),
-    "memory.success_rate": (GPU, many_oom, {"memory.no_oom"}),
+    "memory.no_oom": (GPU, lambda b: b.event("oom", GPU, "12 GiB wanted"), {"memory.success_rate"}),
+    "memory.success_rate": (GPU, warm_up_unverified, set()),
     "memory.headroom": (GPU, lambda b: leave_free(b, 100), set()),
     "memory.ecc": (GPU, lambda b: b.counters(GPU, "after", ecc_uncorrected=1), set()),
     "memory.row_remap": (GPU, lambda b: b.counters(GPU, "after", remap_pending=True), set()),
@@ -83,35 +97,21 @@ FAULTS = {
 }
 
 
-def hold_memory(bench, used_mib, pids=(4711,)):
-    was = bench.recording.foreign_memory[GPU]
-    bench.recording.foreign_memory[GPU] = replace(was, used_mib=used_mib, pids=pids)
-
-
-def leave_free(bench, free_mib):
-    bench.recording.memory[1] = replace(bench.recording.memory[1], device_free_mib=free_mib)
-
-
-def test_every_criterion_of_the_catalogue_has_a_fault_here():
-    assert set(FAULTS) == set(CATALOGUE)
-    assert all(criterion.faults for criterion in CATALOGUE.values())
-
-
-@pytest.mark.parametrize("criterion", FAULTS)
-def test_a_fault_fails_its_own_criterion_and_no_other(bench, criterion):
-    subject, fault, others = FAULTS[criterion]
-    fault(bench)
+@pytest.mark.parametrize("criterion", CATALOGUE)
+def test_each_criterion_can_fail_alone(bench, criterion):
+    subject, change, others = ALONE[criterion]
+    change(bench)
     verdicts = bench.verdicts()
-    failed = {(v.criterion, v.subject) for v in verdicts if v.outcome is Outcome.FAIL}
+    failed = these(verdicts, FAIL)
     assert {name for name, _ in failed} == {criterion} | others
     assert (criterion, subject) in failed
     assert decide(verdicts) is Decision.REJECTED
 
 
-@pytest.mark.parametrize("criterion", FAULTS)
+@pytest.mark.parametrize("criterion", CATALOGUE)
 def test_a_failure_tells_the_reader_what_to_do_and_where_the_limit_comes_from(bench, criterion):
-    subject, fault, _ = FAULTS[criterion]
-    fault(bench)
+    subject, change, _ = ALONE[criterion]
+    change(bench)
     verdict = bench.verdict(criterion, subject)
     text = sentence(verdict)
     assert text.startswith(f"{subject} {criterion}: ")

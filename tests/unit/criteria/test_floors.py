@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from rigproof.criteria.floors import power_scale
 from rigproof.profiles.models import Sku
+from rigproof.records.verdict import Outcome
 
 GPU, BF16 = "pc1/gpu0", "throughput.gemm_bf16"
 
@@ -67,7 +68,25 @@ def test_the_skus_own_default_limit_stands_in_for_one_that_nvml_does_not_give(be
 
 def test_a_champion_comes_before_the_sku_file(bench):
     bench.champions = {f"GPU-{GPU}": {BF16: 680.0}}
-    assert floor(bench) == (680 * 0.95, "this GPU's champion × 0.95")
+    assert floor(bench) == (680 * 0.95, "this GPU's champion × 0.95 of hwprofiles/defaults.toml")
+
+
+def test_the_share_of_a_champion_is_the_profiles(bench):
+    bench.champions = {f"GPU-{GPU}": {BF16: 680.0}}
+    bench.limits(champion_share=0.9)
+    assert floor(bench)[0] == 680 * 0.9
+
+
+def test_a_card_that_is_a_tenth_slower_than_its_champion_fails(bench):
+    bench.champions = {f"GPU-{GPU}": {BF16: 660.0}}
+    bench.slow(GPU, 0.9, "gemm")
+    assert bench.verdict(BF16, GPU).outcome is Outcome.FAIL
+
+
+def test_a_profile_without_a_share_of_champions_falls_back_on_the_sku_file(bench):
+    bench.champions = {f"GPU-{GPU}": {BF16: 680.0}}
+    bench.limits(champion_share=None)
+    assert floor(bench)[1] == "hwprofiles/gpus/h200.toml"
 
 
 def test_the_champion_of_another_gpu_or_criterion_does_not_count(bench):

@@ -53,6 +53,43 @@ def test_a_driver_that_delivers_no_xids_is_not_measured_and_not_required(bench):
     assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, False)
 
 
+@pytest.mark.parametrize(
+    ("kind", "subject"),
+    [
+        ("agent_died", "pc1"),
+        ("node_lost", "pc1"),
+        ("nvml_error", GPU),
+        ("nvml_error", "pc1"),
+        ("nvml_error", "rig"),
+        ("timeout", GPU),
+        ("gpu_lost", GPU),
+    ],
+)
+def test_silence_is_no_good_news_where_nobody_listened(bench, kind, subject):
+    bench.event(kind, subject, "no answer", 50.0, stage=None)
+    verdict = bench.verdict(XID, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.detail == "an Xid may have gone unheard from t=50 s on: no answer"
+
+
+@pytest.mark.parametrize(("code", "outcome"), [(79, Outcome.FAIL), (63, Outcome.NOT_MEASURED)])
+def test_what_was_heard_before_nobody_listened_can_fail_but_not_pass(bench, code, outcome):
+    bench.event("xid", GPU, "what the driver says", 40.0, xid=code)
+    bench.event("agent_died", "pc1", "no answer", 50.0)
+    assert bench.verdict(XID, GPU).outcome is outcome
+
+
+@pytest.mark.parametrize(("kind", "subject"), [("agent_died", "pc2"), ("gpu_lost", "pc2/gpu0")])
+def test_what_befell_another_gpu_or_node_deafens_nobody_here(bench, kind, subject):
+    bench.event(kind, subject, "no answer")
+    assert bench.verdict(XID, GPU).outcome is Outcome.PASS
+
+
+def test_a_worker_that_is_late_deafens_nobody(bench):
+    bench.event("timeout", GPU, "sustained did not end within 170 s", worker="pc1/gpu0#0")
+    assert bench.verdict(XID, GPU).outcome is Outcome.PASS
+
+
 def test_an_xid_without_its_number_warns(bench):
     bench.event("xid", GPU, "unreadable", xid="79?")
     assert bench.verdict(XID, GPU).outcome is Outcome.WARN

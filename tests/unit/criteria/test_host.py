@@ -3,6 +3,7 @@ import pytest
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.judge import promised
 from rigproof.records.verdict import Outcome
+from support.recordings import RIG
 
 BAND, AWAKE = "host.cpu_band", "host.responsiveness"
 
@@ -33,6 +34,21 @@ def test_a_fifth_of_the_windows_may_be_out_of_band(bench, out_s, outcome):
 def test_more_than_a_tenth_of_the_windows_over_90_percent_warn(bench, over_s, outcome):
     bench.host("pc1", 40, 39.95 + over_s, cpu_percent=95)
     assert bench.verdict(BAND, "pc1").outcome is outcome
+
+
+def test_how_many_windows_may_be_over_it_is_the_profiles(bench):
+    bench.rig(cpu=RIG["cpu"] | {"warn_windows_share": 0.2})
+    bench.host("pc1", 40, 44.95, cpu_percent=95)
+    assert bench.verdict(BAND, "pc1").outcome is Outcome.PASS
+
+
+def test_without_such_a_share_the_mean_alone_warns(bench):
+    cpu = {name: value for name, value in RIG["cpu"].items() if name != "warn_windows_share"}
+    bench.rig(cpu=cpu | {"band_percent": [70, 99]})
+    bench.host("pc1", 40, 49.95, cpu_percent=95)
+    assert bench.verdict(BAND, "pc1").outcome is Outcome.PASS
+    bench.host("pc1", cpu_percent=95)
+    assert bench.verdict(BAND, "pc1").outcome is Outcome.WARN
 
 
 def test_windows_are_means_of_their_samples(bench):

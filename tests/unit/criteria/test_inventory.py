@@ -47,6 +47,14 @@ def test_a_gpu_that_another_job_holds_fails(bench):
     assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, "job 17 holds it")
 
 
+def test_a_gpu_that_does_not_answer_any_more_fails_although_it_was_there(bench):
+    bench.event("gpu_lost", GPU, "GPU-pc1/gpu0 is lost", 68.0, query="sample")
+    verdict = bench.verdict(PRESENT, GPU)
+    assert (verdict.outcome, verdict.detail, verdict.from_s) == (Outcome.FAIL, "GPU-pc1/gpu0 is lost", 68.0)
+    assert "Xid" in verdict.remedy
+    assert bench.verdict(PRESENT, OTHER).outcome is Outcome.PASS
+
+
 def test_a_gpu_that_nobody_reported_missing_still_fails(bench):
     del bench.recording.gpus[GPU]
     assert bench.verdict(PRESENT, GPU).detail == "pc1 answered without it"
@@ -88,6 +96,14 @@ def test_versions_are_compared_by_number(bench, minimum, outcome):
     for node in ("pc1", "pc2"):
         bench.node(node, driver_version="580.65.06" if minimum != "580.7" else "580.10")
     assert bench.verdict(DRIVER, "pc1").outcome is outcome
+
+
+def test_a_driver_that_is_too_old_names_where_the_minimum_comes_from(bench):
+    bench.limits(driver_minimum="590.1")
+    bench.loaded.sources["limits.driver_minimum"] = "hwprofiles/rigs/two-nodes.toml"
+    verdict = bench.verdict(DRIVER, "pc1")
+    assert verdict.limit_source == "hwprofiles/rigs/two-nodes.toml"
+    assert verdict.detail == "driver 580.65.06 is older than the 590.1 of hwprofiles/rigs/two-nodes.toml"
 
 
 def test_two_nodes_with_different_drivers_both_fail(bench):

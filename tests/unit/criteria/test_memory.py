@@ -5,7 +5,7 @@ import pytest
 from rigproof.records.verdict import Outcome
 
 GPU = "pc1/gpu0"
-OOM, RATE, HEADROOM = "memory.no_oom", "memory.success_rate", "memory.headroom"
+OOM, HEADROOM = "memory.no_oom", "memory.headroom"
 ECC, REMAP = "memory.ecc", "memory.row_remap"
 
 
@@ -53,23 +53,35 @@ def test_a_worker_that_never_reported_its_memory_is_no_measurement(bench):
     assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
 
 
-@pytest.mark.parametrize(("failures", "expected"), [(10, Outcome.PASS), (11, Outcome.FAIL)])
-def test_ninety_five_percent_of_tasks_must_end_well(bench, failures, expected):
-    bench.drop("rounds", GPU)
-    bench.event("task_succeeded", GPU, count=190)
-    for number in range(failures):
-        bench.event(("worker_failed", "worker_hung", "worker_died", "oom")[number % 4], GPU, "it broke")
-    assert bench.verdict(RATE, GPU).outcome is expected
+def test_a_worker_that_stopped_reporting_before_the_end_is_no_measurement(bench):
+    bench.recording.memory = [
+        one for one in bench.recording.memory if one.worker != "pc1/gpu0#1" or one.t_s < 60
+    ]
+    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+    assert bench.verdict(OOM, GPU).detail == (
+        "pc1/gpu0#1 last reported its memory at t=40 s; the load ended at t=70 s"
+    )
 
 
-def test_rounds_count_as_tasks_whether_verified_or_not(bench):
-    bench.rounds(GPU, "gemm", verified=False)
-    assert bench.verdict(RATE, GPU).detail == "0 of 208 failed"
+@pytest.mark.parametrize("kind", ["worker_died", "worker_failed", "worker_hung"])
+def test_a_worker_that_was_lost_is_no_measurement_however_late(bench, kind):
+    bench.event(kind, GPU, "gone", 69.5, "pc1/gpu0#1")
+    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+    assert bench.verdict(OOM, GPU).detail == "pc1/gpu0#1 was lost at t=70 s: gone"
 
 
-def test_no_tasks_at_all_are_no_measurement(bench):
-    bench.drop("rounds", GPU)
-    assert outcome(bench, RATE) == (Outcome.NOT_MEASURED, True)
+def test_the_readings_of_the_other_stage_do_not_count(bench):
+    bench.recording.memory = [
+        replace(one, stage="gemm") if one.worker == "pc1/gpu0#1" else one for one in bench.recording.memory
+    ]
+    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+
+
+@pytest.mark.parametrize("field", ["ooms", "alloc_retries"])
+def test_an_allocator_that_keeps_no_count_on_a_gpu_is_no_measurement(bench, field):
+    bench.recording.memory = [replace(one, **{field: None}) for one in bench.recording.memory]
+    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+    assert "PYTORCH_CUDA_ALLOC_CONF" in bench.verdict(OOM, GPU).detail
 
 
 @pytest.mark.parametrize(("free_mib", "expected"), [(512, Outcome.PASS), (511, Outcome.FAIL)])
@@ -134,20 +146,41 @@ def test_a_counter_that_went_back_is_no_measurement(bench):
     assert outcome(bench, ECC) == (Outcome.NOT_MEASURED, True)
 
 
-@pytest.mark.parametrize("enabled", [None, False])
-def test_a_card_without_ecc_is_not_required_to_count_errors(bench, enabled):
+@pytest.mark.parametrize(
+    ("sku", "enabled", "required"),
+    [
+        ("h200", True, True),
+        ("h200", None, True),  # a card that has ECC, whose mode could not be read either
+        ("h200", False, False),
+        ("rtx-3090", None, False),  # its file lists both
+        ("unknown", True, True),
+        ("unknown", None, False),
+        ("unknown", False, False),
+    ],
+)
+def test_which_cards_are_required_to_count_errors(bench, sku, enabled, required):
+    card = {"sku": sku, "workers": 2, "memory_gib": 141}
+    bench.rig(nodes=[{"name": "pc1", "gpus": [card]}])
     bench.gpu(GPU, ecc_enabled=enabled)
     for moment in ("before", "after"):
         bench.counters(GPU, moment, ecc_uncorrected=None, ecc_corrected=None, remapped_uncorrectable=None)
-    assert outcome(bench, ECC) == (Outcome.NOT_MEASURED, False)
-    assert outcome(bench, REMAP) == (Outcome.NOT_MEASURED, False)
+    assert outcome(bench, ECC) == (Outcome.NOT_MEASURED, required)
+    assert outcome(bench, REMAP) == (Outcome.NOT_MEASURED, required)
 
 
-def test_a_card_with_ecc_is_required_to_count_errors(bench):
+def test_a_card_whose_ecc_is_on_must_count_errors_whatever_its_file_says(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "rtx-3090", "workers": 2}]}])
     for moment in ("before", "after"):
         bench.counters(GPU, moment, ecc_uncorrected=None, remapped_uncorrectable=None)
     assert outcome(bench, ECC) == (Outcome.NOT_MEASURED, True)
-    assert outcome(bench, REMAP) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench, REMAP) == (Outcome.NOT_MEASURED, False)
+
+
+def test_errors_that_were_counted_are_judged_on_any_card(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "rtx-3090", "workers": 2}]}])
+    bench.gpu(GPU, ecc_enabled=None)
+    bench.counters(GPU, "after", ecc_uncorrected=1, remap_failed=True)
+    assert bench.verdict(ECC, GPU).outcome is bench.verdict(REMAP, GPU).outcome is Outcome.FAIL
 
 
 @pytest.mark.parametrize(

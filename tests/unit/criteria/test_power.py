@@ -22,6 +22,42 @@ def test_the_instant_power_stands_in_for_a_missing_average(bench):
     assert bench.verdict(DRAW, GPU).measured == pytest.approx(630, abs=1)
 
 
+def as_short_as_quick(bench):
+    """Fifteen seconds of load, as in the quick level."""
+    bench.stage("sustained", loaded_to_s=45.0)
+
+
+def test_a_power_sensor_that_stands_still_is_noticed_in_the_quick_level(bench):
+    as_short_as_quick(bench)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
+    bench.samples(GPU, 26, power_average_w=500.0)
+    verdict = bench.verdict(DRAW, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.detail == "the power reads 500 all along: the sensor is frozen"
+
+
+def test_a_power_sensor_that_is_read_once_a_second_is_noticed_too(bench):
+    as_short_as_quick(bench)
+    bench.rig(sampling={"rate_hz": 1})
+    mine = [one for one in bench.recording.gpu_samples if one.subject == GPU]
+    bench.recording.gpu_samples = mine[::9]
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
+    bench.samples(GPU, 26, power_average_w=500.0)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_a_power_sensor_that_never_moved_is_noticed_in_a_load_of_a_few_seconds(bench):
+    bench.stage("sustained", loaded_to_s=36.0)
+    bench.samples(GPU, power_average_w=500.0)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_power_that_stands_still_for_less_than_ten_seconds_is_believed(bench):
+    bench.stage("sustained", loaded_to_s=39.5)
+    bench.samples(GPU, 30, 39.5, power_average_w=650.0)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
+
+
 @pytest.mark.parametrize("power_w", [None, 0])
 def test_no_power_is_no_measurement(bench, power_w):
     bench.samples(GPU, power_average_w=power_w, power_w=power_w)

@@ -91,6 +91,13 @@ def test_readings_that_all_stand_still_are_frozen(bench):
         assert (criterion, verdict.outcome) == (criterion, Outcome.NOT_MEASURED)
 
 
+def test_readings_that_all_stand_still_are_frozen_in_the_quick_level_too(bench):
+    bench.stage("sustained", loaded_to_s=45.0)
+    bench.samples(GPU, 28, core_temperature_c=63, power_w=600.0, sm_clock_mhz=1900)
+    for criterion in (CORE, "clock.ratio"):
+        assert bench.verdict(criterion, GPU).outcome is Outcome.NOT_MEASURED
+
+
 def test_a_stage_that_failed_before_its_load_is_no_measurement(bench):
     bench.stage("sustained", status="failed", loaded_from_s=None, loaded_to_s=None)
     assert bench.verdict(CORE, GPU).outcome is Outcome.NOT_MEASURED

@@ -3,15 +3,15 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rigproof.cluster.matching import assign_gpus
 from rigproof.profiles.auto import completed, profile_text
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint import lint_rig
-from rigproof.profiles.load import all_skus, load_rig, match_sku, over_defaults
+from rigproof.profiles.load import all_skus, load_rig, over_defaults
 from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.matching import assign_gpus, match_sku
 from rigproof.profiles.planning import make_plan
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
@@ -200,6 +200,11 @@ def test_any_completed_rig_can_be_planned_and_states_what_it_stated(gpus, cards,
     assert completed(loaded, host(*cards)).rig == loaded.rig
 
 
+@example(
+    [{"sku": "unknown"}, {"sku": "h200-sxm"}, {"sku": "unknown"}, {"sku": "unknown"}],
+    [RTX_3090, RTX_3090, ("NVIDIA T1000", 8192.0), RTX_3090],
+    None,
+)
 @settings(max_examples=80, deadline=None)
 @given(PROMISES, CARDS, st.none() | st.integers(0, 4))
 def test_a_run_gives_each_unknown_subject_the_card_that_it_was_completed_by(gpus, cards, pinned):

@@ -146,7 +146,7 @@ def test_a_plan_that_cannot_fit_is_refused(desk, text, expected):
         ("[limits]\nxid_fail = []\n", "limits.xid_fail = []: no Xid could fail the rig"),
         (
             "[cpu]\nband_percent = [0, 100]\nwarn_percent = 100\n",
-            "cpu.band_percent = [0, 100]: no load is outside",
+            "cpu.band_percent = [0, 100]: 100 points wide, so that no load is outside",
         ),
         ("[cpu]\nwarn_percent = 100\n", "cpu.warn_percent = 100: no load is over this"),
         ("[cpu]\nin_band_share = 0.01\n", "cpu.in_band_share = 0.01: a load that is hardly ever in its band"),

@@ -1,6 +1,8 @@
 import pytest
 
-from rigproof.profiles.load import all_skus, match_sku
+from rigproof.profiles.load import all_skus, over_defaults
+from rigproof.profiles.matching import assign_gpus, match_sku
+from rigproof.records.identity import GpuIdentity
 
 SKUS = all_skus()
 
@@ -58,3 +60,38 @@ def test_the_exact_name_comes_before_a_longer_one():
     skus = {"a-longer": longer, "h200-sxm": SKUS["h200-sxm"]}
     assert match_sku("NVIDIA H200", skus) == "h200-sxm"
     assert match_sku("NVIDIA H200 HBM3 141GB", skus) == "a-longer"
+
+
+def assigned(promised: list[dict], *names: str) -> dict[str, str]:
+    """Subject to the name of the card that it gets."""
+    loaded = over_defaults({"name": "lab", "nodes": [{"name": "a", "gpus": promised}]}, "lab.toml")
+    cards = [
+        GpuIdentity(f"box/gpu{index}", "cuda", f"GPU-{index}", name, index, 24576.0)
+        for index, name in enumerate(names)
+    ]
+    gpus = assign_gpus(loaded.devices(), cards, lambda name: match_sku(name, SKUS))
+    return {subject: gpu.name for subject, gpu in gpus.items()}
+
+
+def test_cards_of_unknown_skus_are_given_in_nvmls_order():
+    unknown = {"sku": "unknown"}
+    assert assigned([unknown, unknown], "NVIDIA H200", "NVIDIA T1000") == {
+        "a/gpu0": "NVIDIA H200",
+        "a/gpu1": "NVIDIA T1000",
+    }
+
+
+def test_pinned_cards_come_first_then_stated_skus_then_what_is_left():
+    promised = [{"sku": "unknown"}, {"sku": "l4"}, {"sku": "unknown", "uuid": "GPU-1"}]
+    assert assigned(promised, "NVIDIA L4", "NVIDIA L4", "NVIDIA H200") == {
+        "a/gpu0": "NVIDIA H200",
+        "a/gpu1": "NVIDIA L4",
+        "a/gpu2": "NVIDIA L4",
+    }
+    assert assigned([{"sku": "l4", "uuid": "GPU-9"}], "NVIDIA L4") == {}
+
+
+def test_a_card_that_any_promise_fits_stands_for_the_unknown_one_before_another_model():
+    assert assigned([{"sku": "l4"}, {"sku": "unknown"}], "NVIDIA H200") == {"a/gpu1": "NVIDIA H200"}
+    both = assigned([{"sku": "l4"}, {"sku": "unknown"}], "NVIDIA H200", "NVIDIA T1000")
+    assert both == {"a/gpu0": "NVIDIA T1000", "a/gpu1": "NVIDIA H200"}

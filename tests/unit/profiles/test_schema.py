@@ -57,4 +57,4 @@ def test_every_value_of_a_sku_names_its_source(path):
         key, equals, value = line.partition(" = ")
         if equals and not key.startswith(("#", " ")) and key != "name":
             above = lines[number - 1].startswith("#")
-            assert "#" in value or (value == "[" and above), f"{path.stem}: {line}"
+            assert "#" in value or (value.startswith("[") and above), f"{path.stem}: {line}"

@@ -66,8 +66,9 @@ def test_colour_is_only_there_when_it_is_asked_for(verdicts):
     )
 
 
-def test_the_summary_ends_with_the_decision_and_what_it_means(verdicts):
-    lines = summary_lines(Decision.REJECTED, verdicts, Path("reports/runs/x"))
+def test_the_summary_ends_with_the_decision_and_what_it_means(verdicts, tmp_path):
+    (tmp_path / "report.html").touch()
+    lines = summary_lines(Decision.REJECTED, verdicts, tmp_path)
     assert lines == [
         "pc1/gpu1 thermal.core_temperature: 84 °C, limit 80 °C (from t=41 s, 15 s long): "
         "clean the heatsink or raise the fan curve; see docs/criteria.md#thermal",
@@ -76,7 +77,7 @@ def test_the_summary_ends_with_the_decision_and_what_it_means(verdicts):
         "see docs/criteria.md#power",
         "",
         "3 pass, 1 warn, 1 fail, 2 not measured, 1 no limit",
-        "report: reports/runs/x/report.html",
+        f"report: {tmp_path}/report.html",
         "REJECTED: 1 criterion failed; do not train on this rig until that is fixed",
     ]
 
@@ -97,6 +98,9 @@ def test_the_last_line_is_the_answer(decision, options, last):
 def test_problems_of_the_files_are_said(verdicts):
     lines = summary_lines(Decision.REJECTED, verdicts, Path("r"), problems=["report.html: not written"])
     assert "problem: report.html: not written" in lines
+    assert not any(line.startswith("report:") for line in lines)
+    incomplete = summary_lines(Decision.INCOMPLETE, [], Path("r"), problems=["report.html: not written"])
+    assert "could be written down" in incomplete[-1]
 
 
 def test_printing_goes_line_by_line(verdicts):

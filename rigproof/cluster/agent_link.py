@@ -1,0 +1,49 @@
+"""One node's agent as the driver knows it."""
+
+from dataclasses import dataclass, field
+
+from rigproof.cluster.calls import Line
+from rigproof.cluster.matching import FoundNode
+from rigproof.cluster.messages import AgentDuty, AgentFacts, HostLoad
+from rigproof.cluster.processes import ProcessId
+from rigproof.records.identity import NodeIdentity
+
+
+@dataclass(slots=True)
+class AgentLink:
+    """`line` is None once there is no agent any more."""
+
+    node: str
+    found: FoundNode
+    line: Line | None
+    process: ProcessId | None = None
+    identity: NodeIdentity | None = None
+    duty: AgentDuty | None = None
+    load: HostLoad | None = None
+    starts: int = 1
+    workers: set[ProcessId] = field(default_factory=set)
+
+    @property
+    def clock_offset_s(self) -> float:
+        """Adds to the node's monotonic clock to give run time."""
+        return self.identity.clock_offset_s if self.identity is not None else 0.0
+
+    def identify(self, facts: AgentFacts, offset_s: float, error_s: float) -> NodeIdentity:
+        """Keep who the node is: what its agent found, and how far its clock is from run time."""
+        self.identity = NodeIdentity(
+            subject=self.node,
+            hostname=facts.hostname,
+            address=self.found.address,
+            cpus=facts.cpus,
+            ram_gib=facts.ram_gib,
+            os=facts.os,
+            python_version=facts.python_version,
+            ray_version=facts.ray_version,
+            torch_version=facts.torch_version,
+            driver_version=facts.driver_version,
+            nvml_error=facts.nvml_error,
+            agent_pid=facts.process.pid,
+            clock_offset_s=offset_s,
+            clock_error_s=error_s,
+        )
+        return self.identity

@@ -1,0 +1,138 @@
+"""Does the memory hold what is written to it? What the card itself has counted."""
+
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.records.measurements import GpuCounters
+from rigproof.records.verdict import Outcome
+
+
+@criterion(
+    "memory.ecc",
+    scope="device",
+    unit="errors",
+    limit="`limits.ecc_uncorrected`",
+    remedy="reset or restart the machine; if errors come back, have the card replaced",
+    unmeasured="a counter is missing before or after the run; not required where ECC is switched off, or the "
+    "SKU file lists `ecc` in `unsupported_sensors`; nor on an unknown card without ECC",
+    faults=("ecc-uncorrected",),
+    warns_on=("ecc-corrected-rate",),
+    applies_to_cpu=False,
+    stages=("sustained",),
+)
+def ecc(device: DeviceEvidence) -> Finding:
+    """No uncorrected memory error during the run; corrected ones warn."""
+    before, after = device.counters("before"), device.counters("after")
+    if not _any(before, after, "ecc_uncorrected") and device.identity.ecc_enabled is not True:
+        _excuse(device, "ecc", "this card has no ECC")
+    uncorrected = _growth(before, after, "ecc_uncorrected", "uncorrected memory errors")
+    limit = device.limit("ecc_uncorrected")
+    if uncorrected > limit.value:
+        return compared(uncorrected, limit, good=False, detail="uncorrected, during the run")
+    corrected = _growth(before, after, "ecc_corrected", "corrected memory errors")
+    if corrected > 0:
+        detail = f"{corrected} corrected memory errors during the run"
+        return Finding(
+            Outcome.WARN,
+            uncorrected,
+            limit,
+            detail,
+            "watch whether the count keeps growing; then have the card checked",
+        )
+    return compared(uncorrected, limit, good=True)
+
+
+def _excuse(device: DeviceEvidence, sensor: str, lacks: str) -> None:
+    """NotMeasured, not required, where the card cannot count; a card of a known SKU only by its file."""
+    enabled = device.identity.ecc_enabled
+    if enabled is False:
+        raise NotMeasured("ECC is switched off", required=False)
+    if device.device.sku is None:
+        if enabled is None:
+            raise NotMeasured(lacks, required=False)
+    elif device.lacks_sensor(sensor):
+        raise NotMeasured(f"{lacks}, as {device.sku_file} says", required=False)
+
+
+def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> bool:
+    return any(one is not None and getattr(one, field) is not None for one in (before, after))
+
+
+def _growth(before: GpuCounters | None, after: GpuCounters | None, field: str, what: str) -> int:
+    """How far a counter went up during the run. NotMeasured where an end is missing or it went down."""
+    values = []
+    for moment, one in (("before", before), ("after", after)):
+        value = None if one is None else getattr(one, field)
+        if value is None:
+            raise NotMeasured(f"{what} were not counted {moment} the load")
+        values.append(int(value))
+    if values[1] < values[0]:
+        raise NotMeasured(
+            f"the counter of {what} went back from {values[0]} to {values[1]}: it was reset during the run"
+        )
+    return values[1] - values[0]
+
+
+@criterion(
+    "memory.row_remap",
+    scope="device",
+    unit="rows",
+    limit="a pending or failed remap fails; `limits.remapped_rows_fail`; for retired pages "
+    "`limits.retired_pages_fail` and `limits.retired_pages_warn`",
+    remedy="restart the machine so that the remap takes effect; if one failed or there are many, have "
+    "the card replaced",
+    unmeasured="the counters are missing before or after the run; not required where ECC is switched off, or "
+    "the SKU file lists `row_remap` in `unsupported_sensors`; nor on an unknown card without ECC",
+    faults=("row-remap-pending", "row-remap-failed"),
+    applies_to_cpu=False,
+    stages=("sustained",),
+)
+def row_remap(device: DeviceEvidence) -> Finding:
+    """The card has no broken memory rows waiting for a remap, nor so many that it wears out."""
+    before, after = device.counters("before"), device.counters("after")
+    if not any(_any(before, after, field) for field in ("remapped_uncorrectable", "retired_pages")):
+        _excuse(device, "row_remap", "this card does not report remapped rows")
+    latest = after or before
+    if latest is None:
+        raise NotMeasured("remapped rows were not read")
+    rows = latest.remapped_uncorrectable
+    limit = device.limit("remapped_rows_fail")
+    if latest.remap_failed or latest.remap_pending:
+        word = "failed" if latest.remap_failed else "is pending"
+        return Finding(Outcome.FAIL, rows, limit, f"a row remap {word}")
+    if rows is not None and rows >= limit.value:
+        return compared(rows, limit, good=False, detail="rows remapped for uncorrectable errors")
+    return _by_pages(device, before, after) or _by_new_remaps(limit, before, after)
+
+
+def _by_pages(
+    device: DeviceEvidence, before: GpuCounters | None, after: GpuCounters | None
+) -> Finding | None:
+    """Retired pages, which cards before Ampere have in place of remapped rows; None: nothing decided."""
+    latest = after or before
+    pages = None if latest is None else latest.retired_pages
+    if pages is None:
+        return None
+    fail, warn = device.limit("retired_pages_fail"), device.limit("retired_pages_warn")
+    if pages >= fail.value:
+        return compared(pages, fail, good=False, detail="retired memory pages")
+    if pages > warn.value:
+        return Finding(Outcome.WARN, pages, warn, "retired memory pages")
+    if _any(before, after, "remapped_uncorrectable"):
+        return None
+    grown = _growth(before, after, "retired_pages", "retired pages")
+    if grown:
+        return Finding(Outcome.WARN, pages, warn, f"{grown} memory pages retired during the run")
+    return compared(pages, fail, good=True, detail="retired memory pages")
+
+
+def _by_new_remaps(limit: Limit, before: GpuCounters | None, after: GpuCounters | None) -> Finding:
+    grown = _growth(before, after, "remapped_uncorrectable", "remapped rows")
+    if _any(before, after, "remapped_correctable"):
+        grown += _growth(before, after, "remapped_correctable", "remapped rows")
+    assert after is not None
+    if after.remap_pending is None or after.remap_failed is None:
+        raise NotMeasured("whether a row remap is pending or failed was not read")
+    rows = after.remapped_uncorrectable or 0
+    if grown:
+        return Finding(Outcome.WARN, rows, limit, f"{grown} rows remapped during the run")
+    return compared(rows, limit, good=True)

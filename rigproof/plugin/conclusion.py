@@ -1,0 +1,110 @@
+"""What a finished run means: every promised criterion's verdict, the decision, the exit status, the files."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rigproof.criteria.catalogue import CATALOGUE
+from rigproof.criteria.judge import not_judged, promised
+from rigproof.plugin.preparation import Prepared
+from rigproof.plugin.run import Run
+from rigproof.records.verdict import EXIT_STATUS, Decision, Outcome, Verdict, decide
+from rigproof.report.files import write_reports
+from rigproof.report.folders import point_latest
+
+Key = tuple[str, str]  # criterion, subject
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the session knows of its tests when it ends."""
+
+    verdicts: Mapping[Key, Verdict]  # by the tests that judged
+    unjudged: Mapping[Key, str]  # left out on purpose, with the reason
+    interrupted: bool
+    broken: bool  # an error of rigproof's own ended a stage or a test
+    exit_status: int  # pytest's
+    problems: tuple[str, ...] = ()  # files that could not be written
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What the run says."""
+
+    verdicts: tuple[Verdict, ...]
+    decision: Decision
+    exit_status: int
+    problems: tuple[str, ...]
+    interrupted: bool
+
+
+def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started_s: float) -> Conclusion:
+    """Judge the whole recording once more, decide, and write the files of the run.
+
+    `run` must be closed: what came last, such as an Xid or a process that did not end, counts too.
+    """
+    verdicts = final_verdicts(prepared, run, judged)
+    decision = decide(verdicts, interrupted=judged.interrupted)
+    storage_error = run.writer.error
+    problems = [*judged.problems, *([storage_error] if storage_error else [])]
+    if problems and decision is Decision.ACCEPTED:
+        decision = Decision.INCOMPLETE  # what is not kept cannot be shown to anybody
+
+    def write(status: int) -> list[str]:
+        return write_reports(
+            folder,
+            run.recording,
+            verdicts,
+            decision=decision,
+            elapsed_s=time.monotonic() - started_s,
+            interrupted=judged.interrupted,
+            write_error=storage_error,
+            exit_status=status,
+        )
+
+    status = exit_status(decision, judged, problems)
+    found = write(status)
+    latest = point_latest(prepared.request.report_dir, folder)
+    found += [latest] if latest else []
+    if found:
+        problems += found
+        final = exit_status(decision, judged, problems)
+        if final != status:
+            status = final
+            write(status)
+    return Conclusion(tuple(verdicts), decision, status, tuple(problems), judged.interrupted)
+
+
+def final_verdicts(prepared: Prepared, run: Run, judged: Judged) -> list[Verdict]:
+    """Every promised criterion on everything that was recorded; what failed in its test stays failed.
+
+    A run that broke off is judged by what it has: a stage without its end can fail, not pass.
+    """
+    verdicts = []
+    for criterion in CATALOGUE.values():
+        for subject in promised(criterion, prepared.loaded):
+            key = (criterion.name, subject)
+            tested = judged.verdicts.get(key)
+            if tested is not None and tested.outcome is Outcome.FAIL:
+                verdicts.append(tested)
+            elif key in judged.unjudged:
+                verdicts.append(not_judged(criterion, subject, judged.unjudged[key]))
+            else:
+                verdicts.append(run.judge(*key))
+    return verdicts
+
+
+def exit_status(decision: Decision, judged: Judged, problems: list[str]) -> int:
+    """What pytest is to end with. Its own word stands where it is about the session, not about the rig."""
+    if judged.exit_status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        return judged.exit_status
+    if decision is Decision.REJECTED:
+        return EXIT_STATUS[decision]
+    if judged.broken:
+        return int(pytest.ExitCode.INTERNAL_ERROR)
+    if decision is Decision.INCOMPLETE or problems:
+        return EXIT_STATUS[Decision.INCOMPLETE]
+    return judged.exit_status  # somebody else's test may have failed

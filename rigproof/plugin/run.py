@@ -1,0 +1,98 @@
+"""One run while it goes on: its recording, its rig, its live view, and judging what is there so far."""
+
+import time
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from platform import python_version
+from typing import TextIO
+
+from rigproof import __version__
+from rigproof.criteria.catalogue import CATALOGUE
+from rigproof.criteria.evidence import Evidence
+from rigproof.criteria.judge import judge
+from rigproof.plugin.preparation import Prepared
+from rigproof.records.identity import RunInfo
+from rigproof.records.measurements import Event
+from rigproof.records.recording import Recording
+from rigproof.records.store import RecordingWriter
+from rigproof.records.verdict import Verdict
+from rigproof.report.live import LiveView
+from rigproof.stages.acceptance import AcceptanceRun
+
+
+class Run:
+    """From the first record to the last. `close` can be called again, and in any state."""
+
+    def __init__(
+        self, prepared: Prepared, folder: Path, terminal: TextIO | None, command: tuple[str, ...]
+    ) -> None:
+        self._prepared = prepared
+        self._origin_s = time.monotonic()
+        self._evidence: tuple[int, Evidence] | None = None
+        self._resources = ExitStack()
+        self.writer = RecordingWriter(folder, _run_info(prepared, folder.name, command))
+        self._resources.callback(self.writer.close)
+        if terminal is not None:
+            self._resources.callback(terminal.close)
+        self._view = LiveView(self.recording, prepared.plan, terminal, self.now_s)
+        self._resources.callback(self._view.close)
+
+    def now_s(self) -> float:
+        """Run time."""
+        return time.monotonic() - self._origin_s
+
+    @property
+    def recording(self) -> Recording:
+        """What was measured so far."""
+        return self.writer.recording
+
+    def open(self, needed: Collection[str]) -> AcceptanceRun:
+        """Bring the rig up for these stages. Raises ClusterError where it does not come up."""
+        rig = AcceptanceRun(
+            self._prepared.loaded,
+            self._prepared.plan,
+            self.recording,
+            self.writer.add,
+            ray_address=self._prepared.request.ray_address,
+            needed=needed,
+            now_s=self.now_s,
+            on_tick=self._view.tick,
+        )
+        return self._resources.enter_context(rig)
+
+    def close(self) -> None:
+        """Take the rig down, and bring the recording to the disk."""
+        self._resources.close()
+
+    def leave_out(self, reasons: Mapping[tuple[str, str], str]) -> None:
+        """Record which criteria nobody asks for, so that judging the recording again says the same."""
+        for (criterion, subject), reason in reasons.items():
+            data = {"criterion": criterion}
+            self.writer.add(Event(self.now_s(), "left_out", subject, reason, data=data))
+
+    def interrupted(self, signal_name: str) -> None:
+        """Record that the run was stopped from outside."""
+        message = f"stopped by {signal_name}"
+        self.writer.add(Event(self.now_s(), "interrupted", "rig", message, data={"signal": signal_name}))
+
+    def judge(self, criterion: str, subject: str) -> Verdict:
+        """The verdict of one criterion on one subject, from what was recorded so far."""
+        count = self.recording.count()
+        if self._evidence is None or self._evidence[0] != count:
+            self._evidence = (count, Evidence(self.recording, self._prepared.loaded))
+        return judge(CATALOGUE[criterion], subject, self._evidence[1])
+
+
+def _run_info(prepared: Prepared, run_id: str, command: tuple[str, ...]) -> RunInfo:
+    return RunInfo(
+        run_id=run_id,
+        started_at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        level=prepared.level,
+        rigproof_version=__version__,
+        python_version=python_version(),
+        rig=prepared.loaded.dump(),
+        stages=tuple(stage.name for stage in prepared.plan.stages),
+        command=command,
+    )

@@ -1,0 +1,260 @@
+"""Faults, each put into a healthy rig's Recording as it shows there, with all verdicts that it changes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from support.bench import Bench
+
+GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
+WORKER, LONE_WORKER = "pc1/gpu0#1", "pc2/gpu0#0"  # one of two on its card, and the only one
+GEMM = tuple(f"throughput.gemm_{precision}" for precision in ("fp32", "tf32", "fp16", "bf16"))
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault by its name in the catalogue. `fails` and `warns` are all (criterion, subject) that do."""
+
+    name: str
+    change: Callable[[Bench], None]
+    fails: frozenset[tuple[str, str]]
+    warns: frozenset[tuple[str, str]] = frozenset()
+
+
+def on(subject: str, *criteria: str) -> frozenset[tuple[str, str]]:
+    """These criteria on one subject."""
+    return frozenset((criterion, subject) for criterion in criteria)
+
+
+# What a GPU loses with its only worker in the middle of the sustained stage.
+WITHOUT_WORK = on(OTHER, "activity.gpu_active", "throughput.sustained", "throughput.stability") | on(
+    "rig", "throughput.combined"
+)
+LOST_WORKER = on("rig", "cluster.no_timeouts") | on(OTHER, "memory.success_rate") | WITHOUT_WORK
+
+
+def node_is_missing(bench: Bench) -> None:
+    bench.event("node_missing", "pc2", "pc2 did not join; type `ray start …` on it")
+    del bench.recording.nodes["pc2"]
+    gpu_is_missing(bench, OTHER)
+    bench.recording.host_samples = [one for one in bench.recording.host_samples if one.subject != "pc2"]
+
+
+def node_is_lost(bench: Bench) -> None:
+    bench.event("node_lost", "pc2", "the node is gone: no heartbeat", 50)
+    bench.lose(LONE_WORKER, "worker_died", "its node is gone: no heartbeat", 50)
+    bench.silence(OTHER, 50)
+    bench.recording.host_samples = [
+        one for one in bench.recording.host_samples if one.subject != "pc2" or one.t_s <= 50
+    ]
+
+
+def gpu_is_missing(bench: Bench, subject: str = GPU) -> None:
+    bench.event("gpu_missing", subject, "nvidia-smi lists no card")
+    del bench.recording.gpus[subject]
+    for kind in ("gpu_samples", "rounds", "memory", "counters", "workers"):
+        bench.drop(kind, subject)
+    bench.recording.foreign_memory.pop(subject)
+
+
+def gpu_is_lost(bench: Bench) -> None:
+    """It falls off the bus, the driver tells so, and its worker dies of it."""
+    bench.event("xid", OTHER, "Xid 79: GPU has fallen off the bus", 50, xid=79)
+    bench.event("gpu_lost", OTHER, f"GPU-{OTHER} does not answer any more", 50.1, query="sample")
+    bench.lose(LONE_WORKER, "worker_died", "CUDA error 719", 51)
+    bench.silence(OTHER, 50)
+
+
+def gpu_is_lost_at_the_end(bench: Bench) -> None:
+    """In the last tenth of the load, without any Xid: enough was sampled and done before."""
+    bench.event("gpu_lost", GPU, f"GPU-{GPU} does not answer any more", 68, query="counters")
+    bench.silence(GPU, 68)
+
+
+def nvml_hangs(bench: Bench) -> None:
+    message = "NVML has not answered the query “sample” for 30 s"
+    bench.event("timeout", GPU, message, 69, stage=None, limit_s=30, query="sample")
+    bench.silence(GPU, 66)
+
+
+def all_work_on_one_gpu(bench: Bench) -> None:
+    bench.recording.workers = [replace(one, uuid=f"GPU-{OTHER}") for one in bench.recording.workers]
+
+
+def gpu_is_idle(bench: Bench) -> None:
+    """It draws next to nothing, and its worker ends hardly any round."""
+    bench.samples(GPU, 26, power_w=lambda s: 90 + s.t_s % 3)
+    bench.recording.rounds = [
+        one
+        for one in bench.recording.rounds
+        if one.subject != GPU or one.stage != "sustained" or one.t_s % 4 < 0.5
+    ]
+
+
+def bit_flips_once(bench: Bench) -> None:
+    bench.event("wrong_result", GPU, "bf16 result of pair 3 changed between equal products", 50)
+    bench.rounds(GPU, "sustained", 50, 50.1, verified=False)
+
+
+def every_result_is_wrong(bench: Bench) -> None:
+    bench.event("wrong_result", GPU, "bf16 result of pair 3 changed between equal products", 50)
+    bench.rounds(GPU, "sustained", verified=False)
+
+
+def clock_is_stuck(bench: Bench) -> None:
+    bench.samples(GPU, 5, sm_clock_mhz=lambda s: 930 + s.t_s % 3)
+    for stage in ("gemm", "sustained"):
+        bench.slow(GPU, 0.48, stage)
+
+
+def heat_throttles(bench: Bench) -> None:
+    bench.samples(GPU, 5, sm_clock_mhz=lambda s: 1100 + s.t_s % 3, clock_event_reasons=0x40)
+    for stage in ("gemm", "sustained"):
+        bench.slow(GPU, 0.6, stage)
+
+
+def sag(bench: Bench) -> None:
+    bench.slow(GPU, 0.9, from_s=60)
+
+
+def memory_runs_out(bench: Bench) -> None:
+    bench.event("oom", GPU, "12 GiB wanted, 0.1 GiB free", 28, WORKER, recovered=True)
+    leave_free(bench, 100)
+
+
+def allocations_are_retried(bench: Bench) -> None:
+    bench.recording.memory[2] = replace(bench.recording.memory[2], alloc_retries=3)
+
+
+def leave_free(bench: Bench, free_mib: float) -> None:
+    bench.recording.memory[1] = replace(bench.recording.memory[1], device_free_mib=free_mib)
+
+
+def hold_memory(bench: Bench, used_mib: float) -> None:
+    was = bench.recording.foreign_memory[GPU]
+    bench.recording.foreign_memory[GPU] = replace(was, used_mib=used_mib, pids=(4711,))
+
+
+def others_hold_memory(bench: Bench) -> None:
+    hold_memory(bench, 60_000)
+    leave_free(bench, 100)
+
+
+def host_freezes(bench: Bench) -> None:
+    bench.host("pc1", 45, 50, wakeup_delays_ms=None)
+    bench.host("pc1", 50.05, 50.15, wakeup_delays_ms=(5000.0,))
+
+
+def cpu_is_saturated(bench: Bench) -> None:
+    bench.host("pc1", cpu_percent=99.5, wakeup_delays_ms=(70.0,))
+
+
+def other_drivers(bench: Bench) -> None:
+    bench.node("pc2", driver_version="570.10")
+
+
+FAULTS = (
+    Fault(
+        "node-missing",
+        node_is_missing,
+        on("pc2", "cluster.nodes_present") | on(OTHER, "inventory.gpus_present"),
+    ),
+    Fault("node-lost", node_is_lost, on("pc2", "cluster.nodes_present") | LOST_WORKER),
+    Fault(
+        "timeout",
+        lambda b: b.event("timeout", "rig", "processes [4242] did not end", 73, stage=None, limit_s=10),
+        on("rig", "cluster.no_timeouts"),
+    ),
+    Fault(
+        "hung-kernel",
+        lambda b: b.lose(LONE_WORKER, "worker_hung", "killed: no finished round for 30 s", 50),
+        LOST_WORKER,
+    ),
+    Fault(
+        "worker-killed",
+        lambda b: b.lose(LONE_WORKER, "worker_died", "the process is gone: signal 9", 50),
+        LOST_WORKER,
+    ),
+    Fault(
+        "worker-frozen",
+        lambda b: b.lose(WORKER, "worker_hung", "killed: no answer for 30 s", 55),
+        on("rig", "cluster.no_timeouts") | on(GPU, "memory.success_rate", "throughput.stability"),
+    ),
+    Fault("nvml-hang", nvml_hangs, on("rig", "cluster.no_timeouts")),
+    Fault("gpu-missing", gpu_is_missing, on(GPU, "inventory.gpus_present")),
+    Fault("gpu-lost", gpu_is_lost, on(OTHER, "inventory.gpus_present", "health.xid") | LOST_WORKER),
+    Fault("gpu-lost", gpu_is_lost_at_the_end, on(GPU, "inventory.gpus_present")),
+    Fault(
+        "driver-mismatch",
+        lambda b: b.node("pc1", nvml_error="driver/library version mismatch"),
+        on("pc1", "inventory.driver"),
+    ),
+    Fault("driver-mismatch", other_drivers, on("pc1", "inventory.driver") | on("pc2", "inventory.driver")),
+    Fault("foreign-memory", others_hold_memory, on(GPU, "inventory.foreign_memory", "memory.headroom")),
+    Fault(
+        "wrong-gpu",
+        all_work_on_one_gpu,
+        on(GPU, "distribution.workers_spread") | on(OTHER, "distribution.workers_spread"),
+    ),
+    Fault(
+        "gpu-idle",
+        gpu_is_idle,
+        on(GPU, "activity.gpu_active", "throughput.sustained", "throughput.stability")
+        | on("rig", "throughput.combined"),
+    ),
+    Fault("bit-flip", bit_flips_once, on(GPU, "activity.gpu_active")),
+    Fault("bit-flip", every_result_is_wrong, on(GPU, "activity.gpu_active", "memory.success_rate")),
+    Fault(
+        "clock-stuck",
+        clock_is_stuck,
+        on(GPU, *GEMM, "throughput.sustained", "clock.ratio") | on("rig", "throughput.combined"),
+    ),
+    Fault(
+        "thermal-throttle",
+        heat_throttles,
+        on(GPU, *GEMM, "throughput.sustained", "thermal.throttle") | on("rig", "throughput.combined"),
+    ),
+    Fault(
+        "power-brake",
+        lambda b: b.samples(GPU, 50, 51, clock_event_reasons=0x80),
+        on(GPU, "thermal.throttle"),
+    ),
+    Fault("throughput-sag", sag, on(GPU, "throughput.stability")),
+    Fault("oom", memory_runs_out, on(GPU, "memory.no_oom", "memory.success_rate", "memory.headroom")),
+    Fault("oom-retry", allocations_are_retried, frozenset(), on(GPU, "memory.no_oom")),
+    Fault("ecc-uncorrected", lambda b: b.counters(GPU, "after", ecc_uncorrected=1), on(GPU, "memory.ecc")),
+    Fault(
+        "ecc-corrected-rate",
+        lambda b: b.counters(GPU, "after", ecc_corrected=900),
+        frozenset(),
+        on(GPU, "memory.ecc"),
+    ),
+    Fault(
+        "row-remap-pending",
+        lambda b: b.counters(GPU, "after", remap_pending=True),
+        on(GPU, "memory.row_remap"),
+    ),
+    Fault(
+        "row-remap-failed",
+        lambda b: b.counters(GPU, "after", remap_failed=True),
+        on(GPU, "memory.row_remap"),
+    ),
+    Fault(
+        "overheat",
+        lambda b: b.samples(GPU, 50, 60, core_temperature_c=88),
+        on(GPU, "thermal.core_temperature"),
+    ),
+    Fault(
+        "memory-overheat",
+        lambda b: b.samples(GPU, 50, 60, memory_temperature_c=96),
+        on(GPU, "thermal.memory_temperature"),
+    ),
+    Fault(
+        "power-over-limit",
+        lambda b: b.samples(GPU, 55, power_average_w=lambda s: 745 + s.t_s % 3),
+        on(GPU, "power.draw"),
+    ),
+    Fault("xid", lambda b: b.event("xid", GPU, "double-bit ECC error", xid=48), on(GPU, "health.xid")),
+    Fault("cpu-saturated", cpu_is_saturated, on("pc1", "host.cpu_band", "host.responsiveness")),
+    Fault("cpu-starved", lambda b: b.host("pc1", cpu_percent=31), on("pc1", "host.cpu_band")),
+    Fault("host-frozen", host_freezes, on("pc1", "host.responsiveness")),
+)

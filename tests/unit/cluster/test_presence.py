@@ -1,0 +1,87 @@
+import pytest
+
+from rigproof.cluster.messages import AgentFacts
+from rigproof.cluster.presence import gpus_there, missing_node
+from rigproof.cluster.processes import ProcessId
+from rigproof.profiles.load import load_rig
+from rigproof.records.identity import GpuIdentity
+
+RIG = """
+name = "two"
+[[nodes]]
+name = "vm"
+address = "192.0.2.1"
+cpus = 8
+gpus = [{{ {gpu} }}]
+[[nodes]]
+name = "box"
+address = "192.0.2.2"
+cpus = 8
+gpus = [{{ sku = "unknown", device = "cpu" }}]
+"""
+
+
+@pytest.fixture
+def rig(tmp_path):
+    def load(gpu):
+        path = tmp_path / "two.toml"
+        path.write_text(RIG.format(gpu=gpu))
+        return load_rig(str(path))
+
+    return load
+
+
+def facts(*gpus, nvml_error=None):
+    return AgentFacts(
+        ProcessId(1, 1), "vm", 8.0, 16.0, "Linux", "3.11", "2.60", "0", None, None, nvml_error, gpus
+    )
+
+
+def card(name):
+    return GpuIdentity("vm/gpu0", "cuda", "GPU-q", name, 0, 24576.0)
+
+
+UNKNOWN = 'sku = "unknown", vram_gib_per_worker = 4'
+
+
+@pytest.mark.parametrize(
+    ("gpu", "found", "message"),
+    [
+        (UNKNOWN, facts(), "a GPU is not on vm; no GPU is there"),
+        ('sku = "rtx-3090"', facts(), "rtx-3090 is not on vm; no GPU is there"),
+        (
+            'sku = "rtx-3090", uuid = "GPU-00000000-0000-0000-0000-000000000000"',
+            facts(card("Odd Card")),
+            "GPU-00000000-0000-0000-0000-000000000000 is not on vm; found there: Odd Card (GPU-q)",
+        ),
+        (UNKNOWN, facts(nvml_error="NVML hangs; reboot"), "a GPU is not on vm; NVML hangs; reboot"),
+    ],
+)
+def test_a_missing_gpu_is_told_in_words(rig, gpu, found, message):
+    gpus, (event,) = gpus_there(rig(gpu), {"vm": found}, lambda name: None, 3.0)
+    assert gpus == {}
+    assert (event.kind, event.subject, event.t_s, event.message) == ("gpu_missing", "vm/gpu0", 3.0, message)
+
+
+def test_a_gpu_that_is_there_has_the_promised_subject(rig):
+    gpus, events = gpus_there(rig(UNKNOWN), {"vm": facts(card("Odd Card"))}, lambda name: None, 3.0)
+    assert (gpus["vm/gpu0"].uuid, events) == ("GPU-q", [])
+
+
+def test_a_node_without_an_agent_promises_no_gpu_here(rig):
+    assert gpus_there(rig(UNKNOWN), {}, lambda name: None, 3.0) == ({}, [])
+
+
+def test_a_missing_node_takes_its_devices_with_it(rig):
+    loaded = rig(UNKNOWN)
+    node, gpu = missing_node(loaded, loaded.node("vm"), None, 3.0)
+    assert (node.kind, node.subject) == ("node_missing", "vm")
+    assert "ray start --head" in node.data["remedy"]
+    assert "then give --ray-address=192.0.2.1:6379" in node.message
+    assert gpu.message.startswith("a GPU is missing with its node vm; type there: ")
+    assert gpu.data["remedy"] == node.data["remedy"]
+    node, cpu = missing_node(loaded, loaded.node("box"), "192.0.2.9:6379", 3.0)
+    assert "ray start --address=192.0.2.9:6379" in node.message
+    assert "then give" not in node.message
+    assert cpu.subject == "box/cpu0"
+    assert cpu.message.startswith("the CPU as the device is missing with its node box")

@@ -1,0 +1,114 @@
+"""What counts as a task, and as one that ended well."""
+
+from dataclasses import replace
+
+import pytest
+
+from rigproof.records.verdict import Outcome
+
+GPU, RATE = "pc1/gpu0", "memory.success_rate"
+FIRST, SECOND = "pc1/gpu0#0", "pc1/gpu0#1"
+LOSSES = ["worker_failed", "worker_hung", "worker_died"]
+
+
+def told(bench):
+    verdict = bench.verdict(RATE, GPU)
+    return verdict.outcome, verdict.measured, verdict.detail.partition(",")[0]
+
+
+def test_each_planned_worker_and_each_allocation_of_a_stage_is_a_task(bench):
+    # The first worker in the gemm stage, both in the sustained one, and an allocation each.
+    assert told(bench) == (Outcome.PASS, 100, "0 of 5 tasks and allocations failed")
+    detail = bench.verdict(RATE, GPU).detail
+    assert detail.endswith("0 of 208 rounds were not verified")
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_a_worker_that_was_lost_failed_its_task_however_many_rounds_it_did(bench, kind):
+    bench.event(kind, GPU, "it broke", 69.0, SECOND)
+    assert told(bench) == (Outcome.FAIL, 80, "1 of 5 tasks and allocations failed")
+    verdict = bench.verdict(RATE, GPU)
+    assert verdict.detail.endswith("first: it broke")
+    assert verdict.from_s == 69.0
+
+
+def test_a_task_fails_once_however_often_its_worker_was_lost(bench):
+    for t_s in (40.0, 50.0):
+        bench.event("worker_died", GPU, "it broke", t_s, SECOND)
+    assert told(bench)[1] == 80
+
+
+def test_a_task_that_did_not_begin_failed(bench):
+    bench.stage("sustained", workers=(FIRST, "pc2/gpu0#0"), status="partial")
+    bench.event("worker_failed", GPU, "CUDA error 101", 3.0, SECOND, None)
+    assert told(bench)[:2] == (Outcome.FAIL, 80)
+    assert bench.verdict(RATE, GPU).detail.endswith(f"{SECOND} did not begin: CUDA error 101 (at t=3 s)")
+
+
+def test_a_task_without_a_round_failed(bench):
+    bench.recording.rounds = [one for one in bench.recording.rounds if one.worker != SECOND]
+    assert bench.verdict(RATE, GPU).outcome is Outcome.FAIL
+    assert bench.verdict(RATE, GPU).detail.endswith(f"{SECOND} finished no round of sustained")
+
+
+def test_nothing_but_the_first_worker_of_a_device_has_a_task_in_the_gemm_stage(bench):
+    bench.event("worker_died", GPU, "it broke", 10.0, SECOND, "gemm")
+    assert told(bench)[1] == 100
+    bench.event("worker_died", GPU, "it broke", 10.0, FIRST, "gemm")
+    assert told(bench)[1] == 80
+
+
+def test_memory_that_did_not_suffice_is_a_failed_allocation_even_where_the_work_went_on(bench):
+    bench.event("oom", GPU, "12 GiB wanted", 28.0, SECOND, recovered=True)
+    assert told(bench) == (Outcome.FAIL, pytest.approx(100 * 5 / 6), "1 of 6 tasks and allocations failed")
+
+
+@pytest.mark.parametrize(("ooms", "expected"), [(1, Outcome.PASS), (2, Outcome.FAIL)])
+def test_ninety_five_percent_of_tasks_must_end_well(bench, ooms, expected):
+    for _ in range(14):
+        bench.event("allocation", GPU, "all of it", 29.0, FIRST)
+    for _ in range(ooms):
+        bench.event("oom", GPU, "12 GiB wanted", 28.0, FIRST, recovered=True)
+    assert told(bench)[0] is expected
+
+
+def test_two_deaths_and_an_oom_are_not_hidden_by_hundreds_of_rounds(bench):
+    bench.event("worker_died", GPU, "killed", 40.0, FIRST)
+    bench.event("worker_died", GPU, "killed", 41.0, SECOND)
+    bench.event("oom", GPU, "12 GiB wanted", 39.0, FIRST)
+    assert told(bench)[:2] == (Outcome.FAIL, 50)
+
+
+@pytest.mark.parametrize(("unverified", "expected"), [(10, Outcome.PASS), (11, Outcome.FAIL)])
+def test_ninety_five_percent_of_rounds_must_be_verified(bench, unverified, expected):
+    mine = [number for number, one in enumerate(bench.recording.rounds) if one.subject == GPU]
+    for number in mine[-unverified:]:
+        bench.recording.rounds[number] = replace(bench.recording.rounds[number], verified=False)
+    verdict = bench.verdict(RATE, GPU)
+    assert f"{unverified} of 208 rounds were not verified" in verdict.detail
+    assert (verdict.outcome, verdict.measured) == (expected, pytest.approx(100 * (1 - unverified / 208)))
+
+
+def test_a_stage_that_was_broken_off_fails_for_what_was_lost_but_for_nothing_else(bench):
+    bench.stage("sustained", status="interrupted", loaded_to_s=None)
+    bench.recording.rounds = [one for one in bench.recording.rounds if one.worker != SECOND]
+    assert bench.verdict(RATE, GPU).outcome is Outcome.NOT_MEASURED
+    bench.event("worker_died", GPU, "killed", 40.0, SECOND)
+    assert bench.verdict(RATE, GPU).outcome is Outcome.FAIL
+
+
+def test_a_run_without_stages_is_no_measurement(bench):
+    bench.recording.stages.clear()
+    bench.recording.events.clear()
+    verdict = bench.verdict(RATE, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+
+
+@pytest.mark.parametrize("kind", ["gpu_skipped", "gpu_taken"])
+def test_a_gpu_that_was_left_out_on_purpose_is_not_measured(bench, kind):
+    for name in ("gemm", "sustained"):
+        bench.stage(name, workers=("pc2/gpu0#0",), status="partial")
+    bench.event(kind, GPU, "60 GiB of it are held by pid 4711", 3.0, stage=None)
+    verdict = bench.verdict(RATE, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.detail == "60 GiB of it are held by pid 4711"
