@@ -11,6 +11,7 @@ from rigproof.records.verdict import Outcome
 # What a program's own mistake leaves in the driver's log (NVIDIA's Xid catalogue): an engine exception,
 # an MMU fault, a stopped channel, a removed channel.
 OWN_ERROR = (13, 31, 43, 45)
+LISTENING = "nvmlEventSetWait_v2"  # the query that Xids come by
 FOLLOWS_ANOTHER = (43, 45)  # work that stopped because of an earlier fault
 
 
@@ -58,9 +59,10 @@ def xid(device: DeviceEvidence) -> Finding:
 def _require_listener(device: DeviceEvidence) -> None:
     """No Xid is good news only where somebody could hear one until the end."""
     node = device.device.node
-    deaf = device.events("nvml_error", "timeout", "gpu_lost")
-    for subject in (node, "rig"):  # the listener of a node's Xids tells its own errors as the rig's
-        deaf += device.evidence.events_of(subject, "nvml_error")
+    deaf = device.events("timeout", "gpu_lost")
+    # The listener hears all GPUs of its node, and tells its own errors as the rig's.
+    waits = device.evidence.events_of("rig", "nvml_error")
+    deaf += [event for event in waits if event.data.get("query") == LISTENING]
     deaf += device.evidence.events_of(node, "agent_died", "node_lost")
     deaf = [event for event in deaf if event.worker is None]  # a worker that is late deafens nobody
     if deaf:

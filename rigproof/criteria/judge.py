@@ -35,6 +35,9 @@ def promised(criterion: Criterion, loaded: LoadedRig) -> tuple[str, ...]:
 def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
     """One verdict. Never raises for what a Recording holds; KeyError where the subject is not promised."""
     about = _about(criterion, subject, evidence)
+    for event in evidence.events.get("left_out", ()):
+        if (event.data.get("criterion"), event.subject) == (criterion.name, subject):
+            return not_judged(criterion, subject, event.message)
     try:
         if not criterion.judges_absence and not isinstance(about, Evidence) and not about.found:
             raise NotMeasured(f"{subject} was not found")

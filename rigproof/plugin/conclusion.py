@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.criteria.judge import not_judged, promised
+from rigproof.criteria.judge import promised
 from rigproof.plugin.preparation import Prepared
 from rigproof.plugin.run import Run
 from rigproof.records.verdict import EXIT_STATUS, Decision, Outcome, Verdict, decide
@@ -23,7 +23,6 @@ class Judged:
     """What the session knows of its tests when it ends."""
 
     verdicts: Mapping[Key, Verdict]  # by the tests that judged
-    unjudged: Mapping[Key, str]  # left out on purpose, with the reason
     interrupted: bool
     broken: bool  # an error of rigproof's own ended a stage or a test
     exit_status: int  # pytest's
@@ -88,12 +87,9 @@ def final_verdicts(prepared: Prepared, run: Run, judged: Judged) -> list[Verdict
         for subject in promised(criterion, prepared.loaded):
             key = (criterion.name, subject)
             tested = judged.verdicts.get(key)
-            if tested is not None and tested.outcome is Outcome.FAIL:
-                verdicts.append(tested)
-            elif key in judged.unjudged:
-                verdicts.append(not_judged(criterion, subject, judged.unjudged[key]))
-            else:
-                verdicts.append(run.judge(*key))
+            if tested is None or tested.outcome is not Outcome.FAIL:
+                tested = run.judge(*key)
+            verdicts.append(tested)
     return verdicts
 
 

@@ -210,9 +210,7 @@ class HardwareSession:
         self.close()
         if self._benchmarks.problem:
             problems.append(self._benchmarks.problem)
-        judged = Judged(
-            self.verdicts, self._unjudged, self._interrupted, self._broken, exitstatus, tuple(problems)
-        )
+        judged = Judged(self.verdicts, self._interrupted, self._broken, exitstatus, tuple(problems))
         self.conclusion = conclude(self.prepared, self.run, self.folder, judged, self._started_s)
         session.exitstatus = self.conclusion.exit_status
 

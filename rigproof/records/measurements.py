@@ -121,6 +121,7 @@ EVENT_KINDS = {
     "nvml_error": "an NVML query failed; data.query, data.code",
     "sampling_gap": "the sampler missed grid points; data.missed",
     "host_load": "what the CPU load did; data.threads, data.share",
+    "left_out": "nobody asked for a criterion; data.criterion, the message says why",
     "interrupted": "the run was stopped from outside; data.signal",
     "storage": "the recording could not be written; data.error",
 }

@@ -9,12 +9,12 @@ from bokeh.models import ColumnDataSource, HoverTool, Range1d
 
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample
+from rigproof.report.facts import QUIET_EVENTS
 from rigproof.report.plots import Series, TimePlots, band
 from rigproof.report.verdict_json import RunResult
 
 POINTS_MAX = 2000  # of one line
 POINTS_ALL = 250_000  # of all lines: 8 bytes each and a third more as base64, so under 3 MB
-QUIET_EVENTS = frozenset({"allocation", "host_load", "task_succeeded"})  # what every good run has
 
 
 @dataclass(frozen=True, slots=True)

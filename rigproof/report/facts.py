@@ -9,6 +9,9 @@ from rigproof.profiles.loaded import LoadedRig
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo
 from rigproof.records.recording import Recording
 
+# What every good run has: not worth a mark in a chart or a word in the live view.
+QUIET_EVENTS = frozenset({"allocation", "host_load", "left_out"})
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:

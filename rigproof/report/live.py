@@ -13,14 +13,12 @@ from rich.text import Text
 
 from rigproof.profiles.plan import Plan
 from rigproof.records.recording import Recording
-from rigproof.report.facts import run_facts
+from rigproof.report.facts import QUIET_EVENTS, run_facts
 from rigproof.report.live_state import DeviceNow, HostNow, RunNow, StageNow, state_of
 
 PLAIN_EVERY_S = 30.0
 DRAW_EVERY_S = 0.5
 BAR = 20
-# Events of a good run, too.
-QUIET_EVENTS = frozenset({"allocation", "host_load", "task_succeeded"})
 
 
 def terminal_copy(stream: TextIO | None = None) -> TextIO | None:

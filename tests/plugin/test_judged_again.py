@@ -52,3 +52,13 @@ def test_report_writes_the_files_of_a_run_anew(acceptance, tmp_path):
     assert (copy / "summary.md").read_text() == (run.folder / "summary.md").read_text()
     for name in ("report.html", "metrics.prom"):
         assert (copy / name).stat().st_size > 0
+
+
+def test_what_was_left_out_stays_left_out(acceptance, tmp_path):
+    run = acceptance("healthy", "-k", "thermal")
+    assert run.result["verdict"] == "INCOMPLETE"
+    copy = tmp_path / "copy"
+    shutil.copytree(run.folder, copy)
+    assert rigproof("judge", copy).returncode == 6
+    assert rigproof("report", copy).returncode == 0
+    assert json.loads((copy / "verdict.json").read_text())["verdict"] == "INCOMPLETE"

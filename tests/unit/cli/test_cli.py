@@ -128,13 +128,12 @@ def test_detect_prints_a_profile_that_can_be_used_at_once(cli, tmp_path):
     assert cli("lint", saved)[0] == 0
 
 
-def test_what_nvml_says_against_it_stays_out_of_the_profile(cli, monkeypatch):
+def test_what_cannot_all_be_found_becomes_no_profile(cli, monkeypatch):
     nothing = inventory.HostInventory("box", 8.0, 32.0, None, "driver/library version mismatch", ())
     monkeypatch.setattr(inventory, "detect", lambda limit_s: nothing)
     status, out, err = cli("detect")
-    assert status == 0
-    assert err == "rigproof: NVML does not answer: driver/library version mismatch\n"
-    assert tomllib.loads(out)["nodes"][0]["gpus"][0]["device"] == "cpu"
+    assert (status, out) == (4, "")
+    assert err == "rigproof: what is here cannot all be found: driver/library version mismatch\n"
 
 
 def test_lint_calls_what_is_shipped_clean(cli):
