@@ -1,5 +1,6 @@
 """Actor calls whose answers may never come: nothing here waits longer than it is told."""
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 
 FETCH_S = 2.0  # for an answer that is there, to be read
+
+ENDING = re.compile(r"Worker exit type: (?P<kind>\w+) Worker exit detail: (?P<how>[^.]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,10 @@ def ask(calls: dict[str, Any], timeout_s: float) -> dict[str, Any | Gone]:
 
 
 def reason_of(error: BaseException) -> str:
-    """What an error of Ray says, in one line."""
+    """What an error of Ray says, in one line; of a process that died, how it ended and nothing else."""
+    ended = ENDING.search(" ".join(str(error).split()))
+    if ended:
+        return f"{ended['how']} ({ended['kind']})"
     wanted = ("cause", "error", "reason", "exit", "died", "killed", "node", "modulenotfound")
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines[1:] if any(word in line.lower() for word in wanted)]

@@ -1,5 +1,7 @@
 """Which workload each worker gets in each stage."""
 
+import math
+
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.plan import Plan, StagePlan, WorkerPlan
 from rigproof.workloads.specs import GemmSpec, SustainedSpec, WorkloadSpec
@@ -47,10 +49,11 @@ def band_target_percent(loaded: LoadedRig, node: str) -> float | None:
 
 
 def host_load_threads(loaded: LoadedRig, node: str, cpus: float) -> int:
-    """Threads that hold a node's band: the primary and the secondary share of its CPUs, at least one.
+    """Threads that hold a node's band: the primary and the secondary share of its CPUs, rounded up.
 
-    The seed documents start 70 % + 15 % of the CPUs; the controller decides how much each thread works.
+    With fewer the band is out of reach. The seed documents start 70 % + 15 % of the CPUs; the controller
+    decides how much each thread works.
     """
     cpu = loaded.cpu_of(node)
     share = (cpu.primary_thread_share or 0.0) + (cpu.secondary_thread_share or 0.0)
-    return max(1, round(cpus * share))
+    return max(1, math.ceil(cpus * share))

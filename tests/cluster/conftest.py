@@ -218,7 +218,8 @@ def script() -> Callable[[Path], str]:
         return f"""
 import signal, sys, time
 sys.path.append({str(ROOT)!r})
-signal.signal(signal.SIGTERM, signal.default_int_handler)
+for number in (signal.SIGINT, signal.SIGTERM):  # a shell may have started all of this with SIGINT ignored
+    signal.signal(number, signal.default_int_handler)
 from rigproof.cluster.rig_cluster import RigCluster
 from rigproof.profiles.load import load_rig
 from rigproof.profiles.planning import make_plan

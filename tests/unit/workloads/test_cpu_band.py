@@ -1,3 +1,5 @@
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,7 +92,7 @@ def test_more_foreign_load_never_raises_the_share(threads, history, own, foreign
 )
 def test_a_simulated_host_is_in_its_band_except_in_the_step_of_each_change(capacity, headroom, loss, changes):
     """Foreign load of 0 to 1 CPU comes and goes; threads lose a few percent of what they are told."""
-    threads = max(2, round(capacity * (0.8 + headroom)))
+    threads = math.ceil(capacity * (0.8 + headroom))
     controller = Controller(threads, 77.5)
     share = controller.step(Usage(0.0, 0.0, capacity)).share
     for steps, foreign in changes:
