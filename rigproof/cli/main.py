@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 from rigproof.profiles.errors import ProfileError
+from rigproof.records.verdict import INTERRUPTED, USAGE
 from rigproof.stages.suite import suite_folder
 
-EXIT_INTERRUPTED = 2
-EXIT_USAGE = 4
 TYPER_INTERRUPTED = 130  # what a new typer makes of Ctrl-C
 
 # New typers carry a click of their own: its usage errors have no public name but those of their subclasses.
@@ -76,7 +75,7 @@ def lint(
     for problem in problems:
         typer.echo(problem, err=True)
     if problems:
-        raise typer.Exit(EXIT_USAGE)
+        raise typer.Exit(USAGE)
     typer.echo("clean")
 
 
@@ -137,13 +136,13 @@ def main() -> None:
         status = app(prog_name="rigproof", standalone_mode=False)
     except (ProfileError, RecordingError, Refused) as error:
         typer.echo(f"rigproof: {error}", err=True)
-        status = EXIT_USAGE
+        status = USAGE
     except UsageError as error:
         error.show()  # type: ignore[attr-defined]  # with the command's usage above it
-        status = EXIT_USAGE
+        status = USAGE
     except (KeyboardInterrupt, typer.Abort):
-        status = EXIT_INTERRUPTED
-    sys.exit(EXIT_INTERRUPTED if status == TYPER_INTERRUPTED else status)
+        status = INTERRUPTED
+    sys.exit(INTERRUPTED if status == TYPER_INTERRUPTED else status)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,8 @@ from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.judge import promised
 from rigproof.plugin.options import Request
 from rigproof.plugin.preparation import Refused, prepare
+from rigproof.records.verdict import USAGE
 from rigproof.report.plan_text import plan_lines
-
-EXIT_USAGE = 4
 
 
 def print_plan(config: pytest.Config) -> int:
@@ -19,7 +18,7 @@ def print_plan(config: pytest.Config) -> int:
         prepared = prepare(Request.of(config))
     except Refused as refusal:
         print(f"ERROR: {refusal}", file=sys.stderr)  # noqa: T201 - there is no session to report through
-        return EXIT_USAGE
+        return USAGE
     for line in plan_lines(
         prepared.loaded, prepared.plan, CATALOGUE, promised, nvml_error=prepared.inventory.nvml_error
     ):

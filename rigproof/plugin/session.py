@@ -23,14 +23,13 @@ from rigproof.plugin.preparation import Prepared, Refused, prepare
 from rigproof.plugin.run import Run
 from rigproof.plugin.signals import SignalGuard
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, Verdict
+from rigproof.records.verdict import USAGE, Outcome, Verdict
 from rigproof.report.folders import ReportFolderError, new_run_folder
 from rigproof.report.live import terminal_copy
 from rigproof.report.terminal import header_lines, print_summary
 from rigproof.stages.acceptance import AcceptanceRun
 from rigproof.stages.suite import suite_folder
 
-EXIT_USAGE = 4
 ITEM_LIMIT_S = 60  # a hardware test only judges; stages have deadlines of their own
 
 
@@ -139,7 +138,7 @@ class HardwareSession:
             return self.run.open(frozenset(self._needed))
         except ClusterError as error:
             self.run.close()
-            pytest.exit(f"ERROR: {error}", returncode=EXIT_USAGE)
+            pytest.exit(f"ERROR: {error}", returncode=USAGE)
 
     def close(self) -> None:
         """Take the rig down."""
@@ -235,7 +234,6 @@ class HardwareSession:
             self.prepared.plan,
             nvml_error=inventory.nvml_error,
             driver_version=inventory.driver_version,
-            simulated=False,
         )
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:

@@ -7,6 +7,8 @@ from rigproof.records.identity import DeviceKind
 
 # Precisions after the first settle for this share of its time: the card is hot and at its power cap by then.
 LATER_SETTLE_SHARE = 0.25
+# The sustained stage settles for this share of its length at most, so that most of a short one is measured.
+SUSTAINED_SETTLE_SHARE = 1 / 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.models import GpuDefaults, Level, LevelName
-from rigproof.profiles.plan import LATER_SETTLE_SHARE, Plan, StagePlan, WorkerPlan
+from rigproof.profiles.plan import (
+    LATER_SETTLE_SHARE,
+    SUSTAINED_SETTLE_SHARE,
+    Plan,
+    StagePlan,
+    WorkerPlan,
+)
 
 MIB_PER_GIB = 1024
 PRECISIONS_AT_MOST = 4  # fp32, tf32, fp16, bf16
-SUSTAINED_SETTLE_SHARE = 1 / 3  # at most, so that most of a short stage is measured
 RAY_SHARE_STEPS = 10_000  # Ray counts resources in ten-thousandths and rounds what is finer
 # Ray's cold start 2.2-3.5 s and end 1.1-2.3 s, imports and the device's first use in each worker.
 START_STOP_S = 15.0

@@ -28,6 +28,7 @@ class Decision(StrEnum):
 # What a run or `rigproof judge` ends with; a run that was interrupted ends with INTERRUPTED.
 EXIT_STATUS = {Decision.ACCEPTED: 0, Decision.REJECTED: 1, Decision.INCOMPLETE: 6}
 INTERRUPTED = 2
+USAGE = 4  # refused before any load
 
 
 @dataclass(frozen=True, slots=True)

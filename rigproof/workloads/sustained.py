@@ -1,6 +1,7 @@
 """The sustained stage: memory full of operands, multiplied over and over in 16-bit."""
 
 from rigproof.profiles.operands import matrix_mib
+from rigproof.profiles.plan import SUSTAINED_SETTLE_SHARE
 from rigproof.records.measurements import Phase
 from rigproof.workloads.context import WorkerContext
 from rigproof.workloads.device import Device
@@ -12,7 +13,6 @@ from rigproof.workloads.verification import Reference, as_hex
 
 SHRINK_SHARE = 0.9
 FILL_TRIES = 8
-SETTLE_SHARE = 1 / 3  # of the duration, at most
 LEAST_LOAD_SHARE = 1 / 2  # of the duration, however long filling took
 
 
@@ -77,7 +77,7 @@ class SustainedLoad:
         """Rounds over all pairs, warm-up first, until the time is over or the workload is stopped."""
         context = self._reporter.context
         duration_s = self._spec.duration_s
-        settled_at_s = self._started_s + min(self._spec.settle_s, duration_s * SETTLE_SHARE)
+        settled_at_s = self._started_s + min(self._spec.settle_s, duration_s * SUSTAINED_SETTLE_SHARE)
         end_s = max(self._started_s + duration_s, context.now_s() + duration_s * LEAST_LOAD_SHARE)
         queue = RoundQueue(self._device, self._pool.launch, sum_each=True)
         while not context.stopped() and context.now_s() < end_s:
