@@ -20,7 +20,7 @@ from rigproof.profiles.models import LevelName
 from rigproof.profiles.plan import Plan
 from rigproof.profiles.planning import make_plan
 from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import Event, GpuCounters, MemoryReading, Round, Stage
+from rigproof.records.measurements import Event, GpuCounters, MemoryReading, RewardBatch, Round, Stage
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -88,6 +88,14 @@ class Evidence:
     def memory(self) -> dict[str, Series[MemoryReading]]:
         """By device."""
         return by_subject(self.recording.memory)
+
+    @cached_property
+    def rewards(self) -> dict[str, list[RewardBatch]]:
+        """By device, in the order of time."""
+        found: dict[str, list[RewardBatch]] = defaultdict(list)
+        for one in self.recording.rewards:
+            found[one.subject].append(one)
+        return found
 
     @cached_property
     def counters(self) -> dict[str, Series[GpuCounters]]:

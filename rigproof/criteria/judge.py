@@ -1,21 +1,27 @@
 """From criteria and evidence to verdicts. Whatever goes wrong here is NOT MEASURED, never a pass."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured
 from rigproof.criteria.evidence import ENDED, Champions, Evidence
 from rigproof.criteria.subjects import DeviceEvidence, NodeEvidence
 from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.plan import STAGES
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict
 
 RIG = "rig"
 
 
-def promised(criterion: Criterion, loaded: LoadedRig) -> tuple[str, ...]:
-    """The subjects that the profile promises this criterion for, known before anything runs."""
+def promised(criterion: Criterion, loaded: LoadedRig, stages: Collection[str] = STAGES) -> tuple[str, ...]:
+    """The subjects that the profile promises this criterion for, known before anything runs.
+
+    `stages` are those that the level has: a criterion that needs another one is not promised at it.
+    """
+    if not set(criterion.stages) <= set(stages):
+        return ()
     if criterion.scope == "rig":
         return (RIG,)
     devices = loaded.devices()
@@ -60,10 +66,11 @@ def judge_all(
     """Every promised criterion on every promised subject, by the recorded profile or another."""
     rig = loaded if loaded is not None else LoadedRig.restore(recording.run.rig)
     evidence = Evidence(recording, rig, champions)
+    stages = recording.run.stages or evidence.plan.stage_names
     return [
         judge(criterion, subject, evidence)
         for criterion in CATALOGUE.values()
-        for subject in promised(criterion, rig)
+        for subject in promised(criterion, rig, stages)
     ]
 
 

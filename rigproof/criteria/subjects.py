@@ -9,7 +9,7 @@ from rigproof.criteria.windows import LONGEST_S, Window
 from rigproof.profiles.loaded import PromisedDevice
 from rigproof.profiles.models import CpuLoad, Node
 from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
-from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, Round
+from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, RewardBatch, Round
 from rigproof.records.samples import GpuSample, HostSample
 
 if TYPE_CHECKING:  # evidence builds these
@@ -112,8 +112,16 @@ class DeviceEvidence:
         return pairs
 
     def rounds(self, stage: str) -> list[Round]:
-        """The rounds of one stage. Raises NotMeasured where one of them is no valid measurement."""
-        found = [one for one in self.evidence.rounds.get(self.subject, ()) if one.stage == stage]
+        """The rounds of one stage that this device did: not those of the CPU in place of a GPU.
+
+        Raises NotMeasured where one of them is no valid measurement.
+        """
+        own = (None, self.device.gpu.device)
+        found = [
+            one
+            for one in self.evidence.rounds.get(self.subject, ())
+            if one.stage == stage and one.device in own
+        ]
         for one in found:
             if not (abs(one.t_s) <= LONGEST_S and 0 < one.seconds <= LONGEST_S and 0 < one.tflop < math.inf):
                 raise NotMeasured(
@@ -124,8 +132,12 @@ class DeviceEvidence:
 
     @property
     def all_rounds(self) -> list[Round]:
-        """The rounds of all stages, as recorded."""
+        """The rounds of all stages, as recorded, those of the CPU in place of a GPU too."""
         return self.evidence.rounds.get(self.subject, [])
+
+    def rewards(self, stage: str) -> list[RewardBatch]:
+        """The rewards of one stage."""
+        return [one for one in self.evidence.rewards.get(self.subject, ()) if one.stage == stage]
 
     @property
     def memory(self) -> list[MemoryReading]:

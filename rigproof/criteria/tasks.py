@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence import ENDED
 from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.profiles.plan import FIRST_WORKER_ONLY
 from rigproof.records.measurements import Event, Stage
 
 LOSSES = ("worker_failed", "worker_died", "worker_hung")
-FIRST_WORKER_ONLY = ("gemm",)  # one worker of each device measures its rates
 
 
 @dataclass(frozen=True, slots=True)

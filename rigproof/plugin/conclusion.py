@@ -84,7 +84,7 @@ def final_verdicts(prepared: Prepared, run: Run, judged: Judged) -> list[Verdict
     """
     verdicts = []
     for criterion in CATALOGUE.values():
-        for subject in promised(criterion, prepared.loaded):
+        for subject in promised(criterion, prepared.loaded, prepared.plan.stage_names):
             key = (criterion.name, subject)
             tested = judged.verdicts.get(key)
             if tested is None or tested.outcome is not Outcome.FAIL:

@@ -13,6 +13,7 @@ import pytest
 
 from rigproof.cluster.errors import ClusterError
 from rigproof.criteria.catalogue import CATALOGUE
+from rigproof.criteria.criterion import Criterion
 from rigproof.criteria.judge import promised
 from rigproof.plugin import fixtures
 from rigproof.plugin.benchmarks import BenchmarkHooks
@@ -86,12 +87,16 @@ class HardwareSession:
 
     # What is promised
 
+    def _promised(self, criterion: Criterion) -> tuple[str, ...]:
+        """The subjects of a criterion, by the profile and by the stages that the level has."""
+        return promised(criterion, self.prepared.loaded, self.prepared.plan.stage_names)
+
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """One test for each promised subject of the test's criterion."""
         marker = metafunc.definition.get_closest_marker("criterion")
         if marker is None or "subject" not in metafunc.fixturenames:
             return
-        metafunc.parametrize("subject", promised(CATALOGUE[marker.args[0]], self.prepared.loaded))
+        metafunc.parametrize("subject", self._promised(CATALOGUE[marker.args[0]]))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -117,7 +122,7 @@ class HardwareSession:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Only stages that a selected test judges are going to run."""
         for criterion in CATALOGUE.values():
-            for subject in promised(criterion, self.prepared.loaded):
+            for subject in self._promised(criterion):
                 if (criterion.name, subject) not in self._collected:
                     self._unjudged[criterion.name, subject] = "not selected on the command line"
         for item in session.items:

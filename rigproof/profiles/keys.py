@@ -19,6 +19,10 @@ _RIG_PLACES = {
     "Responsiveness": "[responsiveness]",
     "Sampling": "[sampling]",
     "Timeouts": "[timeouts]",
+    "MemoryPolicy": "[memory], [nodes.gpus.memory]",
+    "Training": "[training], [nodes.gpus.training]",
+    "Feeding": "[feeding]",
+    "Sharing": "[sharing]",
     "Levels": "[levels]",
     "Level": "[levels.quick], [levels.standard], [levels.extended], [levels.soak]",
 }

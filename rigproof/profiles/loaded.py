@@ -8,11 +8,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.models import CpuLoad, Gpu, Limits, Node, Rig, Sku
+from rigproof.profiles.work import MemoryPolicy, Training
 
 _EXTRA_KEYS = ("skus", "sources", "file")
 _SKUS = TypeAdapter(dict[str, Sku])
 _SOURCES = TypeAdapter(dict[str, str])
-_Overlay = TypeVar("_Overlay", CpuLoad, Limits)
+_Overlay = TypeVar("_Overlay", CpuLoad, Limits, MemoryPolicy, Training)
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,14 @@ class LoadedRig:
     def cpu_of(self, node: str) -> CpuLoad:
         """The CPU load of a node: its own values over those of the rig. KeyError for an unknown node."""
         return _overlaid(self.rig.cpu, self.node(node).cpu)
+
+    def memory_of(self, device: PromisedDevice) -> MemoryPolicy:
+        """How a device's workers take VRAM: its own values over those of the rig."""
+        return _overlaid(self.rig.memory, device.gpu.memory)
+
+    def training_of(self, device: PromisedDevice) -> Training:
+        """A device's training step: its own values over those of the rig."""
+        return _overlaid(self.rig.training, device.gpu.training)
 
     def node(self, name: str) -> Node:
         """The promised node of that name. KeyError where there is none."""

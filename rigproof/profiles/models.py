@@ -7,27 +7,26 @@ comment beside it in the TOML file.
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field
+
+from rigproof.profiles.tables import (
+    Flag,
+    GemmSize,
+    Name,
+    Percent,
+    PerhapsNone,
+    Positive,
+    Share,
+    StageLength,
+    Table,
+    Wait,
+    Whole,
+)
+from rigproof.profiles.work import Feeding, MemoryPolicy, Sharing, Training
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16")
 LevelName = Literal["quick", "standard", "extended", "soak"]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
-# Strict: a number written as text, or a truth value where a number is meant, is a mistake to name.
-Positive = Annotated[float, Field(gt=0, strict=True)]
-Wait = Annotated[float, Field(gt=0, le=3600, strict=True)]  # nobody waits an hour for what does not come
-StageLength = Annotated[float, Field(gt=0, le=7 * 24 * 3600, strict=True)]  # a week, as for --duration
-Share = Annotated[float, Field(gt=0, le=1, strict=True)]
-Percent = Annotated[float, Field(ge=0, le=100, strict=True)]
-Whole = Annotated[int, Field(strict=True)]
-Flag = Annotated[bool, Field(strict=True)]
-GemmSize = Annotated[int, Field(ge=64, le=65536, multiple_of=8, strict=True)]  # M = N = K
-
-
-class Table(BaseModel):
-    """A TOML table: unknown keys are typos, and values do not change once read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Rates(Table):
@@ -77,6 +76,9 @@ class Sku(Table):
     )
     power_curve: tuple[PowerPoint, ...] = Field(
         default=(), description="rate under lower power limits, rising"
+    )
+    training_speedup: Positive | None = Field(
+        default=None, description="a training step in fp32 (without tf32) / in fp16 autocast, measured"
     )
     temperature: TemperatureLimits = Field(
         default=TemperatureLimits(), description="where the maker says so; NVML's readings come first"
@@ -165,6 +167,38 @@ class Limits(Table):
     sample_coverage_share: Share | None = Field(
         default=None, description="least samples got, of the grid points due, else not measured"
     )
+    idle_share: Share | None = Field(
+        default=None, description="most time of the feeding stage in which the GPU had nothing to do"
+    )
+    reward_speedup_share: Share | None = Field(
+        default=None,
+        description="least speed-up of the parallel rewards against sequential ones, of the pool's processes",
+    )
+    training_speedup: Positive | None = Field(
+        default=None,
+        description="least speed-up of a training step by fp16; absent: the SKU file's × its floor_share",
+    )
+    sharing_share: Share | None = Field(
+        default=None, description="least rate of several processes on one GPU together, of one alone"
+    )
+    working_clock_mhz: Positive | None = Field(
+        default=None, description="least median SM clock in the feeding stage; absent: clock_ratio_share"
+    )
+    working_power_w: tuple[Positive, Positive] | None = Field(
+        default=None, description="range of the mean power in the feeding stage; absent: not judged"
+    )
+    working_temperature_c: tuple[Positive, Positive] | None = Field(
+        default=None, description="range of the core temperature in the feeding stage; absent: not judged"
+    )
+    core_temperature_warn_c: Positive | None = Field(
+        default=None, description="core under load, early warning; absent: none"
+    )
+    core_temperature_never_c: Positive | None = Field(
+        default=None, description="core, not even in one sample; absent: core_temperature_c alone"
+    )
+    power_limit_w: tuple[Positive, Positive] | None = Field(
+        default=None, description="range in which the enforced power limit must be; absent: as found"
+    )
     driver_minimum: str | None = Field(default=None, description='oldest accepted driver, such as "550.54"')
 
 
@@ -191,6 +225,8 @@ class Gpu(Table):
     memory_gib: Positive | None = Field(
         default=None, description="memory of the device as found; absent: the SKU's"
     )
+    memory: MemoryPolicy = Field(default=MemoryPolicy(), description="how its workers take VRAM")
+    training: Training = Field(default=Training(), description="its training step")
     floors: Floors = Field(default=Floors(), description="least rates of this GPU")
     limits: Limits = Field(default=Limits(), description="what is judged against")
 
@@ -261,6 +297,15 @@ class Level(Table):
     gemm_settle_s: StageLength | None = Field(default=None, description="most time to reach the steady state")
     gemm_measure_s: StageLength | None = Field(default=None, description="per precision")
     sustained_s: StageLength | None = Field(default=None, description="length of the sustained stage")
+    training_s: PerhapsNone | None = Field(
+        default=None, description="length of the training stage; 0 or absent: not at this level"
+    )
+    feeding_s: PerhapsNone | None = Field(
+        default=None, description="length of the feeding stage; 0 or absent: not at this level"
+    )
+    sharing_s: PerhapsNone | None = Field(
+        default=None, description="length of the sharing stage; 0 or absent: not at this level"
+    )
     round_s: Positive | None = Field(default=None, description="aimed length of one round, at least 0.02")
 
 
@@ -302,6 +347,10 @@ class Rig(Table):
     )
     limits: Limits = Field(default=Limits(), description="what is judged against")
     gpu_defaults: GpuDefaults = Field(default=GpuDefaults(), description="plan of GPUs without their own")
+    memory: MemoryPolicy = Field(default=MemoryPolicy(), description="how workers take VRAM")
+    training: Training = Field(default=Training(), description="the training step")
+    feeding: Feeding = Field(default=Feeding(), description="generation on the GPU, rewards on the CPU")
+    sharing: Sharing = Field(default=Sharing(), description="several processes on one GPU")
     cpu: CpuLoad = Field(default=CpuLoad(), description="CPU load of the whole host")
     responsiveness: Responsiveness = Field(
         default=Responsiveness(), description="wake-up delays of the host under load"

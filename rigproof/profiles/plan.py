@@ -9,6 +9,40 @@ from rigproof.records.identity import DeviceKind
 LATER_SETTLE_SHARE = 0.25
 # The sustained stage settles for this share of its length at most, so that most of a short one is measured.
 SUSTAINED_SETTLE_SHARE = 1 / 3
+# In the order in which they run. One worker of each device does the work of FIRST_WORKER_ONLY.
+STAGES = ("gemm", "sustained", "training", "feeding", "sharing")
+FIRST_WORKER_ONLY = ("gemm", "training", "feeding", "sharing")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """How a worker takes VRAM: the profile's `memory` table, filled in. By itself it plans no policy.
+
+    `cap_mib` is the worker's part of `fraction_share`; None: no cap. The keys are explained in
+    docs/profiles.md.
+    """
+
+    enabled: bool = False
+    expandable_segments: bool = False
+    max_split_size_mib: int | None = None
+    roundup_power2_divisions: int | None = None
+    cap_mib: float | None = None
+    start_share: float = 1.0
+    step_share: float = 1.0
+    retry_share: float = 0.9
+    last_resort_mib: float = 100.0
+    mixed_precision: bool = True
+    cleanup_rounds: int | None = None
+    batch_step: int = 1
+    least_batch: int = 1
+    emergency_size: int = 64
+    size_share: float = 0.7
+    least_size: int = 64
+    cpu_fallback: bool = False
+    monitor_s: float = 1.0
+
+
+NO_POLICY = MemoryPlan()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +57,17 @@ class WorkerPlan:
     cpus: float  # reserved with Ray; threads of the CPU as device
     vram_mib: float  # what its sustained workload fills (RAM for the CPU as device)
     gemm_size: int
+    memory: MemoryPlan = NO_POLICY
 
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
     """One stage. `expected_s` is its load's length, the same whatever the number of GPUs."""
 
-    name: str  # "gemm" | "sustained"
+    name: str  # one of STAGES
     expected_s: float
     settle_s: float
-    measure_s: float  # per precision (gemm), or the whole load (sustained)
+    measure_s: float  # per precision (gemm), or the whole load (all others)
     round_s: float
 
 
@@ -48,6 +83,18 @@ class Plan:
     def workers_of(self, subject: str) -> tuple[WorkerPlan, ...]:
         """The workers planned for one device."""
         return tuple(worker for worker in self.workers if worker.subject == subject)
+
+    def first_workers(self) -> tuple[WorkerPlan, ...]:
+        """The first worker of each device."""
+        first: dict[str, WorkerPlan] = {}
+        for worker in self.workers:
+            first.setdefault(worker.subject, worker)
+        return tuple(first.values())
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """The stages that this level has."""
+        return tuple(stage.name for stage in self.stages)
 
     def stage(self, name: str) -> StagePlan:
         """The stage of that name; KeyError where the plan has none."""

@@ -9,16 +9,20 @@ from rigproof.profiles.models import GpuDefaults, Level, LevelName
 from rigproof.profiles.plan import (
     LATER_SETTLE_SHARE,
     SUSTAINED_SETTLE_SHARE,
+    MemoryPlan,
     Plan,
     StagePlan,
     WorkerPlan,
 )
+from rigproof.profiles.tables import Table
 
 MIB_PER_GIB = 1024
 PRECISIONS_AT_MOST = 4  # fp32, tf32, fp16, bf16
 RAY_SHARE_STEPS = 10_000  # Ray counts resources in ten-thousandths and rounds what is finer
 # Ray's cold start 2.2-3.5 s and end 1.1-2.3 s, imports and the device's first use in each worker.
 START_STOP_S = 15.0
+# Stages that a level may have, and the key of their length; 0 or absent: not at this level.
+OPTIONAL_STAGES = {"training": "training_s", "feeding": "feeding_s", "sharing": "sharing_s"}
 START_PER_WORKER_S = 0.4  # 64 actors came up in 27 s; two are within START_STOP_S
 
 
@@ -104,6 +108,7 @@ def _workers(loaded: LoadedRig, device: PromisedDevice, problems: list[str]) -> 
     if plan.cpus is None or plan.vram_mib is None or plan.gemm_size is None:
         problems += missing_parts(loaded, device)
         return []
+    memory = _memory_plan(loaded, device, plan)
     return [
         WorkerPlan(
             worker=f"{device.subject}#{number}",
@@ -114,9 +119,21 @@ def _workers(loaded: LoadedRig, device: PromisedDevice, problems: list[str]) -> 
             cpus=plan.cpus,
             vram_mib=plan.vram_mib,
             gemm_size=plan.gemm_size,
+            memory=memory,
         )
         for number in range(plan.workers)
     ]
+
+
+def _memory_plan(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> MemoryPlan:
+    """The profile's policy; what it leaves out stays without."""
+    policy = loaded.memory_of(device)
+    stated = {key: value for key in type(policy).model_fields if (value := getattr(policy, key)) is not None}
+    share = stated.pop("fraction_share", None)
+    cap_mib = None
+    if share is not None and plan.memory_gib is not None:
+        cap_mib = share * plan.memory_gib * MIB_PER_GIB / plan.workers
+    return MemoryPlan(cap_mib=cap_mib, **stated)
 
 
 def _even_share(workers: int) -> float:
@@ -136,6 +153,24 @@ def _cpus(loaded: LoadedRig, device: PromisedDevice, defaults: GpuDefaults) -> f
     return float(max(1, math.floor(share * cpus / device.gpu.workers)))
 
 
+def _unstated(loaded: LoadedRig, level: Level) -> list[str]:
+    """What the tables of the level's stages leave out."""
+    tables: list[tuple[str, Table]] = []
+    if level.training_s:
+        tables += [("training", loaded.training_of(device)) for device in loaded.devices()]
+    if level.feeding_s:
+        tables.append(("feeding", loaded.rig.feeding))
+    if level.sharing_s:
+        tables.append(("sharing", loaded.rig.sharing))
+    missing = [
+        f"{loaded.file}: {name}.{key}: missing; write it, or extend a rig that has it"
+        for name, table in tables
+        for key in type(table).model_fields
+        if getattr(table, key) is None
+    ]
+    return list(dict.fromkeys(missing))
+
+
 def _stages(
     loaded: LoadedRig, level: LevelName, sustained_s: float | None, problems: list[str]
 ) -> tuple[StagePlan, ...]:
@@ -146,9 +181,12 @@ def _stages(
         problems += [
             f"{loaded.file}: levels.{level}.{key}: missing; write its length in seconds"
             for key in Level.model_fields
-            if getattr(length, key) is None and not (key == "sustained_s" and sustained_s is not None)
+            if key not in OPTIONAL_STAGES.values()
+            and getattr(length, key) is None
+            and not (key == "sustained_s" and sustained_s is not None)
         ]
         return ()
+    problems += _unstated(loaded, length)
     later = PRECISIONS_AT_MOST - 1
     return (
         StagePlan(
@@ -164,5 +202,10 @@ def _stages(
             settle_s=min(settle_s, load_s * SUSTAINED_SETTLE_SHARE),
             measure_s=load_s,
             round_s=round_s,
+        ),
+        *(
+            StagePlan(name=name, expected_s=stage_s, settle_s=0.0, measure_s=stage_s, round_s=round_s)
+            for name, key in OPTIONAL_STAGES.items()
+            if (stage_s := getattr(length, key))
         ),
     )

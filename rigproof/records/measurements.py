@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rigproof.records.identity import DeviceKind
+
 Phase = Literal["warmup", "measure"]
 
 
@@ -24,6 +26,9 @@ class Round:
     tflop: float
     verified: bool
     size: int
+    part: str = ""  # of a stage that has several: "fp16", "batch=8", "workers=2"
+    device: DeviceKind | None = None  # that did the work, where it is not the promised one
+    batch: int | None = None  # examples of each step, in the training stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,29 @@ class MemoryReading:
     device_total_mib: float | None
     ooms: int | None = None  # the allocator's own count; None where it keeps none
     alloc_retries: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RewardBatch:
+    """The rewards of one step's completions, computed on the CPU: all in one process, or in a pool.
+
+    `timed_out`, `crashed` and `out_of_memory` strategies cost only themselves. `matches`: the rewards, in
+    order, are those of the sequential run; None where there was none to compare with.
+    """
+
+    t_s: float  # run time of its end
+    stage: str
+    worker: str
+    subject: str
+    mode: Literal["sequential", "parallel"]
+    processes: int
+    strategies: int
+    invalid: int  # found by the quick validation, and not run
+    timed_out: int
+    crashed: int
+    out_of_memory: int
+    seconds: float
+    matches: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +143,8 @@ EVENT_KINDS = {
     "worker_failed": "a worker's task ended with an error; data.error holds it",
     "timeout": "a wait passed its deadline; data.limit_s holds it",
     "oom": "an allocation failed for want of memory; data.requested_mib, data.recovered",
+    "memory_policy": "how a worker takes VRAM, each decision of it; data.technique, before, after, unit, reason",
+    "batch_search": "what the search for the largest batch found; data.batch, peak_mib, limit_mib",
     "allocation": "a worker's allocation step succeeded; data.allocated_mib, data.target_mib",
     "wrong_result": "a result differed from its reference",
     "xid": "the driver reported an Xid; data.xid",

@@ -13,7 +13,15 @@ from pydantic_core import from_json
 
 from rigproof.records import columns
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
-from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, Round, Stage
+from rigproof.records.measurements import (
+    Event,
+    ForeignMemory,
+    GpuCounters,
+    MemoryReading,
+    RewardBatch,
+    Round,
+    Stage,
+)
 from rigproof.records.recording import Recording
 
 if TYPE_CHECKING:
@@ -30,6 +38,7 @@ RECORD_TYPES: dict[str, type] = {
     "worker": WorkerIdentity,
     "round": Round,
     "memory": MemoryReading,
+    "rewards": RewardBatch,
     "counters": GpuCounters,
     "foreign_memory": ForeignMemory,
     "stage": Stage,

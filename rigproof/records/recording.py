@@ -9,6 +9,7 @@ from rigproof.records.measurements import (
     ForeignMemory,
     GpuCounters,
     MemoryReading,
+    RewardBatch,
     Round,
     Stage,
 )
@@ -20,12 +21,23 @@ Record = (
     | WorkerIdentity
     | Round
     | MemoryReading
+    | RewardBatch
     | GpuCounters
     | ForeignMemory
     | Stage
     | Event
 )
 Sample = GpuSample | HostSample
+_LISTS: dict[type, str] = {
+    GpuSample: "gpu_samples",
+    HostSample: "host_samples",
+    Round: "rounds",
+    Event: "events",
+    MemoryReading: "memory",
+    RewardBatch: "rewards",
+    GpuCounters: "counters",
+    WorkerIdentity: "workers",
+}
 
 
 @dataclass(slots=True)
@@ -42,6 +54,7 @@ class Recording:
     stages: dict[str, Stage] = field(default_factory=dict)
     rounds: list[Round] = field(default_factory=list)
     memory: list[MemoryReading] = field(default_factory=list)
+    rewards: list[RewardBatch] = field(default_factory=list)
     counters: list[GpuCounters] = field(default_factory=list)
     foreign_memory: dict[str, ForeignMemory] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
@@ -51,28 +64,16 @@ class Recording:
     def add(self, record: Record | Sample) -> None:
         """Put one record where it belongs."""
         match record:
-            case GpuSample():
-                self.gpu_samples.append(record)
-            case HostSample():
-                self.host_samples.append(record)
-            case Round():
-                self.rounds.append(record)
-            case Event():
-                self.events.append(record)
-            case MemoryReading():
-                self.memory.append(record)
-            case GpuCounters():
-                self.counters.append(record)
             case NodeIdentity():
                 self.nodes[record.subject] = record
             case GpuIdentity():
                 self.gpus[record.subject] = record
-            case WorkerIdentity():
-                self.workers.append(record)
             case ForeignMemory():
                 self.foreign_memory[record.subject] = record
             case Stage():
                 self.stages[record.name] = record
+            case _:
+                getattr(self, _LISTS[type(record)]).append(record)
 
     def extend(self, records: Iterable[Record | Sample]) -> None:
         """Add many."""
@@ -88,6 +89,7 @@ class Recording:
             self.host_samples,
             self.counters,
             self.memory,
+            self.rewards,
             self.workers,
         )
         return sum(len(one) for one in lists) + len(self.stages) + len(self.nodes) + len(self.gpus)

@@ -1,15 +1,15 @@
 """What `--plan` prints: what would be done, for how long, and what it would be judged by."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from rigproof.criteria.criterion import Criterion
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.plan import Plan
+from rigproof.profiles.plan import STAGES, Plan
 from rigproof.records.verdict import figure
 from rigproof.report.terminal import duration, header_lines
 
-Promised = Callable[[Criterion, LoadedRig], tuple[str, ...]]
+Promised = Callable[[Criterion, LoadedRig, Collection[str]], tuple[str, ...]]
 KEY = re.compile(r"`((?:limits|cpu|responsiveness)\.\w+)`")
 FLOORED = ("throughput.gemm_", "throughput.sustained")
 
@@ -31,7 +31,7 @@ def plan_lines(
     yield "criteria: what is judged, on whom, by which limit"
     rule = ""
     for criterion in catalogue.values():
-        subjects = promised(criterion, loaded)
+        subjects = promised(criterion, loaded, plan.stage_names)
         if subjects:
             yield f"  {criterion.name} ({_some(subjects)})"
             if criterion.limit == rule:
@@ -40,9 +40,16 @@ def plan_lines(
                 yield f"    {criterion.limit.replace('`', '')}"
             rule = criterion.limit
             yield from (f"    {line}" for line in _limits(criterion, subjects, loaded))
-    left_out = [criterion.name for criterion in catalogue.values() if not promised(criterion, loaded)]
-    if left_out:
-        yield f"not promised by this rig, so not judged: {', '.join(left_out)}"
+    unpromised = [one.name for one in catalogue.values() if not promised(one, loaded, STAGES)]
+    later = [
+        f"{one.name} ({', '.join(name for name in one.stages if name not in plan.stage_names)})"
+        for one in catalogue.values()
+        if one.name not in unpromised and not promised(one, loaded, plan.stage_names)
+    ]
+    if later:
+        yield f"not at level {plan.level}, whose stages leave them out: {', '.join(later)}"
+    if unpromised:
+        yield f"not promised by this rig, so not judged: {', '.join(unpromised)}"
 
 
 def _stages(plan: Plan) -> Iterator[str]:

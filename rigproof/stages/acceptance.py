@@ -11,9 +11,8 @@ from rigproof.records.measurements import Stage
 from rigproof.records.recording import Record, Recording, Sample
 from rigproof.stages.workloads import (
     band_target_percent,
-    gemm_specs,
     host_load_threads,
-    sustained_specs,
+    specs_of,
 )
 
 Sink = Callable[[Record | Sample], None]
@@ -81,7 +80,8 @@ class AcceptanceRun:
 
     def _run(self, planned: StagePlan) -> None:
         sustained = planned.name == "sustained"
-        specs = (sustained_specs if sustained else gemm_specs)(self._plan, planned)
+        cpus = {name: node.cpus for name, node in self.recording.nodes.items()}
+        specs = specs_of(self._loaded, self._plan, planned, cpus)
         self.cluster.run_stage(
             planned,
             specs,
