@@ -143,7 +143,7 @@ EVENT_KINDS = {
     "worker_failed": "a worker's task ended with an error; data.error holds it",
     "timeout": "a wait passed its deadline; data.limit_s holds it",
     "oom": "an allocation failed for want of memory; data.requested_mib, data.recovered",
-    "memory_policy": "how a worker takes VRAM, each decision of it; data.technique, before, after, unit, reason",
+    "memory_policy": "how a worker takes VRAM, each decision; data.technique, before, after, unit, reason",
     "batch_search": "what the search for the largest batch found; data.batch, peak_mib, limit_mib",
     "allocation": "a worker's allocation step succeeded; data.allocated_mib, data.target_mib",
     "wrong_result": "a result differed from its reference",
