@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rigproof.cluster.errors import ClusterError
 from rigproof.profiles.errors import ProfileError
 from rigproof.records.verdict import INTERRUPTED, USAGE
 from rigproof.stages.suite import suite_folder
@@ -98,11 +99,15 @@ def judge(
     hwprofile: Annotated[
         str | None, typer.Option(help="judge by this rig profile in place of the recorded one")
     ] = None,
+    champions: Annotated[
+        Path | None,
+        typer.Option(help="a rig's champions, such as reports/champions/NAME, in place of the recorded ones"),
+    ] = None,
 ) -> None:
     """Judge a recorded run again, on any machine, with the recorded or with other limits."""
     from rigproof.cli.rejudge import rejudge  # noqa: PLC0415
 
-    raise typer.Exit(rejudge(run, hwprofile, typer.echo))
+    raise typer.Exit(rejudge(run, hwprofile, typer.echo, champions))
 
 
 @app.command()
@@ -118,23 +123,60 @@ def history(
     rig: Annotated[str | None, typer.Argument(help="a rig's name; default: all rigs")] = None,
     report_dir: Annotated[Path, typer.Option(help="where runs and history are")] = Path("reports"),
 ) -> None:
-    """List the kept throughput measurements of a rig, oldest first."""
-    from rigproof.history.listing import listing_lines  # noqa: PLC0415
+    """List the kept throughput measurements of a rig, oldest first, and its champions."""
+    from rigproof.history.listing import champions_listing, listing_lines  # noqa: PLC0415
 
     folder = report_dir / "history"
     lines = "\n".join(listing_lines(folder, rig))
+    best = "\n".join(champions_listing(report_dir / "champions", rig))
     if rig is not None and rig not in {path.name for path in folder.glob("*")}:
-        raise Refused(lines)
-    typer.echo(lines)
+        if not best:
+            raise Refused(lines)
+        lines = ""  # its champions are all that is left of it
+    typer.echo("\n".join(part for part in (lines, best) if part))
+
+
+@app.command()
+def monitor(
+    *,
+    hwprofile: Annotated[
+        str, typer.Option(help="a rig's name or file, whose nodes and limits are shown; auto: what is found")
+    ] = "auto",
+    ray_address: Annotated[
+        str | None, typer.Option(help="HOST:PORT of a Ray cluster; default: this machine, without Ray")
+    ] = None,
+    report_dir: Annotated[Path, typer.Option(help="where the runs are, one of which may go on")] = Path(
+        "reports"
+    ),
+    interval: Annotated[float, typer.Option(min=0.2, max=3600, help="seconds between two frames")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="one frame; exit status 1 with warnings")] = False,
+    json: Annotated[bool, typer.Option("--json", help="JSON in place of text, a document a frame")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="as NO_COLOR in the environment")] = False,
+) -> None:
+    """Show what every node and GPU does now, next to the profile's limits, until Ctrl-C. Loads nothing."""
+    from rigproof.monitor.command import Options  # noqa: PLC0415
+    from rigproof.monitor.command import monitor as run_monitor  # noqa: PLC0415
+
+    options = Options(
+        hwprofile=hwprofile,
+        ray_address=ray_address,
+        report_dir=report_dir,
+        interval_s=interval,
+        once=once,
+        as_json=json,
+        color=not no_color and not os.environ.get("NO_COLOR"),
+    )
+    raise typer.Exit(run_monitor(options, sys.stdout))
 
 
 def main() -> None:
     """Run the command line; bad input ends with one message and exit status 4, as it does in pytest."""
+    from rigproof.history.champions import ChampionError  # noqa: PLC0415
     from rigproof.records.store import RecordingError  # noqa: PLC0415
 
     try:
         status = app(prog_name="rigproof", standalone_mode=False)
-    except (ProfileError, RecordingError, Refused) as error:
+    except (ProfileError, RecordingError, ChampionError, ClusterError, Refused) as error:
         typer.echo(f"rigproof: {error}", err=True)
         status = USAGE
     except UsageError as error:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rigproof.criteria.judge import judge_all
+from rigproof.history.champions import ChampionError, read_champions
 from rigproof.profiles.auto import completed
 from rigproof.profiles.load import load_rig
 from rigproof.profiles.loaded import LoadedRig
@@ -23,15 +24,28 @@ def _interrupted(recording: Recording) -> bool:
     return any(event.kind == "interrupted" for event in recording.events)
 
 
-def rejudge(run: Path, hwprofile: str | None, echo: Callable[[str], None]) -> int:
-    """Print the verdicts of `run` by its own or another profile; returns the exit status. Writes nothing."""
+def rejudge(
+    run: Path, hwprofile: str | None, echo: Callable[[str], None], champions: Path | None = None
+) -> int:
+    """Print the verdicts of `run` by its own or another profile; returns the exit status. Writes nothing.
+
+    `champions`: a rig's folder of them, in place of those that the run recorded.
+    """
     recording = read_recording(run)
     if hwprofile is not None:
         recording.run = dataclasses.replace(recording.run, rig=_rig(hwprofile, recording).dump())
-    verdicts = judge_all(recording)
+    rates = None if champions is None else read_champions(_folder(champions)).rates()
+    verdicts = judge_all(recording, champions=rates)
     decision = decide(verdicts, interrupted=_interrupted(recording))
     print_summary(decision, verdicts, run, problems=[], write_line=echo)
     return EXIT_STATUS[decision]
+
+
+def _folder(champions: Path) -> Path:
+    """The folder; ChampionError where it is none: a typo must not mean that there are no champions."""
+    if not champions.is_dir():
+        raise ChampionError(f"--champions {champions}: no such folder; give one like reports/champions/NAME")
+    return champions
 
 
 def _rig(hwprofile: str, recording: Recording) -> LoadedRig:

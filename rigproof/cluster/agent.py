@@ -16,7 +16,7 @@ from rigproof.cluster import processes
 from rigproof.cluster.bounded import Background
 from rigproof.cluster.gpu_readings import Counts, Silent, read_all
 from rigproof.cluster.host_load import HostLoadProcess
-from rigproof.cluster.messages import AgentDuty, AgentFacts, AgentReply, HostLoad
+from rigproof.cluster.messages import AgentDuty, AgentFacts, AgentReply
 from rigproof.cluster.processes import ProcessId
 from rigproof.cluster.sensing import Sensing
 from rigproof.records.identity import GpuIdentity
@@ -25,12 +25,17 @@ from rigproof.records.recording import Record, Sample
 from rigproof.telemetry.host import HostReader
 from rigproof.telemetry.nvml import Nvml, NvmlUnavailable, open_nvml
 from rigproof.telemetry.visible import visible_gpus
+from rigproof.workloads.cpu_band import HostLoad
 
 
 class NodeAgent:
-    """Answers short calls one after another; what takes time or may hang runs in threads."""
+    """Answers short calls one after another; what takes time or may hang runs in threads.
 
-    def __init__(self) -> None:
+    `visible_devices` tells the CUDA_VISIBLE_DEVICES that counts here; by default the raylet's.
+    """
+
+    def __init__(self, visible_devices: Callable[[], str | None] | None = None) -> None:
+        self._visible_devices = visible_devices or _ray_visible_devices
         self._process = processes.own_process()
         self._host = HostReader()
         self._open = ExitStack()
@@ -62,7 +67,7 @@ class NodeAgent:
             nvml = self._nvml
             listing = Background(lambda: nvml.gpus(node), "gpus")
             if listing.done(limit_s):
-                gpus = visible_gpus(listing.result(()), _ray_visible_devices())
+                gpus = visible_gpus(listing.result(()), self._visible_devices())
                 error = str(listing.error) if listing.error is not None else None
             else:
                 error = f"NVML did not list the GPUs within {limit_s:g} s; see dmesg, then reboot"
@@ -131,7 +136,12 @@ class NodeAgent:
         self.stop_host_load()
         self._load = HostLoadProcess(load)
         self._load_reported = False
-        self._event("host_load", f"{load.threads} threads aim at {load.target_percent:g} %", load.threads)
+        report = self._load.report()
+        message = (
+            f"{load.primary_threads} primary and {load.secondary_threads} secondary threads "
+            f"aim at {load.target_percent:g} % of the CPU"
+        )
+        self._records.append(Event(self._now_s(), "host_load", self._node(), message, data=report))
 
     def stop_host_load(self) -> None:
         """End the load, where there is one, and say what it did."""
@@ -182,10 +192,6 @@ class NodeAgent:
         self._load_reported = True
         report = self._load.report()
         self._records.append(Event(self._now_s(), "host_load", self._node(), message, data=report))
-
-    def _event(self, kind: str, message: str, threads: int) -> None:
-        data = {"threads": threads, "share": None}
-        self._records.append(Event(self._now_s(), kind, self._node(), message, data=data))
 
     def _node(self) -> str:
         return self._duty.node if self._duty is not None else socket.gethostname()

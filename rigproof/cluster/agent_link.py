@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 
 from rigproof.cluster.calls import Line
 from rigproof.cluster.matching import FoundNode
-from rigproof.cluster.messages import AgentDuty, AgentFacts, HostLoad
+from rigproof.cluster.messages import AgentDuty, AgentFacts
 from rigproof.cluster.processes import ProcessId
 from rigproof.records.identity import NodeIdentity
+from rigproof.workloads.cpu_band import HostLoad
 
 
 @dataclass(slots=True)

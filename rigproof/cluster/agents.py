@@ -15,11 +15,12 @@ from rigproof.cluster.bounded import Background
 from rigproof.cluster.calls import Gone, Line, ask
 from rigproof.cluster.clock import Reading, clock_offset
 from rigproof.cluster.matching import FoundNode
-from rigproof.cluster.messages import AgentDuty, AgentFacts, AgentReply, HostLoad
+from rigproof.cluster.messages import AgentDuty, AgentFacts, AgentReply
 from rigproof.cluster.processes import ProcessId
 from rigproof.profiles.models import Timeouts
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Record, Sample
+from rigproof.workloads.cpu_band import HostLoad
 
 ROUND_TRIPS = 7
 ROUND_TRIP_S = 2.0

@@ -1,7 +1,10 @@
 """The CPU load of a host in a process of its own: `python -m rigproof.cluster.host_load THREADS PERCENT`.
 
-It has its own interpreter lock, so that sampling does not feel it. It prints one line of JSON a second and
-ends when its stdin is closed, which the death of its parent does too.
+It has its own interpreter lock, so that sampling does not feel it. It is one process however many CPUs the
+host has: its threads compute outside of the interpreter lock, and processes by the dozen are what once froze
+the seed documents' machine. It yields to everybody (nice 10), so that neither the GPUs' feeders nor people
+wait for it: it takes what is left up to the target. It prints one line of JSON a second and ends when its
+stdin is closed, which the death of its parent does too.
 """
 
 import json
@@ -10,24 +13,27 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from rigproof.cluster.messages import HostLoad
 from rigproof.telemetry.host import HostReader
-from rigproof.workloads.cpu_load import CpuLoad
+from rigproof.workloads.cpu_band import HostLoad
+from rigproof.workloads.cpu_load import CpuLoad, LoadReading
 
 MODULE = "rigproof.cluster.host_load"
 BOOT = f"import sys, runpy; sys.path.append(sys.argv[3]); runpy.run_module({MODULE!r}, run_name='__main__')"
 REPORT_S = 1.0
+NICE = 10  # a tenth of the weight of everybody else
 
 
 class HostLoadProcess:
-    """Runs the load from its making until `stop`; `shares` holds what each thread used of a CPU."""
+    """Runs the load from its making until `stop`; `seconds` holds what it and everybody else did in each."""
 
     def __init__(self, load: HostLoad) -> None:
         self.load = load
-        self.shares: list[float] = []
+        self.seconds: list[dict[str, float]] = []
         self.error: str | None = None
         root = str(Path(__file__).resolve().parents[2])
         arguments = [str(load.threads), str(load.target_percent), root]
@@ -50,6 +56,11 @@ class HostLoadProcess:
         """Whether the load runs."""
         return self._process.poll() is None
 
+    @property
+    def returncode(self) -> int | None:
+        """How it ended, as subprocess tells it; None while it runs."""
+        return self._process.poll()
+
     def stop(self, timeout_s: float = 2.0) -> None:
         """End the load; kill it where it does not end within `timeout_s`."""
         if self._process.stdin is not None and not self._process.stdin.closed:
@@ -64,12 +75,21 @@ class HostLoadProcess:
             self._process.stdout.close()
 
     def report(self) -> dict[str, Any]:
-        """What it did, as an event's data. `share` is the mean, None before the first second."""
-        share = sum(self.shares) / len(self.shares) if self.shares else None
+        """What it did, as an event's data: means, None before the first second.
+
+        `share` is of a CPU, per thread; `own_percent` and `foreign_percent` of the host, by the load and by
+        everybody else; `short_cpus` what the threads could not give.
+        """
+
+        def mean(name: str) -> float | None:
+            return fmean(second[name] for second in self.seconds) if self.seconds else None
+
         return {
             "threads": self.load.threads,
+            "primary_threads": self.load.primary_threads,
+            "secondary_threads": self.load.secondary_threads,
             "target_percent": self.load.target_percent,
-            "share": share,
+            **{name: mean(name) for name in ("share", "own_percent", "foreign_percent", "short_cpus")},
             "error": self.error,
         }
 
@@ -79,25 +99,45 @@ class HostLoadProcess:
                 report = json.loads(line)
             except ValueError:
                 continue  # cut off by the load's death
-            self.shares.append(report["share"])
-            self.error = report["error"] or self.error
+            self.error = report.pop("error", None) or self.error
+            if report:
+                self.seconds.append(report)
 
 
 def main(threads: int, target_percent: float) -> None:
     """Hold the load until stdin is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is its parent's to handle
+    os.nice(NICE)
     closed = threading.Event()
     threading.Thread(target=_wait_for_end, args=(closed,), daemon=True).start()
     load = CpuLoad(threads, target_percent, HostReader().cpu_times)
     load.start()
+    told_s = 0.0
     try:
         while not closed.wait(REPORT_S):
-            sys.stdout.write(json.dumps({"share": load.share, "error": load.error}) + "\n")
+            latest = [reading for reading in load.readings() if reading.clock_s > told_s]
+            told_s = latest[-1].clock_s if latest else told_s
+            sys.stdout.write(json.dumps(means(latest) | {"error": load.error}) + "\n")
             sys.stdout.flush()
     except BrokenPipeError:
         os._exit(1)  # nobody is left to tell
     finally:
         load.stop()
+
+
+def means(readings: Sequence[LoadReading]) -> dict[str, float]:
+    """What the load and everybody else did in a second; nothing where nothing was read."""
+    if not readings:
+        return {}
+    capacity_cpus = fmean(one.usage.capacity_cpus for one in readings)
+    busy_cpus = fmean(one.usage.busy_cpus for one in readings)
+    own_cpus = fmean(one.usage.own_cpus for one in readings)
+    return {
+        "share": fmean(one.share for one in readings),
+        "own_percent": 100 * own_cpus / capacity_cpus,
+        "foreign_percent": 100 * max(0.0, busy_cpus - own_cpus) / capacity_cpus,
+        "short_cpus": fmean(one.short_cpus for one in readings),
+    }
 
 
 def _wait_for_end(closed: threading.Event) -> None:

@@ -13,14 +13,6 @@ WorkerState = Literal["opening", "ready", "working", "finished", "failed", "brok
 
 
 @dataclass(frozen=True, slots=True)
-class HostLoad:
-    """What holds a node's CPUs in their band: `threads` that together bring the host to `target_percent`."""
-
-    threads: int
-    target_percent: float
-
-
-@dataclass(frozen=True, slots=True)
 class AgentFacts:
     """What an agent finds on its host. `gpus` are those that Ray may give out there, in NVML order."""
 

@@ -18,7 +18,7 @@ WATCH_S = 2.0
 
 def wait_for_nodes(promised: Sequence[Node], wait_s: float) -> dict[str, FoundNode]:
     """The promised nodes that are there, as soon as all are, or after `wait_s`."""
-    addressed = [_with_numeric_address(node) for node in promised]
+    addressed = [with_numeric_address(node) for node in promised]
     end_s = time.monotonic() + wait_s
     while True:
         listing = Background(list_nodes, "nodes")
@@ -86,7 +86,7 @@ def _found(node: dict[str, Any], here: str) -> FoundNode:
     )
 
 
-def _with_numeric_address(node: Node) -> Node:
+def with_numeric_address(node: Node) -> Node:
     """Ray knows its nodes by numeric addresses; a name in the profile is looked up where it can be."""
     if node.address is None:
         return node

@@ -15,7 +15,7 @@ from rigproof.cluster.errors import ClusterError, ClusterStartFailed, ClusterUnr
 from rigproof.cluster.foreign_memory import skipped
 from rigproof.cluster.join_probe import check_joinable
 from rigproof.cluster.matching import FoundNode, local_node
-from rigproof.cluster.messages import AgentDuty, AgentFacts, HostLoad
+from rigproof.cluster.messages import AgentDuty, AgentFacts
 from rigproof.cluster.nodes import NodeWatch, wait_for_nodes
 from rigproof.cluster.placement import Reservations, WantedGpu
 from rigproof.cluster.presence import gpus_there, missing_node
@@ -31,6 +31,7 @@ from rigproof.records.measurements import Event, ForeignMemory, Stage
 from rigproof.records.recording import Record, Sample
 from rigproof.telemetry.host import HostReader, host_addresses
 from rigproof.telemetry.inventory import detect
+from rigproof.workloads.cpu_band import HostLoad
 from rigproof.workloads.specs import WorkloadSpec
 
 __all__ = ["ClusterError", "ClusterStartFailed", "ClusterUnreachable", "HostLoad", "RigCluster"]

@@ -7,7 +7,6 @@ from typing import Literal
 
 from rigproof.cluster.agents import Agents
 from rigproof.cluster.calls import collect
-from rigproof.cluster.messages import HostLoad
 from rigproof.cluster.nodes import NodeWatch
 from rigproof.cluster.slots import Slot
 from rigproof.cluster.workers import Workers
@@ -15,6 +14,7 @@ from rigproof.profiles.models import Timeouts
 from rigproof.profiles.plan import StagePlan
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Sample
+from rigproof.workloads.cpu_band import HostLoad
 from rigproof.workloads.specs import WorkloadSpec
 
 TICK_S = 0.5

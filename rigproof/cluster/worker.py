@@ -13,6 +13,7 @@ from rigproof.cluster.messages import WorkerReply, WorkerSetup, WorkerState
 from rigproof.records.identity import GpuIdentity, WorkerIdentity
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Record
+from rigproof.workloads import allocator
 from rigproof.workloads.device import Device
 from rigproof.workloads.specs import WorkloadSpec
 
@@ -25,6 +26,8 @@ class Worker:
     def __init__(self, setup: WorkerSetup) -> None:
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # before CUDA starts: indices as NVML counts them
         _see_own_gpu_alone(setup)
+        if setup.plan.device == "cuda":
+            allocator.configure(setup.plan.memory, os.environ)  # before torch is imported
         self._setup = setup
         self._process = processes.own_process()
         self._lock = threading.Lock()

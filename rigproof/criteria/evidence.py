@@ -6,7 +6,6 @@ Whatever is missing raises NotMeasured with the reason, so that a criterion cann
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
 from functools import cached_property
 from operator import attrgetter
 from typing import cast
@@ -19,23 +18,26 @@ from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.models import LevelName
 from rigproof.profiles.plan import Plan
 from rigproof.profiles.planning import make_plan
+from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.measurements import Event, GpuCounters, MemoryReading, RewardBatch, Round, Stage
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 
-Champions = Mapping[str, Mapping[str, float]]  # GPU UUID -> criterion -> TFLOP/s
 SHORTEST_LOAD_S = 1.0  # rates and shares are taken over windows of 1 s
 ENDED = ("finished", "partial", "failed")  # a stage that was not broken off
 
 
 class Evidence:
-    """A Recording with the profile that it is judged by, and this rig's champions, if any are kept."""
+    """A Recording with the profile that it is judged by, and the champions that floors come from.
+
+    These are the ones that the run recorded, unless others are given; an empty mapping: none.
+    """
 
     def __init__(self, recording: Recording, loaded: LoadedRig, champions: Champions | None = None) -> None:
         self.recording = recording
         self.loaded = loaded
-        self.champions: Champions = champions or {}
+        self._champions = champions
         self._devices = {device.subject: DeviceEvidence(self, device) for device in loaded.devices()}
         self._nodes = {node.name: NodeEvidence(self, node) for node in loaded.rig.nodes}
 
@@ -55,6 +57,11 @@ class Evidence:
     def plan(self) -> Plan:
         """What each worker was to do, derived from the profile again."""
         return make_plan(self.loaded, cast(LevelName, self.recording.run.level))
+
+    @cached_property
+    def champions(self) -> Champions:
+        """By GPU UUID and criterion."""
+        return recorded_champions(self.recording.events) if self._champions is None else self._champions
 
     @property
     def devices(self) -> tuple[DeviceEvidence, ...]:

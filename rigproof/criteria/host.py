@@ -7,10 +7,12 @@ from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, c
 from rigproof.criteria.series import readings
 from rigproof.criteria.subjects import NodeEvidence
 from rigproof.criteria.windows import Window, values_by_slice
+from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 
 WINDOW_S = 1.0
 SLEEP_S = 0.010  # how long the probe sleeps each time
+REPORTED = ("own_percent", "foreign_percent", "short_cpus")
 FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
 
 
@@ -42,20 +44,43 @@ def cpu_band(node: NodeEvidence) -> Finding:
     detail = (
         f"mean {fmean(means):.1f} %, {under} of {len(means)} windows under {low:g} %, {over} over {high:g} %"
     )
+    load = _load_report(node)
     if inside < limit.value:
         first = next(w for w, mean in zip(windows, means, strict=True) if not low <= mean <= high)
-        remedy = (
-            ""
-            if over >= under
-            else "give the node more CPUs or lift its CPU quota, or correct `cpus` in the profile"
-        )
+        remedy = "" if over >= under else _remedy_under(load)
+        detail += _shares(load)
         return compared(inside, limit, good=False, detail=detail, remedy=remedy, from_s=first.from_s)
     high_share = 100 * sum(1 for mean in means if mean > warn.value) / len(means)
     most = cpu.warn_windows_share
     if fmean(means) > warn.value or (most is not None and high_share > 100 * most):
         detail = f"{high_share:.0f} % of windows over {warn.value:g} %, mean {fmean(means):.1f} %"
-        return Finding(Outcome.WARN, inside, limit, detail)
+        return Finding(Outcome.WARN, inside, limit, detail + _shares(load))
     return compared(inside, limit, good=True, detail=detail)
+
+
+def _load_report(node: NodeEvidence) -> Event | None:
+    """What the CPU load told at its end of itself and of everybody else; None where it told nothing."""
+    told = [
+        event
+        for event in node.evidence.events_of(node.subject, "host_load")
+        if all(isinstance(event.data.get(name), int | float) for name in REPORTED)
+    ]
+    return told[-1] if told else None
+
+
+def _shares(load: Event | None) -> str:
+    """Who used the CPU."""
+    if load is None:
+        return ""
+    own, foreign = load.data["own_percent"], load.data["foreign_percent"]
+    return f"; {load.message}: it used {own:.0f} %, everybody else {foreign:.0f} %"
+
+
+def _remedy_under(load: Event | None) -> str:
+    short_cpus = 0.0 if load is None else load.data["short_cpus"]
+    if short_cpus >= 0.05:
+        return f"raise `cpu.secondary_thread_share`: the load's threads were {short_cpus:.1f} CPUs too few"
+    return "give the node more CPUs or lift its CPU quota, or correct `cpus` in the profile"
 
 
 def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:

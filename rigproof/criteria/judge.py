@@ -1,14 +1,15 @@
 """From criteria and evidence to verdicts. Whatever goes wrong here is NOT MEASURED, never a pass."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured
-from rigproof.criteria.evidence import ENDED, Champions, Evidence
+from rigproof.criteria.evidence import ENDED, Evidence
 from rigproof.criteria.subjects import DeviceEvidence, NodeEvidence
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.plan import STAGES
+from rigproof.records.champions import Champions
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict
 
@@ -61,9 +62,9 @@ def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
 def judge_all(
     recording: Recording,
     loaded: LoadedRig | None = None,
-    champions: Mapping[str, Mapping[str, float]] | None = None,
+    champions: Champions | None = None,
 ) -> list[Verdict]:
-    """Every promised criterion on every promised subject, by the recorded profile or another."""
+    """Every promised criterion on every promised subject, by the recorded profile and champions or others."""
     rig = loaded if loaded is not None else LoadedRig.restore(recording.run.rig)
     evidence = Evidence(recording, rig, champions)
     stages = recording.run.stages or evidence.plan.stage_names
@@ -135,4 +136,4 @@ def _finite(moment_s: float | None) -> float | None:
     return moment_s if moment_s is not None and math.isfinite(moment_s) else None
 
 
-__all__ = ["RIG", "Champions", "judge", "judge_all", "not_judged", "promised"]
+__all__ = ["RIG", "judge", "judge_all", "not_judged", "promised"]

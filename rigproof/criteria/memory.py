@@ -3,7 +3,7 @@
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.series import readings
 from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.criteria.tasks import LOSSES, tasks_of
+from rigproof.criteria.tasks import LOSSES, rounds_by_device, tasks_of
 from rigproof.criteria.windows import Window
 from rigproof.records.measurements import MemoryReading
 from rigproof.records.verdict import Outcome
@@ -26,7 +26,10 @@ LAST_READING_S = 5.0
     stages=("sustained",),
 )
 def no_oom(device: DeviceEvidence) -> Finding:
-    """No allocation failed for want of memory; one that succeeded only after a retry warns."""
+    """No allocation failed for want of memory; one that succeeded only after a retry warns.
+
+    One that the policy of `[memory]` recovered from is counted like any other.
+    """
     allowed = device.limit("ooms")
     events = device.events("oom")
     counted = _sum_of_highest(device.memory, "ooms")
@@ -59,7 +62,8 @@ def _require_last_reading(device: DeviceEvidence, worker: str, window: Window) -
         raise NotMeasured(f"{told}; the load ended at t={window.to_s:.0f} s")
     if not device.is_cpu and (last.ooms is None or last.alloc_retries is None):
         raise NotMeasured(
-            f"the allocator of {worker} counts no failures; unset PYTORCH_CUDA_ALLOC_CONF (backend) there"
+            f"the allocator of {worker} counts no failures; unset the backend that PYTORCH_ALLOC_CONF or "
+            "PYTORCH_CUDA_ALLOC_CONF names there"
         )
 
 
@@ -75,15 +79,16 @@ def _sum_of_highest(memory: list[MemoryReading], field: str) -> int:
     "memory.success_rate",
     scope="device",
     unit="%",
-    limit="`limits.success_share`, for the worse of two shares. Tasks: each planned worker is one in each "
-    "stage that ran (in the gemm stage the device's first), and each allocation is one. A worker's task "
-    "ended well where it began, finished a round, and the worker did not fail, die or hang; an allocation "
-    "where the worker told its memory as filled; each time that memory did not suffice, recovered or not, "
-    "is a failed one. Rounds: those that were verified, of all",
+    limit="`limits.success_share`, for the worse of two shares. Tasks: each planned worker is one in the "
+    "sustained stage, the device's first one in each other stage that ran, and each allocation is one. A "
+    "worker's task ended well where it began, its device finished a round, and the worker did not fail, die "
+    "or hang; an allocation where the worker told its memory as filled; each time that memory did not "
+    "suffice, recovered or not, is a failed one. Rounds: those that were verified, of all that the device "
+    "did; what the CPU did in its place counts for nothing",
     remedy="read the first error of this device's workers in the report, and lower its load if it ran "
     "out of memory",
     unmeasured="no stage ran on the device, or it was left out on purpose",
-    faults=("oom", "worker-killed", "hung-kernel", "bit-flip"),
+    faults=("oom", "worker-killed", "hung-kernel", "bit-flip", "cpu-fallback"),
     stages=("sustained",),
 )
 def success_rate(device: DeviceEvidence) -> Finding:
@@ -92,7 +97,7 @@ def success_rate(device: DeviceEvidence) -> Finding:
     if tally.total == 0:
         cause = device.cause()
         raise NotMeasured("no work was begun" + (f": {cause}" if cause else ""))
-    rounds = device.all_rounds
+    rounds, lent = rounds_by_device(device)
     unverified = [one for one in rounds if not one.verified]
     by_tasks = 100 * tally.good / tally.total
     by_rounds = 100 * (1 - len(unverified) / len(rounds)) if rounds else by_tasks
@@ -102,6 +107,8 @@ def success_rate(device: DeviceEvidence) -> Finding:
         f"{len(tally.failures)} of {tally.total} tasks and allocations failed, "
         f"{len(unverified)} of {len(rounds)} rounds were not verified"
     )
+    if lent:
+        detail += f", {len(lent)} more were done by the CPU and do not count"
     if tally.failures:
         detail += f", first: {tally.failures[0].why}"
     moments = [one.t_s for one in tally.failures[:1]] + [one.t_s for one in unverified[:1]]

@@ -1,8 +1,8 @@
 """What the workers of a device were given to do, and how much of it ended well.
 
 A task is one planned worker in one stage that ran. Its end is told by what the worker left behind: it began
-(`Stage.workers`), it finished a round, and no event says that it failed, died or hung in that stage. Where
-the stage was broken off, a task that nothing went wrong with counts neither way.
+(`Stage.workers`), its device finished a round, and no event says that it failed, died or hung in that stage.
+Where the stage was broken off, a task that nothing went wrong with counts neither way.
 """
 
 import math
@@ -13,7 +13,7 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence import ENDED
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.profiles.plan import FIRST_WORKER_ONLY
-from rigproof.records.measurements import Event, Stage
+from rigproof.records.measurements import Event, Round, Stage
 
 LOSSES = ("worker_failed", "worker_died", "worker_hung")
 
@@ -53,13 +53,24 @@ def tasks_of(device: DeviceEvidence) -> Tally:
     return Tally(good, tuple(sorted(failures, key=_moment)))
 
 
+def rounds_by_device(device: DeviceEvidence) -> tuple[list[Round], list[Round]]:
+    """All rounds of the promised device, and those that another (the CPU, after an OOM) did for it."""
+    own: list[Round] = []
+    lent: list[Round] = []
+    for one in device.all_rounds:
+        (own if one.device in (None, device.device.gpu.device) else lent).append(one)
+    return own, lent
+
+
 def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Iterator[Failure | None]:
     """None for each task of the stage that ended well, the first failure of each other one."""
     losses: dict[str | None, Event] = {}
     for event in device.events(*LOSSES):
         if event.stage == stage.name:
             losses.setdefault(event.worker, event)
-    worked = {one.worker for one in device.all_rounds if one.stage == stage.name}
+    own, lent = rounds_by_device(device)
+    worked = {one.worker for one in own if one.stage == stage.name}
+    helped = {one.worker for one in lent if one.stage == stage.name}
     for worker in planned[:1] if stage.name in FIRST_WORKER_ONLY else planned:
         loss = losses.pop(worker, None)
         if loss is not None:
@@ -68,8 +79,9 @@ def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Ite
             cause = device.cause()
             yield Failure(stage.start_s, f"{worker} did not begin" + (f": {cause}" if cause else ""))
         elif stage.status in ENDED:
-            finished = worker in worked
-            yield None if finished else Failure(stage.start_s, f"{worker} finished no round of {stage.name}")
+            why = f"{worker} finished no round of {stage.name}"
+            why += " but on the CPU" if worker in helped else ""
+            yield None if worker in worked else Failure(stage.start_s, why)
 
 
 def _moment(failure: Failure) -> float:

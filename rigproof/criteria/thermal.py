@@ -1,12 +1,19 @@
 """Does it stay cool enough, and does it run without being slowed down for heat?"""
 
+from collections import deque
+from dataclasses import replace
+
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.reasons import THROTTLE, names_of
 from rigproof.criteria.sensors import moving_readings
 from rigproof.criteria.series import Reading, readings
 from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.criteria.working_range import temperature_failure
 from rigproof.profiles.models import TemperatureLimits
 from rigproof.records.verdict import Outcome
+
+# "Sustained", beside a limit that no single reading may pass: as long as the windows of throughput.stability.
+SUSTAINED_S = 5.0
 
 
 @criterion(
@@ -14,15 +21,23 @@ from rigproof.records.verdict import Outcome
     scope="device",
     unit="°C",
     limit="`limits.core_temperature_c` of the rig; else NVML's GPU_MAX, else its SLOWDOWN; else the SKU "
-    "file's",
+    "file's. Where the rig states `limits.core_temperature_never_c`, that holds for every reading, and the "
+    "limit for the mean of 5 s. Over `limits.core_temperature_warn_c` it warns. In the feeding stage "
+    "`limits.working_temperature_c`, where the rig states it",
     remedy="clean the heatsink or raise the fan curve",
     unmeasured="too few readings under load, or a frozen sensor",
-    faults=("overheat",),
+    faults=("overheat", "heat-spike", "temperature-out-of-range"),
+    warns_on=("early-heat",),
     applies_to_cpu=False,
     stages=("sustained",),
 )
 def core_temperature(device: DeviceEvidence) -> Finding:
-    """The GPU's core never gets hotter than its limit, at any moment of the run."""
+    """The GPU's core never gets hotter than its limit, at any moment of the run.
+
+    A rig that tells what is never allowed from what may not last has a spike judged by the one and the mean
+    of 5 s by the other. While the card is fed, its mean temperature is in its working range, if the rig
+    states one.
+    """
     identity, documented = device.identity, _documented(device)
     limits = [
         device.optional_limit("core_temperature_c"),
@@ -31,7 +46,22 @@ def core_temperature(device: DeviceEvidence) -> Finding:
         _reported(documented.max_operating_c, device.sku_file),
         _reported(documented.slowdown_c, device.sku_file),
     ]
-    return _hottest(device, "core_temperature_c", "core temperature", limits)
+    field, what = "core_temperature_c", "core temperature"
+    pairs = readings(device.samples, field)
+    never, warn = (device.optional_limit(f"core_temperature_{name}_c") for name in ("never", "warn"))
+    if never is not None:
+        passed = _too_hot(device, pairs, never, "which no reading may pass")
+        if passed is not None:
+            return passed
+        pairs = _sustained(pairs)
+    finding = _hottest(device, pairs, field, what, limits)
+    if finding.outcome is Outcome.FAIL:
+        return finding
+    out_of_range = temperature_failure(device)
+    if out_of_range is not None or warn is None:
+        return out_of_range or finding
+    early = _too_hot(device, pairs, warn, "an early warning")
+    return finding if early is None else replace(early, outcome=Outcome.WARN)
 
 
 @criterion(
@@ -56,7 +86,8 @@ def memory_temperature(device: DeviceEvidence) -> Finding:
         _reported(device.identity.temperature_memory_max_c, "NVML MEM_MAX"),
         _reported(_documented(device).memory_max_c, device.sku_file),
     ]
-    return _hottest(device, "memory_temperature_c", "memory temperature", limits)
+    field = "memory_temperature_c"
+    return _hottest(device, readings(device.samples, field), field, "memory temperature", limits)
 
 
 def _has_no_memory_sensor(device: DeviceEvidence) -> bool:
@@ -80,21 +111,43 @@ def _reported(value_c: float | None, source: str) -> Limit | None:
     return Limit(value_c, source) if value_c is not None and value_c > 0 else None
 
 
-def _hottest(device: DeviceEvidence, field: str, what: str, limits: list[Limit | None]) -> Finding:
-    """Compare the highest reading of the whole run with the first limit that there is."""
+def _hottest(
+    device: DeviceEvidence, pairs: list[Reading], field: str, what: str, limits: list[Limit | None]
+) -> Finding:
+    """Compare the highest of the whole run's readings with the first limit that there is."""
     limit = next((one for one in limits if one is not None), None)
-    pairs = readings(device.samples, field)
-    hottest_c = max((value for _, value in pairs), default=None)
-    if limit is not None and hottest_c is not None and hottest_c > limit.value:
-        over = [pair for pair in pairs if pair[1] > limit.value]
-        return compared(
-            hottest_c, limit, good=False, from_s=over[0][0], length_s=_time_over_s(device, pairs, limit.value)
-        )
+    passed = None if limit is None else _too_hot(device, pairs, limit)
+    if passed is not None:
+        return passed
     moving_readings(device, device.evidence.loaded_window("sustained"), field, what)
-    assert hottest_c is not None
+    hottest_c = max(value for _, value in pairs)
     if limit is None:
         return Finding(Outcome.NO_LIMIT, hottest_c, detail=f"no limit of the {what} is known")
     return compared(hottest_c, limit, good=True)
+
+
+def _too_hot(device: DeviceEvidence, pairs: list[Reading], limit: Limit, detail: str = "") -> Finding | None:
+    """A failure where any of the readings is over the limit."""
+    over = [pair for pair in pairs if pair[1] > limit.value]
+    if not over:
+        return None
+    hottest_c, length_s = max(value for _, value in over), _time_over_s(device, pairs, limit.value)
+    return compared(hottest_c, limit, good=False, detail=detail, from_s=over[0][0], length_s=length_s)
+
+
+def _sustained(pairs: list[Reading]) -> list[Reading]:
+    """For each reading the mean of the last SUSTAINED_S up to it; one mean where all of them are shorter."""
+    means: list[Reading] = []
+    last: deque[Reading] = deque()
+    total = 0.0
+    for t_s, value in pairs:
+        last.append((t_s, value))
+        total += value
+        while t_s - last[0][0] > SUSTAINED_S:
+            total -= last.popleft()[1]
+        if t_s - pairs[0][0] >= SUSTAINED_S:
+            means.append((t_s, total / len(last)))
+    return means or [(t_s, total / len(last)) for t_s, _ in pairs[-1:]]
 
 
 def _time_over_s(device: DeviceEvidence, pairs: list[Reading], limit_c: float) -> float:

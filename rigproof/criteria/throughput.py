@@ -14,7 +14,8 @@ from rigproof.records.measurements import Round
 from rigproof.records.verdict import Outcome
 
 FLOORS = (
-    "the floor in the rig profile; else `limits.champion_share` of this GPU's champion; else the SKU "
+    "the floor in the rig profile; else `limits.champion_share` of this GPU's champion, scaled down from a "
+    "higher power limit than the enforced one (docs/champions.md); else the SKU "
     "file's steady rate × its `floor_share`, scaled to the enforced power limit; else none, and the figure "
     "becomes the baseline"
 )

@@ -1,4 +1,4 @@
-"""Reads a rig's history back, oldest first, for `rigproof history`."""
+"""Reads a rig's history back, oldest first, and shows it and the rig's champions: `rigproof history`."""
 
 import json
 import math
@@ -6,6 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from rigproof.history.champions import (
+    ChampionError,
+    ChampionRun,
+    GpuFigure,
+    KeptChampions,
+    RigFigure,
+    read_champions,
+)
 
 FILE_BYTES_MAX = 64 * 2**20
 
@@ -108,3 +117,41 @@ def _rig_lines(history: History) -> Iterator[str]:
             when = one.measured_at[:16].replace("T", " ")
             yield f"    {when}  {one.rate_tflops:9.2f} TFLOP/s {change:>8}  {versions}"
     yield from (f"  {problem}" for problem in history.problems)
+
+
+def champions_listing(champions: Path, rig: str | None = None) -> Iterator[str]:
+    """The champions of each rig in the folder `champions`, or of one. A file that cannot be read is named."""
+    folders = sorted(path for path in champions.glob("*") if path.is_dir()) if champions.is_dir() else []
+    for folder in folders:
+        if rig not in (None, folder.name):
+            continue
+        try:
+            yield from champion_lines(read_champions(folder), folder.name)
+        except ChampionError as error:
+            yield f"champions of {folder.name}: {error}"
+
+
+def champion_lines(kept: KeptChampions, rig: str) -> Iterator[str]:
+    """Each figure with its conditions and the run that it comes from; nothing where nothing is kept."""
+    if kept.rig is None and not kept.gpus:
+        return
+    yield f"champions of {rig}"
+    for combined in kept.rig.figures if kept.rig else ():
+        assert kept.rig is not None
+        yield _figure_line(combined, "", kept.rig.runs[combined.run_id])
+        for subject, card in combined.cards.items():
+            yield f"      {subject} {card.name} {card.uuid}{_at(card.power_limit_w)}"
+    for gpu in kept.gpus.values():
+        yield f"  {gpu.gpu_name} {gpu.gpu_uuid}"
+        for one in gpu.figures:
+            processes = "1 process" if one.workers == 1 else f"{one.workers} processes"
+            work = f"{_at(one.power_limit_w)}, {one.precision}, size {one.size}, {processes}"
+            yield _figure_line(one, work, gpu.runs[one.run_id])
+
+
+def _figure_line(one: GpuFigure | RigFigure, work: str, run: ChampionRun) -> str:
+    return f"    {one.criterion}  {one.value:.2f} {one.unit}{work}  {run.level}, {run.folder}"
+
+
+def _at(power_limit_w: float | None) -> str:
+    return "" if power_limit_w is None else f" at {power_limit_w:.0f} W"

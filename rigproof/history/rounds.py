@@ -18,6 +18,7 @@ from rigproof.records.recording import Recording
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
+GEMM = "throughput.gemm_"
 WINDOW_S = 1.0  # over which the rates of workers that share a device are added
 
 
@@ -103,6 +104,20 @@ def seconds_per_tflop(rounds: Sequence[Round]) -> list[float]:
 
 def _rate(rounds: Sequence[Round]) -> float:
     return sum(one.tflop for one in rounds) / sum(one.seconds for one in rounds)
+
+
+def measured_rounds(recording: Recording, criterion: str, subject: str) -> list[Round]:
+    """The rounds behind a throughput criterion: those of one precision in `gemm`, or those of `sustained`."""
+    precision = criterion.removeprefix(GEMM) if criterion.startswith(GEMM) else None
+    stage = "gemm" if precision else "sustained"
+    return [
+        one
+        for one in recording.rounds
+        if one.stage == stage
+        and one.subject == subject
+        and one.phase == "measure"
+        and precision in (None, one.precision)
+    ]
 
 
 def extra_info(recording: Recording, criterion: str, subject: str, rounds: Sequence[Round]) -> dict[str, Any]:

@@ -7,16 +7,12 @@ import pytest
 
 from rigproof.history.goodness import keep_good
 from rigproof.history.machine import machine_info
-from rigproof.history.rounds import benchmark_marker, clock_of, extra_info, replay
+from rigproof.history.rounds import benchmark_marker, clock_of, extra_info, measured_rounds, replay
 from rigproof.history.storage import RigStorage, direct_storage, history_folder, install_storage
 from rigproof.plugin.keys import SESSION, criterion_and_subject
-from rigproof.records.measurements import Round
-from rigproof.records.recording import Recording
 
 if TYPE_CHECKING:
     from rigproof.plugin.session import HardwareSession
-
-GEMM = "throughput.gemm_"
 
 
 class BenchmarkHooks:
@@ -67,20 +63,6 @@ class BenchmarkHooks:
         recording = self._session.recording
         simulated = recording is not None and recording.run.simulated
         return keep_good(output_json, self._session.verdicts.values(), simulated=simulated)
-
-
-def measured_rounds(recording: Recording, criterion: str, subject: str) -> list[Round]:
-    """The rounds behind a throughput criterion: those of one precision in `gemm`, or those of `sustained`."""
-    precision = criterion.removeprefix(GEMM) if criterion.startswith(GEMM) else None
-    stage = "gemm" if precision else "sustained"
-    return [
-        one
-        for one in recording.rounds
-        if one.stage == stage
-        and one.subject == subject
-        and one.phase == "measure"
-        and precision in (None, one.precision)
-    ]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.judge import promised
+from rigproof.plugin.champions import keep_champions, may_become_champion
 from rigproof.plugin.preparation import Prepared
 from rigproof.plugin.run import Run
 from rigproof.records.verdict import EXIT_STATUS, Decision, Outcome, Verdict, decide
@@ -38,6 +39,7 @@ class Conclusion:
     exit_status: int
     problems: tuple[str, ...]
     interrupted: bool
+    kept: tuple[str, ...] = ()  # what became a champion
 
 
 def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started_s: float) -> Conclusion:
@@ -68,13 +70,16 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
     found = write(status)
     latest = point_latest(prepared.request.report_dir, folder)
     found += [latest] if latest else []
+    kept: list[str] = []
+    if status == 0 and not found and may_become_champion(prepared, run.recording, verdicts):
+        kept, found = keep_champions(prepared, run.recording, verdicts)
     if found:
         problems += found
         final = exit_status(decision, judged, problems)
         if final != status:
             status = final
             write(status)
-    return Conclusion(tuple(verdicts), decision, status, tuple(problems), judged.interrupted)
+    return Conclusion(tuple(verdicts), decision, status, tuple(problems), judged.interrupted, tuple(kept))
 
 
 def final_verdicts(prepared: Prepared, run: Run, judged: Judged) -> list[Verdict]:

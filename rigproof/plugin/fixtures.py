@@ -11,7 +11,7 @@ from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict, sentence
 from rigproof.stages.acceptance import AcceptanceRun
 
-__all__ = ["finished", "gemm", "judge", "keep_rounds", "rig", "sustained"]
+__all__ = ["feeding", "finished", "gemm", "judge", "keep_rounds", "rig", "sharing", "sustained", "training"]
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +34,24 @@ def gemm(rig: AcceptanceRun) -> Stage | None:
 def sustained(rig: AcceptanceRun) -> Stage | None:
     """The stage that loaded all planned workers and the hosts' CPUs for its whole length."""
     return rig.stage("sustained")
+
+
+@pytest.fixture(scope="session")
+def training(rig: AcceptanceRun) -> Stage | None:
+    """The stage that trained a small transformer on every device: precisions, largest batch, batch sizes."""
+    return rig.stage("training")
+
+
+@pytest.fixture(scope="session")
+def feeding(rig: AcceptanceRun) -> Stage | None:
+    """The stage that generated on each device while the CPUs computed the rewards."""
+    return rig.stage("feeding")
+
+
+@pytest.fixture(scope="session")
+def sharing(rig: AcceptanceRun) -> Stage | None:
+    """The stage that let several processes work on each device, one number of them after the other."""
+    return rig.stage("sharing")
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import pytest
 
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.judge import promised
+from rigproof.history.listing import champion_lines
 from rigproof.plugin.options import Request
 from rigproof.plugin.preparation import Refused, prepare
 from rigproof.records.verdict import USAGE
@@ -22,5 +23,7 @@ def print_plan(config: pytest.Config) -> int:
     for line in plan_lines(
         prepared.loaded, prepared.plan, CATALOGUE, promised, nvml_error=prepared.inventory.nvml_error
     ):
+        print(line)  # noqa: T201
+    for line in champion_lines(prepared.champions, prepared.loaded.rig.name):
         print(line)  # noqa: T201
     return 0

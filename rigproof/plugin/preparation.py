@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from rigproof.cluster.address import check_listening
 from rigproof.cluster.errors import ClusterUnreachable
+from rigproof.history.champions import ChampionError, KeptChampions, champions_folder, read_champions
 from rigproof.plugin.options import Request
 from rigproof.profiles.auto import AUTO, completed, rig_of, unknown_gpus
 from rigproof.profiles.errors import ProfileError, problem
@@ -32,10 +33,14 @@ class Prepared:
     level: LevelName
     plan: Plan
     inventory: HostInventory  # this machine, as found
+    champions: KeptChampions  # this rig's, as kept before the run
 
 
 def prepare(request: Request) -> Prepared:
-    """Load the rig, complete it by what is found here, lint it, plan it. Raises Refused."""
+    """Load the rig, complete it by what is found here, lint and plan it, read its champions.
+
+    Raises Refused.
+    """
     try:
         loaded, inventory = _rig(request)
         promises_gpu = any(device.gpu.device == "cuda" for device in loaded.devices())
@@ -46,11 +51,12 @@ def prepare(request: Request) -> Prepared:
         if problems:
             raise Refused("\n".join(problems))
         plan = make_plan(loaded, level, request.sustained_s)
-    except ProfileError as error:
+        champions = read_champions(champions_folder(request.report_dir, loaded.rig.name))
+    except (ProfileError, ChampionError) as error:
         raise Refused(str(error)) from error
     if request.ray_address is not None:
         _check_reachable(request.ray_address)
-    return Prepared(request, loaded, level, plan, inventory)
+    return Prepared(request, loaded, level, plan, inventory, champions)
 
 
 def _rig(request: Request) -> tuple[LoadedRig, HostInventory]:

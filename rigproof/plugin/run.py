@@ -13,6 +13,7 @@ from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.evidence import Evidence
 from rigproof.criteria.judge import judge
 from rigproof.plugin.preparation import Prepared
+from rigproof.records.champions import champions_event
 from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
@@ -60,7 +61,16 @@ class Run:
             now_s=self.now_s,
             on_tick=self._view.tick,
         )
-        return self._resources.enter_context(rig)
+        opened = self._resources.enter_context(rig)
+        self._record_champions()
+        return opened
+
+    def _record_champions(self) -> None:
+        """Those of the GPUs found, so that judging the recording again uses the same floors."""
+        found = {gpu.uuid for gpu in self.recording.gpus.values()}
+        rates = {uuid: own for uuid, own in self._prepared.champions.rates().items() if uuid in found}
+        if rates:
+            self.writer.add(champions_event(rates, self.now_s()))
 
     def close(self) -> None:
         """Take the rig down, and bring the recording to the disk."""

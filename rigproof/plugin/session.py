@@ -257,6 +257,8 @@ class HardwareSession:
         if self.conclusion is None or self.folder is None:
             return
         terminalreporter.ensure_newline()
+        for line in self.conclusion.kept:
+            terminalreporter.write_line(line)
         print_summary(
             self.conclusion.decision,
             self.conclusion.verdicts,

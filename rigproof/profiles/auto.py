@@ -12,7 +12,7 @@ from rigproof.profiles.load import all_skus, over_defaults
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.matching import assign_gpus, match_sku
 from rigproof.profiles.models import Node, Rig, Sku
-from rigproof.profiles.operands import fitting_size, operands_mib
+from rigproof.profiles.operands import CONTEXT_GIB, fitting_size, operands_mib
 from rigproof.profiles.planning import MIB_PER_GIB
 from rigproof.profiles.text import profile_text
 from rigproof.records.identity import GpuIdentity
@@ -106,7 +106,7 @@ def _gpu(found: GpuIdentity, skus: dict[str, Sku], defaults: Rig) -> dict[str, A
     else:
         memory_gib = skus[sku].memory_gib if sku else 0.0
     share = _required(defaults.gpu_defaults.vram_share, "gpu_defaults.vram_share")
-    table["vram_share"] = _fitting_share(share, memory_gib, defaults.limits.headroom_gib)
+    table["vram_share"] = _fitting_share(share, memory_gib, defaults.limits.headroom_gib, 1)
     table["gemm_size"] = fitting_size(_gemm_size(defaults), table["vram_share"] * memory_gib * MIB_PER_GIB)
     return table
 
@@ -145,7 +145,7 @@ def _fitting_plan(loaded: LoadedRig, device: PromisedDevice, memory_gib: float) 
     parts: dict[str, Any] = {}
     share = device.gpu.vram_share or _required(loaded.rig.gpu_defaults.vram_share, "gpu_defaults.vram_share")
     if device.gpu.vram_share is None and _is_default(loaded, "gpu_defaults.vram_share"):
-        fitting = _fitting_share(share, memory_gib, device.limits.headroom_gib)
+        fitting = _fitting_share(share, memory_gib, device.limits.headroom_gib, device.gpu.workers)
         if fitting < share:
             parts["vram_share"] = share = fitting
     size = device.gpu.gemm_size or _gemm_size(loaded.rig)
@@ -168,9 +168,9 @@ def _is_default(loaded: LoadedRig, key: str) -> bool:
     return loaded.sources.get(key, DEFAULTS) == DEFAULTS
 
 
-def _fitting_share(share: float, memory_gib: float, headroom_gib: float | None) -> float:
-    """`share`, or the smaller one that leaves the headroom free."""
-    free_gib = memory_gib - (headroom_gib or 0.0)
+def _fitting_share(share: float, memory_gib: float, headroom_gib: float | None, workers: int) -> float:
+    """`share`, or the smaller one that leaves the headroom and the workers' CUDA contexts free."""
+    free_gib = memory_gib - (headroom_gib or 0.0) - workers * CONTEXT_GIB
     return min(share, max(SMALLEST_SHARE, int(100 * free_gib / memory_gib) / 100))
 
 

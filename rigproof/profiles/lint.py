@@ -5,13 +5,16 @@ from typing import Any
 
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.files import DEFAULTS, stems
+from rigproof.profiles.lint_card import card_limit_problems
 from rigproof.profiles.lint_floors import combined_problems, floor_problems
 from rigproof.profiles.lint_limits import limit_problems, told
+from rigproof.profiles.lint_memory import policy_problems
 from rigproof.profiles.lint_sku import lint_sku
+from rigproof.profiles.lint_work import sharing_problems, work_problems
 from rigproof.profiles.load import load_rig, load_sku
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.models import LevelName
-from rigproof.profiles.operands import fitting_size, operands_mib
+from rigproof.profiles.operands import CONTEXT_GIB, fitting_size, operands_mib
 from rigproof.profiles.planning import (
     MIB_PER_GIB,
     DevicePlan,
@@ -63,8 +66,11 @@ def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
         if found_later.issuperset(missing):
             found += _plan_problems(loaded, device)
         found += floor_problems(loaded, device)
+        found += card_limit_problems(loaded, device)
+        found += work_problems(loaded, device)
     found += _node_problems(loaded)
     found += combined_problems(loaded)
+    found += sharing_problems(loaded)
     found += limit_problems(loaded)
     for stem, sku in loaded.skus.items():
         found += lint_sku(f"hwprofiles/gpus/{stem}.toml", sku)
@@ -103,6 +109,7 @@ def _plan_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
     plan = device_plan(loaded, device)
     yield from _memory_problem(loaded, device, plan)
     yield from _operand_problem(loaded, device, plan)
+    yield from policy_problems(loaded, device, plan)
     if plan.gpu_share * plan.workers > 1 + ROUNDING:
         yield _told(
             loaded,
@@ -114,17 +121,19 @@ def _plan_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
 
 
 def _memory_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[str]:
-    """Σ worker VRAM has to fit the card less the headroom that is judged."""
+    """Σ worker VRAM has to fit the card less the workers' contexts and the headroom that is judged."""
     headroom_gib = device.limits.headroom_gib or 0.0
     if plan.vram_mib is None or plan.memory_gib is None:
         return
     vram_gib = plan.vram_mib / MIB_PER_GIB
-    most_gib = plan.memory_gib - headroom_gib
+    contexts_gib = plan.workers * CONTEXT_GIB if device.gpu.device == "cuda" else 0.0
+    most_gib = plan.memory_gib - headroom_gib - contexts_gib
     if vram_gib * plan.workers <= most_gib + ROUNDING:
         return
     name = "vram_share" if device.gpu.vram_gib_per_worker is None else "vram_gib_per_worker"
     default = "cpu_vram_share" if device.gpu.device == "cpu" else "vram_share"
     most = most_gib / (plan.memory_gib if name == "vram_share" else plan.workers)
+    contexts = f" and {plan.workers} × {CONTEXT_GIB:g} GiB for CUDA contexts" if contexts_gib else ""
     yield _told_of_device(
         loaded,
         device,
@@ -132,7 +141,7 @@ def _memory_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan)
         default,
         getattr(device.gpu, name) or getattr(loaded.rig.gpu_defaults, default),
         f"{plan.workers} × {vram_gib:.2f} GiB do not fit {device.subject}: {plan.memory_gib:g} GiB less "
-        f"{headroom_gib:g} GiB headroom",
+        f"{headroom_gib:g} GiB headroom{contexts}",
         f"write {name} = {int(100 * most) / 100:g} or less" if most >= 0.01 else "this device is too small",
     )
 

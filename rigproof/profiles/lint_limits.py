@@ -5,15 +5,13 @@ The bounds here are no limits of a rig: they are how far a limit can go before i
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from rigproof.profiles.errors import problem
-from rigproof.profiles.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.models import Limits, TemperatureLimits
+from rigproof.profiles.errors import problem, shown
+from rigproof.profiles.lint_sku import SPEEDUP_HIGHEST, SPEEDUP_LOWEST
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.models import Limits
 
 ROUNDING = 1e-9
-SHUTDOWN_C = 105.0  # core: no NVIDIA GPU is rated to run there; NVML reports shutdowns of 90 to 105 °C
-MEMORY_MAX_C = 110.0  # GDDR6X, the hottest memory on any card, is cut off here; HBM at 95 to 105 °C
 WIDEST_BAND = 60.0  # points of CPU use: the load is steered to a few points, so this much is never left
 BUSIEST_PERCENT = 98.0  # a host without an idle CPU reads 98 to 100 %
 P99_HIGHEST_MS = 1_000.0  # a second is where people lose their train of thought (Nielsen, Response Times)
@@ -64,7 +62,22 @@ MEANINGFUL = {
     "retired_pages_fail": Bound(highest=64, above="is more pages than a card can retire"),
     # A CUDA context without any work holds 0.3 to 0.6 GiB.
     "foreign_memory_warn_mib": Bound(highest=1024, above="is what another job holds, and no leftover"),
+    # The seed documents call 71 % utilisation, 29 % idle, the state to get away from.
+    "idle_share": Bound(highest=0.5, above="calls a card fed that waits half the time"),
+    # What hands out the work and gathers the results runs on one CPU, whatever the number of processes.
+    "reward_speedup_share": Bound(highest=0.95, above="is more than any pool of processes reaches"),
+    "training_speedup": Bound(
+        SPEEDUP_LOWEST,
+        SPEEDUP_HIGHEST,
+        "passes a card that 16-bit slows down",
+        "is more than any card reaches",
+    ),
+    # Measured: 0.92 on an H200 with 2 and with 3 processes.
+    "sharing_share": Bound(lowest=0.5, below="allows sharing that halves the rate"),
+    # Idle clocks as above; the fastest cards boost to 3000 MHz, overclocked ones to 3300.
+    "working_clock_mhz": Bound(400, 3500, "is the clock of an idle card", "is more than any card reaches"),
 }
+RANGES = {"working_power_w": [100, 150], "working_temperature_c": [60, 65], "power_limit_w": [350, 420]}
 
 
 def limit_problems(loaded: LoadedRig) -> list[str]:
@@ -72,7 +85,6 @@ def limit_problems(loaded: LoadedRig) -> list[str]:
     found = list(_table_problems(loaded, loaded.rig.limits, "limits"))
     for device in loaded.devices():
         found += _table_problems(loaded, device.gpu.limits, f"{device.key}.limits")
-        found += _device_problems(loaded, device)
     found += _cpu_problems(loaded)
     found += _responsiveness_problems(loaded)
     return found
@@ -97,45 +109,15 @@ def _table_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[
         yield told(
             loaded, f"{prefix}.xid_fail", [], "no Xid could fail the rig", "list them, such as [48, 79]"
         )
+    for name, example in RANGES.items():
+        ends = getattr(limits, name)
+        if ends is not None and ends[0] > ends[1]:
+            way_out = f"write e.g. {shown(example)}"
+            yield told(loaded, f"{prefix}.{name}", list(ends), "low end above high end", way_out)
     warn, fail = limits.retired_pages_warn, limits.retired_pages_fail
     if warn is not None and fail is not None and warn >= fail:
         wrong = f"never warns before retired_pages_fail = {fail}"
         yield told(loaded, f"{prefix}.retired_pages_warn", warn, wrong, f"write less than {fail}")
-
-
-def _device_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
-    """What a limit means on this very card; on one without a SKU file, or without degrees in it, on any."""
-    if device.gpu.device == "cpu":
-        return
-    card = TemperatureLimits() if device.sku is None else device.sku.temperature
-    core_c, memory_c = device.limits.core_temperature_c, device.limits.memory_temperature_c
-    wrong = None if core_c is None else _core_problem(device.subject, card, core_c)
-    if wrong is not None:
-        yield _on_device(loaded, device, "core_temperature_c", core_c, *wrong)
-    if memory_c is not None and memory_c > (card.memory_max_c or MEMORY_MAX_C):
-        which = f"the memory of {device.subject}" if card.memory_max_c else "any card's memory"
-        most = f"{card.memory_max_c or MEMORY_MAX_C:g}"
-        wrong = f"over the {most} °C that {which} may run at", f"write {most} or less"
-        yield _on_device(loaded, device, "memory_temperature_c", memory_c, *wrong)
-
-
-def _core_problem(subject: str, card: TemperatureLimits, core_c: float) -> tuple[str, str] | None:
-    """Why a limit of the core's temperature cannot trip and the way out; None where it can."""
-    trip_c = card.shutdown_c or card.slowdown_c
-    if trip_c is not None:
-        what = "shuts down" if card.shutdown_c else "slows down"
-        wrong = f"{subject} {what} at {trip_c:g} °C, before this limit trips"
-        return (wrong, f"write less than {trip_c:g}") if core_c >= trip_c else None
-    if card.max_operating_c is not None:
-        wrong = f"over the {card.max_operating_c:g} °C that {subject} may run at"
-        return (wrong, f"write {card.max_operating_c:g} or less") if core_c > card.max_operating_c else None
-    wrong = f"any card shuts down at {SHUTDOWN_C:g} °C or before, and this limit never trips"
-    return (wrong, f"write less than {SHUTDOWN_C:g}") if core_c >= SHUTDOWN_C else None
-
-
-def _on_device(loaded: LoadedRig, device: PromisedDevice, name: str, *rest: Any) -> str:
-    own = f"{device.key}.limits.{name}"
-    return told(loaded, own if own in loaded.sources else f"limits.{name}", *rest)
 
 
 def _cpu_problems(loaded: LoadedRig) -> Iterator[str]:

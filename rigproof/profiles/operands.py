@@ -1,10 +1,16 @@
-"""How much memory matrices and a GEMM need."""
+"""How much memory matrices, a GEMM and a process on a GPU need."""
 
 OPERANDS = 3  # A, B and the product
 ITEM_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 STEP = 8  # tensor cores want dimensions divisible by 8
 SMALLEST = 64
 MIB_BYTES = 1 << 20
+# What a process takes of a card beside torch's allocator: its CUDA context and the kernels it has loaded.
+# 0.3 GiB for the context alone (pytorch/pytorch#107667), 0.67 with cuBLAS loaded on the 132 SMs of an H200
+# (measured: reports/samples), less on a card with fewer.
+CONTEXT_GIB = 0.4
+# What torch's allocator holds beside the operands: cuBLAS' workspace and checksums, 34 MiB on an H200.
+WORKSPACE_MIB = 64
 
 
 def matrix_mib(size: int, precision: str) -> float:

@@ -19,7 +19,8 @@ class MemoryPolicy(Table):
 
     enabled: Flag | None = Field(
         default=None,
-        description="false: nothing is tried; the first failed allocation ends the worker's task",
+        description="false: nothing is tried, the first failed allocation ends the worker's task, and of all "
+        "below only `fraction_share`, `mixed_precision` and `monitor_s` hold",
     )
     expandable_segments: Flag | None = Field(
         default=None, description="PYTORCH_ALLOC_CONF: segments that grow, against fragmentation"

@@ -26,9 +26,10 @@ class Round:
     tflop: float
     verified: bool
     size: int
-    part: str = ""  # of a stage that has several: "fp16", "batch=8", "workers=2"
+    part: str = ""  # of a stage that has several: "fp16", "batch=8", "workers=2#0"
     device: DeviceKind | None = None  # that did the work, where it is not the promised one
     batch: int | None = None  # examples of each step, in the training stage
+    steps: int | None = None  # of the round, there
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +145,17 @@ EVENT_KINDS = {
     "timeout": "a wait passed its deadline; data.limit_s holds it",
     "oom": "an allocation failed for want of memory; data.requested_mib, data.recovered",
     "memory_policy": "how a worker takes VRAM, each decision; data.technique, before, after, unit, reason",
-    "batch_search": "what the search for the largest batch found; data.batch, peak_mib, limit_mib",
+    "model": "the model that is trained; data.width, blocks, vocabulary, sequence, parameters, held_mib",
+    "training": "how a precision's steps went; data.precision, batch, first_loss, last_loss, overflows",
+    "batch_search": "a batch size's memory; data.what, batch, peak_mib, limit_mib",
+    "generation": "how long a step's generation is; data.tokens, aimed_s, pass_s, completions, overlap",
     "allocation": "a worker's allocation step succeeded; data.allocated_mib, data.target_mib",
     "wrong_result": "a result differed from its reference",
     "xid": "the driver reported an Xid; data.xid",
     "nvml_error": "an NVML query failed; data.query, data.code",
     "sampling_gap": "the sampler missed grid points; data.missed",
-    "host_load": "what the CPU load did; data.threads, data.share",
+    "host_load": "what the CPU load did; data.primary_threads, own_percent, foreign_percent",
+    "champions": "the best rates kept before the run, which floors come from; data.gpus, by UUID",
     "left_out": "nobody asked for a criterion; data.criterion, the message says why",
     "interrupted": "the run was stopped from outside; data.signal",
     "storage": "the recording could not be written; data.error",

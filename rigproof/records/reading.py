@@ -76,7 +76,7 @@ def _read_records(path: Path) -> Recording:
             while line := file.readline(LINE_BYTES_MAX + 1):
                 number += 1
                 try:
-                    record = _record(line)
+                    record = record_of_line(line)
                     if isinstance(record, RunInfo) != (recording is None):
                         raise ValueError("the first line, and only that, holds the run")
                 except ValueError as error:
@@ -97,8 +97,8 @@ def _read_records(path: Path) -> Recording:
     return recording
 
 
-def _record(line: bytes) -> Any:
-    """One line's record. Raises ValueError (pydantic's is one)."""
+def record_of_line(line: bytes) -> Any:
+    """The record of one line of recording.jsonl. Raises ValueError (pydantic's is one)."""
     if len(line) > LINE_BYTES_MAX:
         raise ValueError(f"is longer than {LINE_BYTES_MAX} bytes")
     found = from_json(line, allow_inf_nan=False)

@@ -67,7 +67,7 @@ def figure(value: float, unit: str = "", more_digits: int = 0) -> str:
     return f"{value:.{digits + more_digits}f} {unit}".rstrip()
 
 
-def _figure_and_limit(value: float, limit: float, unit: str) -> list[str]:
+def figure_and_limit(value: float, limit: float, unit: str) -> list[str]:
     """Both as people read them, with as many digits as it takes to tell them apart."""
     for more_digits in range(4):
         texts = [figure(value, unit, more_digits), figure(limit, unit, more_digits)]
@@ -82,7 +82,7 @@ def sentence(verdict: Verdict) -> str:
     parts = []
     if verdict.measured is not None:
         if verdict.limit is not None:
-            parts += _figure_and_limit(verdict.measured, verdict.limit, verdict.unit)
+            parts += figure_and_limit(verdict.measured, verdict.limit, verdict.unit)
         else:
             parts.append(figure(verdict.measured, verdict.unit))
     elif verdict.outcome is Outcome.NOT_MEASURED:

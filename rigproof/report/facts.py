@@ -10,7 +10,9 @@ from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo
 from rigproof.records.recording import Recording
 
 # What every good run has: not worth a mark in a chart or a word in the live view.
-QUIET_EVENTS = frozenset({"allocation", "host_load", "left_out"})
+QUIET_EVENTS = frozenset(
+    {"allocation", "batch_search", "champions", "host_load", "left_out", "memory_policy", "model", "training"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from rigproof.profiles.plan import Plan
 from rigproof.records.measurements import Round, Stage
+from rigproof.records.rates import RECENT_S, rate_of
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 
-RECENT_S = 5.0
 STALE_S = 10.0  # older than this is no state of now
 OLD_MAX = 2000
 DEATHS = frozenset({"worker_died", "worker_hung"})
@@ -82,19 +82,6 @@ def state_of(recording: Recording, plan: Plan, now_s: float, quiet: frozenset[st
     hosts = tuple(_host(node, [one for one in host_samples if one.subject == node]) for node in nodes)
     troubles = sum(event.kind not in quiet for event in recording.events)
     return RunNow(now_s, _stage(recording, plan, now_s), devices, hosts, troubles)
-
-
-def rate_of(rounds: Sequence[Round]) -> float | None:
-    """TFLOP/s of one device's rounds that ended within RECENT_S of the newest, all workers together.
-
-    Work over the time from the first such round's begin to the last one's end.
-    """
-    if not rounds:
-        return None
-    end_s = max(one.t_s for one in rounds)
-    recent = [one for one in rounds if one.t_s > end_s - RECENT_S]
-    length_s = end_s - min(one.t_s - one.seconds for one in recent)
-    return sum(one.tflop for one in recent) / length_s if length_s > 0 else None
 
 
 def _recent(records: Sequence[Timed], now_s: float) -> list[Timed]:

@@ -11,6 +11,7 @@ from rigproof.records.durable import replacing
 from rigproof.records.verdict import Outcome, figure, sentence
 from rigproof.report.charts import charts_of
 from rigproof.report.order import WORDS, count_line, meaning, reading_order, word
+from rigproof.report.stage_tables import tables_of
 from rigproof.report.verdict_json import RunResult
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -52,6 +53,7 @@ def page_text(result: RunResult) -> str:
         meaning=meaning(result.decision, result.verdicts, interrupted=result.interrupted),
         count_line=count_line(result.verdicts),
         stages=list(result.recording.stages.values()),
+        stage_tables=tables_of(result.recording),
         library=library,
         script=script,
         place=place,

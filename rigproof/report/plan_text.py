@@ -11,6 +11,7 @@ from rigproof.report.terminal import duration, header_lines
 
 Promised = Callable[[Criterion, LoadedRig, Collection[str]], tuple[str, ...]]
 KEY = re.compile(r"`((?:limits|cpu|responsiveness)\.\w+)`")
+UNSTATED = " is not stated"
 FLOORED = ("throughput.gemm_", "throughput.sustained")
 
 
@@ -90,6 +91,8 @@ def _limits(criterion: Criterion, subjects: Iterable[str], loaded: LoadedRig) ->
             values = _floor(criterion.name.partition(".")[2], devices[subject], loaded)
         else:
             values = [_value(key, subject, devices, loaded) for key in KEY.findall(criterion.limit)]
+            stated = [value for value in values if not value.endswith(UNSTATED)]
+            values = stated or values  # limits beside others are optional
         for value in values:
             said.setdefault(value, []).append(subject)
     if criterion.name == "throughput.combined" and loaded.rig.combined_floor_tflops is not None:
@@ -111,7 +114,7 @@ def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded
     else:
         value, keys = getattr(getattr(loaded.rig, table), name), (key,)
     if value is None:
-        return f"{key} is not stated"
+        return f"{key}{UNSTATED}"
     return f"{key} = {_plain(value)} ({loaded.source_of(*keys)})"
 
 

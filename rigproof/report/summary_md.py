@@ -14,6 +14,7 @@ from rigproof.report.order import (
     reading_order,
     word,
 )
+from rigproof.report.stage_tables import tables_of
 from rigproof.report.verdict_json import RunResult
 
 BYTES_MAX = 900_000  # GitHub shows nothing of a step summary over 1 MiB
@@ -48,10 +49,12 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
     room = bytes_max - len(head.encode())
     said = list(_findings(result.verdicts))
     findings = _fitting(said, room // 2, "- {} more in verdict.json")
+    room -= len(findings.encode()) + 400
+    measured = _fitting(list(_stage_tables(result)), room // 2, "\n{} more lines in report.html")
     rows = _fitting(
-        list(_table(result.verdicts)), room - len(findings.encode()) - 200, "\n{} more rows in verdict.json"
+        list(_table(result.verdicts)), room - len(measured.encode()), "\n{} more rows in verdict.json"
     )
-    return f"{head}{findings}\n{rows}"
+    return f"{head}{findings}\n{rows}{measured}"
 
 
 def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
@@ -80,6 +83,20 @@ def _table(verdicts: Sequence[Verdict]) -> Iterable[str]:
             _text(verdict.limit_source),
         )
         yield f"| {' | '.join(cells)} |"
+
+
+def _stage_tables(result: RunResult) -> Iterable[str]:
+    section = ""
+    for table in tables_of(result.recording):
+        if table.section != section:
+            section = table.section
+            yield f"\n## {section}"
+        yield f"\n**{_text(table.title)}**\n"
+        yield f"| {' | '.join(_text(column) for column in table.columns)} |"
+        yield "|" + "---|" * table.labels + "---:|" * (len(table.columns) - table.labels)
+        yield from (f"| {' | '.join(_text(cell) for cell in row)} |" for row in table.rows)
+        if table.note:
+            yield f"\n{_text(table.note)}"
 
 
 def _fitting(lines: Sequence[str], room: int, rest: str) -> str:

@@ -4,16 +4,13 @@ from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Self
 
-from rigproof.cluster.rig_cluster import HostLoad, RigCluster
+from rigproof.cluster.rig_cluster import RigCluster
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.plan import Plan, StagePlan
 from rigproof.records.measurements import Stage
 from rigproof.records.recording import Record, Recording, Sample
-from rigproof.stages.workloads import (
-    band_target_percent,
-    host_load_threads,
-    specs_of,
-)
+from rigproof.stages.workloads import host_load, specs_of
+from rigproof.workloads.cpu_band import HostLoad
 
 Sink = Callable[[Record | Sample], None]
 
@@ -90,10 +87,6 @@ class AcceptanceRun:
         )
 
     def _host_load(self) -> dict[str, HostLoad]:
-        loads = {}
-        for name, node in self.recording.nodes.items():
-            target = band_target_percent(self._loaded, name)
-            if target is not None:
-                threads = host_load_threads(self._loaded, name, node.cpus)
-                loads[name] = HostLoad(threads=threads, target_percent=target)
-        return loads
+        nodes = self.recording.nodes.items()
+        loads = {name: host_load(self._loaded, name, node.cpus) for name, node in nodes}
+        return {name: load for name, load in loads.items() if load is not None}

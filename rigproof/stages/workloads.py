@@ -1,6 +1,5 @@
 """Which workload each worker gets in each stage."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
@@ -8,6 +7,7 @@ from typing import TypeVar
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.plan import MemoryPlan, Plan, StagePlan, WorkerPlan
 from rigproof.profiles.planning import MIB_PER_GIB, device_plan
+from rigproof.workloads.cpu_band import HostLoad, thread_plan
 from rigproof.workloads.specs import (
     FeedingSpec,
     GemmSpec,
@@ -101,21 +101,25 @@ def feeding_specs(
 ) -> dict[str, WorkloadSpec]:
     """One worker of each device generates; the node's CPUs are shared between its devices' pools."""
     feeding = loaded.rig.feeding
+    limits = {device.subject: device.limits for device in loaded.devices()}
     first = plan.first_workers()
 
     def spec(worker: WorkerPlan) -> WorkloadSpec:
         devices = sum(one.node == worker.node for one in first)
         room = max(1, int(cpus.get(worker.node, 1.0)) // devices)
+        processes = min(_told(feeding.processes), room)
+        share = limits[worker.subject].reward_speedup_share
         return FeedingSpec(
             stage=stage.name,
             vram_mib=_vram_mib(plan, worker),
             duration_s=stage.measure_s,
             round_s=stage.round_s,
             completions=_told(feeding.completions),
-            processes=min(_told(feeding.processes), room),
+            processes=processes,
             strategy_s=_told(feeding.strategy_s),
             strategy_memory_mib=_told(feeding.strategy_memory_mib),
             overlap=_told(feeding.overlap),
+            reward_speedup=1.0 if share is None or processes == 1 else share * processes,
         )
 
     return {worker.worker: spec(worker) for worker in first}
@@ -163,21 +167,10 @@ def _told(value: _Value | None) -> _Value:
     return value
 
 
-def band_target_percent(loaded: LoadedRig, node: str) -> float | None:
-    """The middle of the node's CPU band; None where the profile switches the CPU load off."""
+def host_load(loaded: LoadedRig, node: str, cpus: float) -> HostLoad | None:
+    """What holds the middle of a node's CPU band; None where the profile switches the CPU load off."""
     cpu = loaded.cpu_of(node)
     if not cpu.enabled or cpu.band_percent is None:
         return None
-    low, high = cpu.band_percent
-    return (low + high) / 2
-
-
-def host_load_threads(loaded: LoadedRig, node: str, cpus: float) -> int:
-    """Threads that hold a node's band: the primary and the secondary share of its CPUs, rounded up.
-
-    With fewer the band is out of reach. The seed documents start 70 % + 15 % of the CPUs; the controller
-    decides how much each thread works.
-    """
-    cpu = loaded.cpu_of(node)
-    share = (cpu.primary_thread_share or 0.0) + (cpu.secondary_thread_share or 0.0)
-    return max(1, math.ceil(cpus * share))
+    primary, secondary = thread_plan(cpus, cpu.primary_thread_share or 0.0, cpu.secondary_thread_share or 0.0)
+    return HostLoad(primary, secondary, target_percent=sum(cpu.band_percent) / 2)

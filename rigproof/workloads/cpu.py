@@ -8,6 +8,7 @@ import time
 import uuid
 import weakref
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -56,6 +57,7 @@ class CpuDevice(TorchDevice):
         self.uuid = f"CPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{platform.node()}/{self.name}')}"
         self._random: dict[tuple[int, str], torch.Tensor] = {}
         self._allocated_bytes = 0
+        self._data_limit: int | None = None  # the soft limit before ours
         self.half = self._probe_half()
 
     def use(self, precision: str) -> None:
@@ -110,6 +112,30 @@ class CpuDevice(TorchDevice):
         with contextlib.suppress(AttributeError):  # glibc's alone
             ctypes.CDLL(None).malloc_trim(0)
 
+    def cached_mib(self) -> float:
+        """The buffers that random data is cut from; what the C library keeps is not known."""
+        return float(sum(row.numel() * row.element_size() for row in self._random.values())) / MIB
+
+    def limit_memory(self, mib: float | None) -> bool:
+        """Cap what the process may still map for data (RLIMIT_DATA, its soft limit)."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        if self._data_limit is None:
+            self._data_limit = soft
+        if mib is None:
+            resource.setrlimit(resource.RLIMIT_DATA, (self._data_limit, hard))
+            self._data_limit = None
+            return False
+        wanted = data_bytes(Path("/proc/self/status")) + int(mib * MIB)
+        before = self._data_limit
+        if resource.RLIM_INFINITY != before <= wanted:
+            return False
+        resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+        return True
+
+    def allocator_settings(self) -> dict[str, Any]:
+        """The C library's allocator has none to tell."""
+        return {}
+
     def is_out_of_memory(self, error: BaseException) -> bool:
         """torch's CPU allocator raises a plain RuntimeError; libraries below it std::bad_alloc."""
         if isinstance(error, MemoryError):
@@ -140,6 +166,15 @@ class CpuDevice(TorchDevice):
             self.multiply(a, a, out)
             count += 1
         return count / passed_s
+
+
+def data_bytes(status: Path) -> int:
+    """What the process has mapped for data, as RLIMIT_DATA counts it (proc(5): VmData)."""
+    lines = status.read_text(encoding="ascii", errors="replace").splitlines()
+    for line in lines:
+        if line.startswith("VmData:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"{status} has no VmData: this process's memory cannot be capped")
 
 
 def cpu_name(cpuinfo: Path) -> str:

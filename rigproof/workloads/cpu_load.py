@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from rigproof.records.samples import CpuTimes
 from rigproof.workloads.cpu_band import Controller, Usage
 
-SLOT_S = 0.1
-STEP_S = 0.2
-HASHED_BYTES = 2**20  # hashing more than 2 KiB releases the interpreter lock; this takes about 1 ms
-THREADS_PER_MIB = 16  # more threads hash more at a time, so that the interpreter lock stays mostly free
-READINGS_KEPT = 3000  # ten minutes
+SLOT_S = 0.05
+STEP_S = 0.1
+MIB = 2**20
+# Hashing more than 2 KiB releases the interpreter lock. All threads together take it again so often that it
+# is held for a few percent of the time, however many they are; one thread does so every 0.5 ms at most.
+LOCKS_PER_S = 15_000
+SHORTEST_PIECE_S = 0.0005
+READINGS_KEPT = 6000  # ten minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +25,7 @@ class LoadReading:
     """One step of the controller."""
 
     clock_s: float  # monotonic
-    busy_percent: float  # of the capacity, everybody
-    foreign_cpus: float
-    own_cpus: float
+    usage: Usage
     share: float  # decided for the next step, per thread
     short_cpus: float  # wanted beyond what the threads can give
 
@@ -32,17 +33,25 @@ class LoadReading:
 class CpuLoad:
     """Holds `target_percent` of the host's CPU with `threads` threads between `start` and `stop`.
 
-    Each thread works in slots of 100 ms until its own CPU time reaches the share, then sleeps; slots
-    are staggered over the threads. Every 200 ms the share follows what `cpu_times` says. Where the
-    threads are fewer than the target needs, each works all the time and `saturated` tells so.
-    Where `cpu_times` fails, the load pauses: nobody knows then what the host has left.
+    Each thread works in slots of 50 ms until its own CPU time reaches the share, then sleeps; slots
+    are staggered over the threads. Every 100 ms the share follows what `cpu_times` says, and what is
+    working then follows at once. Where the threads are fewer than the target needs, each works all the
+    time and `saturated` tells so. Where `cpu_times` fails, the load pauses: nobody knows then what the
+    host has left. `own_s` are the CPU seconds of the load: of a process that does nothing else.
     """
 
-    def __init__(self, threads: int, target_percent: float, cpu_times: Callable[[], CpuTimes]) -> None:
+    def __init__(
+        self,
+        threads: int,
+        target_percent: float,
+        cpu_times: Callable[[], CpuTimes],
+        own_s: Callable[[], float] = time.process_time,
+    ) -> None:
         self._controller = Controller(threads, target_percent)
         self._cpu_times = cpu_times
-        self._buffer = bytes(HASHED_BYTES * max(1, threads // THREADS_PER_MIB))
-        self._used_s = [0.0] * threads  # CPU time; each thread writes its own place
+        self._own_s = own_s
+        self._count = threads
+        self._piece = b""
         self._share = 0.0
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -67,10 +76,10 @@ class CpuLoad:
         """Start the threads; the load comes up after the first reading. RuntimeError if it was started."""
         if self._threads:
             raise RuntimeError("the CPU load was started already")
-        count = len(self._used_s)
+        self._piece = bytes(piece_bytes(self._count, _seconds_per_mib()))
         self._threads = [
-            threading.Thread(target=self._work, args=(place, count), name=f"cpu-load-{place}")
-            for place in range(count)
+            threading.Thread(target=self._work, args=(place,), name=f"cpu-load-{place}")
+            for place in range(self._count)
         ]
         self._threads.append(threading.Thread(target=self._control, name="cpu-load-control"))
         for thread in self._threads:
@@ -85,21 +94,22 @@ class CpuLoad:
                 thread.join()
         self._share = 0.0
 
-    def _work(self, place: int, count: int) -> None:
+    def _work(self, place: int) -> None:
         """Work one thread's slots. What a slot overdid is taken off the next one."""
-        slot_at_s = time.monotonic() + SLOT_S * place / count
+        slot_at_s = time.monotonic() + SLOT_S * place / self._count
         overdone_s = 0.0
         while not self._stop.wait(max(0.0, slot_at_s - time.monotonic())):
-            begun_s = used_s = time.thread_time()
-            allowed_s = self._share * SLOT_S - overdone_s
+            begun_s, used_s = time.thread_time() - overdone_s, overdone_s
             slot_at_s += SLOT_S
-            while used_s - begun_s < allowed_s and time.monotonic() < slot_at_s and not self._stop.is_set():
-                hashlib.sha256(self._buffer)
-                used_s = time.thread_time()
-                self._used_s[place] = used_s
-            overdone_s = min(SLOT_S, max(0.0, used_s - begun_s - allowed_s))
+            while self._goes_on(used_s, slot_at_s):
+                hashlib.sha256(self._piece)
+                used_s = time.thread_time() - begun_s
+            overdone_s = min(SLOT_S, max(0.0, used_s - self._share * SLOT_S))
             if time.monotonic() > slot_at_s + SLOT_S:  # held up for long: do not make up for it
                 slot_at_s = time.monotonic()
+
+    def _goes_on(self, used_s: float, until_s: float) -> bool:
+        return used_s < self._share * SLOT_S and time.monotonic() < until_s and not self._stop.is_set()
 
     def _control(self) -> None:
         """Follow the host until stopped."""
@@ -123,7 +133,7 @@ class CpuLoad:
             self.error = f"CPU times: {error}"
             self._share = 0.0
             times = None
-        return times, sum(self._used_s)
+        return times, self._own_s()
 
     def _follow(self, clock_s: float, usage: Usage) -> None:
         decision = self._controller.step(usage)
@@ -131,13 +141,32 @@ class CpuLoad:
         self._readings.append(
             LoadReading(
                 clock_s=clock_s,
-                busy_percent=100 * usage.busy_cpus / usage.capacity_cpus,
-                foreign_cpus=usage.foreign_cpus,
-                own_cpus=usage.own_cpus,
+                usage=usage,
                 share=decision.share,
                 short_cpus=decision.short_cpus,
             )
         )
+
+
+def piece_bytes(threads: int, seconds_per_mib: float) -> int:
+    """How much a thread hashes at a time, so that all of them take the interpreter lock `LOCKS_PER_S` times.
+
+    The zeros of a `bytes` that nobody wrote to are one page of memory, mapped over and over: reading them
+    loads neither the RAM nor the caches, however large the piece is.
+    """
+    piece_s = max(SHORTEST_PIECE_S, threads / LOCKS_PER_S)
+    return max(MIB // 16, int(MIB * piece_s / seconds_per_mib))
+
+
+def _seconds_per_mib() -> float:
+    """What hashing costs here: 0.4 to 3 ms, depending on the CPU's SHA instructions."""
+    buffer = bytes(MIB)
+    spent_s = []
+    for _ in range(3):
+        begun_s = time.thread_time()
+        hashlib.sha256(buffer)
+        spent_s.append(time.thread_time() - begun_s)
+    return min(spent_s)
 
 
 def used_between(earlier: CpuTimes, later: CpuTimes, own_s: float) -> Usage | None:

@@ -9,6 +9,7 @@ from rigproof.workloads.device import Mark, MemoryState
 from rigproof.workloads.torch_device import DTYPES, TorchDevice
 
 MIB = 2**20
+TOLD_SETTINGS = ("expandable_segments", "max_split_size", "roundup_power2_divisions")
 
 
 class CudaMark:
@@ -58,6 +59,12 @@ def set_tf32(allowed: bool) -> None:
         settings.allow_tf32 = allowed
 
 
+def _in_short(setting: Any) -> Any:
+    """A setting of the allocator; one that it keeps for each size, and is the same for all, as that."""
+    values = list(setting.values()) if isinstance(setting, dict) else []
+    return values[0] if values and values.count(values[0]) == len(values) else setting
+
+
 class CudaDevice(TorchDevice):
     """CUDA device 0 of this process: Ray and CUDA_VISIBLE_DEVICES decide which card that is."""
 
@@ -73,6 +80,7 @@ class CudaDevice(TorchDevice):
         torch.cuda.set_device(self.where)
         properties = torch.cuda.get_device_properties(self.where)
         self.name = str(properties.name)
+        self._total_bytes = int(properties.total_memory)
         self.uuid = f"GPU-{properties.uuid}"  # as NVML writes it
         self.precisions = cuda_precisions((properties.major, properties.minor))
         self.half = best_half(self.precisions)
@@ -115,6 +123,24 @@ class CudaDevice(TorchDevice):
     def empty_cache(self) -> None:
         """Give cached blocks back to the driver."""
         torch.cuda.empty_cache()
+
+    def cached_mib(self) -> float:
+        """Blocks that the caching allocator keeps."""
+        return float(torch.cuda.memory_reserved(self.where) - torch.cuda.memory_allocated(self.where)) / MIB
+
+    def limit_memory(self, mib: float | None) -> bool:
+        """Cap the caching allocator, by a share of the card; the context of CUDA is outside of it."""
+        share = 1.0 if mib is None else min(1.0, mib * MIB / self._total_bytes)
+        torch.cuda.set_per_process_memory_fraction(share, self.where)
+        return share < 1
+
+    def allocator_settings(self) -> dict[str, Any]:
+        """What torch's snapshot of the allocator says of its own settings."""
+        try:
+            told = torch.cuda.memory._snapshot()["allocator_settings"]  # noqa: SLF001 - no public way
+        except (AttributeError, KeyError, RuntimeError):
+            return {}
+        return {name: _in_short(told[name]) for name in TOLD_SETTINGS if name in told}
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """The allocator's own error, and the libraries' that find no room for their handles."""

@@ -6,7 +6,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rigproof.records.identity import DeviceKind
 
@@ -79,6 +79,7 @@ class Device(Protocol):
     name: str
     torch_version: str
     cuda_version: str | None  # that torch was built for
+    cpu_threads: int  # of torch on the host
     precisions: tuple[str, ...]
     half: str  # the best 16-bit precision; "fp32" where the device has none worth using
     queue_depth: int  # rounds to keep queued so that the device never waits for the host
@@ -125,6 +126,22 @@ class Device(Protocol):
 
     def empty_cache(self) -> None:
         """Give memory that is held but not used back to the device."""
+        ...
+
+    def cached_mib(self) -> float:
+        """What is held but not used, as far as it is known: what `empty_cache` would give back."""
+        ...
+
+    def limit_memory(self, mib: float | None) -> bool:
+        """Let this process take at most so much from now on; None lifts the limit again.
+
+        An allocation beyond it fails as one beyond the device's memory does. False where the limit is no
+        less than what there is, or was: then none is in force.
+        """
+        ...
+
+    def allocator_settings(self) -> dict[str, Any]:
+        """How the allocator is configured, in its own words; empty where it does not tell."""
         ...
 
     def is_out_of_memory(self, error: BaseException) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rigproof.records.identity import DeviceKind
 from rigproof.records.measurements import Event, MemoryReading, Phase, Round
 from rigproof.workloads.context import WorkerContext
 from rigproof.workloads.device import Device
@@ -21,9 +22,18 @@ class Reporter:
         self._memory_at_s: float | None = None
 
     def round(
-        self, *, precision: str, phase: Phase, seconds: float, products: int, verified: bool, size: int
+        self,
+        *,
+        precision: str,
+        phase: Phase,
+        seconds: float,
+        products: int,
+        verified: bool,
+        size: int,
+        part: str = "",
+        device: DeviceKind | None = None,
     ) -> None:
-        """A round of `products` products, which ended now."""
+        """A round of `products` products, which ended now. `device` did it in place of the promised one."""
         self.context.emit(
             Round(
                 t_s=self.context.now_s(),
@@ -36,6 +46,8 @@ class Reporter:
                 tflop=products * product_tflop(size),
                 verified=verified,
                 size=size,
+                part=part,
+                device=device,
             )
         )
 
@@ -60,10 +72,10 @@ class Reporter:
             )
         )
 
-    def memory_when_due(self, device: Device) -> None:
-        """The memory, once a second."""
+    def memory_when_due(self, device: Device, every_s: float = MEMORY_EVERY_S) -> None:
+        """The memory, once every `every_s`."""
         last_s = self._memory_at_s
-        if last_s is None or self.context.now_s() - last_s >= MEMORY_EVERY_S:
+        if last_s is None or self.context.now_s() - last_s >= every_s:
             self.memory(device)
 
     def event(self, kind: str, message: str, data: dict[str, Any]) -> None:

@@ -2,10 +2,20 @@
 
 from rigproof.workloads.context import WorkerContext
 from rigproof.workloads.device import Device
+from rigproof.workloads.feeding import run_feeding
 from rigproof.workloads.gemm import run_gemm
 from rigproof.workloads.reporting import Reporter
-from rigproof.workloads.specs import GemmSpec, SustainedSpec, WorkloadSpec
+from rigproof.workloads.sharing import run_sharing
+from rigproof.workloads.specs import (
+    FeedingSpec,
+    GemmSpec,
+    SharingSpec,
+    SustainedSpec,
+    TrainingSpec,
+    WorkloadSpec,
+)
 from rigproof.workloads.sustained import run_sustained
+from rigproof.workloads.training import run_training
 
 
 def run_workload(spec: WorkloadSpec, device: Device, context: WorkerContext) -> None:
@@ -22,6 +32,12 @@ def run_workload(spec: WorkloadSpec, device: Device, context: WorkerContext) -> 
                 run_gemm(spec, device, context)
             case SustainedSpec():
                 run_sustained(spec, device, context)
+            case TrainingSpec():
+                run_training(spec, device, context)
+            case FeedingSpec():
+                run_feeding(spec, device, context)
+            case SharingSpec():
+                run_sharing(spec, device, context)
     finally:
         device.empty_cache()
         Reporter(context, spec.stage).memory(device)

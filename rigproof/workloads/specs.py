@@ -61,7 +61,10 @@ class TrainingSpec:
 
 @dataclass(frozen=True, slots=True)
 class FeedingSpec:
-    """Generate `completions` a step on the device and compute their rewards in `processes` on the CPU."""
+    """Generate `completions` a step on the device and compute their rewards in `processes` on the CPU.
+
+    Generating a step takes as long as its rewards would with `reward_speedup` against sequential ones.
+    """
 
     stage: str
     vram_mib: float
@@ -72,6 +75,7 @@ class FeedingSpec:
     strategy_s: float
     strategy_memory_mib: float
     overlap: bool
+    reward_speedup: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

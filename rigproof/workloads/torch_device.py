@@ -55,7 +55,8 @@ class TorchDevice:
         self.where = where
         self.torch_version: str = torch.__version__
         self.cuda_version: str | None = torch.version.cuda
-        torch.set_num_threads(max(1, cpu_threads))
+        self.cpu_threads = max(1, cpu_threads)
+        torch.set_num_threads(self.cpu_threads)
 
     def empty(self, size: int, precision: str) -> torch.Tensor:
         """Room for a result."""

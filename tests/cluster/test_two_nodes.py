@@ -42,7 +42,7 @@ def once(action: Callable[[], object], when: Callable[[], bool]) -> Callable[[],
 def test_both_nodes_work_and_are_sampled(joined: RigCluster, two_node_rig: Any) -> None:
     rig = two_node_rig
     plan, specs = rig.sustained("calm", 3)
-    load = {"pc1": HostLoad(threads=1, target_percent=50)}
+    load = {"pc1": HostLoad(primary_threads=1, secondary_threads=0, target_percent=50)}
     stage = joined.run_stage(plan, specs, host_load=load)
     recording = rig.recording
     assert set(recording.nodes) == {"pc1", "pc2"}

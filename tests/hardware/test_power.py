@@ -1,4 +1,4 @@
-"""The power supply gives what the cap allows, and no more is drawn."""
+"""The cap is the one that is meant; the power supply gives what it allows, and no more is drawn."""
 
 import pytest
 
@@ -8,4 +8,10 @@ pytestmark = pytest.mark.hardware
 @pytest.mark.criterion("power.draw")
 def test_draw(sustained, subject, judge):
     """Each GPU's draw stays within its enforced limit."""
+    judge(subject)
+
+
+@pytest.mark.criterion("power.limit")
+def test_limit(rig, subject, judge):
+    """Each GPU runs at the power limit that its rig is meant to have."""
     judge(subject)

@@ -8,6 +8,7 @@ from rigproof.criteria.evidence import Evidence
 from rigproof.criteria.judge import judge, judge_all
 from rigproof.profiles.plan import Plan
 from rigproof.profiles.planning import make_plan
+from rigproof.records.champions import Champions
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Verdict
 from support.recordings import END_S, LIMITS, healthy_recording, loaded_rig
@@ -19,7 +20,7 @@ class Bench:
     def __init__(self, changes: dict[str, Any] | None = None) -> None:
         self.loaded = loaded_rig(changes)
         self.recording = healthy_recording(self.loaded.dump())
-        self.champions: dict[str, dict[str, float]] = {}
+        self.champions: Champions | None = None  # None: those that were recorded
 
     def verdict(self, criterion: str, subject: str) -> Verdict:
         evidence = Evidence(self.recording, self.loaded, self.champions)
@@ -47,6 +48,14 @@ class Bench:
 
     def stage(self, name: str, **fields: Any) -> None:
         self.recording.stages[name] = replace(self.recording.stages[name], **fields)
+
+    def only(self, *stages: str) -> None:
+        """Forget everything that other stages left, but for the samples taken meanwhile."""
+        recording = self.recording
+        recording.stages = {name: stage for name, stage in recording.stages.items() if name in stages}
+        recording.events = [one for one in recording.events if one.stage in (None, *stages)]
+        for kind in ("rounds", "memory", "rewards"):
+            setattr(recording, kind, [one for one in getattr(recording, kind) if one.stage in stages])
 
     def event(
         self,
@@ -84,6 +93,9 @@ class Bench:
                 [one for one in self.recording.rounds if one.stage == stage], subject, from_s, to_s, fields
             ),
         ]
+
+    def rewards(self, subject: str, from_s: float = 0.0, to_s: float = END_S, **fields: Any) -> None:
+        self.recording.rewards = _changed(self.recording.rewards, subject, from_s, to_s, fields)
 
     def slow(self, subject: str, share: float, stage: str = "sustained", from_s: float = 0.0) -> None:
         """This share of the work in the same time."""

@@ -121,6 +121,13 @@ def memory_runs_out(bench: Bench) -> None:
     leave_free(bench, 100)
 
 
+def cpu_takes_over(bench: Bench) -> None:
+    """Memory ran out for good, and the CPU does the sustained stage's work in the card's place."""
+    bench.event("oom", GPU, "12 GiB wanted, 0 GiB free", 28, WORKER, recovered=True)
+    bench.event("memory_policy", GPU, "cpu_fallback: cuda -> cpu", 28, WORKER, technique="cpu_fallback")
+    bench.rounds(GPU, "sustained", device="cpu", part="cpu", tflop=lambda one: one.tflop / 1000)
+
+
 def allocations_are_retried(bench: Bench) -> None:
     bench.recording.memory[2] = replace(bench.recording.memory[2], alloc_retries=3)
 
@@ -150,6 +157,68 @@ def cpu_is_saturated(bench: Bench) -> None:
 
 def other_drivers(bench: Bench) -> None:
     bench.node("pc2", driver_version="570.10")
+
+
+def tensor_cores_are_unused(bench: Bench) -> None:
+    """fp16 steps take as long as fp32 ones, a tenth of them in the same time."""
+    fields = {
+        name: lambda one, name=name: getattr(one, name) / (10 if one.precision == "fp16" else 1)
+        for name in ("steps", "tflop")
+    }
+    bench.rounds(GPU, "training", **fields)
+
+
+def sharing_collapses(bench: Bench) -> None:
+    """Three processes keep each other from working; two get along."""
+    bench.rounds(
+        GPU, "sharing", tflop=lambda one: one.tflop * (0.5 if one.part.startswith("workers=3") else 1)
+    )
+
+
+def heat_spikes(bench: Bench) -> None:
+    """One reading over what the rig never allows; the mean stays under its limit."""
+    bench.limits(core_temperature_c=80, core_temperature_never_c=83)
+    bench.samples(GPU, 50, 50.05, core_temperature_c=84)
+
+
+def heat_comes_near(bench: Bench) -> None:
+    bench.limits(core_temperature_c=80, core_temperature_warn_c=78)
+    bench.samples(GPU, 50, 60, core_temperature_c=79)
+
+
+def power_limit_is_off(bench: Bench) -> None:
+    """It is not in the range that the rig states."""
+    bench.limits(power_limit_w=(680.0, 700.0))
+    bench.gpu(GPU, power_limit_w=660)
+
+
+def rewards_are_slow(bench: Bench) -> None:
+    """The pool plays its strategies one after the other."""
+    bench.rewards(
+        GPU,
+        seconds=lambda one: 0.03 * (one.strategies - one.invalid) if one.mode == "parallel" else one.seconds,
+    )
+
+
+def gpu_is_starved(bench: Bench) -> None:
+    """A fifth of the time passes between two bursts of generation."""
+    bench.rounds(GPU, "feeding", seconds=lambda one: one.seconds * 0.8)
+
+
+def clock_drops(bench: Bench) -> None:
+    """It waits for rewards, and lets its clock go; not as far as a stuck one."""
+    bench.limits(working_clock_mhz=1900.0)
+    bench.samples(GPU, 93, 113, sm_clock_mhz=lambda s: 1780 + s.t_s % 3, clock_event_reasons=0x1)
+
+
+def power_is_out_of_range(bench: Bench) -> None:
+    bench.limits(working_power_w=(400.0, 700.0))
+    bench.samples(GPU, 93, 113, power_w=lambda s: 30 + s.t_s % 3)
+
+
+def temperature_is_out_of_range(bench: Bench) -> None:
+    bench.limits(working_temperature_c=(60.0, 66.0))
+    bench.samples(GPU, 93, 113, core_temperature_c=lambda s: 52 + int(s.t_s) % 2)
 
 
 FAULTS = (
@@ -219,7 +288,29 @@ FAULTS = (
         on(GPU, "thermal.throttle"),
     ),
     Fault("throughput-sag", sag, on(GPU, "throughput.stability")),
+    Fault("tensor-cores-unused", tensor_cores_are_unused, on(GPU, "precision.speedup")),
+    Fault("rewards-slow", rewards_are_slow, on(GPU, "feeding.parallel_rewards")),
+    Fault(
+        "rewards-differ",
+        lambda b: b.rewards(GPU, 94.9, 95.05, matches=lambda one: one.matches and False),
+        on(GPU, "feeding.parallel_rewards"),
+    ),
+    Fault("gpu-starved", gpu_is_starved, on(GPU, "feeding.idle_gaps")),
+    Fault(
+        "gpu-half-used",
+        lambda b: b.samples(GPU, 93, 113, utilization_percent=71),
+        on(GPU, "feeding.idle_gaps"),
+    ),
+    Fault("clock-drops-idle", clock_drops, on(GPU, "clock.ratio")),
+    Fault("power-out-of-range", power_is_out_of_range, on(GPU, "power.draw")),
+    Fault("temperature-out-of-range", temperature_is_out_of_range, on(GPU, "thermal.core_temperature")),
+    Fault("sharing-collapse", sharing_collapses, on(GPU, "scaling.sharing")),
     Fault("oom", memory_runs_out, on(GPU, "memory.no_oom", "memory.success_rate", "memory.headroom")),
+    Fault(
+        "cpu-fallback",
+        cpu_takes_over,
+        on(GPU, "memory.no_oom", "memory.success_rate", "activity.gpu_active"),
+    ),
     Fault("oom-retry", allocations_are_retried, frozenset(), on(GPU, "memory.no_oom")),
     Fault("ecc-uncorrected", lambda b: b.counters(GPU, "after", ecc_uncorrected=1), on(GPU, "memory.ecc")),
     Fault(
@@ -243,6 +334,10 @@ FAULTS = (
         lambda b: b.samples(GPU, 50, 60, core_temperature_c=88),
         on(GPU, "thermal.core_temperature"),
     ),
+    Fault("heat-spike", heat_spikes, on(GPU, "thermal.core_temperature")),
+    Fault("early-heat", heat_comes_near, frozenset(), on(GPU, "thermal.core_temperature")),
+    Fault("power-limit-off", power_limit_is_off, on(GPU, "power.limit")),
+    Fault("power-capped", lambda b: b.gpu(GPU, power_limit_w=660), frozenset(), on(GPU, "power.limit")),
     Fault(
         "memory-overheat",
         lambda b: b.samples(GPU, 50, 60, memory_temperature_c=96),

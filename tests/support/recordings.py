@@ -1,9 +1,12 @@
 """A healthy rig's Recording: the one that every test starts from and most break.
 
 Timeline (run time, s): idle from 0; the gemm stage from 5 to 25; the sustained stage from 26 to 71, under
-load from 30 to 70. Two nodes, one H200 each; two workers on pc1/gpu0, one on pc2/gpu0.
+load from 30 to 70; the training stage from 72 to 92; the feeding stage from 93 to 113, its generation
+measured from 99 to 112; the sharing stage from 114 to 134. Two nodes, one H200 each; two workers on
+pc1/gpu0, one on pc2/gpu0.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import tomlkit
@@ -11,7 +14,15 @@ import tomlkit
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.models import Rig, Sku
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
-from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, Round, Stage
+from rigproof.records.measurements import (
+    Event,
+    ForeignMemory,
+    GpuCounters,
+    MemoryReading,
+    RewardBatch,
+    Round,
+    Stage,
+)
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -35,6 +46,9 @@ LIMITS = {
     "xid_warn": [63, 94],
     "foreign_memory_warn_mib": 15,
     "sample_coverage_share": 0.80,
+    "sharing_share": 0.80,
+    "idle_share": 0.10,
+    "reward_speedup_share": 0.375,
 }
 RIG = {
     "name": "two-nodes",
@@ -58,10 +72,37 @@ RIG = {
         "secondary_thread_share": 0.15,
     },
     "responsiveness": {"p99_ms": 50, "max_ms": 250},
+    "training": {
+        "sequence": 512,
+        "model_share": 0.1,
+        "batch": 16,
+        "batches": [1, 2, 4, 8, 16, 32],
+        "search": True,
+        "target_share": 0.95,
+        "reserve_gib": 2.0,
+        "tf32": True,
+        "cudnn_benchmark": True,
+    },
+    "feeding": {
+        "completions": 64,
+        "processes": 8,
+        "strategy_s": 1.0,
+        "strategy_memory_mib": 512,
+        "overlap": True,
+    },
+    "sharing": {"workers": [1, 2, 3], "vram_share": 0.92},
     "sampling": {"rate_hz": 10},
     "timeouts": {"task_s": 60, "stall_s": 30, "start_s": 60, "stop_s": 10},
     "levels": {
-        name: {"gemm_settle_s": 8, "gemm_measure_s": 2, "sustained_s": 15, "round_s": 0.05}
+        name: {
+            "gemm_settle_s": 8,
+            "gemm_measure_s": 2,
+            "sustained_s": 15,
+            "training_s": 20,
+            "feeding_s": 20,
+            "sharing_s": 20,
+            "round_s": 0.05,
+        }
         for name in ("quick", "standard", "extended", "soak")
     },
     "nodes": [
@@ -81,6 +122,7 @@ H200 = Sku.model_validate(
         "power_limit_w": 700,
         "peak_tflops": {"fp32": 67, "tf32": 494.5, "fp16": 989, "bf16": 989, "fp8": 1979},
         "steady_tflops": RATES,
+        "training_speedup": 9.0,
         "floor_share": 0.75,
         "temperature": {"max_operating_c": 87, "slowdown_c": 89, "memory_max_c": 95},
     }
@@ -98,7 +140,9 @@ RTX_3090 = Sku.model_validate(
     }
 )
 WORKERS = {"pc1/gpu0": ("pc1/gpu0#0", "pc1/gpu0#1"), "pc2/gpu0": ("pc2/gpu0#0",)}
-STEP_S, END_S, LOAD_S = 0.1, 72.0, (30.0, 70.0)
+STEP_S, END_S, LOAD_S = 0.1, 136.0, (30.0, 70.0)
+STAGES_RUN = ("gemm", "sustained", "training", "feeding", "sharing")
+SHARING = {1: 1.0, 2: 0.92, 3: 0.91}  # processes on a card: their rate together, of one alone
 
 
 def loaded_rig(changes: dict[str, Any] | None = None) -> LoadedRig:
@@ -192,9 +236,100 @@ def rounds_of(subject: str) -> list[Round]:
     return rounds
 
 
+# A training step of one example, s, and of how much work, TFLOP.
+STEP_S_OF, STEP_TFLOP = {"fp32": 0.045, "tf32": 0.012, "fp16": 0.005}, 2.0
+MODEL = {"width": 2496, "blocks": 8, "vocabulary": 8192, "sequence": 512, "parameters": 640_296_384}
+
+
+def training_of(subject: str) -> list[Round | Event]:
+    """Precisions at 16 examples from 73 s on, the search from 82 s on, the sweep from 86 s on."""
+    worker = WORKERS[subject][0]
+    records: list[Round | Event] = [Event(72.5, "model", subject, "640.3 M", "training", worker, dict(MODEL))]
+
+    def run(part: str, precision: str, batch: int, from_s: float, rounds: int) -> None:
+        step_s = STEP_S_OF[precision] * batch
+        steps = max(1, round(0.5 / step_s))
+        for n in range(rounds):
+            phase = "warmup" if n < 2 and part != "search" else "measure"
+            seconds, tflop = steps * step_s, steps * batch * STEP_TFLOP
+            t_s = from_s + (n + 1) * seconds
+            made = Round(t_s, "training", worker, subject, precision, phase, seconds, tflop, True, 2496, part)
+            records.append(replace(made, batch=batch, steps=steps))
+
+    def told(what: str, batch: int, t_s: float, **more: object) -> None:
+        data = {"what": what, "batch": batch, "precision": "fp16", "limit_mib": 130_000.0}
+        data |= {"peak_mib": 10_000.0 + 500 * batch} | more
+        records.append(Event(t_s, "batch_search", subject, f"{what} {batch}", "training", worker, data))
+
+    for from_s, precision in zip((73.0, 78.0, 80.0), STEP_S_OF, strict=True):
+        run("precision", precision, 16, from_s, 6 if precision == "fp32" else 8)
+        ends = {"precision": precision, "batch": 16, "first_loss": 9.5, "last_loss": 1.2, "overflows": 0}
+        records.append(Event(from_s + 2, "training", subject, precision, "training", worker, dict(ends)))
+    for from_s, batch in ((83.0, 104), (84.0, 170), (85.0, 230)):
+        run("search", "fp16", batch, from_s, 1)
+        told("probe", batch, from_s + 0.5)
+    told("largest", 230, 86.0, complete=True, too_large=241)
+    for n, batch in enumerate((1, 2, 4, 8, 16, 32)):
+        run("sweep", "fp16", batch, 86 + n * 0.9, 5)
+        told("sweep", batch, 86.9 + n * 0.9)
+    return records
+
+
+def feeding_of(subject: str) -> list[Round | Event | RewardBatch]:
+    """Three comparisons of rewards, a step of each prompt, then a step a second, and one more comparison.
+
+    30 ms a strategy, 5 ms in the pool of 8.
+    """
+    worker = WORKERS[subject][0]
+    records: list[Round | Event | RewardBatch] = []
+
+    def rewards(t_s: float, seconds: float, strategies: int, invalid: int, matches: bool | None) -> None:
+        batch = RewardBatch(
+            t_s, "feeding", worker, subject, "parallel", 8, strategies, invalid, 0, 0, 0, seconds, matches
+        )
+        if matches:
+            records.append(
+                replace(batch, t_s=t_s - 0.1, mode="sequential", processes=1, seconds=0.48, matches=None)
+            )
+        records.append(batch)
+
+    for t_s in (94.0, 95.0, 96.0):
+        rewards(t_s, 0.08, 16, 0, matches=True)
+    told = {"tokens": 1500, "aimed_s": 0.5, "pass_s": 0.00067, "completions": 64, "overlap": True}
+    records.append(Event(96.5, "generation", subject, "1500 tokens a step", "feeding", worker, told))
+    for n in range(30):
+        t_s = 97.5 + n * 0.5
+        phase = "warmup" if n < 4 else "measure"
+        records.append(
+            Round(t_s, "feeding", worker, subject, "bf16", phase, 0.5, 100.0, True, 16384, "generate")
+        )
+        if phase == "measure" and n % 2:
+            rewards(t_s + 0.3, 0.24, 64, 16, matches=None)
+    rewards(112.7, 0.08, 16, 0, matches=True)
+    return records
+
+
+def sharing_of(subject: str) -> list[Round | Event]:
+    """One process, two, three: each number fills 126 GiB, then works from its start for 4 s."""
+    worker = WORKERS[subject][0]
+    records: list[Round | Event] = []
+    for start_s, (number, share) in zip((115.0, 121.0, 127.0), SHARING.items(), strict=True):
+        filled = {"workers": number, "target_mib": 129_024.0, "allocated_mib": 129_024.0}
+        records.append(Event(start_s, "allocation", subject, "filled", "sharing", worker, filled))
+        for process in range(number):
+            part, tflop = f"workers={number}#{process}", share * RATES["bf16"] / 2 / number
+            for n in range(8):
+                phase = "warmup" if n < 2 else "measure"
+                t_s = start_s + (n + 1) * 0.5
+                records.append(
+                    Round(t_s, "sharing", worker, subject, "bf16", phase, 0.5, tflop, True, 1024, part)
+                )
+    return records
+
+
 def healthy_recording(rig: dict[str, Any] | None = None, sku: str = "h200") -> Recording:
     """Two nodes, two cards, both stages; `rig` is the profile that it says it was recorded by."""
-    run = RunInfo("run", "2026-01-01T00:00:00Z", "standard", "0", "3.11", rig or {}, ("gemm", "sustained"))
+    run = RunInfo("run", "2026-01-01T00:00:00Z", "standard", "0", "3.11", rig or {}, STAGES_RUN)
     recording = Recording(run)
     for node in ("pc1", "pc2"):
         recording.add(node_identity(node))
@@ -245,8 +380,14 @@ def healthy_recording(rig: dict[str, Any] | None = None, sku: str = "h200") -> R
             )
         recording.extend(gpu_sample(subject, index) for index in range(int(END_S / STEP_S)))
         recording.extend(rounds_of(subject))
+        recording.extend(training_of(subject))
+        recording.extend(feeding_of(subject))
+        recording.extend(sharing_of(subject))
     everybody = tuple(name for names in WORKERS.values() for name in names)
     first = tuple(names[0] for names in WORKERS.values())
     recording.add(Stage("gemm", 5.0, 25.0, "finished", first, 5.5, 25.0))
     recording.add(Stage("sustained", 26.0, 71.0, "finished", everybody, *LOAD_S))
+    recording.add(Stage("training", 72.0, 92.0, "finished", first, 73.5, 91.5))
+    recording.add(Stage("feeding", 93.0, 113.0, "finished", first, 97.5, 112.8))
+    recording.add(Stage("sharing", 114.0, 134.0, "finished", first, 115.5, 133.0))
     return recording

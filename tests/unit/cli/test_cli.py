@@ -47,7 +47,8 @@ def run(tmp_path, profile):
     writer = RecordingWriter(folder, recording.run)
     for records in (recording.nodes, recording.gpus, recording.foreign_memory, recording.stages):
         writer.extend(records.values())
-    for records in (recording.workers, recording.rounds, recording.memory, recording.counters):
+    lists = (recording.workers, recording.rounds, recording.memory, recording.rewards, recording.counters)
+    for records in (*lists, recording.events):
         writer.extend(records)
     writer.extend((*recording.gpu_samples, *recording.host_samples))
     writer.close()

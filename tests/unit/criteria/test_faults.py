@@ -11,10 +11,15 @@ from support.faults import (
     OTHER,
     all_work_on_one_gpu,
     gpu_is_missing,
+    gpu_is_starved,
     hold_memory,
     leave_free,
     node_is_missing,
+    power_limit_is_off,
+    rewards_are_slow,
     sag,
+    sharing_collapses,
+    tensor_cores_are_unused,
 )
 
 FAIL, WARN = Outcome.FAIL, Outcome.WARN
@@ -55,7 +60,8 @@ def every_device_a_little_slow(bench):
 
 
 def warm_up_unverified(bench):
-    bench.rounds(GPU, "gemm", verified=lambda one: one.phase == "measure")
+    for stage in bench.recording.stages:
+        bench.rounds(GPU, stage, verified=lambda one: one.phase == "measure")
 
 
 def gemm_slow(precision):
@@ -81,6 +87,10 @@ ALONE = {
     "throughput.sustained": (GPU, lambda b: b.slow(GPU, 0.7), set()),
     "throughput.combined": ("rig", every_device_a_little_slow, set()),
     "throughput.stability": (GPU, sag, set()),
+    "precision.speedup": (GPU, tensor_cores_are_unused, set()),
+    "feeding.parallel_rewards": (GPU, rewards_are_slow, set()),
+    "feeding.idle_gaps": (GPU, gpu_is_starved, set()),
+    "scaling.sharing": (GPU, sharing_collapses, set()),
     "memory.no_oom": (GPU, lambda b: b.event("oom", GPU, "12 GiB wanted"), {"memory.success_rate"}),
     "memory.success_rate": (GPU, warm_up_unverified, set()),
     "memory.headroom": (GPU, lambda b: leave_free(b, 100), set()),
@@ -90,6 +100,7 @@ ALONE = {
     "thermal.memory_temperature": (GPU, lambda b: b.samples(GPU, 50, 60, memory_temperature_c=96), set()),
     "thermal.throttle": (GPU, lambda b: b.samples(GPU, 50, 51, clock_event_reasons=0x44), set()),
     "power.draw": (GPU, lambda b: b.samples(GPU, 55, power_average_w=lambda s: 745 + s.t_s % 3), set()),
+    "power.limit": (GPU, power_limit_is_off, set()),
     "clock.ratio": (GPU, lambda b: b.samples(GPU, 60, sm_clock_mhz=lambda s: 1000 + s.t_s % 3), set()),
     "health.xid": (GPU, lambda b: b.event("xid", GPU, "fell off the bus", xid=79), set()),
     "host.cpu_band": ("pc1", lambda b: b.host("pc1", cpu_percent=99), set()),

@@ -63,6 +63,49 @@ def test_the_advice_fits_the_side_that_was_missed(bench):
     assert "end what else runs" in bench.verdict(BAND, "pc1").remedy
 
 
+def load_ended(bench, message="the CPU load has ended", **data):
+    bench.event("host_load", "pc1", "12 primary and 2 secondary threads aim at 77.5 % of the CPU", share=None)
+    bench.event("host_load", "pc1", message, 70, **data)
+
+
+def test_others_above_the_target_are_named_where_the_load_gave_way(bench):
+    load_ended(bench, own_percent=0.4, foreign_percent=97.6, short_cpus=0.0)
+    assert "everybody else" not in bench.verdict(BAND, "pc1").detail
+    bench.host("pc1", cpu_percent=98)
+    verdict = bench.verdict(BAND, "pc1")
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.detail.endswith("; the CPU load has ended: it used 0 %, everybody else 98 %")
+    assert "end what else runs" in verdict.remedy
+
+
+def test_they_are_named_in_a_warning_too(bench):
+    load_ended(bench, own_percent=20, foreign_percent=60, short_cpus=0.0)
+    bench.host("pc1", 40, 45, cpu_percent=95)
+    verdict = bench.verdict(BAND, "pc1")
+    assert verdict.outcome is Outcome.WARN
+    assert "it used 20 %, everybody else 60 %" in verdict.detail
+
+
+def test_a_load_that_died_is_named_where_the_host_was_idle(bench):
+    load_ended(bench, "the CPU load ended by itself", own_percent=77, foreign_percent=3, short_cpus=0.0)
+    bench.host("pc1", 40, cpu_percent=3)
+    assert "; the CPU load ended by itself: it used 77 %" in bench.verdict(BAND, "pc1").detail
+
+
+def test_too_few_threads_are_told_by_how_many_cpus(bench):
+    load_ended(bench, own_percent=50, foreign_percent=3, short_cpus=3.94)
+    bench.host("pc1", cpu_percent=53)
+    remedy = bench.verdict(BAND, "pc1").remedy
+    assert "raise `cpu.secondary_thread_share`: the load's threads were 3.9 CPUs too few" in remedy
+
+
+@pytest.mark.parametrize("data", [{}, {"own_percent": "much", "foreign_percent": None, "short_cpus": 0}])
+def test_a_load_that_told_nothing_is_not_quoted(bench, data):
+    load_ended(bench, **data)
+    bench.host("pc1", cpu_percent=98)
+    assert bench.verdict(BAND, "pc1").detail.endswith("over 85 %")
+
+
 def test_the_other_node_is_judged_by_its_own_samples(bench):
     bench.host("pc1", cpu_percent=99)
     assert bench.verdict(BAND, "pc2").outcome is Outcome.PASS

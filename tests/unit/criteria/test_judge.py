@@ -57,7 +57,9 @@ def cpu_bench(new_bench):
         replace(one, **cpu, uuid="CPU-pc1") for one in recording.workers if one.subject == GPU
     ]
     recording.events = [replace(one, **cpu) for one in recording.events if one.subject == GPU]
-    for records in (recording.rounds, recording.memory, recording.workers, recording.events):
+    recording.rewards = [replace(one, **cpu) for one in recording.rewards if one.subject == GPU]
+    changed = (recording.rounds, recording.memory, recording.workers, recording.events, recording.rewards)
+    for records in changed:
         records[:] = [replace(one, worker=one.worker.replace(GPU, CPU)) for one in records]
     for name, stage in recording.stages.items():
         workers = tuple(one.replace(GPU, CPU) for one in stage.workers if one.startswith(GPU))
@@ -76,6 +78,8 @@ def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
         "thermal.memory_temperature",
         "thermal.throttle",
         "power.draw",
+        "power.limit",
+        "precision.speedup",
         "clock.ratio",
         "health.xid",
     }
@@ -137,7 +141,8 @@ def test_a_lower_limit_judges_the_same_recording_anew(bench):
 def test_a_profile_without_limits_never_makes_a_measurement_pass_by_itself(bench, criterion):
     bench.rig(limits={}, responsiveness={}, cpu={"enabled": True})
     needs = "`limits." in CATALOGUE[criterion].limit or criterion.startswith("host.")
-    lenient = {"inventory.driver", "thermal.core_temperature", "thermal.memory_temperature"}
+    lenient = {"inventory.driver", "thermal.core_temperature", "thermal.memory_temperature", "power.limit"}
+    lenient |= {"precision.speedup"}  # the SKU file's floor holds then
     lenient |= {name for name in CATALOGUE if name.startswith("throughput.") and name != STABILITY}
     for subject in promised(CATALOGUE[criterion], bench.loaded):
         if needs and criterion not in lenient:
@@ -153,7 +158,7 @@ def empty_recording(bench):
 def test_an_empty_recording_of_a_rig_that_is_there_passes_nothing_but_its_presence(bench):
     verdicts = judge_all(empty_recording(bench), bench.loaded)
     good = {v.criterion for v in verdicts if v.outcome in GOOD}
-    assert good == {"cluster.nodes_present", "inventory.gpus_present", "inventory.driver"}
+    assert good == {"cluster.nodes_present", "inventory.gpus_present", "inventory.driver", "power.limit"}
     assert decide(verdicts) is Decision.INCOMPLETE
 
 

@@ -21,6 +21,22 @@ def test_an_oom_that_was_recovered_fails_and_says_what_was_wanted(bench):
     assert verdict.detail == "12 GiB wanted, 3 GiB free"
 
 
+def test_a_policy_that_recovered_from_every_oom_hides_none_of_them(bench):
+    for number in range(3):
+        bench.event("oom", GPU, "12 GiB wanted", 44.0 + number, "pc1/gpu0#0", recovered=True)
+        bench.event("memory_policy", GPU, "target: 10 % less", 44.5 + number, technique="target")
+    assert (bench.verdict(OOM, GPU).outcome, bench.verdict(OOM, GPU).measured) == (Outcome.FAIL, 3)
+    assert bench.verdict("memory.success_rate", GPU).outcome is Outcome.FAIL
+
+
+def test_what_the_policy_decided_is_no_failure(bench):
+    before = bench.verdict("memory.success_rate", GPU)
+    for technique in ("allocator", "memory_fraction", "progressive_allocation", "periodic_cleanup"):
+        bench.event("memory_policy", GPU, technique, 30.0, "pc1/gpu0#0", technique=technique)
+    assert bench.verdict(OOM, GPU).outcome is Outcome.PASS
+    assert bench.verdict("memory.success_rate", GPU) == before
+
+
 def test_an_oom_that_only_the_allocator_counted_fails(bench):
     bench.recording.memory[2] = replace(bench.recording.memory[2], ooms=2)
     verdict = bench.verdict(OOM, GPU)

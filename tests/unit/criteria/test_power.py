@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from rigproof.records.verdict import Outcome
 
-GPU, DRAW = "pc1/gpu0", "power.draw"
+GPU, DRAW, LIMIT = "pc1/gpu0", "power.draw", "power.limit"
 
 
 @pytest.mark.parametrize(("power_w", "outcome"), [(734, Outcome.PASS), (736, Outcome.FAIL)])
@@ -73,3 +75,61 @@ def test_power_that_reads_zero_for_a_quarter_is_no_measurement(bench):
 def test_an_unknown_enforced_limit_is_no_measurement(bench):
     bench.gpu(GPU, power_limit_w=None)
     assert bench.verdict(DRAW, GPU).outcome is Outcome.NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("enforced_w", "outcome", "limit"),
+    [
+        (349, Outcome.FAIL, 350),
+        (349.7, Outcome.PASS, 350),  # 349.7 is 350 W in milliwatts
+        (350, Outcome.PASS, 420),
+        (420, Outcome.PASS, 420),
+        (421, Outcome.FAIL, 420),
+    ],
+)
+def test_the_enforced_limit_lies_in_the_range_that_the_rig_states(bench, enforced_w, outcome, limit):
+    bench.limits(power_limit_w=(350.0, 420.0))
+    bench.gpu(GPU, power_limit_w=enforced_w, power_limit_default_w=350)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (outcome, enforced_w, limit)
+    assert verdict.limit_source == "hwprofiles/rigs/two-nodes.toml"
+    assert verdict.detail == "allowed: 350 to 420 W"
+
+
+@pytest.mark.parametrize(
+    ("enforced_w", "outcome", "detail"),
+    [
+        (699, Outcome.WARN, "a cap under the card's default; floors of the SKU file are scaled to it"),
+        (699.9, Outcome.PASS, ""),
+        (700, Outcome.PASS, ""),
+        (750, Outcome.PASS, "over the card's default"),
+    ],
+)
+def test_without_a_range_a_cap_under_the_default_only_warns(bench, enforced_w, outcome, detail):
+    bench.gpu(GPU, power_limit_w=enforced_w)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert (verdict.outcome, verdict.detail, verdict.limit) == (outcome, detail, 700)
+    assert verdict.limit_source == "NVML's default power limit"
+
+
+def test_the_sku_file_stands_in_for_a_default_that_nvml_does_not_tell(bench):
+    bench.gpu(GPU, power_limit_default_w=None, power_limit_w=650)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert (verdict.outcome, verdict.limit_source) == (Outcome.WARN, "hwprofiles/gpus/h200.toml")
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
+    verdict = bench.verdict(LIMIT, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.NO_LIMIT, 650)
+
+
+def test_an_enforced_limit_that_nvml_does_not_tell_is_no_measurement(bench):
+    bench.gpu(GPU, power_limit_w=None)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+
+
+def test_a_card_whose_driver_reports_no_power_is_not_asked_for_its_limit(bench):
+    silent = bench.loaded.skus["h200"].model_copy(update={"unsupported_sensors": ("power",)})
+    bench.loaded = replace(bench.loaded, skus={**bench.loaded.skus, "h200": silent})
+    bench.gpu(GPU, power_limit_w=None)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, False)

@@ -11,6 +11,13 @@ FIRST, SECOND = "pc1/gpu0#0", "pc1/gpu0#1"
 LOSSES = ["worker_failed", "worker_hung", "worker_died"]
 
 
+@pytest.fixture
+def bench(bench):
+    """With the gemm and the sustained stage alone, so that few tasks are to be counted."""
+    bench.only("gemm", "sustained")
+    return bench
+
+
 def told(bench):
     verdict = bench.verdict(RATE, GPU)
     return verdict.outcome, verdict.measured, verdict.detail.partition(",")[0]
@@ -49,6 +56,40 @@ def test_a_task_without_a_round_failed(bench):
     bench.recording.rounds = [one for one in bench.recording.rounds if one.worker != SECOND]
     assert bench.verdict(RATE, GPU).outcome is Outcome.FAIL
     assert bench.verdict(RATE, GPU).detail.endswith(f"{SECOND} finished no round of sustained")
+
+
+def on_the_cpu(bench, worker):
+    """The worker's sustained rounds, done by the CPU."""
+    bench.rounds(
+        GPU,
+        "sustained",
+        device=lambda one: "cpu" if one.worker == worker else None,
+        part=lambda one: "cpu" if one.worker == worker else "",
+    )
+
+
+def test_a_task_that_the_cpu_did_is_not_the_gpu_s(bench):
+    on_the_cpu(bench, SECOND)
+    assert told(bench)[:2] == (Outcome.FAIL, 80)
+    detail = bench.verdict(RATE, GPU).detail
+    assert "88 more were done by the CPU and do not count" in detail
+    assert detail.endswith(f"{SECOND} finished no round of sustained but on the CPU")
+
+
+def test_verified_rounds_of_the_cpu_do_not_dilute_unverified_ones_of_the_gpu(bench):
+    bench.rounds(GPU, "sustained", verified=lambda one: one.worker == SECOND)
+    on_the_cpu(bench, SECOND)
+    gpu = [one for one in bench.recording.rounds if one.subject == GPU and one.device is None]
+    verified = sum(one.verified for one in gpu)
+    assert bench.verdict(RATE, GPU).measured == pytest.approx(100 * verified / len(gpu))
+
+
+@pytest.mark.parametrize("criterion", ["activity.gpu_active", "throughput.sustained", "throughput.stability"])
+def test_work_that_the_cpu_did_never_counts_as_the_gpu_s(bench, criterion):
+    assert bench.verdict(criterion, GPU).outcome is Outcome.PASS
+    bench.rounds(GPU, "sustained", device="cpu", part="cpu")
+    assert bench.verdict(criterion, GPU).outcome in (Outcome.FAIL, Outcome.NOT_MEASURED)
+    assert bench.verdict("throughput.combined", "rig").outcome is Outcome.NOT_MEASURED
 
 
 def test_nothing_but_the_first_worker_of_a_device_has_a_task_in_the_gemm_stage(bench):

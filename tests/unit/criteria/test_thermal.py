@@ -47,6 +47,69 @@ def test_the_limit_is_the_profiles_else_what_nvml_says_else_the_sku_files(
     assert (verdict.limit, verdict.limit_source) == expected
 
 
+GUIDE = {"core_temperature_c": 80, "core_temperature_warn_c": 78, "core_temperature_never_c": 83}
+
+
+@pytest.mark.parametrize(
+    ("hottest_c", "length_s", "outcome"),
+    [
+        (78, 20, Outcome.PASS),
+        (79, 20, Outcome.WARN),
+        (80, 20, Outcome.WARN),
+        (81, 20, Outcome.FAIL),  # sustained
+        (83, 1, Outcome.PASS),  # a spike, its mean of 5 s under 78
+        (84, 0.05, Outcome.FAIL),  # never
+    ],
+)
+def test_a_limit_that_is_never_passed_leaves_the_other_to_what_is_sustained(
+    bench, hottest_c, length_s, outcome
+):
+    bench.limits(**GUIDE)
+    bench.samples(GPU, 40, 40 + length_s, core_temperature_c=hottest_c)
+    assert bench.verdict(CORE, GPU).outcome is outcome
+
+
+def test_the_sentence_tells_the_sustained_from_the_forbidden_and_the_warning(bench):
+    bench.limits(**GUIDE)
+    bench.samples(GPU, 40, 60, core_temperature_c=79)
+    early = bench.verdict(CORE, GPU)
+    assert (early.measured, early.limit) == (79, 78)
+    assert "an early warning: clean the heatsink" in sentence(early)
+    assert early.from_s == pytest.approx(45, abs=1)
+    bench.samples(GPU, 40, 60, core_temperature_c=82)
+    sustained = bench.verdict(CORE, GPU)
+    assert (sustained.measured, sustained.limit) == (82, 80)
+    bench.samples(GPU, 50, 50.05, core_temperature_c=90)
+    never = bench.verdict(CORE, GPU)
+    assert (never.measured, never.limit, never.from_s) == (90, 83, pytest.approx(50))
+    assert "which no reading may pass" in sentence(never)
+
+
+def test_without_a_limit_that_is_never_passed_one_reading_is_enough(bench):
+    bench.limits(core_temperature_c=80, core_temperature_warn_c=78)
+    bench.samples(GPU, 40, 40.05, core_temperature_c=79)
+    assert bench.verdict(CORE, GPU).outcome is Outcome.WARN
+    bench.samples(GPU, 40, 40.05, core_temperature_c=81)
+    assert bench.verdict(CORE, GPU).outcome is Outcome.FAIL
+
+
+def test_an_early_warning_needs_a_measurement_and_the_forbidden_does_not(bench):
+    bench.limits(**GUIDE)
+    bench.samples(GPU, 40, 60, core_temperature_c=79)
+    bench.stage("sustained", status="interrupted", loaded_to_s=None, end_s=None)
+    assert bench.verdict(CORE, GPU).outcome is Outcome.NOT_MEASURED
+    bench.samples(GPU, 50, 50.05, core_temperature_c=84)
+    assert bench.verdict(CORE, GPU).outcome is Outcome.FAIL
+
+
+def test_a_run_that_is_shorter_than_what_sustained_means_has_one_mean(bench):
+    bench.limits(**GUIDE)
+    bench.samples(GPU, 28, 33, core_temperature_c=82)
+    kept = [one for one in bench.recording.gpu_samples if 30 <= one.t_s <= 33]
+    bench.recording.gpu_samples = kept
+    assert bench.verdict(CORE, GPU).measured == 82
+
+
 def test_a_card_without_any_known_limit_gets_no_limit(bench):
     bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
     bench.gpu(GPU, temperature_gpu_max_c=None, sku=None)

@@ -43,6 +43,11 @@ def test_every_shipped_sku_is_clean(stem):
         ),
         ({"steady_tflops": Rates(fp16=80)}, "steady_tflops.fp16 = 80: there is no peak to hold it against"),
         ({"peak_tflops": Rates(), "steady_tflops": Rates()}, "peak_tflops = {}: no peak at all"),
+        ({"training_speedup": 0.9}, "training_speedup = 0.9: 16-bit slows no card down; write 1 to 20"),
+        (
+            {"training_speedup": 20.5},
+            "training_speedup = 20.5: more than any card's 16-bit rate gives; write 1 to 20",
+        ),
         (
             {"temperature": TemperatureLimits(slowdown_c=95, shutdown_c=90)},
             "temperature.slowdown_c = 95: not under shutdown_c = 90",
@@ -80,6 +85,11 @@ def test_a_table_that_cannot_be_right_is_told(changes, expected):
 @pytest.mark.parametrize(("floor", "sound"), [(29.9, False), (30.1, True), (109, True), (110.1, False)])
 def test_a_floor_lies_between_30_and_110_percent_of_the_peak(floor, sound):
     assert (floor_problem(floor, 100) is None) is sound
+
+
+@pytest.mark.parametrize("speedup", [1.0, 9.0, 20.0])
+def test_a_speedup_that_a_card_can_have_is_sound(speedup):
+    assert lint_sku(FILE, sku(training_speedup=speedup)) == []
 
 
 def test_boost_clocks_past_the_printed_peak_are_no_mistake():

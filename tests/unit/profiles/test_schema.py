@@ -12,6 +12,8 @@ from rigproof.profiles.schema import rig_schema, sku_schema
 FOLDER = profile_folder()
 RIGS = sorted((FOLDER / "rigs").glob("*.toml"))
 SKUS = sorted((FOLDER / "gpus").glob("*.toml"))
+VARIANTS = ("balanced", "distribution", "vram-safe", "max-stability", "ultimate", "fallback")
+DUAL_RIGS = ("dual-3090-3070", *(f"dual-3090-3070-{variant}" for variant in VARIANTS))
 
 
 @pytest.mark.parametrize(("name", "schema"), [("rig", rig_schema()), ("sku", sku_schema())])
@@ -31,7 +33,7 @@ def test_every_shipped_file_is_valid_and_names_its_schema(path):
 
 
 def test_shipped_files_are_there():
-    assert {path.stem for path in RIGS} == {"dual-3090-3070", "single-gpu", "h200-x2"}
+    assert {path.stem for path in RIGS} == {"single-gpu", "h200-x2", *DUAL_RIGS}
     assert len(SKUS) >= 13
 
 

@@ -34,7 +34,15 @@ def test_every_promised_criterion_is_told_with_its_subjects():
     loaded = load_rig("dual-3090-3070")
     text = "\n".join(lines_of(loaded))
     for criterion in CATALOGUE.values():
-        assert f"  {criterion.name} ({', '.join(promised(criterion, loaded))})" in text
+        subjects = promised(criterion, loaded, make_plan(loaded, "quick").stage_names)
+        assert (f"  {criterion.name} ({', '.join(subjects)})" in text) == bool(subjects)
+
+
+def test_what_this_level_leaves_out_is_told_with_the_stage_that_it_needs():
+    (told,) = [line for line in lines_of(load_rig("dual-3090-3070")) if line.startswith("not at level")]
+    assert told.startswith("not at level quick, ")
+    assert "precision.speedup (training)" in told
+    assert "scaling.sharing (sharing)" in told
 
 
 def test_each_limit_names_its_figure_and_its_file():

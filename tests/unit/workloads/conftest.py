@@ -1,12 +1,18 @@
 """A recording context, and the CPU as a real device."""
 
+import pickle
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from rigproof.records.measurements import Event, MemoryReading, Round
 from rigproof.workloads.cpu import CpuDevice
 from rigproof.workloads.device import Matrix
+from rigproof.workloads.specs import WorkloadSpec
 
 
 class RecordingContext:
@@ -63,6 +69,76 @@ class FaultyCpu(CpuDevice):
         if "fault" in self.__dict__:
             self.calls += 1
             self.fault(self.calls, out)
+
+
+ALONE = """
+import pickle, resource, sys, time
+from rigproof.workloads.device import open_device
+from rigproof.workloads.run import run_workload
+from rigproof.workloads.specs import SustainedSpec
+
+class Context:
+    worker, subject, records = "w", "host/cpu0", []
+    now_s = staticmethod(time.monotonic)
+    stopped = staticmethod(lambda: False)
+    emit = records.append
+
+device = open_device("cpu", 1)
+warm = SustainedSpec("sustained", 256, 4.0, 0.1, 0.1, 0.02)  # sets the libraries up
+run_workload(warm, device, Context)
+Context.records.clear()
+before, error = resource.getrlimit(resource.RLIMIT_DATA), None
+try:
+    run_workload(pickle.load(sys.stdin.buffer), device, Context)
+except MemoryError as raised:
+    error = str(raised)
+after = resource.getrlimit(resource.RLIMIT_DATA)
+sys.stdout.buffer.write(pickle.dumps((error, Context.records, before, after)))
+"""
+
+
+@dataclass
+class Alone:
+    """What a workload left behind that ran in a process of its own."""
+
+    error: str | None
+    records: list[Any]
+    limit_before: tuple[int, int]
+    limit_after: tuple[int, int]
+
+    def events(self, kind: str) -> list[Event]:
+        return [one for one in self.records if isinstance(one, Event) and one.kind == kind]
+
+    def decided(self, technique: str) -> list[tuple[Any, Any]]:
+        """Before and after of each decision of the policy."""
+        told = [one.data for one in self.events("memory_policy")]
+        return [(data["before"], data["after"]) for data in told if data["technique"] == technique]
+
+    @property
+    def rounds(self) -> list[Round]:
+        return [one for one in self.records if isinstance(one, Round)]
+
+    @property
+    def left_mib(self) -> float:
+        return self.records[-1].allocated_mib
+
+
+@pytest.fixture(scope="session")
+def run_alone() -> Callable[[WorkloadSpec], Alone]:
+    """Runs a workload on the CPU in a process of its own, whose memory may run out."""
+
+    def run(spec: WorkloadSpec) -> Alone:
+        done = subprocess.run(
+            [sys.executable, "-c", ALONE],
+            input=pickle.dumps(spec),
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return Alone(*pickle.loads(done.stdout))
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,11 @@
 import math
+from statistics import fmean
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigproof.workloads.cpu_band import Controller, Usage
+from rigproof.workloads.cpu_band import Controller, Usage, thread_plan
 
 cpus = st.floats(0, 128)
 
@@ -84,21 +85,80 @@ def test_more_foreign_load_never_raises_the_share(threads, history, own, foreign
     assert after(foreign + more) <= after(foreign) + 1e-12
 
 
+@st.composite
+def rigs(draw):
+    """CPUs, and as many threads as the profile starts there."""
+    capacity = draw(st.integers(2, 192))
+    return capacity, sum(thread_plan(capacity, 0.70, 0.15))
+
+
 @given(
-    capacity=st.integers(2, 96),
-    headroom=st.floats(0, 0.15),
-    loss=st.floats(0, 0.04),
-    changes=st.lists(st.tuples(st.integers(5, 40), st.floats(0, 1)), min_size=1, max_size=8),
+    rigs(),
+    st.floats(0, 0.05),
+    st.lists(st.tuples(st.floats(0, 1), st.integers(2, 12), st.floats(0, 1)), min_size=1, max_size=12),
 )
-def test_a_simulated_host_is_in_its_band_except_in_the_step_of_each_change(capacity, headroom, loss, changes):
-    """Foreign load of 0 to 1 CPU comes and goes; threads lose a few percent of what they are told."""
-    threads = math.ceil(capacity * (0.8 + headroom))
+def test_two_steps_after_any_change_the_threads_do_what_others_leave(rig, loss, changes):
+    """Others use any share of the CPUs; each change falls somewhere into a step."""
+    capacity, threads = rig
+    target = 0.775 * capacity
     controller = Controller(threads, 77.5)
-    share = controller.step(Usage(0.0, 0.0, capacity)).share
-    for steps, foreign in changes:
+    share, before = 0.0, 0.0
+    for level, steps, part in changes:
+        foreign = level * capacity
         for step in range(steps):
-            own = min(share * threads * (1 - loss), capacity - foreign)
-            busy = own + foreign
+            used = before + (foreign - before) * part if step == 0 else foreign
+            own = min(share * threads * (1 - loss), capacity - used)
+            share = controller.step(Usage(used + own, own, float(capacity))).share
             if step > 0:
-                assert 70 <= 100 * busy / capacity <= 85
-            share = controller.step(Usage(busy, own, capacity)).share
+                left = max(0.0, target - foreign)
+                assert share * threads == pytest.approx(left, abs=0.05 * capacity + 1e-9)
+                assert share == 0 or foreign < target
+        before = foreign
+
+
+@settings(deadline=None)
+@given(
+    rig=rigs(),
+    loss=st.floats(0, 0.02),
+    begins_late=st.integers(0, 5),
+    changes=st.lists(st.tuples(st.integers(250, 600), st.floats(0, 0.5)), min_size=1, max_size=5),
+)
+def test_only_windows_in_which_others_come_or_go_leave_the_band(rig, loss, begins_late, changes):
+    """Up to half of the CPUs come and go at any moment; threads follow up to 50 ms late. Ticks of 10 ms."""
+    capacity, threads = rig
+    controller = Controller(threads, 77.5)
+    shares = [0.0] * (begins_late + 1)
+    used: list[tuple[float, float]] = []  # everybody, ourselves
+    changed: set[int] = {0, 1}  # seconds; the load has just begun
+    for ticks, level in [(300, 0.0), *changes]:
+        changed.add(len(used) // 100)
+        for _ in range(ticks):
+            own = min(shares[-1 - begins_late] * threads * (1 - loss), (1 - level) * capacity)
+            used.append((level * capacity + own, own))
+            step = used[-10:]
+            if len(used) % 10 == 0:
+                usage = Usage(fmean(one[0] for one in step), fmean(one[1] for one in step), float(capacity))
+                shares.append(controller.step(usage).share)
+            else:
+                shares.append(shares[-1])
+    for second in range(len(used) // 100):
+        window = used[100 * second : 100 * (second + 1)]
+        percent = 100 * fmean(one[0] for one in window) / capacity
+        assert second in changed or 70 <= percent <= 85, (second, percent)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "threads"),
+    [(0.5, (1, 0)), (1, (1, 0)), (2, (2, 0)), (4, (3, 1)), (16, (12, 2)), (80, (56, 12)), (192, (135, 29))],
+)
+def test_primary_and_secondary_threads_are_shares_of_the_cpus_rounded_up(cpus, threads):
+    assert thread_plan(cpus, 0.70, 0.15) == threads
+
+
+@given(st.floats(0.1, 512), st.floats(0, 1), st.floats(0, 1))
+def test_all_threads_together_are_rounded_up_once(cpus, primary, secondary):
+    first, second = thread_plan(cpus, primary, secondary)
+    assert first >= 1
+    assert second >= 0
+    assert first + second <= max(1, math.ceil(cpus * (primary + secondary)))
+    assert first + second >= cpus * (primary + secondary) - 1e-6

@@ -5,7 +5,7 @@ import pytest
 
 from rigproof.records.samples import CpuTimes
 from rigproof.workloads.cpu_band import Usage
-from rigproof.workloads.cpu_load import CpuLoad, used_between
+from rigproof.workloads.cpu_load import MIB, CpuLoad, piece_bytes, used_between
 
 
 def own_process() -> CpuTimes:
@@ -36,7 +36,7 @@ def load():
 
 def test_threads_work_for_as_much_as_they_are_told(load):
     running = load(1, 20.0, own_process)
-    wait_until(lambda: any(reading.own_cpus > 0 for reading in running.readings()))
+    wait_until(lambda: any(reading.usage.own_cpus > 0.1 for reading in running.readings()))
     shares = [reading.share for reading in running.readings()]
     assert 0 < max(shares) <= 0.5  # 0.4 CPUs are the target, and the trim adds 0.1 at most
     assert not running.saturated
@@ -50,8 +50,8 @@ def test_a_busy_host_gets_no_load(load):
     busy = load(1, 75.0, taken_by_others)
     wait_until(lambda: len(busy.readings()) >= 3)
     assert busy.share == 0
-    assert {reading.own_cpus for reading in busy.readings()} == {0.0}
-    assert busy.readings()[-1].foreign_cpus == pytest.approx(1.9, abs=0.01)
+    assert {reading.share for reading in busy.readings()} == {0.0}
+    assert busy.readings()[-1].usage.busy_cpus == pytest.approx(1.9, abs=0.01)
 
 
 def test_too_few_threads_are_reported_as_saturated(load):
@@ -109,3 +109,15 @@ def test_counters_that_step_back_count_as_no_use():
     usage = used_between(CpuTimes(10.0, 100.0, 4.0), CpuTimes(11.0, 99.0, 4.0), own_s=0.0)
     assert usage == Usage(0.0, 0.0, 4.0)
     assert usage.foreign_cpus == 0
+
+
+@pytest.mark.parametrize("seconds_per_mib", [0.0004, 0.003])
+@pytest.mark.parametrize("threads", [8, 14, 68, 163, 400])
+def test_however_many_threads_take_the_interpreter_lock_equally_often(threads, seconds_per_mib):
+    piece_s = piece_bytes(threads, seconds_per_mib) / MIB * seconds_per_mib
+    assert threads / piece_s == pytest.approx(15_000, rel=0.01)
+
+
+def test_few_threads_take_it_every_half_millisecond_at_most():
+    assert piece_bytes(2, 0.0005) == MIB
+    assert piece_bytes(2, 1.0) == MIB // 16  # a clock that lies must not end in pieces of nothing

@@ -4,7 +4,7 @@ import warnings
 import pytest
 import torch
 
-from rigproof.workloads.cuda import best_half, cuda_precisions, set_tf32
+from rigproof.workloads.cuda import CudaDevice, best_half, cuda_precisions, set_tf32
 from rigproof.workloads.device import open_device
 
 
@@ -45,6 +45,55 @@ def test_a_torch_without_the_new_name_gets_the_old_one(monkeypatch):
     set_tf32(True)
     assert old.allow_tf32
     assert not hasattr(old, "fp32_precision")
+
+
+def test_the_allocator_s_settings_are_told_in_short(monkeypatch):
+    settings = {
+        "expandable_segments": True,
+        "max_split_size": -1,
+        "roundup_power2_divisions": {"1": 16, "2": 16, ">": 16},
+        "pinned_num_register_threads": 1,
+    }
+    monkeypatch.setattr(torch.cuda.memory, "_snapshot", lambda: {"allocator_settings": settings})
+    told = CudaDevice.allocator_settings(object.__new__(CudaDevice))
+    assert told == {"expandable_segments": True, "max_split_size": -1, "roundup_power2_divisions": 16}
+
+
+def test_a_torch_that_tells_no_settings_is_no_error(monkeypatch):
+    monkeypatch.setattr(torch.cuda.memory, "_snapshot", dict)
+    assert CudaDevice.allocator_settings(object.__new__(CudaDevice)) == {}
+
+
+@pytest.mark.parametrize(
+    ("mib", "share", "capped"), [(6136.0, 0.5, True), (12272.0, 1.0, False), (None, 1.0, False)]
+)
+def test_the_cap_is_a_share_of_the_card(monkeypatch, mib, share, capped):
+    shares = []
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda *given: shares.append(given[0]))
+    device = object.__new__(CudaDevice)
+    device.where, device._total_bytes = torch.device("cuda", 0), 12272 * 2**20
+    assert device.limit_memory(mib) is capped
+    assert shares == [share]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
+def test_the_real_allocator_keeps_the_cap_and_counts_what_it_refuses():
+    device = open_device("cuda", cpu_threads=1)
+    before = device.memory().ooms
+    assert device.limit_memory(64)
+    try:
+        with pytest.raises(RuntimeError) as raised:
+            torch.empty(128 * 2**20, dtype=torch.uint8, device="cuda")
+        assert device.is_out_of_memory(raised.value)
+        assert device.memory().ooms == before + 1
+        kept = torch.empty(32 * 2**20, dtype=torch.uint8, device="cuda")
+        del kept
+        assert device.cached_mib() >= 32
+    finally:
+        device.limit_memory(None)
+        device.empty_cache()
+    torch.empty(128 * 2**20, dtype=torch.uint8, device="cuda")
+    assert "expandable_segments" in device.allocator_settings()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")

@@ -2,13 +2,14 @@ import pytest
 
 from rigproof.records.measurements import MemoryReading
 from rigproof.workloads.run import run_workload
-from rigproof.workloads.specs import GemmSpec, SustainedSpec
+from rigproof.workloads.specs import FeedingSpec, GemmSpec, SustainedSpec
 
 GEMM = GemmSpec("gemm", 64, ("fp32",), 0.02, 0.02, 0.02)
 SUSTAINED = SustainedSpec("sustained", 64, 0.5, 0.1, 0.02, 0.02)
+FEEDING = FeedingSpec("feeding", 0.5, 0.2, 0.02, 2, 1, 5.0, 64, overlap=True, reward_speedup=40.0)
 
 
-@pytest.mark.parametrize("spec", [GEMM, SUSTAINED])
+@pytest.mark.parametrize("spec", [GEMM, SUSTAINED, FEEDING])
 def test_each_spec_runs_its_workload_and_ends_with_the_memory(cpu, context, spec):
     run_workload(spec, cpu, context)
     assert {round_.stage for round_ in context.rounds} == {spec.stage}

@@ -1,11 +1,10 @@
-import json
-import subprocess
-import sys
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
 
+from rigproof.profiles.plan import MemoryPlan
 from rigproof.workloads.specs import SustainedSpec
 from rigproof.workloads.sustained import run_sustained
 
@@ -72,89 +71,142 @@ def out_of_memory():
     )
 
 
-def test_want_of_memory_inside_a_round_shrinks_the_pool_and_goes_on(faulty_cpu, context):
-    device = faulty_cpu(lambda call, out: out_of_memory() if call in (40, 50) else None)
-    run_sustained(SPEC, device, context)
+def test_without_a_policy_the_first_want_of_memory_ends_the_task(faulty_cpu, context):
+    device = faulty_cpu(lambda call, out: out_of_memory() if call == 40 else None)
+    with pytest.raises(MemoryError, match="no room for operands of size 128"):
+        run_sustained(SPEC, device, context)
+    assert [event.data["recovered"] for event in context.events("oom")] == [False]
+    assert device.memory().allocated_mib == 0
+
+
+# 0.5 MiB are as little as torch's checked block and marks ask for besides; every size has its pair in it.
+POLICY = MemoryPlan(enabled=True, last_resort_mib=0.5, least_size=64, emergency_size=32)
+
+
+def test_want_of_memory_inside_a_round_makes_a_smaller_pool_of_smaller_matrices(faulty_cpu, context):
+    device = faulty_cpu(lambda call, out: out_of_memory() if call in (200, 500) else None)
+    run_sustained(replace(SPEC, duration_s=1.5, memory=POLICY), device, context)
     events = context.events("oom")
     assert [event.data["recovered"] for event in events] == [True, True]
     assert events[0].data["requested_mib"] > events[1].data["requested_mib"]
     assert context.rounds[-1].t_s > events[-1].t_s
     assert all(round_.verified for round_ in context.rounds)
+    assert list(dict.fromkeys(round_.size for round_ in context.rounds)) == [128, 88, 64]
+    assert decided(context, "target") == [(1.0, 0.9), (0.9, pytest.approx(0.81))]
+    assert decided(context, "matrix_size") == [(128, 88), (88, 64)]
+    assert len(context.events("allocation")) == 1  # a pool that is made again is no task of its own
     assert device.memory().allocated_mib == 0
 
 
-def test_a_device_without_any_room_gives_up(faulty_cpu, context):
+def decided(context, technique):
+    events = [event.data for event in context.events("memory_policy")]
+    return [(one["before"], one["after"]) for one in events if one["technique"] == technique]
+
+
+def test_a_pool_is_filled_in_steps_and_told_as_one_allocation(cpu, context):
+    plan = replace(POLICY, start_share=0.2, step_share=0.2)
+    run_sustained(replace(SPEC, vram_mib=4.0, memory=plan), cpu, context)
+    held = [after for _, after in decided(context, "progressive_allocation")]
+    assert held == pytest.approx([0.8, 1.6, 2.4, 3.2, 4.0], abs=0.1)
+    assert len(context.events("allocation")) == 1
+
+
+def test_fp32_is_the_load_s_precision_without_mixed_precision(cpu, context):
+    run_sustained(replace(SPEC, memory=replace(POLICY, mixed_precision=False)), cpu, context)
+    assert {round_.precision for round_ in context.rounds} == {"fp32"}
+
+
+def test_nothing_left_to_try_fails_the_task(faulty_cpu, context):
     device = faulty_cpu(lambda call, out: out_of_memory())
-    with pytest.raises(MemoryError, match="no room for operands of size 128"):
-        run_sustained(SPEC, device, context)
+    with pytest.raises(MemoryError, match="no room for operands of size 32"):
+        run_sustained(replace(SPEC, memory=replace(POLICY, cpu_fallback=True)), device, context)
     recovered = [event.data["recovered"] for event in context.events("oom")]
-    assert recovered == [True] * 8 + [False]
+    assert recovered == [True] * (len(recovered) - 1) + [False]
+    assert decided(context, "emergency") == [(64, 32)]
+    assert decided(context, "cpu_fallback") == []  # the CPU is no fallback for itself
     assert device.memory().allocated_mib == 0
 
 
-CHILD = """
-import json, resource, sys, time
-from pathlib import Path
-from rigproof.records.measurements import Event, Round
-from rigproof.workloads.device import open_device
-from rigproof.workloads.run import run_workload
-from rigproof.workloads.specs import SustainedSpec
+@pytest.fixture
+def full_card(faulty_cpu):
+    """A card that is full: each of its allocations is one that the real allocator refuses."""
 
-class Context:
-    worker, subject, records = "w", "host/cpu0", []
-    now_s = staticmethod(time.monotonic)
-    stopped = staticmethod(lambda: False)
-    emit = records.append
+    def fail(call, out):
+        torch.empty(2**50)
 
-device = open_device("cpu", 1)
-warm = SustainedSpec("sustained", 512, 2.0 * 4, 0.1, 0.1, 0.02)
-run_workload(warm, device, Context)
-Context.records.clear()
-pages = int(Path("/proc/self/statm").read_text().split()[0])
-limit = pages * resource.getpagesize() + int(sys.argv[1]) * 2**20
-resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-error = None
-try:
-    run_workload(SustainedSpec("sustained", 512, 160.0, 0.6, 0.1, 0.02), device, Context)
-except MemoryError as raised:
-    error = str(raised)
-records = Context.records
-print(json.dumps({
-    "error": error,
-    "events": [[event.kind, event.data] for event in records if isinstance(event, Event)],
-    "verified": [round_.verified for round_ in records if isinstance(round_, Round)],
-    "left_mib": records[-1].allocated_mib,
-}))
-"""
+    device = faulty_cpu(fail)
+    device.kind = "cuda"
+    return device
 
 
-def in_little_memory(allowed_mib: int) -> dict:
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(allowed_mib)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+def test_the_cpu_goes_on_where_the_card_is_full_and_each_of_its_rounds_says_so(full_card, context):
+    run_sustained(replace(SPEC, memory=replace(POLICY, cpu_fallback=True)), full_card, context)
+    assert decided(context, "cpu_fallback") == [("cuda", "cpu")]
+    assert context.rounds
+    assert {(round_.device, round_.part) for round_ in context.rounds} == {("cpu", "cpu")}
+    assert any(round_.phase == "measure" for round_ in context.rounds)
+    assert all(event.data["recovered"] for event in context.events("oom"))
+    assert context.events("allocation") == []  # nothing was filled
 
 
-def test_a_real_want_of_memory_is_reported_and_worked_around():
-    result = in_little_memory(allowed_mib=120)
-    kinds = [kind for kind, _ in result["events"]]
-    assert result["error"] is None
-    assert kinds.count("oom") in range(1, 9)
-    assert all(data["recovered"] for kind, data in result["events"] if kind == "oom")
-    (allocation,) = [data for kind, data in result["events"] if kind == "allocation"]
-    assert 0 < allocation["allocated_mib"] < allocation["target_mib"] == 160
-    assert result["verified"]
-    assert all(result["verified"])
-    assert result["left_mib"] == 0
+def test_a_full_card_fails_the_task_where_the_cpu_is_not_to_help(full_card, context):
+    with pytest.raises(MemoryError):
+        run_sustained(replace(SPEC, memory=POLICY), full_card, context)
+    assert context.rounds == []
 
 
-def test_a_real_want_of_nearly_all_memory_gives_up_after_eight_tries():
-    result = in_little_memory(allowed_mib=30)
-    assert "no room for operands" in result["error"]
-    assert [data["recovered"] for _, data in result["events"]] == [True] * 8 + [False]
-    assert result["left_mib"] == 0
+# Real want of memory, in a process whose data cannot grow: 160 MiB in fp32 matrices of 1 MiB are planned
+
+LITTLE = MemoryPlan(enabled=True, mixed_precision=False, least_size=256, emergency_size=128)
+SPEC_160 = SustainedSpec("sustained", 512, 160.0, duration_s=0.6, settle_s=0.1, round_s=0.02)
+
+
+def test_a_real_want_of_memory_is_reported_and_worked_around(run_alone):
+    result = run_alone(replace(SPEC_160, memory=replace(LITTLE, cap_mib=130.0)))
+    assert result.error is None
+    ooms = result.events("oom")
+    assert 2 <= len(ooms) <= 5
+    assert all(event.data["recovered"] for event in ooms)
+    targets = [160 * 0.9**n for n in range(len(ooms) + 1)]
+    assert result.decided("target") == [pytest.approx(pair) for pair in pairwise(targets)]
+    (allocation,) = result.events("allocation")
+    assert targets[-1] - 1 <= allocation.data["allocated_mib"] <= min(130, targets[-1])
+    assert allocation.data["target_mib"] == 160
+    assert {round_.size for round_ in result.rounds} == {512}
+    assert all(round_.verified for round_ in result.rounds)
+    assert result.left_mib == 0
+    assert result.limit_after == result.limit_before
+
+
+def test_where_even_the_last_resort_does_not_fit_smaller_matrices_do(run_alone):
+    plan = replace(LITTLE, cap_mib=30.0, last_resort_mib=100.0, least_size=512)
+    spec = replace(SPEC_160, size=1024, memory=plan)
+    result = run_alone(spec)
+    assert result.error is None
+    assert min(after for _, after in result.decided("target")) < 30
+    assert result.decided("matrix_size")[0] == (1024, 712)
+    assert {round_.part for round_ in result.rounds} == {""}
+    assert result.rounds[-1].size == 712
+    assert all(round_.verified for round_ in result.rounds)
+
+
+def test_tiny_operations_go_on_where_no_pair_fits(run_alone):
+    plan = replace(LITTLE, cap_mib=30.0, last_resort_mib=100.0, least_size=2048)
+    result = run_alone(replace(SPEC_160, size=2048, memory=plan))
+    assert result.error is None
+    assert result.decided("emergency") == [(2048, 128)]
+    tiny = [round_ for round_ in result.rounds if round_.part == "emergency"]
+    assert result.rounds[-1] in tiny
+    assert {round_.size for round_ in tiny} == {128}
+    assert all(round_.verified for round_ in tiny)
+    assert all(round_.device is None for round_ in tiny)
+    assert result.events("allocation") == []
+
+
+def test_the_same_pressure_without_a_policy_ends_the_task(run_alone):
+    plan = replace(LITTLE, enabled=False, cap_mib=130.0)
+    result = run_alone(replace(SPEC_160, memory=plan))
+    assert "no room for operands of size 512" in result.error
+    assert [event.data["recovered"] for event in result.events("oom")] == [False]
+    assert result.left_mib == 0
+    assert result.limit_after == result.limit_before

@@ -1,0 +1,116 @@
+"""Does 16-bit arithmetic pay where it has to, in training?"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.profiles.loaded import PromisedDevice
+from rigproof.records.measurements import Round
+from rigproof.records.verdict import Outcome, figure
+
+PART = "precision"
+FEWEST_ROUNDS = 3  # a median of fewer is a single reading
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """What one precision's step takes at one batch size, s: the median over its measured, verified rounds."""
+
+    precision: str
+    batch: int
+    seconds: float
+    tflops: float
+    rounds: int
+
+
+def step_times(rounds: Iterable[Round], part: str) -> dict[tuple[str, int], StepTime]:
+    """By precision and batch size, of one part of the training stage; in the order in which they ran."""
+    found: dict[tuple[str, int], list[Round]] = defaultdict(list)
+    for one in rounds:
+        measured = one.part == part and one.phase == "measure" and one.verified
+        if measured and one.batch and one.steps and one.seconds > 0:
+            found[one.precision, one.batch].append(one)
+    return {
+        (precision, batch): StepTime(
+            precision,
+            batch,
+            median(one.seconds / one.steps for one in own if one.steps),
+            median(one.tflop / one.seconds for one in own),
+            len(own),
+        )
+        for (precision, batch), own in found.items()
+    }
+
+
+def _promised(device: PromisedDevice) -> bool:
+    """Decided before the run: cards that multiply fp16 in hardware, and those without a SKU file."""
+    return device.sku is None or device.sku.peak_tflops.fp16 is not None
+
+
+@criterion(
+    "precision.speedup",
+    scope="device",
+    unit="×",
+    limit="`limits.training_speedup` of the rig profile; else the SKU file's `training_speedup` × its "
+    "`floor_share`; else none, and the figure is only told",
+    remedy="compare with throughput.gemm_fp16: where that is slow too, look at the card's clock and power; "
+    "where it is not, this torch has no tensor-core kernels for the card: install a build for its compute "
+    "capability",
+    unmeasured="fewer than 3 verified rounds of fp16 or of fp32 at the same batch size; not required where "
+    "an unknown device has no fp16",
+    faults=("tensor-cores-unused",),
+    stages=("training",),
+    applies_to_cpu=False,
+    holds_for=_promised,
+)
+def speedup(device: DeviceEvidence) -> Finding:
+    """How many times faster a training step is in fp16 (autocast, GradScaler) than in fp32 without tf32.
+
+    The same model, the same batch, by the device's own clock; medians over verified rounds.
+    """
+    times = {
+        key: one
+        for key, one in step_times(device.rounds("training"), PART).items()
+        if one.rounds >= FEWEST_ROUNDS
+    }
+    batches = [batch for precision, batch in times if precision == "fp16" and ("fp32", batch) in times]
+    if not batches:
+        _raise_unmeasured(device)
+    batch = max(batches)  # after an OOM there are smaller ones too
+    slow, fast = times["fp32", batch], times["fp16", batch]
+    ratio = slow.seconds / fast.seconds
+    told = [_told(one) for precision in ("fp32", "tf32", "fp16") if (one := times.get((precision, batch)))]
+    detail = f"a step of {batch} examples takes {', '.join(told)}"
+    floor = _floor(device)
+    if floor is None:
+        return Finding(Outcome.NO_LIMIT, ratio, detail=detail)
+    good = ratio >= floor.value
+    cause = "" if good else device.cause()
+    return compared(ratio, floor, good=good, detail=detail + (f"; {cause}" if cause else ""))
+
+
+def _told(one: StepTime) -> str:
+    return f"{figure(1000 * one.seconds, 'ms')} in {one.precision}"
+
+
+def _floor(device: DeviceEvidence) -> Limit | None:
+    own = device.optional_limit("training_speedup")
+    if own is not None:
+        return own
+    sku = device.device.sku
+    if sku is None or sku.training_speedup is None:
+        return None
+    return Limit(sku.training_speedup * sku.floor_share, device.sku_file)
+
+
+def _raise_unmeasured(device: DeviceEvidence) -> None:
+    device.evidence.stage("training")
+    has = {one for worker in device.workers for one in worker.precisions}
+    if has and "fp16" not in has:
+        raise NotMeasured("this device has no fp16", required=device.device.sku is not None)
+    cause = device.cause()
+    why = "too few verified rounds of fp16 and fp32 at the same batch size"
+    raise NotMeasured(why + (f": {cause}" if cause else ""))

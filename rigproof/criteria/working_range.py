@@ -1,0 +1,41 @@
+"""Ranges that a rig states for a card that is fed as it should be: judged while it generates."""
+
+from statistics import fmean
+
+from rigproof.criteria.criterion import Finding, Limit, compared
+from rigproof.criteria.feeding import STAGE, fed_window
+from rigproof.criteria.sensors import moving_readings
+from rigproof.criteria.subjects import DeviceEvidence
+
+
+def power_failure(device: DeviceEvidence) -> Finding | None:
+    """The mean power out of `limits.working_power_w`; None where it is inside, or nobody asks."""
+    samples_have_it = any(sample.power_w is not None for sample in device.samples)
+    return _failure(device, "working_power_w", "power_w" if samples_have_it else "power_average_w", "power")
+
+
+def temperature_failure(device: DeviceEvidence) -> Finding | None:
+    """The mean core temperature out of `limits.working_temperature_c`; None as above."""
+    return _failure(device, "working_temperature_c", "core_temperature_c", "core temperature")
+
+
+def _failure(device: DeviceEvidence, key: str, field: str, what: str) -> Finding | None:
+    """NotMeasured where a range is stated, the stage ran, and the sensor was not read."""
+    allowed: tuple[float, float] | None = getattr(device.device.limits, key)
+    if allowed is None or STAGE not in device.evidence.recording.stages:
+        return None
+    window = fed_window(device)
+    mean = fmean(value for _, value in moving_readings(device, window, field, what))
+    low, high = allowed
+    if low <= mean <= high:
+        return None
+    nearest = Limit(low if mean < low else high, device.source_of(f"limits.{key}"))
+    return compared(
+        mean,
+        nearest,
+        good=False,
+        detail=f"mean {what} in the feeding stage; allowed: {low:g} to {high:g}",
+        remedy="see in the report what the card waited for, or state the range that this work has there",
+        from_s=window.from_s,
+        length_s=window.length_s,
+    )

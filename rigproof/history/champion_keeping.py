@@ -1,0 +1,222 @@
+"""From an accepted run to its rig's champions: a figure takes a kept one's place only where it is better."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from rigproof.history.champions import (
+    COMBINED,
+    FILE_BYTES_MAX,
+    RIG_FILE,
+    SCHEMA_VERSION,
+    Card,
+    ChampionRun,
+    GpuChampions,
+    GpuFigure,
+    RigChampions,
+    RigFigure,
+    Software,
+    gpu_file,
+    read_champions,
+    refusal,
+    require_inside,
+)
+from rigproof.history.goodness import GOOD
+from rigproof.history.rounds import extra_info, measured_rounds
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.records.champions import same_power
+from rigproof.records.durable import replacing
+from rigproof.records.identity import GpuIdentity
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Verdict, figure
+
+FLOORED = ("throughput.gemm_", "throughput.sustained")
+_Figure = TypeVar("_Figure", GpuFigure, RigFigure)
+
+
+def champion_run(recording: Recording, command: str) -> ChampionRun:
+    """What a run's figures share. `command` does the run again."""
+    run = recording.run
+    return ChampionRun(
+        run_id=run.run_id,
+        started_at=run.started_at,
+        level=run.level,
+        folder=f"runs/{run.run_id}",
+        command=command,
+        rigproof_version=run.rigproof_version,
+        software={name: _software(recording, name) for name in recording.nodes},
+        profile=run.rig,
+    )
+
+
+def profile_file(folder: Path, run_id: str) -> Path:
+    """The resolved profile of a run, as a file to run with."""
+    return folder / "profiles" / f"{run_id}.toml"
+
+
+def gpu_figures(recording: Recording, verdicts: Iterable[Verdict]) -> dict[str, list[GpuFigure]]:
+    """The rates that a run may keep, by the UUID of the CUDA GPU that did them."""
+    found: dict[str, list[GpuFigure]] = {}
+    for verdict in verdicts:
+        gpu = recording.gpus.get(verdict.subject)
+        judged = verdict.criterion.startswith(FLOORED) and verdict.outcome in GOOD
+        if judged and gpu is not None and gpu.device == "cuda" and verdict.measured:
+            own = _gpu_figure(recording, verdict.criterion, gpu, verdict.measured)
+            found.setdefault(gpu.uuid, []).extend(own)
+    return found
+
+
+def rig_figure(recording: Recording, verdicts: Iterable[Verdict]) -> RigFigure | None:
+    """The rig's combined rate; None where it has none, or where the CPU has a part in it."""
+    cards = {
+        subject: Card(uuid=gpu.uuid, name=gpu.name, power_limit_w=gpu.power_limit_w)
+        for subject, gpu in recording.gpus.items()
+    }
+    if not cards or any(gpu.device != "cuda" for gpu in recording.gpus.values()):
+        return None
+    for verdict in verdicts:
+        if verdict.criterion == COMBINED and verdict.outcome in GOOD and verdict.measured:
+            value, run_id = verdict.measured, recording.run.run_id
+            return RigFigure(criterion=COMBINED, value=value, unit="TFLOP/s", cards=cards, run_id=run_id)
+    return None
+
+
+def keep(
+    folder: Path,
+    recording: Recording,
+    run: ChampionRun,
+    gpus: Mapping[str, list[GpuFigure]],
+    rig: RigFigure | None,
+) -> list[str]:
+    """Write what is better than what is kept; a sentence for each figure that was.
+
+    Raises OSError, and ChampionError where a file there cannot be read: that one is never overwritten.
+    """
+    kept = read_champions(folder)
+    identities = {gpu.uuid: gpu for gpu in recording.gpus.values()}
+    said: list[str] = []
+    files: dict[Path, BaseModel] = {}
+    for uuid, figures in gpus.items():
+        before = kept.gpus.get(uuid)
+        better, lines = _better(before.figures if before else (), figures)
+        if lines:
+            said += lines
+            files[gpu_file(folder, uuid)] = GpuChampions(
+                schema_version=SCHEMA_VERSION,
+                gpu_uuid=uuid,
+                gpu_name=identities[uuid].name,
+                sku=identities[uuid].sku,
+                figures=better,
+                runs=_runs(before.runs if before else {}, run, better),
+            )
+    if rig is not None:
+        combined, lines = _better(kept.rig.figures if kept.rig else (), [rig])
+        if lines:
+            said += lines
+            files[folder / RIG_FILE] = RigChampions(
+                schema_version=SCHEMA_VERSION,
+                figures=combined,
+                runs=_runs(kept.rig.runs if kept.rig else {}, run, combined),
+            )
+    if files:
+        _write(folder, profile_file(folder, run.run_id), _profile_text(recording))
+    for path, content in files.items():
+        _write(folder, path, f"{content.model_dump_json(indent=1)}\n")
+    return said
+
+
+def _better(kept: Sequence[_Figure], new: Iterable[_Figure]) -> tuple[tuple[_Figure, ...], list[str]]:
+    """All figures with the better ones in their rivals' place, and a sentence for each of these."""
+    figures, said = list(kept), []
+    for one in new:
+        rivals = [other for other in figures if _same_conditions(one, other)]
+        best = max((rival.value for rival in rivals), default=0.0)
+        if one.value <= best:
+            continue
+        figures = [other for other in figures if other not in rivals] + [one]
+        whose = one.subject if isinstance(one, GpuFigure) else "rig"
+        before = f"{figure(best, one.unit)} before" if rivals else "the first"
+        said.append(f"champion: {whose} {one.criterion}: {figure(one.value, one.unit)} ({before})")
+    return tuple(sorted(figures, key=lambda one: one.criterion)), said
+
+
+def _same_conditions(one: GpuFigure | RigFigure, other: GpuFigure | RigFigure) -> bool:
+    """Whether two figures of one file compete: the same work, or cards, under the same power limits."""
+    if isinstance(one, GpuFigure) and isinstance(other, GpuFigure):
+        return _work(one) == _work(other) and same_power(one.power_limit_w, other.power_limit_w)
+    if isinstance(one, RigFigure) and isinstance(other, RigFigure):
+        mine = {card.uuid: card.power_limit_w for card in one.cards.values()}
+        theirs = {card.uuid: card.power_limit_w for card in other.cards.values()}
+        return mine.keys() == theirs.keys() and all(same_power(mine[uuid], theirs[uuid]) for uuid in mine)
+    return False
+
+
+def _work(one: GpuFigure) -> tuple[str, str, int, int]:
+    return one.criterion, one.precision, one.size, one.workers
+
+
+def _runs(
+    kept: Mapping[str, ChampionRun], run: ChampionRun, figures: Sequence[GpuFigure | RigFigure]
+) -> dict[str, ChampionRun]:
+    """The runs that are still named."""
+    named = {one.run_id for one in figures}
+    return {run_id: one for run_id, one in {**kept, run.run_id: run}.items() if run_id in named}
+
+
+def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, value: float) -> list[GpuFigure]:
+    """One figure; none where the work changed on the way, so that no later run could be compared with it."""
+    rounds = measured_rounds(recording, criterion, gpu.subject)
+    if len({(one.precision, one.size) for one in rounds}) != 1:
+        return []
+    means = extra_info(recording, criterion, gpu.subject, rounds)
+    return [
+        GpuFigure(
+            criterion=criterion,
+            value=value,
+            unit="TFLOP/s",
+            power_limit_w=gpu.power_limit_w,
+            subject=gpu.subject,
+            precision=rounds[0].precision,
+            size=rounds[0].size,
+            workers=len({one.worker for one in rounds}),
+            sm_clock_mean_mhz=means["sm_clock_mean_mhz"],
+            memory_clock_mean_mhz=means["memory_clock_mean_mhz"],
+            core_temperature_mean_c=means["core_temperature_mean_c"],
+            power_mean_w=means["power_mean_w"],
+            run_id=recording.run.run_id,
+        )
+    ]
+
+
+def _software(recording: Recording, node: str) -> Software:
+    identity = recording.nodes[node]
+    cuda = next((one.cuda_version for one in recording.workers if one.node == node), None)
+    return Software(
+        driver=identity.driver_version,
+        torch=identity.torch_version,
+        cuda=cuda,
+        ray=identity.ray_version,
+        python=identity.python_version,
+    )
+
+
+def _profile_text(recording: Recording) -> str:
+    """The whole resolved profile, defaults included, so that a later change of theirs changes nothing."""
+    import tomlkit  # noqa: PLC0415 - only where there is something to keep
+
+    rig = LoadedRig.restore(recording.run.rig).rig
+    head = f"# The profile of run {recording.run.run_id} as it was resolved, defaults included.\n"
+    return head + tomlkit.dumps(rig.model_dump(mode="json", exclude_none=True, exclude={"extends"}))
+
+
+def _write(folder: Path, path: Path, text: str) -> None:
+    require_inside(folder, path.parent)
+    require_inside(folder, path)
+    content = text.encode()
+    if len(content) > FILE_BYTES_MAX:
+        raise refusal(path, f"would take {len(content)} bytes, more than {FILE_BYTES_MAX}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(content)

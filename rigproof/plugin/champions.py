@@ -1,0 +1,48 @@
+"""Which runs become their rig's champions."""
+
+import shlex
+from collections.abc import Sequence
+
+from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, profile_file, rig_figure
+from rigproof.history.champions import ChampionError, champions_folder
+from rigproof.history.goodness import GOOD
+from rigproof.plugin.preparation import Prepared
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Verdict
+
+TOO_SHORT = (
+    "quick"  # its cards are not hot yet: a floor made of its rates could be out of reach for longer runs
+)
+
+
+def may_become_champion(prepared: Prepared, recording: Recording, verdicts: Sequence[Verdict]) -> bool:
+    """Whether an accepted run's rates are to be kept: real devices, long enough, all of them measured."""
+    planned_s = getattr(prepared.loaded.rig.levels, prepared.level).sustained_s
+    asked_s = prepared.request.sustained_s
+    shortened = asked_s is not None and planned_s is not None and asked_s < planned_s
+    measured = all(one.outcome in GOOD or not one.required for one in verdicts if one.family == "throughput")
+    return not recording.run.simulated and prepared.level != TOO_SHORT and not shortened and measured
+
+
+def keep_champions(
+    prepared: Prepared, recording: Recording, verdicts: Sequence[Verdict]
+) -> tuple[list[str], list[str]]:
+    """Keep what is better than what was kept: a sentence for each such figure, and what went wrong."""
+    folder = champions_folder(prepared.request.report_dir, prepared.loaded.rig.name)
+    profile = profile_file(folder, recording.run.run_id)
+    command = ["pytest", "-m", "hardware", f"--hwprofile={profile}", f"--level={prepared.level}"]
+    if prepared.request.sustained_s is not None:
+        command.append(f"--duration={prepared.request.sustained_s / 60:g}")
+    if prepared.request.ray_address is not None:
+        command.append(f"--ray-address={prepared.request.ray_address}")
+    run = champion_run(recording, shlex.join(command))
+    try:
+        figures, combined = gpu_figures(recording, verdicts), rig_figure(recording, verdicts)
+        return keep(folder, recording, run, figures, combined), []
+    except ChampionError as error:
+        return [], [str(error)]
+    except OSError as error:
+        said = error.strerror or str(error)
+        return [], [
+            f"{error.filename or folder}: champions were not written: {said}; free space or make it writable"
+        ]

@@ -1,0 +1,208 @@
+"""The RTX 3070 of the seed documents: 7.67 GiB, the plan that ran out of them, and the one that does not.
+
+Where there is a GPU, another process holds the rest of it, so that any card has 7.67 GiB. Else the CPU is the
+device, at a tenth of the size, and its workers are capped as what four CUDA contexts leave of the card.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CARD_GIB = 7.67
+ON_GPU = any(Path("/proc/driver/nvidia/gpus").glob("*"))
+SUBJECT = "here/gpu0" if ON_GPU else "here/cpu0"
+OLD, SAFE = (4, 1.7), (3, 1.5)  # workers, GiB each
+# The CPU's cap on all workers together: 0.8 of the card for four, 0.75 for three, at a tenth of the size.
+CAP_SHARE = {OLD: 0.08, SAFE: 0.075}
+
+HOG = """
+import sys, torch
+print("ready", flush=True)
+sys.stdin.readline()
+total = torch.cuda.mem_get_info()[1]
+own_context = 0.5
+held = int(total - (float(sys.argv[1]) + own_context) * 2**30)
+keep = torch.empty(held, dtype=torch.uint8, device="cuda")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def profile(folder, plan, *, enabled=True):
+    """A rig of one such card, with this plan."""
+    workers, vram_gib = plan
+    if ON_GPU:
+        card, scale, size, memory = "", 1, 4096, ""
+    else:
+        card, scale, size = f'device = "cpu"\nmemory_gib = {CARD_GIB}\ncpus_per_worker = 0.25', 10, 512
+        memory = f"fraction_share = {CAP_SHARE[plan]}"
+    path = folder / "small-card.toml"
+    path.write_text(
+        f"""
+name = "small-card"
+[cpu]
+enabled = false # this is about memory
+[memory]
+enabled = {str(enabled).lower()}
+{memory}
+[levels.quick]
+gemm_settle_s = {8 if ON_GPU else 0.5} # long enough for the other process to take its part
+gemm_measure_s = {1 if ON_GPU else 0.2}
+sustained_s = 5
+round_s = 0.05
+training_s = 0
+feeding_s = 0
+sharing_s = 0
+[[nodes]]
+name = "here"
+[[nodes.gpus]]
+sku = "unknown"
+{card}
+workers = {workers}
+gemm_size = {size}
+vram_gib_per_worker = {vram_gib / scale}
+"""
+    )
+    return f"--hwprofile={path}"
+
+
+@pytest.fixture
+def on_small_card(start_run, tmp_path):
+    """Runs a plan on the small card to its end."""
+    hogs = []
+
+    def run_to_end(plan, **options):
+        run = start_run(profile(tmp_path, plan, **options), "--level=quick")
+        if ON_GPU:
+            run.wait_for(lambda run: run.records("worker"))
+            hogs.append(hog := start_hog(run.records("worker")[0]["uuid"]))
+            run.wait_for(lambda run: run.in_stage("gemm"))
+            hog.stdin.write(b"go\n")
+            hog.stdin.flush()
+            assert hog.stdout.readline() == b"held\n"
+            assert not run.in_stage("sustained"), "the card was made small too late"
+        return run.finish(), run
+
+    yield run_to_end
+    for hog in hogs:
+        hog.kill()
+        hog.wait()
+
+
+def start_hog(uuid):
+    hog = subprocess.Popen(
+        [sys.executable, "-c", HOG, str(CARD_GIB)],
+        env={"CUDA_VISIBLE_DEVICES": uuid, "PATH": "/usr/bin:/bin"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert hog.stdout.readline() == b"ready\n"
+    return hog
+
+
+def events(run, kind):
+    return [event for event in run.records("event") if event["kind"] == kind]
+
+
+def decided(run, technique):
+    return [one["data"] for one in events(run, "memory_policy") if one["data"]["technique"] == technique]
+
+
+def test_the_old_plan_runs_out_of_memory_is_recovered_and_rejected(on_small_card):
+    status, run = on_small_card(OLD)
+
+    outcomes = run.outcomes()
+    ooms = events(run, "oom")
+    assert status == 1, run.text()
+    assert outcomes["memory.no_oom", SUBJECT] == "fail"
+    assert outcomes["memory.success_rate", SUBJECT] == "fail"
+    assert ooms
+    assert all(event["data"]["recovered"] for event in ooms)
+    assert decided(run, "target")  # what was done about it
+    assert not events(run, "worker_failed")
+    assert not events(run, "worker_died")
+    assert {one["worker"] for one in run.in_stage("sustained")} == {f"{SUBJECT}#{n}" for n in range(4)}
+
+
+def test_the_conservative_plan_has_no_want_of_memory(on_small_card):
+    _, run = on_small_card(SAFE)
+
+    outcomes = run.outcomes()
+    assert not events(run, "oom")
+    for criterion in ("memory.no_oom", "memory.success_rate", "memory.headroom"):
+        assert outcomes[criterion, SUBJECT] == "pass", run.text()
+    rate = next(one for one in run.verdict()["criteria"] if one["criterion"] == "memory.success_rate")
+    assert rate["measured"] == 100
+    assert len(events(run, "allocation")) == 3
+    assert len(decided(run, "progressive_allocation")) == 3 * 5
+
+
+def test_the_old_plan_without_a_policy_loses_workers(on_small_card):
+    status, run = on_small_card(OLD, enabled=False)
+
+    assert status == 1, run.text()
+    assert run.outcomes()["memory.no_oom", SUBJECT] == "fail"
+    assert events(run, "worker_failed")
+    assert {event["data"]["recovered"] for event in events(run, "oom")} == {False}
+    assert {
+        one["data"]["after"] for one in events(run, "memory_policy") if one["data"]["technique"] == "policy"
+    } == {"off"}
+
+
+GREEDY = """
+import json, sys, time
+from rigproof.profiles.operands import operands_mib
+from rigproof.profiles.plan import MemoryPlan
+from rigproof.records.measurements import Event, Round
+from rigproof.workloads.device import open_device
+from rigproof.workloads.run import run_workload
+from rigproof.workloads.specs import SustainedSpec
+
+class Context:
+    worker, subject, records = "w", "here/gpu0", []
+    now_s = staticmethod(time.monotonic)
+    stopped = staticmethod(lambda: False)
+    emit = records.append
+
+kind, size, cap_mib = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+plan = MemoryPlan(enabled=True, cap_mib=cap_mib, mixed_precision=False, last_resort_mib=cap_mib / 80)
+spec = SustainedSpec("sustained", size, operands_mib(size), 1.0, 0.1, 0.05, plan)
+run_workload(spec, open_device(kind, 1), Context)
+rounds = [one for one in Context.records if isinstance(one, Round)]
+ooms = [one for one in Context.records if isinstance(one, Event) and one.kind == "oom"]
+print(json.dumps({
+    "messages": [one.message for one in ooms],
+    "recovered": [one.data["recovered"] for one in ooms],
+    "verified": [one.verified for one in rounds],
+    "sizes": [one.size for one in rounds],
+}))
+"""
+
+
+def test_one_allocation_larger_than_the_card_is_told_in_the_allocator_s_own_words():
+    """The seed documents: "CUDA out of memory. Tried to allocate 8.84 GiB"."""
+    if ON_GPU:
+        arguments, said = ("cuda", 48712, CARD_GIB * 1024), "Tried to allocate 8.84 GiB"
+    else:  # a hundredth
+        arguments, said = (
+            ("cpu", 4872, CARD_GIB * 1024 / 100),
+            f"you tried to allocate {4872 * 4872 * 4} bytes",
+        )
+
+    done = subprocess.run(
+        [sys.executable, "-c", GREEDY, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert said in result["messages"][0]
+    assert all(result["recovered"])
+    assert all(result["verified"])
+    assert 0 < max(result["sizes"]) < arguments[1]

@@ -1,0 +1,6 @@
+"""How hypothesis runs here: a busy host must not decide about a test."""
+
+from hypothesis import settings
+
+settings.register_profile("any-host", deadline=None)
+settings.load_profile("any-host")

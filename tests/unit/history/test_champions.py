@@ -1,0 +1,386 @@
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rigproof.history.champion_keeping import (
+    champion_run,
+    gpu_figures,
+    keep,
+    profile_file,
+    rig_figure,
+)
+from rigproof.history.champions import (
+    ChampionError,
+    GpuFigure,
+    champions_folder,
+    gpu_file,
+    read_champions,
+)
+from rigproof.history.listing import champions_listing
+from rigproof.profiles.load import load_rig
+from rigproof.records.verdict import Outcome
+from support.bench import Bench
+from support.recordings import SHIPPED_SKU, healthy_recording, profile_text
+
+GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
+BF16, SUSTAINED = "throughput.gemm_bf16", "throughput.sustained"
+UUID = f"GPU-{GPU}"
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return champions_folder(tmp_path, "two-nodes")
+
+
+def kept(folder, bench, run_id="run-1"):
+    """Keep what an accepted run of the bench's recording is worth."""
+    recording, verdicts = bench.recording, bench.verdicts()
+    recording.run = replace(recording.run, run_id=run_id)
+    run = champion_run(recording, f"pytest -m hardware # {run_id}")
+    return keep(folder, recording, run, gpu_figures(recording, verdicts), rig_figure(recording, verdicts))
+
+
+def rates(folder, uuid=UUID, criterion=BF16):
+    return {
+        (round(rate.tflops, 6), rate.power_limit_w, rate.run_id)
+        for rate in read_champions(folder).rates()[uuid][criterion]
+    }
+
+
+def test_an_accepted_run_becomes_the_champion_of_each_gpu_and_of_the_rig(folder, bench):
+    said = kept(folder, bench)
+    assert "champion: pc1/gpu0 throughput.gemm_bf16: 660 TFLOP/s (the first)" in said
+    assert "champion: rig throughput.combined: 1320 TFLOP/s (the first)" in said
+    champions = read_champions(folder)
+    assert set(champions.gpus) == {UUID, f"GPU-{OTHER}"}
+    gpu = champions.gpus[UUID]
+    assert {one.criterion: one.value for one in gpu.figures} == {
+        "throughput.gemm_fp32": 50,
+        "throughput.gemm_tf32": 350,
+        "throughput.gemm_fp16": 680,
+        BF16: 660,
+        SUSTAINED: pytest.approx(660),
+    }
+    (combined,) = champions.rig.figures
+    assert combined.value == pytest.approx(1320)
+    assert combined.cards[GPU].uuid == UUID
+
+
+def test_a_figure_says_everything_that_it_takes_to_do_it_again(folder, bench):
+    kept(folder, bench)
+    gpu = read_champions(folder).gpus[UUID]
+    figure = next(one for one in gpu.figures if one.criterion == SUSTAINED)
+    assert (figure.power_limit_w, figure.precision, figure.size, figure.workers) == (700, "bf16", 1024, 2)
+    assert figure.sm_clock_mean_mhz == pytest.approx(1915, abs=2)
+    assert figure.core_temperature_mean_c == pytest.approx(64, abs=1)
+    run = gpu.runs[figure.run_id]
+    assert (run.level, run.folder, run.started_at) == ("standard", "runs/run-1", "2026-01-01T00:00:00Z")
+    assert run.command == "pytest -m hardware # run-1"
+    assert run.profile == bench.recording.run.rig
+    assert run.software["pc2"].model_dump() == {
+        "driver": "580.65.06",
+        "torch": "2.13",
+        "cuda": "13.0",
+        "ray": "2.60",
+        "python": "3.11",
+    }
+
+
+def test_the_profile_of_a_champion_is_a_file_that_loads_to_the_same_rig(folder, bench, tmp_path):
+    (tmp_path / "lab.toml").write_text(profile_text())
+    loaded = load_rig(str(tmp_path / "lab.toml"))
+    bench.loaded, bench.recording = loaded, healthy_recording(loaded.dump(), SHIPPED_SKU)
+    kept(folder, bench)
+    assert load_rig(str(profile_file(folder, "run-1"))).rig == loaded.rig
+
+
+def test_a_worse_or_equal_run_changes_nothing(folder, bench):
+    kept(folder, bench)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert kept(folder, bench, "run-2") == []
+    for stage in ("gemm", "sustained"):
+        bench.slow(GPU, 0.98, stage)
+    assert kept(folder, bench, "run-3") == []
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_only_the_better_figures_take_the_place_of_those_kept(folder, bench):
+    kept(folder, bench)
+    bench.slow(GPU, 1.1, "gemm")
+    bench.slow(GPU, 0.99)
+    said = kept(folder, bench, "run-2")
+    assert len(said) == 4
+    assert "champion: pc1/gpu0 throughput.gemm_bf16: 726 TFLOP/s (660 TFLOP/s before)" in said
+    assert rates(folder) == {(726, 700, "run-2")}
+    assert rates(folder, criterion=SUSTAINED) == {(660, 700, "run-1")}
+    assert rates(folder, f"GPU-{OTHER}") == {(660, 700, "run-1")}
+    assert set(read_champions(folder).gpus[UUID].runs) == {"run-1", "run-2"}
+
+
+def test_a_run_that_holds_no_figure_any_more_is_dropped(folder, bench):
+    kept(folder, bench)
+    for subject in (GPU, OTHER):
+        for stage in ("gemm", "sustained"):
+            bench.slow(subject, 1.1, stage)
+    kept(folder, bench, "run-2")
+    champions = read_champions(folder)
+    assert set(champions.gpus[UUID].runs) == set(champions.rig.runs) == {"run-2"}
+
+
+def test_figures_under_another_power_limit_stand_beside_each_other(folder, bench):
+    kept(folder, bench)
+    bench.gpu(GPU, power_limit_w=500)
+    bench.slow(GPU, 0.8, "gemm")
+    kept(folder, bench, "run-2")
+    bench.gpu(GPU, power_limit_w=504)  # within 1 %
+    bench.slow(GPU, 0.99, "gemm")
+    kept(folder, bench, "run-3")
+    assert rates(folder) == {(660, 700, "run-1"), (528, 500, "run-2")}
+    powers = [one.cards[GPU].power_limit_w for one in read_champions(folder).rig.figures]
+    assert powers == [700, 500]
+
+
+def test_figures_of_other_work_stand_beside_each_other(folder, bench):
+    kept(folder, bench)
+    bench.rounds(GPU, "gemm", size=2048, tflop=lambda one: one.tflop / 2)
+    kept(folder, bench, "run-2")
+    assert rates(folder) == {(660, 700, "run-1")}  # half the rate: its criterion failed
+    bench.rounds(GPU, "gemm", tflop=lambda one: one.tflop * 1.8)
+    kept(folder, bench, "run-3")
+    assert rates(folder) == {(660, 700, "run-1"), (594, 700, "run-3")}
+
+
+def test_champions_follow_a_gpu_to_another_slot(folder, bench):
+    kept(folder, bench)
+    bench.gpu(GPU, uuid=f"GPU-{OTHER}")
+    bench.gpu(OTHER, uuid=UUID)
+    bench.slow(OTHER, 1.1, "gemm")
+    kept(folder, bench, "run-2")
+    assert rates(folder) == {(726, 700, "run-2")}
+    assert rates(folder, f"GPU-{OTHER}") == {(660, 700, "run-1")}
+    gpu = read_champions(folder).gpus[UUID]
+    assert next(one for one in gpu.figures if one.criterion == BF16).subject == OTHER
+    assert len(read_champions(folder).rig.figures) == 1
+
+
+def test_what_a_criterion_did_not_accept_is_not_kept(bench):
+    bench.slow(GPU, 0.5, "gemm")
+    verdicts = bench.verdicts()
+    assert any(one.outcome is Outcome.FAIL for one in verdicts)
+    assert [one.criterion for one in gpu_figures(bench.recording, verdicts)[UUID]] == [SUSTAINED]
+
+
+def test_work_that_changed_on_the_way_is_not_kept(bench):
+    bench.rounds(GPU, "sustained", 50, size=512)
+    figures = gpu_figures(bench.recording, bench.verdicts())[UUID]
+    assert SUSTAINED not in {one.criterion for one in figures}
+
+
+def test_the_cpu_is_no_champion(bench):
+    bench.gpu(GPU, device="cpu")
+    figures = gpu_figures(bench.recording, bench.verdicts())
+    assert set(figures) == {f"GPU-{OTHER}"}
+    assert rig_figure(bench.recording, bench.verdicts()) is None
+
+
+def a_figure(value, power_limit_w):
+    return GpuFigure(
+        criterion=BF16,
+        value=value,
+        unit="TFLOP/s",
+        power_limit_w=power_limit_w,
+        subject=GPU,
+        precision="bf16",
+        size=1024,
+        workers=1,
+        sm_clock_mean_mhz=None,
+        memory_clock_mean_mhz=None,
+        core_temperature_mean_c=None,
+        power_mean_w=None,
+        run_id="run-1",
+    )
+
+
+BENCH = Bench()  # a healthy recording takes a while to make
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 1000), st.sampled_from([300.0, 400.0, None])), min_size=1, max_size=6)
+)
+def test_the_best_of_each_power_limit_is_what_is_kept(tmp_path_factory, runs):
+    folder = tmp_path_factory.mktemp("champions") / "lab"
+    for value, power_limit_w in runs:
+        run = champion_run(replace_run(BENCH.recording, "run-1"), "command")
+        keep(folder, BENCH.recording, run, {UUID: [a_figure(float(value), power_limit_w)]}, None)
+    best = {}
+    for value, power_limit_w in runs:
+        best[power_limit_w] = max(value, best.get(power_limit_w, 0.0))
+    assert {(power, value) for value, power, _ in rates(folder)} == set(best.items())
+    shutil.rmtree(folder)
+
+
+def replace_run(recording, run_id):
+    recording.run = replace(recording.run, run_id=run_id)
+    return recording
+
+
+# What is there and cannot be used
+
+
+def test_without_a_folder_there_are_no_champions(tmp_path):
+    assert read_champions(tmp_path / "champions" / "lab").rates() == {}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A folder with champions, to be copied."""
+    folder = champions_folder(tmp_path_factory.mktemp("whole"), "lab")
+    kept(folder, Bench())
+    return folder
+
+
+@pytest.fixture
+def copy(whole, tmp_path):
+    folder = champions_folder(tmp_path, "lab")
+    shutil.copytree(whole, folder)
+    return folder
+
+
+def refused(folder, path, *said):
+    with pytest.raises(ChampionError) as raised:
+        read_champions(folder)
+    text = str(raised.value)
+    assert text.startswith(f"{path}: ")
+    assert text.endswith("without it floors come from the SKU files until an accepted run keeps its rates")
+    for part in said:
+        assert part in text
+
+
+@pytest.mark.parametrize("name", ["gpu", "rig"])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.999])
+def test_a_truncated_file_is_refused_by_name_and_never_overwritten(copy, name, share):
+    path = gpu_file(copy, UUID) if name == "gpu" else copy / "rig.json"
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    refused(copy, path)
+    before = path.read_bytes()
+    bench = Bench()
+    bench.slow(GPU, 1.2, "gemm")
+    with pytest.raises(ChampionError):
+        kept(copy, bench, "run-2")
+    assert path.read_bytes() == before
+
+
+def changed(path, change):
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda c: c["figures"][0].update(value=-1.0), "figures.0.value"),
+        (lambda c: c["figures"][0].update(value="680"), "figures.0.value"),
+        (lambda c: c["figures"][0].update(value=float("nan")), "figures.0.value"),
+        (lambda c: c["figures"][0].update(value=None), "figures.0.value"),
+        (lambda c: c["figures"][0].update(power_limit_w=0), "figures.0.power_limit_w"),
+        (lambda c: c["figures"][0].update(unit="GFLOP/s"), "figures.0.unit"),
+        (lambda c: c["figures"][0].update(run_id="run-9"), "runs has no run-9"),
+        (lambda c: c["figures"][0].pop("size"), "figures.0.size"),
+        (lambda c: c.update(note="mine"), "note"),
+        (lambda c: c.update(schema_version=2), "schema_version"),
+        (lambda c: c.update(gpu_uuid="GPU-other"), "gpu_uuid = GPU-other"),
+    ],
+)
+def test_a_changed_file_is_refused_with_the_key(copy, change, said):
+    path = gpu_file(copy, UUID)
+    changed(path, change)
+    refused(copy, path, said)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]", b"null", b"[" * 100_000, b'{"a":' * 50_000])
+def test_a_file_that_is_something_else_is_refused(copy, content):
+    path = gpu_file(copy, UUID)
+    path.write_bytes(content)
+    refused(copy, path)
+
+
+def test_a_file_too_large_to_be_ours_is_refused(copy, monkeypatch):
+    monkeypatch.setattr("rigproof.history.champions.FILE_BYTES_MAX", 100)
+    refused(copy, gpu_file(copy, UUID), "bytes are more than champions take")
+
+
+def test_a_folder_in_place_of_a_file_is_refused(copy):
+    path = gpu_file(copy, UUID)
+    path.unlink()
+    path.mkdir()
+    refused(copy, path, "is not a file")
+
+
+def test_symbolic_links_out_of_the_folder_are_refused(copy, tmp_path):
+    path = gpu_file(copy, UUID)
+    outside = tmp_path / "outside.json"
+    path.rename(outside)
+    path.symlink_to(outside)
+    refused(copy, path, "a symbolic link leads out of")
+    path.unlink()
+    path.symlink_to(tmp_path / "nowhere.json")
+    refused(copy, path, "a symbolic link leads out of")
+
+
+def test_folders_that_lead_elsewhere_are_refused_and_nothing_is_written_there(copy, tmp_path):
+    outside = tmp_path / "outside"
+    (copy / "gpus").rename(outside)
+    (copy / "gpus").symlink_to(outside)
+    refused(copy, gpu_file(copy, UUID), "a symbolic link leads out of")
+    shutil.rmtree(outside)
+    outside.mkdir()
+    with pytest.raises(ChampionError, match="a symbolic link leads out of"):
+        kept(copy, Bench(), "run-2")
+    assert list(outside.iterdir()) == []
+
+
+def test_a_rig_s_folder_that_leads_elsewhere_is_refused(copy, tmp_path):
+    copy.rename(tmp_path / "outside")
+    copy.symlink_to(tmp_path / "outside")
+    with pytest.raises(ChampionError, match="a symbolic link leads out of"):
+        read_champions(copy)
+
+
+def test_a_uuid_cannot_name_a_file_elsewhere(tmp_path):
+    assert gpu_file(tmp_path, "../../rig").parent == tmp_path / "gpus"
+    assert gpu_file(tmp_path, "GPU-1a-2b").name == "GPU-1a-2b.json"
+
+
+# Shown
+
+
+def test_the_listing_names_each_figure_with_its_conditions(copy):
+    lines = list(champions_listing(copy.parent))
+    assert lines[:3] == [
+        "champions of lab",
+        "    throughput.combined  1320.00 TFLOP/s  standard, runs/run-1",
+        "      pc1/gpu0 NVIDIA H200 GPU-pc1/gpu0 at 700 W",
+    ]
+    assert (
+        "    throughput.sustained  660.00 TFLOP/s at 700 W, bf16, size 1024, 2 processes"
+        "  standard, runs/run-1"
+    ) in lines
+    assert list(champions_listing(copy.parent, "another")) == []
+
+
+def test_the_listing_names_a_damaged_file(copy):
+    (copy / "rig.json").write_text("{")
+    (line,) = champions_listing(copy.parent)
+    assert line.startswith(f"champions of lab: {copy / 'rig.json'}: ")
