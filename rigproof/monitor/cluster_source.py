@@ -1,0 +1,185 @@
+"""The monitor's readings on a Ray cluster: one agent per node, no worker. The cluster is left as it was."""
+
+import itertools
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+
+from rigproof.cluster.agents import Agents
+from rigproof.cluster.bounded import Background
+from rigproof.cluster.calls import collect
+from rigproof.cluster.join_probe import check_joinable
+from rigproof.cluster.matching import FoundNode, match_nodes
+from rigproof.cluster.messages import AgentDuty, AgentFacts
+from rigproof.cluster.nodes import list_nodes, with_numeric_address
+from rigproof.cluster.presence import missing_node
+from rigproof.cluster.ray_session import RaySession, join
+from rigproof.monitor.following import Follower
+from rigproof.monitor.gathering import Gathering
+from rigproof.profiles.auto import node_name
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.models import Timeouts
+from rigproof.records.measurements import Event
+
+JOIN_LIMIT_S = 30.0
+STOP_S = 2.0
+LIST_EVERY_S = 2.0
+LIST_LIMIT_S = 5.0
+AGAIN_S = 30.0  # before an agent that did not stay is tried once more
+ANSWER_S = 1.0
+TIMEOUTS = Timeouts(start_s=60.0, stall_s=30.0, stop_s=STOP_S)
+
+
+class ClusterPort:
+    """The agent of one node, as Ray reaches it."""
+
+    def __init__(
+        self, node: str, found: FoundNode, prefix: str, gathering: Gathering, now_s: Callable[[], float]
+    ) -> None:
+        self._node = node
+        self._found = found
+        self._now_s = now_s
+        self._agents = Agents(prefix, TIMEOUTS, gathering.add, now_s)
+
+    @property
+    def clock_offset_s(self) -> float:
+        """Adds to the node's monotonic clock to give the gathering's time."""
+        return self._agents.links[self._node].clock_offset_s
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is an agent."""
+        return bool(self._agents.lines())
+
+    def facts(self, node: str, gpu_promised: bool) -> AgentFacts | None:
+        """Start the agent; what is there."""
+        with_gpu = {node} if gpu_promised else set[str]()
+        return self._agents.start({node: self._found}, with_gpu).get(node)
+
+    def begin(self, duty: AgentDuty) -> frozenset[str]:
+        """Let it sample from now on."""
+        return self._agents.begin({self._node: duty}, JOIN_LIMIT_S)
+
+    def poll(self) -> bool:
+        """Take what it has gathered; an agent that is gone is started again once."""
+        answers = collect(self._agents.lines(), ANSWER_S, self._now_s())
+        for line, answer in answers:
+            self._agents.take(line, answer)
+        self._agents.check_silence()
+        return bool(answers)
+
+    def counters(self, limit_s: float) -> None:
+        """Let it read the error counters."""
+        self._agents.read("counters", "after", 2 * limit_s)
+
+    def close(self, limit_s: float) -> None:
+        """End the agent."""
+        self._agents.end()
+        self._agents.wait_kills(limit_s)
+
+
+class ClusterSource:
+    """Watches the nodes of a cluster. `loaded` is the promised rig; None: every node that is there."""
+
+    def __init__(
+        self, loaded: LoadedRig | None, address: str, gathering: Gathering, now_s: Callable[[], float]
+    ) -> None:
+        self.name = f"cluster {address}"
+        self._loaded = loaded
+        self._address = address
+        self._gathering = gathering
+        self._now_s = now_s
+        self._prefix = f"rigproof-{uuid.uuid4().hex[:8]}-monitor"
+        self._session: RaySession | None = None
+        self._stopping = threading.Event()
+        self._thread: Background[None] | None = None
+        self._listed = False
+        self._followers: dict[str, Follower] = {}
+        self._ids: dict[str, str] = {}  # node to Ray's id of it
+        self._begun_s: dict[str, float] = {}
+        self._starts = itertools.count()  # names of actors are never used twice
+
+    @property
+    def settled(self) -> bool:
+        """Whether everybody is sampled who is there."""
+        return self._listed and all(one.begun or one.ended for one in tuple(self._followers.values()))
+
+    def open(self) -> None:
+        """Join the cluster. Raises ClusterUnreachable."""
+        check_joinable(self._address, JOIN_LIMIT_S)
+        self._session = join(self._address, namespace=self._prefix, limit_s=JOIN_LIMIT_S, stop_s=STOP_S)
+        if self._loaded is not None:
+            for node in self._loaded.rig.nodes:
+                self._gathering.promise(self._loaded, node.name)
+        self._thread = Background(self._look_after, "monitor-nodes")
+
+    def close(self, limit_s: float) -> None:
+        """End our agents within about `limit_s`, and leave the cluster."""
+        self._stopping.set()
+        followers = list(self._followers.values())
+        for follower in followers:
+            follower.ask_to_stop()
+        end_s = time.monotonic() + limit_s
+        for follower in followers:
+            follower.stop(max(0.1, end_s - time.monotonic()))
+        if self._session is not None:
+            self._session.close(STOP_S)
+
+    def _look_after(self) -> None:
+        """Follow who comes, and tell who is gone, until closed."""
+        while not self._stopping.is_set():
+            listing = Background(list_nodes, "nodes")
+            if listing.done(LIST_LIMIT_S) and listing.error is None and not self._stopping.is_set():
+                try:
+                    self._compare(self._named(listing.result([])))
+                except Exception as error:  # told, and tried again with the next listing
+                    message = f"the nodes cannot be followed: {type(error).__name__}: {error}"
+                    self._gathering.add(Event(self._now_s(), "node_missing", "rig", message))
+                self._listed = True
+            self._stopping.wait(LIST_EVERY_S)
+
+    def _named(self, found: Sequence[FoundNode]) -> dict[str, FoundNode]:
+        if self._loaded is None:
+            return names_of(found)
+        return match_nodes([with_numeric_address(node) for node in self._loaded.rig.nodes], found)
+
+    def _compare(self, found: dict[str, FoundNode]) -> None:
+        for name, node in found.items():
+            if self._ids.get(name) != node.node_id or self._due_again(name):
+                self._follow(name, node)
+        for name in self._ids.keys() - found.keys():
+            del self._ids[name]
+            self._followers[name].ask_to_stop()
+            self._gathering.add(
+                Event(self._now_s(), "node_lost", name, f"{name} has left the cluster, or does not answer it")
+            )
+        if self._loaded is not None and not self._listed:
+            for promised in self._loaded.rig.nodes:
+                if promised.name not in found:
+                    for event in missing_node(self._loaded, promised, self._address, self._now_s()):
+                        self._gathering.add(event)
+
+    def _due_again(self, name: str) -> bool:
+        return self._followers[name].ended and self._now_s() - self._begun_s[name] > AGAIN_S
+
+    def _follow(self, name: str, node: FoundNode) -> None:
+        before = self._followers.get(name)
+        if before is not None:
+            before.stop(STOP_S)
+        self._ids[name], self._begun_s[name] = node.node_id, self._now_s()
+        prefix = f"{self._prefix}-{next(self._starts)}"
+        port = ClusterPort(name, node, prefix, self._gathering, self._now_s)
+        self._followers[name] = Follower(name, self._loaded, port, self._gathering, self._now_s)
+
+
+def names_of(found: Sequence[FoundNode]) -> dict[str, FoundNode]:
+    """Every node by the name that it was given, else by its hostname; names that are taken get a number."""
+    named: dict[str, FoundNode] = {}
+    for node in sorted(found, key=lambda one: (one.address, one.name)):
+        base = node_name(node.name if node.name not in ("", node.address) else node.hostname)
+        name, number = base, 2
+        while name in named:
+            name, number = f"{base}-{number}", number + 1
+        named[name] = node
+    return named

@@ -1,0 +1,199 @@
+"""`rigproof monitor`: from its options to its exit status."""
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol, TextIO
+
+from rigproof.monitor.document import document
+from rigproof.monitor.frame import frame
+from rigproof.monitor.gathering import Gathering
+from rigproof.monitor.local_source import LocalSource
+from rigproof.monitor.run_tail import RunTail
+from rigproof.monitor.signs import WarningSign, warning_signs
+from rigproof.monitor.snapshot import Snapshot
+from rigproof.monitor.view import PlainView, TerminalView, View, is_terminal
+from rigproof.profiles.auto import AUTO
+from rigproof.profiles.load import load_rig
+from rigproof.profiles.loaded import LoadedRig
+
+CALM, WARNED = 0, 1  # exit status of --once
+READY_LIMIT_S = 30.0  # --once waits this long for the first readings
+READING_S = 1.5  # and then for this long: fewer wake-ups say little about the host
+CLOSE_S = 0.8
+FIRST_FRAME_S = 3.0  # a live view begins by then, whatever there is to see
+GLANCE_S = 0.05
+NOBODY_READS = (errno.EPIPE, errno.EIO)  # as in `| head`; a terminal that is gone
+SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # the last is an ssh connection that broke off
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was typed."""
+
+    hwprofile: str = AUTO
+    ray_address: str | None = None
+    report_dir: Path = Path("reports")
+    interval_s: float = 2.0
+    once: bool = False
+    as_json: bool = False
+    color: bool = True
+
+
+class Source(Protocol):
+    """Where the readings come from."""
+
+    @property
+    def name(self) -> str:
+        """As the title says it."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether everybody is sampled who is there."""
+
+    def open(self) -> None:
+        """Begin."""
+
+    def close(self, limit_s: float) -> None:
+        """End, within about `limit_s`."""
+
+
+class Monitor:
+    """The rig, looked at now and then. A context manager: what it starts, it ends."""
+
+    def __init__(self, options: Options) -> None:
+        begun_s = time.monotonic()
+        self._now_s: Callable[[], float] = lambda: time.monotonic() - begun_s
+        self._rig = None if options.hwprofile == AUTO else load_rig(options.hwprofile)
+        self._gathering = Gathering()
+        self._tail = RunTail(options.report_dir)
+        self._source = _source(options, self._rig, self._gathering, self._now_s)
+
+    def __enter__(self) -> "Monitor":
+        try:
+            self._source.open()
+        except BaseException:
+            self._source.close(CLOSE_S)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with _deaf():
+            self._source.close(CLOSE_S)
+
+    def wait_ready(self, limit_s: float) -> None:
+        """Wait until everybody has been read who is there, at most `limit_s`."""
+        end_s = time.monotonic() + limit_s
+        while not (self._source.settled and self._gathering.complete) and time.monotonic() < end_s:
+            time.sleep(GLANCE_S)
+
+    def look(self) -> tuple[Snapshot, list[WarningSign]]:
+        """The rig as it is, and its warning signs."""
+        snapshot = Snapshot(
+            at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            rig=self._rig.rig.name if self._rig is not None else AUTO,
+            source=self._source.name,
+            nodes=self._gathering.nodes(self._now_s()),
+            run=self._tail.now(time.time()),
+            errors=self._gathering.errors,
+        )
+        return snapshot, warning_signs(snapshot)
+
+
+def monitor(options: Options, stream: TextIO) -> int:
+    """Show the rig on `stream` until Ctrl-C, or once; the exit status.
+
+    0 at the end of a live view and of a calm `once`, 1 of a `once` with warnings.
+
+    Raises:
+        ProfileError, ClusterUnreachable: where it cannot begin.
+        KeyboardInterrupt: where `once` was interrupted before it could tell anything.
+    """
+    try:
+        with _interrupting(), Monitor(options) as rig:
+            return _once(rig, options, stream) if options.once else _live(rig, options, stream)
+    except KeyboardInterrupt:
+        if options.once:
+            raise
+        return CALM
+    except OSError as error:
+        if error.errno not in NOBODY_READS:
+            raise
+        _let_go(stream)
+        return CALM
+
+
+def _once(rig: Monitor, options: Options, stream: TextIO) -> int:
+    rig.wait_ready(READY_LIMIT_S)
+    time.sleep(max(READING_S, options.interval_s))
+    snapshot, signs = rig.look()
+    if options.as_json:
+        stream.write(document(snapshot, signs, indent=2) + "\n")
+        stream.flush()
+    else:
+        _show(PlainView(stream, color=options.color and is_terminal(stream)), snapshot, signs)
+    return WARNED if signs else CALM
+
+
+def _live(rig: Monitor, options: Options, stream: TextIO) -> int:
+    rig.wait_ready(FIRST_FRAME_S)
+    with ExitStack() as stack:
+        view: View = PlainView(stream)
+        if is_terminal(stream) and not options.as_json:
+            view = stack.enter_context(TerminalView(stream, color=options.color))
+        while True:
+            snapshot, signs = rig.look()
+            if options.as_json:
+                stream.write(document(snapshot, signs) + "\n")
+                stream.flush()
+            else:
+                _show(view, snapshot, signs)
+            time.sleep(options.interval_s)
+
+
+def _show(view: View, snapshot: Snapshot, signs: list[WarningSign]) -> None:
+    view.show(lambda width, most_signs: frame(snapshot, signs, width, most_signs))
+
+
+def _source(
+    options: Options, rig: LoadedRig | None, gathering: Gathering, now_s: Callable[[], float]
+) -> Source:
+    if options.ray_address is None:
+        return LocalSource(rig, gathering, now_s)
+    from rigproof.monitor.cluster_source import ClusterSource  # noqa: PLC0415 - imports Ray
+
+    return ClusterSource(rig, options.ray_address, gathering, now_s)
+
+
+@contextmanager
+def _interrupting() -> Iterator[None]:
+    """Let the other signals that end a program end it as Ctrl-C does."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Keep a second Ctrl-C from breaking into the taking down, which is short."""
+    numbers = (signal.SIGINT, *SIGNALS)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _let_go(stream: TextIO) -> None:
+    """Nobody reads: what is left in the stream must not fail when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

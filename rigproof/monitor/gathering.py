@@ -1,0 +1,257 @@
+"""What the nodes' agents report, folded into how each node and GPU is now. Time is an argument."""
+
+import math
+import threading
+from collections import deque
+from collections.abc import Collection, Sequence
+
+from rigproof.cluster.messages import AgentFacts
+from rigproof.monitor.limits import gpu_limits, node_limits
+from rigproof.monitor.snapshot import GpuNow, NodeNow
+from rigproof.profiles.loaded import LoadedRig, PromisedDevice
+from rigproof.records.identity import GpuIdentity
+from rigproof.records.measurements import Event, GpuCounters
+from rigproof.records.recording import Record, Sample
+from rigproof.records.samples import GpuSample, HostSample
+
+RATE_HZ = 2.0  # enough to look at; a run that goes on beside it reads the same driver
+RECENT_S = 5.0  # CPU, wake-up delays and clock-event reasons are over this
+STALE_S = 10.0  # older than this is no state of now
+ENOUGH_DUE = 10  # readings, before something is said about how many came
+FEWEST_DUE = 4  # where none came
+ERRORS_KEPT = 10
+GONE = frozenset({"node_missing", "node_lost", "agent_died"})  # of a node
+SILENT = frozenset({"gpu_missing", "gpu_lost", "timeout"})  # of a GPU
+
+
+class Gathering:
+    """Takes records in any order, from several threads. Records of nobody promised are left out."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._nodes: dict[str, _Node] = {}
+        self._errors: list[str] = []
+
+    def promise(self, loaded: LoadedRig, node: str) -> None:
+        """From now on this node, with its GPUs, is shown."""
+        with self._lock:
+            self._nodes[node] = _Node(loaded, node)
+
+    def begin(self, node: str, facts: AgentFacts, heard: Collection[str], now_s: float) -> None:
+        """The node's agent samples from now on; `heard` are the subjects whose Xids it hears."""
+        with self._lock:
+            self._nodes[node].facts = facts
+            for gpu in self._nodes[node].gpus.values():
+                gpu.begin(now_s, xids=gpu.device.subject in heard)
+
+    def polled(self, node: str, now_s: float) -> None:
+        """The node's agent has answered; what it had to tell was added."""
+        with self._lock:
+            self._nodes[node].polled_s = now_s
+
+    def add(self, record: Record | Sample) -> None:
+        """Take one record."""
+        with self._lock:
+            subject = getattr(record, "subject", "rig")
+            node = self._nodes.get(subject.partition("/")[0])
+            if node is None:
+                if isinstance(record, Event):
+                    _note(self._errors, f"{subject}: {record.message}")
+                return
+            gpu = node.gpus.get(subject)
+            if gpu is not None:
+                gpu.add(record)
+            else:
+                node.add(record)
+
+    def nodes(self, now_s: float) -> tuple[NodeNow, ...]:
+        """Every promised node as it is at `now_s`, in the order of their promises."""
+        with self._lock:
+            return tuple(node.now(now_s) for node in self._nodes.values())
+
+    @property
+    def complete(self) -> bool:
+        """Whether every promised node has been read, or is missing."""
+        with self._lock:
+            return not any(node.starting for node in self._nodes.values())
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Those of no node."""
+        with self._lock:
+            return tuple(self._errors)
+
+
+class _Node:
+    def __init__(self, loaded: LoadedRig, name: str) -> None:
+        devices = [one for one in loaded.devices() if one.node == name and one.gpu.device == "cuda"]
+        self.gpus = {device.subject: _Gpu(device) for device in devices}
+        self.polled_s: float | None = None
+        self.facts: AgentFacts | None = None
+        self._name = name
+        self._limits = node_limits(loaded, name)
+        self._samples: deque[HostSample] = deque()
+        self._gone: str | None = None
+        self._errors: list[str] = []
+
+    @property
+    def starting(self) -> bool:
+        return self._gone is None and not self._samples
+
+    def add(self, record: Record | Sample) -> None:
+        match record:
+            case HostSample():
+                self._gone = None
+                _keep(self._samples, record)
+            case Event(kind=kind) if kind in GONE:
+                self._gone = record.message
+                self._samples.clear()
+            case Event(kind="nvml_error" | "timeout"):
+                _note(self._errors, record.message)
+            case _:
+                pass
+
+    def now(self, now_s: float) -> NodeNow:
+        last = self._samples[-1] if self._samples else None
+        age_s = None if last is None else max(0.0, now_s - last.t_s)
+        shown = last if age_s is not None and age_s <= STALE_S else None
+        recent = [one for one in self._samples if last is not None and one.t_s > last.t_s - RECENT_S]
+        delays = sorted(ms for one in recent for ms in one.wakeup_delays_ms or ()) if shown else []
+        used_mib = shown.ram_used_mib if shown else None
+        free_mib = shown.ram_available_mib if shown else None
+        return NodeNow(
+            name=self._name,
+            presence="missing" if self._gone is not None else "starting" if self.starting else "here",
+            limits=self._limits,
+            reason=self._gone,
+            cpus=self.facts.cpus if self.facts else None,
+            driver_version=self.facts.driver_version if self.facts else None,
+            reading_age_s=age_s,
+            cpu_percent=_cpu_percent(recent) if shown else None,
+            cpu_temperature_c=shown.cpu_temperature_c if shown else None,
+            load_1m=shown.load_1m if shown else None,
+            ram_used_mib=used_mib,
+            ram_total_mib=used_mib + free_mib if used_mib is not None and free_mib is not None else None,
+            swap_used_mib=shown.swap_used_mib if shown else None,
+            wakeup_p99_ms=delays[math.ceil(0.99 * len(delays)) - 1] if delays else None,
+            wakeup_max_ms=delays[-1] if delays else None,
+            errors=tuple(self._errors),
+            gpus_found=len(self.facts.gpus) if self.facts else None,
+            gpus=tuple(gpu.now(now_s, self.polled_s) for gpu in self.gpus.values()),
+        )
+
+
+class _Gpu:
+    def __init__(self, device: PromisedDevice) -> None:
+        self.device = device
+        self._identity: GpuIdentity | None = None
+        self._begun_s: float | None = None
+        self._samples: deque[GpuSample] = deque()
+        self._counters: list[GpuCounters] = []  # the first and the last
+        self._xids: list[int] | None = None
+        self._silent: str | None = None
+        self._errors: list[str] = []
+
+    def begin(self, now_s: float, *, xids: bool) -> None:
+        self._begun_s = now_s
+        self._samples.clear()
+        self._counters.clear()  # a machine that was started again counts from zero
+        self._xids = (self._xids or []) if xids else self._xids
+
+    def add(self, record: Record | Sample) -> None:
+        match record:
+            case GpuSample():
+                _keep(self._samples, record)
+            case GpuIdentity():
+                self._identity, self._silent = record, None
+            case GpuCounters():
+                self._counters = [*self._counters[:1], record]
+            case Event(kind="xid"):
+                self._xids = [*(self._xids or []), int(record.data.get("xid", 0))]
+            case Event(kind=kind) if kind in SILENT:
+                self._silent = record.message
+            case Event(kind="nvml_error"):
+                _note(self._errors, record.message)
+            case _:
+                pass
+
+    def now(self, now_s: float, polled_s: float | None) -> GpuNow:
+        who = self._identity
+        last = self._samples[-1] if self._samples else None
+        age_s = None if last is None else max(0.0, now_s - last.t_s)
+        fresh = last is not None and age_s is not None and age_s <= STALE_S and self._silent is None
+        shown = last if fresh and last is not None else GpuSample(now_s, self.device.subject)
+        return GpuNow(
+            subject=self.device.subject,
+            presence="missing" if self._silent is not None else "here" if last is not None else "starting",
+            limits=gpu_limits(self.device, who),
+            reason=self._silent,
+            uuid=who.uuid if who else self.device.gpu.uuid,
+            name=who.name if who else None,
+            reading_age_s=age_s,
+            coverage_share=self._coverage_share(polled_s),
+            utilization_percent=shown.utilization_percent,
+            memory_used_mib=shown.memory_used_mib,
+            memory_total_mib=who.memory_total_mib if who else None,
+            core_temperature_c=shown.core_temperature_c,
+            memory_temperature_c=shown.memory_temperature_c,
+            power_average_w=shown.power_average_w if shown.power_average_w is not None else shown.power_w,
+            sm_clock_mhz=shown.sm_clock_mhz,
+            sm_clock_max_mhz=who.sm_clock_max_mhz if who else None,
+            memory_clock_mhz=shown.memory_clock_mhz,
+            memory_clock_max_mhz=who.memory_clock_max_mhz if who else None,
+            clock_event_reasons=self._reasons() if fresh else None,
+            pcie_generation=shown.pcie_generation,
+            pcie_generation_max=who.pcie_generation_max if who else None,
+            pcie_width=shown.pcie_width,
+            pcie_width_max=who.pcie_width_max if who else None,
+            ecc_uncorrected=self._new("ecc_uncorrected"),
+            ecc_corrected=self._new("ecc_corrected"),
+            xids=None if self._xids is None else tuple(self._xids),
+            errors=tuple(self._errors),
+        )
+
+    def _coverage_share(self, polled_s: float | None) -> float | None:
+        """Readings got of those due, in the seconds before the agent last answered."""
+        if self._begun_s is None or polled_s is None or self._silent is not None:
+            return None
+        window_s = min(STALE_S, polled_s - self._begun_s)
+        due = math.floor(window_s * RATE_HZ)
+        got = sum(sample.t_s > polled_s - window_s for sample in self._samples)
+        return min(1.0, got / due) if due >= (ENOUGH_DUE if got else FEWEST_DUE) else None
+
+    def _reasons(self) -> int | None:
+        """Every reason that was set in the last seconds: a short slowdown is seen too."""
+        since_s = self._samples[-1].t_s - RECENT_S
+        known = [one.clock_event_reasons for one in self._samples if one.t_s > since_s]
+        masks = [mask for mask in known if mask is not None]
+        union = 0
+        for mask in masks:
+            union |= mask
+        return union if masks else None
+
+    def _new(self, counter: str) -> int | None:
+        """What was added since the first reading; None where this card does not count it."""
+        if not self._counters:
+            return None
+        first, last = (getattr(one, counter) for one in (self._counters[0], self._counters[-1]))
+        return None if first is None or last is None else max(0, last - first)
+
+
+def _keep(samples: "deque[HostSample] | deque[GpuSample]", sample: HostSample | GpuSample) -> None:
+    """Add it, and forget what is older than STALE_S."""
+    samples.append(sample)  # type: ignore[arg-type]  # each deque gets its own kind
+    while samples[0].t_s < sample.t_s - STALE_S:
+        samples.popleft()
+
+
+def _cpu_percent(samples: Sequence[HostSample]) -> float | None:
+    """The mean; under a quota single samples can be over 100."""
+    known = [one.cpu_percent for one in samples if one.cpu_percent is not None]
+    return min(100.0, sum(known) / len(known)) if known else None
+
+
+def _note(errors: list[str], message: str) -> None:
+    if message not in errors:
+        errors.append(message)
+        del errors[:-ERRORS_KEPT]

@@ -1,0 +1,83 @@
+"""Follows the recording of the run that goes on, and only reads it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rigproof.monitor.run_state import RunState
+from rigproof.monitor.snapshot import RunNow
+from rigproof.records.identity import RunInfo
+from rigproof.records.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE, record_of_line
+
+# A run that writes nothing for this long has broken off: it may wait `start_s` (60 s) for its nodes.
+SILENT_S = 90.0
+NEWEST = 5  # folders that are looked at: two runs at a time are rare
+CHUNK = 2**20
+
+
+class RunTail:
+    """The newest run of a report folder that has not ended; None from `now` where there is none."""
+
+    def __init__(self, report_dir: Path) -> None:
+        self._runs = Path(report_dir) / "runs"
+        self._folder: Path | None = None
+        self._state: RunState | None = None
+        self._offset = 0
+        self._rest = b""
+
+    def now(self, wall_s: float) -> RunNow | None:
+        """How it stands at `wall_s`, seconds since the epoch, after what was written since the last call."""
+        try:
+            found = self._running(wall_s)
+            if found is None:
+                self._folder = self._state = None
+                return None
+            folder, silent_s = found
+            if folder != self._folder or (folder / RECORDING_FILE).stat().st_size < self._offset:
+                self._folder, self._state, self._offset, self._rest = folder, None, 0, b""
+            self._read_on(folder)
+        except OSError:  # removed or unmounted meanwhile
+            return None
+        return None if self._state is None else self._state.now(wall_s, silent_s)
+
+    def _running(self, wall_s: float) -> tuple[Path, float] | None:
+        """The folder, and the seconds since something was written there.
+
+        A run that ends puts a table in the place of its stream of samples: a folder with one has ended.
+        """
+        names = sorted((path.name for path in self._runs.iterdir()), reverse=True)[:NEWEST]
+        for folder in (self._runs / name for name in names):
+            if (folder / PARQUET_FILE).exists():
+                continue
+            written = [_written_s(folder / name) for name in (RECORDING_FILE, STREAM_FILE)]
+            silent_s = max(0.0, wall_s - max(written))
+            if written[0] > 0 and silent_s <= SILENT_S:
+                return folder, silent_s
+        return None
+
+    def _read_on(self, folder: Path) -> None:
+        for line in self._lines(folder / RECORDING_FILE):
+            try:
+                record = record_of_line(line)
+            except ValueError:
+                continue  # another version's: what is understood is shown
+            if isinstance(record, RunInfo):
+                self._state = RunState(record)
+            elif self._state is not None:
+                self._state.add(record)
+
+    def _lines(self, path: Path) -> Iterator[bytes]:
+        """The lines that were finished since the last call; a torn last one waits for its rest."""
+        with path.open("rb") as file:
+            file.seek(self._offset)
+            while chunk := file.read(CHUNK):
+                self._offset += len(chunk)
+                *lines, self._rest = (self._rest + chunk).split(b"\n")
+                yield from lines
+
+
+def _written_s(path: Path) -> float:
+    """When it was last written; 0 where it is not there."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,185 @@
+"""Warning signs: what in a snapshot asks for somebody's attention. Pure; the limits are in the snapshot."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rigproof.criteria.reasons import THROTTLE, names_of
+from rigproof.monitor.gathering import RECENT_S, STALE_S
+from rigproof.monitor.snapshot import GpuNow, NodeNow, RunNow, Snapshot
+from rigproof.records.verdict import figure, figure_and_limit
+
+# Of what is simply over its limit.
+UNITS = {
+    "cpu": "%",
+    "unresponsive": "ms",
+    "silent": "s",
+    "core_temperature": "°C",
+    "core_temperature_early": "°C",
+    "memory_temperature": "°C",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WarningSign:
+    """One sign: `text` is a sentence with what was measured and its limit, which are in `unit`."""
+
+    kind: str
+    subject: str
+    text: str
+    measured: float | None = None
+    limit: float | None = None
+    unit: str = ""
+
+
+def warning_signs(snapshot: Snapshot) -> list[WarningSign]:
+    """Every warning sign, those of the run first."""
+    found: list[WarningSign] = []
+    if snapshot.run is not None:
+        found += _of_run(snapshot.run)
+        found += _distribution(snapshot)
+    for node in snapshot.nodes:
+        found += _of_node(node)
+        for gpu in node.gpus:
+            if node.presence != "missing":  # it is missing with its node, which is told
+                found += _of_gpu(gpu)
+    found += (WarningSign("error", "rig", message) for message in snapshot.errors)
+    return found
+
+
+def _of_run(run: RunNow) -> Iterator[WarningSign]:
+    limit = run.ooms_limit
+    if run.timeouts:
+        text = f"{_times(len(run.timeouts), 'timeout')} in the run, limit 0: {run.timeouts[-1]}"
+        yield WarningSign("timed_out", "rig", text, len(run.timeouts), 0)
+    if run.losses:
+        text = f"{_times(len(run.losses), 'process')} lost in the run, limit 0: {run.losses[-1]}"
+        yield WarningSign("lost", "rig", text, len(run.losses), 0)
+    if limit is not None and run.ooms > limit:
+        text = f"{_times(run.ooms, 'failed allocation')} for want of memory in the run, limit {limit}"
+        yield WarningSign("oom", "rig", text, run.ooms, limit)
+
+
+def _distribution(snapshot: Snapshot) -> Iterator[WarningSign]:
+    """Some GPUs of the run work and others do not, though the stage has run for a while."""
+    run = snapshot.run
+    if run is None or run.simulated or run.stage is None or run.stage.elapsed_s < STALE_S:
+        return
+    active, idle = [], []
+    for gpu in snapshot.gpus:
+        device = snapshot.in_run(gpu)
+        if device is None:
+            continue
+        if _active(gpu):
+            active.append(gpu.subject)
+        elif _active(gpu) is False and (device.round_age_s is None or device.round_age_s > STALE_S):
+            idle.append(gpu)
+    for gpu in idle if active else ():
+        others = f"{', '.join(active)} {'works' if len(active) == 1 else 'work'}"
+        text = f"idle ({_draw(gpu)}) while {others} in stage {run.stage.name}: distribution failure"
+        limit_w = _active_power_w(gpu)
+        yield WarningSign("idle", gpu.subject, text, gpu.power_average_w, limit_w, "W")
+
+
+def _active(gpu: GpuNow) -> bool | None:
+    """Whether it works: by its power draw where it is told, else by its utilisation; None: not known."""
+    limit_w = _active_power_w(gpu)
+    if gpu.power_average_w is not None and limit_w is not None:
+        return gpu.power_average_w >= limit_w
+    return None if gpu.utilization_percent is None else gpu.utilization_percent > 0
+
+
+def _active_power_w(gpu: GpuNow) -> float | None:
+    limit_w, share = gpu.limits.power_w, gpu.limits.active_power_share
+    return None if limit_w is None or share is None else limit_w * share
+
+
+def _draw(gpu: GpuNow) -> str:
+    limit_w = _active_power_w(gpu)
+    if gpu.power_average_w is None or limit_w is None:
+        return "utilisation 0 %"
+    return f"draws {figure(gpu.power_average_w)} W, an active one {figure(limit_w)} W and more"
+
+
+def _of_node(node: NodeNow) -> Iterator[WarningSign]:
+    if node.presence == "missing":
+        yield WarningSign("missing", node.name, node.reason or "missing")
+        return
+    limits = node.limits
+    if node.reading_age_s is not None and node.reading_age_s > STALE_S:
+        yield _over("silent", node.name, "no reading for", node.reading_age_s, STALE_S)
+    yield from _if_over("cpu", node.name, "CPU at", node.cpu_percent, limits.cpu_warn_percent)
+    worst, p99 = node.wakeup_max_ms, node.wakeup_p99_ms
+    if worst is not None and limits.wakeup_max_ms is not None and worst > limits.wakeup_max_ms:
+        what = "unresponsive: wake-up delay of"
+        yield _over("unresponsive", node.name, what, worst, limits.wakeup_max_ms)
+    else:
+        what = "unresponsive: 99th percentile of wake-up delays"
+        yield from _if_over("unresponsive", node.name, what, p99, limits.wakeup_p99_ms)
+    for message in node.errors:
+        yield WarningSign("error", node.name, message)
+
+
+def _of_gpu(gpu: GpuNow) -> Iterator[WarningSign]:
+    name, limits = gpu.subject, gpu.limits
+    if gpu.presence == "missing":
+        yield WarningSign("missing", name, gpu.reason or "missing")
+    share, least = gpu.coverage_share, limits.sample_coverage_share
+    if share is not None and least is not None and share < least:
+        text = (
+            f"the driver answers slowly: {100 * share:.0f} % of the readings due came in time, limit "
+            f"{100 * least:.0f} %"
+        )
+        yield WarningSign("driver_slow", name, text, 100 * share, 100 * least, "%")
+    yield from _heat(gpu)
+    slowed = (gpu.clock_event_reasons or 0) & THROTTLE
+    if slowed:
+        text = f"slowed down in the last {RECENT_S:g} s: {names_of(slowed)}; limit none"
+        yield WarningSign("throttled", name, text, slowed.bit_count(), 0)
+    if gpu.memory_used_mib is not None and gpu.memory_total_mib and limits.headroom_mib is not None:
+        free_mib = gpu.memory_total_mib - gpu.memory_used_mib
+        if free_mib < limits.headroom_mib:
+            text = f"{free_mib:.0f} MiB of VRAM free, limit {limits.headroom_mib:.0f} MiB"
+            yield WarningSign("headroom", name, text, free_mib, limits.headroom_mib, "MiB")
+    if gpu.xids:
+        numbers = ", ".join(str(xid) for xid in dict.fromkeys(gpu.xids))
+        text = f"{_times(len(gpu.xids), 'Xid')} since the monitor came up ({numbers}), limit 0"
+        yield WarningSign("xid", name, text, len(gpu.xids), 0)
+    new, allowed = gpu.ecc_uncorrected, limits.ecc_uncorrected
+    if new is not None and allowed is not None and new > allowed:
+        text = f"{_times(new, 'uncorrected memory error')} since the monitor came up, limit {allowed}"
+        yield WarningSign("ecc", name, text, new, allowed)
+    for message in gpu.errors:
+        yield WarningSign("error", name, message)
+
+
+def _heat(gpu: GpuNow) -> Iterator[WarningSign]:
+    """Of the core's limits only the highest that is passed is told."""
+    limits, core_c = gpu.limits, gpu.core_temperature_c
+    kinds = (
+        ("core_temperature", "core, which must never pass the limit, at", limits.core_temperature_never_c),
+        ("core_temperature", "core at", limits.core_temperature_c),
+        ("core_temperature_early", "early warning: core at", limits.core_temperature_warn_c),
+    )
+    over = [one for one in kinds if core_c is not None and one[2] is not None and core_c > one[2]]
+    for kind, what, limit_c in over[:1]:
+        yield from _if_over(kind, gpu.subject, what, core_c, limit_c)
+    hot_c, memory_limit_c = gpu.memory_temperature_c, limits.memory_temperature_c
+    yield from _if_over("memory_temperature", gpu.subject, "memory at", hot_c, memory_limit_c)
+
+
+def _if_over(
+    kind: str, subject: str, what: str, measured: float | None, limit: float | None
+) -> Iterable[WarningSign]:
+    if measured is not None and limit is not None and measured > limit:
+        yield _over(kind, subject, what, measured, limit)
+
+
+def _over(kind: str, subject: str, what: str, measured: float, limit: float) -> WarningSign:
+    unit = UNITS[kind]
+    text = f"{what} {', '.join(figure_and_limit(measured, limit, unit))}"
+    return WarningSign(kind, subject, text, measured, limit, unit)
+
+
+def _times(number: int, what: str) -> str:
+    plural = "es" if what.endswith("ss") else "s"
+    return f"{number} {what}{'' if number == 1 else plural}"

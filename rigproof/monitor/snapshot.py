@@ -1,0 +1,148 @@
+"""A rig at one moment, as the monitor shows it: data, the same from one machine and from a cluster.
+
+None is "this device does not tell" or "not known now", never zero.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rigproof.monitor.limits import GpuLimits, NodeLimits
+from rigproof.records.identity import DeviceKind
+
+Presence = Literal["starting", "here", "missing"]
+WorkerState = Literal["starting", "ready", "working", "died", "hung", "failed", "not loaded"]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuNow:
+    """One promised GPU. `reason` says why it is missing, or is not asked any more.
+
+    `reading_age_s` and `coverage_share` (readings got, of those due) tell how well its driver answers.
+    Errors and Xids are those since the monitor came up.
+    """
+
+    subject: str
+    presence: Presence
+    limits: GpuLimits = field(default_factory=GpuLimits)
+    reason: str | None = None
+    uuid: str | None = None
+    name: str | None = None
+    reading_age_s: float | None = None
+    coverage_share: float | None = None
+    utilization_percent: float | None = None
+    memory_used_mib: float | None = None
+    memory_total_mib: float | None = None
+    core_temperature_c: float | None = None
+    memory_temperature_c: float | None = None
+    power_average_w: float | None = None
+    sm_clock_mhz: float | None = None
+    sm_clock_max_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    memory_clock_max_mhz: float | None = None
+    clock_event_reasons: int | None = None  # NVML's bit mask: all that were set in the last seconds
+    pcie_generation: int | None = None
+    pcie_generation_max: int | None = None
+    pcie_width: int | None = None
+    pcie_width_max: int | None = None
+    ecc_uncorrected: int | None = None
+    ecc_corrected: int | None = None
+    xids: tuple[int, ...] | None = None  # None: this driver tells none
+    errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNow:
+    """One promised host. CPU and wake-up delays are over the last seconds."""
+
+    name: str
+    presence: Presence
+    limits: NodeLimits = field(default_factory=NodeLimits)
+    reason: str | None = None
+    cpus: float | None = None
+    driver_version: str | None = None
+    reading_age_s: float | None = None
+    cpu_percent: float | None = None
+    cpu_temperature_c: float | None = None
+    load_1m: float | None = None
+    ram_used_mib: float | None = None
+    ram_total_mib: float | None = None
+    swap_used_mib: float | None = None
+    wakeup_p99_ms: float | None = None
+    wakeup_max_ms: float | None = None
+    errors: tuple[str, ...] = ()
+    gpus_found: int | None = None  # promised or not
+    gpus: tuple[GpuNow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunWorker:
+    """One worker of the run. `worker` is its name in the plan, such as pc1/gpu0#0."""
+
+    worker: str
+    state: WorkerState
+
+
+@dataclass(frozen=True, slots=True)
+class RunDevice:
+    """One device that the run's own profile promises. `round_age_s`: since its last round of this stage."""
+
+    subject: str
+    device: DeviceKind
+    uuid: str | None
+    rate_tflops: float | None
+    round_age_s: float | None
+    ooms: int
+    workers: tuple[RunWorker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunStage:
+    """The stage that runs; `expected_s` is its planned length."""
+
+    name: str
+    elapsed_s: float
+    expected_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunNow:
+    """The acceptance run that goes on, read from its recording, which is some seconds behind.
+
+    `timeouts` are waits that passed their deadline, `losses` processes that ended or failed: messages.
+    """
+
+    run_id: str
+    level: str
+    simulated: bool
+    elapsed_s: float | None
+    silent_s: float  # since something was last written
+    stage: RunStage | None
+    devices: tuple[RunDevice, ...]
+    ooms: int
+    ooms_limit: int | None
+    timeouts: tuple[str, ...]
+    losses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything at one moment. `errors` are those of no node; `source` says where it is from."""
+
+    at: str  # UTC, ISO 8601, ends in "Z"
+    rig: str
+    source: str
+    nodes: tuple[NodeNow, ...]
+    run: RunNow | None = None
+    errors: tuple[str, ...] = ()
+
+    @property
+    def gpus(self) -> tuple[GpuNow, ...]:
+        """Of all nodes."""
+        return tuple(gpu for node in self.nodes for gpu in node.gpus)
+
+    def in_run(self, gpu: GpuNow) -> RunDevice | None:
+        """What the run does on a GPU: the same card, or, where its UUID is not known, the same subject."""
+        devices = self.run.devices if self.run is not None else ()
+        same = [one for one in devices if one.uuid is not None and one.uuid == gpu.uuid]
+        named = [one for one in devices if one.uuid is None and one.subject == gpu.subject]
+        return next(iter([*same, *named]), None)

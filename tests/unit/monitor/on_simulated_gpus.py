@@ -1,0 +1,43 @@
+"""`rigproof` as a user starts it, on a machine with two simulated cards: `FILE SCENARIO ARGUMENTS…`."""
+
+import signal
+import sys
+import threading
+
+from rigproof.cli.main import main
+from rigproof.simulation.nvml_library import installed
+from rigproof.simulation.nvml_model import Fault, SimulatedDriver, SimulatedGpu
+from rigproof.telemetry.nvml.protocol import Code
+
+
+def _calm(_driver: SimulatedDriver) -> None:
+    """All is well."""
+
+
+def _hot(driver: SimulatedDriver) -> None:
+    driver.gpus[0].core_temperature_c = 96
+    driver.gpus[0].clock_event_reasons = 0x60
+
+
+def _hung(driver: SimulatedDriver) -> None:
+    driver.inject(Fault("nvmlInitWithFlags", hang=threading.Event()))
+
+
+def _no_driver(driver: SimulatedDriver) -> None:
+    driver.inject(Fault("nvmlInitWithFlags", code=Code.LIBRARY_NOT_FOUND))
+
+
+SCENARIOS = {"calm": _calm, "hot": _hot, "hung": _hung, "no-driver": _no_driver}
+
+if __name__ == "__main__":
+    # A shell may have started the tests with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    cards = SimulatedDriver(
+        [
+            SimulatedGpu("GPU-a", utilization_percent=99, power_average_w=341.0),
+            SimulatedGpu("GPU-b", name="NVIDIA GeForce RTX 3070", memory_total_mib=8192.0),
+        ]
+    )
+    SCENARIOS[sys.argv.pop(1)](cards)
+    with installed(cards):
+        main()

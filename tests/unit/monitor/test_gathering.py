@@ -1,0 +1,188 @@
+"""Records of agents, folded: what is old is not shown, and what was not told is not zero."""
+
+import pytest
+
+from rigproof.cluster.messages import AgentFacts
+from rigproof.cluster.processes import ProcessId
+from rigproof.monitor.gathering import Gathering
+from rigproof.records.measurements import Event, GpuCounters
+from rigproof.records.samples import GpuSample, HostSample
+from support.recordings import gpu_identity, loaded_rig
+
+CARD = gpu_identity("pc1/gpu0", "h200")
+FACTS = AgentFacts(
+    process=ProcessId(1, 1),
+    hostname="pc1",
+    cpus=8.0,
+    ram_gib=64.0,
+    os="Linux",
+    python_version="3.11",
+    ray_version="2.60",
+    rigproof_version="0",
+    torch_version=None,
+    driver_version="580.65.06",
+    nvml_error=None,
+    gpus=(CARD,),
+)
+
+
+@pytest.fixture
+def gathering():
+    """Of the two-node rig; pc1's agent samples from t=0."""
+    gathering = Gathering()
+    for node in ("pc1", "pc2"):
+        gathering.promise(loaded_rig(), node)
+    gathering.add(CARD)
+    gathering.begin("pc1", FACTS, {"pc1/gpu0"}, 0.0)
+    return gathering
+
+
+def host(t_s, **fields):
+    return HostSample(t_s, "pc1", **fields)
+
+
+def gpu(t_s, **fields):
+    return GpuSample(t_s, "pc1/gpu0", **fields)
+
+
+def pc1(gathering, now_s):
+    return gathering.nodes(now_s)[0]
+
+
+def card(gathering, now_s):
+    return pc1(gathering, now_s).gpus[0]
+
+
+def test_before_the_first_reading_everything_is_starting(gathering):
+    nodes = gathering.nodes(0.0)
+    assert [(node.name, node.presence) for node in nodes] == [("pc1", "starting"), ("pc2", "starting")]
+    assert [gpu.presence for node in nodes for gpu in node.gpus] == ["starting", "starting"]
+    assert not gathering.complete
+
+
+def test_a_host_is_shown_as_it_was_in_the_last_seconds(gathering):
+    gathering.add(host(1.0, cpu_percent=10.0, wakeup_delays_ms=(900.0,)))
+    for t_s, percent in ((8.0, 80.0), (8.5, 90.0)):
+        gathering.add(
+            host(
+                t_s,
+                cpu_percent=percent,
+                load_1m=7.5,
+                ram_used_mib=1024.0,
+                ram_available_mib=3072.0,
+                wakeup_delays_ms=(0.5, 1.5),
+            )
+        )
+    node = pc1(gathering, 9.0)
+    assert (node.presence, node.cpu_percent, node.load_1m) == ("here", 85.0, 7.5)
+    assert (node.ram_used_mib, node.ram_total_mib, node.swap_used_mib) == (1024.0, 4096.0, None)
+    assert (node.wakeup_p99_ms, node.wakeup_max_ms, node.reading_age_s) == (1.5, 1.5, 0.5)
+    assert (node.cpus, node.driver_version, node.gpus_found) == (8.0, "580.65.06", 1)
+
+
+def test_a_quota_that_is_exceeded_for_a_moment_is_not_over_100_percent(gathering):
+    gathering.add(host(1.0, cpu_percent=130.0))
+    assert pc1(gathering, 1.0).cpu_percent == 100.0
+
+
+def test_what_is_old_is_not_shown(gathering):
+    gathering.add(host(1.0, cpu_percent=50.0, load_1m=1.0, wakeup_delays_ms=(1.0,)))
+    gathering.add(gpu(1.0, core_temperature_c=70.0, clock_event_reasons=0x4))
+    node = pc1(gathering, 11.5)
+    assert (node.presence, node.reading_age_s) == ("here", 10.5)
+    assert (node.cpu_percent, node.load_1m, node.wakeup_max_ms) == (None, None, None)
+    assert (node.gpus[0].core_temperature_c, node.gpus[0].clock_event_reasons) == (None, None)
+    assert node.gpus[0].reading_age_s == 10.5
+
+
+def test_a_gpu_is_shown_with_who_it_is(gathering):
+    gathering.add(gpu(1.0, utilization_percent=0.0, power_w=690.0, power_average_w=None, pcie_generation=5))
+    shown = card(gathering, 1.0)
+    assert (shown.presence, shown.name, shown.memory_total_mib) == ("here", "NVIDIA H200", 141 * 1024)
+    assert (shown.utilization_percent, shown.power_average_w, shown.pcie_generation) == (0.0, 690.0, 5)
+    assert (shown.memory_used_mib, shown.core_temperature_c, shown.sm_clock_mhz) == (None, None, None)
+    assert shown.limits.power_w == 700
+
+
+def test_every_reason_of_the_last_seconds_is_kept(gathering):
+    for t_s, mask in ((1.0, 0x80), (7.0, 0x4), (7.5, 0x40), (8.0, None)):
+        gathering.add(gpu(t_s, clock_event_reasons=mask))
+    assert card(gathering, 8.0).clock_event_reasons == 0x44
+
+
+def test_reasons_that_no_reading_tells_are_not_none_set(gathering):
+    gathering.add(gpu(8.0))
+    assert card(gathering, 8.0).clock_event_reasons is None
+
+
+def test_xids_and_new_memory_errors_are_counted_from_the_beginning(gathering):
+    assert card(gathering, 0.0).xids == ()
+    assert card(gathering, 0.0).ecc_uncorrected is None
+    for t_s, uncorrected in ((0.5, 7), (10.5, 7), (20.5, 9)):
+        gathering.add(GpuCounters(t_s, "pc1/gpu0", "after", ecc_uncorrected=uncorrected))
+    gathering.add(Event(3.0, "xid", "pc1/gpu0", "Xid 79", data={"xid": 79}))
+    shown = card(gathering, 21.0)
+    assert (shown.xids, shown.ecc_uncorrected, shown.ecc_corrected) == ((79,), 2, None)
+
+
+def test_a_card_that_tells_no_xids_has_none_not_zero(gathering):
+    gathering.begin("pc2", FACTS, frozenset(), 0.0)
+    assert gathering.nodes(0.0)[1].gpus[0].xids is None
+
+
+@pytest.mark.parametrize(
+    ("times", "polled_s", "share"),
+    [
+        ([], 1.0, None),  # too early to tell
+        ([], 2.5, 0.0),  # none came at all
+        ([0.1, 0.6, 1.1], 2.5, None),  # a few came: too early to tell how many are missing
+        ([n / 2 for n in range(20)], 9.9, 1.0),
+        ([n / 2 for n in range(0, 20, 2)], 9.9, 0.5),
+        ([n / 2 for n in range(200) if n < 180], 100.0, 0.0),  # none for the last ten seconds
+    ],
+)
+def test_readings_that_did_not_come_tell_of_a_slow_driver(gathering, times, polled_s, share):
+    for t_s in times:
+        gathering.add(gpu(t_s))
+    gathering.polled("pc1", polled_s)
+    found = card(gathering, polled_s).coverage_share
+    assert found == (None if share is None else pytest.approx(share, abs=0.05))
+
+
+@pytest.mark.parametrize("kind", ["gpu_missing", "gpu_lost", "timeout"])
+def test_a_gpu_that_does_not_answer_is_missing_and_shows_nothing(gathering, kind):
+    gathering.add(gpu(1.0, core_temperature_c=70.0, clock_event_reasons=0x40))
+    gathering.add(Event(1.1, kind, "pc1/gpu0", "it does not answer"))
+    gathering.polled("pc1", 9.0)
+    shown = card(gathering, 2.0)
+    assert (shown.presence, shown.reason, shown.name) == ("missing", "it does not answer", "NVIDIA H200")
+    assert (shown.core_temperature_c, shown.clock_event_reasons, shown.coverage_share) == (None, None, None)
+
+
+@pytest.mark.parametrize("kind", ["node_missing", "node_lost", "agent_died"])
+def test_a_node_that_is_gone_is_missing_until_it_is_read_again(gathering, kind):
+    gathering.add(host(1.0, cpu_percent=50.0))
+    gathering.add(Event(2.0, kind, "pc1", "it is gone"))
+    node = pc1(gathering, 2.0)
+    assert (node.presence, node.reason, node.cpu_percent) == ("missing", "it is gone", None)
+    gathering.add(Event(2.0, "node_missing", "pc2", "not there"))
+    assert gathering.complete
+    gathering.add(host(3.0, cpu_percent=50.0))
+    assert (pc1(gathering, 3.0).presence, pc1(gathering, 3.0).reason) == ("here", None)
+
+
+def test_errors_are_told_once_each(gathering):
+    for _ in range(3):
+        gathering.add(Event(1.0, "nvml_error", "pc1", "NVML is broken"))
+        gathering.add(Event(1.0, "nvml_error", "pc1/gpu0", "a query failed"))
+        gathering.add(Event(1.0, "agent_died", "pc9", "did not come up"))
+    assert pc1(gathering, 1.0).errors == ("NVML is broken",)
+    assert card(gathering, 1.0).errors == ("a query failed",)
+    assert gathering.errors == ("pc9: did not come up",)
+
+
+def test_records_of_nobody_promised_are_left_out(gathering):
+    gathering.add(HostSample(1.0, "pc9", cpu_percent=99.0))
+    gathering.add(GpuSample(1.0, "pc1/gpu7", core_temperature_c=99.0))
+    assert [node.name for node in gathering.nodes(1.0)] == ["pc1", "pc2"]
+    assert len(pc1(gathering, 1.0).gpus) == 1
