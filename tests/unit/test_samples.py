@@ -14,7 +14,8 @@ RUNS = sorted(path.parent for path in SAMPLES.glob("*/verdict.json"))
 
 
 def test_there_are_samples():
-    assert len(RUNS) >= 4
+    verdicts = [json.loads((run / "verdict.json").read_text())["verdict"] for run in RUNS]
+    assert verdicts.count("ACCEPTED") >= 4
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
@@ -23,8 +24,11 @@ def test_a_sample_is_judged_as_it_was(run):
     recording = read_recording(run)
     verdicts = judge_all(recording)
     now = {(one.criterion, one.subject): one.outcome.value for one in verdicts}
-    assert now == {(one["criterion"], one["subject"]): one["outcome"] for one in said["criteria"]}
-    assert decide(verdicts).value == said["verdict"] == "ACCEPTED"
+    was = {(one["criterion"], one["subject"]): one["outcome"] for one in said["criteria"]}
+    assert {key: now[key] for key in was} == was
+    # A criterion that came later is judged of the same data.
+    assert {outcome for key, outcome in now.items() if key not in was} <= {"pass"}
+    assert decide(verdicts).value == said["verdict"]
     assert not said["simulated"]
     assert {gpu.name for gpu in recording.gpus.values()} == {"NVIDIA H200"}
 
