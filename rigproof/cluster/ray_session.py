@@ -22,7 +22,7 @@ from typing import Any
 import ray
 import ray._private.worker as ray_worker
 
-from rigproof.cluster import processes
+from rigproof.cluster import leaving, processes
 from rigproof.cluster.environment import joining_environment, local_environment, settings
 from rigproof.cluster.errors import ClusterStartFailed, ClusterUnreachable
 from rigproof.cluster.processes import ProcessId
@@ -89,6 +89,7 @@ class RaySession:
             self._thread.join(max(0.1, end_s - time.monotonic()))
         if self._stuck():
             atexit.unregister(ray.shutdown)  # it would wait for the same lock, for ever
+            leaving.expect_stuck_exit()
         self._undo.close()
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -11,6 +11,7 @@ from typing import Self
 
 import pytest
 
+from rigproof.cluster import leaving
 from rigproof.cluster.errors import ClusterError
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.criterion import Criterion
@@ -169,9 +170,13 @@ class HardwareSession:
         if threading.current_thread() is threading.main_thread():
             self._guard.install()
 
+    @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """The signals are pytest's again."""
+        """The signals are pytest's again. Where Ray would not let this process end, it ends here."""
         self._guard.restore()
+        if leaving.held_by_ray() and self.conclusion is not None:
+            self.config.get_terminal_writer().flush()
+            leaving.leave(self.conclusion.exit_status)
 
     def _signalled(self, number: signal.Signals) -> None:
         self._interrupted = True

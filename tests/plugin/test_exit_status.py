@@ -122,3 +122,10 @@ def test_a_cluster_that_does_not_come_up_is_no_interruption(acceptance):
     assert run.status == 4, run.output
     assert run.result["interrupted"] is False
     assert run.result["exit_status"] == 4
+
+
+def test_a_ray_that_holds_the_process_does_not_change_the_status(acceptance):
+    run = acceptance("healthy", "-p", "support.stuck_ray")
+    assert run.status == 0, run.output
+    assert "\nACCEPTED: " in run.output
+    assert acceptance("ctrl-c", "-p", "support.stuck_ray").status == 2
