@@ -9,6 +9,8 @@ from typing import Any
 import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 
+from rigproof.cluster.bounded import Background
+
 FETCH_S = 2.0  # for an answer that is there, to be read
 
 ENDING = re.compile(r"Worker exit type: (?P<kind>\w+) Worker exit detail: (?P<how>[^.]+)")
@@ -45,55 +47,64 @@ class Line:
             self._call = self.actor.poll.remote()
         return self._call
 
-    def take(self, now_s: float) -> Any | Gone | None:
-        """The answer of a call that is done. None where it or the actor cannot be reached for the moment."""
-        call, self._call = self._call, None
-        try:
-            reply = ray.get(call, timeout=FETCH_S)
-        except GetTimeoutError:  # slow to cross the network: asked for again, and nothing of it is lost
-            self._call = call
-            return None
-        except ActorUnavailableError:
+    def take(self, answer: Any | RayError, now_s: float) -> Any | Gone | None:
+        """The answer of the call. None where it or the actor cannot be reached for the moment."""
+        self._call = None
+        if isinstance(answer, ActorUnavailableError):
             self.heard = False  # the silence goes on from the last answer
             return None
-        except RayError as error:
-            self.gone = Gone(reason_of(error))
+        if isinstance(answer, RayError):
+            self.gone = Gone(reason_of(answer))
             return self.gone
         self.heard = True
         self._silent_since_s = now_s
-        return reply
+        return answer
 
 
 def collect(lines: Sequence[Line], timeout_s: float, now_s: float) -> list[tuple[Line, Any]]:
     """Ask all that are not gone, wait at most `timeout_s` for all answers, and return those that came."""
     calls = {line.send(now_s): line for line in lines if line.gone is None}
-    if not calls:
-        return []
-    ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=timeout_s)
-    answers = []
-    for call in ready:
-        answer = calls[call].take(now_s)
-        if answer is not None:
-            answers.append((calls[call], answer))
-    return answers
+    taken = [
+        (calls[call], calls[call].take(answer, now_s)) for call, answer in _fetch(list(calls), timeout_s)
+    ]
+    return [(line, answer) for line, answer in taken if answer is not None]
 
 
 def ask(calls: dict[str, Any], timeout_s: float) -> dict[str, Any | Gone]:
     """Answers by key, of those calls that are done and here within `timeout_s`; a failed one is Gone."""
-    if not calls:
-        return {}
     keys = {call: key for key, call in calls.items()}
+    return {
+        keys[call]: Gone(reason_of(answer)) if isinstance(answer, RayError) else answer
+        for call, answer in _fetch(list(keys), timeout_s)
+    }
+
+
+def _fetch(calls: list[Any], timeout_s: float) -> list[tuple[Any, Any | RayError]]:
+    """The calls done within `timeout_s` whose answers, or errors, are here at the latest `FETCH_S` after it.
+
+    In a thread of its own: where an answer is in the object store (above 100 KiB) and the store does not
+    answer, neither `ray.wait` nor `ray.get` keeps its own time-out, and no signal gets through to Python.
+    """
+    found: list[tuple[Any, Any | RayError]] = []
     end_s = time.monotonic() + timeout_s
-    ready, _ = ray.wait(list(keys), num_returns=len(keys), timeout=timeout_s)
-    answers: dict[str, Any | Gone] = {}
-    for call in ready:
-        try:
-            answers[keys[call]] = ray.get(call, timeout=max(FETCH_S, end_s - time.monotonic()))
-        except GetTimeoutError:
-            continue  # done, but not here yet
-        except RayError as error:
-            answers[keys[call]] = Gone(reason_of(error))
-    return answers
+
+    def fetch() -> None:
+        ready, _ = ray.wait(calls, num_returns=len(calls), timeout=timeout_s)
+        for call in ready:
+            try:
+                found.append((call, ray.get(call, timeout=max(FETCH_S, end_s - time.monotonic()))))
+            except GetTimeoutError:
+                continue  # done, but slow to cross the network: nothing of it is lost
+            except RayError as error:
+                found.append((call, error))
+
+    if not calls:
+        return []
+    fetching = Background(fetch, "fetch")
+    fetching.done(timeout_s + FETCH_S)
+    if fetching.error is not None:
+        raise fetching.error
+    return list(found)
 
 
 def reason_of(error: BaseException) -> str:

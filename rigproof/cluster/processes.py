@@ -73,16 +73,22 @@ def descendants(roots: Collection[int], proc: Path = PROC) -> frozenset[ProcessI
 
 
 def naming(text: str, proc: Path = PROC) -> frozenset[ProcessId]:
-    """Processes whose command line holds `text`, this one left out."""
+    """Processes of this one's session (setsid(2)) whose command line holds `text`, this one left out.
+
+    Somebody else's `tail -f` in another terminal names it too.
+    """
     found = set()
+    own = os.getsid(0)
     for entry in proc.iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
             command = (entry / "cmdline").read_bytes()
+            ours = os.getsid(int(entry.name)) == own
         except OSError:
             continue
-        if text.encode() in command and (process := process_id(int(entry.name), proc)) is not None:
+        process = process_id(int(entry.name), proc)
+        if ours and text.encode() in command and process is not None:
             found.add(process)
     return frozenset(found)
 

@@ -30,6 +30,8 @@ from rigproof.cluster.processes import ProcessId
 OBJECT_STORE_BYTES = 78_643_200  # the smallest that Ray takes
 OLDEST_RAY = (2, 52)  # token authentication; CVE-2025-62593
 FOLDER_PREFIX = "rigproof-ray-"
+LOOK_S = 0.1  # between two looks at what is left of Ray
+LEAST_S = 0.5  # for killed processes to go
 SOCKET_PATH_BYTES = 107  # sockaddr_un, unix(7)
 SESSION_PATH = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 
@@ -46,12 +48,14 @@ class RaySession:
         self._end = threading.Event()
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
+        self._let_go = True  # whether Ray has let go of this process
         self._processes: frozenset[ProcessId] = frozenset()
 
     def open(self, arguments: dict[str, Any], variables: dict[str, str], limit_s: float) -> None:
         """Run `ray.init` with `arguments`. Raises what it raises, or TimeoutError."""
         self._undo.enter_context(settings(variables))
         self._undo.enter_context(_silent())
+        self._let_go = False
         self._thread = threading.Thread(
             target=self._live, args=(arguments,), name="rigproof-ray", daemon=True
         )
@@ -71,29 +75,50 @@ class RaySession:
 
         Returns what is still there after everything within `limit_s`: nothing, unless the kernel holds it.
         """
-        end_s = time.monotonic() + limit_s
-        family = self._processes | frozenset(ours)
-        if self.started:
-            family |= self._started_processes()
-            family |= processes.descendants({process.pid for process in family if processes.alive(process)})
+        gentle_s, end_s = time.monotonic() + limit_s / 2, time.monotonic() + limit_s
+        family = self._relatives(self._processes | frozenset(ours) | self._started_processes())
         self._end.set()
-        if self._thread is not None:
-            self._thread.join(limit_s / 2)
-        if self.folder is not None:
-            family |= processes.naming(str(self.folder))
-        left = processes.wait_gone(family, 0.0 if self._stuck() else min(1.0, limit_s / 4))
-        for process in left:
-            processes.kill(process)
-        left = processes.wait_gone(left, max(0.5, end_s - time.monotonic()))
-        if self._stuck() and self._thread is not None:
+        while self._thread is not None and self._stuck() and time.monotonic() < gentle_s:
+            self._thread.join(LOOK_S)
+            family = self._relatives(family)  # Ray's processes start others until they are gone
+        if not self._stuck():
+            processes.wait_gone(family, min(1.0, limit_s / 4))
+        left = self._kill(family, max(end_s, time.monotonic() + LEAST_S))
+        if self._thread is not None and self._stuck():
             self._thread.join(max(0.1, end_s - time.monotonic()))
-        if self._stuck():
-            atexit.unregister(ray.shutdown)  # it would wait for the same lock, for ever
-            leaving.expect_stuck_exit()
+        if not self._let_go:
+            self._cut_off()
         self._undo.close()
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
         return left
+
+    def _relatives(self, family: frozenset[ProcessId]) -> frozenset[ProcessId]:
+        """These, what they started, and what was started with our folder, wherever its parent is by now."""
+        if not self.started:
+            return family
+        roots = {process.pid for process in family if processes.alive(process)}
+        return family | processes.descendants(roots) | processes.naming(str(self.folder))
+
+    def _kill(self, family: frozenset[ProcessId], end_s: float) -> tuple[ProcessId, ...]:
+        """Kill them and whatever they start meanwhile; who is left at `end_s`."""
+        while True:
+            family = self._relatives(family)
+            left = tuple(process for process in family if processes.alive(process))
+            if not left or time.monotonic() >= end_s:
+                return left
+            for process in left:
+                processes.kill(process)
+            processes.wait_gone(left, LOOK_S)
+
+    @staticmethod
+    def _cut_off() -> None:
+        """Ray did not let go of this process: nothing here may call it from now on."""
+        atexit.unregister(ray.shutdown)  # it would wait for the same lock, for ever
+        # An ObjectRef that is freed without a core worker does nothing; with one that is being taken down it
+        # ends the process, with status 1 (CoreWorkerProcess::GetCoreWorker).
+        vars(ray_worker.global_worker).pop("core_worker", None)
+        leaving.expect_stuck_exit()
 
     def _stuck(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
@@ -107,14 +132,15 @@ class RaySession:
         self._end.wait()
         try:
             ray.shutdown()
-        except Exception as error:  # `close` kills what is left
-            self._error = error
+        except Exception:
+            return  # `close` kills what is left
+        self._let_go = True
 
     def _started_processes(self) -> frozenset[ProcessId]:
         node = ray_worker._global_node  # noqa: SLF001 - Ray tells the ids of its processes nowhere else
         if not self.started or node is None:
             return frozenset()
-        pids = [info.process.pid for infos in node.all_processes.values() for info in infos]
+        pids = [info.process.pid for infos in list(node.all_processes.values()) for info in infos]
         found = (processes.process_id(pid) for pid in pids)
         return frozenset(process for process in found if process is not None)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from rigproof.cluster import processes
 from rigproof.cluster.rig_cluster import RigCluster
 from rigproof.profiles.load import load_rig
 from rigproof.profiles.loaded import LoadedRig
@@ -130,6 +131,7 @@ def two_nodes() -> Iterator[TwoNodes]:
         ray_start(cluster, f"--address=127.0.0.1:{port}", "--node-name=pc2")
         yield cluster
     finally:
+        ours = processes.descendants({process.pid for process in cluster.processes})
         for process in reversed(cluster.processes):
             process.send_signal(signal.SIGTERM)
         for process in cluster.processes:
@@ -137,6 +139,10 @@ def two_nodes() -> Iterator[TwoNodes]:
                 process.wait(15)
             except subprocess.TimeoutExpired:
                 process.kill()
+                process.wait(30)
+        for left in processes.wait_gone(ours, 5):
+            processes.kill(left)
+        processes.wait_gone(ours, 30)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -211,12 +217,13 @@ def load(tmp_path: Path) -> Callable[[str], Rig]:
 
 @pytest.fixture
 def script() -> Callable[[Path], str]:
-    """Code of a driver that brings up a local rig, prints its folder, and waits."""
+    """Code of a driver that brings up a local rig, prints its folder, and waits; SIGUSR1: its stacks."""
 
     def code(folder: Path) -> str:
         make_rig(folder, "host")  # leaves the profile there
         return f"""
-import signal, sys, time
+import faulthandler, signal, sys, time
+faulthandler.register(signal.SIGUSR1)
 sys.path.append({str(ROOT)!r})
 for number in (signal.SIGINT, signal.SIGTERM):  # a shell may have started all of this with SIGINT ignored
     signal.signal(number, signal.default_int_handler)
@@ -228,7 +235,8 @@ plan = make_plan(loaded, "quick")
 now_s = time.monotonic
 with RigCluster(loaded, plan, ray_address=None, sink=lambda record: None, now_s=now_s) as cluster:
     print(cluster._session.folder, flush=True)
-    time.sleep(600)
+    while True:
+        time.sleep(0.1)  # a signal that comes just before a sleep does not cut it short
 """
 
     return code

@@ -97,11 +97,11 @@ def test_a_signal_ends_a_ray_that_hangs(
     try:
         _, complaints = driver.communicate(timeout=120)
     except subprocess.TimeoutExpired:
-        told = stacks(driver)
+        told = holders(driver)
+        driver.send_signal(signal.SIGUSR1)
         for process in (*ours, *processes.descendants({driver.pid})):
             processes.kill(process)
-        driver.kill()
-        pytest.fail(f"the driver has not ended:\n{told}")
+        pytest.fail(f"the driver has not ended:\n{told}\n{last_words(driver)}")
     assert "KeyboardInterrupt" in complaints
     # Python's own end, mostly. With a thread stuck in it Ray may be faster, and SIGALRM is the last resort.
     assert driver.returncode in (-signal.SIGINT, 1, -signal.SIGALRM)
@@ -109,7 +109,7 @@ def test_a_signal_ends_a_ray_that_hangs(
     assert not folder.exists()
 
 
-def stacks(driver: subprocess.Popen[str]) -> str:
+def holders(driver: subprocess.Popen[str]) -> str:
     """What each of its threads waits for, and who else holds the pipe that its end would close."""
     threads = [
         f"{(task / 'comm').read_text().strip()}: {(task / 'wchan').read_text()}"
@@ -118,6 +118,18 @@ def stacks(driver: subprocess.Popen[str]) -> str:
     pipe = link(Path(f"/proc/self/fd/{driver.stderr.fileno()}"))
     holders = [entry.parent.parent.name for entry in Path("/proc").glob("[0-9]*/fd/*") if link(entry) == pipe]
     return "\n".join([f"status {driver.poll()}", *threads, f"the pipe is held by {sorted(set(holders))}"])
+
+
+def last_words(driver: subprocess.Popen[str]) -> str:
+    """Its stacks and whatever else it wrote; it is gone afterwards."""
+    try:
+        return driver.communicate(timeout=2)[1]
+    except subprocess.TimeoutExpired:
+        driver.kill()
+    try:
+        return driver.communicate(timeout=10)[1]
+    except subprocess.TimeoutExpired:
+        return "somebody else still holds its pipe"
 
 
 def link(entry: Path) -> str:

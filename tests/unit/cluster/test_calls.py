@@ -1,8 +1,10 @@
+import threading
+
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError
 
 from rigproof.cluster import calls
-from rigproof.cluster.calls import Gone, Line, ask
+from rigproof.cluster.calls import Gone, Line, ask, collect
 
 
 class Actor:
@@ -36,24 +38,20 @@ def answers(monkeypatch):
 def test_an_answer_that_is_slow_to_arrive_is_asked_for_again_and_nobody_is_gone(answers):
     line = Line(Actor(), 0.0)
     answers["call 1"] = ["first"]
-    line.send(1.0)
-    assert line.take(1.0) == "first"
+    assert collect([line], 1.0, 1.0) == [(line, "first")]
 
     answers["call 2"] = [GetTimeoutError("2 s"), "second"]
-    call = line.send(2.0)
-    assert line.take(4.0) is None
+    assert collect([line], 1.0, 2.0) == []
     assert line.gone is None
     assert line.silent_s(5.0) == 3.0  # counted since it was asked
-    assert line.send(5.0) is call
-    assert line.take(5.0) == "second"
+    assert collect([line], 1.0, 5.0) == [(line, "second")]
     assert line.actor.sent == 2
 
 
 def test_an_actor_out_of_reach_is_silent_and_not_gone(answers):
     line = Line(Actor(), 0.0)
     answers["call 1"] = [ActorUnavailableError("for the moment", None)]
-    line.send(1.0)
-    assert line.take(1.0) is None
+    assert collect([line], 1.0, 1.0) == []
     assert line.gone is None
     assert line.silent_s(9.0) == 9.0
 
@@ -61,8 +59,31 @@ def test_an_actor_out_of_reach_is_silent_and_not_gone(answers):
 def test_a_dead_actor_is_gone(answers):
     line = Line(Actor(), 0.0)
     answers["call 1"] = [ActorDiedError()]
-    line.send(1.0)
-    assert isinstance(line.take(1.0), Gone)
+    ((gone, answer),) = collect([line], 1.0, 1.0)
+    assert gone is line
+    assert isinstance(answer, Gone)
+    assert line.gone is answer
+
+
+@pytest.mark.parametrize("hanging", ["wait", "get"])
+def test_a_store_that_does_not_answer_holds_nobody_up(answers, monkeypatch, hanging):
+    """`ray.wait` and `ray.get` outlast their time-outs there; the call stays on its way."""
+    answers["call 1"] = ["late"]
+    thawed = threading.Event()
+    real = getattr(calls.ray, hanging)
+
+    def hang(*arguments, **options):
+        thawed.wait(60)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(calls, "FETCH_S", 0.05)
+    monkeypatch.setattr(calls.ray, hanging, hang)
+    line = Line(Actor(), 0.0)
+    assert collect([line], 0.05, 1.0) == []
+    assert ask({"one": line.send(1.0)}, 0.05) == {}
+    assert line.gone is None
+    thawed.set()
+    assert line.actor.sent == 1
 
 
 def test_an_answer_that_has_not_arrived_is_left_out(answers):

@@ -7,8 +7,8 @@ from rigproof.cluster import processes
 from rigproof.cluster.processes import ProcessId
 
 
-def sleeper(*more):
-    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", *more])
+def sleeper(*more, **options):
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", *more], **options)
 
 
 def stat(folder, pid, name, parent, ticks, state="S"):
@@ -74,3 +74,16 @@ def test_processes_found_by_what_their_command_names():
     finally:
         child.kill()
         child.wait(30)
+
+
+def test_a_command_of_another_session_is_somebody_elses():
+    other = sleeper("another-mark", start_new_session=True)
+    ours = sleeper("another-mark")
+    try:
+        while processes.process_id(ours.pid) not in (found := processes.naming("another-mark")):
+            assert ours.poll() is None
+        assert other.pid not in {process.pid for process in found}
+    finally:
+        for child in (other, ours):
+            child.kill()
+            child.wait(30)
