@@ -1,5 +1,6 @@
 """`rigproof`: everything around the acceptance run. The run itself is pytest's."""
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from rigproof.cli import cluster
 from rigproof.cluster.errors import ClusterError
 from rigproof.profiles.errors import ProfileError
 from rigproof.records.verdict import INTERRUPTED, USAGE
@@ -24,6 +26,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(cluster.app, name="cluster")
 
 
 class Refused(Exception):  # noqa: N818 - says what is the case
@@ -68,8 +71,18 @@ def lint(
     profiles: Annotated[
         list[str] | None, typer.Argument(help="rig names or files; default: all shipped")
     ] = None,
+    *,
+    faults: Annotated[
+        bool,
+        typer.Option("--faults", help="list what can be injected into a simulated rig, and what it trips"),
+    ] = False,
 ) -> None:
     """Refuse plans that cannot fit and tables that cannot fail."""
+    if faults:
+        from rigproof.simulation.faults.document import listing  # noqa: PLC0415
+
+        typer.echo("\n".join(listing()))
+        return
     from rigproof.profiles.lint import lint_all  # noqa: PLC0415
 
     problems = lint_all(profiles)
@@ -111,11 +124,20 @@ def judge(
 
 
 @app.command()
-def report(run: Annotated[Path, typer.Argument(help="a run's folder, such as reports/latest")]) -> None:
-    """Write the files of a recorded run anew, from its recording and verdicts."""
+def report(
+    run: Annotated[Path, typer.Argument(help="a run's folder, such as reports/latest")],
+    *,
+    share: Annotated[
+        bool, typer.Option("--share", help="a copy in RUN/shared without names of hosts, addresses, UUIDs")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option(help="write into this new folder in place of the run's")
+    ] = None,
+) -> None:
+    """Write the files of a recorded run anew, from its recording; or a copy that can be shown to anybody."""
     from rigproof.cli.rejudge import rewrite  # noqa: PLC0415
 
-    raise typer.Exit(rewrite(run, typer.echo))
+    raise typer.Exit(rewrite(run, typer.echo, share=share, output=output))
 
 
 @app.command()
@@ -124,7 +146,7 @@ def history(
     report_dir: Annotated[Path, typer.Option(help="where runs and history are")] = Path("reports"),
 ) -> None:
     """List the kept throughput measurements of a rig, oldest first, and its champions."""
-    from rigproof.history.listing import champions_listing, listing_lines  # noqa: PLC0415
+    from rigproof.history.listing import champions_listing, listing_lines, unreadable  # noqa: PLC0415
 
     folder = report_dir / "history"
     lines = "\n".join(listing_lines(folder, rig))
@@ -134,6 +156,8 @@ def history(
             raise Refused(lines)
         lines = ""  # its champions are all that is left of it
     typer.echo("\n".join(part for part in (lines, best) if part))
+    if unreadable(folder, report_dir / "champions", rig):
+        raise typer.Exit(USAGE)
 
 
 @app.command()
@@ -145,6 +169,9 @@ def monitor(
     ray_address: Annotated[
         str | None, typer.Option(help="HOST:PORT of a Ray cluster; default: this machine, without Ray")
     ] = None,
+    allow_open_cluster: Annotated[
+        bool, typer.Option("--allow-open-cluster", help="join one that asks nobody for a token too")
+    ] = False,
     report_dir: Annotated[Path, typer.Option(help="where the runs are, one of which may go on")] = Path(
         "reports"
     ),
@@ -160,6 +187,7 @@ def monitor(
     options = Options(
         hwprofile=hwprofile,
         ray_address=ray_address,
+        allow_open=allow_open_cluster,
         report_dir=report_dir,
         interval_s=interval,
         once=once,
@@ -173,10 +201,23 @@ def main() -> None:
     """Run the command line; bad input ends with one message and exit status 4, as it does in pytest."""
     from rigproof.history.champions import ChampionError  # noqa: PLC0415
     from rigproof.records.store import RecordingError  # noqa: PLC0415
+    from rigproof.report.folders import ReportFolderError  # noqa: PLC0415
+    from rigproof.report.pseudonyms import ShareError  # noqa: PLC0415
 
+    for stream in (sys.stdout, sys.stderr):  # a file's name, or what it says, need not be what they can write
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         status = app(prog_name="rigproof", standalone_mode=False)
-    except (ProfileError, RecordingError, ChampionError, ClusterError, Refused) as error:
+    except (
+        ProfileError,
+        RecordingError,
+        ReportFolderError,
+        ShareError,
+        ChampionError,
+        ClusterError,
+        Refused,
+    ) as error:
         typer.echo(f"rigproof: {error}", err=True)
         status = USAGE
     except UsageError as error:

@@ -1,29 +1,44 @@
 """Judge a recorded run again: the same criteria on the same data, perhaps with other limits."""
 
 import dataclasses
-import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rigproof.criteria.judge import judge_all
+from rigproof.cli.halves import side_by_side, two_are_better, without_collections
+from rigproof.criteria.judge import Judgement
 from rigproof.history.champions import ChampionError, read_champions
 from rigproof.profiles.auto import completed
 from rigproof.profiles.load import load_rig
 from rigproof.profiles.loaded import LoadedRig
+from rigproof.records.champions import Champions
 from rigproof.records.inventory import HostInventory
+from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
+from rigproof.records.reading import give_memory_back
 from rigproof.records.recording import Recording
+from rigproof.records.rows import Rows
 from rigproof.records.store import RecordingError, read_recording
-from rigproof.records.verdict import EXIT_STATUS, decide
-from rigproof.report.files import write_reports
+from rigproof.records.verdict import EXIT_STATUS, Verdict, decide
+from rigproof.report.files import FILES, write_reports
+from rigproof.report.folders import own_folder
+from rigproof.report.remarks import remarks
+from rigproof.report.shared_copy import write_shared
 from rigproof.report.terminal import print_summary
 
+# The file's first lines hold it; the rest, which grows with the rig, is not read for it.
+ELAPSED = re.compile(rb'^ "elapsed_s": (\d{1,9}(?:\.\d{1,6})?),?$', re.MULTILINE)
+HEAD_BYTES = 4096
+HERE_SHARE = 0.475  # of the devices, where two processes judge
+VERDICT_COSTS = 10  # to write one, in records to judge
 EXIT_NOT_WRITTEN = 6  # as a run whose files could not be written
 
 
-def _interrupted(recording: Recording) -> bool:
+def interrupted(recording: Recording) -> bool:
+    """Whether the run was stopped from outside."""
     return any(event.kind == "interrupted" for event in recording.events)
 
 
+@without_collections()
 def rejudge(
     run: Path, hwprofile: str | None, echo: Callable[[str], None], champions: Path | None = None
 ) -> int:
@@ -35,10 +50,33 @@ def rejudge(
     if hwprofile is not None:
         recording.run = dataclasses.replace(recording.run, rig=_rig(hwprofile, recording).dump())
     rates = None if champions is None else read_champions(_folder(champions)).rates()
-    verdicts = judge_all(recording, champions=rates)
-    decision = decide(verdicts, interrupted=_interrupted(recording))
-    print_summary(decision, verdicts, run, problems=[], write_line=echo)
+    verdicts = _verdicts(recording, rates)
+    decision = decide(verdicts, interrupted=interrupted(recording))
+    for remark in remarks(recording):
+        echo(remark)
+    simulated = recording.run.simulated
+    print_summary(decision, verdicts, run, problems=[], write_line=echo, simulated=simulated)
     return EXIT_STATUS[decision]
+
+
+def _verdicts(recording: Recording, champions: Champions | None = None) -> list[Verdict]:
+    """All verdicts; of a large recording by two processes, each for half of the subjects."""
+    judgement = Judgement(recording, champions=champions)
+    subjects = judgement.subjects
+    if not two_are_better(recording.count()):
+        return judgement.whole([judgement.part(subjects)])
+    nodes = [subject for subject in subjects if subject in recording.nodes]
+    others = [subject for subject in subjects if subject not in recording.nodes]
+    # Host samples are large, so that only one process reads them; the other has to send what it found.
+    middle = round(HERE_SHARE * len(others))
+    parts = side_by_side(
+        lambda: judgement.part(nodes + others[:middle]), lambda: judgement.part(others[middle:])
+    )
+    verdicts = judgement.whole(parts)
+    if isinstance(recording.host_samples, Rows):
+        recording.host_samples.let_go()
+    give_memory_back()
+    return verdicts
 
 
 def _folder(champions: Path) -> Path:
@@ -71,32 +109,77 @@ def _rig(hwprofile: str, recording: Recording) -> LoadedRig:
     return completed(loaded, found)
 
 
-def rewrite(run: Path, echo: Callable[[str], None]) -> int:
-    """Write the files of `run` again from what it recorded; the exit status, 6 where one was not written."""
-    recording = read_recording(run)
-    verdicts = judge_all(recording)
-    interrupted = _interrupted(recording)
-    problems = write_reports(
-        run,
-        recording,
-        verdicts,
-        decision=decide(verdicts, interrupted=interrupted),
-        elapsed_s=_elapsed_s(run, recording),
-        interrupted=interrupted,
-    )
+@without_collections()
+def rewrite(
+    run: Path, echo: Callable[[str], None], *, share: bool = False, output: Path | None = None
+) -> int:
+    """Write the files of `run` again from what it recorded; the exit status, 6 where one was not written.
+
+    `share`: a copy without names, in the run's folder `shared`. `output`: into that folder instead.
+    """
+    source = own_folder(run) if output is None else run.resolve()
+    recording = read_recording(source)
+    verdicts = _verdicts(recording)
+    stopped = interrupted(recording)
+    decision = decide(verdicts, interrupted=stopped)
+    took_s = elapsed_s(source, recording)
+    folder = output or source
+
+    def write(names: Sequence[str]) -> list[str]:
+        return write_reports(
+            folder,
+            recording,
+            verdicts,
+            decision=decision,
+            elapsed_s=took_s,
+            interrupted=stopped,
+            names=names,
+        )
+
+    try:
+        if share:
+            shared = write_shared(
+                source,
+                recording,
+                verdicts,
+                decision=decision,
+                elapsed_s=took_s,
+                interrupted=stopped,
+                output=output,
+            )
+            written, problems = shared.folder, [*shared.problems]
+            if shared.remark:
+                echo(shared.remark)
+        else:
+            written = run if output is None else output
+            folder.mkdir(parents=True, exist_ok=True)
+            if two_are_better(len(verdicts) * VERDICT_COSTS):
+                halves = side_by_side(lambda: write(FILES[::2]), lambda: write(FILES[1::2]))
+                problems = [problem for half in halves for problem in half]
+            else:
+                problems = write(FILES)
+    except OSError as error:
+        problems = [f"{error.filename or run}: not written: {error.strerror or error}"]
     for problem in problems:
         echo(problem)
     if not problems:
-        echo(f"written: {run}")
+        echo(f"{'SIMULATED run ' if recording.run.simulated else ''}written: {written}")
     return EXIT_NOT_WRITTEN if problems else 0
 
 
-def _elapsed_s(run: Path, recording: Recording) -> float:
-    """What the first report said; else up to the last thing recorded."""
+def elapsed_s(run: Path, recording: Recording) -> float:
+    """How long it took, as the first report said; else up to the last thing recorded.
+
+    Raises RecordingError where nothing was. A verdict.json that says no length is as good as none.
+    """
     try:
-        return float(json.loads((run / "verdict.json").read_text())["elapsed_s"])
-    except (OSError, ValueError, KeyError, TypeError):
-        last_s = recording.last_s()
-        if last_s is None:
-            raise RecordingError(f"{run}: nothing was recorded; there is nothing to report") from None
-        return last_s
+        with open_plain(run / "verdict.json", VERDICT_BYTES_MAX) as file:
+            said = ELAPSED.search(file.read(HEAD_BYTES))
+    except (FileRefusedError, OSError):
+        said = None
+    if said is not None:
+        return float(said[1])
+    last_s = recording.last_s()
+    if last_s is None:
+        raise RecordingError(f"{run}: nothing was recorded; there is nothing to report")
+    return last_s

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import rigproof
 from rigproof.cluster import processes
@@ -18,7 +18,7 @@ from rigproof.cluster.gpu_readings import Counts, Silent, read_all
 from rigproof.cluster.host_load import HostLoadProcess
 from rigproof.cluster.messages import AgentDuty, AgentFacts, AgentReply
 from rigproof.cluster.processes import ProcessId
-from rigproof.cluster.sensing import Sensing
+from rigproof.cluster.sensing import Senses, Sensing
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
 from rigproof.records.recording import Record, Sample
@@ -26,6 +26,16 @@ from rigproof.telemetry.host import HostReader
 from rigproof.telemetry.nvml import Nvml, NvmlUnavailable, open_nvml
 from rigproof.telemetry.visible import visible_gpus
 from rigproof.workloads.cpu_band import HostLoad
+
+
+class Host(Protocol):
+    """How large a host is."""
+
+    def usable_cpus(self) -> float:
+        """CPUs that may be used there."""
+
+    def ram_gib(self) -> float:
+        """RAM that may be used there, GiB."""
 
 
 class NodeAgent:
@@ -37,14 +47,14 @@ class NodeAgent:
     def __init__(self, visible_devices: Callable[[], str | None] | None = None) -> None:
         self._visible_devices = visible_devices or _ray_visible_devices
         self._process = processes.own_process()
-        self._host = HostReader()
+        self._host: Host = HostReader()
         self._open = ExitStack()
         self._nvml: Nvml | None = None
         self._unavailable: NvmlUnavailable | None = None
         self._silent: Silent | None = None  # where there is NVML
         self._opening = Background(self._open_nvml, "nvml")
         self._duty: AgentDuty | None = None
-        self._sensing: Sensing | None = None
+        self._sensing: Senses | None = None
         self._load: HostLoadProcess | None = None
         self._load_reported = True
         self._records: list[Record | Sample] = []
@@ -94,7 +104,7 @@ class NodeAgent:
         """Sample from now on. Returns the subjects whose Xids are heard."""
         self._opening.done(duty.stuck_s)  # an agent that takes over is not asked for facts first
         self._duty = duty
-        self._sensing = Sensing(duty, self._nvml, self._silent, self._host, self._now_s)
+        self._sensing = self._sense(duty)
         self._sensing.start()
         return self._sensing.supported
 
@@ -162,6 +172,9 @@ class NodeAgent:
         if self._opening.done():
             Background(self._open.close, "nvml-close").done(timeout_s)
         return AgentReply(self._process, last)
+
+    def _sense(self, duty: AgentDuty) -> Senses:
+        return Sensing(duty, self._nvml, self._silent, HostReader(), self._now_s)
 
     def _now_s(self) -> float:
         return time.monotonic() + (self._duty.clock_offset_s if self._duty is not None else 0.0)

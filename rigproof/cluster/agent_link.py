@@ -1,6 +1,7 @@
 """One node's agent as the driver knows it."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from rigproof.cluster.calls import Line
 from rigproof.cluster.matching import FoundNode
@@ -12,7 +13,7 @@ from rigproof.workloads.cpu_band import HostLoad
 
 @dataclass(slots=True)
 class AgentLink:
-    """`line` is None once there is no agent any more."""
+    """`line` is None once there is no agent any more; `briefed` says whether it knows its duty."""
 
     node: str
     found: FoundNode
@@ -22,7 +23,13 @@ class AgentLink:
     duty: AgentDuty | None = None
     load: HostLoad | None = None
     starts: int = 1
+    briefed: bool = False
     workers: set[ProcessId] = field(default_factory=set)
+
+    @property
+    def actor(self) -> Any | None:
+        """Whom to call; None where nobody is there (yet)."""
+        return self.line.actor if self.line is not None else None
 
     @property
     def clock_offset_s(self) -> float:

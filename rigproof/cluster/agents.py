@@ -4,16 +4,13 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal
 
-import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
 import rigproof
 from rigproof.cluster import processes
-from rigproof.cluster.agent import NodeAgent
 from rigproof.cluster.agent_link import AgentLink
 from rigproof.cluster.bounded import Background
 from rigproof.cluster.calls import Gone, Line, ask
 from rigproof.cluster.clock import Reading, clock_offset
+from rigproof.cluster.ground import Actors
 from rigproof.cluster.matching import FoundNode
 from rigproof.cluster.messages import AgentDuty, AgentFacts, AgentReply
 from rigproof.cluster.processes import ProcessId
@@ -32,7 +29,15 @@ Sink = Callable[[Record | Sample], None]
 class Agents:
     """All nodes' agents."""
 
-    def __init__(self, prefix: str, timeouts: Timeouts, sink: Sink, now_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        timeouts: Timeouts,
+        sink: Sink,
+        now_s: Callable[[], float],
+        *,
+        actors: Actors,
+    ) -> None:
         assert timeouts.start_s
         assert timeouts.stall_s
         assert timeouts.stop_s
@@ -42,7 +47,9 @@ class Agents:
         self._stop_s = timeouts.stop_s
         self._sink = sink
         self._now_s = now_s
+        self._actors = actors
         self.links: dict[str, AgentLink] = {}
+        self._asked: dict[int, AgentLink] = {}  # by the line's id, so that answers of many find their place
         self.ever: set[ProcessId] = set()  # every agent process of this host, to be gone at the end
         self._killing: list[Background[object]] = []
 
@@ -53,12 +60,16 @@ class Agents:
         """
         for name, found in nodes.items():
             self.links[name] = AgentLink(name, found, None)
-            self.links[name].line = Line(self._actor(self.links[name]), self._now_s())
+            self.links[name].line = self._line(self.links[name])
+        end_s = self._now_s() + self._start_s
+        lines = {name: link.line for name, link in self.links.items() if link.line is not None}
+        there = [name for name, line in lines.items() if line.wait(max(0.0, end_s - self._now_s()))]
         calls = {
-            name: self._call(link, "facts", name, name in with_gpu, self._start_s / 4)
-            for name, link in self.links.items()
+            name: self._call(self.links[name], "facts", name, name in with_gpu, self._start_s / 4)
+            for name in there
         }
-        answers = ask(calls, self._start_s)
+        refused = {name: gone for name, line in lines.items() if (gone := line.refused()) is not None}
+        answers = refused | ask(calls, max(self._start_s / 4, end_s - self._now_s()))
         facts = {name: answer for name, answer in answers.items() if isinstance(answer, AgentFacts)}
         for name, link in self.links.items():
             if name in facts and facts[name].rigproof_version != rigproof.__version__:
@@ -67,7 +78,7 @@ class Agents:
                 self._give_up(link, f"{name} has rigproof {other}; {way_out}")
             elif name in facts:
                 self._identify(link, facts[name])
-            else:
+            elif link.line is not None:
                 answer = answers.get(name)
                 reason = answer.reason if isinstance(answer, Gone) else f"no answer in {self._start_s:g} s"
                 self._give_up(link, f"the node agent did not come up: {reason}")
@@ -79,7 +90,8 @@ class Agents:
         for node, duty in duties.items():
             link = self.links[node]
             link.duty = duty
-            if link.line is not None:
+            if link.actor is not None:
+                link.briefed = True
                 calls[node] = self._call(link, "begin", duty)
         answers = ask(calls, limit_s).values()
         return frozenset[str]().union(*(answer for answer in answers if isinstance(answer, frozenset)))
@@ -89,18 +101,22 @@ class Agents:
         calls = {
             node: self._call(link, query, argument, limit_s / 2)
             for node, link in self.links.items()
-            if link.line is not None
+            if link.actor is not None
         }
         ask(calls, limit_s)
 
     def lines(self) -> list[Line]:
-        """Those to poll."""
-        return [link.line for link in self.links.values() if link.line is not None]
+        """Those to poll. One that has come up late is told its duty first."""
+        for link in self.links.values():
+            if link.actor is not None and not link.briefed:
+                self._brief(link)
+        self._asked = {id(link.line): link for link in self.links.values() if link.line is not None}
+        return [link.line for link in self._asked.values() if link.line is not None]
 
     def take(self, line: Line, answer: AgentReply | Gone) -> bool:
         """Deal with an answer to a poll; False where the line is none of ours."""
-        link = next((link for link in self.links.values() if link.line is line), None)
-        if link is None:
+        link = self._asked.get(id(line))
+        if link is None or link.line is not line:
             return False
         if isinstance(answer, Gone):
             self._died(link, answer.reason)
@@ -128,7 +144,7 @@ class Agents:
             link = self.links.get(node)
             if link is not None:
                 link.load = load
-                if link.line is not None:
+                if link.briefed and link.actor is not None:
                     self._call(link, "start_host_load", load)
 
     def stop_host_load(self) -> None:
@@ -136,20 +152,20 @@ class Agents:
         for link in self.links.values():
             if link.load is not None:
                 link.load = None
-                if link.line is not None:
+                if link.actor is not None:
                     self._call(link, "stop_host_load")
 
     def adopt(self, node: str, process: ProcessId) -> None:
         """A worker came up there: its agent may kill it."""
         link = self.links[node]
         link.workers.add(process)
-        if link.line is not None:
+        if link.briefed and link.actor is not None:
             self._call(link, "adopt", process)
 
     def kill(self, node: str, process: ProcessId) -> None:
         """SIGKILL a worker of ours, by its agent and, on this host, directly. Does not wait."""
         link = self.links[node]
-        if link.line is not None:
+        if link.actor is not None:
             self._call(link, "kill", process)
         if link.found.here:
             processes.kill(process)
@@ -159,7 +175,7 @@ class Agents:
         return {
             node: self._call(link, "finish", self._stop_s / 8)
             for node, link in self.links.items()
-            if link.line is not None
+            if link.actor is not None
         }
 
     def end(self) -> None:
@@ -178,16 +194,31 @@ class Agents:
         for killing in self._killing:
             killing.done(timeout_s / max(1, len(self._killing)))
 
-    def _actor(self, link: AgentLink) -> Any:
-        strategy = NodeAffinitySchedulingStrategy(link.found.node_id, soft=False)
-        options = {"num_cpus": 0, "num_gpus": 0, "max_restarts": 0, "scheduling_strategy": strategy}
+    def begin_anew(self, now_s: float) -> None:
+        """Nobody is late yet: until now it was the driver that did not listen."""
+        for link in self.links.values():
+            if link.line is not None:
+                link.line.begin_anew(now_s)
+
+    def _line(self, link: AgentLink) -> Line:
         name = f"{self._prefix}-agent-{link.node}-{link.starts}"
-        return ray.remote(NodeAgent).options(name=name, **options).remote()
+        actor = self._actors.agent(name, link.node, link.found.node_id)
+        return Line(actor, self._now_s(), self._actors.kill)
+
+    def _brief(self, link: AgentLink) -> None:
+        """Tell an agent that took another's place what that one knew."""
+        if link.duty is not None:
+            link.briefed = True
+            self._call(link, "begin", link.duty)
+            for worker in link.workers:
+                self._call(link, "adopt", worker)
+            if link.load is not None:
+                self._call(link, "start_host_load", link.load)
 
     @staticmethod
     def _call(link: AgentLink, method: str, *arguments: Any) -> Any:
-        assert link.line is not None
-        return getattr(link.line.actor, method).remote(*arguments)
+        assert link.actor is not None
+        return getattr(link.actor, method).remote(*arguments)
 
     def _identify(self, link: AgentLink, facts: AgentFacts) -> None:
         readings = []
@@ -219,12 +250,7 @@ class Agents:
         if link.starts > RESTARTS or link.duty is None:
             return
         link.starts += 1
-        link.line = Line(self._actor(link), self._now_s())
-        self._call(link, "begin", link.duty)
-        for worker in link.workers:
-            self._call(link, "adopt", worker)
-        if link.load is not None:
-            self._call(link, "start_host_load", link.load)
+        link.line = self._line(link)
 
     def _give_up(self, link: AgentLink, message: str) -> None:
         data = {"node": link.node, "starts": link.starts}
@@ -233,11 +259,12 @@ class Agents:
             self._kill_agent(link, link.line)
         link.line = None
         link.process = None
+        link.briefed = False
 
     def _kill_agent(self, link: AgentLink, line: Line) -> None:
         if link.found.here and link.process is not None:
             processes.kill(link.process)
-        self._killing.append(Background(lambda: ray.kill(line.actor), "kill"))
+        self._killing.append(Background(line.kill, "kill"))
 
 
 def records_of(answers: Iterable[Any]) -> list[Record | Sample]:

@@ -17,8 +17,8 @@ class Background(Generic[T]):
         self._thread = threading.Thread(target=self._run, name=f"rigproof-{name}", daemon=True)
         self._thread.start()
 
-    def done(self, timeout_s: float = 0.0) -> bool:
-        """Whether it ended, after waiting for it at most `timeout_s`."""
+    def done(self, timeout_s: float | None = 0.0) -> bool:
+        """Whether it ended, after waiting for it at most `timeout_s` (None: until it has)."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 

@@ -1,8 +1,9 @@
 """Actor calls whose answers may never come: nothing here waits longer than it is told."""
 
 import re
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,9 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 from rigproof.cluster.bounded import Background
 
 FETCH_S = 2.0  # for an answer that is there, to be read
+
+# What Ray raises where it, or its head, refuses to make something; anything else is a fault of ours.
+REFUSALS = (RayError, ValueError, RuntimeError, OSError)
 
 ENDING = re.compile(r"Worker exit type: (?P<kind>\w+) Worker exit detail: (?P<how>[^.]+)")
 
@@ -23,15 +27,92 @@ class Gone:
     reason: str
 
 
-class Line:
-    """One actor's `poll`, with at most one call on its way. `subject` is for messages."""
+def created(create: Callable[[], Any], limit_s: float) -> Any | Gone:
+    """What `create` makes with Ray, such as a placement group; Gone where Ray refuses it, or is silent."""
+    order = Background(create, "create")
+    if not order.done(limit_s):
+        return Gone(f"Ray did not answer for {limit_s:.3g} s")
+    if order.error is None:
+        return order.results()[0]
+    if isinstance(order.error, REFUSALS):
+        return _refused(order.error)
+    raise order.error
 
-    def __init__(self, actor: Any, now_s: float) -> None:
-        self.actor = actor
+
+@dataclass(frozen=True, eq=False)
+class LocalCall:
+    """A call to an actor in this very process, which needs no Ray. `pending`: it never returns."""
+
+    answer: Any = None
+    pending: bool = False
+
+
+class LocalActorDied(RayError):  # type: ignore[misc]  # noqa: N818 - as Ray names its own
+    """An actor in this process that is gone; the message says how it ended."""
+
+
+class Maker:
+    """Orders actors one after the other, each in a thread of its own: Ray answers an order, or never does."""
+
+    def __init__(self) -> None:
+        self._one_at_a_time = threading.Lock()
+
+    def make(self, order: Callable[[], Any]) -> Background[Any]:
+        """The actor that `order` gives, sooner or later."""
+
+        def in_turn() -> Any:
+            with self._one_at_a_time:
+                return order()
+
+        return Background(in_turn, "make")
+
+
+class Line:
+    """One actor's `poll`, with at most one call on its way.
+
+    `actor` may still be in the making: Ray answers that order too, and a head that does not answer keeps
+    it for ever. Until it is there nothing is sent.
+    """
+
+    def __init__(
+        self, actor: Any | Background[Any], now_s: float, kill: Callable[[Any], None] = ray.kill
+    ) -> None:
+        self._actor = actor
+        self._kill = kill
         self.gone: Gone | None = None
         self.heard = False  # whether it ever answered
         self._silent_since_s = now_s
         self._call: Any = None
+
+    @property
+    def actor(self) -> Any | None:
+        """The actor; None where it is not there (yet)."""
+        return self._actor.result(None) if isinstance(self._actor, Background) else self._actor
+
+    def wait(self, timeout_s: float | None) -> Any | None:
+        """The actor, waited for at most `timeout_s` (None: for ever); None where it is not there."""
+        if isinstance(self._actor, Background):
+            self._actor.done(timeout_s)
+        return self.actor
+
+    def kill(self) -> None:
+        """Kill the actor, once it is there. May take for ever: call it in the background."""
+        if (actor := self.wait(None)) is not None:
+            self._kill(actor)
+
+    def refused(self) -> Gone | None:
+        """Why Ray did not make the actor, told once; None where it did, or may still. Raises other errors."""
+        error = self._actor.error if isinstance(self._actor, Background) else None
+        if error is None or self.gone is not None:
+            return None
+        if not isinstance(error, REFUSALS):
+            raise error
+        self.gone = _refused(error)
+        return self.gone
+
+    def begin_anew(self, now_s: float) -> None:
+        """Forget the silence until now: it was the driver that did not listen."""
+        self._silent_since_s = now_s
 
     def silent_s(self, now_s: float) -> float:
         """How long the actor has owed an answer."""
@@ -44,6 +125,7 @@ class Line:
         if self._call is None:
             if self.heard:
                 self._silent_since_s = max(self._silent_since_s, now_s)
+            assert self.actor is not None
             self._call = self.actor.poll.remote()
         return self._call
 
@@ -63,8 +145,9 @@ class Line:
 
 def collect(lines: Sequence[Line], timeout_s: float, now_s: float) -> list[tuple[Line, Any]]:
     """Ask all that are not gone, wait at most `timeout_s` for all answers, and return those that came."""
-    calls = {line.send(now_s): line for line in lines if line.gone is None}
-    taken = [
+    taken: list[tuple[Line, Any]] = [(line, line.refused()) for line in lines]
+    calls = {line.send(now_s): line for line in lines if line.gone is None and line.actor is not None}
+    taken += [
         (calls[call], calls[call].take(answer, now_s)) for call, answer in _fetch(list(calls), timeout_s)
     ]
     return [(line, answer) for line, answer in taken if answer is not None]
@@ -98,6 +181,9 @@ def _fetch(calls: list[Any], timeout_s: float) -> list[tuple[Any, Any | RayError
             except RayError as error:
                 found.append((call, error))
 
+    local = [call for call in calls if isinstance(call, LocalCall)]
+    if local:
+        return [(call, call.answer) for call in local if not call.pending]
     if not calls:
         return []
     fetching = Background(fetch, "fetch")
@@ -105,6 +191,10 @@ def _fetch(calls: list[Any], timeout_s: float) -> list[tuple[Any, Any | RayError
     if fetching.error is not None:
         raise fetching.error
     return list(found)
+
+
+def _refused(error: BaseException) -> Gone:
+    return Gone(f"Ray refused it: {reason_of(error)}")
 
 
 def reason_of(error: BaseException) -> str:

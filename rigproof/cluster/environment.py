@@ -10,8 +10,9 @@ from typing import Any
 import ray
 from ray._private import ray_constants
 
+from rigproof.cluster.auth_token import joining_mode
+
 PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
-TOKEN_FILE = Path(".ray") / "auth_token"  # under the home folder, where `ray get-auth-token` puts it
 
 SET_BY_RAY = ("PYTHONBREAKPOINT",)
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -19,13 +20,21 @@ CONNECT_S = 1.0
 
 # Without this the driver is ended by Ray 60 s after the head has gone, and the report with it.
 KEEP_DRIVER = {"RAY_gcs_rpc_server_reconnect_timeout_s": str(7 * 86400)}
+HEALTH_CHECKS = 5  # in a row that a node has to miss, as in Ray
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "1"}
 
 
-def local_environment(token: str) -> dict[str, str]:
-    """What a Ray of our own gets: a token, loopback, no statistics, and rigproof on its workers' path."""
+def local_environment(token: str, stall_s: float) -> dict[str, str]:
+    """What a Ray of our own gets: a token, loopback, no statistics, and rigproof on its workers' path.
+
+    Its head declares a node dead that does not answer for about `stall_s`; Ray's own settings take 55 s.
+    """
     path = os.environ.get("PYTHONPATH")
+    check_ms = 1000 * stall_s / HEALTH_CHECKS
     return {
+        "RAY_health_check_failure_threshold": str(HEALTH_CHECKS),
+        "RAY_health_check_timeout_ms": str(round(0.6 * check_ms)),
+        "RAY_health_check_period_ms": str(round(0.4 * check_ms)),
         **KEEP_DRIVER,
         **QUIET,
         "RAY_AUTH_MODE": "token",
@@ -36,12 +45,9 @@ def local_environment(token: str) -> dict[str, str]:
     }
 
 
-def joining_environment(address: str) -> dict[str, str]:
-    """What joining a cluster needs: the token, where there is one and the mode is not set."""
-    named = any(os.environ.get(key) for key in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
-    mode = {}
-    if "RAY_AUTH_MODE" not in os.environ and (named or (Path.home() / TOKEN_FILE).exists()):
-        mode = {"RAY_AUTH_MODE": "token"}
+def joining_environment(address: str, *, open_cluster: bool) -> dict[str, str]:
+    """What joining a cluster needs: the token, unless it is open, there is none, or the mode is set."""
+    mode = joining_mode(os.environ, open_cluster=open_cluster)
     loopback = {ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR: "0"} if _loopback_only(address) else {}
     return {**KEEP_DRIVER, **QUIET, **mode, **loopback}
 

@@ -30,7 +30,7 @@ def probe_gpu() -> Probed:
     """The first GPU that this process may use.
 
     Runs as a Ray task inside the bundle. `cuInit` reads the environment once, so the task needs a process of
-    its own (Ray ends the process of a GPU task after the task).
+    its own: max_calls=1.
     """
     ids = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
     if ids:

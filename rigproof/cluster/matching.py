@@ -11,7 +11,7 @@ __all__ = ["FoundNode", "assign_gpus", "local_node", "match_nodes", "same_host"]
 
 @dataclass(frozen=True, slots=True)
 class FoundNode:
-    """A living node of the cluster. `here`: the one that the driver runs on."""
+    """A living node of the cluster. `here`: the driver's own; `port`: its raylet's, 0 where unknown."""
 
     node_id: str
     name: str
@@ -20,6 +20,7 @@ class FoundNode:
     cpus: float
     gpus: float
     here: bool = False
+    port: int = 0
 
 
 def match_nodes(promised: Sequence[Node], found: Sequence[FoundNode]) -> dict[str, FoundNode]:

@@ -3,13 +3,14 @@
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ray
 
 from rigproof.cluster.bounded import Background
 from rigproof.cluster.matching import FoundNode, match_nodes
+from rigproof.cluster.reach import Reach, without_dead_doubles
 from rigproof.profiles.models import Node
 
 LIST_S = 5.0
@@ -30,48 +31,98 @@ def wait_for_nodes(promised: Sequence[Node], wait_s: float) -> dict[str, FoundNo
 
 
 def list_nodes() -> list[FoundNode]:
-    """Every living node."""
+    """Every living node; of a host that came back, the entry that answers."""
     here = ray.get_runtime_context().get_node_id()
-    return [_found(node, here) for node in ray.nodes() if node["Alive"]]
+    return without_dead_doubles([_found(node, here) for node in ray.nodes() if node["Alive"]])
 
 
 class NodeWatch:
-    """Lists the nodes every 2 s in a thread, so that a head that does not answer holds nobody up."""
+    """Asks every 2 s, in a thread, who is there: Ray's list, and the nodes themselves.
 
-    def __init__(self, node_ids: dict[str, str]) -> None:
-        self._node_ids = node_ids
+    A node that cannot be reached for `unreached_s` is lost, whatever Ray's head says or does not say; one
+    that comes back later stays lost. `now_s` is the clock of `silent_s`.
+    """
+
+    def __init__(
+        self, nodes: Mapping[str, FoundNode], now_s: Callable[[], float], unreached_s: float
+    ) -> None:
+        self._node_ids = {name: node.node_id for name, node in nodes.items()}
+        self._reach = Reach(nodes, unreached_s)
+        self._now_s = now_s
+        self._answered_s = now_s()
         self._lost: dict[str, str] = {}
         self._told: set[str] = set()
-        self._stopping = threading.Event()
+        self._stopping = False
+        self._hurry = threading.Event()
+        self._asked = self._answered = 0  # looks that somebody waits for
+        self._looked = threading.Condition()
         self._thread = threading.Thread(target=self._watch, name="rigproof-nodes", daemon=True)
         self._thread.start()
 
     @property
     def lost(self) -> frozenset[str]:
-        """Promised nodes that Ray has declared dead."""
+        """Promised nodes that are gone."""
         return frozenset(self._lost)
 
     def news(self) -> dict[str, str]:
-        """Nodes lost since the last call, with Ray's reason."""
+        """Nodes lost since the last call, with the reason."""
         fresh = {name: reason for name, reason in dict(self._lost).items() if name not in self._told}
         self._told |= set(fresh)
         return fresh
 
+    def silent_s(self, now_s: float) -> float:
+        """How long the head has listed no nodes: it is asked every 2 s."""
+        return now_s - self._answered_s
+
+    def begin_anew(self, now_s: float) -> None:
+        """Forget the silence until now: it was the driver that did not listen."""
+        self._answered_s = now_s
+
+    def look(self, timeout_s: float) -> None:
+        """List them now, and wait for that at most `timeout_s`."""
+        with self._looked:
+            self._asked += 1
+            wanted = self._asked
+            self._hurry.set()
+            self._looked.wait_for(lambda: self._answered >= wanted, timeout_s)
+
     def stop(self, timeout_s: float) -> None:
         """End the thread; one that hangs in a call is left behind."""
-        self._stopping.set()
+        self._stopping = True
+        self._hurry.set()
         self._thread.join(timeout_s)
 
     def _watch(self) -> None:
-        while not self._stopping.wait(WATCH_S):
-            try:
-                nodes = {node["NodeID"]: node for node in ray.nodes()}
-            except Exception:  # noqa: S112 - without an answer nothing is known, and nothing said
-                continue
-            for name, node_id in self._node_ids.items():
-                node = nodes.get(node_id)
-                if node is not None and not node["Alive"]:
-                    self._lost.setdefault(name, node.get("DeathReasonMessage") or "Ray declared it dead")
+        listing: Background[Any] | None = None
+        asked = 0
+        while True:
+            self._hurry.wait(WATCH_S)
+            self._hurry.clear()
+            if self._stopping:
+                return
+            if listing is None:  # one at a time: a head that does not answer holds one thread, not many
+                listing, asked = Background(ray.nodes, "nodes"), self._asked
+            for name, reason in self._reach.look(time.monotonic()).items():
+                self._lost.setdefault(name, reason)
+            if not listing.done(WATCH_S):
+                continue  # without an answer nothing is known, and nothing said; `silent_s` grows
+            answer, listing = listing, None
+            if answer.error is None:
+                self._answered_s = self._now_s()
+                self._take(answer.result([]), asked)
+            if self._asked > asked:
+                self._hurry.set()
+
+    def _take(self, listed: Sequence[Mapping[str, Any]], asked: int) -> None:
+        """What Ray lists now; whoever waits for the `asked`-th look has it."""
+        nodes = {node["NodeID"]: node for node in listed}
+        for name, node_id in self._node_ids.items():
+            node = nodes.get(node_id)
+            if node is not None and not node["Alive"]:
+                self._lost.setdefault(name, node.get("DeathReasonMessage") or "Ray declared it dead")
+        with self._looked:
+            self._answered = asked
+            self._looked.notify_all()
 
 
 def _found(node: dict[str, Any], here: str) -> FoundNode:
@@ -83,6 +134,7 @@ def _found(node: dict[str, Any], here: str) -> FoundNode:
         cpus=node["Resources"].get("CPU", 0.0),
         gpus=node["Resources"].get("GPU", 0.0),
         here=node["NodeID"] == here,
+        port=node.get("NodeManagerPort") or 0,
     )
 
 

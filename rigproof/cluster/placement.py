@@ -13,7 +13,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from rigproof.cluster.bounded import Background
-from rigproof.cluster.calls import Gone, ask
+from rigproof.cluster.calls import Gone, ask, created
 from rigproof.cluster.gpu_probe import Probed, probe_gpu
 from rigproof.cluster.matching import FoundNode
 
@@ -37,7 +37,7 @@ class _Bundle:
 
     node: FoundNode
     cpus: float
-    group: Any
+    group: Any  # None where Ray refused it
     ready: Any
     probe: Any = None
     answer: Probed | None = None
@@ -63,11 +63,11 @@ class Reservations:
         refused = infeasible(wanted)
         left = {gpu.uuid: gpu for gpu in wanted if gpu.subject not in refused}
         end_s = time.monotonic() + limit_s
-        self._ask_for(left)
+        self._ask_for(left, end_s)
         while left and self._waiting() and time.monotonic() < end_s:
             self._advance(min(STEP_S, max(0.05, end_s - time.monotonic())))
             self._grant(left)
-            self._ask_for(left)
+            self._ask_for(left, end_s)
         refused |= {gpu.subject: self._reason(gpu, wanted, limit_s) for gpu in left.values()}
         for bundle in self._bundles:
             _remove(bundle.group)
@@ -102,7 +102,7 @@ class Reservations:
         answers = [bundle.answer for bundle in self._bundles if bundle.node.node_id == node_id]
         return refusal(gpu.node, _wanted_on(node_id, wanted), answers, limit_s)
 
-    def _ask_for(self, left: Mapping[str, WantedGpu]) -> None:
+    def _ask_for(self, left: Mapping[str, WantedGpu], end_s: float) -> None:
         """One more bundle for each wanted GPU of a node that no open bundle may still turn out to be.
 
         A bundle on another GPU than wanted is held meanwhile, so that Ray gives out the next one.
@@ -116,16 +116,21 @@ class Reservations:
             pending = sum(bundle.answer is None for bundle in bundles)
             room = int(gpus[0].node.gpus) - held
             for _ in range(min(len(gpus) - pending, room)):
-                self._bundles.append(self._bundle(gpus[0].node, bundle_cpus(gpus)))
+                self._bundles.append(self._bundle(gpus[0].node, bundle_cpus(gpus), end_s))
 
-    def _bundle(self, node: FoundNode, cpus: float) -> _Bundle:
+    def _bundle(self, node: FoundNode, cpus: float, end_s: float) -> _Bundle:
         self._made += 1
-        group = placement_group(
-            [{"GPU": 1.0, **({"CPU": cpus} if cpus > 0 else {})}],
-            strategy="STRICT_PACK",
-            name=f"{self._prefix}-gpu-{self._made}",
-            bundle_label_selector=[{NODE_LABEL: node.node_id}],
+        group = created(
+            lambda: placement_group(
+                [{"GPU": 1.0, **({"CPU": cpus} if cpus > 0 else {})}],
+                strategy="STRICT_PACK",
+                name=f"{self._prefix}-gpu-{self._made}",
+                bundle_label_selector=[{NODE_LABEL: node.node_id}],
+            ),
+            max(0.0, end_s - time.monotonic()),
         )
+        if isinstance(group, Gone):
+            return _Bundle(node, cpus, None, None, answer=Probed(error=group.reason))
         return _Bundle(node, cpus, group, group.ready())
 
     def _advance(self, timeout_s: float) -> None:
@@ -135,10 +140,17 @@ class Reservations:
             bundle = self._bundles[int(key)]
             if bundle.probe is None and not isinstance(answer, Gone):
                 strategy = PlacementGroupSchedulingStrategy(bundle.group, 0)
-                options = {"num_gpus": 1, "num_cpus": 0, "max_retries": 1, "scheduling_strategy": strategy}
-                bundle.probe = ray.remote(self._probe).options(**options).remote()
+                # Its own process, by max_calls: cuInit names one card for ever. `options` could not say so.
+                probe = ray.remote(num_gpus=1, num_cpus=0, max_retries=1, max_calls=1)(self._probe)
+                bundle.probe = probe.options(scheduling_strategy=strategy).remote()
             else:
                 bundle.answer = Probed(error=answer.reason) if isinstance(answer, Gone) else answer
+
+
+def given_gpu() -> tuple[str, int]:
+    """In a task with one GPU: the Ray node that it runs on, and the number of the GPU there."""
+    context = ray.get_runtime_context()
+    return context.get_node_id(), int(context.get_accelerator_ids()["GPU"][0])
 
 
 def infeasible(wanted: Sequence[WantedGpu]) -> dict[str, str]:
@@ -187,4 +199,4 @@ def _wanted_on(node_id: str, wanted: Sequence[WantedGpu]) -> int:
 
 
 def _remove(group: Any) -> Background[None]:
-    return Background(lambda: remove_placement_group(group), "release")
+    return Background(lambda: None if group is None else remove_placement_group(group), "release")

@@ -14,21 +14,25 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ray
 import ray._private.worker as ray_worker
+from ray._private.node import Node
+from ray._private.parameter import RayParams
 
 from rigproof.cluster import leaving, processes
 from rigproof.cluster.environment import joining_environment, local_environment, settings
 from rigproof.cluster.errors import ClusterStartFailed, ClusterUnreachable
 from rigproof.cluster.processes import ProcessId
+from rigproof.cluster.ray_version import check_ray_version
+from rigproof.cluster.warden import Warden
 
 OBJECT_STORE_BYTES = 78_643_200  # the smallest that Ray takes
-OLDEST_RAY = (2, 52)  # token authentication; CVE-2025-62593
 FOLDER_PREFIX = "rigproof-ray-"
 LOOK_S = 0.1  # between two looks at what is left of Ray
 LEAST_S = 0.5  # for killed processes to go
@@ -36,12 +40,23 @@ SOCKET_PATH_BYTES = 107  # sockaddr_un, unix(7)
 SESSION_PATH = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 
 
+@dataclass(frozen=True, slots=True)
+class MoreNode:
+    """A further node of a Ray of our own on this machine: a raylet with resources of its own."""
+
+    name: str
+    cpus: float
+    gpus: int
+
+
 class RaySession:
     """Ray, up. `address` is the cluster's; `started` whether it is ours to end."""
 
-    def __init__(self, started: bool, folder: Path | None) -> None:
+    def __init__(self, started: bool, folder: Path | None, more: Sequence[MoreNode] = ()) -> None:
         self.started = started
         self.folder = folder
+        self._more = more
+        self._warden = None if folder is None else Warden(folder)
         self.address = ""
         self._undo = ExitStack()
         self._begun = threading.Event()
@@ -50,6 +65,7 @@ class RaySession:
         self._thread: threading.Thread | None = None
         self._let_go = True  # whether Ray has let go of this process
         self._processes: frozenset[ProcessId] = frozenset()
+        self._joined: list[Node] = []  # of `more`
 
     def open(self, arguments: dict[str, Any], variables: dict[str, str], limit_s: float) -> None:
         """Run `ray.init` with `arguments`. Raises what it raises, or TimeoutError."""
@@ -79,7 +95,7 @@ class RaySession:
         family = self._relatives(self._processes | frozenset(ours) | self._started_processes())
         self._end.set()
         while self._thread is not None and self._stuck() and time.monotonic() < gentle_s:
-            self._thread.join(LOOK_S)
+            self._wait_a_little()
             family = self._relatives(family)  # Ray's processes start others until they are gone
         if not self._stuck():
             processes.wait_gone(family, min(1.0, limit_s / 4))
@@ -88,10 +104,29 @@ class RaySession:
             self._thread.join(max(0.1, end_s - time.monotonic()))
         if not self._let_go:
             self._cut_off()
+        _take_back_sigterm()
+        self._reap()
         self._undo.close()
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
+        if self._warden is not None:
+            self._warden.dismiss()
         return left
+
+    def _wait_a_little(self) -> None:
+        """Wait LOOK_S for Ray's thread. Shut down, Ray gives SIGTERM its default effect: no, at once."""
+        end_s = time.monotonic() + LOOK_S
+        while self._stuck() and time.monotonic() < end_s:
+            assert self._thread is not None
+            self._thread.join(LOOK_S / 10)
+            _take_back_sigterm()
+
+    def _reap(self) -> None:
+        """Take the ends of the processes of `more` nodes, which nobody else waits for."""
+        for node in self._joined:
+            for info in [info for infos in list(node.all_processes.values()) for info in infos]:
+                info.process.poll()
+        self._joined.clear()
 
     def _relatives(self, family: frozenset[ProcessId]) -> frozenset[ProcessId]:
         """These, what they started, and what was started with our folder, wherever its parent is by now."""
@@ -126,6 +161,8 @@ class RaySession:
     def _live(self, arguments: dict[str, Any]) -> None:
         try:
             ray.init(**arguments)
+            for node in self._more:
+                self._joined.append(_add_node(node, str(self.folder)))
         except BaseException as error:  # Ray raises SystemExit too; `open` raises it again
             self._error = error
         self._begun.set()
@@ -146,17 +183,27 @@ class RaySession:
 
 
 def start_local(
-    node_name: str, *, cpus: float, gpus: int, namespace: str, limit_s: float, stop_s: float
+    node_name: str,
+    *,
+    cpus: float,
+    gpus: int,
+    namespace: str,
+    limit_s: float,
+    stop_s: float,
+    stall_s: float,
+    more: Sequence[MoreNode] = (),
 ) -> RaySession:
-    """A Ray of our own on 127.0.0.1, with a random token and without a dashboard.
+    """A Ray of our own on 127.0.0.1, with a random token and without a dashboard; `more` nodes join it.
+
+    A node of it that does not answer for about `stall_s` is declared dead.
 
     Raises:
         ClusterStartFailed: it did not come up within `limit_s`; nothing of it is left.
     """
-    _refuse_old_ray(ClusterStartFailed)
+    check_ray_version(ClusterStartFailed)
     remove_stale_folders(_temp_root())
     folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir=_temp_root()))
-    session = RaySession(started=True, folder=folder)
+    session = RaySession(started=True, folder=folder, more=more)
     arguments = {
         "address": "local",
         "include_dashboard": False,
@@ -181,7 +228,7 @@ def start_local(
     _open(
         session,
         arguments=arguments,
-        variables=local_environment(secrets.token_hex(32)),
+        variables=local_environment(secrets.token_hex(32), stall_s),
         limit_s=limit_s,
         stop_s=stop_s,
         failed=failed,
@@ -189,13 +236,17 @@ def start_local(
     return session
 
 
-def join(address: str, *, namespace: str, limit_s: float, stop_s: float) -> RaySession:
+def join(
+    address: str, *, namespace: str, limit_s: float, stop_s: float, open_cluster: bool = False
+) -> RaySession:
     """Connect to a running cluster; `close` disconnects and leaves it as it was.
+
+    `open_cluster`: it asks nobody for a token (`join_probe` finds out).
 
     Raises:
         ClusterUnreachable: nobody answers, the token is wrong, or the versions differ.
     """
-    _refuse_old_ray(ClusterUnreachable)
+    check_ray_version(ClusterUnreachable)
     session = RaySession(started=False, folder=None)
     arguments = {
         "address": address,
@@ -210,12 +261,30 @@ def join(address: str, *, namespace: str, limit_s: float, stop_s: float) -> RayS
     _open(
         session,
         arguments=arguments,
-        variables=joining_environment(address),
+        variables=joining_environment(address, open_cluster=open_cluster),
         limit_s=limit_s,
         stop_s=stop_s,
         failed=failed,
     )
     return session
+
+
+def _add_node(node: MoreNode, folder: str) -> Node:
+    """Start one more raylet of the Ray that this process is connected to; `RaySession.close` ends it too."""
+    parameters = RayParams(
+        node_name=node.name,
+        num_cpus=max(1, round(node.cpus)),
+        num_gpus=node.gpus,
+        object_store_memory=OBJECT_STORE_BYTES,
+        node_ip_address="127.0.0.1",
+        gcs_address=ray.get_runtime_context().gcs_address,
+        temp_dir=folder,
+        node_manager_port=0,
+        min_worker_port=0,
+        max_worker_port=0,
+        include_log_monitor=False,
+    )
+    return Node(parameters, head=False, shutdown_at_exit=False, spawn_reaper=False)
 
 
 def remove_stale_folders(root: Path) -> None:
@@ -253,7 +322,8 @@ def _take_back_sigterm() -> None:
     """Put Python's own handling of SIGTERM back.
 
     Starting, Ray's C++ side takes the signal over (absl's failure signal handler): it passes it on, but also
-    sets an alarm that aborts this process 3 s later, in the middle of taking everything down.
+    sets an alarm that aborts this process 3 s later, in the middle of taking everything down. Shut down, it
+    leaves the signal's default effect: the process is gone at once, without its reports.
     """
     handler = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is threading.main_thread() and handler is not None:
@@ -282,15 +352,6 @@ def _temp_root() -> Path:
     root = Path(tempfile.gettempdir())
     longest = f"{root}/{FOLDER_PREFIX}4194304-abcdefgh{SESSION_PATH}"
     return root if len(longest.encode()) <= SOCKET_PATH_BYTES else Path("/tmp")  # noqa: S108 - mkdtemp inside
-
-
-def _refuse_old_ray(kind: type[Exception]) -> None:
-    version = tuple(int(part) for part in ray.__version__.split(".")[:2])
-    if version < OLDEST_RAY:
-        raise kind(
-            f"Ray {ray.__version__} lets everybody on the network run code (CVE-2023-48022, CVE-2025-62593); "
-            f"install ray>={'.'.join(map(str, OLDEST_RAY))} on every node"
-        )
 
 
 def _first_line(error: BaseException) -> str:

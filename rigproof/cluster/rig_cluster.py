@@ -1,7 +1,6 @@
 """The rig while a run goes on: Ray, one agent per node, one worker per plan entry; and its taking down."""
 
 import dataclasses
-import socket
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -10,16 +9,14 @@ from typing import Literal, Self
 
 from rigproof.cluster.agents import Agents, records_of
 from rigproof.cluster.calls import ask
-from rigproof.cluster.commands import cuda_gpus
 from rigproof.cluster.errors import ClusterError, ClusterStartFailed, ClusterUnreachable
 from rigproof.cluster.foreign_memory import skipped
-from rigproof.cluster.join_probe import check_joinable
-from rigproof.cluster.matching import FoundNode, local_node
+from rigproof.cluster.ground import Ground, RayGround, Reserving, Watch
+from rigproof.cluster.matching import FoundNode
 from rigproof.cluster.messages import AgentDuty, AgentFacts
-from rigproof.cluster.nodes import NodeWatch, wait_for_nodes
-from rigproof.cluster.placement import Reservations, WantedGpu
+from rigproof.cluster.placement import WantedGpu
 from rigproof.cluster.presence import gpus_there, missing_node
-from rigproof.cluster.ray_session import RaySession, join, start_local
+from rigproof.cluster.processes import ProcessId
 from rigproof.cluster.stage_loop import Rounds, StageRun
 from rigproof.cluster.workers import Workers
 from rigproof.profiles.load import all_skus
@@ -29,13 +26,15 @@ from rigproof.profiles.plan import Plan, StagePlan, WorkerPlan
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, Stage
 from rigproof.records.recording import Record, Sample
-from rigproof.telemetry.host import HostReader, host_addresses
-from rigproof.telemetry.inventory import detect
 from rigproof.workloads.cpu_band import HostLoad
 from rigproof.workloads.specs import WorkloadSpec
 
 __all__ = ["ClusterError", "ClusterStartFailed", "ClusterUnreachable", "HostLoad", "RigCluster"]
 
+OPEN_SAID = (
+    "the cluster asks nobody for a token: whoever reaches it could run code on its nodes and change what was "
+    "measured; it was joined because of --allow-open-cluster"
+)
 SESSION_SHARE = 0.6  # of the time for taking down: Ray itself; the rest is for our actors
 
 Sink = Callable[[Record | Sample], None]
@@ -46,6 +45,8 @@ class RigCluster:
 
     A context manager: entering brings up what is there of the promised rig and records what is missing as
     events; leaving always takes down what is ours and nothing else.
+
+    `allow_open`: join a cluster that asks nobody for a token too; an event says that it was one.
 
     Raises on entering:
         ClusterUnreachable, ClusterStartFailed: nothing came up, and nothing is left of the attempt.
@@ -60,6 +61,8 @@ class RigCluster:
         sink: Sink,
         now_s: Callable[[], float],
         wait_nodes_s: float | None = None,
+        allow_open: bool = False,
+        ground: Ground | None = None,
     ) -> None:
         timeouts = loaded.rig.timeouts
         assert timeouts.start_s
@@ -71,14 +74,22 @@ class RigCluster:
         self._now_s = now_s
         self._start_s = timeouts.start_s
         self._stop_s = timeouts.stop_s
-        self._wait_nodes_s = min(timeouts.start_s, wait_nodes_s or timeouts.start_s)
-        self._prefix = f"rigproof-{uuid.uuid4().hex[:8]}"
-        self._session: RaySession | None = None
-        self._watch: NodeWatch | None = None
-        self._reservations = Reservations(self._prefix)
+        prefix = f"rigproof-{uuid.uuid4().hex[:8]}"
+        self._ground: Ground = ground or RayGround(
+            loaded,
+            plan,
+            prefix=prefix,
+            ray_address=ray_address,
+            wait_nodes_s=wait_nodes_s,
+            allow_open=allow_open,
+            on_open=lambda address: self._event("open_cluster", "rig", OPEN_SAID, address=address),
+        )
+        self._watch: Watch | None = None
+        self._reservations: Reserving | None = None
         self._foreign: dict[str, ForeignMemory] = {}
-        self._agents = Agents(self._prefix, timeouts, self._keep, now_s)
-        self._workers = Workers(self._prefix, timeouts, self._agents, sink, now_s)
+        actors = self._ground.actors
+        self._agents = Agents(prefix, timeouts, self._keep, now_s, actors=actors)
+        self._workers = Workers(prefix, timeouts, self._agents, sink, now_s, actors=actors)
         self._rounds: Rounds | None = None
         self.ready_s: float | None = None  # how long it took to come up
 
@@ -139,58 +150,30 @@ class RigCluster:
 
     def close(self) -> None:
         """Take everything of ours down, however the run went. Can be called again."""
-        session, self._session = self._session, None
+        if not self._ground.up:
+            return
+        left: tuple[ProcessId, ...] = ()
         try:
-            if session is not None:
-                self._end_actors()
+            self._end_actors()
         finally:
-            if session is not None:
-                ours = self._agents.ever | self._workers.ever
-                left = session.close(SESSION_SHARE * self._stop_s, ours)
-                if left:
-                    pids = [process.pid for process in left]
-                    message = f"processes {pids} did not end; the kernel holds them (a hung driver?)"
-                    self._event("timeout", "rig", message, limit_s=self._stop_s, pids=pids)
+            ours = frozenset(self._agents.ever | self._workers.ever)
+            left = self._ground.close(SESSION_SHARE * self._stop_s, ours)
+            if left:
+                pids = [process.pid for process in left]
+                message = f"processes {pids} did not end; the kernel holds them (a hung driver?)"
+                self._event("timeout", "rig", message, limit_s=self._stop_s, pids=pids)
 
     def _open(self) -> None:
-        promised = self._loaded.rig.nodes
-        here = None
-        if self._ray_address is None:
-            here = local_node(promised, socket.gethostname(), host_addresses())
-            if here is not None:
-                self._session = self._start_ray(here)
-        else:
-            check_joinable(self._ray_address, self._start_s)
-            self._session = join(
-                self._ray_address, namespace=self._prefix, limit_s=self._start_s, stop_s=self._stop_s
-            )
-        found: dict[str, FoundNode] = {}
-        if self._session is not None:
-            # The others of a local rig cannot come: nobody outside can reach our Ray.
-            wanted = [node for node in promised if here is None or node.name == here]
-            found = wait_for_nodes(wanted, self._wait_nodes_s)
-        for node in promised:
+        found = self._ground.open()
+        for node in self._loaded.rig.nodes:
             if node.name not in found:
                 self._sink_all(missing_node(self._loaded, node, self._ray_address, self._now_s()))
         if found:
             self._bring_up(found)
 
-    def _start_ray(self, here: str) -> RaySession:
-        node = self._loaded.node(here)
-        needed = sum(worker.cpus for worker in self._plan.workers if worker.node == here)
-        gpus = len(detect(self._start_s / 2).gpus) if cuda_gpus(node) else 0
-        cpus = max(HostReader().usable_cpus(), needed + 1)
-        return start_local(
-            here,
-            cpus=cpus,
-            gpus=gpus,
-            namespace=self._prefix,
-            limit_s=self._start_s,
-            stop_s=self._stop_s,
-        )
-
     def _bring_up(self, found: Mapping[str, FoundNode]) -> None:
-        self._watch = NodeWatch({name: node.node_id for name, node in found.items()})
+        self._watch = self._ground.watch(found, self._now_s)
+        self._reservations = self._ground.reservations(found)
         with_gpu = {device.node for device in self._loaded.devices() if device.gpu.device == "cuda"}
         facts = self._agents.start(found, with_gpu)
         skus = all_skus()
@@ -199,14 +182,22 @@ class RigCluster:
         heard = self._agents.begin(self._duties(facts, gpus), self._start_s)
         for subject, gpu in gpus.items():
             self._sink(dataclasses.replace(gpu, xid_supported=subject in heard))
-        self._rounds = Rounds(self._agents, self._workers, self._watch, self._sink, self._now_s)
+        self._rounds = Rounds(
+            self._agents,
+            self._workers,
+            self._watch,
+            sink=self._sink,
+            now_s=self._now_s,
+            timeouts=self._loaded.rig.timeouts,
+            pause=self._ground.pause,
+        )
         self._agents.read("foreign_memory", frozenset[int](), self._stop_s)
         self._rounds.gather(self._stop_s / 4)
         self.read_counters("before")
         left_alone = skipped(gpus, self._foreign, self._plan, self._now_s())
         self._sink_all(left_alone.values())
         gpus = {subject: gpu for subject, gpu in gpus.items() if subject not in left_alone}
-        refused = self._reserve(found, gpus)
+        refused = self._reserve(self._reservations, found, gpus)
         plans = [
             worker
             for worker in self._plan.workers
@@ -220,6 +211,7 @@ class RigCluster:
     def _until_up(self, on_tick: Callable[[], None] | None) -> None:
         """Wait for the workers that are coming up; each has its own deadline."""
         assert self._rounds is not None
+        self._rounds.rest()
         while self._workers.starting():
             self._rounds.beat(0.1)
             if on_tick is not None:
@@ -243,7 +235,9 @@ class RigCluster:
             for node in facts
         }
 
-    def _reserve(self, found: Mapping[str, FoundNode], gpus: Mapping[str, GpuIdentity]) -> dict[str, str]:
+    def _reserve(
+        self, reservations: Reserving, found: Mapping[str, FoundNode], gpus: Mapping[str, GpuIdentity]
+    ) -> dict[str, str]:
         """Reserve the promised GPUs; those that could not be, with the reason."""
         workers: dict[str, list[WorkerPlan]] = {}
         for worker in self._plan.workers:
@@ -253,7 +247,7 @@ class RigCluster:
             WantedGpu(subject, gpus[subject].uuid, found[own[0].node], sum(worker.cpus for worker in own))
             for subject, own in workers.items()
         ]
-        refused = self._reservations.reserve(wanted, self._start_s)
+        refused = reservations.reserve(wanted, self._start_s)
         for subject, reason in refused.items():
             self._event("gpu_taken", subject, f"could not be reserved: {reason}", limit_s=self._start_s)
         return refused
@@ -274,7 +268,8 @@ class RigCluster:
             self._workers.wait_kills(share_s)
             self._agents.end()
             self._agents.wait_kills(share_s)
-            self._reservations.release(share_s)
+            if self._reservations is not None:
+                self._reservations.release(share_s)
             self._rounds = None
 
     def _keep(self, record: Record | Sample) -> None:

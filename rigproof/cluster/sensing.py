@@ -4,6 +4,7 @@ One thread each, because a GPU whose driver hangs must not stop the readings of 
 """
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from rigproof.cluster.gpu_readings import Silent
 from rigproof.cluster.messages import AgentDuty
@@ -15,6 +16,21 @@ from rigproof.telemetry.responsiveness import ResponsivenessProbe
 from rigproof.telemetry.sampler import Sampler
 
 SAMPLE = "sample"  # the query's name in events
+
+
+class Senses(Protocol):
+    """What an agent reads with. `supported` are the subjects whose Xids are heard."""
+
+    supported: frozenset[str]
+
+    def start(self) -> None:
+        """Begin."""
+
+    def drain(self) -> list[Sample | Event]:
+        """Samples and events since the last drain."""
+
+    def stop(self, timeout_s: float) -> None:
+        """End, in `timeout_s` even where a reading hangs."""
 
 
 class Sensing:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from rigproof.cluster.agents import Agents
-from rigproof.cluster.calls import collect
-from rigproof.cluster.nodes import NodeWatch
+from rigproof.cluster.calls import FETCH_S, collect
+from rigproof.cluster.ground import Watch
 from rigproof.cluster.slots import Slot
 from rigproof.cluster.workers import Workers
 from rigproof.profiles.models import Timeouts
@@ -18,33 +18,59 @@ from rigproof.workloads.cpu_band import HostLoad
 from rigproof.workloads.specs import WorkloadSpec
 
 TICK_S = 0.5
+# A beat that takes so much longer than it may was no beat of ours: the driver itself stood still (SIGSTOP, a
+# suspended machine, a disk that does not take what is written), and nobody else is late because of it.
+PAUSE_S = 2.0
 HEAD_START_S = 0.3  # for the tasks to reach all workers before they begin
 LAST_CALL_S = 0.5
 
 Sink = Callable[[Record | Sample], None]
+# Lets a beat of so many seconds end, of which so many are spent; whether some process is coming up.
+Pause = Callable[[float, float, bool], None]
 Status = Literal["finished", "partial", "failed", "interrupted"]
 
 
 class Rounds:
-    """The driver's beat: poll everybody, take what came, act on who is missing."""
+    """The driver's beat: poll everybody, take what came, act on who is missing.
+
+    `paused_s` is how long the driver itself stood still so far.
+    """
 
     def __init__(
-        self, agents: Agents, workers: Workers, watch: NodeWatch, sink: Sink, now_s: Callable[[], float]
+        self,
+        agents: Agents,
+        workers: Workers,
+        watch: Watch,
+        *,
+        sink: Sink,
+        now_s: Callable[[], float],
+        timeouts: Timeouts,
+        pause: Pause,
     ) -> None:
+        assert timeouts.stall_s
         self.agents = agents
         self.workers = workers
+        self.paused_s = 0.0
         self._watch = watch
         self._sink = sink
         self._now_s = now_s
+        self._pause = pause
+        self._head_s = timeouts.stall_s
+        self._head_told = False
+        self._due_s: float | None = None  # when this beat has to be over, unless the driver stands still
 
     def beat(self, length_s: float = TICK_S) -> None:
         """One beat of about `length_s`, whoever answers."""
         begun_s = time.monotonic()
         self.gather(length_s)
-        self._notice_lost_nodes()
-        self.agents.check_silence()
-        self.workers.check_progress()
-        time.sleep(max(0.0, length_s - (time.monotonic() - begun_s)))
+        if not self._stood_still():
+            self._notice_lost_nodes()
+            self._notice_silent_head()
+            self.agents.check_silence()
+            self.workers.check_progress()
+        spent_s = time.monotonic() - begun_s
+        self._due_s = self._now_s() + max(length_s, spent_s) + length_s + FETCH_S + PAUSE_S
+        self._pause(length_s, spent_s, self.workers.starting())
 
     def gather(self, timeout_s: float) -> None:
         """Ask everybody once and take the answers that come within `timeout_s`."""
@@ -52,6 +78,36 @@ class Rounds:
         for line, answer in collect([*self.agents.lines(), *self.workers.lines()], timeout_s, now_s):
             if not self.agents.take(line, answer):
                 self.workers.take(line, answer)
+
+    def rest(self) -> None:
+        """The next beat may come when it likes: nobody is waited for until then."""
+        self._due_s = None
+
+    def look_again(self, timeout_s: float) -> None:
+        """Have the nodes listed once more: what else was lost may have been lost with its node."""
+        self._watch.look(timeout_s)
+        self._notice_lost_nodes()
+
+    def _stood_still(self) -> bool:
+        """Whether the driver did not run since the beat before; then every wait begins anew."""
+        now_s = self._now_s()
+        if self._due_s is None or now_s <= self._due_s:
+            return False
+        late_s = now_s - self._due_s + PAUSE_S
+        self.paused_s += late_s
+        self.agents.begin_anew(now_s)
+        self.workers.begin_anew(now_s)
+        self._watch.begin_anew(now_s)
+        message = f"the driver itself stood still for about {late_s:.0f} s; nobody else is late because of it"
+        self._sink(Event(now_s, "paused", "rig", message, data={"paused_s": late_s}))
+        return True
+
+    def _notice_silent_head(self) -> None:
+        silent_s = self._watch.silent_s(self._now_s())
+        if silent_s > self._head_s and not self._head_told:
+            self._head_told = True
+            message = f"the head of the cluster (Ray's GCS) has not answered for {silent_s:.0f} s"
+            self._sink(Event(self._now_s(), "timeout", "rig", message, data={"limit_s": self._head_s}))
 
     def _notice_lost_nodes(self) -> None:
         for node, reason in self._watch.news().items():
@@ -117,7 +173,8 @@ class StageRun:
     def _until_ended(
         self, start_at_s: float, on_tick: Callable[[], None] | None, should_stop: Callable[[], bool] | None
     ) -> Status:
-        deadline_s = start_at_s + self._plan.expected_s + self._task_s
+        planned_end_s, paused_before_s = start_at_s + self._plan.expected_s, self._rounds.paused_s
+        self._rounds.rest()
         while any(slot.outcome == "none" for slot in self._began):
             self._rounds.beat()
             if on_tick is not None:
@@ -125,7 +182,7 @@ class StageRun:
             if should_stop is not None and should_stop():
                 self._stop_early()
                 return "interrupted"
-            if self._now_s() >= deadline_s:
+            if self._now_s() >= planned_end_s + self._task_s + self._rounds.paused_s - paused_before_s:
                 self._end_late()
         finished = sum(slot.outcome == "finished" for slot in self._began)
         if finished == len(self._specs):
@@ -154,6 +211,8 @@ class StageRun:
         self._rounds.agents.stop_host_load()
         if status != "interrupted":
             self._rounds.gather(LAST_CALL_S)  # what the agents saw up to now
+        if status in ("partial", "failed"):
+            self._rounds.look_again(self._stop_s / 8)
         since, until = loaded_window(self._began)
         stage = dataclasses.replace(
             stage, end_s=self._now_s(), status=status, loaded_from_s=since, loaded_to_s=until

@@ -144,10 +144,11 @@ class Worker:
 
 
 def _text(error: BaseException) -> str:
-    lines = traceback.format_exception_only(error)
+    """Its first line, and where it came from: behind it torch has advice for who wrote the kernel."""
+    told = "".join(traceback.format_exception_only(error)).strip().partition("\n")[0]
     where = traceback.extract_tb(error.__traceback__)[-1:]
     places = "".join(f" ({frame.name}, {frame.filename}:{frame.lineno})" for frame in where)
-    return ("".join(lines).strip() + places)[:ERROR_CHARACTERS]
+    return (told + places)[:ERROR_CHARACTERS]
 
 
 def _see_own_gpu_alone(setup: WorkerSetup) -> None:

@@ -3,16 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
-
 from rigproof.cluster.agents import Agents
 from rigproof.cluster.bounded import Background
 from rigproof.cluster.calls import Gone, Line
+from rigproof.cluster.ground import Actors, Place
 from rigproof.cluster.messages import WorkerReply, WorkerSetup
 from rigproof.cluster.processes import ProcessId
 from rigproof.cluster.slots import Slot
-from rigproof.cluster.worker import Worker
 from rigproof.profiles.models import Timeouts
 from rigproof.profiles.plan import WorkerPlan
 from rigproof.records.measurements import Event, Round
@@ -32,6 +29,8 @@ class Workers:
         agents: Agents,
         sink: Callable[[Record | Sample], None],
         now_s: Callable[[], float],
+        *,
+        actors: Actors,
     ) -> None:
         assert timeouts.start_s
         assert timeouts.stall_s
@@ -41,10 +40,12 @@ class Workers:
         self._agents = agents
         self._sink = sink
         self._now_s = now_s
+        self._actors = actors
         self._groups: Mapping[str, Any] = {}
         self._group_cpus: Mapping[str, float] = {}
         self._killing: list[Background[object]] = []
         self.slots: dict[str, Slot] = {}
+        self._asked: dict[int, Slot] = {}  # by the line's id, so that answers of many find their place
         self.stage: str | None = None
         self.ever: set[ProcessId] = set()  # every worker process of this host, to be gone at the end
 
@@ -64,12 +65,13 @@ class Workers:
 
     def lines(self) -> list[Line]:
         """Those to poll."""
-        return [slot.line for slot in self.slots.values() if slot.line is not None]
+        self._asked = {id(slot.line): slot for slot in self.slots.values() if slot.line is not None}
+        return [slot.line for slot in self._asked.values() if slot.line is not None]
 
     def take(self, line: Line, answer: WorkerReply | Gone) -> bool:
         """Deal with an answer to a poll; False where the line is none of ours."""
-        slot = next((slot for slot in self.slots.values() if slot.line is line), None)
-        if slot is None:
+        slot = self._asked.get(id(line))
+        if slot is None or slot.line is not line:
             return False
         if isinstance(answer, Gone):
             self._gone(slot, answer)
@@ -86,13 +88,14 @@ class Workers:
         slot.rounds, slot.outcome = 0, "none"
         slot.first_round_s = slot.last_round_s = slot.finished_s = None
         slot.state, slot.progress_s, slot.replacements = "working", start_at_s, 0
+        assert slot.line.actor is not None
         slot.line.actor.start.remote(slot.task, spec, start_at_s)
         return True
 
     def stop_tasks(self) -> None:
         """Let all tasks end after their current round, without waiting."""
         for slot in self.slots.values():
-            if slot.line is not None and slot.state == "working":
+            if slot.line is not None and slot.line.actor is not None and slot.state == "working":
                 slot.line.actor.stop.remote()
 
     def check_progress(self) -> None:
@@ -113,6 +116,14 @@ class Workers:
                 limit_s = self._stall_s if slot.rounds else max(self._start_s, self._stall_s)
                 if idle_s > limit_s:
                     self.hung(slot, f"no finished round for {idle_s:.0f} s", limit_s)
+
+    def begin_anew(self, now_s: float) -> None:
+        """Nobody is late yet: until now it was the driver that did not listen."""
+        for slot in self.slots.values():
+            slot.progress_s = max(slot.progress_s, now_s)
+            slot.since_s = max(slot.since_s, now_s)
+            if slot.line is not None:
+                slot.line.begin_anew(now_s)
 
     def hung(self, slot: Slot, why: str, limit_s: float) -> None:
         """Report, kill and replace a worker that makes no progress."""
@@ -150,21 +161,17 @@ class Workers:
     def _launch(self, slot: Slot) -> None:
         plan = slot.plan
         link = self._agents.links[plan.node]
-        options: dict[str, Any] = {"max_restarts": 0}
+        cpus = plan.cpus
         if plan.device == "cuda":
-            group = self._groups[plan.subject]
             sharing = sum(other.plan.subject == plan.subject for other in self.slots.values())
-            cpus = min(plan.cpus, self._group_cpus[plan.subject] / max(1, sharing))
-            options |= {"num_gpus": plan.gpu_share, "num_cpus": cpus}
-            options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(group, 0)
-        else:
-            options |= {"num_gpus": 0, "num_cpus": plan.cpus}
-            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(link.found.node_id, soft=False)
+            cpus = min(cpus, self._group_cpus[plan.subject] / max(1, sharing))
+        group = self._groups[plan.subject] if plan.device == "cuda" else None
         name = f"{self._prefix}-worker-{plan.worker}-{slot.generation}"
         setup = WorkerSetup(plan, link.clock_offset_s, slot.generation)
-        actor = ray.remote(Worker).options(name=name, **options).remote(setup)
+        place = Place(link.found.node_id, group, plan.gpu_share, cpus)
+        actor = self._actors.worker(name, setup, place)
         slot.since_s = self._now_s()
-        slot.line = Line(actor, slot.since_s)
+        slot.line = Line(actor, slot.since_s, self._actors.kill)
         slot.state, slot.process = "starting", None
 
     def _answered(self, slot: Slot, reply: WorkerReply) -> None:
@@ -208,6 +215,10 @@ class Workers:
             self._replace(slot, "its task had failed")
 
     def _gone(self, slot: Slot, gone: Gone) -> None:
+        if slot.line is not None and slot.line.actor is None:  # it never was: asking again changes nothing
+            self.event("worker_failed", slot, f"it was not started: {gone.reason}", error=gone.reason)
+            self._vacate(slot)
+            return
         kind = "worker_failed" if slot.process is None and slot.state == "starting" else "worker_died"
         self.event(kind, slot, f"the process is gone: {gone.reason}", error=gone.reason, pid=slot.pid)
         self._replace(slot, "the process was gone")
@@ -239,5 +250,4 @@ class Workers:
         if slot.process is not None:
             self._agents.kill(slot.plan.node, slot.process)
         if slot.line is not None:
-            actor = slot.line.actor
-            self._killing.append(Background(lambda: ray.kill(actor), "kill"))
+            self._killing.append(Background(slot.line.kill, "kill"))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rigproof.criteria.criterion import Finding, Limit, compared, criterion
 from rigproof.criteria.sensors import moving_readings
+from rigproof.criteria.series import values
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import Window, work_by_slice
 from rigproof.records.measurements import Event
@@ -61,8 +62,7 @@ def _results(event: Event) -> int:
 
 def _by_work(device: DeviceEvidence, window: Window) -> Finding:
     slices = window.slices(WINDOW_S)
-    verified = [one for one in device.rounds("sustained") if one.verified]
-    work = work_by_slice(verified, slices)
+    work = work_by_slice(device.rounds("sustained").verified(), slices)
     idle = [piece for piece, done in zip(slices, work, strict=True) if done <= 0]
     share = 100 * (1 - len(idle) / len(slices))
     limit = device.limit("active_work_share").times(100)
@@ -75,9 +75,7 @@ def _by_work(device: DeviceEvidence, window: Window) -> Finding:
 
 
 def _by_power(device: DeviceEvidence, window: Window, by_work: Finding) -> Finding:
-    field = (
-        "power_w" if any(s.power_w is not None for s in device.loaded_samples(window)) else "power_average_w"
-    )
+    field = "power_w" if values(device.loaded_samples(window), "power_w") else "power_average_w"
     power = [value for _, value in moving_readings(device, window, field, "power")]
     enforced_w = device.enforced_power_w
     mean_w = sum(power) / len(power)

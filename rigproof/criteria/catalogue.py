@@ -14,11 +14,13 @@ from rigproof.criteria import (
     inventory,
     memory,
     memory_errors,
+    peers,
     power,
     precision,
     scaling,
     thermal,
     throughput,
+    transfer,
 )
 from rigproof.criteria.criterion import Criterion
 
@@ -28,11 +30,13 @@ FAMILIES = (
     distribution,
     activity,
     throughput,
+    peers,
     precision,
     feeding,
     scaling,
     memory,
     memory_errors,
+    transfer,
     thermal,
     power,
     clock,

@@ -6,9 +6,10 @@ from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterio
 from rigproof.criteria.feeding import STAGE, fed_window
 from rigproof.criteria.reasons import EXPLAINS_LOW_CLOCK, NAMES, names_of
 from rigproof.criteria.sensors import moving_readings
+from rigproof.criteria.series import values
 from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.criteria.tasks import LOSSES
 from rigproof.criteria.windows import Window, values_by_slice
-from rigproof.records.samples import GpuSample
 from rigproof.records.verdict import Outcome
 
 MOST = 0.5  # "most samples": more than half of them
@@ -21,8 +22,8 @@ MOST = 0.5  # "most samples": more than half of them
     limit="`limits.clock_ratio_share` of the maximum SM clock that NVML reports, unless the driver "
     "gives a reason; in the feeding stage `limits.working_clock_mhz`, where the rig states it",
     remedy="restart the machine; a clock that stays low without a reason is a driver or hardware fault",
-    unmeasured="too few readings of the SM clock under load, no maximum, or a low clock whose reasons "
-    "cannot be read",
+    unmeasured="too few readings of the SM clock under load, no maximum, a low clock whose reasons cannot be "
+    "read, or one of a card that had lost its worker",
     faults=("clock-stuck", "clock-drops-idle"),
     applies_to_cpu=False,
     stages=("sustained",),
@@ -72,7 +73,7 @@ def _sustained(device: DeviceEvidence) -> Finding:
     clocks = values_by_slice(pairs, quarters)
     if not all(clocks):
         raise NotMeasured("the SM clock was not read for a quarter of the stage")
-    medians = [median(values) for values in clocks]
+    medians = [median(those) for those in clocks]
     slowest = min(medians)
     limit = device.limit("clock_ratio_share").times(100)
     share = 100 * slowest / highest_mhz
@@ -83,6 +84,11 @@ def _sustained(device: DeviceEvidence) -> Finding:
     reasons = _main_reasons(device, quarter)
     if reasons:
         return compared(share, limit, good=True, detail=f"{where}, explained by {names_of(reasons)}")
+    lost = [one for one in device.events(*LOSSES) if one.stage == "sustained" and one.t_s < quarter.to_s]
+    if lost:
+        raise NotMeasured(
+            f"{where}, but its worker was lost at t={lost[0].t_s:.0f} s: a card without work lowers its clock"
+        )
     detail = f"{where}, and the driver gives no reason"
     return compared(share, limit, good=False, detail=detail, from_s=quarter.from_s, length_s=quarter.length_s)
 
@@ -96,8 +102,8 @@ def _highest_mhz(device: DeviceEvidence) -> float:
 
 def _main_reasons(device: DeviceEvidence, quarter: Window) -> int:
     """The explaining bits, if most samples of the quarter have one; 0 where they do not."""
-    samples: list[GpuSample] = device.loaded_samples(quarter)
-    known = [s.clock_event_reasons for s in samples if s.clock_event_reasons is not None]
+    samples = device.loaded_samples(quarter)
+    known: list[int] = [reasons for _, reasons in values(samples, "clock_event_reasons")]
     if len(known) <= MOST * len(samples):
         raise NotMeasured("the clock is low under load, and the reasons for it cannot be read")
     if sum(1 for bits in known if bits & EXPLAINS_LOW_CLOCK) <= MOST * len(known):

@@ -1,11 +1,11 @@
 """What a criterion is: a named, documented, pure function from the evidence about a subject to a Finding."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rigproof.profiles.loaded import PromisedDevice
+from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.records.verdict import Outcome
 
 Scope = Literal["device", "node", "rig"]
@@ -61,6 +61,11 @@ def every_device(_device: PromisedDevice) -> bool:
     return True
 
 
+def all_of_them(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> Sequence[PromisedDevice]:
+    """A criterion that asks for nothing beside the device itself."""
+    return devices
+
+
 @dataclass(frozen=True, slots=True)
 class Criterion:
     """One criterion of the catalogue.
@@ -68,6 +73,8 @@ class Criterion:
     `applies_to_cpu`: promised where the CPU is the device too (for a node: where it has no CUDA GPU).
     `judges_absence`: it is this criterion that tells a missing node or GPU; all others are not measured then.
     `stages`: without a complete load in each of them it can fail, but not pass.
+    `holds_for`: whether it is promised for a device of this kind. `among`: of those, the ones that a rig
+    promises it for; what compares devices with each other needs several.
     `faults`: names of the faults that prove it can fail. `warns_on`: of those that only warn.
     """
 
@@ -85,6 +92,12 @@ class Criterion:
     applies_to_cpu: bool = True
     judges_absence: bool = False
     holds_for: Callable[[PromisedDevice], bool] = every_device
+    among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
+
+    @property
+    def compares(self) -> bool:
+        """Whether other subjects' figures come into the verdict about one."""
+        return self.scope == "rig" or self.among is not all_of_them
 
     @property
     def family(self) -> str:
@@ -106,6 +119,7 @@ def criterion(
     applies_to_cpu: bool = True,
     judges_absence: bool = False,
     holds_for: Callable[[PromisedDevice], bool] = every_device,
+    among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
 ) -> Callable[[Callable[[Any], Finding]], Criterion]:
     """Make a Criterion of a function; its docstring is what the catalogue says about it."""
 
@@ -125,6 +139,7 @@ def criterion(
             applies_to_cpu=applies_to_cpu,
             judges_absence=judges_absence,
             holds_for=holds_for,
+            among=among,
         )
 
     return declare

@@ -32,7 +32,8 @@ What holds for all of them:
 - A stage that was broken off can make a criterion fail, but not pass.
 - A measurement is required, except where the hardware cannot give it: the SKU file lists the sensor in
   `unsupported_sensors`; ECC is switched off; the driver delivers no Xid events; an unknown card has no ECC,
-  has no such precision, or gives neither a reading nor a limit of its memory temperature.
+  has no such precision, or gives neither a reading nor a limit of its memory temperature; no other GPU of its
+  kind has its power limit.
 - Where a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
 - Work counts only where its result was verified. Figures at the limit pass.
 """

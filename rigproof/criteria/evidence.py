@@ -1,28 +1,36 @@
 """What criteria see: a Recording and its profile, indexed once, with a slice for each device and node.
 
-Everything is indexed when first asked for, and in linear time: a soak has some 300,000 samples.
+Everything is indexed when first asked for, and in linear time: a soak has some 300,000 samples, five minutes
+of 16,384 GPUs have five million. What was read from files is made of columns subject by subject, and let go.
 Whatever is missing raises NotMeasured with the reason, so that a criterion cannot pass by leaving it out.
 """
 
 import math
 from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
 from operator import attrgetter
-from typing import cast
+from typing import Any, TypeVar, cast, get_args
 
 from rigproof.criteria.criterion import Limit, NotMeasured
-from rigproof.criteria.series import Series, by_subject
+from rigproof.criteria.rates import PeerGroup, SustainedRate, rates_by_group
+from rigproof.criteria.rounds import Rounds
+from rigproof.criteria.series import Item, Series, by_subject, moments_s, series_of
 from rigproof.criteria.subjects import DeviceEvidence, NodeEvidence
 from rigproof.criteria.windows import LONGEST_S, Window
+from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.models import LevelName
 from rigproof.profiles.plan import Plan
 from rigproof.profiles.planning import make_plan
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import Event, GpuCounters, MemoryReading, RewardBatch, Round, Stage
+from rigproof.records.measurements import Event, GpuCounters, MemoryReading, RewardBatch, Stage
 from rigproof.records.recording import Recording
+from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
+
+Made = TypeVar("Made")
 
 SHORTEST_LOAD_S = 1.0  # rates and shares are taken over windows of 1 s
 ENDED = ("finished", "partial", "failed")  # a stage that was not broken off
@@ -38,6 +46,10 @@ class Evidence:
         self.recording = recording
         self.loaded = loaded
         self._champions = champions
+        # By device, or why it has none: what devices are compared by, as far as it was asked for.
+        self.sustained_rates: dict[str, SustainedRate | NotMeasured] = {}
+        self._kept: dict[Hashable, Any] = {}
+        self._held: dict[Hashable, Any] = {}
         self._devices = {device.subject: DeviceEvidence(self, device) for device in loaded.devices()}
         self._nodes = {node.name: NodeEvidence(self, node) for node in loaded.rig.nodes}
 
@@ -55,13 +67,22 @@ class Evidence:
 
     @cached_property
     def plan(self) -> Plan:
-        """What each worker was to do, derived from the profile again."""
-        return make_plan(self.loaded, cast(LevelName, self.recording.run.level))
+        """What each worker was to do, derived from the profile again. ProfileError where it cannot be."""
+        level = self.recording.run.level
+        if level not in get_args(LevelName):
+            way_out = "read it with the rigproof that wrote it"
+            raise ProfileError([problem("recording", "level", level, "no such level", way_out)])
+        return make_plan(self.loaded, cast(LevelName, level))
 
     @cached_property
     def champions(self) -> Champions:
-        """By GPU UUID and criterion."""
-        return recorded_champions(self.recording.events) if self._champions is None else self._champions
+        """By GPU UUID and criterion. NotMeasured where what the run recorded of them is damaged."""
+        if self._champions is not None:
+            return self._champions
+        try:
+            return recorded_champions(self.recording.events)
+        except ValueError:
+            raise NotMeasured("the recorded champions are damaged: give others with --champions") from None
 
     @property
     def devices(self) -> tuple[DeviceEvidence, ...]:
@@ -73,41 +94,81 @@ class Evidence:
         """Every promised node, in the profile's order."""
         return tuple(self._nodes.values())
 
-    @cached_property
-    def gpu_samples(self) -> dict[str, Series[GpuSample]]:
-        """By device."""
-        return by_subject(self.recording.gpu_samples)
+    def gpu_samples(self, subject: str) -> Series[GpuSample]:
+        """Of one device."""
+        return self._series("gpu_samples", self.recording.gpu_samples, subject)
 
-    @cached_property
-    def host_samples(self) -> dict[str, Series[HostSample]]:
-        """By node."""
-        return by_subject(self.recording.host_samples)
+    def host_samples(self, subject: str) -> Series[HostSample]:
+        """Of one node."""
+        return self._series("host_samples", self.recording.host_samples, subject)
 
-    @cached_property
-    def rounds(self) -> dict[str, list[Round]]:
-        """By device, as recorded: a round without a finite time must not vanish."""
-        found: dict[str, list[Round]] = defaultdict(list)
-        for one in self.recording.rounds:
-            found[one.subject].append(one)
+    def memory(self, subject: str) -> Series[MemoryReading]:
+        """Of one device."""
+        return self._series("memory", self.recording.memory, subject)
+
+    def counters(self, subject: str) -> Series[GpuCounters]:
+        """Of one device."""
+        return self._series("counters", self.recording.counters, subject)
+
+    def rounds(self, subject: str) -> Rounds:
+        """Of one device, as recorded: a round without a finite time must not vanish."""
+        records = self.recording.rounds
+        if isinstance(records, Rows) and not records.added:
+            return self.held(("rounds", subject), lambda: Rounds.of_subject(records, subject))
+        own = self._recorded("round records", records, subject)
+        return self.held(("rounds", subject), lambda: Rounds.of_records(own))
+
+    def rewards(self, subject: str) -> list[RewardBatch]:
+        """Of one device, as recorded."""
+        return self._recorded("rewards", self.recording.rewards, subject)
+
+    def _series(self, name: str, records: list[Item] | Rows[Item], subject: str) -> Series[Item]:
+        if isinstance(records, Rows):
+            return self.held((name, subject), lambda: series_of(records, subject))
+        index: dict[str, Series[Item]] = self.kept(name, lambda: by_subject(records))
+        return index.get(subject) or Series()
+
+    def _recorded(self, name: str, records: list[Item] | Rows[Item], subject: str) -> list[Item]:
+        if isinstance(records, Rows):
+            return self.held((name, subject), lambda: records.of(subject))
+        index: dict[str, list[Item]] = self.kept(name, lambda: _grouped(records))
+        return index.get(subject, [])
+
+    def kept(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` gives, made once: for what is small, or needed for every subject."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        found: Made = self._kept[key]
         return found
 
     @cached_property
-    def memory(self) -> dict[str, Series[MemoryReading]]:
-        """By device."""
-        return by_subject(self.recording.memory)
+    def rates_by_group(self) -> Mapping[PeerGroup, list[float]]:
+        """TFLOP/s of the devices that are compared with each other, rising."""
+        return rates_by_group(self.devices)
 
-    @cached_property
-    def rewards(self) -> dict[str, list[RewardBatch]]:
-        """By device, in the order of time."""
-        found: dict[str, list[RewardBatch]] = defaultdict(list)
-        for one in self.recording.rewards:
-            found[one.subject].append(one)
+    def held(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """As `kept`, until `let_go`: for what is large."""
+        if key not in self._held:
+            self._held[key] = make()
+        found: Made = self._held[key]
         return found
 
+    def let_go(self) -> None:
+        """Forget what is held: the subject that it is about has been judged."""
+        self._held.clear()
+
     @cached_property
-    def counters(self) -> dict[str, Series[GpuCounters]]:
-        """By device."""
-        return by_subject(self.recording.counters)
+    def subjects_by_uuid(self) -> dict[str, list[str]]:
+        """The CUDA devices that were found under each UUID: one, unless a card stands in for two."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for subject, gpu in self.recording.gpus.items():
+            if gpu.device == "cuda":
+                found[gpu.uuid].append(subject)
+        return found
+
+    def began(self, stage: Stage) -> frozenset[str]:
+        """The workers that began a stage."""
+        return self.kept(("began", stage.name), lambda: frozenset(stage.workers))
 
     @cached_property
     def events(self) -> dict[str, list[Event]]:
@@ -119,8 +180,10 @@ class Evidence:
 
     def events_of(self, subject: str, *kinds: str) -> list[Event]:
         """The events of these kinds that concern the subject, in the order of time."""
+        if len(kinds) == 1:
+            return self._events_of_kind(kinds[0]).get(subject, [])
         found = [event for kind in kinds for event in self._events_of_kind(kind).get(subject, ())]
-        return sorted(found, key=attrgetter("t_s")) if len(kinds) > 1 else found
+        return sorted(found, key=attrgetter("t_s"))
 
     def _events_of_kind(self, kind: str) -> dict[str, list[Event]]:
         if kind not in self._events_by_subject:
@@ -159,9 +222,13 @@ class Evidence:
 
     def loaded_window(self, name: str) -> Window:
         """When all workers of the stage were under load. It may have been broken off: see `complete`."""
-        stage = self.stage(name)
+        return self.kept(("loaded", name), lambda: self._loaded_window(self.stage(name)))
+
+    def _loaded_window(self, stage: Stage) -> Window:
         if stage.loaded_from_s is None:
-            raise NotMeasured(f"in the {name} stage ({stage.status}) the workers were never all under load")
+            raise NotMeasured(
+                f"in the {stage.name} stage ({stage.status}) the workers were never all under load"
+            )
         end_s = stage.loaded_to_s if stage.loaded_to_s is not None else stage.end_s
         complete = stage.loaded_to_s is not None and stage.status in ENDED
         if end_s is None:
@@ -169,7 +236,7 @@ class Evidence:
         window = Window(stage.loaded_from_s, end_s, complete)
         if not SHORTEST_LOAD_S <= window.length_s <= LONGEST_S:  # NaN is outside too
             raise NotMeasured(
-                f"the {name} stage was under load for {window.length_s:g} s, which is no measurement"
+                f"the {stage.name} stage was under load for {window.length_s:g} s, which is no measurement"
             )
         return window
 
@@ -182,10 +249,13 @@ class Evidence:
 
     @cached_property
     def _last_moment_s(self) -> float:
-        ends = [series.items[-1].t_s for series in self.gpu_samples.values() if series.items]
-        ends += [series.items[-1].t_s for series in self.host_samples.values() if series.items]
-        ends += [one.t_s for one in self.recording.rounds if math.isfinite(one.t_s)]
-        return max(ends, default=-math.inf)
+        recording = self.recording
+        ends = [
+            moments_s(recording.gpu_samples),
+            moments_s(recording.host_samples),
+            moments_s(recording.rounds),
+        ]
+        return max((max(times) for times in ends if len(times)), default=-math.inf)
 
     def require_coverage(self, count: int, window: Window, limit: Limit, what: str) -> None:
         """NotMeasured where fewer than the share `limit` of the grid points due gave a reading."""
@@ -200,3 +270,11 @@ class Evidence:
                 f"{count} readings of {what} under load where {due:.0f} were due: "
                 f"under {limit.value * 100:.0f} %"
             )
+
+
+def _grouped(records: Iterable[Item]) -> dict[str, list[Item]]:
+    """By subject, as recorded."""
+    groups: dict[str, list[Item]] = defaultdict(list)
+    for one in records:
+        groups[one.subject].append(one)
+    return groups

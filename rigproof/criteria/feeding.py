@@ -1,17 +1,19 @@
 """Does the CPU keep the GPU fed while it computes the rewards of what the GPU generates?"""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from statistics import fmean, median
+
+import numpy as np
 
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.evidence import SHORTEST_LOAD_S
+from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.tasks import LOSSES
 from rigproof.criteria.windows import Window
-from rigproof.records.measurements import RewardBatch, Round
+from rigproof.records.measurements import RewardBatch
 from rigproof.records.verdict import Outcome
 
 STAGE, PART = "feeding", "generate"
@@ -46,19 +48,20 @@ class RewardTimes:
         return self.alone_s / self.together_s
 
 
-def fed(rounds: Iterable[Round]) -> Fed:
+def fed(rounds: Rounds) -> Fed:
     """From one device's rounds of the feeding stage. NotMeasured where there is too little generation."""
-    generation = [one for one in rounds if one.part == PART and one.phase == "measure"]
-    if not generation:
+    generation = rounds.only(rounds.same("part", PART) & rounds.same("phase", "measure"))
+    if not len(generation):
         raise NotMeasured("no round of generation was measured")
-    window = Window(min(one.t_s - one.seconds for one in generation), max(one.t_s for one in generation))
+    window = Window(float(generation.begins_s.min()), float(generation.t_s.max()))
     if window.length_s < SHORTEST_LOAD_S:
         raise NotMeasured(f"{window.length_s:.1f} s of generation are no measurement")
-    verified = sorted((one for one in generation if one.verified), key=attrgetter("t_s"))
-    ends = [window.from_s, *(one.t_s for one in verified)]
-    starts = [*(one.t_s - one.seconds for one in verified), window.to_s]
+    verified = generation.verified()
+    order = np.argsort(verified.t_s, kind="stable")
+    ends = [window.from_s, *verified.t_s[order].tolist()]
+    starts = [*verified.begins_s[order].tolist(), window.to_s]
     gap_s, gap_from_s = max((start - end, end) for end, start in zip(ends, starts, strict=True))
-    idle_share = 1 - sum(one.seconds for one in verified) / window.length_s
+    idle_share = 1 - sum(verified.seconds.tolist()) / window.length_s
     return Fed(window, max(0.0, idle_share), max(0.0, gap_s), gap_from_s)
 
 
@@ -85,7 +88,7 @@ def fed_window(device: DeviceEvidence) -> Window:
 def _fed(device: DeviceEvidence) -> Fed:
     device.evidence.stage(STAGE)
     rounds = device.rounds(STAGE)
-    cause = "" if rounds else device.cause()
+    cause = "" if len(rounds) else device.cause()
     if cause:
         raise NotMeasured(f"no round of generation: {cause}")
     return fed(rounds)

@@ -9,12 +9,11 @@ file is, and then never lowers that file's floor; under a higher one it says too
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 from operator import attrgetter, itemgetter
 
 from rigproof.criteria.criterion import Limit
 from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.profiles.models import PowerPoint, Sku
+from rigproof.profiles.power_curve import power_scale
 from rigproof.records.champions import ChampionRate, same_power
 
 ONE_WORKER = "throughput.gemm_"  # of each device, in the gemm stage
@@ -88,23 +87,3 @@ def _sku_floor(device: DeviceEvidence, precision: str) -> Limit | None:
         steady * sku.floor_share * share,
         f"{device.sku_file}, scaled to {enforced_w:.0f} W of {default_w:.0f} W",
     )
-
-
-def power_scale(sku: Sku, limit_share: float) -> float:
-    """Steady rate at that share of the default power limit, as a share of the rate at the default.
-
-    Piecewise linear through the SKU's measured points and (1, 1); in proportion below the lowest point
-    and where nothing was measured; 1 from the default upwards.
-    """
-    if limit_share >= 1:
-        return 1.0
-    points = _with_ends(sku.power_curve)
-    for (low_x, low_y), (high_x, high_y) in pairwise(points):
-        if limit_share <= high_x:
-            return low_y + (high_y - low_y) * (limit_share - low_x) / (high_x - low_x)
-    return 1.0
-
-
-def _with_ends(curve: Sequence[PowerPoint]) -> list[tuple[float, float]]:
-    inner = {point.limit_share: point.rate_share for point in curve if point.limit_share < 1}
-    return [(0.0, 0.0), *sorted(inner.items()), (1.0, 1.0)]

@@ -3,12 +3,17 @@
 import math
 from statistics import fmean
 
+import numpy as np
+import numpy.typing as npt
+
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
-from rigproof.criteria.series import readings
+from rigproof.criteria.series import readings, values
 from rigproof.criteria.subjects import NodeEvidence
 from rigproof.criteria.windows import Window, values_by_slice
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
+
+Floats = npt.NDArray[np.float64]
 
 WINDOW_S = 1.0
 SLEEP_S = 0.010  # how long the probe sleeps each time
@@ -90,9 +95,9 @@ def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
     node.evidence.require_coverage(len(pairs), window, node.coverage_limit(), "CPU load")
     slices = window.slices(WINDOW_S)
     filled = [
-        (piece, fmean(values))
-        for piece, values in zip(slices, values_by_slice(pairs, slices), strict=True)
-        if values
+        (piece, fmean(those))
+        for piece, those in zip(slices, values_by_slice(pairs, slices), strict=True)
+        if those
     ]
     if len(filled) < node.coverage_limit().value * len(slices):
         raise NotMeasured(f"only {len(filled)} of {len(slices)} windows have samples of the CPU load")
@@ -116,33 +121,36 @@ def responsiveness(node: NodeEvidence) -> Finding:
     longest = node.limit("responsiveness", "max_ms", rig.responsiveness.max_ms)
     window = node.evidence.loaded_window("sustained")
     delays, worst_at_s = _delays(node, window)
-    if not all(math.isfinite(delay) for delay in delays):
+    if not np.isfinite(delays).all():
         raise NotMeasured("a wake-up delay is not a finite number")
-    delays.sort()
-    if delays and delays[-1] > longest.value:
-        return compared(delays[-1], longest, good=False, detail="longest wake-up delay", from_s=worst_at_s)
+    delays = np.sort(delays)
+    if len(delays) and delays[-1] > longest.value:
+        return compared(
+            float(delays[-1]), longest, good=False, detail="longest wake-up delay", from_s=worst_at_s
+        )
     _require_probe(node, window, delays)
-    ninety_ninth = delays[math.ceil(0.99 * len(delays)) - 1]
+    ninety_ninth = float(delays[math.ceil(0.99 * len(delays)) - 1])
     detail = f"99th percentile of {len(delays)} wake-up delays, longest {delays[-1]:.1f} ms"
     return compared(ninety_ninth, p99, good=ninety_ninth <= p99.value, detail=detail)
 
 
-def _delays(node: NodeEvidence, window: Window) -> tuple[list[float], float | None]:
+def _delays(node: NodeEvidence, window: Window) -> tuple[Floats, float | None]:
     """All delays in the window, ms, and when the longest was reported."""
-    delays: list[float] = []
-    worst: tuple[float, float] | None = None
-    for sample in node.loaded_samples(window):
-        if sample.wakeup_delays_ms:
-            delays += sample.wakeup_delays_ms
-            here = max(sample.wakeup_delays_ms)
-            if worst is None or here > worst[1]:
-                worst = (sample.t_s, here)
-    return delays, None if worst is None else worst[0]
+    told = [
+        (t_s, np.asarray(delays, np.float64))
+        for t_s, delays in values(node.loaded_samples(window), "wakeup_delays_ms")
+        if len(delays)
+    ]
+    if not told:
+        return np.empty(0), None
+    longest = [delays.max() for _, delays in told]
+    worst_at_s, _ = told[int(np.argmax(longest))]
+    return np.concatenate([delays for _, delays in told]), worst_at_s
 
 
-def _require_probe(node: NodeEvidence, window: Window, delays: list[float]) -> None:
+def _require_probe(node: NodeEvidence, window: Window, delays: Floats) -> None:
     """A probe that died early says nothing about the rest: its sleeps must account for the loaded time."""
-    accounted_s = len(delays) * SLEEP_S + sum(delays) / 1000
+    accounted_s = len(delays) * SLEEP_S + float(delays.sum()) / 1000
     least: Limit = node.coverage_limit()
     if len(delays) < FEWEST_DELAYS or accounted_s < least.value * window.length_s:
         raise NotMeasured(

@@ -50,11 +50,7 @@ def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> str:
         return f"promised the card {gpu.uuid}, found {found.uuid}"
     if gpu.sku not in ("unknown", found.sku):
         return f"promised {gpu.sku}, found {found.name} ({found.sku or 'of no known SKU'})"
-    twins = [
-        subject
-        for subject, other in device.evidence.recording.gpus.items()
-        if other.uuid == found.uuid and subject != device.subject and other.device == "cuda"
-    ]
+    twins = [one for one in device.evidence.subjects_by_uuid.get(found.uuid, ()) if one != device.subject]
     return f"the same card is {', '.join(twins)} too" if twins else ""
 
 
@@ -81,21 +77,17 @@ def driver(node: NodeEvidence) -> Finding:
     if minimum is not None and _numbers(version) < _numbers(minimum):
         detail = f"driver {version} is older than the {minimum} of {source}"
         return Finding(Outcome.FAIL, detail=detail, source=source)
-    others = _versions_elsewhere(node)
-    usual = Counter([version, *others.values()]).most_common()
+    usual = node.evidence.kept("drivers", lambda: Counter(_versions(node).values())).most_common(2)
     if len(usual) > 1 and version != (usual[0][0] if usual[0][1] > usual[1][1] else None):
-        different = ", ".join(f"{name} has {v}" for name, v in others.items() if v != version)
+        different = ", ".join(f"{name} has {v}" for name, v in _versions(node).items() if v != version)
         return Finding(Outcome.FAIL, detail=f"driver {version} here, but {different}")
     return Finding(Outcome.PASS, detail=f"driver {version}", source=source)
 
 
-def _versions_elsewhere(node: NodeEvidence) -> dict[str, str]:
+def _versions(node: NodeEvidence) -> dict[str, str]:
+    """Of each node that has a driver."""
     nodes = node.evidence.recording.nodes
-    return {
-        name: other.driver_version
-        for name, other in nodes.items()
-        if name != node.subject and other.driver_version is not None
-    }
+    return {name: one.driver_version for name, one in nodes.items() if one.driver_version is not None}
 
 
 def _numbers(version: str) -> tuple[int, ...]:

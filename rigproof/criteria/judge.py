@@ -1,11 +1,13 @@
 """From criteria and evidence to verdicts. Whatever goes wrong here is NOT MEASURED, never a pass."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured
 from rigproof.criteria.evidence import ENDED, Evidence
+from rigproof.criteria.rates import SustainedRate
 from rigproof.criteria.subjects import DeviceEvidence, NodeEvidence
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.plan import STAGES
@@ -14,6 +16,14 @@ from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict
 
 RIG = "rig"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was found about some of the subjects, and what others are compared with."""
+
+    verdicts: list[Verdict]
+    sustained_rates: dict[str, SustainedRate | NotMeasured]
 
 
 def promised(criterion: Criterion, loaded: LoadedRig, stages: Collection[str] = STAGES) -> tuple[str, ...]:
@@ -27,11 +37,12 @@ def promised(criterion: Criterion, loaded: LoadedRig, stages: Collection[str] = 
         return (RIG,)
     devices = loaded.devices()
     if criterion.scope == "device":
-        return tuple(
-            device.subject
+        fitting = [
+            device
             for device in devices
             if (criterion.applies_to_cpu or device.gpu.device == "cuda") and criterion.holds_for(device)
-        )
+        ]
+        return tuple(device.subject for device in criterion.among(loaded, fitting))
     with_cuda = {device.node for device in devices if device.gpu.device == "cuda"}
     names = (node.name for node in loaded.rig.nodes if criterion.applies_to_cpu or node.name in with_cuda)
     if criterion.name == "host.cpu_band":
@@ -42,8 +53,8 @@ def promised(criterion: Criterion, loaded: LoadedRig, stages: Collection[str] = 
 def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
     """One verdict. Never raises for what a Recording holds; KeyError where the subject is not promised."""
     about = _about(criterion, subject, evidence)
-    for event in evidence.events.get("left_out", ()):
-        if (event.data.get("criterion"), event.subject) == (criterion.name, subject):
+    for event in evidence.events_of(subject, "left_out"):
+        if event.data.get("criterion") == criterion.name:
             return not_judged(criterion, subject, event.message)
     try:
         if not criterion.judges_absence and not isinstance(about, Evidence) and not about.found:
@@ -59,20 +70,64 @@ def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
     return _verdict(criterion, subject, finding)
 
 
+class Judgement:
+    """Every promised criterion on every promised subject, by the recorded profile and champions or others.
+
+    Subject by subject, so that what is held of one is let go before the next; what compares them last. Parts
+    of the subjects can be judged in processes of their own.
+    """
+
+    def __init__(
+        self, recording: Recording, loaded: LoadedRig | None = None, champions: Champions | None = None
+    ) -> None:
+        rig = loaded if loaded is not None else LoadedRig.restore(recording.run.rig)
+        self._evidence = Evidence(recording, rig, champions)
+        stages = recording.run.stages or self._evidence.plan.stage_names
+        self._tasks = [
+            (criterion, subject)
+            for criterion in CATALOGUE.values()
+            for subject in promised(criterion, rig, stages)
+        ]
+        self._by_subject: dict[str, list[Criterion]] = {}
+        for criterion, subject in self._tasks:
+            if not criterion.compares:
+                self._by_subject.setdefault(subject, []).append(criterion)
+
+    @property
+    def subjects(self) -> list[str]:
+        """Those that can be judged one by one."""
+        return list(self._by_subject)
+
+    def part(self, subjects: Iterable[str]) -> Part:
+        """What there is to say about these by themselves."""
+        verdicts = []
+        for subject in subjects:
+            verdicts += [judge(criterion, subject, self._evidence) for criterion in self._by_subject[subject]]
+            self._evidence.let_go()
+        return Part(verdicts, self._evidence.sustained_rates)
+
+    def whole(self, parts: Iterable[Part]) -> list[Verdict]:
+        """All verdicts, in the catalogue's order, from parts that hold all subjects."""
+        found = {}
+        for part in parts:
+            self._evidence.sustained_rates.update(part.sustained_rates)
+            found.update({(one.criterion, one.subject): one for one in part.verdicts})
+        return [
+            judge(criterion, subject, self._evidence)
+            if criterion.compares
+            else found[criterion.name, subject]
+            for criterion, subject in self._tasks
+        ]
+
+
 def judge_all(
     recording: Recording,
     loaded: LoadedRig | None = None,
     champions: Champions | None = None,
 ) -> list[Verdict]:
-    """Every promised criterion on every promised subject, by the recorded profile and champions or others."""
-    rig = loaded if loaded is not None else LoadedRig.restore(recording.run.rig)
-    evidence = Evidence(recording, rig, champions)
-    stages = recording.run.stages or evidence.plan.stage_names
-    return [
-        judge(criterion, subject, evidence)
-        for criterion in CATALOGUE.values()
-        for subject in promised(criterion, rig, stages)
-    ]
+    """All verdicts, made here."""
+    judgement = Judgement(recording, loaded, champions)
+    return judgement.whole([judgement.part(judgement.subjects)])
 
 
 def not_judged(criterion: Criterion, subject: str, reason: str, *, required: bool = True) -> Verdict:
@@ -136,4 +191,4 @@ def _finite(moment_s: float | None) -> float | None:
     return moment_s if moment_s is not None and math.isfinite(moment_s) else None
 
 
-__all__ = ["RIG", "judge", "judge_all", "not_judged", "promised"]
+__all__ = ["RIG", "Judgement", "Part", "judge", "judge_all", "not_judged", "promised"]

@@ -1,7 +1,9 @@
 """Is there enough memory for the work, and did the work end well?"""
 
+from collections.abc import Sequence
+
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
-from rigproof.criteria.series import readings
+from rigproof.criteria.series import readings, told
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.tasks import LOSSES, rounds_by_device, tasks_of
 from rigproof.criteria.windows import Window
@@ -52,26 +54,28 @@ def _require_last_reading(device: DeviceEvidence, worker: str, window: Window) -
     lost = [one for one in device.events(*LOSSES) if one.worker == worker and one.stage == "sustained"]
     if lost:
         raise NotMeasured(f"{worker} was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
-    readings_of = [one for one in device.memory if one.worker == worker and one.stage == "sustained"]
-    if not readings_of:
+    reported = told(device.memory, "worker", "stage", "t_s", "ooms", "alloc_retries")
+    own = (rest for whose, stage, *rest in reversed(reported) if whose == worker and stage == "sustained")
+    last = next(own, None)
+    if last is None:
         cause = device.cause()
         raise NotMeasured(f"{worker} never reported its memory" + (f": {cause}" if cause else ""))
-    last = readings_of[-1]
-    if last.t_s < window.to_s - LAST_READING_S:
-        told = f"{worker} last reported its memory at t={last.t_s:.0f} s"
-        raise NotMeasured(f"{told}; the load ended at t={window.to_s:.0f} s")
-    if not device.is_cpu and (last.ooms is None or last.alloc_retries is None):
+    last_s, *counts = last
+    if last_s < window.to_s - LAST_READING_S:
+        why = f"{worker} last reported its memory at t={last_s:.0f} s"
+        raise NotMeasured(f"{why}; the load ended at t={window.to_s:.0f} s")
+    if not device.is_cpu and None in counts:
         raise NotMeasured(
             f"the allocator of {worker} counts no failures; unset the backend that PYTORCH_ALLOC_CONF or "
             "PYTORCH_CUDA_ALLOC_CONF names there"
         )
 
 
-def _sum_of_highest(memory: list[MemoryReading], field: str) -> int:
+def _sum_of_highest(memory: Sequence[MemoryReading], field: str) -> int:
     """Sum over workers of the highest count that each reported: the counters only grow."""
     highest: dict[str, int] = {}
-    for reading in memory:
-        highest[reading.worker] = max(highest.get(reading.worker, 0), getattr(reading, field) or 0)
+    for worker, count in dict.fromkeys(told(memory, "worker", field)):
+        highest[worker] = max(highest.get(worker, 0), count or 0)
     return sum(highest.values())
 
 
@@ -98,7 +102,7 @@ def success_rate(device: DeviceEvidence) -> Finding:
         cause = device.cause()
         raise NotMeasured("no work was begun" + (f": {cause}" if cause else ""))
     rounds, lent = rounds_by_device(device)
-    unverified = [one for one in rounds if not one.verified]
+    unverified = rounds.only(rounds.same("verified", False))
     by_tasks = 100 * tally.good / tally.total
     by_rounds = 100 * (1 - len(unverified) / len(rounds)) if rounds else by_tasks
     share = min(by_tasks, by_rounds)
@@ -111,7 +115,7 @@ def success_rate(device: DeviceEvidence) -> Finding:
         detail += f", {len(lent)} more were done by the CPU and do not count"
     if tally.failures:
         detail += f", first: {tally.failures[0].why}"
-    moments = [one.t_s for one in tally.failures[:1]] + [one.t_s for one in unverified[:1]]
+    moments = [one.t_s for one in tally.failures[:1]] + unverified.t_s[:1].tolist()
     when = min(moments, default=None)
     return compared(share, limit, good=share >= limit.value, detail=detail, from_s=when)
 
@@ -123,7 +127,7 @@ def success_rate(device: DeviceEvidence) -> Finding:
     limit="`limits.headroom_gib`",
     remedy="lower `vram_share` in the rig profile, or end what else holds memory of the card",
     unmeasured="free memory of the device was not read while its workers held theirs",
-    faults=("foreign-memory", "oom"),
+    faults=("foreign-memory",),
     stages=("sustained",),
 )
 def headroom(device: DeviceEvidence) -> Finding:
@@ -132,8 +136,11 @@ def headroom(device: DeviceEvidence) -> Finding:
     For the CPU as the device: the RAM that it, and its node, still has available.
     """
     window = device.evidence.loaded_window("sustained")
-    loaded = [one for one in device.memory if window.from_s <= one.t_s <= window.to_s]
-    free = [(one.t_s, one.device_free_mib) for one in loaded if one.device_free_mib is not None]
+    free = [
+        (t_s, free_mib)
+        for t_s, free_mib in told(device.memory, "t_s", "device_free_mib")
+        if free_mib is not None and window.from_s <= t_s <= window.to_s
+    ]
     if device.is_cpu:
         samples = device.evidence.node(device.device.node).loaded_samples(window)
         free += readings(samples, "ram_available_mib")

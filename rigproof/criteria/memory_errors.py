@@ -1,5 +1,6 @@
 """Does the memory hold what is written to it? What the card itself has counted."""
 
+from rigproof.criteria.counters import growth
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.records.measurements import GpuCounters
@@ -24,11 +25,11 @@ def ecc(device: DeviceEvidence) -> Finding:
     before, after = device.counters("before"), device.counters("after")
     if not _any(before, after, "ecc_uncorrected") and device.identity.ecc_enabled is not True:
         _excuse(device, "ecc", "this card has no ECC")
-    uncorrected = _growth(before, after, "ecc_uncorrected", "uncorrected memory errors")
+    uncorrected = growth(before, after, "ecc_uncorrected", "uncorrected memory errors")
     limit = device.limit("ecc_uncorrected")
     if uncorrected > limit.value:
         return compared(uncorrected, limit, good=False, detail="uncorrected, during the run")
-    corrected = _growth(before, after, "ecc_corrected", "corrected memory errors")
+    corrected = growth(before, after, "ecc_corrected", "corrected memory errors")
     if corrected > 0:
         detail = f"{corrected} corrected memory errors during the run"
         return Finding(
@@ -55,21 +56,6 @@ def _excuse(device: DeviceEvidence, sensor: str, lacks: str) -> None:
 
 def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> bool:
     return any(one is not None and getattr(one, field) is not None for one in (before, after))
-
-
-def _growth(before: GpuCounters | None, after: GpuCounters | None, field: str, what: str) -> int:
-    """How far a counter went up during the run. NotMeasured where an end is missing or it went down."""
-    values = []
-    for moment, one in (("before", before), ("after", after)):
-        value = None if one is None else getattr(one, field)
-        if value is None:
-            raise NotMeasured(f"{what} were not counted {moment} the load")
-        values.append(int(value))
-    if values[1] < values[0]:
-        raise NotMeasured(
-            f"the counter of {what} went back from {values[0]} to {values[1]}: it was reset during the run"
-        )
-    return values[1] - values[0]
 
 
 @criterion(
@@ -119,16 +105,16 @@ def _by_pages(
         return Finding(Outcome.WARN, pages, warn, "retired memory pages")
     if _any(before, after, "remapped_uncorrectable"):
         return None
-    grown = _growth(before, after, "retired_pages", "retired pages")
+    grown = growth(before, after, "retired_pages", "retired pages")
     if grown:
         return Finding(Outcome.WARN, pages, warn, f"{grown} memory pages retired during the run")
     return compared(pages, fail, good=True, detail="retired memory pages")
 
 
 def _by_new_remaps(limit: Limit, before: GpuCounters | None, after: GpuCounters | None) -> Finding:
-    grown = _growth(before, after, "remapped_uncorrectable", "remapped rows")
+    grown = growth(before, after, "remapped_uncorrectable", "remapped rows")
     if _any(before, after, "remapped_correctable"):
-        grown += _growth(before, after, "remapped_correctable", "remapped rows")
+        grown += growth(before, after, "remapped_correctable", "remapped rows")
     assert after is not None
     if after.remap_pending is None or after.remap_failed is None:
         raise NotMeasured("whether a row remap is pending or failed was not read")

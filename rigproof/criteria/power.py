@@ -4,6 +4,7 @@ from statistics import fmean
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.sensors import moving_readings
+from rigproof.criteria.series import values
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import values_by_slice
 from rigproof.criteria.working_range import power_failure
@@ -32,12 +33,11 @@ def draw(device: DeviceEvidence) -> Finding:
     the card is fed, its mean power is in its working range, if the rig states one.
     """
     window = device.evidence.complete_window("sustained")
-    samples = device.loaded_samples(window)
-    average = any(sample.power_average_w is not None for sample in samples)
+    average = values(device.loaded_samples(window), "power_average_w")
     field = "power_average_w" if average else "power_w"
     pairs = moving_readings(device, window, field, "power")
     quarters = window.quarters()
-    means = [fmean(values) if values else 0.0 for values in values_by_slice(pairs, quarters)]
+    means = [fmean(those) if those else 0.0 for those in values_by_slice(pairs, quarters)]
     if min(means) <= 0:
         raise NotMeasured("the power reads 0 W, or was not read, for a quarter of the stage")
     enforced_w = device.enforced_power_w

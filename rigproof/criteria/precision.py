@@ -1,14 +1,14 @@
 """Does 16-bit arithmetic pay where it has to, in training?"""
 
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
+import numpy as np
+
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.profiles.loaded import PromisedDevice
-from rigproof.records.measurements import Round
 from rigproof.records.verdict import Outcome, figure
 
 PART = "precision"
@@ -26,23 +26,18 @@ class StepTime:
     rounds: int
 
 
-def step_times(rounds: Iterable[Round], part: str) -> dict[tuple[str, int], StepTime]:
+def step_times(rounds: Rounds, part: str) -> dict[tuple[str, int], StepTime]:
     """By precision and batch size, of one part of the training stage; in the order in which they ran."""
-    found: dict[tuple[str, int], list[Round]] = defaultdict(list)
-    for one in rounds:
-        measured = one.part == part and one.phase == "measure" and one.verified
-        if measured and one.batch and one.steps and one.seconds > 0:
-            found[one.precision, one.batch].append(one)
-    return {
-        (precision, batch): StepTime(
-            precision,
-            batch,
-            median(one.seconds / one.steps for one in own if one.steps),
-            median(one.tflop / one.seconds for one in own),
-            len(own),
-        )
-        for (precision, batch), own in found.items()
-    }
+    measured = rounds.only(rounds.same("part", part) & rounds.same("phase", "measure")).verified()
+    measured = measured.only(~measured.same("batch", None, 0) & ~measured.same("steps", None, 0))
+    measured = measured.only(measured.seconds > 0)
+    found = {}
+    for precision, batch in dict.fromkeys(zip(measured.all("precision"), measured.all("batch"), strict=True)):
+        own = measured.only(measured.same("precision", precision) & measured.same("batch", batch))
+        steps = np.asarray(own.all("steps"), np.float64)
+        step_s, tflops = median((own.seconds / steps).tolist()), median((own.tflop / own.seconds).tolist())
+        found[precision, batch] = StepTime(precision, batch, step_s, tflops, len(own))
+    return found
 
 
 def _promised(device: PromisedDevice) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.evidence import SHORTEST_LOAD_S
+from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import Window, work_by_slice
 from rigproof.records.measurements import Event, Round
@@ -49,7 +50,7 @@ def shared_rate(rounds: Iterable[Round], events: Iterable[Event], number: int) -
     if window.length_s < SHORTEST_LOAD_S:
         raise NotMeasured(f"{number} processes worked together for {max(0.0, window.length_s):.1f} s")
     everything = [one for own in found.values() for one in own]
-    tflops = work_by_slice(everything, (window,))[0] / window.length_s
+    tflops = work_by_slice(Rounds.of_records(everything), (window,))[0] / window.length_s
     return SharedRate(number, tflops, window, _gib_each(events, number))
 
 
@@ -84,7 +85,7 @@ def sharing(device: DeviceEvidence) -> Finding:
     numbers = device.evidence.loaded.rig.sharing.workers or ()
     if len(numbers) < 2 or numbers[0] != 1:
         raise NotMeasured(f"sharing.workers = {list(numbers)} compares nothing with one process")
-    rounds, events = device.rounds("sharing"), device.events("allocation")
+    rounds, events = device.rounds("sharing").records(), device.events("allocation")
     if not rounds:
         cause = device.cause()
         raise NotMeasured("no round in the sharing stage" + (f": {cause}" if cause else ""))

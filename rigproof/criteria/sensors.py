@@ -35,15 +35,14 @@ def stands_still(pairs: Sequence[Reading], least_s: float) -> bool:
     return (
         len(pairs) >= FROZEN_SAMPLES
         and pairs[-1][0] - pairs[0][0] >= least_s
-        and len({value for _, value in pairs}) == 1
+        and all(value == pairs[0][1] for _, value in pairs)
     )
 
 
 def moving_readings(device: DeviceEvidence, window: Window, field: str, what: str) -> list[Reading]:
     """Enough readings of a live sensor inside the window, else NotMeasured."""
     pairs = device.loaded_readings(window, field, what)
-    samples = device.loaded_samples(window)
-    if all(stands_still(readings(samples, name), POWER_FROZEN_S) for name in CORE):
+    if device.evidence.held(("frozen", device.subject, window), lambda: _all_frozen(device, window)):
         raise NotMeasured(
             "temperature, power and clock did not change at all under load: the sensors are frozen"
         )
@@ -56,6 +55,12 @@ def moving_readings(device: DeviceEvidence, window: Window, field: str, what: st
     if frozen:
         raise NotMeasured(f"the {what} reads {pairs[0][1]:g} all along: the sensor is frozen")
     return pairs
+
+
+def _all_frozen(device: DeviceEvidence, window: Window) -> bool:
+    """Rule 1."""
+    samples = device.loaded_samples(window)
+    return all(stands_still(readings(samples, name), POWER_FROZEN_S) for name in CORE)
 
 
 def _never_warmed(device: DeviceEvidence, field: str) -> bool:

@@ -1,15 +1,19 @@
 """The evidence about one device or one node. Whatever is missing raises NotMeasured with the reason."""
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rigproof.criteria.criterion import Limit, NotMeasured
-from rigproof.criteria.series import Reading, Series, readings
+from rigproof.criteria.rounds import Rounds
+from rigproof.criteria.series import Reading, readings
 from rigproof.criteria.windows import LONGEST_S, Window
 from rigproof.profiles.loaded import PromisedDevice
 from rigproof.profiles.models import CpuLoad, Node
 from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
-from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, RewardBatch, Round
+from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, RewardBatch
 from rigproof.records.samples import GpuSample, HostSample
 
 if TYPE_CHECKING:  # evidence builds these
@@ -95,13 +99,13 @@ class DeviceEvidence:
     # What was recorded
 
     @property
-    def samples(self) -> list[GpuSample]:
+    def samples(self) -> Sequence[GpuSample]:
         """All samples of the run, in the order of time."""
-        return self.evidence.gpu_samples.get(self.subject, Series[GpuSample]()).items
+        return self.evidence.gpu_samples(self.subject).items
 
-    def loaded_samples(self, window: Window) -> list[GpuSample]:
+    def loaded_samples(self, window: Window) -> Sequence[GpuSample]:
         """The samples inside a window."""
-        return self.evidence.gpu_samples.get(self.subject, Series[GpuSample]()).within(window)
+        return self.evidence.gpu_samples(self.subject).within(window)
 
     def loaded_readings(self, window: Window, field: str, what: str) -> list[Reading]:
         """Enough readings of one sensor inside the window, else NotMeasured."""
@@ -111,46 +115,45 @@ class DeviceEvidence:
         self.evidence.require_coverage(len(pairs), window, self.limit("sample_coverage_share"), what)
         return pairs
 
-    def rounds(self, stage: str) -> list[Round]:
+    def rounds(self, stage: str) -> Rounds:
         """The rounds of one stage that this device did: not those of the CPU in place of a GPU.
 
         Raises NotMeasured where one of them is no valid measurement.
         """
-        own = (None, self.device.gpu.device)
-        found = [
-            one
-            for one in self.evidence.rounds.get(self.subject, ())
-            if one.stage == stage and one.device in own
-        ]
-        for one in found:
-            if not (abs(one.t_s) <= LONGEST_S and 0 < one.seconds <= LONGEST_S and 0 < one.tflop < math.inf):
-                raise NotMeasured(
-                    f"a round reports {one.tflop:g} TFLOP in {one.seconds:g} s at t={one.t_s:g} s, "
-                    "which is no measurement"
-                )
+        return self.evidence.held(("stage", self.subject, stage), lambda: self._valid_rounds(stage))
+
+    def _valid_rounds(self, stage: str) -> Rounds:
+        everything = self.all_rounds
+        found = everything.only(everything.same("stage", stage))
+        found = found.only(found.same("device", None, self.device.gpu.device))
+        t_s, seconds, tflop = found.t_s, found.seconds, found.tflop
+        valid = (np.abs(t_s) <= LONGEST_S) & (seconds > 0) & (seconds <= LONGEST_S)
+        valid &= (tflop > 0) & (tflop < math.inf)
+        if not valid.all():
+            place = int(np.argmin(valid))
+            raise NotMeasured(
+                f"a round reports {tflop[place]:g} TFLOP in {seconds[place]:g} s at t={t_s[place]:g} s, "
+                "which is no measurement"
+            )
         return found
 
     @property
-    def all_rounds(self) -> list[Round]:
+    def all_rounds(self) -> Rounds:
         """The rounds of all stages, as recorded, those of the CPU in place of a GPU too."""
-        return self.evidence.rounds.get(self.subject, [])
+        return self.evidence.rounds(self.subject)
 
     def rewards(self, stage: str) -> list[RewardBatch]:
         """The rewards of one stage."""
-        return [one for one in self.evidence.rewards.get(self.subject, ()) if one.stage == stage]
+        return [one for one in self.evidence.rewards(self.subject) if one.stage == stage]
 
     @property
-    def memory(self) -> list[MemoryReading]:
+    def memory(self) -> Sequence[MemoryReading]:
         """Allocator readings of all its workers."""
-        return self.evidence.memory.get(self.subject, Series[MemoryReading]()).items
+        return self.evidence.memory(self.subject).items
 
     def counters(self, moment: str) -> GpuCounters | None:
         """Error counters: the first reading before the load, or the last after it."""
-        found = [
-            one
-            for one in self.evidence.counters.get(self.subject, Series[GpuCounters]()).items
-            if one.moment == moment
-        ]
+        found = [one for one in self.evidence.counters(self.subject).items if one.moment == moment]
         return None if not found else found[0] if moment == "before" else found[-1]
 
     @property
@@ -215,9 +218,9 @@ class NodeEvidence:
         source = self.evidence.source_of(f"nodes.{self.subject}.{table}.{name}", f"{table}.{name}")
         return Limit(float(value), source)
 
-    def loaded_samples(self, window: Window) -> list[HostSample]:
+    def loaded_samples(self, window: Window) -> Sequence[HostSample]:
         """The samples inside a window."""
-        return self.evidence.host_samples.get(self.subject, Series[HostSample]()).within(window)
+        return self.evidence.host_samples(self.subject).within(window)
 
     def coverage_limit(self) -> Limit:
         """The share of due samples under which nothing was measured."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence import ENDED
+from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.profiles.plan import FIRST_WORKER_ONLY
-from rigproof.records.measurements import Event, Round, Stage
+from rigproof.records.measurements import Event, Stage
 
 LOSSES = ("worker_failed", "worker_died", "worker_hung")
 
@@ -43,7 +44,7 @@ def tasks_of(device: DeviceEvidence) -> Tally:
     """All tasks and allocations of the device. NotMeasured where it was left out on purpose."""
     stages = list(device.evidence.recording.stages.values())
     planned = device.planned_workers
-    if not any(worker in stage.workers for worker in planned for stage in stages):
+    if not any(worker in device.evidence.began(stage) for worker in planned for stage in stages):
         for event in device.events("gpu_taken", "gpu_skipped"):
             raise NotMeasured(event.message)
     ends = [end for stage in stages for end in _ends(device, stage, planned)]
@@ -53,13 +54,15 @@ def tasks_of(device: DeviceEvidence) -> Tally:
     return Tally(good, tuple(sorted(failures, key=_moment)))
 
 
-def rounds_by_device(device: DeviceEvidence) -> tuple[list[Round], list[Round]]:
+def rounds_by_device(device: DeviceEvidence) -> tuple[Rounds, Rounds]:
     """All rounds of the promised device, and those that another (the CPU, after an OOM) did for it."""
-    own: list[Round] = []
-    lent: list[Round] = []
-    for one in device.all_rounds:
-        (own if one.device in (None, device.device.gpu.device) else lent).append(one)
-    return own, lent
+
+    def divided() -> tuple[Rounds, Rounds]:
+        everything = device.all_rounds
+        own = everything.same("device", None, device.device.gpu.device)
+        return everything.only(own), everything.only(~own)
+
+    return device.evidence.held(("rounds by device", device.subject), divided)
 
 
 def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Iterator[Failure | None]:
@@ -69,13 +72,12 @@ def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Ite
         if event.stage == stage.name:
             losses.setdefault(event.worker, event)
     own, lent = rounds_by_device(device)
-    worked = {one.worker for one in own if one.stage == stage.name}
-    helped = {one.worker for one in lent if one.stage == stage.name}
+    worked, helped = (one.only(one.same("stage", stage.name)).distinct("worker") for one in (own, lent))
     for worker in planned[:1] if stage.name in FIRST_WORKER_ONLY else planned:
         loss = losses.pop(worker, None)
         if loss is not None:
             yield Failure(loss.t_s, loss.message)
-        elif worker not in stage.workers:
+        elif worker not in device.evidence.began(stage):
             cause = device.cause()
             yield Failure(stage.start_s, f"{worker} did not begin" + (f": {cause}" if cause else ""))
         elif stage.status in ENDED:

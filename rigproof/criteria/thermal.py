@@ -6,7 +6,7 @@ from dataclasses import replace
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.reasons import THROTTLE, names_of
 from rigproof.criteria.sensors import moving_readings
-from rigproof.criteria.series import Reading, readings
+from rigproof.criteria.series import Reading, readings, values
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.working_range import temperature_failure
 from rigproof.profiles.models import TemperatureLimits
@@ -92,8 +92,7 @@ def memory_temperature(device: DeviceEvidence) -> Finding:
 
 def _has_no_memory_sensor(device: DeviceEvidence) -> bool:
     """It never answered, and the SKU file says so; or there is no SKU file and NVML knows no limit."""
-    samples = device.samples
-    if not samples or any(sample.memory_temperature_c is not None for sample in samples):
+    if not device.samples or values(device.samples, "memory_temperature_c"):
         return False
     if device.device.sku is not None:
         return device.lacks_sensor("memory_temperature_c")
@@ -175,16 +174,15 @@ def _time_over_s(device: DeviceEvidence, pairs: list[Reading], limit_c: float) -
 def throttle(device: DeviceEvidence) -> Finding:
     """The driver does not slow the GPU down for heat, for a hardware fault or for the power supply."""
     window = device.evidence.loaded_window("sustained")
-    samples = device.loaded_samples(window)
-    known = [sample for sample in samples if sample.clock_event_reasons is not None]
-    slowed = [sample for sample in known if (sample.clock_event_reasons or 0) & THROTTLE]
+    known = values(device.loaded_samples(window), "clock_event_reasons")
+    slowed = [(t_s, reasons) for t_s, reasons in known if reasons & THROTTLE]
     limit = device.limit("throttle_share").times(100)
     share = 100 * len(slowed) / len(known) if known else 0.0
     if share > limit.value:
         seen = 0
-        for sample in slowed:
-            seen |= (sample.clock_event_reasons or 0) & THROTTLE
+        for _, reasons in slowed:
+            seen |= reasons & THROTTLE
         detail = f"{names_of(seen)} in {len(slowed)} of {len(known)} samples"
-        return compared(share, limit, good=False, detail=detail, from_s=slowed[0].t_s)
+        return compared(share, limit, good=False, detail=detail, from_s=slowed[0][0])
     device.loaded_readings(window, "clock_event_reasons", "clock-event reason")
     return compared(share, limit, good=True)

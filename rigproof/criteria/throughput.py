@@ -6,11 +6,11 @@ from typing import get_args
 from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.evidence import Evidence
 from rigproof.criteria.floors import floor_of
+from rigproof.criteria.rates import settled, sustained_rate
 from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.criteria.windows import Window, work_by_slice
+from rigproof.criteria.windows import work_by_slice
 from rigproof.profiles.loaded import PromisedDevice
 from rigproof.profiles.models import Precision
-from rigproof.records.measurements import Round
 from rigproof.records.verdict import Outcome
 
 FLOORS = (
@@ -34,14 +34,11 @@ def _gemm(precision: Precision) -> Criterion:
         return device.sku is None or getattr(device.sku.peak_tflops, precision) is not None
 
     def gemm(device: DeviceEvidence) -> Finding:
-        rounds = [
-            one
-            for one in device.rounds("gemm")
-            if one.precision == precision and one.phase == "measure" and one.verified
-        ]
+        done = device.rounds("gemm").verified()
+        rounds = done.only(done.same("precision", precision) & done.same("phase", "measure"))
         if len(rounds) < FEWEST_ROUNDS:
             _raise_without_rounds(device, precision, len(rounds))
-        rate = median(one.tflop / one.seconds for one in rounds)
+        rate = median((rounds.tflop / rounds.seconds).tolist())
         floor = floor_of(device, f"throughput.gemm_{precision}", f"gemm_{precision}_tflops", precision)
         return _against(rate, floor, device)
 
@@ -80,29 +77,6 @@ def _against(rate: float, floor: Limit | None, device: DeviceEvidence) -> Findin
 gemm_fp32, gemm_tf32, gemm_fp16, gemm_bf16 = map(_gemm, get_args(Precision))
 
 
-def settled(device: DeviceEvidence) -> tuple[Window, list[Round]]:
-    """The part of the sustained stage after this device's warm-up, and its verified rounds.
-
-    Once the device has settled, all verified work counts, that of a replaced worker too.
-    """
-    window = device.evidence.complete_window("sustained")
-    verified = [one for one in device.rounds("sustained") if one.verified]
-    starts = [one.t_s - one.seconds for one in verified if one.phase == "measure"]
-    if not starts:
-        cause = device.cause()
-        raise NotMeasured("no verified rounds in the sustained stage" + (f": {cause}" if cause else ""))
-    start_s = max(window.from_s, min(starts))
-    if start_s >= window.to_s:
-        raise NotMeasured("its first verified round began after the load")
-    return Window(start_s, window.to_s), verified
-
-
-def sustained_rate(device: DeviceEvidence) -> float:
-    """TFLOP/s of all workers of the device together, over the time that it was under load."""
-    window, verified = settled(device)
-    return work_by_slice(verified, (window,))[0] / window.length_s
-
-
 @criterion(
     "throughput.sustained",
     scope="device",
@@ -116,8 +90,8 @@ def sustained_rate(device: DeviceEvidence) -> float:
 def sustained(device: DeviceEvidence) -> Finding:
     """Verified 16-bit work of all workers of the device, over the loaded time of the sustained stage."""
     rate = sustained_rate(device)
-    precision = device.rounds("sustained")[-1].precision
-    return _against(rate, floor_of(device, "throughput.sustained", "sustained_tflops", precision), device)
+    floor = floor_of(device, "throughput.sustained", "sustained_tflops", rate.precision)
+    return _against(rate.tflops, floor, device)
 
 
 @criterion(
@@ -136,7 +110,7 @@ def combined(rig: Evidence) -> Finding:
     without = []
     for device in rig.devices:
         try:
-            rates[device.subject] = sustained_rate(device)
+            rates[device.subject] = sustained_rate(device).tflops
         except NotMeasured:
             without.append(device.subject)
     if without or not rates:

@@ -1,10 +1,15 @@
 """Stretches of run time: a stage's loaded window, its slices, and the work done inside them."""
 
 import math
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
-from rigproof.records.measurements import Round
+import numpy as np
+
+from rigproof.criteria.rounds import Rounds
 
 # No run takes a week. A longer stretch is a clock that jumped, and would be cut into endless slices.
 LONGEST_S = 7 * 86400.0
@@ -25,44 +30,48 @@ class Window:
 
     def slices(self, width_s: float) -> tuple["Window", ...]:
         """The whole slices of that width, from the start; a rest shorter than one is left out."""
-        # The nudge keeps the last slice where the length is a multiple of the width but for rounding.
-        number = max(0, math.floor(self.length_s / width_s + 1e-6))
-        starts = [self.from_s + index * width_s for index in range(number)]
-        return tuple(Window(start, start + width_s) for start in starts)
+        return _slices(self.from_s, self.to_s, width_s)
 
     def quarters(self) -> tuple["Window", ...]:
         """Four slices, so that a fault that begins late is not averaged away."""
         return self.slices(self.length_s / 4) if self.length_s > 0 else ()
 
 
-def work_by_slice(rounds: Iterable[Round], slices: Sequence[Window]) -> list[float]:
+@lru_cache(maxsize=64)  # the stage's window is the same for all devices
+def _slices(from_s: float, to_s: float, width_s: float) -> tuple[Window, ...]:
+    # The nudge keeps the last slice where the length is a multiple of the width but for rounding.
+    number = max(0, math.floor((to_s - from_s) / width_s + 1e-6))
+    starts = [from_s + index * width_s for index in range(number)]
+    return tuple(Window(start, start + width_s) for start in starts)
+
+
+def work_by_slice(rounds: Rounds, slices: Sequence[Window]) -> list[float]:
     """TFLOP done in each of the adjoining, equal slices; a round counts in proportion to its overlap.
 
     Linear in the number of rounds. Rounds must have positive, finite lengths.
     """
-    work = [0.0] * len(slices)
-    if not slices:
-        return work
+    if not slices or not len(rounds):
+        return [0.0] * len(slices)
     origin_s, width_s = slices[0].from_s, slices[0].length_s
-    for one in rounds:
-        start_s = one.t_s - one.seconds
-        first = max(0, math.floor((start_s - origin_s) / width_s))
-        last = min(len(slices) - 1, math.floor((one.t_s - origin_s) / width_s))
-        for index in range(first, last + 1):
-            overlap_s = min(one.t_s, slices[index].to_s) - max(start_s, slices[index].from_s)
-            if overlap_s > 0:
-                work[index] += one.tflop * overlap_s / one.seconds
+    ends_s, begins_s = rounds.t_s, rounds.begins_s
+    first = np.clip(np.floor((begins_s - origin_s) / width_s), 0, len(slices)).astype(np.int64)
+    last = np.clip(np.floor((ends_s - origin_s) / width_s), -1, len(slices) - 1).astype(np.int64)
+    # One row for each slice that a round touches.
+    touched = np.maximum(0, last - first + 1)
+    rows = np.repeat(np.arange(len(rounds)), touched)
+    places = np.arange(len(rows)) - np.repeat(np.cumsum(touched) - touched, touched) + first[rows]
+    from_s = np.asarray([piece.from_s for piece in slices])[places]
+    to_s = np.asarray([piece.to_s for piece in slices])[places]
+    overlaps_s = np.minimum(ends_s[rows], to_s) - np.maximum(begins_s[rows], from_s)
+    done = np.where(overlaps_s > 0, rounds.tflop[rows] * overlaps_s / rounds.seconds[rows], 0.0)
+    work: list[float] = np.bincount(places, weights=done, minlength=len(slices)).tolist()
     return work
 
 
-def values_by_slice(readings: Iterable[tuple[float, float]], slices: Sequence[Window]) -> list[list[float]]:
-    """The values of (time, value) pairs that fall into each of the adjoining, equal slices."""
-    values: list[list[float]] = [[] for _ in slices]
+def values_by_slice(readings: Sequence[tuple[float, float]], slices: Sequence[Window]) -> list[list[float]]:
+    """The values that fall into each of the adjoining slices, of (time, value) pairs in the order of time."""
     if not slices:
-        return values
-    origin_s, width_s = slices[0].from_s, slices[0].length_s
-    for t_s, value in readings:
-        index = math.floor((t_s - origin_s) / width_s)
-        if 0 <= index < len(slices):
-            values[index].append(value)
-    return values
+        return []
+    edges_s = [*(piece.from_s for piece in slices), slices[-1].to_s]
+    bounds = [bisect_left(readings, (edge_s,)) for edge_s in edges_s]
+    return [[value for _, value in readings[start:end]] for start, end in pairwise(bounds)]

@@ -5,12 +5,13 @@ from statistics import fmean
 from rigproof.criteria.criterion import Finding, Limit, compared
 from rigproof.criteria.feeding import STAGE, fed_window
 from rigproof.criteria.sensors import moving_readings
+from rigproof.criteria.series import values
 from rigproof.criteria.subjects import DeviceEvidence
 
 
 def power_failure(device: DeviceEvidence) -> Finding | None:
     """The mean power out of `limits.working_power_w`; None where it is inside, or nobody asks."""
-    samples_have_it = any(sample.power_w is not None for sample in device.samples)
+    samples_have_it = values(device.samples, "power_w")
     return _failure(device, "working_power_w", "power_w" if samples_have_it else "power_average_w", "power")
 
 

@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from rigproof.history.champions import (
     COMBINED,
-    FILE_BYTES_MAX,
     RIG_FILE,
     SCHEMA_VERSION,
     Card,
@@ -29,6 +28,7 @@ from rigproof.profiles.loaded import LoadedRig
 from rigproof.records.champions import same_power
 from rigproof.records.durable import replacing
 from rigproof.records.identity import GpuIdentity
+from rigproof.records.limits import CHAMPIONS_BYTES_MAX
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict, figure
 
@@ -215,8 +215,8 @@ def _write(folder: Path, path: Path, text: str) -> None:
     require_inside(folder, path.parent)
     require_inside(folder, path)
     content = text.encode()
-    if len(content) > FILE_BYTES_MAX:
-        raise refusal(path, f"would take {len(content)} bytes, more than {FILE_BYTES_MAX}")
+    if len(content) > CHAMPIONS_BYTES_MAX:
+        raise refusal(path, f"would take {len(content)} bytes, more than {CHAMPIONS_BYTES_MAX}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         file.write(content)

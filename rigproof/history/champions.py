@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, model_validator
 
 from rigproof.records.champions import ChampionRate, Champions
+from rigproof.records.limits import CHAMPIONS_BYTES_MAX, FileRefusedError, read_document
+from rigproof.records.telling import first_problem, shortened
 
 SCHEMA_VERSION: Literal[1] = 1
-FILE_BYTES_MAX = 16 * 2**20  # a run's profile takes some 20 kB, and there is one for each power limit at most
 RIG_FILE = "rig.json"
 COMBINED: Literal["throughput.combined"] = "throughput.combined"
 
@@ -114,7 +115,7 @@ class GpuChampions(_Stored):
     gpu_uuid: str
     gpu_name: str
     sku: str | None
-    figures: tuple[GpuFigure, ...]
+    figures: Annotated[tuple[GpuFigure, ...], FailFast()]
     runs: dict[str, ChampionRun]
 
     @model_validator(mode="after")
@@ -126,7 +127,7 @@ class RigChampions(_Stored):
     """The rig's file."""
 
     schema_version: Literal[1]
-    figures: tuple[RigFigure, ...]
+    figures: Annotated[tuple[RigFigure, ...], FailFast()]
     runs: dict[str, ChampionRun]
 
     @model_validator(mode="after")
@@ -183,7 +184,9 @@ def read_champions(folder: Path) -> KeptChampions:
     for path in paths:
         gpu = _read(folder, path, GpuChampions)
         if path != gpu_file(folder, gpu.gpu_uuid):
-            raise refusal(path, f"gpu_uuid = {gpu.gpu_uuid} is not the GPU that the file is named after")
+            raise refusal(
+                path, f"gpu_uuid = {shortened(gpu.gpu_uuid, 80)} is not the GPU that the file is named after"
+            )
         gpus[gpu.gpu_uuid] = gpu
     rig_path = folder / RIG_FILE
     rig = _read(folder, rig_path, RigChampions) if rig_path.exists() or rig_path.is_symlink() else None
@@ -211,15 +214,8 @@ def refusal(path: Path, wrong: str) -> ChampionError:
 def _read(folder: Path, path: Path, kind: type[_File]) -> _File:
     require_inside(folder, path)
     try:
-        size = path.stat().st_size
-        if not path.is_file():
-            raise refusal(path, "is not a file")
-        if size > FILE_BYTES_MAX:
-            raise refusal(path, f"{size} bytes are more than champions take ({FILE_BYTES_MAX})")
-        return kind.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise refusal(path, error.strerror or str(error)) from None
+        return kind.model_validate_json(read_document(path, CHAMPIONS_BYTES_MAX))
+    except FileRefusedError as refused:
+        raise refusal(path, refused.reason) from None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise refusal(path, f"{where}: {first['msg']}" if where else first["msg"]) from None
+        raise refusal(path, first_problem(error)) from None

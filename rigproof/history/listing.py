@@ -1,11 +1,11 @@
 """Reads a rig's history back, oldest first, and shows it and the rig's champions: `rigproof history`."""
 
-import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, FailFast, Field, StringConstraints, ValidationError
 
 from rigproof.history.champions import (
     ChampionError,
@@ -15,8 +15,12 @@ from rigproof.history.champions import (
     RigFigure,
     read_champions,
 )
+from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, read_document, require_inside
+from rigproof.records.telling import first_problem, shortened
 
-FILE_BYTES_MAX = 64 * 2**20
+LINE = 400  # characters
+# It goes to a terminal, to which control characters are orders.
+Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,43 +49,89 @@ class History:
     problems: tuple[str, ...]
 
 
+class _Stored(BaseModel):
+    """Only what is shown of pytest-benchmark's files. Strict: what was not measured is not shown."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class _Stats(_Stored):
+    ops: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    rounds: Annotated[int, Field(ge=0)]
+
+
+class _Extra(_Stored):
+    run_id: Text | None = None
+    criterion: Text
+    subject: Text
+    gpu_uuid: Text | None
+    gpu_name: Text | None = None
+    driver: Text | None = None
+    torch: Text | None = None
+
+
+class _Benchmark(_Stored):
+    extra_info: _Extra
+    stats: _Stats
+
+
+class _File(_Stored):
+    datetime: Text
+    benchmarks: Annotated[tuple[_Benchmark, ...], FailFast()]  # the first problem is told
+
+
 def read_history(folder: Path) -> History:
     """Everything in a rig's folder. A damaged or foreign file is left out and named, never an exception."""
     kept: list[Kept] = []
     problems: list[str] = []
     for path in sorted(folder.glob("*.json")):
         try:
-            if path.stat().st_size > FILE_BYTES_MAX:
-                raise ValueError(f"is larger than {FILE_BYTES_MAX} bytes")
-            kept += _kept_in(path)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            said = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-            problems.append(f"{path}: left out: {said}; move it out of this folder")
+            require_inside(path, folder)
+            content = _File.model_validate_json(read_document(path, HISTORY_BYTES_MAX))
+        except FileRefusedError as refused:
+            problems.append(_left_out(path, refused.reason))
+        except ValidationError as error:
+            problems.append(_left_out(path, first_problem(error)))
+        else:
+            kept += [_kept(path.name, content, one) for one in content.benchmarks]
     return History(folder.name, tuple(kept), tuple(problems))
 
 
-def _kept_in(path: Path) -> list[Kept]:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return [_kept(path.name, content, one) for one in content["benchmarks"]]
+def unreadable(history: Path, champions: Path, rig: str | None = None) -> bool:
+    """Whether something that is kept could not be read, of one rig or of all: the listing says what."""
+    if any(
+        read_history(path).problems
+        for path in history.glob("*")
+        if path.is_dir() and rig in (None, path.name)
+    ):
+        return True
+    try:
+        for path in champions.glob("*"):
+            if path.is_dir() and rig in (None, path.name):
+                read_champions(path)
+    except ChampionError:
+        return True
+    return False
 
 
-def _kept(file: str, content: dict[str, Any], benchmark: dict[str, Any]) -> Kept:
-    extra = benchmark["extra_info"]
-    rate = float(benchmark["stats"]["ops"])
-    if not (math.isfinite(rate) and rate > 0):
-        raise ValueError(f"ops = {rate} is no rate")
+def _left_out(path: Path, said: str) -> str:
+    return f"{path}: left out: {said}; move it out of this folder"
+
+
+def _kept(file: str, content: _File, benchmark: _Benchmark) -> Kept:
+    extra = benchmark.extra_info
     return Kept(
         file=file,
-        run_id=str(extra.get("run_id") or Path(file).stem.partition("_")[2]),
-        measured_at=str(content["datetime"]),
-        criterion=str(extra["criterion"]),
-        subject=str(extra["subject"]),
-        gpu_uuid=str(extra["gpu_uuid"]),
-        gpu_name=str(extra.get("gpu_name") or ""),
-        rate_tflops=rate,
-        rounds=int(benchmark["stats"]["rounds"]),
-        driver=extra.get("driver"),
-        torch=extra.get("torch"),
+        run_id=extra.run_id or Path(file).stem.partition("_")[2],
+        measured_at=content.datetime,
+        criterion=extra.criterion,
+        subject=extra.subject,
+        gpu_uuid=str(extra.gpu_uuid),
+        gpu_name=extra.gpu_name or "",
+        rate_tflops=benchmark.stats.ops,
+        rounds=benchmark.stats.rounds,
+        driver=extra.driver,
+        torch=extra.torch,
     )
 
 
@@ -133,6 +183,10 @@ def champions_listing(champions: Path, rig: str | None = None) -> Iterator[str]:
 
 def champion_lines(kept: KeptChampions, rig: str) -> Iterator[str]:
     """Each figure with its conditions and the run that it comes from; nothing where nothing is kept."""
+    return (shortened(line, LINE) for line in _champion_lines(kept, rig))
+
+
+def _champion_lines(kept: KeptChampions, rig: str) -> Iterator[str]:
     if kept.rig is None and not kept.gpus:
         return
     yield f"champions of {rig}"

@@ -13,6 +13,7 @@ from pytest_benchmark.storage.file import FileStorage
 from pytest_benchmark.utils import safe_dumps
 
 from rigproof.records.durable import replacing
+from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, require_inside
 
 Keep = Callable[[Mapping[str, Any]], dict[str, Any]]
 DEFAULT_STORAGE = "file://./.benchmarks"  # pytest-benchmark's own; another one is the user's wish
@@ -41,6 +42,25 @@ class RigStorage(FileStorage):  # type: ignore[misc]  # pytest-benchmark is not 
     def location(self) -> str:
         """The folder, also where it is outside the working directory."""
         return str(self.path)
+
+    def query(self, *globs_or_files: str) -> list[Path]:
+        """The files that pytest-benchmark may read: one too large, or elsewhere, is left out and named."""
+        return [path for path in super().query(*globs_or_files) if self._fits(path)]
+
+    def _fits(self, path: Path) -> bool:
+        try:
+            require_inside(path, self.path)
+            size = path.stat().st_size
+        except FileRefusedError as refused:
+            self.logger.warning(f"{path}: left out: {refused.reason}")
+            return False
+        except OSError:
+            return True  # whoever opens it says why not
+        if size > HISTORY_BYTES_MAX:
+            self.logger.warning(
+                f"{path}: left out: {size} bytes are more than the {HISTORY_BYTES_MAX} it can have"
+            )
+        return size <= HISTORY_BYTES_MAX
 
     def save(self, output_json: Mapping[str, Any], save: str) -> None:
         """Store the run's own copy with every round, and the good measurements in the history."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from rigproof.cluster.agents import Agents
 from rigproof.cluster.bounded import Background
 from rigproof.cluster.calls import collect
+from rigproof.cluster.ground import RayActors
 from rigproof.cluster.join_probe import check_joinable
 from rigproof.cluster.matching import FoundNode, match_nodes
 from rigproof.cluster.messages import AgentDuty, AgentFacts
@@ -40,7 +41,7 @@ class ClusterPort:
         self._node = node
         self._found = found
         self._now_s = now_s
-        self._agents = Agents(prefix, TIMEOUTS, gathering.add, now_s)
+        self._agents = Agents(prefix, TIMEOUTS, gathering.add, now_s, actors=RayActors())
 
     @property
     def clock_offset_s(self) -> float:
@@ -83,9 +84,16 @@ class ClusterSource:
     """Watches the nodes of a cluster. `loaded` is the promised rig; None: every node that is there."""
 
     def __init__(
-        self, loaded: LoadedRig | None, address: str, gathering: Gathering, now_s: Callable[[], float]
+        self,
+        loaded: LoadedRig | None,
+        address: str,
+        gathering: Gathering,
+        now_s: Callable[[], float],
+        *,
+        allow_open: bool = False,
     ) -> None:
         self.name = f"cluster {address}"
+        self._allow_open = allow_open
         self._loaded = loaded
         self._address = address
         self._gathering = gathering
@@ -107,8 +115,16 @@ class ClusterSource:
 
     def open(self) -> None:
         """Join the cluster. Raises ClusterUnreachable."""
-        check_joinable(self._address, JOIN_LIMIT_S)
-        self._session = join(self._address, namespace=self._prefix, limit_s=JOIN_LIMIT_S, stop_s=STOP_S)
+        cluster = check_joinable(self._address, JOIN_LIMIT_S, allow_open=self._allow_open)
+        if cluster.open:
+            self.name = f"open {self.name}"  # it asks nobody for a token
+        self._session = join(
+            self._address,
+            namespace=self._prefix,
+            limit_s=JOIN_LIMIT_S,
+            stop_s=STOP_S,
+            open_cluster=cluster.open,
+        )
         if self._loaded is not None:
             for node in self._loaded.rig.nodes:
                 self._gathering.promise(self._loaded, node.name)

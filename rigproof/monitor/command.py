@@ -39,6 +39,7 @@ class Options:
 
     hwprofile: str = AUTO
     ray_address: str | None = None
+    allow_open: bool = False
     report_dir: Path = Path("reports")
     interval_s: float = 2.0
     once: bool = False
@@ -168,7 +169,7 @@ def _source(
         return LocalSource(rig, gathering, now_s)
     from rigproof.monitor.cluster_source import ClusterSource  # noqa: PLC0415 - imports Ray
 
-    return ClusterSource(rig, options.ray_address, gathering, now_s)
+    return ClusterSource(rig, options.ray_address, gathering, now_s, allow_open=options.allow_open)
 
 
 @contextmanager

@@ -132,7 +132,7 @@ def _moment(started_at: str) -> float | None:
     """Seconds since the epoch."""
     try:
         return datetime.fromisoformat(started_at).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):  # no moment, or one that no clock has
         return None
 
 

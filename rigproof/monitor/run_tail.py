@@ -6,6 +6,12 @@ from pathlib import Path
 from rigproof.monitor.run_state import RunState
 from rigproof.monitor.snapshot import RunNow
 from rigproof.records.identity import RunInfo
+from rigproof.records.limits import (
+    RECORDING_BYTES_MAX,
+    RECORDING_LINE_BYTES_MAX,
+    FileRefusedError,
+    open_plain,
+)
 from rigproof.records.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE, record_of_line
 
 # A run that writes nothing for this long has broken off: it may wait `start_s` (60 s) for its nodes.
@@ -35,7 +41,7 @@ class RunTail:
             if folder != self._folder or (folder / RECORDING_FILE).stat().st_size < self._offset:
                 self._folder, self._state, self._offset, self._rest = folder, None, 0, b""
             self._read_on(folder)
-        except OSError:  # removed or unmounted meanwhile
+        except (OSError, FileRefusedError):  # removed or unmounted meanwhile, or no file that a run writes
             return None
         return None if self._state is None else self._state.now(wall_s, silent_s)
 
@@ -67,11 +73,15 @@ class RunTail:
 
     def _lines(self, path: Path) -> Iterator[bytes]:
         """The lines that were finished since the last call; a torn last one waits for its rest."""
-        with path.open("rb") as file:
+        with open_plain(path, RECORDING_BYTES_MAX) as file:
             file.seek(self._offset)
             while chunk := file.read(CHUNK):
                 self._offset += len(chunk)
-                *lines, self._rest = (self._rest + chunk).split(b"\n")
+                *lines, rest = chunk.split(b"\n")
+                if lines:
+                    lines[0] = self._rest + lines[0]
+                    self._rest = b""
+                self._rest = (self._rest + rest)[: RECORDING_LINE_BYTES_MAX + 1]  # more is refused as a line
                 yield from lines
 
 

@@ -35,6 +35,8 @@ def keep_champions(
         command.append(f"--duration={prepared.request.sustained_s / 60:g}")
     if prepared.request.ray_address is not None:
         command.append(f"--ray-address={prepared.request.ray_address}")
+    if prepared.request.allow_open:
+        command.append("--allow-open-cluster")
     run = champion_run(recording, shlex.join(command))
     try:
         figures, combined = gpu_figures(recording, verdicts), rig_figure(recording, verdicts)

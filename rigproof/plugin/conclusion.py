@@ -14,7 +14,9 @@ from rigproof.plugin.preparation import Prepared
 from rigproof.plugin.run import Run
 from rigproof.records.verdict import EXIT_STATUS, Decision, Outcome, Verdict, decide
 from rigproof.report.files import write_reports
-from rigproof.report.folders import point_latest
+from rigproof.report.folders import ReportFolderError, point_latest
+from rigproof.report.pseudonyms import ShareError
+from rigproof.report.shared_copy import write_shared
 
 Key = tuple[str, str]  # criterion, subject
 
@@ -39,7 +41,7 @@ class Conclusion:
     exit_status: int
     problems: tuple[str, ...]
     interrupted: bool
-    kept: tuple[str, ...] = ()  # what became a champion
+    kept: tuple[str, ...] = ()  # what became a champion, and where the copy to share is
 
 
 def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started_s: float) -> Conclusion:
@@ -73,6 +75,16 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
     kept: list[str] = []
     if status == 0 and not found and may_become_champion(prepared, run.recording, verdicts):
         kept, found = keep_champions(prepared, run.recording, verdicts)
+    if prepared.request.share:
+        shared = _share(
+            folder,
+            run,
+            verdicts,
+            decision=decision,
+            interrupted=judged.interrupted,
+            elapsed_s=time.monotonic() - started_s,
+        )
+        kept, found = [*kept, *shared[0]], [*found, *shared[1]]
     if found:
         problems += found
         final = exit_status(decision, judged, problems)
@@ -80,6 +92,33 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
             status = final
             write(status)
     return Conclusion(tuple(verdicts), decision, status, tuple(problems), judged.interrupted, tuple(kept))
+
+
+def _share(
+    folder: Path,
+    run: Run,
+    verdicts: list[Verdict],
+    *,
+    decision: Decision,
+    interrupted: bool,
+    elapsed_s: float,
+) -> tuple[list[str], list[str]]:
+    """Write the copy that can be shown to anybody: where it is, and what went wrong."""
+    try:
+        shared = write_shared(
+            folder,
+            run.recording,
+            verdicts,
+            decision=decision,
+            elapsed_s=elapsed_s,
+            interrupted=interrupted,
+        )
+    except (ShareError, ReportFolderError) as error:
+        return [], [str(error)]
+    except OSError as error:
+        return [], [f"{error.filename or folder}: the shared copy was not written: {error.strerror or error}"]
+    remark = [shared.remark] if shared.remark else []
+    return [*remark, f"to share: {shared.folder}"], list(shared.problems)
 
 
 def final_verdicts(prepared: Prepared, run: Run, judged: Judged) -> list[Verdict]:

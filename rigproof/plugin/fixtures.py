@@ -80,6 +80,8 @@ def judge(
             ("limit_source", verdict.limit_source),
         ):
             record_property(key, value)
+        if session.prepared.simulated is not None:
+            record_property("simulated", "true")
         if verdict.outcome is Outcome.FAIL:
             pytest.fail(sentence(verdict), pytrace=False)
         if verdict.outcome is Outcome.NOT_MEASURED:

@@ -4,13 +4,14 @@ import argparse
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import pytest
 from _pytest.mark.expression import Expression
 
 from rigproof.profiles.models import LevelName
 
+Simulate = Literal["ray", "inline"]
 LEVELS: tuple[LevelName, ...] = get_args(LevelName)
 
 
@@ -38,7 +39,37 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--ray-address", default=None, metavar="ADDR", help="join this Ray cluster in place of a local one"
     )
+    group.addoption(
+        "--allow-open-cluster",
+        action="store_true",
+        help="join a cluster of --ray-address that asks nobody for a token too; the report says so",
+    )
     group.addoption("--require-gpu", action="store_true", help="fail where no GPU is found")
+    group.addoption(
+        "--simulate",
+        action="store_true",
+        help="the profile's rig on simulated silicon, in simulated time, on a real local Ray",
+    )
+    group.addoption(
+        "--simulate-inline",
+        action="store_true",
+        help="the same without Ray, in this process: for large rigs and for many runs",
+    )
+    group.addoption(
+        "--simulate-seed", default=0, type=int, metavar="N", help="of the simulated noise (default: 0)"
+    )
+    group.addoption(
+        "--inject",
+        action="append",
+        default=[],
+        metavar="FAULT[@SUBJECT][:key=value,…]",
+        help="a simulated fault by name, repeatable; `rigproof lint --faults` lists them",
+    )
+    group.addoption(
+        "--share",
+        action="store_true",
+        help="write a copy of the report without names of hosts, addresses and UUIDs too",
+    )
     group.addoption(
         "--report-dir", default="reports", metavar="DIR", help="where runs and history go (default: reports)"
     )
@@ -72,6 +103,11 @@ class Request:
     ray_address: str | None
     require_gpu: bool
     report_dir: Path
+    simulate: Simulate | None = None
+    seed: int = 0
+    inject: tuple[str, ...] = ()
+    allow_open: bool = False
+    share: bool = False
 
     @classmethod
     def of(cls, config: pytest.Config) -> "Request":
@@ -82,9 +118,21 @@ class Request:
             level=config.getoption("--level"),
             sustained_s=None if minutes is None else minutes * 60,
             ray_address=config.getoption("--ray-address"),
+            allow_open=config.getoption("--allow-open-cluster"),
+            share=config.getoption("--share"),
             require_gpu=config.getoption("--require-gpu"),
+            simulate=_simulate(config),
+            seed=config.getoption("--simulate-seed"),
+            inject=tuple(config.getoption("--inject")),
             report_dir=config.invocation_params.dir / config.getoption("--report-dir"),
         )
+
+
+def _simulate(config: pytest.Config) -> Simulate | None:
+    """Where the simulated rig is to run; None where the rig is a real one."""
+    if config.getoption("--simulate-inline"):
+        return "inline"
+    return "ray" if config.getoption("--simulate") else None
 
 
 def wants_hardware(config: pytest.Config) -> bool:

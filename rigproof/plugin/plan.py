@@ -21,7 +21,12 @@ def print_plan(config: pytest.Config) -> int:
         print(f"ERROR: {refusal}", file=sys.stderr)  # noqa: T201 - there is no session to report through
         return USAGE
     for line in plan_lines(
-        prepared.loaded, prepared.plan, CATALOGUE, promised, nvml_error=prepared.inventory.nvml_error
+        prepared.loaded,
+        prepared.plan,
+        CATALOGUE,
+        promised,
+        nvml_error=prepared.inventory.nvml_error,
+        simulated=prepared.simulated is not None,
     ):
         print(line)  # noqa: T201
     for line in champion_lines(prepared.champions, prepared.loaded.rig.name):

@@ -1,9 +1,11 @@
 """From the options to a checked profile and plan. What can be refused is refused here, before any load."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rigproof.cluster.address import check_listening
 from rigproof.cluster.errors import ClusterUnreachable
+from rigproof.cluster.ray_version import check_ray_version
 from rigproof.history.champions import ChampionError, KeptChampions, champions_folder, read_champions
 from rigproof.plugin.options import Request
 from rigproof.profiles.auto import AUTO, completed, rig_of, unknown_gpus
@@ -15,7 +17,12 @@ from rigproof.profiles.models import LevelName
 from rigproof.profiles.plan import Plan
 from rigproof.profiles.planning import make_plan
 from rigproof.records.inventory import HostInventory
+from rigproof.simulation.faults.parsing import FaultError, parse_faults
+from rigproof.simulation.inventory import simulated_inventory
 from rigproof.telemetry.inventory import detect
+
+if TYPE_CHECKING:
+    from rigproof.simulation.rig import SimulatedRig
 
 DETECTION_LIMIT_S = 20.0
 
@@ -34,6 +41,7 @@ class Prepared:
     plan: Plan
     inventory: HostInventory  # this machine, as found
     champions: KeptChampions  # this rig's, as kept before the run
+    simulated: "SimulatedRig | None" = None  # in the place of a real one
 
 
 def prepare(request: Request) -> Prepared:
@@ -41,6 +49,8 @@ def prepare(request: Request) -> Prepared:
 
     Raises Refused.
     """
+    if request.simulate != "inline":  # which does without Ray
+        check_ray_version(Refused)
     try:
         loaded, inventory = _rig(request)
         promises_gpu = any(device.gpu.device == "cuda" for device in loaded.devices())
@@ -54,20 +64,57 @@ def prepare(request: Request) -> Prepared:
         champions = read_champions(champions_folder(request.report_dir, loaded.rig.name))
     except (ProfileError, ChampionError) as error:
         raise Refused(str(error)) from error
+    simulated = _simulated(request, loaded, plan)
     if request.ray_address is not None:
         _check_reachable(request.ray_address)
-    return Prepared(request, loaded, level, plan, inventory, champions)
+    return Prepared(request, loaded, level, plan, inventory, champions, simulated)
 
 
 def _rig(request: Request) -> tuple[LoadedRig, HostInventory]:
     """The promised rig and this machine. Raises ProfileError; Refused where NVML hides what is there."""
     stated = None if request.profile == AUTO else load_rig(request.profile)
+    if request.simulate is not None:
+        if stated is None:
+            raise Refused(
+                "--simulate: there is no rig to simulate; name one, such as --hwprofile dual-3090-3070"
+            )
+        inventory = simulated_inventory(stated)
+        return completed(stated, inventory), inventory
     inventory = detect(DETECTION_LIMIT_S)
     if inventory.nvml_error is not None:
         _refuse_unseen(stated, inventory.nvml_error)
     if stated is None:
         return rig_of(inventory, require_gpu=request.require_gpu), inventory
     return completed(stated, inventory), inventory
+
+
+def _simulated(request: Request, loaded: LoadedRig, plan: Plan) -> "SimulatedRig | None":
+    """The rig to simulate, with its faults; None where the rig is a real one. Raises Refused."""
+    if request.simulate is None:
+        if request.inject:
+            raise Refused(f"--inject {request.inject[0]}: real hardware has its own faults; add --simulate")
+        return None
+    if request.ray_address is not None:
+        raise Refused(f"--ray-address {request.ray_address}: a simulated rig is on this machine; drop it")
+    for device in loaded.devices():
+        if device.gpu.device != "cuda":
+            raise Refused(
+                f"--simulate: {loaded.file} promises the CPU as the device ({device.subject}), which is not "
+                "simulated; name a rig with GPUs, such as --hwprofile dual-3090-3070"
+            )
+        if device.sku is None:
+            raise Refused(
+                f"--simulate: {loaded.file}: {device.key}.sku = {device.gpu.sku!r}: which card this is, is "
+                "not known; write an SKU of hwprofiles/gpus there, such as rtx-3090"
+            )
+    try:
+        faults = parse_faults(request.inject, loaded, plan.stage_names)
+    except FaultError as error:
+        raise Refused(str(error)) from error
+    # Here, since it loads NVML's bindings: the plan of a real rig needs none.
+    from rigproof.simulation.rig import SimulatedRig  # noqa: PLC0415
+
+    return SimulatedRig(loaded, plan, faults, request.seed)
 
 
 def _refuse_unseen(stated: LoadedRig | None, nvml_error: str) -> None:

@@ -9,6 +9,7 @@ from platform import python_version
 from typing import TextIO
 
 from rigproof import __version__
+from rigproof.cluster.ground import Ground
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.evidence import Evidence
 from rigproof.criteria.judge import judge
@@ -20,7 +21,10 @@ from rigproof.records.recording import Recording
 from rigproof.records.store import RecordingWriter
 from rigproof.records.verdict import Verdict
 from rigproof.report.live import LiveView
-from rigproof.stages.acceptance import AcceptanceRun
+from rigproof.simulation.clock import SimulatedClock
+from rigproof.stages.acceptance import AcceptanceRun, Sink
+from rigproof.stages.simulated.ground import simulated_ground
+from rigproof.stages.simulated.stages import heard_by
 
 
 class Run:
@@ -31,6 +35,7 @@ class Run:
     ) -> None:
         self._prepared = prepared
         self._origin_s = time.monotonic()
+        self._clock = SimulatedClock() if prepared.simulated is not None else None
         self._evidence: tuple[int, Evidence] | None = None
         self._resources = ExitStack()
         self.writer = RecordingWriter(folder, _run_info(prepared, folder.name, command))
@@ -41,7 +46,9 @@ class Run:
         self._resources.callback(self._view.close)
 
     def now_s(self) -> float:
-        """Run time."""
+        """Run time; simulated where the rig is."""
+        if self._clock is not None:
+            return self._clock.now_s()
         return time.monotonic() - self._origin_s
 
     @property
@@ -55,18 +62,38 @@ class Run:
             self._prepared.loaded,
             self._prepared.plan,
             self.recording,
-            self.writer.add,
+            self._sink(),
             ray_address=self._prepared.request.ray_address,
+            allow_open=self._prepared.request.allow_open,
             needed=needed,
             now_s=self.now_s,
             on_tick=self._view.tick,
+            ground=self._ground(),
         )
         opened = self._resources.enter_context(rig)
         self._record_champions()
         return opened
 
+    def _sink(self) -> Sink:
+        """What records go through; a simulated rig's clock hears of its stages."""
+        if self._clock is None:
+            return self.writer.add
+        return heard_by(self._clock, self._prepared.plan, self.writer.add)
+
+    def _ground(self) -> Ground | None:
+        """Where a simulated rig stands; None for a real one."""
+        if self._prepared.simulated is None or self._clock is None:
+            return None
+        inline = self._prepared.request.simulate == "inline"
+        return simulated_ground(self._prepared.simulated, self._clock, inline=inline)
+
     def _record_champions(self) -> None:
-        """Those of the GPUs found, so that judging the recording again uses the same floors."""
+        """Those of the GPUs found, so that judging the recording again uses the same floors.
+
+        None for simulated GPUs: what a real one of the same UUID once did says nothing about them.
+        """
+        if self._prepared.simulated is not None:
+            return
         found = {gpu.uuid for gpu in self.recording.gpus.values()}
         rates = {uuid: own for uuid, own in self._prepared.champions.rates().items() if uuid in found}
         if rates:
@@ -104,5 +131,6 @@ def _run_info(prepared: Prepared, run_id: str, command: tuple[str, ...]) -> RunI
         python_version=python_version(),
         rig=prepared.loaded.dump(),
         stages=tuple(stage.name for stage in prepared.plan.stages),
+        simulated=prepared.simulated is not None,
         command=command,
     )

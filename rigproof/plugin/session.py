@@ -28,6 +28,7 @@ from rigproof.records.recording import Recording
 from rigproof.records.verdict import USAGE, Outcome, Verdict
 from rigproof.report.folders import ReportFolderError, new_run_folder
 from rigproof.report.live import terminal_copy
+from rigproof.report.remarks import remarks
 from rigproof.report.terminal import header_lines, print_summary
 from rigproof.stages.acceptance import AcceptanceRun
 from rigproof.stages.suite import suite_folder
@@ -147,7 +148,8 @@ class HardwareSession:
             pytest.exit(f"ERROR: {error}", returncode=USAGE)
 
     def close(self) -> None:
-        """Take the rig down."""
+        """Take the rig down. Everything is measured by now, or never will be."""
+        self._guard.hold()
         if self.run is not None:
             self.run.close()
 
@@ -244,6 +246,7 @@ class HardwareSession:
             self.prepared.plan,
             nvml_error=inventory.nvml_error,
             driver_version=inventory.driver_version,
+            simulated=self.prepared.simulated is not None,
         )
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
@@ -262,7 +265,8 @@ class HardwareSession:
         if self.conclusion is None or self.folder is None:
             return
         terminalreporter.ensure_newline()
-        for line in self.conclusion.kept:
+        said = remarks(self.run.recording) if self.run is not None else ()
+        for line in (*said, *self.conclusion.kept):
             terminalreporter.write_line(line)
         print_summary(
             self.conclusion.decision,
@@ -272,6 +276,7 @@ class HardwareSession:
             write_line=terminalreporter.write_line,
             width=terminalreporter._tw.fullwidth,  # noqa: SLF001 - pytest's own width, no public name
             interrupted=self.conclusion.interrupted,
+            simulated=self.prepared.simulated is not None,
             color=terminalreporter.hasmarkup,
         )
 

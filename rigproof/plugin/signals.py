@@ -13,7 +13,8 @@ class SignalGuard:
     """While installed, SIGINT, SIGTERM and SIGHUP end the run the same way: cleanly.
 
     The first raises KeyboardInterrupt. A second one, which impatient people and process managers send, must
-    not break off what takes the rig down and writes the reports, so it only is noted. The third has its
+    not break off what takes the rig down and writes the reports, so it only is noted; nor must the first,
+    once everything is measured: `hold` says so, and the run ends as it would have done. The third has its
     ordinary effect.
     """
 
@@ -21,6 +22,11 @@ class SignalGuard:
         self._note = note
         self._previous: dict[signal.Signals, Any] = {}
         self.seen: list[signal.Signals] = []
+        self._held = False
+
+    def hold(self) -> None:
+        """From here on there is only taking down and writing left, which no first signal breaks off."""
+        self._held = True
 
     def install(self) -> None:
         """Take the signals over. Only for the main thread."""
@@ -35,8 +41,9 @@ class SignalGuard:
     def _stop(self, number: int, _frame: FrameType | None) -> None:
         name = signal.Signals(number)
         self.seen.append(name)
-        self._note(name)
-        if len(self.seen) == 1:
+        if len(self.seen) > 1 or not self._held:
+            self._note(name)
+        if len(self.seen) == 1 and not self._held:
             raise KeyboardInterrupt(name.name)
         if len(self.seen) >= PATIENCE:
             self.restore()

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from rigproof.profiles.errors import ProfileError
+from rigproof.records.limits import PROFILE_BYTES_MAX, FileRefusedError, read_bounded
+from rigproof.records.telling import shortened
 
 DEFAULTS = "hwprofiles/defaults.toml"
-SIZE_LIMIT_BYTES = 1 << 20  # a profile is a page of text; more is another kind of file
+DOTS_MAX = 200  # in a line: a key of n parts takes tomllib n² of time and memory, one of 40 kB 1.5 GiB
 
 
 def profile_folder() -> Path:
@@ -41,6 +43,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The tables of one TOML file. Raises ProfileError for everything that can be wrong with the file."""
     file = shown_path(path)
     text = _read_text(path, file)
+    _refuse_long_keys(text, file)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -54,26 +57,22 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def _read_text(path: Path, file: str) -> str:
     try:
-        if path.is_dir():
-            raise ProfileError([f"{file}: is a folder; name a .toml file in it"])
-        if path.exists() and not path.is_file():  # opening a pipe would wait for ever
-            raise ProfileError([f"{file}: is not a plain file; name a .toml file"])
-        with path.open("rb") as stream:
-            content = stream.read(SIZE_LIMIT_BYTES + 1)
-    except FileNotFoundError:
-        raise ProfileError([f"{file}: no such file; check the path"]) from None
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise ProfileError([f"{file}: cannot be read ({reason}); check its path and permissions"]) from None
-    except ValueError:  # a NUL character in the path
-        raise ProfileError([f"{file!a}: is no path; name a .toml file"]) from None
-    if len(content) > SIZE_LIMIT_BYTES:
-        raise ProfileError([f"{file}: larger than 1 MiB, so it is no profile; name a .toml file"])
+        content = read_bounded(path, PROFILE_BYTES_MAX)
+    except FileRefusedError as refused:
+        raise ProfileError([f"{shortened(file, 1000)}: {refused.reason}; name a .toml file"]) from None
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ProfileError([f"{file}: line {line}: not UTF-8 text; save the file as UTF-8"]) from None
+
+
+def _refuse_long_keys(text: str, file: str) -> None:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.count(".") > DOTS_MAX:
+            raise ProfileError(
+                [f"{file}: line {number}: more than {DOTS_MAX} dots: nested too deep; write it plainly"]
+            )
 
 
 def _syntax_problem(file: str, text: str, message: str) -> str:

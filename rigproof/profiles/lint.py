@@ -172,8 +172,11 @@ def _operand_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan
 def _node_problems(loaded: LoadedRig) -> Iterator[str]:
     uuids: dict[str, str] = {}
     addresses: dict[str, str] = {}
+    by_node: dict[str, list[PromisedDevice]] = {}
+    for device in loaded.devices():
+        by_node.setdefault(device.node, []).append(device)
     for node in loaded.rig.nodes:
-        devices = [device for device in loaded.devices() if device.node == node.name]
+        devices = by_node.get(node.name, [])
         planned = sum(
             device_plan(loaded, one).workers * (device_plan(loaded, one).cpus or 0) for one in devices
         )

@@ -45,6 +45,8 @@ MEANINGFUL = {
     "stability_drop_share": Bound(lowest=0.5, below="allows a rate that halves"),
     # One window of 5 s may hold a hiccup; under a third it held next to no work.
     "stability_worst_window_share": Bound(lowest=0.3, below="allows a rate that all but stops"),
+    # The known stragglers lack 8 to 15 %; sound cards of a model are within 3 %, so half of them lack some.
+    "peer_share": Bound(0.5, 0.99, "calls a card that works at half the rate a peer", "fails sound cards"),
     # A card is full where the next matrix does not fit: 128 MiB in 16-bit at the usual size of 8192.
     "headroom_gib": Bound(lowest=0.125, below="is free on a card that is full"),
     # The seed documents want 95 %; a rig that fails at every other task trains nothing.
@@ -60,6 +62,8 @@ MEANINGFUL = {
     # NVIDIA, Memory Error Management: 512 spare rows, and 64 pages before row remapping.
     "remapped_rows_fail": Bound(highest=512, above="is more rows than a card can remap"),
     "retired_pages_fail": Bound(highest=64, above="is more pages than a card can retire"),
+    # DCGM: 0.48 to 1.92 a minute and lane, 8 to 31 on 16 lanes.
+    "pcie_replays_warn": Bound(highest=600, above="is a link that repeats itself ten times a second"),
     # A CUDA context without any work holds 0.3 to 0.6 GiB.
     "foreign_memory_warn_mib": Bound(highest=1024, above="is what another job holds, and no leftover"),
     # The seed documents call 71 % utilisation, 29 % idle, the state to get away from.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -9,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.models import CpuLoad, Gpu, Limits, Node, Rig, Sku
 from rigproof.profiles.work import MemoryPolicy, Training
+from rigproof.records.telling import first_problem, shortened
 
 _EXTRA_KEYS = ("skus", "sources", "file")
 _SKUS = TypeAdapter(dict[str, Sku])
@@ -70,10 +72,11 @@ class LoadedRig:
 
     def node(self, name: str) -> Node:
         """The promised node of that name. KeyError where there is none."""
-        for node in self.rig.nodes:
-            if node.name == name:
-                return node
-        raise KeyError(name)
+        return self._nodes[name]
+
+    @cached_property
+    def _nodes(self) -> dict[str, Node]:
+        return {node.name: node for node in reversed(self.rig.nodes)}  # the first of a name
 
     def this_machine(self) -> Node | None:
         """The node that is the machine the suite runs on: a single one without an address; else None."""
@@ -82,6 +85,10 @@ class LoadedRig:
 
     def devices(self) -> tuple[PromisedDevice, ...]:
         """Every promised device, node by node, in the order of the profile."""
+        return self._devices
+
+    @cached_property
+    def _devices(self) -> tuple[PromisedDevice, ...]:
         return tuple(device for node in self.rig.nodes for device in self._devices_of(node))
 
     def _devices_of(self, node: Node) -> list[PromisedDevice]:
@@ -126,11 +133,7 @@ class LoadedRig:
                 file=str(dumped["file"]),
             )
         except (ValidationError, KeyError, TypeError, AttributeError) as error:
-            what = (
-                ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
-                if isinstance(error, ValidationError)
-                else str(error)
-            )
+            what = first_problem(error) if isinstance(error, ValidationError) else shortened(str(error))
             raise ProfileError(
                 [f"recording: its rig is damaged at {what}; judge by a profile of your own with --hwprofile"]
             ) from None
@@ -138,5 +141,5 @@ class LoadedRig:
 
 def _overlaid(below: _Overlay, own: _Overlay) -> _Overlay:
     """`below` with every value that `own` states."""
-    stated = {key: value for key in type(own).model_fields if (value := getattr(own, key)) is not None}
-    return below.model_copy(update=stated)
+    stated = {key: value for key in own.model_fields_set if (value := getattr(own, key)) is not None}
+    return below.model_copy(update=stated) if stated else below

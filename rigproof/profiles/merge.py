@@ -83,7 +83,7 @@ class Merged:
                     below[key] = {}
                 self._tables(below[key], value, here)
             else:
-                if key in below:
+                if isinstance(below.get(key), dict | list):
                     self._forget(here.dotted)
                 below[key] = copy.copy(value)
                 self._remember(value, here)

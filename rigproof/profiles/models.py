@@ -134,6 +134,10 @@ class Limits(Table):
     stability_worst_window_share: Share | None = Field(
         default=None, description="least rate of the worst 5 s window, of the median"
     )
+    peer_share: Share | None = Field(
+        default=None,
+        description="least sustained rate, of the median of the other GPUs of its SKU with the same work",
+    )
     headroom_gib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
         default=None, description="least free VRAM at the peak"
     )
@@ -158,6 +162,15 @@ class Limits(Table):
     )
     retired_pages_warn: Annotated[int, Field(gt=0, strict=True)] | None = Field(
         default=None, description="more retired pages than this warn"
+    )
+    pcie_generation: Annotated[int, Field(ge=1, le=10, strict=True)] | None = Field(
+        default=None, description="of the slot, where it is lower than NVML says; absent: NVML's"
+    )
+    pcie_width: Annotated[int, Field(ge=1, le=32, strict=True)] | None = Field(
+        default=None, description="lanes of the slot, where they are fewer than NVML says; absent: NVML's"
+    )
+    pcie_replays_warn: Annotated[float, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="more PCIe replays a minute than this warn"
     )
     xid_fail: tuple[Whole, ...] | None = Field(default=None, description="Xid numbers that fail")
     xid_warn: tuple[Whole, ...] | None = Field(default=None, description="Xid numbers that warn")

@@ -1,6 +1,7 @@
 """The plan: which worker does what, where, for how long. Data only; `make_plan` derives it from a rig."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from rigproof.profiles.models import LevelName
 from rigproof.records.identity import DeviceKind
@@ -71,7 +72,7 @@ class StagePlan:
     round_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """Everything that a run is going to do."""
 
@@ -82,7 +83,14 @@ class Plan:
 
     def workers_of(self, subject: str) -> tuple[WorkerPlan, ...]:
         """The workers planned for one device."""
-        return tuple(worker for worker in self.workers if worker.subject == subject)
+        return self._by_subject.get(subject, ())
+
+    @cached_property
+    def _by_subject(self) -> dict[str, tuple[WorkerPlan, ...]]:
+        found: dict[str, list[WorkerPlan]] = {}
+        for worker in self.workers:
+            found.setdefault(worker.subject, []).append(worker)
+        return {subject: tuple(workers) for subject, workers in found.items()}
 
     def first_workers(self) -> tuple[WorkerPlan, ...]:
         """The first worker of each device."""

@@ -1,6 +1,7 @@
 """From a rig to its plan: which worker does what, where, for how long."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from rigproof.profiles.errors import ProfileError, problem
@@ -69,7 +70,7 @@ def make_plan(loaded: LoadedRig, level: LevelName, sustained_s: float | None = N
     if problems:
         raise ProfileError(problems)
     # Nodes start their workers side by side, so the fullest node counts.
-    fullest = max((sum(w.node == node.name for w in workers) for node in loaded.rig.nodes), default=0)
+    fullest = max(Counter(worker.node for worker in workers).values(), default=0)
     start_stop_s = START_STOP_S + START_PER_WORKER_S * max(0, fullest - 2)
     return Plan(
         level=level,

@@ -47,9 +47,12 @@ def champions_event(champions: Champions, t_s: float) -> Event:
 
 
 def recorded_champions(events: Iterable[Event]) -> Champions:
-    """The champions that a run was judged by. ValueError (pydantic's) where its event is damaged."""
+    """The champions that a run was judged by. ValueError (pydantic's is one) where its event is damaged."""
     found: dict[str, Any] = {}
     for event in events:
         if event.kind == CHAMPIONS:
-            found |= event.data["gpus"]
+            gpus = event.data.get("gpus")
+            if not isinstance(gpus, dict):
+                raise ValueError("gpus is no table")
+            found |= gpus
     return _DATA.validate_python(found)

@@ -41,6 +41,8 @@ def clean(record: RecordType) -> RecordType:
 
 def plain(value: Any) -> Any:
     """A value of JSON's kinds (tuples stay tuples); what JSON cannot say becomes its text."""
+    if type(value) is float:
+        return value if math.isfinite(value) else None
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
     if value is None or isinstance(value, bool):

@@ -5,19 +5,26 @@ null; a number that is not finite is null too (`rigproof.records.clean`). The sc
 the run, each field's metadata its unit. pyarrow is imported where it is used: planning a run needs none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rigproof.records.collecting import Growing
 from rigproof.records.recording import Sample
+from rigproof.records.rows import Column, Lists, Rows
 from rigproof.records.samples import GpuSample, HostSample
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
 SampleType = TypeVar("SampleType", GpuSample, HostSample)
 
+Source = Callable[[str], "pa.ChunkedArray"]  # a column by its name
+
 TELEMETRY_SCHEMA_VERSION = 1
+EAGER_ROWS = 200_000  # with more, lists are read only when they are asked for
 KINDS: dict[str, type[GpuSample] | type[HostSample]] = {"gpu": GpuSample, "host": HostSample}
 INTEGERS = ("clock_event_reasons", "pcie_generation", "pcie_width", "pcie_replays")
 LISTS = ("core_percent", "wakeup_delays_ms")
@@ -105,40 +112,67 @@ def problems(found: "pa.Schema") -> list[str]:
     return said
 
 
-def samples_of(table: "pa.Table") -> tuple[list[GpuSample], list[HostSample]]:
-    """A table whose schema has no `problems` as samples, in their order.
+def samples_of(source: Source) -> tuple[Rows[GpuSample], Rows[HostSample]]:
+    """The samples of a table whose schema has no `problems`, in their order.
 
     Raises ValueError where a row lacks what no sample lacks, or is of a kind that is not known.
     """
-    gpu = _samples(table, "gpu", GpuSample)
-    host = _samples(table, "host", HostSample)
-    strays = table.num_rows - len(gpu) - len(host)
+    import numpy as np  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    kinds = source("kind")
+    places = {kind: np.flatnonzero(pc.equal(kinds, kind).fill_null(False).to_numpy()) for kind in KINDS}
+    strays = len(kinds) - sum(map(len, places.values()))
     if strays:
-        raise ValueError(f"{strays} of {table.num_rows} rows are of no kind among {', '.join(KINDS)}")
-    return gpu, host
+        raise ValueError(f"{strays} of {len(kinds)} rows are of no kind among {', '.join(KINDS)}")
+    return _rows(source, "gpu", GpuSample, places["gpu"]), _rows(source, "host", HostSample, places["host"])
 
 
-def _samples(table: "pa.Table", kind: str, record: type[SampleType]) -> list[SampleType]:
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    rows = table.filter(pc.equal(table.column("kind"), kind))
-    columns = []
+def _rows(
+    source: Source, kind: str, record: type[SampleType], places: "npt.NDArray[np.intp]"
+) -> Rows[SampleType]:
+    """One column after the other, so that they are never all there twice."""
+    made: dict[str, Column] = {}
     for field in fields(record):
-        values = rows.column(field.name)
-        if field.name in required_columns() and values.null_count:
-            raise ValueError(f"{values.null_count} {kind} rows have no {field.name}")
-        columns.append(_plain(values, field.name))
-    return [record(*row) for row in zip(*columns, strict=True)]
+        name = field.name
+        if name in LISTS:
+            made[name] = Lists(_list_reader(source, name, places))
+            if len(places) <= EAGER_ROWS:
+                made[name].plain(slice(0, 0))
+            continue
+        values = _at(source(name), places)
+        if name in required_columns() and values.null_count:
+            raise ValueError(f"{values.null_count} {kind} rows have no {name}")
+        growing = Growing()
+        growing.add(values)
+        made[name] = growing.column()
+    return Rows(record, made)
 
 
-def _plain(values: "pa.ChunkedArray", name: str) -> list[Any]:
-    """A column as Python values: numbers that are not finite are None, lists are tuples."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
+def _at(values: "pa.ChunkedArray", places: "npt.NDArray[np.intp]") -> "pa.ChunkedArray":
+    """The values at these places; those of one kind stand in a row in what a finished run wrote.
 
-    if name in LISTS:
-        return [None if value is None else tuple(value) for value in values.to_pylist()]
-    if pa.types.is_floating(values.type):
-        values = pc.if_else(pc.is_finite(values), values, None)
-    plain: list[Any] = values.to_pylist()
-    return plain
+    Raises ValueError where the column is shorter than the others.
+    """
+    if len(places) and places[-1] >= len(values):
+        raise ValueError(f"a column ends after {len(values)} rows")
+    if len(places) and places[-1] - places[0] + 1 == len(places):
+        return values.slice(int(places[0]), len(places))
+    return values.take(places)
+
+
+def _list_reader(
+    source: Source, name: str, places: "npt.NDArray[np.intp]"
+) -> "Callable[[], tuple[Any, Any, Any]]":
+    """Reads a column of lists: all their values, where each begins, and which are there at all."""
+
+    def load() -> tuple[Any, Any, Any]:
+        import numpy as np  # noqa: PLC0415
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        lists = _at(source(name), places)
+        lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
+        values = pc.list_flatten(lists).to_numpy()
+        return values, np.concatenate(([0], np.cumsum(lengths))), lists.is_valid().to_numpy()
+
+    return load

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
 
 class GrowingFile:
     """A file that only grows by whole pieces, each on the disk when `append` returns.
@@ -37,11 +39,14 @@ class GrowingFile:
 def replacing(target: Path) -> Iterator[IO[bytes]]:
     """A file that takes `target`'s name once it is whole and on the disk. Raises OSError.
 
-    Where it fails, `target` is what it was before, and nothing is left beside it.
+    Where it fails, `target` is what it was before, and nothing is left beside it. A symbolic link of its
+    name is replaced: what it points at is not touched.
     """
     part = target.with_name(f"{target.name}.part")
+    with contextlib.suppress(FileNotFoundError):
+        part.unlink()  # what a crash left, or a link that somebody put there
     try:
-        with part.open("wb") as file:
+        with os.fdopen(os.open(part, NEW_FILE, 0o666), "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -13,6 +13,7 @@ from rigproof.records.measurements import (
     Round,
     Stage,
 )
+from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
 Record = (
@@ -44,6 +45,7 @@ _LISTS: dict[type, str] = {
 class Recording:
     """What was measured. Grows by `add` while the run goes on; criteria only read it.
 
+    Where it was read from files, what there is much of is held as Rows, which are read like lists.
     A Stage is recorded when it begins and again when it ends; the later record replaces the earlier.
     """
 
@@ -52,14 +54,14 @@ class Recording:
     gpus: dict[str, GpuIdentity] = field(default_factory=dict)
     workers: list[WorkerIdentity] = field(default_factory=list)
     stages: dict[str, Stage] = field(default_factory=dict)
-    rounds: list[Round] = field(default_factory=list)
-    memory: list[MemoryReading] = field(default_factory=list)
-    rewards: list[RewardBatch] = field(default_factory=list)
+    rounds: list[Round] | Rows[Round] = field(default_factory=list)
+    memory: list[MemoryReading] | Rows[MemoryReading] = field(default_factory=list)
+    rewards: list[RewardBatch] | Rows[RewardBatch] = field(default_factory=list)
     counters: list[GpuCounters] = field(default_factory=list)
     foreign_memory: dict[str, ForeignMemory] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
-    gpu_samples: list[GpuSample] = field(default_factory=list)
-    host_samples: list[HostSample] = field(default_factory=list)
+    gpu_samples: list[GpuSample] | Rows[GpuSample] = field(default_factory=list)
+    host_samples: list[HostSample] | Rows[HostSample] = field(default_factory=list)
 
     def add(self, record: Record | Sample) -> None:
         """Put one record where it belongs."""
@@ -102,4 +104,5 @@ class Recording:
             self.gpu_samples,
             self.host_samples,
         )
-        return max((one[-1].t_s for one in timed if one), default=None)
+        ends = (one.last_s() if isinstance(one, Rows) else one[-1].t_s for one in timed if len(one))
+        return max((end_s for end_s in ends if end_s is not None), default=None)

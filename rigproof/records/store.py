@@ -22,7 +22,7 @@ from rigproof.records import columns
 from rigproof.records.clean import NotStorableError, clean, plain
 from rigproof.records.durable import GrowingFile, replacing
 from rigproof.records.identity import RunInfo
-from rigproof.records.measurements import Event
+from rigproof.records.measurements import Event, Stage
 from rigproof.records.reading import (
     PARQUET_FILE,
     RECORD_TYPES,
@@ -49,7 +49,8 @@ class RecordingWriter:
     `add`, `flush` and `close` never raise: where the disk fails, `error` says so (the first failure is
     kept) and the Recording goes on in memory; `close` then tries once more to write all of it. A record
     whose required figure is not finite becomes an Event of kind "storage" in its place.
-    `add` flushes what is older than `flush_s`; a caller that adds nothing for longer calls `flush`.
+    `add` flushes what is older than `flush_s`, and each Stage at once; a caller that adds nothing for longer
+    calls `flush`.
     `add` may be called from a signal handler; the others may not.
     """
 
@@ -94,7 +95,8 @@ class RecordingWriter:
                 self._samples.append(stored)
             else:
                 self._records.append(stored)
-            due = self._clock() - self._flushed_s >= self._flush_s
+            # A stage's beginning and end are told at once, so that whoever follows the run sees where it is.
+            due = isinstance(stored, Stage) or self._clock() - self._flushed_s >= self._flush_s
         if due and self._io.acquire(blocking=False):  # another thread that flushes takes this one along
             try:
                 self._write_pending()

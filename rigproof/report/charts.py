@@ -1,66 +1,93 @@
 """The charts of report.html: what each shows, from the Recording."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from bokeh.layouts import gridplot
 from bokeh.models import ColumnDataSource, HoverTool, Range1d
 
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample
+from rigproof.report.excerpt import Excerpt, Floats, Ranges, column, excerpt_of
 from rigproof.report.facts import QUIET_EVENTS
 from rigproof.report.plots import Series, TimePlots, band
 from rigproof.report.verdict_json import RunResult
 
+MARKS_MAX = 2000  # events
 POINTS_MAX = 2000  # of one line
 POINTS_ALL = 250_000  # of all lines: 8 bytes each and a third more as base64, so under 3 MB
 
 
 @dataclass(frozen=True, slots=True)
 class GpuChart:
-    """One sensor of all GPUs: its title, what a sample says, and the criterion whose limit is drawn."""
+    """One sensor of all GPUs: its title, the sample's field, and the criterion whose limit is drawn."""
 
     title: str
-    read: Callable[[GpuSample], float | None]
+    field: str
     limited_by: str = ""
     zero: bool = False
+    per: float = 1.0  # of the field's unit in the chart's
 
 
 GPU_CHARTS = (
-    GpuChart("Core temperature, °C", lambda one: one.core_temperature_c, "thermal.core_temperature"),
-    GpuChart("Memory temperature, °C", lambda one: one.memory_temperature_c, "thermal.memory_temperature"),
-    GpuChart("Power (dashed: the enforced limit), W", lambda one: one.power_w, "enforced", zero=True),
-    GpuChart("SM clock, MHz", lambda one: one.sm_clock_mhz),
-    GpuChart("GPU utilization, %", lambda one: one.utilization_percent, zero=True),
-    GpuChart("GPU memory in use, GiB", lambda one: _gib(one.memory_used_mib), zero=True),
+    GpuChart("Core temperature, °C", "core_temperature_c", "thermal.core_temperature"),
+    GpuChart("Memory temperature, °C", "memory_temperature_c", "thermal.memory_temperature"),
+    GpuChart("Power (dashed: the enforced limit), W", "power_w", "enforced", zero=True),
+    GpuChart("SM clock, MHz", "sm_clock_mhz"),
+    GpuChart("GPU utilization, %", "utilization_percent", zero=True),
+    GpuChart("GPU memory in use, GiB", "memory_used_mib", zero=True, per=1024),
 )
 
 
-def charts_of(result: RunResult) -> Any:
-    """Below each other, with one time axis and one toolbar; None where nothing was recorded."""
-    recording = result.recording
+def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> Any:
+    """Below each other, with one time axis and one toolbar; None where nothing was recorded.
+
+    Of a large rig the devices of its excerpt, and the range of all of them.
+    """
+    excerpt = excerpt or excerpt_of(result)
+    shown = excerpt.result
+    recording = shown.recording
     moments = [one.t_s for one in recording.rounds]
     moments += [one.t_s for one in recording.gpu_samples] + [one.t_s for one in recording.host_samples]
     if not moments:
         return None
-    subjects = [device.subject for device in result.facts.devices] + [
-        node.name for node in result.facts.nodes
-    ]
+    subjects = [device.subject for device in shown.facts.devices] + [node.name for node in shown.facts.nodes]
     rounds = _rounds(recording)
     lines = len(subjects) * (len(GPU_CHARTS) + 1) + len(rounds)
     points = max(100, min(POINTS_MAX, POINTS_ALL // max(lines, 1)))
     plots = TimePlots(max(moments), subjects, list(recording.stages.values()), points)
-    figures = [_timeline(recording, plots), plots.lines("Rate of each round, TFLOP/s", rounds, zero=True)]
+    whole = result.recording if excerpt.note else None
+    figures = [_timeline(recording, plots)]
+    figures.append(plots.lines("Rate of each round, TFLOP/s", rounds + _range_of_rounds(whole), zero=True))
     by_subject: dict[str, list[GpuSample]] = {}
     for sample in recording.gpu_samples:
         by_subject.setdefault(sample.subject, []).append(sample)
-    figures += [_sensor(chart, by_subject, result, plots) for chart in GPU_CHARTS]
-    figures.append(_host_cpu(result, plots))
-    shown = [one for one in figures if one is not None]
-    shown[-1].xaxis.axis_label = "seconds since the run began"
+    ranges = None if whole is None else Ranges(whole.gpu_samples)
+    figures += [_sensor(chart, by_subject, shown, plots, ranges) for chart in GPU_CHARTS]
+    figures.append(_host_cpu(shown, plots, whole))
+    drawn = [one for one in figures if one is not None]
+    drawn[-1].xaxis.axis_label = "seconds since the run began"
     toolbar = {"logo": None, "autohide": False}
-    return gridplot(shown, ncols=1, sizing_mode="stretch_width", toolbar_options=toolbar)
+    return gridplot(drawn, ncols=1, sizing_mode="stretch_width", toolbar_options=toolbar)
+
+
+def _range_of_rounds(whole: Recording | None) -> list[Series]:
+    if whole is None or not whole.rounds:
+        return []
+    ranges = Ranges(whole.rounds)
+    seconds = column(whole.rounds, "seconds")
+    seconds[seconds <= 0] = np.nan
+    return _range_lines(ranges, ranges.of(column(whole.rounds, "tflop") / seconds))
+
+
+def _range_lines(ranges: Ranges, found: Mapping[str, Floats], per: float = 1.0) -> list[Series]:
+    """Of all devices, those too that are not shown by themselves."""
+    return [
+        Series(f"{name} of all", "", ranges.times_s.tolist(), (values / per).tolist())
+        for name, values in found.items()
+    ]
 
 
 def _timeline(recording: Recording, plots: TimePlots) -> Any:
@@ -70,7 +97,7 @@ def _timeline(recording: Recording, plots: TimePlots) -> Any:
     plot.yaxis.visible = False
     plot.ygrid.visible = False
     plots.stage_names(plot, height=1.25)
-    events = [event for event in recording.events if event.kind not in QUIET_EVENTS]
+    events = [event for event in recording.events if event.kind not in QUIET_EVENTS][:MARKS_MAX]
     columns = {
         "t_s": [event.t_s for event in events],
         "row": [0.6] * len(events),
@@ -86,12 +113,25 @@ def _timeline(recording: Recording, plots: TimePlots) -> Any:
     return plot
 
 
-def _sensor(chart: GpuChart, samples: dict[str, list[GpuSample]], result: RunResult, plots: TimePlots) -> Any:
+def _sensor(
+    chart: GpuChart,
+    samples: dict[str, list[GpuSample]],
+    result: RunResult,
+    plots: TimePlots,
+    ranges: Ranges | None,
+) -> Any:
     series = [
-        Series(subject, subject, [one.t_s for one in found], [chart.read(one) for one in found])
+        Series(subject, subject, [one.t_s for one in found], _scaled(found, chart))
         for subject, found in samples.items()
     ]
+    if ranges is not None:
+        series += _range_lines(ranges, ranges.of_field(chart.field), chart.per)
     return plots.lines(chart.title, series, _limits(chart, result), zero=chart.zero)
+
+
+def _scaled(samples: Sequence[GpuSample], chart: GpuChart) -> list[float | None]:
+    values = (getattr(one, chart.field) for one in samples)
+    return [None if value is None else value / chart.per for value in values]
 
 
 def _limits(chart: GpuChart, result: RunResult) -> dict[str, float]:
@@ -115,12 +155,15 @@ def _rounds(recording: Recording) -> list[Series]:
     ]
 
 
-def _host_cpu(result: RunResult, plots: TimePlots) -> Any:
+def _host_cpu(result: RunResult, plots: TimePlots, whole: Recording | None) -> Any:
     """CPU of each host, the promised band shaded."""
     found: dict[str, list[tuple[float, float | None]]] = {}
     for sample in result.recording.host_samples:
         found.setdefault(sample.subject, []).append((sample.t_s, sample.cpu_percent))
     series = [Series(name, name, *_columns(points)) for name, points in found.items()]
+    if whole is not None and whole.host_samples:
+        ranges = Ranges(whole.host_samples)
+        series += _range_lines(ranges, ranges.of_field("cpu_percent"))
     plot = plots.lines("Host CPU (green: the promised band), %", series, zero=True)
     if plot is not None:
         plot.y_range.end = 105
@@ -135,7 +178,3 @@ def _columns(points: Iterable[tuple[float, float | None]]) -> tuple[list[float],
         times_s.append(t_s)
         values.append(value)
     return times_s, values
-
-
-def _gib(mib: float | None) -> float | None:
-    return None if mib is None else mib / 1024

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.feeding import STAGE, fed, reward_times
+from rigproof.criteria.rounds import Rounds
 from rigproof.records.measurements import RewardBatch, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
@@ -67,7 +68,7 @@ def _rewards(batches: list[RewardBatch], *, beside_generation: bool) -> tuple[st
 
 def _gaps(rounds: list[Round]) -> tuple[str, str]:
     try:
-        how = fed(rounds)
+        how = fed(Rounds.of_records(rounds))
     except NotMeasured:
         return UNTOLD, ""
     return figure(100 * how.idle_share, "%"), figure(1e3 * how.gap_s, "ms")

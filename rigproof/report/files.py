@@ -23,8 +23,9 @@ def write_reports(
     interrupted: bool = False,
     write_error: str | None = None,
     exit_status: int | None = None,
+    names: Sequence[str] = FILES,
 ) -> list[str]:
-    """Write FILES into a run's folder, verdict.json first; returns a sentence for each that failed.
+    """Write FILES (or those of `names`) into a run's folder; returns a sentence for each that failed.
 
     Never raises: whatever a writer meets, the others still write. `write_error` is what the recording
     itself met on the disk; every file says it. `exit_status`: what the command ends with, where that is not
@@ -36,7 +37,7 @@ def write_reports(
         recording, facts, tuple(verdicts), decision, elapsed_s, interrupted, write_error, exit_status
     )
     problems = []
-    for name in FILES:
+    for name in names:
         path = folder / name
         try:
             _writer(name)(path, result)

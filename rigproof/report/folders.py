@@ -23,6 +23,7 @@ def new_run_folder(reports_dir: Path, rig_name: str, now: datetime) -> Path:
     ReportFolderError where that is no folder, or it is not writable, or has under FREE_MIB_MIN MiB.
     """
     reports_dir = Path(reports_dir)
+    _refuse_ways_out(reports_dir, rig_name)
     stamp = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
     rig = re.sub(r"[^A-Za-z0-9_.-]+", "-", rig_name).strip(".-")[:64] or "rig"
     runs = reports_dir / "runs"
@@ -42,6 +43,47 @@ def new_run_folder(reports_dir: Path, rig_name: str, now: datetime) -> Path:
             f"{FREE_MIB_MIN}; free some space, or give --report-dir on another disk"
         )
     return folder
+
+
+def own_folder(run: Path) -> Path:
+    """The real folder of a recorded run, to write into.
+
+    Raises ReportFolderError where a symbolic link leads from `latest`, or from a folder of `runs`, out of the
+    report folder.
+    """
+    named = Path(run).absolute()
+    reports_dir = named.parent.parent if named.parent.name == "runs" else named.parent
+    real = _resolved(named)
+    if not real.is_relative_to(_resolved(reports_dir)):
+        raise ReportFolderError(
+            f"{run}: a symbolic link leads out of {reports_dir}, and nothing is written through it; name the "
+            f"folder itself, {real}, if it is yours"
+        )
+    return real
+
+
+def require_inside(folder: Path, path: Path) -> None:
+    """Raise ReportFolderError where a symbolic link leads from `path` out of `folder`."""
+    if not _resolved(path).is_relative_to(_resolved(folder)):
+        raise ReportFolderError(
+            f"{path}: a symbolic link leads out of {folder}, and nothing is written through it; remove the "
+            "link, or give another --report-dir"
+        )
+
+
+def _refuse_ways_out(reports_dir: Path, rig_name: str) -> None:
+    """Raise ReportFolderError where a folder that a run writes into is somewhere else."""
+    kept = [reports_dir / name for name in ("runs", "history", "champions")]
+    own = [path / rig_name for path in kept[1:] if Path(rig_name).name == rig_name]
+    for path in [*kept, *own]:
+        require_inside(reports_dir, path)
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # a link that leads to itself
+        raise ReportFolderError(f"{path}: {error}; remove the link") from None
 
 
 def _prove_writable(folder: Path) -> None:

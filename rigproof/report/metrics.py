@@ -1,31 +1,41 @@
 """metrics.prom: the result for Prometheus, through node_exporter's textfile collector."""
 
+from collections.abc import Iterator
 from datetime import datetime
+from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client.utils import floatToGoString
 
+from rigproof.records.durable import replacing
 from rigproof.records.verdict import Decision
 from rigproof.report.verdict_json import RunResult
 
 
 def write_metrics(path: Path, result: RunResult) -> None:
     """Write it beside its place and rename it: the collector never sees half a file. Raises OSError."""
-    write_to_textfile(str(path), registry_of(result))
+    labels = _labels(result)
+    with replacing(path) as file:
+        file.write(generate_latest(_registry_of_run(result, labels)))
+        file.writelines(line.encode() for line in _criteria_lines(result, labels))
 
 
-def registry_of(result: RunResult) -> CollectorRegistry:
-    """All metrics of one run, in a registry of their own."""
-    registry = CollectorRegistry()
+def _labels(result: RunResult) -> dict[str, str]:
     run = result.recording.run
-    labels = {"rig": result.facts.rig, "level": run.level, "simulated": str(run.simulated).lower()}
+    return {"rig": result.facts.rig, "level": run.level, "simulated": str(run.simulated).lower()}
+
+
+def _registry_of_run(result: RunResult, labels: dict[str, str]) -> CollectorRegistry:
+    """The metrics of the run as a whole, in a registry of their own."""
+    registry = CollectorRegistry()
     verdict = Gauge(
         "rigproof_verdict", "1 for what the run said about the rig", [*labels, "verdict"], registry=registry
     )
     for decision in Decision:
         verdict.labels(**labels, verdict=decision.value).set(decision is result.decision)
     _add_run(registry, result, labels)
-    _add_criteria(registry, result, labels)
     return registry
 
 
@@ -46,27 +56,54 @@ def _add_run(registry: CollectorRegistry, result: RunResult, labels: dict[str, s
     elapsed.labels(**labels).set(result.elapsed_s)
 
 
-def _add_criteria(registry: CollectorRegistry, result: RunResult, labels: dict[str, str]) -> None:
-    uuids = {subject: gpu.uuid for subject, gpu in result.recording.gpus.items()}
-    names = [*labels, "criterion", "subject", "uuid", "unit"]
-    measured = Gauge("rigproof_criterion_measured", "What was measured, in `unit`", names, registry=registry)
-    limit = Gauge("rigproof_criterion_limit", "The limit, in `unit`", names, registry=registry)
-    outcome = Gauge(
-        "rigproof_criterion_outcome",
-        "1 for the outcome: pass, warn, fail, not_measured or no_limit",
-        [*labels, "criterion", "subject", "uuid", "outcome", "required"],
-        registry=registry,
-    )
-    for verdict in result.verdicts:
-        common = {
-            **labels,
-            "criterion": verdict.criterion,
-            "subject": verdict.subject,
-            "uuid": uuids.get(verdict.subject, ""),
-        }
-        required = str(verdict.required).lower()
-        outcome.labels(**common, outcome=verdict.outcome.value, required=required).set(1)
-        if verdict.measured is not None:
-            measured.labels(**common, unit=verdict.unit).set(verdict.measured)
-        if verdict.limit is not None:
-            limit.labels(**common, unit=verdict.unit).set(verdict.limit)
+def _criteria_lines(result: RunResult, labels: dict[str, str]) -> Iterator[str]:
+    """In the text format of Prometheus, line by line: a large rig has a million, too many for a registry.
+
+    Labels are in the order of their names, as the library writes them.
+    """
+    run = {name: _label(name, value) for name, value in labels.items()}
+    subjects = {one.subject: _label("subject", one.subject) for one in result.verdicts}
+    uuids = {name: _label("uuid", gpu.uuid) for name, gpu in result.recording.gpus.items()}
+    no_uuid = _label("uuid", "")
+    for name, what in _FIGURES.items():
+        yield _head(name, what)
+        read = attrgetter(name.rpartition("_")[2])
+        for one in result.verdicts:
+            value = read(one)
+            if value is not None:
+                yield (
+                    f"{name}{{{_label('criterion', one.criterion)},{run['level']},{run['rig']},"
+                    f"{run['simulated']},{subjects[one.subject]},{_label('unit', one.unit)},"
+                    f"{uuids.get(one.subject, no_uuid)}}} {_figure(value)}\n"
+                )
+    yield _head(OUTCOME, "1 for the outcome: pass, warn, fail, not_measured or no_limit")
+    for one in result.verdicts:
+        yield (
+            f"{OUTCOME}{{{_label('criterion', one.criterion)},{run['level']},"
+            f"{_label('outcome', one.outcome.value)},{_label('required', str(one.required).lower())},"
+            f"{run['rig']},{run['simulated']},{subjects[one.subject]},"
+            f"{uuids.get(one.subject, no_uuid)}}} 1.0\n"
+        )
+
+
+_FIGURES = {
+    "rigproof_criterion_measured": "What was measured, in `unit`",
+    "rigproof_criterion_limit": "The limit, in `unit`",
+}
+OUTCOME = "rigproof_criterion_outcome"
+
+
+def _head(name: str, what: str) -> str:
+    return f"# HELP {name} {what}\n# TYPE {name} gauge\n"
+
+
+@lru_cache(maxsize=2**12)  # limits
+def _figure(value: float) -> str:
+    text: str = floatToGoString(value)  # type: ignore[no-untyped-call]
+    return text
+
+
+@lru_cache
+def _label(name: str, value: str) -> str:
+    escaped = value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return f'{name}="{escaped}"'

@@ -8,12 +8,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from rigproof.records.durable import replacing
-from rigproof.records.verdict import Outcome, figure, sentence
+from rigproof.records.verdict import Outcome, counts, figure, sentence
 from rigproof.report.charts import charts_of
+from rigproof.report.excerpt import excerpt_of
 from rigproof.report.order import WORDS, count_line, meaning, reading_order, word
 from rigproof.report.stage_tables import tables_of
 from rigproof.report.verdict_json import RunResult
 
+ROWS_MAX = 4000  # of the criteria: a browser shows so many at once
+FINDINGS_MAX = 500
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -26,7 +29,8 @@ def write_page(path: Path, result: RunResult) -> None:
 
 def page_text(result: RunResult) -> str:
     """The whole page. Everything that comes from the run is escaped."""
-    charts = charts_of(result)
+    excerpt = excerpt_of(result)
+    charts = charts_of(result, excerpt)
     library, script, place = Markup(""), Markup(""), Markup("")
     if charts is not None:
         made, div = components(charts)
@@ -42,18 +46,25 @@ def page_text(result: RunResult) -> str:
     )
     environment.globals.update(figure=figure, sentence=sentence, word=word)
     loud = (Outcome.FAIL, Outcome.WARN)
+    ordered = reading_order(result.verdicts)
     unmeasured = [v for v in result.verdicts if v.outcome is Outcome.NOT_MEASURED and v.required]
+    findings = [v for v in ordered if v.outcome in loud] + unmeasured
+    counted = counts(result.verdicts)
     return environment.get_template("report.html.jinja").render(
         result=result,
         run=result.recording.run,
         facts=result.facts,
-        verdicts=reading_order(result.verdicts),
-        findings=[v for v in reading_order(result.verdicts) if v.outcome in loud] + unmeasured,
-        outcomes=[(o.value, WORDS[o]) for o in Outcome if any(v.outcome is o for v in result.verdicts)],
+        nodes=excerpt.result.facts.nodes,
+        excerpt_note=excerpt.note,
+        verdicts=ordered[:ROWS_MAX],
+        verdicts_left=len(ordered[ROWS_MAX:]),
+        findings=findings[:FINDINGS_MAX],
+        findings_left=len(findings[FINDINGS_MAX:]),
+        outcomes=[(o.value, WORDS[o], counted[o.value]) for o in Outcome if counted[o.value]],
         meaning=meaning(result.decision, result.verdicts, interrupted=result.interrupted),
         count_line=count_line(result.verdicts),
         stages=list(result.recording.stages.values()),
-        stage_tables=tables_of(result.recording),
+        stage_tables=tables_of(excerpt.result.recording),
         library=library,
         script=script,
         place=place,

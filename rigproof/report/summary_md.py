@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rigproof.records.durable import replacing
 from rigproof.records.verdict import Outcome, Verdict, figure, sentence
+from rigproof.report.excerpt import excerpt_of
 from rigproof.report.order import (
     count_line,
     meaning,
@@ -19,6 +20,7 @@ from rigproof.report.verdict_json import RunResult
 
 BYTES_MAX = 900_000  # GitHub shows nothing of a step summary over 1 MiB
 CELL_MAX = 300
+HEAD_LINES = 3  # of the table of all criteria
 
 
 def write_summary(path: Path, result: RunResult) -> None:
@@ -42,17 +44,24 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
         f"{_upper(count_line(result.verdicts))}.",
         "",
     ]
+    for remark in result.remarks:
+        lines += [f"> {_text(remark)}", ""]
     if result.write_error:
         lines += [f"**{_text(result.write_error)}**", ""]
-    lines += [f"- {_text(device.label)}" for device in result.facts.devices]
+    excerpt = excerpt_of(result)
+    lines += [f"- {_text(device.label)}" for device in excerpt.result.facts.devices]
+    lines += ["", excerpt.note] if excerpt.note else []
     head = "\n".join(lines) + "\n"
     room = bytes_max - len(head.encode())
     said = list(_findings(result.verdicts))
     findings = _fitting(said, room // 2, "- {} more in verdict.json")
     room -= len(findings.encode()) + 400
-    measured = _fitting(list(_stage_tables(result)), room // 2, "\n{} more lines in report.html")
+    measured = _fitting(list(_stage_tables(excerpt.result)), room // 2, "\n{} more lines in report.html")
     rows = _fitting(
-        list(_table(result.verdicts)), room - len(measured.encode()), "\n{} more rows in verdict.json"
+        _table(result.verdicts),
+        room - len(measured.encode()),
+        "\n{} more rows in verdict.json",
+        HEAD_LINES + len(result.verdicts),
     )
     return f"{head}{findings}\n{rows}{measured}"
 
@@ -99,14 +108,18 @@ def _stage_tables(result: RunResult) -> Iterable[str]:
             yield f"\n{_text(table.note)}"
 
 
-def _fitting(lines: Sequence[str], room: int, rest: str) -> str:
-    """As many lines as fit into `room` bytes, and how many do not."""
+def _fitting(lines: Iterable[str], room: int, rest: str, total: int | None = None) -> str:
+    """As many lines as fit into `room` bytes, and how many of the `total` (else: of all) do not."""
     taken = 0
-    for number, line in enumerate(lines):
+    fitting: list[str] = []
+    lines = iter(lines)
+    for line in lines:
         taken += len(line.encode()) + 1
         if taken > room:
-            return "\n".join([*lines[:number], rest.format(len(lines) - number)]) + "\n"
-    return "\n".join(lines) + "\n"
+            left = 1 + sum(1 for _ in lines) if total is None else total - len(fitting)
+            return "\n".join([*fitting, rest.format(left)]) + "\n"
+        fitting.append(line)
+    return "\n".join(fitting) + "\n"
 
 
 def _upper(text: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rigproof.criteria.precision import StepTime, step_times
+from rigproof.criteria.rounds import Rounds
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
@@ -50,7 +51,7 @@ def training_tables(recording: Recording) -> Iterator[StageTable]:
 def _precisions(
     subject: str, rounds: list[Round], models: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, ...]]:
-    times = step_times(rounds, "precision")
+    times = step_times(Rounds.of_records(rounds), "precision")
     for (precision, batch), one in times.items():
         slow = times.get(("fp32", batch))
         ratio = "" if slow is None else f"{slow.seconds / one.seconds:.2f} ×"
@@ -63,7 +64,7 @@ def _sweep(
     own = [event for event in told if event.subject == subject]
     peaks = {event.data.get("batch"): event.data for event in own if event.data.get("what") == "sweep"}
     rows: dict[int, tuple[str, ...]] = {}
-    for (precision, batch), one in step_times(rounds, "sweep").items():
+    for (precision, batch), one in step_times(Rounds.of_records(rounds), "sweep").items():
         step, tokens, rate = _speed(one, models.get(subject, {}))
         examples = f"{batch / one.seconds:,.1f}"
         peak = _mib(peaks.get(batch, {}).get("peak_mib"))

@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from rigproof.records.clean import plain
 from rigproof.records.durable import replacing
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import EXIT_STATUS, INTERRUPTED, Decision, Verdict, counts
 from rigproof.report.facts import RunFacts
+from rigproof.report.remarks import remarks
 
 VERDICT_SCHEMA_VERSION = 1
+NO_CRITERIA = '\n "criteria": []'
+AT_ONCE = 1000  # verdicts that are laid out together
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,11 @@ class RunResult:
         return self.recording.run.simulated
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What else must be known about the run (see `remarks`)."""
+        return remarks(self.recording)
+
+    @property
     def exit_status(self) -> int:
         """What the run's command ends with."""
         if self.command_status is not None:
@@ -43,12 +53,30 @@ class RunResult:
 
 def write_verdict(path: Path, result: RunResult) -> None:
     """Write it in one step: a reader finds the whole file or none. Raises OSError."""
+    # There may be hundreds of thousands of verdicts: json's `indent` takes long, and all at once much memory.
+    text = json.dumps(verdict_json(result, criteria=[]), indent=1, ensure_ascii=False) + "\n"
+    before, after = text.split(NO_CRITERIA, maxsplit=1)
     with replacing(path) as file:
-        file.write((json.dumps(verdict_json(result), indent=1, ensure_ascii=False) + "\n").encode())
+        file.write(before.encode())
+        file.write(b'\n "criteria": [' if result.verdicts else NO_CRITERIA.encode())
+        for start in range(0, len(result.verdicts), AT_ONCE):
+            file.write(b"," if start else b"")
+            file.write(_laid_out(result.verdicts[start : start + AT_ONCE]))
+        file.write((f"\n ]{after}" if result.verdicts else after).encode())
 
 
-def verdict_json(result: RunResult) -> dict[str, Any]:
-    """The content, all numbers finite: what is not is null."""
+def _laid_out(verdicts: Sequence[Verdict]) -> bytes:
+    """As they stand in the file, between its brackets."""
+    content = {"criteria": [criterion_json(one) for one in verdicts]}
+    try:
+        told = to_json(content, indent=1, inf_nan_mode="null")
+    except PydanticSerializationError:  # text that is no Unicode
+        told = to_json(plain(content), indent=1)
+    return told.removeprefix(b'{\n "criteria": [').removesuffix(b"\n ]\n}")
+
+
+def verdict_json(result: RunResult, criteria: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """The content, all numbers finite: what is not is null. `criteria` take the place of the verdicts."""
     run = result.recording.run
     content = {
         "schema_version": VERDICT_SCHEMA_VERSION,
@@ -63,8 +91,10 @@ def verdict_json(result: RunResult) -> dict[str, Any]:
         "rigproof_version": run.rigproof_version,
         "rig": result.facts.as_json(),
         "counts": counts(result.verdicts),
-        "criteria": [criterion_json(verdict) for verdict in result.verdicts],
+        "criteria": [criterion_json(one) for one in result.verdicts] if criteria is None else criteria,
     }
+    if result.remarks:
+        content["remarks"] = list(result.remarks)
     if result.write_error:
         content["write_error"] = result.write_error
     json_content: dict[str, Any] = plain(content)

@@ -81,6 +81,28 @@ class SimulatedLibrary:
 STATE = ("nvmlLib", "_nvmlGetFunctionPointer_cache", "_nvmlLib_refcount")
 
 
+class Switch:
+    """One driver that pynvml reads while `active`; what it read before is put back at the end.
+
+    pynvml's own state of that driver is kept in between, so that several can take turns in one process.
+
+    Raises:
+        ValueError: for a missing function that does not exist.
+    """
+
+    def __init__(self, driver: SimulatedDriver) -> None:
+        self._own: dict[str, Any] = dict(zip(STATE, (SimulatedLibrary(driver), {}, 0), strict=True))
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Let pynvml read this driver."""
+        before = _exchange(self._own)
+        try:
+            yield
+        finally:
+            self._own = _exchange(before)
+
+
 @contextmanager
 def installed(driver: SimulatedDriver) -> Iterator[SimulatedDriver]:
     """Let pynvml read `driver`; what it read before is put back at the end.
@@ -88,12 +110,13 @@ def installed(driver: SimulatedDriver) -> Iterator[SimulatedDriver]:
     Raises:
         ValueError: for a missing function that does not exist.
     """
-    library = SimulatedLibrary(driver)
-    before = {name: getattr(pynvml, name) for name in STATE}
-    for name, value in zip(STATE, (library, {}, 0), strict=True):
-        setattr(pynvml, name, value)
-    try:
+    with Switch(driver).active():
         yield driver
-    finally:
-        for name, value in before.items():
-            setattr(pynvml, name, value)
+
+
+def _exchange(state: dict[str, Any]) -> dict[str, Any]:
+    """Give pynvml this state; the one that it had."""
+    before = {name: getattr(pynvml, name) for name in STATE}
+    for name, value in state.items():
+        setattr(pynvml, name, value)
+    return before

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Self
 
+from rigproof.cluster.ground import Ground
 from rigproof.cluster.rig_cluster import RigCluster
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.plan import Plan, StagePlan
@@ -30,9 +31,11 @@ class AcceptanceRun:
         sink: Sink,
         *,
         ray_address: str | None,
+        allow_open: bool = False,
         needed: Collection[str],
         now_s: Callable[[], float],
         on_tick: Callable[[], None],
+        ground: Ground | None = None,
     ) -> None:
         self._loaded = loaded
         self._plan = plan
@@ -41,7 +44,15 @@ class AcceptanceRun:
         self._needed = needed
         self._on_tick = on_tick
         self._counted = False
-        self.cluster = RigCluster(loaded, plan, ray_address=ray_address, sink=sink, now_s=now_s)
+        self.cluster = RigCluster(
+            loaded,
+            plan,
+            ray_address=ray_address,
+            allow_open=allow_open,
+            sink=sink,
+            now_s=now_s,
+            ground=ground,
+        )
 
     def __enter__(self) -> Self:
         self.cluster.__enter__()

@@ -27,6 +27,7 @@ from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.workloads.specs import SustainedSpec, WorkloadSpec
+from support import alone  # noqa: F401 - sets the environment
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 256
@@ -234,7 +235,7 @@ loaded = load_rig({str(folder / "test.toml")!r})
 plan = make_plan(loaded, "quick")
 now_s = time.monotonic
 with RigCluster(loaded, plan, ray_address=None, sink=lambda record: None, now_s=now_s) as cluster:
-    print(cluster._session.folder, flush=True)
+    print(cluster._ground._session.folder, flush=True)
     while True:
         time.sleep(0.1)  # a signal that comes just before a sleep does not cut it short
 """

@@ -1,6 +1,7 @@
 """What a cluster that cannot be joined, or lacks a node, makes of a run."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,3 +49,39 @@ def test_where_nobody_listens_nothing_is_started(rig_of: Callable[..., Any]) -> 
     with pytest.raises(ClusterUnreachable, match="nobody answers"), rig.cluster("127.0.0.1:9"):
         pytest.fail("joined nothing")
     assert rig.recording.events == []
+
+
+def test_token_mode_without_any_token_is_refused_and_does_not_end_the_process(
+    two_nodes: Any, rig_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Ray's own C++ code would abort."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with (
+        pytest.raises(ClusterUnreachable, match=r"there is none here.*RAY_AUTH_TOKEN"),
+        rig_of("pc1").cluster(two_nodes.address),
+    ):
+        pytest.fail("came up without a token")
+
+
+def test_a_token_file_for_one_user_lets_in_and_one_for_all_does_not(
+    two_nodes: Any, rig_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    token = tmp_path / ".ray" / "auth_token"
+    token.parent.mkdir()
+    token.write_text(two_nodes.token)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for key in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(key, raising=False)
+    token.chmod(0o644)
+    rig = rig_of("pc1")
+    with (
+        pytest.raises(ClusterUnreachable, match="mode 0644"),
+        rig.cluster(two_nodes.address),
+    ):
+        pytest.fail("took a token that everybody knows")
+    token.chmod(0o600)
+    with rig.cluster(two_nodes.address):
+        assert set(rig.recording.nodes) == {"pc1"}
+    assert rig.events() == rig.events("open_cluster") == []

@@ -19,7 +19,7 @@ NEVER_S = 3600.0  # longer than any test may last: what ends before did not wait
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[FoundNode]:
-    session = start_local("three", cpus=4, gpus=3, namespace="test", limit_s=60, stop_s=10)
+    session = start_local("three", cpus=4, gpus=3, namespace="test", limit_s=60, stop_s=10, stall_s=30)
     try:
         (node,) = list_nodes()
         yield node
@@ -30,9 +30,13 @@ def node() -> Iterator[FoundNode]:
 @pytest.fixture
 def reservations() -> Iterator[Reservations]:
     def probe() -> Probed:  # nested, so that Ray sends its code and not its module
+        import os  # noqa: PLC0415
+
         import ray  # noqa: PLC0415
 
-        return Probed("GPU-" + ray.get_runtime_context().get_accelerator_ids()["GPU"][0])
+        (given,) = ray.get_runtime_context().get_accelerator_ids()["GPU"]
+        # As cuInit: a process that has been asked once sees that card for ever.
+        return Probed("GPU-" + os.environ.setdefault("SEEN_BY_THIS_PROCESS", given))
 
     reserved = Reservations("test", probe)
     yield reserved

@@ -1,35 +1,19 @@
-"""The disk fills up while a run goes on: the verdict is still said, and not a green one."""
-
-import os
-import subprocess
+"""A disk that fills up while a run goes on, and one that takes nothing: said, and never green."""
 
 import pytest
 
-
-@pytest.fixture
-def tiny_disk(tmp_path):
-    """A file system of 64 MiB, where one can be mounted."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a tmpfs")
-    place = tmp_path / "tiny"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)], check=False, capture_output=True
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"a tmpfs cannot be mounted here: {mounted.stderr.decode().strip()}")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+from support.two_devices import two_devices
 
 
-def test_full_disk_is_told_and_never_green(start_run, two_devices, tiny_disk):
-    profile, _ = two_devices
-    run = start_run(profile, "--level=quick", f"--report-dir={tiny_disk}")
-    run.report_dir = tiny_disk
-    run.wait_for(lambda run: run.in_stage("sustained"))
-    rounds = len(run.records("round"))
+def test_full_disk_is_told_and_never_green(start_run, tmp_path, mounted):
+    profile, _ = two_devices(tmp_path)
+    disk = mounted(64)
+    run = start_run(profile, report_dir=disk)
+    run.wait_for_stage("sustained")
+    before = len(run.all_records())
     with pytest.raises(OSError, match="No space"):
-        fill(tiny_disk / "hog")
+        fill(disk / "hog")
+    run.hurt_now()
 
     status = run.finish()
 
@@ -37,10 +21,23 @@ def test_full_disk_is_told_and_never_green(start_run, two_devices, tiny_disk):
     assert "No space left on device" in run.text()
     assert "INCOMPLETE:" in run.text()
     assert "Traceback" not in run.text()
-    assert len(run.records("round")) >= rounds  # what was on the disk still is
+    assert len(run.all_records()) >= before  # what was on the disk still is
+    run.check_nothing_is_left()
+    run.record("disk is full", "sustained stage", deadline_s=8, outcome="INCOMPLETE, exit 6, named")
 
 
 def fill(path):
     with path.open("wb", buffering=0) as hog:
         while True:
             hog.write(b"\0" * 2**16)
+
+
+def test_a_folder_that_takes_no_reports_is_refused_before_any_load(start_run, tmp_path, mounted):
+    profile, _ = two_devices(tmp_path)
+    disk = mounted(64, "ro")
+    run = start_run(profile, report_dir=disk)
+    run.hurt_now()
+    assert run.finish() == 4, run.text()
+    assert f"--report-dir {disk}: not writable (Read-only file system)" in run.text()
+    run.check_nothing_is_left()
+    run.record("report folder is read-only", "start", deadline_s=0, outcome="refused, exit 4; it is named")

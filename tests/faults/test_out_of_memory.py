@@ -1,9 +1,12 @@
 """Memory runs out for real, from outside the worker: counted, named, and never recovered into a pass."""
 
+import contextlib
 import resource
 import subprocess
 import sys
 from pathlib import Path
+
+from support.two_devices import two_devices
 
 HOG = """
 import sys, torch
@@ -13,9 +16,9 @@ sys.stdin.read()
 """
 
 
-def test_out_of_memory_fails_its_device_alone(start_run, two_devices):
-    profile, (first, second) = two_devices
-    run = start_run(profile, "--level=quick")
+def test_out_of_memory_fails_its_device_alone(start_run, tmp_path):
+    profile, (first, second) = two_devices(tmp_path)
+    run = start_run(profile)
     run.wait_for(lambda run: run.in_stage("gemm"))
     worker = next(record for record in run.records("worker") if record["subject"] == first)
     hog = None
@@ -29,6 +32,10 @@ def test_out_of_memory_fails_its_device_alone(start_run, two_devices):
         assert hog.stdout.readline() == b"held\n"
     else:
         limit_address_space(worker["pid"], slack_mib=64)
+    run.hurt_now()
+    run.wait_for(lambda run: run.events("oom"))
+    if hog is None:  # Ray's own threads must have something to answer with
+        lift_limit(worker["pid"])
 
     status = run.finish()
     if hog:
@@ -40,6 +47,9 @@ def test_out_of_memory_fails_its_device_alone(start_run, two_devices):
     assert outcomes["memory.no_oom", first] == "fail"
     assert outcomes["memory.no_oom", second] == "pass"
     assert f"{first} memory.no_oom" in run.text()
+    run.check_recording()
+    run.check_nothing_is_left()
+    run.record("memory runs out", "gemm stage", deadline_s=12, outcome="REJECTED: `memory.no_oom`")
 
 
 def limit_address_space(pid, slack_mib):
@@ -47,4 +57,10 @@ def limit_address_space(pid, slack_mib):
     status = Path(f"/proc/{pid}/status").read_text()
     used_kib = int(next(line for line in status.splitlines() if line.startswith("VmSize")).split()[1])
     limit = used_kib * 1024 + slack_mib * 2**20
-    resource.prlimit(pid, resource.RLIMIT_AS, (limit, limit))
+    resource.prlimit(pid, resource.RLIMIT_AS, (limit, resource.prlimit(pid, resource.RLIMIT_AS)[1]))
+
+
+def lift_limit(pid):
+    """Let it map as much as before, if it is still there."""
+    with contextlib.suppress(ProcessLookupError):
+        resource.prlimit(pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

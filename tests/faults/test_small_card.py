@@ -75,7 +75,7 @@ def on_small_card(start_run, tmp_path):
     hogs = []
 
     def run_to_end(plan, **options):
-        run = start_run(profile(tmp_path, plan, **options), "--level=quick")
+        run = start_run(profile(tmp_path, plan, **options))
         if ON_GPU:
             run.wait_for(lambda run: run.records("worker"))
             hogs.append(hog := start_hog(run.records("worker")[0]["uuid"]))

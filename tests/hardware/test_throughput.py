@@ -50,3 +50,9 @@ def test_combined(sustained, subject, judge):
 def test_stability(sustained, subject, judge):
     """The rate does not sag while the stage goes on."""
     judge(subject)
+
+
+@pytest.mark.criterion("throughput.peer_outlier")
+def test_peer_outlier(sustained, subject, judge):
+    """No GPU is slower than the others of its kind in this rig."""
+    judge(subject)

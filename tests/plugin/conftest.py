@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support import alone  # noqa: F401 - sets the environment
 from support.acceptance import Run, accept, run_pytest
 from support.recordings import profile_text
 

@@ -4,6 +4,8 @@ import socket
 
 import pytest
 
+from support.acceptance import python
+
 GPU = '[[nodes]]\nname = "here"\n[[nodes.gpus]]\nsku = "rtx-3090"\n'
 
 BAD_PROFILES = {
@@ -109,3 +111,21 @@ def test_require_gpu_of_a_profile_without_one_is_refused(hardware, tmp_path):
         '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\n'
     )
     assert "--require-gpu" in refused(hardware(f"--hwprofile={profile}", "--require-gpu"), tmp_path)
+
+
+def test_an_old_ray_is_refused_before_anything_else(tmp_path):
+    """What the installation tells is old here, which is asked before Ray is imported."""
+    told = tmp_path / "site" / "ray-2.51.2.dist-info" / "METADATA"
+    told.parent.mkdir(parents=True)
+    told.write_text("Metadata-Version: 2.1\nName: ray\nVersion: 2.51.2\n")
+
+    code = (
+        "import sys; sys.path.insert(0, sys.argv.pop(1)); import pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    )
+    result = python(
+        *("-c", code, tmp_path / "site", "-p", "no:cacheprovider", "-m", "hardware"),
+        f"--report-dir={tmp_path / 'reports'}",
+    )
+    output = refused(result, tmp_path)
+    assert "Ray 2.51.2 knows no token" in output
+    assert "ray>=2.52" in output

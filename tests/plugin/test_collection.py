@@ -60,7 +60,8 @@ def test_each_promised_subject_of_each_criterion_is_one_test_with_a_readable_id(
         f"test_{criterion.partition('.')[2]}[{subject}]" for criterion, subject in run.criteria
     }
     assert {"test_core_temperature[pc1/gpu0]", "test_combined[rig]", "test_cpu_band[pc2]"} <= set(run.junit)
-    assert {criterion for criterion, _ in run.criteria} == set(CATALOGUE)
+    # Its two cards have different numbers of workers, so that none is a peer of the other.
+    assert {criterion for criterion, _ in run.criteria} == set(CATALOGUE) - {"throughput.peer_outlier"}
 
 
 def test_plain_pytest_collects_no_hardware_test():

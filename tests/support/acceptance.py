@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 120
+PATIENCE_S = 240  # a step of seconds on a quiet machine
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,9 @@ def properties(case: ElementTree.Element) -> dict[str, str]:
     return {one.attrib["name"]: one.attrib["value"] for one in case.iter("property")}
 
 
-def python(*arguments: str | Path, cwd: Path = CHECKOUT) -> subprocess.CompletedProcess[str]:
+def python(
+    *arguments: str | Path, cwd: Path = CHECKOUT, patience_s: float = PATIENCE_S
+) -> subprocess.CompletedProcess[str]:
     """An interpreter of its own in which rigproof and `support` can be imported from the start."""
     path = [str(CHECKOUT), str(CHECKOUT / "tests"), os.environ.get("PYTHONPATH")]
     return subprocess.run(
@@ -67,7 +69,7 @@ def python(*arguments: str | Path, cwd: Path = CHECKOUT) -> subprocess.Completed
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))},
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=patience_s,
         stdin=subprocess.DEVNULL,
         check=False,
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from support.bench import Bench
+from support.peers import slow_peer
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
 WORKER, LONE_WORKER = "pc1/gpu0#1", "pc2/gpu0#0"  # one of two on its card, and the only one
@@ -287,6 +288,7 @@ FAULTS = (
         lambda b: b.samples(GPU, 50, 51, clock_event_reasons=0x80),
         on(GPU, "thermal.throttle"),
     ),
+    Fault("straggler", slow_peer, on(GPU, "throughput.peer_outlier")),
     Fault("throughput-sag", sag, on(GPU, "throughput.stability")),
     Fault("tensor-cores-unused", tensor_cores_are_unused, on(GPU, "precision.speedup")),
     Fault("rewards-slow", rewards_are_slow, on(GPU, "feeding.parallel_rewards")),
@@ -328,6 +330,14 @@ FAULTS = (
         "row-remap-failed",
         lambda b: b.counters(GPU, "after", remap_failed=True),
         on(GPU, "memory.row_remap"),
+    ),
+    Fault("pcie-degraded", lambda b: b.samples(GPU, 5, pcie_generation=1), on(GPU, "transfer.link")),
+    Fault("pcie-degraded", lambda b: b.samples(GPU, pcie_width=8), on(GPU, "transfer.link")),
+    Fault(
+        "pcie-replays",
+        lambda b: b.counters(GPU, "after", pcie_replays=60),
+        frozenset(),
+        on(GPU, "transfer.link"),
     ),
     Fault(
         "overheat",

@@ -34,6 +34,7 @@ LIMITS = {
     "active_work_share": 0.90,
     "stability_drop_share": 0.95,
     "stability_worst_window_share": 0.85,
+    "peer_share": 0.94,
     "headroom_gib": 0.5,
     "champion_share": 0.95,
     "success_share": 0.95,
@@ -42,6 +43,7 @@ LIMITS = {
     "remapped_rows_fail": 512,
     "retired_pages_fail": 63,
     "retired_pages_warn": 10,
+    "pcie_replays_warn": 8,
     "xid_fail": [48, 64, 74, 79, 92, 95, 119, 120, 140],
     "xid_warn": [63, 94],
     "foreign_memory_warn_mib": 15,
@@ -183,6 +185,8 @@ def gpu_identity(subject: str, sku: str) -> GpuIdentity:
         sm_clock_max_mhz=1980,
         temperature_gpu_max_c=87,
         temperature_memory_max_c=95,
+        pcie_generation_max=5,
+        pcie_width_max=16,
         ecc_enabled=True,
         display_active=False,
         xid_supported=True,
@@ -203,6 +207,9 @@ def gpu_sample(subject: str, index: int) -> GpuSample:
         power_average_w=(620 + 3 * (index % 5)) if busy else 80 + index % 3,
         sm_clock_mhz=(1900 + 15 * (index % 3)) if busy else 345,
         clock_event_reasons=0x0 if busy else 0x1,
+        pcie_generation=5 if busy else 1,
+        pcie_width=16,
+        pcie_replays=2,
     )
 
 
@@ -350,6 +357,7 @@ def healthy_recording(rig: dict[str, Any] | None = None, sku: str = "h200") -> R
                     remapped_correctable=0,
                     remap_pending=False,
                     remap_failed=False,
+                    pcie_replays=2,
                 )
             )
         for number, worker in enumerate(workers):

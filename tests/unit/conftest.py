@@ -2,5 +2,7 @@
 
 from hypothesis import settings
 
+from support import alone  # noqa: F401 - sets the environment
+
 settings.register_profile("any-host", deadline=None)
 settings.load_profile("any-host")

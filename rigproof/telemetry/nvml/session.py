@@ -62,7 +62,9 @@ class Nvml:
         """VRAM that processes other than `own_pids` hold. Raises GpuLost."""
         return read_foreign_memory(self._reading(uuid, subject, t_s), own_pids)
 
-    def xids(self, uuids: Mapping[str, str], now_s: Callable[[], float]) -> XidListener:
+    def xids(
+        self, uuids: Mapping[str, str], now_s: Callable[[], float], *, by_itself: bool = True
+    ) -> XidListener:
         """A listener for the GPUs of `uuids` (UUID to subject), stamping events by `now_s`."""
         devices = {}
         for uuid, subject in uuids.items():
@@ -70,7 +72,7 @@ class Nvml:
                 devices[subject] = self._device(uuid, subject)
             except GpuLost:
                 continue  # not in `supported`
-        listener = XidListener(self._library, devices, self._problems, now_s)
+        listener = XidListener(self._library, devices, self._problems, now_s, by_itself=by_itself)
         self._listeners.append(listener)
         return listener
 

@@ -38,6 +38,8 @@ MEANINGS = {
 class XidListener:
     """Listens from its making until `stop`. `supported` names the subjects that it hears.
 
+    Not `by_itself`: only while somebody calls `hear`, in whose time an event is then stamped.
+
     `devices` is by subject. After an Xid of UNREACHABLE_AFTER the GPU is not asked anything more.
     """
 
@@ -47,6 +49,8 @@ class XidListener:
         devices: Mapping[str, Device],
         problems: Problems,
         now_s: Callable[[], float],
+        *,
+        by_itself: bool = True,
     ) -> None:
         self._library = library
         self._problems = problems
@@ -58,9 +62,9 @@ class XidListener:
         self._set = self._create_set(devices)
         self.supported = frozenset(subject for subject, _ in self._by_address.values())
         self._thread = threading.Thread(target=self._listen, name="rigproof-xid", daemon=True)
-        if self.supported:
+        if self.supported and by_itself:
             self._thread.start()
-        elif self._set is not None:
+        elif self._set is not None and not self.supported:
             self._free()
 
     def drain(self) -> list[Event]:
@@ -96,16 +100,21 @@ class XidListener:
                 continue  # not in `supported`
         return event_set
 
+    def hear(self, wait_ms: int) -> bool:
+        """Wait so long for one event; whether one came."""
+        try:
+            data = self._library.call("nvmlEventSetWait_v2", self._set, wait_ms)
+        except NvmlError as error:
+            if error.code != Code.TIMEOUT:
+                self._problems.note(self._now_s(), "rig", error)
+                self._stopping.wait(WAIT_MS / 1000)
+            return False
+        self._heard(data)
+        return True
+
     def _listen(self) -> None:
         while not self._stopping.is_set():
-            try:
-                data = self._library.call("nvmlEventSetWait_v2", self._set, WAIT_MS)
-            except NvmlError as error:
-                if error.code != Code.TIMEOUT:
-                    self._problems.note(self._now_s(), "rig", error)
-                    self._stopping.wait(WAIT_MS / 1000)
-                continue
-            self._heard(data)
+            self.hear(WAIT_MS)
         self._free()
 
     def _heard(self, data: Any) -> None:

@@ -8,9 +8,10 @@ import jsonschema
 import pytest
 
 from rigproof.cli.main import main
+from rigproof.cli.rejudge import elapsed_s
 from rigproof.profiles.lint import lint_rig
 from rigproof.profiles.load import load_rig
-from rigproof.records.store import RecordingWriter
+from rigproof.records.store import RecordingWriter, read_recording
 from rigproof.telemetry import inventory
 from support.acceptance import rigproof
 from support.recordings import healthy_recording, profile_text
@@ -224,3 +225,83 @@ def test_ctrl_c_ends_it_as_interrupted(cli, monkeypatch):
 
     monkeypatch.setattr(inventory, "detect", stopped)
     assert cli("detect")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "arguments", "file"),
+    [
+        ("profiles.files.PROFILE_BYTES_MAX", ["lint", "{tmp}/two-nodes.toml"], "two-nodes.toml"),
+        ("records.reading.RECORDING_BYTES_MAX", ["judge", "{run}"], "recording.jsonl"),
+        ("records.reading.RECORDING_BYTES_MAX", ["report", "{run}"], "recording.jsonl"),
+        (
+            "history.champions.CHAMPIONS_BYTES_MAX",
+            ["judge", "{run}", "--champions", "{tmp}/kept"],
+            "rig.json",
+        ),
+    ],
+    ids=["profile", "recording", "recording to report", "champion"],
+)
+def test_a_file_over_its_limit_is_refused_by_name_size_and_limit(
+    cli, run, tmp_path, monkeypatch, limit, arguments, file
+):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "rig.json").write_text("{" + " " * 100)
+    size = next(path.stat().st_size for path in tmp_path.rglob(file))
+    monkeypatch.setattr(f"rigproof.{limit}", 77)
+    answer = cli(*(one.format(tmp=tmp_path, run=run) for one in arguments))
+    refused(answer, file, f"{size} bytes are more than the 77 it can have")
+    assert len(answer[2].splitlines()) == 1
+
+
+def test_a_verdict_over_its_limit_counts_as_none(run, monkeypatch):
+    """The run's length then comes from what was recorded."""
+    recording = read_recording(run)
+    (run / "verdict.json").write_text('{\n "elapsed_s": 4321.5,\n "more": null\n}\n')
+    assert elapsed_s(run, recording) == 4321.5
+    monkeypatch.setattr("rigproof.cli.rejudge.VERDICT_BYTES_MAX", 20)
+    assert elapsed_s(run, recording) == recording.last_s()
+
+
+def test_a_history_file_over_its_limit_is_named_with_its_size_and_the_limit(cli, tmp_path, monkeypatch):
+    """The others are listed all the same."""
+    lab = tmp_path / "history" / "lab"
+    lab.mkdir(parents=True)
+    (lab / "0001_run.json").write_text(" " * 100)
+    monkeypatch.setattr("rigproof.history.listing.HISTORY_BYTES_MAX", 77)
+    status, out, _ = cli("history", "lab", "--report-dir", tmp_path)
+    assert status == 4
+    assert "0001_run.json: left out: 100 bytes are more than the 77 it can have" in out
+
+
+def test_a_report_is_not_written_through_a_link(cli, run, tmp_path):
+    link = tmp_path / "reports" / "latest"
+    link.parent.mkdir()
+    link.symlink_to(run)
+    before = sorted(path.name for path in run.iterdir())
+    refused(cli("report", link), "a symbolic link leads out of")
+    assert sorted(path.name for path in run.iterdir()) == before
+
+
+def test_a_report_to_share_is_written_beside_the_others_and_judged_alike(cli, run):
+    status, out, err = cli("report", run, "--share")
+    assert (status, err) == (0, "")
+    assert out == f"written: {run / 'shared'}\n"
+    assert {path.name for path in run.iterdir()} == {
+        *("recording.jsonl", "telemetry.parquet", "shared", "share.key")
+    }
+    assert cli("judge", run / "shared")[0] == 0
+
+
+def test_a_report_is_written_elsewhere_on_demand(cli, run, tmp_path):
+    before = sorted(path.name for path in run.iterdir())
+    status, out, _ = cli("report", run, "--output", tmp_path / "elsewhere")
+    assert (status, out) == (0, f"written: {tmp_path / 'elsewhere'}\n")
+    written = {path.name for path in (tmp_path / "elsewhere").iterdir()}
+    assert written == {"verdict.json", "summary.md", "metrics.prom", "report.html"}
+    assert sorted(path.name for path in run.iterdir()) == before
+
+
+def test_a_key_that_is_none_is_refused(cli, run):
+    (run / "share.key").write_text("no key")
+    refused(cli("report", run, "--share"), "share.key: holds no key", "move it away")
+    assert not (run / "shared").exists()

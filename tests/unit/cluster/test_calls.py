@@ -1,10 +1,15 @@
+import inspect
 import threading
 
 import pytest
-from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RaySystemError
 
 from rigproof.cluster import calls
-from rigproof.cluster.calls import Gone, Line, ask, collect
+from rigproof.cluster.calls import Gone, Line, Maker, ask, collect
+
+
+def refuse():
+    raise RaySystemError("the head said no")
 
 
 class Actor:
@@ -92,3 +97,79 @@ def test_an_answer_that_has_not_arrived_is_left_out(answers):
     assert found["one"] == 1
     assert isinstance(found["dead"], Gone)
     assert "late" not in found
+
+
+def test_an_actor_in_the_making_is_silent_until_it_is_there(answers):
+    made = threading.Event()
+    actor = Actor()
+
+    def order():
+        made.wait(60)
+        return actor
+
+    line = Line(Maker().make(order), 0.0)
+    assert line.actor is None
+    assert line.wait(0.01) is None
+    assert collect([line], 0.01, 1.0) == []
+    assert line.silent_s(9.0) == 9.0
+    made.set()
+    assert line.wait(60) is actor
+    answers["call 1"] = ["first"]
+    assert collect([line], 1.0, 10.0) == [(line, "first")]
+
+
+def test_an_actor_that_ray_refuses_to_make_is_gone_once():
+    line = Line(Maker().make(refuse), 0.0)
+    line.wait(60)
+    ((gone, answer),) = collect([line], 0.01, 1.0)
+    assert gone is line
+    assert answer == Gone("Ray refused it: System error: the head said no")
+    assert collect([line], 0.01, 1.0) == []
+
+
+def test_what_nobody_expects_of_an_order_is_raised():
+    line = Line(Maker().make(lambda: {}["a fault of ours"]), 0.0)
+    line.wait(60)
+    with pytest.raises(KeyError, match="a fault of ours"):
+        collect([line], 0.01, 1.0)
+
+
+def test_an_actor_is_killed_as_soon_as_it_is_there():
+    killed = []
+    actor = Actor()
+    Line(actor, 0.0, killed.append).kill()
+    refused = Line(Maker().make(refuse), 0.0, killed.append)
+    refused.kill()
+    assert killed == [actor]
+
+
+def test_an_actor_is_killed_by_ray_where_nobody_says_otherwise():
+    assert inspect.signature(Line).parameters["kill"].default is calls.ray.kill
+
+
+def test_actors_are_ordered_one_after_the_other():
+    maker, first, begun = Maker(), threading.Event(), []
+
+    def order(number):
+        begun.append(number)
+        first.wait(60)
+        return number
+
+    one = maker.make(lambda: order(1))
+    while not begun:
+        first.wait(0.01)
+    two = maker.make(lambda: order(2))
+    assert not two.done(0.05)
+    assert begun == [1]
+    first.set()
+    assert one.done(60)
+    assert two.done(60)
+    assert begun == [1, 2]
+
+
+def test_a_silence_that_was_the_drivers_own_is_forgotten():
+    line = Line(Actor(), 0.0)
+    line.send(1.0)
+    assert line.silent_s(9.0) == 9.0
+    line.begin_anew(8.0)
+    assert line.silent_s(9.0) == 1.0

@@ -38,6 +38,15 @@ def test_an_explanation_of_less_than_half_of_the_samples_is_none(bench):
     assert bench.verdict(RATIO, GPU).outcome is Outcome.FAIL
 
 
+def test_a_card_that_lost_its_worker_is_not_sent_to_the_repair_shop(bench):
+    bench.samples(GPU, 40, sm_clock_mhz=345, clock_event_reasons=0x1)
+    assert bench.verdict(RATIO, GPU).outcome is Outcome.FAIL
+    bench.lose(f"{GPU}#0", "worker_died", "it is gone", 40)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert "its worker was lost at t=40 s" in verdict.detail
+
+
 @pytest.mark.parametrize("maximum_mhz", [None, 0])
 def test_without_a_maximum_there_is_nothing_to_compare_with(bench, maximum_mhz):
     bench.gpu(GPU, sm_clock_max_mhz=maximum_mhz)

@@ -19,6 +19,7 @@ from support.faults import (
     rewards_are_slow,
     sag,
     sharing_collapses,
+    slow_peer,
     tensor_cores_are_unused,
 )
 
@@ -87,6 +88,7 @@ ALONE = {
     "throughput.sustained": (GPU, lambda b: b.slow(GPU, 0.7), set()),
     "throughput.combined": ("rig", every_device_a_little_slow, set()),
     "throughput.stability": (GPU, sag, set()),
+    "throughput.peer_outlier": (GPU, slow_peer, set()),
     "precision.speedup": (GPU, tensor_cores_are_unused, set()),
     "feeding.parallel_rewards": (GPU, rewards_are_slow, set()),
     "feeding.idle_gaps": (GPU, gpu_is_starved, set()),
@@ -96,6 +98,7 @@ ALONE = {
     "memory.headroom": (GPU, lambda b: leave_free(b, 100), set()),
     "memory.ecc": (GPU, lambda b: b.counters(GPU, "after", ecc_uncorrected=1), set()),
     "memory.row_remap": (GPU, lambda b: b.counters(GPU, "after", remap_pending=True), set()),
+    "transfer.link": (GPU, lambda b: b.samples(GPU, pcie_width=8), set()),
     "thermal.core_temperature": (GPU, lambda b: b.samples(GPU, 50, 60, core_temperature_c=88), set()),
     "thermal.memory_temperature": (GPU, lambda b: b.samples(GPU, 50, 60, memory_temperature_c=96), set()),
     "thermal.throttle": (GPU, lambda b: b.samples(GPU, 50, 51, clock_event_reasons=0x44), set()),
@@ -156,6 +159,7 @@ def test_two_faults_on_two_gpus_are_both_named(bench):
 
 
 LATE = {
+    "transfer.link": lambda b: b.samples(GPU, 62, pcie_generation=1),
     "activity.gpu_active": lambda b: b.rounds(GPU, "sustained", 62, verified=False),
     "throughput.stability": lambda b: b.slow(GPU, 0.85, from_s=62),
     "thermal.core_temperature": lambda b: b.samples(GPU, 62, core_temperature_c=88),

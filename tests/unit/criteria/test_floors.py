@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.criteria.floors import power_scale
 from rigproof.profiles.models import Sku
+from rigproof.profiles.power_curve import power_scale
 from rigproof.records.champions import ChampionRate, champions_event
 from rigproof.records.verdict import Outcome
 

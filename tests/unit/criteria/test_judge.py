@@ -25,7 +25,7 @@ from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
 
 GPU, OTHER, CPU = "pc1/gpu0", "pc2/gpu0", "pc1/cpu0"
-STABILITY = "throughput.stability"
+STABILITY, PEERS = "throughput.stability", "throughput.peer_outlier"
 GOOD = (Outcome.PASS, Outcome.WARN, Outcome.NO_LIMIT)
 SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -35,6 +35,8 @@ SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChe
 def test_every_criterion_is_promised_for_the_subjects_of_its_scope(bench):
     for criterion in CATALOGUE.values():
         expected = {"rig": ("rig",), "node": ("pc1", "pc2"), "device": (GPU, OTHER)}[criterion.scope]
+        if criterion.name == PEERS:  # the two cards have different numbers of workers
+            expected = ()
         assert promised(criterion, bench.loaded) == expected
 
 
@@ -74,6 +76,8 @@ def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
         "inventory.foreign_memory",
         "memory.ecc",
         "memory.row_remap",
+        "throughput.peer_outlier",
+        "transfer.link",
         "thermal.core_temperature",
         "thermal.memory_temperature",
         "thermal.throttle",
@@ -179,6 +183,7 @@ NEEDS = {
     "memory.headroom": ("memory", "stages"),
     "memory.ecc": ("counters", "stages"),
     "memory.row_remap": ("counters", "stages"),
+    "transfer.link": ("gpu_samples", "counters", "stages"),
     "thermal.core_temperature": ("gpu_samples", "stages"),
     "thermal.memory_temperature": ("gpu_samples", "stages"),
     "thermal.throttle": ("gpu_samples", "stages"),
@@ -216,10 +221,25 @@ maybe = st.none() | floats
 subjects = st.sampled_from([GPU, OTHER, "pc1", "pc2", "rig"])
 stages = st.sampled_from(["gemm", "sustained"])
 workers = st.sampled_from(["pc1/gpu0#0", "pc1/gpu0#1", "pc2/gpu0#0"])
+links = st.none() | st.sampled_from([0, 1, 5, 16, -1, 2**40])
 counts = st.none() | st.integers(-1, 2**40)
 words = st.text(max_size=5)
 gpu_samples = st.builds(
-    GpuSample, moments, subjects, maybe, maybe, maybe, maybe, maybe, maybe, maybe, maybe, maybe, counts
+    GpuSample,
+    moments,
+    subjects,
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    counts,
+    links,
+    links,
 )
 host_samples = st.builds(
     HostSample,
@@ -293,6 +313,7 @@ others = st.one_of(
         counts,
         st.none() | st.booleans(),
         st.none() | st.booleans(),
+        counts,
         counts,
     ),
     st.builds(ForeignMemory, moments, subjects, maybe, st.none() | st.tuples(st.integers(1, 9))),

@@ -4,6 +4,7 @@ import pytest
 
 from rigproof.criteria.judge import promised
 from rigproof.criteria.precision import speedup, step_times
+from rigproof.criteria.rounds import Rounds
 from rigproof.records.measurements import Round
 from rigproof.records.verdict import Outcome
 from support.faults import GPU
@@ -46,16 +47,18 @@ def test_the_ratio_is_that_of_the_median_steps_and_the_detail_names_them(bench):
 
 def test_a_step_s_time_is_a_median_over_verified_measured_rounds_of_its_part():
     times = step_times(
-        [
-            round_("fp32", 9.0, phase="warmup"),
-            round_("fp32", 8.0, verified=False),
-            round_("fp32", 7.0, part="sweep"),
-            round_("fp32", 2.0),
-            round_("fp32", 1.0),
-            round_("fp32", 6.0, steps=4),
-            round_("fp32", 1.0, batch=8),
-            round_("fp16", 1.0, steps=None),
-        ],
+        Rounds.of_records(
+            [
+                round_("fp32", 9.0, phase="warmup"),
+                round_("fp32", 8.0, verified=False),
+                round_("fp32", 7.0, part="sweep"),
+                round_("fp32", 2.0),
+                round_("fp32", 1.0),
+                round_("fp32", 6.0, steps=4),
+                round_("fp32", 1.0, batch=8),
+                round_("fp16", 1.0, steps=None),
+            ]
+        ),
         "precision",
     )
     assert {key: (one.seconds, one.rounds) for key, one in times.items()} == {

@@ -2,12 +2,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.windows import Window, values_by_slice, work_by_slice
 from rigproof.records.measurements import Round
 
 
 def work(end_s, seconds, tflop=1.0):
     return Round(end_s, "sustained", "w", "pc1/gpu0", "bf16", "measure", seconds, tflop, True, 64)
+
+
+def work_in(rounds, slices):
+    return work_by_slice(Rounds.of_records(rounds), slices)
 
 
 def test_slices_are_whole_and_a_rest_is_left_out():
@@ -17,10 +22,10 @@ def test_slices_are_whole_and_a_rest_is_left_out():
 
 def test_a_round_counts_in_proportion_to_its_overlap():
     slices = Window(0, 3).slices(1)
-    assert work_by_slice([work(1.5, 1.0, 10)], slices) == [5.0, 5.0, 0.0]
-    assert work_by_slice([work(0.5, 1.0, 10)], slices) == [5.0, 0.0, 0.0]
-    assert work_by_slice([work(3.5, 1.0, 10)], slices) == [0.0, 0.0, 5.0]
-    assert work_by_slice([work(9, 1.0), work(-9, 1.0)], slices) == [0.0, 0.0, 0.0]
+    assert work_in([work(1.5, 1.0, 10)], slices) == [5.0, 5.0, 0.0]
+    assert work_in([work(0.5, 1.0, 10)], slices) == [5.0, 0.0, 0.0]
+    assert work_in([work(3.5, 1.0, 10)], slices) == [0.0, 0.0, 5.0]
+    assert work_in([work(9, 1.0), work(-9, 1.0)], slices) == [0.0, 0.0, 0.0]
 
 
 @given(st.lists(st.tuples(st.floats(-5, 25), st.floats(0.01, 8), st.floats(0.1, 100)), max_size=20))
@@ -30,7 +35,7 @@ def test_no_work_is_lost_nor_found(rounds):
         one.tflop * max(0.0, min(one.t_s, 20.0) - max(one.t_s - one.seconds, 0.0)) / one.seconds
         for one in rounds
     )
-    assert sum(work_by_slice(rounds, Window(0, 20).slices(2.5))) == pytest.approx(inside)
+    assert sum(work_in(rounds, Window(0, 20).slices(2.5))) == pytest.approx(inside)
 
 
 def test_values_fall_into_the_slice_of_their_moment():
@@ -39,6 +44,6 @@ def test_values_fall_into_the_slice_of_their_moment():
 
 
 def test_without_slices_there_is_nothing():
-    assert work_by_slice([work(1, 1)], ()) == []
+    assert work_in([work(1, 1)], ()) == []
     assert values_by_slice([(0, 1)], ()) == []
     assert Window(5, 5).quarters() == ()

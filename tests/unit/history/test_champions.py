@@ -317,15 +317,15 @@ def test_a_file_that_is_something_else_is_refused(copy, content):
 
 
 def test_a_file_too_large_to_be_ours_is_refused(copy, monkeypatch):
-    monkeypatch.setattr("rigproof.history.champions.FILE_BYTES_MAX", 100)
-    refused(copy, gpu_file(copy, UUID), "bytes are more than champions take")
+    monkeypatch.setattr("rigproof.history.champions.CHAMPIONS_BYTES_MAX", 100)
+    refused(copy, gpu_file(copy, UUID), "bytes are more than the 100 it can have")
 
 
 def test_a_folder_in_place_of_a_file_is_refused(copy):
     path = gpu_file(copy, UUID)
     path.unlink()
     path.mkdir()
-    refused(copy, path, "is not a file")
+    refused(copy, path, "is a folder, not a file")
 
 
 def test_symbolic_links_out_of_the_folder_are_refused(copy, tmp_path):

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from rigproof.history.listing import listing_lines, read_history
+from rigproof.history.listing import listing_lines, read_history, unreadable
 
 
 def content(rate=70.0, *, subject="pc1/gpu0", uuid="GPU-1", when="2026-01-02T03:04:05+00:00"):
@@ -72,12 +72,15 @@ def test_a_damaged_file_is_left_out_and_named(lab, damage):
 
 def test_a_folder_in_place_of_a_file_is_left_out(lab):
     (lab / "0003_run-3.json").mkdir()
-    assert "Is a directory" in read_history(lab).problems[0]
+    assert "is a folder" in read_history(lab).problems[0]
 
 
 def test_a_file_too_large_to_be_ours_is_left_out(lab, monkeypatch):
-    monkeypatch.setattr("rigproof.history.listing.FILE_BYTES_MAX", 10)
-    assert len(read_history(lab).problems) == 2
+    monkeypatch.setattr("rigproof.history.listing.HISTORY_BYTES_MAX", 10)
+    problems = read_history(lab).problems
+    assert len(problems) == 2
+    size = min(path.stat().st_size for path in lab.iterdir())
+    assert f"{size} bytes are more than the 10 it can have" in problems[0]
 
 
 def test_an_unknown_rig_is_told_which_there_are(lab):
@@ -88,3 +91,20 @@ def test_no_history_says_where_it_comes_from(tmp_path):
     assert list(listing_lines(tmp_path / "history")) == [
         f"{tmp_path / 'history'}: nothing is kept yet; an accepted run keeps its rates"
     ]
+
+
+def test_a_link_out_of_the_folder_is_left_out_unread(lab, tmp_path):
+    secret = tmp_path / "secret.json"
+    secret.write_text(json.dumps(content(9.0)))
+    (lab / "0003_run-3.json").symlink_to(secret)
+    history = read_history(lab)
+    assert len(history.kept) == 2
+    assert "a symbolic link leads out of" in history.problems[0]
+
+
+@pytest.mark.parametrize("damage", [None, b"{", b"x" * 100])
+def test_whether_anything_was_left_out_is_told(lab, tmp_path, damage):
+    if damage is not None:
+        (lab / "0003_run-3.json").write_bytes(damage)
+    assert unreadable(lab.parent, tmp_path / "champions", "lab") == (damage is not None)
+    assert not unreadable(lab.parent, tmp_path / "champions", "another")

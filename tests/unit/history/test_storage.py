@@ -212,3 +212,27 @@ def test_a_full_disk_is_a_problem_not_an_exception(tmp_path, monkeypatch):
 
 def test_the_history_is_named_after_the_rig_alone(tmp_path):
     assert history_folder(tmp_path, "lab") == tmp_path / "history" / "lab"
+
+
+def test_a_file_over_its_limit_is_not_compared_with(tmp_path, monkeypatch):
+    warned = []
+    logger = type("Logger", (), {"warning": staticmethod(warned.append)})
+    (tmp_path / "0001_run-1.json").write_text('{"benchmarks": []}')
+    (tmp_path / "0002_run-2.json").write_text('{"benchmarks": []' + " " * 100 + "}")
+    monkeypatch.setattr("rigproof.history.storage.HISTORY_BYTES_MAX", 77)
+    storage = RigStorage(tmp_path, logger, run_json=None, keep=dict)
+    assert [str(path) for path, _ in storage.load()] == ["0001_run-1.json"]
+    assert "0002_run-2.json: left out: 118 bytes are more than the 77 it can have" in warned[0]
+
+
+def test_a_link_out_of_the_folder_is_not_compared_with(tmp_path):
+    warned = []
+    logger = type("Logger", (), {"warning": staticmethod(warned.append)})
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    (tmp_path / "elsewhere.json").write_text('{"benchmarks": []}')
+    (folder / "0001_run-1.json").write_text('{"benchmarks": []}')
+    (folder / "0002_run-2.json").symlink_to(tmp_path / "elsewhere.json")
+    storage = RigStorage(folder, logger, run_json=None, keep=dict)
+    assert [str(path) for path, _ in storage.load()] == ["0001_run-1.json"]
+    assert "0002_run-2.json: left out: a symbolic link leads out of" in warned[0]

@@ -9,6 +9,7 @@ import pytest
 from rigproof.monitor.run_tail import SILENT_S, RunTail
 from rigproof.monitor.snapshot import RunStage, RunWorker
 from rigproof.records.identity import RunInfo, WorkerIdentity
+from rigproof.records.limits import RECORDING_LINE_BYTES_MAX
 from rigproof.records.measurements import Event, Round, Stage
 from rigproof.records.store import RecordingWriter
 from support.recordings import gpu_identity, loaded_rig
@@ -227,3 +228,42 @@ def test_a_profile_that_cannot_be_restored_leaves_the_run_without_devices(begin,
     run.add(SUSTAINED)
     found = now(RunTail(tmp_path))
     assert (found.devices, found.elapsed_s, found.stage, found.simulated) == ((), None, None, True)
+
+
+def test_a_line_that_never_ends_is_not_kept(running, tmp_path, monkeypatch):
+    # One byte more than a line may have is kept: that one is refused as too long.
+    monkeypatch.setattr("rigproof.monitor.run_tail.RECORDING_LINE_BYTES_MAX", 99_999)
+    monkeypatch.setattr("rigproof.monitor.run_tail.CHUNK", 10_000)
+    tail = RunTail(tmp_path)
+    with (running.folder / "recording.jsonl").open("ab") as file:
+        file.write(b"x" * 1_000_000)
+    running.written(1.0)
+    assert tail.now(BEGAN_S + 40) is not None
+    assert len(tail._rest) <= 100_000
+
+
+def test_a_line_without_end_is_passed_over_and_not_kept(running, tmp_path):
+    tail = RunTail(tmp_path)
+    with (running.folder / "recording.jsonl").open("ab") as file:
+        file.write(b"[" * (RECORDING_LINE_BYTES_MAX + 2 * 2**20))
+    running.written(1.0)
+    assert now(tail).ooms == 0
+    assert len(tail._rest) == RECORDING_LINE_BYTES_MAX + 1
+    with (running.folder / "recording.jsonl").open("ab") as file:
+        file.write(b'\n{"type":"event","t_s":1,"kind":"oom","subject":"pc1/gpu0","message":"m"}\n')
+    running.written(1.0)
+    assert now(tail).ooms == 1
+
+
+def test_a_recording_that_is_a_pipe_is_not_waited_for(running, tmp_path):
+    (running.folder / "recording.jsonl").unlink()
+    os.mkfifo(running.folder / "recording.jsonl")
+    running.written(1.0)
+    assert now(RunTail(tmp_path)) is None
+
+
+@pytest.mark.parametrize("moment", ["", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00", "now"])
+def test_a_moment_that_no_clock_has_is_no_moment(begin, tmp_path, moment):
+    begin(started_at=moment).written(1.0)
+    found = now(RunTail(tmp_path))
+    assert found.elapsed_s is None or found.elapsed_s >= 0

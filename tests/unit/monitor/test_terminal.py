@@ -43,13 +43,18 @@ class Terminal:
     def screen(self, *options):
         return self._told("capture-pane", "-p", *options).rstrip("\n").split("\n")
 
-    def until(self, text):
-        """The screen once it shows `text`."""
+    def until(self, text, *options):
+        """The screen that shows `text`. Where that is a frame's last line, the whole frame is on it.
+
+        A look a moment later may find the next frame half drawn: it is taken from this one.
+        """
         end_s = time.monotonic() + PATIENCE_S
-        while not any(text in line for line in self.screen()):
-            assert time.monotonic() < end_s, self.screen()
+        lines = self.screen(*options)
+        while not any(text in line for line in lines):
+            assert time.monotonic() < end_s, lines
             time.sleep(0.1)
-        return self.screen()
+            lines = self.screen(*options)
+        return lines
 
     def keys(self, *keys):
         self._told("send-keys", *keys)
@@ -74,14 +79,14 @@ def terminal(tmp_path):
 
 def test_at_80_columns_it_is_drawn_over_itself_and_stays_when_it_ends(terminal):
     window = terminal(80, 24, "hot")
-    lines = window.until("RTX 3070  ECC")
+    window.until("RTX 3070  ECC")
     time.sleep(1.0)  # some more frames
-    lines = window.screen("-S", "-")  # with what was scrolled out of sight
+    lines = window.until("RTX 3070  ECC", "-S", "-")  # with what was scrolled out of sight
     assert sum(line.startswith("rigproof monitor") for line in lines) == 1
     assert max(map(len, lines)) <= 80
     assert any(re.search(r"^! gpu0 +99% .* 96/93 ", line) for line in lines)
     assert any(line.startswith("! ") and "core at 96 °C, limit 93 °C" in line for line in lines)
-    assert any(COLOUR.search(line) for line in window.screen("-e"))
+    assert any(COLOUR.search(line) for line in window.until("RTX 3070  ECC", "-e"))
     window.keys("C-c")
     lines = window.until("ended with 0")
     assert any("RTX 3070  ECC" in line for line in lines)
@@ -91,8 +96,7 @@ def test_at_80_columns_it_is_drawn_over_itself_and_stays_when_it_ends(terminal):
 @pytest.mark.parametrize(("arguments", "variables"), [(["--no-color"], {}), ([], {"NO_COLOR": "1"})])
 def test_without_colour_the_marks_are_left(terminal, arguments, variables):
     window = terminal(80, 24, "hot", *arguments, **variables)
-    window.until("RTX 3070  ECC")
-    lines = window.screen("-e")
+    lines = window.until("RTX 3070  ECC", "-e")
     assert not any(COLOUR.search(line) for line in lines)
     assert any("! " in line and "core at 96 °C" in line for line in lines)
 

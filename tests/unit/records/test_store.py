@@ -17,7 +17,7 @@ import rigproof
 from rigproof.records.durable import GrowingFile
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, Round, Stage
-from rigproof.records.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
+from rigproof.records.reading import PARQUET_FILE, RECORDING_FILE, RECORDING_LINE_BYTES_MAX, STREAM_FILE
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.store import RecordingError, RecordingWriter, read_recording
 
@@ -154,6 +154,16 @@ def test_nothing_waits_longer_than_the_flush_interval(tmp_path):
     assert on_disk.rounds == [ROUND]
     assert on_disk.gpu_samples == [GPU_SAMPLE]
     assert on_disk.host_samples == [HOST_SAMPLE]
+    writer.close()
+
+
+def test_a_stage_is_on_the_disk_at_once_with_what_came_before_it(tmp_path):
+    writer = RecordingWriter(tmp_path, RUN, flush_s=1e9)
+    stage = Stage("gemm", 1.0)
+    writer.extend([ROUND, stage])
+    on_disk = read_recording(tmp_path)
+    assert on_disk.rounds == [ROUND]
+    assert on_disk.stages == {stage.name: stage}
     writer.close()
 
 
@@ -380,6 +390,9 @@ def test_a_torn_last_line_is_left_out_and_said(tmp_path, torn):
     assert "recording.jsonl breaks off in line 3" in event.message
 
 
+LONG_LINE = b'{"type":"event","message":"' + b"x" * RECORDING_LINE_BYTES_MAX + b'"}'
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -392,7 +405,7 @@ def test_a_torn_last_line_is_left_out_and_said(tmp_path, torn):
         (b'{"type":"event","t_s":NaN,"kind":"oom","subject":"x","message":"y"}', "line 3: "),
         (b"[" * 100000, "line 3: "),
         (b'{"type":"run"}', "schema_version = None: this rigproof reads 1"),
-        (b'{"type":"event","message":"' + b"x" * (5 * 2**20) + b'"}', "is longer than 4194304 bytes"),
+        (LONG_LINE, f"is longer than {RECORDING_LINE_BYTES_MAX} bytes"),
         (b"\x89PNG\r\n", "line 3: "),
     ],
 )  # fmt: skip
@@ -427,14 +440,14 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(RecordingError, match=r"recording\.jsonl: No such file.*give the folder of a run"):
         read_recording(tmp_path)
     (tmp_path / RECORDING_FILE).mkdir()
-    with pytest.raises(RecordingError, match="is not a file"):
+    with pytest.raises(RecordingError, match="is a folder, not a file; give the folder of a run"):
         read_recording(tmp_path)
 
 
 def test_a_file_larger_than_any_run_is_refused(tmp_path, monkeypatch):
     written(tmp_path)
-    monkeypatch.setattr("rigproof.records.reading.FILE_BYTES_MAX", 100)
-    with pytest.raises(RecordingError, match="more than any run writes"):
+    monkeypatch.setattr("rigproof.records.reading.RECORDING_BYTES_MAX", 100)
+    with pytest.raises(RecordingError, match="bytes are more than the 100 it can have"):
         read_recording(tmp_path)
 
 
@@ -530,3 +543,47 @@ def test_many_samples_take_little_space(tmp_path):
     writer.close()
     assert read_recording(tmp_path) == writer.recording
     assert (tmp_path / PARQUET_FILE).stat().st_size < 100_000
+
+
+@pytest.mark.parametrize("name", [RECORDING_FILE, PARQUET_FILE])
+def test_a_file_that_is_a_link_out_of_its_run_is_refused_unread(tmp_path, name):
+    run = tmp_path / "run"
+    run.mkdir()
+    written(run)
+    (run / name).rename(tmp_path / name)
+    (run / name).symlink_to(tmp_path / name)
+    with pytest.raises(RecordingError, match=f"{name}: a symbolic link leads out of {run}; "):
+        read_recording(run)
+
+
+def test_a_link_inside_the_run_and_one_to_it_are_followed(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    written(run)
+    (run / RECORDING_FILE).rename(run / "kept")
+    (run / RECORDING_FILE).symlink_to("kept")
+    (tmp_path / "latest").symlink_to("run")
+    assert read_recording(tmp_path / "latest").run == RUN
+
+
+@pytest.mark.parametrize("record", ["rounds", "memory", "counters"])
+def test_a_whole_number_that_no_column_can_hold_is_named(tmp_path, record):
+    made = {
+        "rounds": (ROUND, b'"size":8192', b'"size":', "size"),
+        "memory": (
+            MemoryReading(1.0, "gemm", "w", "pc1/gpu0", 1.0, 1.0, 1.0, None, None, 7),
+            b'"ooms":7',
+            b'"ooms":',
+            "ooms",
+        ),
+        "counters": (GpuCounters(1.0, "pc1/gpu0", "before", 7), b'_uncorrected":7', b'_uncorrected":', "ecc"),
+    }
+    one, old, new, name = made[record]
+    writer = RecordingWriter(tmp_path, RUN)
+    writer.add(one)
+    writer.close()
+    content = (tmp_path / RECORDING_FILE).read_bytes()
+    assert old in content
+    (tmp_path / RECORDING_FILE).write_bytes(content.replace(old, new + b"9" * 30))
+    with pytest.raises(RecordingError, match=f"line 2: {name}.* is a number that no column can hold"):
+        read_recording(tmp_path)

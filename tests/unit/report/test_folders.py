@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from rigproof.report.folders import ReportFolderError, new_run_folder, point_latest
+from rigproof.report.folders import ReportFolderError, new_run_folder, own_folder, point_latest
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -99,3 +99,58 @@ def test_a_real_folder_named_latest_is_left_alone(tmp_path):
     assert "remove what is there" in point_latest(tmp_path, run)
     assert (tmp_path / "latest" / "mine").read_text() == "x"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "runs"]
+
+
+@pytest.mark.parametrize("name", ["runs", "history", "champions", "history/lab", "champions/lab"])
+def test_a_folder_that_is_a_link_out_is_refused_before_anything_is_written(tmp_path, name):
+    outside, reports = tmp_path / "outside", tmp_path / "reports"
+    outside.mkdir()
+    (reports / name).parent.mkdir(parents=True)
+    (reports / name).symlink_to(outside)
+    with pytest.raises(ReportFolderError, match=f"{name}: a symbolic link leads out of {reports}"):
+        new_run_folder(reports, "lab", NOW)
+    assert list(outside.iterdir()) == []
+
+
+def test_a_link_inside_the_report_folder_and_one_to_it_are_taken(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "reports").symlink_to(tmp_path / "disk")
+    (tmp_path / "disk" / "big").mkdir()
+    (tmp_path / "disk" / "runs").symlink_to("big")
+    assert new_run_folder(tmp_path / "reports", "lab", NOW).is_dir()
+
+
+def test_a_link_that_leads_to_itself_is_refused(tmp_path):
+    (tmp_path / "runs").symlink_to("runs")
+    with pytest.raises(ReportFolderError, match="runs"):
+        new_run_folder(tmp_path, "lab", NOW)
+
+
+def test_the_newest_run_is_found_by_its_link_and_none_outside_is(tmp_path):
+    reports, outside = tmp_path / "reports", tmp_path / "outside"
+    outside.mkdir()
+    folder = new_run_folder(reports, "lab", NOW)
+    point_latest(reports, folder)
+    assert own_folder(reports / "latest") == folder
+    assert own_folder(folder) == folder
+    assert own_folder(outside) == outside
+    (reports / "runs" / "elsewhere").symlink_to(outside)
+    for link in (reports / "runs" / "elsewhere", reports / "latest"):
+        if link.name == "latest":
+            link.unlink()
+            link.symlink_to(outside)
+        with pytest.raises(
+            ReportFolderError, match=f"a symbolic link leads out of .*name the folder itself, {outside}"
+        ):
+            own_folder(link)
+
+
+def test_a_latest_that_leads_out_is_replaced_and_not_followed(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    reports = tmp_path / "reports"
+    folder = new_run_folder(reports, "lab", NOW)
+    (reports / "latest").symlink_to(outside)
+    assert point_latest(reports, folder) is None
+    assert (reports / "latest").resolve() == folder
+    assert list(outside.iterdir()) == []

@@ -90,3 +90,12 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, result, monkeypatch):
 
 def test_a_verdict_without_a_moment_has_no_moment():
     assert "length_s" not in criterion_json(Verdict("c.x", "n", Outcome.PASS))
+
+
+@pytest.mark.parametrize("number", [1, 1001])
+def test_figures_and_text_that_json_lacks_leave_the_file_whole(tmp_path, result, number):
+    odd = Verdict("a.b", "s", Outcome.FAIL, measured=float("inf"), detail="\udcff é")
+    write_verdict(tmp_path / "verdict.json", replace(result, verdicts=(odd,) * number))
+    content = json.loads((tmp_path / "verdict.json").read_text())
+    assert content == verdict_json(replace(result, verdicts=(odd,) * number))
+    assert {(one["measured"], one["detail"]) for one in content["criteria"]} == {(None, "? é")}

@@ -1,0 +1,286 @@
+"""Judges and reports a recording of a very large rig: how long it takes, and how much memory.
+
+Writes a synthetic recording of a level-standard run (seeded noise, H200, every kind of record) in the format
+of `rigproof/records/store.py`: one GPU is 10 % slow, one gets too hot. Then lets `rigproof report` judge it
+and write its files, measures that process and all its children, and says whether exactly these two failed.
+
+    python3 bench/large_rig.py --nodes 2048 --gpus 8 --seconds 300 --folder /tmp/large --out large_rig.json
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import psutil
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import large_rig_records as work
+import pyarrow as pa
+from pyarrow import parquet
+
+from rigproof.profiles.load import load_rig
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.models import Floors, Gpu, Node
+from rigproof.records import columns
+from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
+from rigproof.records.measurements import ForeignMemory, GpuCounters, Stage
+from rigproof.records.reading import (
+    PARQUET_FILE,
+    RECORD_TYPES,
+    RECORDING_FILE,
+    RECORDING_SCHEMA_VERSION,
+)
+from rigproof.records.store import ROW_GROUP
+
+RIG_FILE = "large.toml"
+FLOOR_SHARE = 0.95  # what the rig's owner accepts, of the usual rate: SuperBench judges a 5 % regression
+EVERY_S = 0.5  # how often memory is looked at
+TAGS = {record: tag for tag, record in RECORD_TYPES.items()}
+
+
+def rig_of(shape: work.Shape, rate_hz: float) -> LoadedRig:
+    """The profile, as `load_rig` would make it of a file that promises every node and GPU."""
+    base = load_rig("h200-x2")
+    floors = Floors(gemm_bf16_tflops=FLOOR_SHARE * 660, sustained_tflops=FLOOR_SHARE * 660)
+    gpu = Gpu(sku="h200-sxm", memory_gib=139.8, floors=floors)
+    nodes = tuple(
+        Node(
+            name=name,
+            address=f"10.{place // 256}.{place % 256}.1",
+            cpus=192.0,
+            ram_gib=2000.0,
+            gpus=(gpu,) * shape.gpus,
+        )
+        for place, name in enumerate(shape.names)
+    )
+    sampling = base.rig.sampling.model_copy(update={"rate_hz": rate_hz})
+    stated = {
+        "name": "large",
+        "description": "",
+        "combined_floor_tflops": None,
+        "nodes": nodes,
+        "sampling": sampling,
+    }
+    sources = {key: file for key, file in base.sources.items() if not key.startswith("nodes.")}
+    sources |= dict.fromkeys(("name", "nodes", "sampling.rate_hz"), RIG_FILE)
+    for name in shape.names:
+        keys = ["name", "address", "cpus", "ram_gib"]
+        keys += [
+            f"gpus.{place}.{key}"
+            for place in range(shape.gpus)
+            for key in ("sku", "memory_gib", "floors.gemm_bf16_tflops", "floors.sustained_tflops")
+        ]
+        sources |= {f"nodes.{name}.{key}": RIG_FILE for key in keys}
+    return LoadedRig(base.rig.model_copy(update=stated), base.skus, sources, RIG_FILE)
+
+
+def identities(shape: work.Shape) -> Iterator[object]:
+    """Nodes, GPUs, what others hold, the counters before the load, and the workers."""
+    for place, name in enumerate(shape.names):
+        offset_s = -4.2e5 - place
+        yield NodeIdentity(
+            name, name, address_of(place), 192.0, 2000.0, "Linux-6.8", "3.12.3", "2.60.0", "2.11.0",
+            "580.65.06", None, 4711, offset_s, 4e-4,
+        )  # fmt: skip
+    for place, subject in enumerate(shape.subjects):
+        index = place % shape.gpus
+        yield GpuIdentity(
+            subject=subject, device="cuda", uuid=uuid_of(place), name="NVIDIA H200", index=index,
+            memory_total_mib=143771.0, sku="h200-sxm", pci_bus_id=f"00000000:{index + 16:02x}:00.0",
+            compute_capability=(9, 0), power_limit_w=700.0, power_limit_default_w=700.0,
+            sm_clock_max_mhz=1980.0, memory_clock_max_mhz=3201.0, temperature_gpu_max_c=87.0,
+            temperature_memory_max_c=95.0, temperature_slowdown_c=89.0, temperature_shutdown_c=95.0,
+            pcie_generation_max=5, pcie_width_max=16, ecc_enabled=True, display_active=False,
+            xid_supported=True, vbios_version="96.00.A5.00.1A",
+        )  # fmt: skip
+    yield from (ForeignMemory(2.0, subject, 0.0, ()) for subject in shape.subjects)
+    yield from counters(shape, "before", 2.1)
+    for place, subject in enumerate(shape.subjects):
+        yield WorkerIdentity(
+            f"{subject}#0", subject, subject.partition("/")[0], "cuda", uuid_of(place),
+            5000 + place % shape.gpus, 3.0, "2.11.0+cu130", "13.0", ("fp32", "tf32", "fp16", "bf16"),
+        )  # fmt: skip
+
+
+def address_of(place: int) -> str:
+    """A node's."""
+    return f"10.{place // 256}.{place % 256}.1"
+
+
+def uuid_of(place: int) -> str:
+    """A GPU's."""
+    return f"GPU-{place:08x}-e376-88fd-06dd-5c8f8f524886"
+
+
+def counters(shape: work.Shape, moment: Literal["before", "after"], t_s: float) -> Iterator[GpuCounters]:
+    """A healthy card's."""
+    for subject in shape.subjects:
+        yield GpuCounters(
+            t_s, subject, moment, 0, 0, 0, 0, remap_pending=False, remap_failed=False, pcie_replays=0
+        )  # type: ignore[arg-type]
+
+
+def lines(shape: work.Shape, rig: LoadedRig) -> Iterator[str]:
+    """recording.jsonl, line by line."""
+    run = RunInfo(
+        "20261121T120000Z-large-0001", "2026-11-21T12:00:00Z", "standard", "0.1.0", "3.12.3", rig.dump(),
+        tuple(work.STAGE_SHARES), command=("-m", "hardware", "--hwprofile=large.toml", "--level=standard"),
+    )  # fmt: skip
+    yield line(run, schema_version=RECORDING_SCHEMA_VERSION)
+    yield from map(line, identities(shape))
+    random = np.random.default_rng(shape.seed + 1)
+    rates = work.speeds(shape)
+    for name, (begin, end) in shape.stages().items():
+        stage = stage_of(shape, name, work.START_S + begin)
+        yield line(stage)
+        yield from (json.dumps(one) + "\n" for one in work.worker_events(shape, name, stage.start_s + 0.1))
+        for second in range(begin, end):
+            yield from work.second_lines(shape, rates, second, random)
+        yield line(
+            dataclasses.replace(
+                stage,
+                end_s=work.START_S + end + 0.1,
+                status="finished",
+                loaded_from_s=work.START_S + begin + 1.02,
+                loaded_to_s=work.START_S + end - 0.02,
+            )
+        )
+    yield from map(line, counters(shape, "after", work.START_S + shape.seconds + 1))
+
+
+def stage_of(shape: work.Shape, name: str, start_s: float) -> Stage:
+    """A stage that begins, with what each worker was told."""
+    spec = {
+        "stage": name,
+        "size": 8192,
+        "vram_mib": 100638.72,
+        "duration_s": 70.0,
+        "settle_s": 1.0,
+        "round_s": 1.0,
+    }
+    workers = tuple(f"{subject}#0" for subject in shape.subjects)
+    settings = {"expected_s": 70.0, "round_s": 1.0, "specs": dict.fromkeys(workers, spec), "host_load": {}}
+    return Stage(name, start_s, workers=workers, settings=settings)
+
+
+def line(record: object, **more: object) -> str:
+    """A record as its line."""
+    content = {"type": TAGS[type(record)], **more, **asdict(record)}  # type: ignore[call-overload]
+    return json.dumps(content, separators=(",", ":")) + "\n"
+
+
+def write_recording(folder: Path, shape: work.Shape, rate_hz: float = 1.0) -> None:
+    """The recording's two files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rig = rig_of(shape, rate_hz)
+    with (folder / RECORDING_FILE).open("w", buffering=2**20) as file:
+        file.writelines(lines(shape, rig))
+    run_id = "20261121T120000Z-large-0001"
+    with parquet.ParquetWriter(folder / PARQUET_FILE, columns.schema(run_id), compression="zstd") as writer:
+        for batches in (work.gpu_batches(shape, run_id), work.host_batches(shape, run_id)):
+            while group := list(islice(batches, max(1, ROW_GROUP // len(shape.subjects)))):
+                writer.write_table(pa.Table.from_batches(group))
+
+
+def measured(command: list[str]) -> dict:
+    """Run it: wall and CPU seconds, the highest sum of resident memory of it and its children, its status."""
+    peak, cpu, start_s = 0, {}, time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        process = psutil.Process(child.pid)
+        while child.poll() is None:
+            rss = 0
+            for one in _family(process):
+                try:
+                    rss += one.memory_info().rss
+                    cpu[one.pid] = sum(one.cpu_times()[:2])
+                except psutil.Error:
+                    continue
+            peak = max(peak, rss)
+            time.sleep(EVERY_S)
+        said = child.stdout.read() if child.stdout else ""
+    return {
+        "wall_s": round(time.monotonic() - start_s, 1),
+        "cpu_s": round(sum(cpu.values()), 1),
+        "peak_rss_gib": round(peak / 2**30, 2),
+        "status": child.returncode,
+        "said": said.splitlines()[-3:],
+    }
+
+
+def _family(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [process, *process.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def failed(folder: Path) -> dict[str, list[str]]:
+    """By subject, the criteria that failed, as verdict.json says."""
+    found: dict[str, list[str]] = {}
+    for one in json.loads((folder / "verdict.json").read_text())["criteria"]:
+        if one["outcome"] == "fail":
+            found.setdefault(one["subject"], []).append(one["criterion"])
+    return found
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nodes", type=int, default=2048)
+    parser.add_argument("--gpus", type=int, default=8, help="of each node")
+    parser.add_argument("--seconds", type=int, default=300)
+    parser.add_argument("--rate-hz", type=float, default=1.0, choices=[1.0], help="samples, rounds")
+    parser.add_argument("--folder", type=Path, required=True, help="for the recording, 3 GB and more")
+    parser.add_argument("--keep", action="store_true", help="the recording, and judge one that is there")
+    parser.add_argument("--out", type=Path, help="JSON")
+    asked = parser.parse_args()
+    count = asked.nodes * asked.gpus
+    shape = work.Shape(asked.nodes, asked.gpus, asked.seconds, slow=count // 3, hot=2 * count // 3)
+    if not (asked.keep and (asked.folder / PARQUET_FILE).exists()):
+        write_recording(asked.folder, shape, asked.rate_hz)
+    size = sum(
+        path.stat().st_size for path in asked.folder.iterdir() if path.name in (RECORDING_FILE, PARQUET_FILE)
+    )
+    command = [sys.executable, "-m", "rigproof.cli.main", "report", str(asked.folder)]
+    figures = measured(command)
+    found = failed(asked.folder)
+    meant = {shape.subjects[shape.slow], shape.subjects[shape.hot]}
+    written = {path.name: path.stat().st_size for path in sorted(asked.folder.iterdir()) if path.is_file()}
+    told = {
+        "nodes": asked.nodes,
+        "gpus": count,
+        "seconds": asked.seconds,
+        "samples": (count + asked.nodes) * (asked.seconds + int(work.START_S)),
+        "rounds": count * asked.seconds,
+        "recording_gib": round(size / 2**30, 2),
+        "cpus": len(os.sched_getaffinity(0)),
+        "load_1m_before": round(os.getloadavg()[0], 2),
+        **figures,
+        "files": written,
+        "failed": found,
+        "exactly_the_two": set(found) == meant,
+    }
+    print(json.dumps(told, indent=1))
+    if asked.out:
+        asked.out.write_text(json.dumps(told, indent=1) + "\n")
+    if not asked.keep:
+        shutil.rmtree(asked.folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""`rigproof cluster up|down|lines`: the Ray cluster of a rig of several machines."""
+
+import getpass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rigproof.cluster.commands import GCS_PORT, lines_to_type
+from rigproof.cluster.launch_file import Launch, launch_text
+from rigproof.cluster.launching import addressed, down, up
+from rigproof.cluster.remote import NoSsh
+from rigproof.profiles.load import load_rig
+from rigproof.records.verdict import USAGE
+
+LEFT = 1  # exit status: processes are left
+
+app = typer.Typer(
+    help="Start, end, or spell out the Ray cluster that a rig's machines make.", no_args_is_help=True
+)
+
+Rig = Annotated[str, typer.Argument(help="a rig's name or file, with an address for each node")]
+Port = Annotated[int, typer.Option(min=1, max=65535, help="of the head")]
+User = Annotated[str | None, typer.Option(help="to log in as; default: your own name")]
+Key = Annotated[
+    Path | None,
+    typer.Option(help="private key for ssh, which `ray up` also copies to the head; default: ssh's own"),
+]
+Ray = Annotated[str, typer.Option(help="how Ray is called on the nodes, such as /opt/train/bin/ray")]
+
+
+@app.command()
+def lines(rig: Rig, port: Port = GCS_PORT, ray: Ray = "ray") -> None:
+    """Print what to type on each machine, where there is no ssh."""
+    typer.echo(_lines(rig, port, ray))
+
+
+@app.command("up")
+def start(
+    rig: Rig,
+    *,
+    port: Port = GCS_PORT,
+    ssh_user: User = None,
+    ssh_key: Key = None,
+    ray: Ray = "ray",
+    file: Annotated[
+        Path | None, typer.Option(help="where the file for `ray up` goes; default: rigproof-RIG-PORT.yaml")
+    ] = None,
+    write_only: Annotated[
+        bool, typer.Option("--write-only", help="write that file and start nothing")
+    ] = False,
+    limit: Annotated[float, typer.Option(min=1, help="seconds for the nodes to come")] = 180.0,
+) -> None:
+    """Start the cluster with `ray up` over ssh; ends with the address for --ray-address."""
+    launch = _launch(rig, port, ssh_user, ssh_key, ray)
+    file = file or Path(f"{launch.name}.yaml")
+    if write_only:
+        file.write_text(launch_text(launch))
+        typer.echo(f"written: {file}")
+        return
+    try:
+        up(launch, file, limit_s=limit, say=typer.echo)
+    except NoSsh as error:
+        typer.echo(f"rigproof: {error}; without ssh, type this yourself:\n", err=True)
+        typer.echo(_lines(rig, port, ray))
+        raise typer.Exit(USAGE) from error
+    typer.echo(f"up: pytest -m hardware --ray-address {launch.head_address} --hwprofile {rig}")
+
+
+@app.command("down")
+def end(
+    rig: Rig, *, port: Port = GCS_PORT, ssh_user: User = None, ssh_key: Key = None, ray: Ray = "ray"
+) -> None:
+    """End the cluster that `up` started, and no other Ray of those machines."""
+    left = down(_launch(rig, port, ssh_user, ssh_key, ray), say=typer.echo)
+    if left:
+        raise typer.Exit(LEFT)
+
+
+def _launch(rig: str, port: int, user: str | None, key: Path | None, ray: str) -> Launch:
+    loaded = load_rig(rig).rig
+    nodes = addressed(loaded.nodes)
+    return Launch(
+        loaded.name, nodes, user or getpass.getuser(), str(key.expanduser()) if key else None, port, ray
+    )
+
+
+def _lines(rig: str, port: int, ray: str) -> str:
+    text = "\n".join(lines_to_type(load_rig(rig).rig.nodes, port=port, ray=ray))
+    return text.replace("--hwprofile RIG", f"--hwprofile {rig}")

@@ -1,0 +1,19 @@
+"""How far what the card counts has gone up during the run."""
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.records.measurements import GpuCounters
+
+
+def growth(before: GpuCounters | None, after: GpuCounters | None, field: str, what: str) -> int:
+    """How far a counter went up during the run. NotMeasured where an end is missing or it went down."""
+    values = []
+    for moment, one in (("before", before), ("after", after)):
+        value = None if one is None else getattr(one, field)
+        if value is None:
+            raise NotMeasured(f"{what} were not counted {moment} the load")
+        values.append(int(value))
+    if values[1] < values[0]:
+        raise NotMeasured(
+            f"the counter of {what} went back from {values[0]} to {values[1]}: it was reset during the run"
+        )
+    return values[1] - values[0]

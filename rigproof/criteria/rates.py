@@ -1,0 +1,127 @@
+"""What each device holds in the sustained stage, and what the others of its kind hold beside it."""
+
+import math
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.rounds import Rounds
+from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.criteria.windows import Window, work_by_slice
+from rigproof.profiles.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.planning import device_plan
+
+Work = tuple[str, int, int | None]  # SKU file, workers, matrix size
+PeerGroup = tuple[Work, str, int | None]  # and precision, enforced power limit in whole W
+
+
+@dataclass(frozen=True, slots=True)
+class SustainedRate:
+    """TFLOP/s of all workers of a device together, and the precision that they worked in."""
+
+    tflops: float
+    precision: str
+
+
+def settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
+    """The part of the sustained stage after this device's warm-up, and its verified rounds.
+
+    Once the device has settled, all verified work counts, that of a replaced worker too.
+    """
+    window = device.evidence.complete_window("sustained")
+    verified = device.rounds("sustained").verified()
+    starts_s = verified.begins_s[verified.same("phase", "measure")]
+    if not len(starts_s):
+        cause = device.cause()
+        raise NotMeasured("no verified rounds in the sustained stage" + (f": {cause}" if cause else ""))
+    start_s = max(window.from_s, float(starts_s.min()))
+    if start_s >= window.to_s:
+        raise NotMeasured("its first verified round began after the load")
+    return Window(start_s, window.to_s), verified
+
+
+def rate_or_reason(device: DeviceEvidence) -> SustainedRate | NotMeasured:
+    """The device's sustained rate over the time that it was under load, or why it has none."""
+    known = device.evidence.sustained_rates
+    if device.subject not in known:
+        try:
+            window, verified = settled(device)
+        except NotMeasured as reason:
+            known[device.subject] = reason
+        else:
+            rate = work_by_slice(verified, (window,))[0] / window.length_s
+            known[device.subject] = SustainedRate(rate, verified.all("precision")[-1])
+    return known[device.subject]
+
+
+def sustained_rate(device: DeviceEvidence) -> SustainedRate:
+    """The device's rate. NotMeasured where it has none."""
+    found = rate_or_reason(device)
+    if isinstance(found, NotMeasured):
+        raise NotMeasured(found.reason, required=found.required)
+    return found
+
+
+# Peers
+
+
+def work_of(loaded: LoadedRig, device: PromisedDevice) -> Work | None:
+    """What the profile plans for a GPU, as far as its rate depends on it; None where nobody compares.
+
+    Those are the CPU, and cards that no SKU file describes: two of them may differ in anything.
+    """
+    if device.gpu.device != "cuda" or device.sku_stem is None:
+        return None
+    plan = device_plan(loaded, device)
+    return device.sku_stem, plan.workers, plan.gemm_size
+
+
+def with_peers(loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> list[PromisedDevice]:
+    """The devices beside which the profile has another one of the same SKU with the same work.
+
+    None by profiles of recordings that were made before there was `limits.peer_share`.
+    """
+    works = [None if device.limits.peer_share is None else work_of(loaded, device) for device in devices]
+    number: dict[Work, int] = defaultdict(int)
+    for work in works:
+        if work is not None:
+            number[work] += 1
+    return [
+        device for device, work in zip(devices, works, strict=True) if work is not None and number[work] > 1
+    ]
+
+
+def peer_group(device: DeviceEvidence) -> PeerGroup | None:
+    """Whom the device is compared with; None where it has no rate, was not found, or nobody compares.
+
+    Cards under other power limits are no peers: they are meant to be slower.
+    """
+    rate = rate_or_reason(device)
+    work = work_of(device.evidence.loaded, device.device)
+    if isinstance(rate, NotMeasured) or work is None or not device.found:
+        return None
+    power_w = device.identity.power_limit_w
+    return work, rate.precision, round(power_w) if power_w is not None and math.isfinite(power_w) else None
+
+
+def rates_by_group(devices: Iterable[DeviceEvidence]) -> Mapping[PeerGroup, list[float]]:
+    """TFLOP/s of the devices of each group, rising."""
+    groups: dict[PeerGroup, list[float]] = defaultdict(list)
+    for device in devices:
+        group = peer_group(device)
+        if group is not None:
+            groups[group].append(sustained_rate(device).tflops)
+    return {group: sorted(rates) for group, rates in groups.items()}
+
+
+def median_of_others(rising: Sequence[float], own: float) -> float:
+    """The median of a sorted sequence of at least two without one value `own` of it, in O(log n)."""
+    place = bisect_left(rising, own)
+    others = len(rising) - 1
+
+    def other(index: int) -> float:
+        return rising[index if index < place else index + 1]
+
+    return (other((others - 1) // 2) + other(others // 2)) / 2

@@ -1,0 +1,123 @@
+"""Is the way to the card as wide and fast as card and slot allow?"""
+
+from dataclasses import replace
+from operator import attrgetter
+from statistics import median_high
+
+from rigproof.criteria.counters import growth
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.sensors import moving_readings
+from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.criteria.windows import Window, values_by_slice
+from rigproof.records.measurements import GpuCounters
+from rigproof.records.verdict import Outcome
+
+GENERATIONS, LANES = range(1, 11), range(1, 33)  # anything else is no PCIe link
+
+
+@criterion(
+    "transfer.link",
+    scope="device",
+    unit="GB/s",
+    limit="the nominal rate of the best link that NVML reports for card and slot together, or of "
+    "`limits.pcie_generation` and `limits.pcie_width` where the rig states less; beside it "
+    "`limits.pcie_replays_warn`, which warns",
+    remedy="put the card in again, and its riser; look into the manual for the lanes of that slot, and into "
+    "the BIOS for its generation and for slots that share lanes",
+    unmeasured="too few readings of the link under load, no figure of what it could be, or no counter of "
+    "replays before or after the run; not required where the SKU file lists `pcie` in "
+    "`unsupported_sensors`. An unknown card need not count replays",
+    faults=("pcie-degraded",),
+    warns_on=("pcie-replays",),
+    stages=("sustained",),
+    applies_to_cpu=False,
+)
+def link(device: DeviceEvidence) -> Finding:
+    """Under load the PCIe link has the generation and the width that card and slot allow.
+
+    Judged in each quarter of the sustained stage by the highest that at least half of its readings saw: an
+    idle link goes down to save power, and that is no fault. Replays, packets that had to be sent again, warn.
+    """
+    window = device.evidence.complete_window("sustained")
+    quarters = window.quarters()
+    generations = _by_quarter(device, window, "pcie_generation", "PCIe generation")
+    widths = _by_quarter(device, window, "pcie_width", "PCIe width")
+    best_generation = _best(device, "pcie_generation", GENERATIONS)
+    best_width = _best(device, "pcie_width", LANES)
+    sources = dict.fromkeys((best_generation.source, best_width.source))
+    best = (int(best_generation.value), int(best_width.value))
+    limit = Limit(_gbps(*best), " and ".join(sources))
+    # A link that is better than the owner expects makes up for nothing.
+    had = [(min(g, best[0]), min(w, best[1])) for g, w in zip(generations, widths, strict=True)]
+    rates = [_gbps(*one) for one in had]
+    worst = rates.index(min(rates))
+    if had[worst] == best:
+        return _by_replays(device, limit, _named(*best))
+    detail = f"{_named(generations[worst], widths[worst])} where {_named(*best)} is possible"
+    quarter = quarters[worst]
+    return compared(
+        rates[worst], limit, good=False, detail=detail, from_s=quarter.from_s, length_s=quarter.length_s
+    )
+
+
+def _by_quarter(device: DeviceEvidence, window: Window, field: str, what: str) -> list[int]:
+    pairs = moving_readings(device, window, field, what)
+    values = values_by_slice(pairs, window.quarters())
+    if not all(values):
+        raise NotMeasured(f"the {what} was not read for a quarter of the stage")
+    possible = GENERATIONS if field == "pcie_generation" else LANES
+    found = [int(median_high(quarter)) for quarter in values]
+    if not all(one in possible for one in found):
+        raise NotMeasured(f"the {what} reads {min(found)} to {max(found)}, which no link has")
+    return found
+
+
+def _best(device: DeviceEvidence, name: str, possible: range) -> Limit:
+    """The best that this link can be: what NVML says of card and slot, or less where the rig says so."""
+    of_card = getattr(device.identity, f"{name}_max")
+    stated = device.optional_limit(name)
+    known = [] if of_card not in possible else [Limit(of_card, "NVML's best link of card and slot")]
+    known += [] if stated is None else [stated]
+    if not known:
+        what = name.removeprefix("pcie_")
+        raise NotMeasured(
+            f"NVML does not report the link's best {what}", required=not device.lacks_sensor(name)
+        )
+    return min(known, key=attrgetter("value"))
+
+
+def _by_replays(device: DeviceEvidence, limit: Limit, name: str) -> Finding:
+    """The link is as it should be; whether it works without errors is told by what it had to repeat."""
+    good = compared(limit.value, limit, good=True, detail=name)
+    warn = device.optional_limit("pcie_replays_warn")
+    if warn is None:  # a recording that is older than this limit
+        return good
+    before, after = device.counters("before"), device.counters("after")
+    uncounted = all(one is None or one.pcie_replays is None for one in (before, after))
+    if uncounted and (device.lacks_sensor("pcie_replays") or device.device.sku is None):
+        return replace(good, detail=f"{name}; its replays are not counted")
+    replays = growth(before, after, "pcie_replays", "PCIe replays")
+    per_minute = replays / _minutes(before, after)
+    if per_minute <= warn.value:
+        return good
+    detail = f"{name}, but {per_minute:.0f} replays a minute, over {warn.value:g} ({warn.source})"
+    remedy = "clean the contacts, and put card and riser in again"
+    return Finding(Outcome.WARN, limit.value, limit, detail, remedy)
+
+
+def _minutes(before: GpuCounters | None, after: GpuCounters | None) -> float:
+    """Between two readings, but at least one: a few replays in a short run are no rate."""
+    return 1.0 if before is None or after is None else max(1.0, (after.t_s - before.t_s) / 60)
+
+
+def _gbps(generation: int, width: int) -> float:
+    """Nominal rate one way, in 10^9 bytes/s: GT/s less the line code, 8b/10b up to Gen2, then 128b/130b.
+
+    PCI Express Base Specification: 2.5 GT/s doubled by each generation, but 8 GT/s in Gen3.
+    """
+    lane_gbps = 0.25 * generation if generation <= 2 else 128 / 130 * (1 << (generation - 3))
+    return lane_gbps * width
+
+
+def _named(generation: int, width: int) -> str:
+    return f"Gen{generation} x{width}"

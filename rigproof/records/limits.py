@@ -1,0 +1,101 @@
+"""How much of a file that others may have written is read: its kind, and sizes that no honest one reaches.
+
+A file is data from anywhere. So before a byte is read it must be a plain file (a pipe would wait for ever, a
+device has no end) of a size that its kind can have; and of what is then read, no more than that is taken.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import IO
+
+MIB = 2**20
+GIB = 2**30
+
+# What a document is made of: `[[],[],…` takes 40 times its length in memory, and pydantic as much again for
+# each key that it misses. The profile of a rig of 16,384 GPUs has some 250,000.
+VALUES_MAX = 400_000
+# A line of a recording: a stage of 16,384 GPUs tells each one's memory policy, which makes 460,000.
+LINE_VALUES_MAX = 600_000
+# Of files that are read whole.
+PROFILE_BYTES_MAX = MIB  # a profile is a page of text; a thousand nodes written out take half of this
+VERDICT_BYTES_MAX = 16 * MIB  # some 300 bytes for each criterion and subject: 2,000 GPUs
+HISTORY_BYTES_MAX = 16 * MIB  # some 1.3 kB for each GPU and throughput criterion: 1,500 GPUs
+CHAMPIONS_BYTES_MAX = 16 * MIB  # a run's profile takes some 20 kB; there is one for each power limit
+# What is read piece by piece.
+RECORDING_BYTES_MAX = 4 * GIB  # what a large rig writes in a day is far below
+RECORDING_LINE_BYTES_MAX = 32 * MIB  # a stage of 16,384 GPUs names them all, with what each was told
+
+
+class FileRefusedError(Exception):
+    """A file that is not read: absent, no plain file, or too large; says the file, its size and the limit."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.reason = reason  # without the file's name
+
+
+def open_plain(path: Path, limit_bytes: int) -> IO[bytes]:
+    """The file, open for reading; it is a plain file of `limit_bytes` at most, and opening it cannot hang.
+
+    It may grow meanwhile: whoever reads all of it takes no more than `limit_bytes`. Raises FileRefusedError.
+    """
+    try:
+        _require_plain(path, path.stat(), limit_bytes)  # a device is not even opened: some act on that
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _require_plain(path, os.fstat(descriptor), limit_bytes)  # what was opened, whatever was there
+            return os.fdopen(descriptor, "rb")
+        except BaseException:
+            os.close(descriptor)
+            raise
+    except OSError as error:
+        raise FileRefusedError(path, error.strerror or type(error).__name__) from None
+    except ValueError:  # a NUL character in the path
+        raise FileRefusedError(path, "is no path") from None
+
+
+def require_inside(path: Path, folder: Path) -> None:
+    """Refuse a link that leads out of the folder that the file belongs to. Raises FileRefusedError."""
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError) as error:
+        raise FileRefusedError(path, str(error)) from None
+    if not inside:
+        raise FileRefusedError(path, f"a symbolic link leads out of {folder}")
+
+
+def read_bounded(path: Path, limit_bytes: int) -> bytes:
+    """All of a plain file of `limit_bytes` at most. Raises FileRefusedError."""
+    with open_plain(path, limit_bytes) as file:
+        try:
+            content = file.read(limit_bytes + 1)
+        except OSError as error:
+            raise FileRefusedError(path, error.strerror or type(error).__name__) from None
+    if len(content) > limit_bytes:
+        raise FileRefusedError(path, f"has grown to more than {limit_bytes} bytes while it was read")
+    return content
+
+
+def read_document(path: Path, limit_bytes: int) -> bytes:
+    """A JSON file as `read_bounded` reads it, of VALUES_MAX values at most. Raises FileRefusedError."""
+    content = read_bounded(path, limit_bytes)
+    if has_too_many_values(content, VALUES_MAX):
+        raise FileRefusedError(path, f"has more than the {VALUES_MAX} values that it can have")
+    return content
+
+
+def has_too_many_values(document: bytes, most: int) -> bool:
+    """Whether JSON is made of more than `most` values and keys. What is inside of texts counts too."""
+    if len(document) < most:  # each takes a byte at least
+        return False
+    return sum(document.count(mark) for mark in (b",", b"[", b"{")) > most
+
+
+def _require_plain(path: Path, found: os.stat_result, limit_bytes: int) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise FileRefusedError(path, "is a folder, not a file")
+    if not stat.S_ISREG(found.st_mode):
+        raise FileRefusedError(path, "is not a plain file")
+    if found.st_size > limit_bytes:
+        raise FileRefusedError(path, f"{found.st_size} bytes are more than the {limit_bytes} it can have")

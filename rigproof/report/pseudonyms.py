@@ -1,0 +1,109 @@
+"""Names that say nothing outside of the rig, and the same each time: HMAC-SHA256 with a key that stays here.
+
+Whoever has two shared reports of one rig sees that they are of one rig; whoever guesses a name cannot check
+the guess without the key.
+"""
+
+import hmac
+import os
+import secrets
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+KEY_FILE = "share.key"
+KEY_BYTES = 32
+KEY_TEXT_MAX = 4 * KEY_BYTES  # twice its hexadecimal digits
+UUID_KINDS = ("GPU", "MIG", "CPU")
+
+
+class ShareError(Exception):
+    """A report cannot be made fit for sharing; the message names the file and the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The key. `remark` says what was not as it should be with its file; None where all was."""
+
+    secret: bytes
+    remark: str | None = None
+
+
+def read_key(folder: Path) -> Key:
+    """The key of a report folder, made there (mode 0600) where there is none.
+
+    One that others could read becomes 0600, and `remark` says so. Raises ShareError for a file that is not
+    ours, no plain file, or holds no key; OSError where the folder takes none.
+    """
+    path = folder / KEY_FILE
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        _make(path)
+        return _read(path)
+
+
+def _make(path: Path) -> None:
+    """Let a whole key appear under that name at once; another process's, made meanwhile, is left."""
+    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"{secrets.token_hex(KEY_BYTES)}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(part, path, follow_symlinks=False)
+        except FileExistsError:
+            return
+        except OSError:  # a file system without links
+            part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Key:
+    way_out = "move it away, and the next shared report makes another"
+    if path.is_symlink():
+        raise ShareError(f"{path}: is a symbolic link; {way_out}")
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            raise ShareError(f"{path}: is not a file of this user; {way_out}")
+        mode, remark = stat.S_IMODE(found.st_mode), None
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            os.fchmod(file.fileno(), 0o600)
+            remark = (
+                f"{path}: its mode was {mode:04o} and is 0600 now; who has read it can check guesses "
+                "at the names in reports that were shared: move it away to begin with a new one"
+            )
+        text = file.read(KEY_TEXT_MAX + 1)
+    try:
+        secret = bytes.fromhex(text.decode("ascii").strip())
+    except ValueError:
+        secret = b""
+    if len(secret) != KEY_BYTES:
+        raise ShareError(f"{path}: holds no key; {way_out}")
+    return Key(secret, remark)
+
+
+class Pseudonyms:
+    """A name for each original, by the kind of thing that it names. Case does not matter."""
+
+    def __init__(self, key: Key) -> None:
+        self._secret = key.secret
+
+    def of(self, kind: str, original: str) -> str:
+        """Such as `host-1f0c2a9b`."""
+        return f"{kind}-{self._digest(kind, original)[:8]}"
+
+    def uuid(self, original: str) -> str:
+        """In the shape of a UUID, with NVML's prefix where it had one: `GPU-1f0c2a9b-…`."""
+        digest = self._digest("uuid", original)
+        parts = (digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32])
+        kind = original.partition("-")[0].upper()
+        return "-".join((kind, *parts) if kind in UUID_KINDS else parts)
+
+    def _digest(self, kind: str, original: str) -> str:
+        return hmac.digest(self._secret, f"{kind}\0{original.lower()}".encode(), "sha256").hex()

@@ -1,0 +1,83 @@
+"""One injected fault, and when it acts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WHOLE_RUN_S = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A length of time: seconds, or a share of the stage (0 to 1) where `share` says so."""
+
+    value: float
+    share: bool = False
+
+    def seconds(self, stage_s: float) -> float:
+        """In a stage of that length."""
+        return self.value * stage_s if self.share else self.value
+
+    def __str__(self) -> str:
+        return f"{self.value * 100:g}%" if self.share else f"{self.value:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class StageWindow:
+    """A stage that was begun: run time of its begin, s, and its planned length, s."""
+
+    name: str
+    start_s: float
+    length_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class InjectedFault:
+    """A fault of the catalogue on one subject, all its values filled in.
+
+    `after` counts from the begin of `stage`; None: it is there from the start of the run. `length` None:
+    until the end. `by` is a share (0.1 is 10 %), `to` a value in the unit of what it changes.
+    """
+
+    name: str
+    subject: str
+    stage: str
+    after: Span | None = None
+    length: Span | None = None
+    by: float | None = None
+    to: float | None = None
+    code: int | None = None
+    field: str | None = None
+
+    def window(self, stages: Sequence[StageWindow]) -> tuple[float, float] | None:
+        """From when to when it acts, run time, s; None where its stage has not begun."""
+        if self.after is None and self.length is None:
+            return (0.0, WHOLE_RUN_S)
+        for stage in stages:
+            if stage.name == self.stage:
+                after = self.after or Span(0.0)
+                from_s = stage.start_s + after.seconds(stage.length_s)
+                to_s = WHOLE_RUN_S if self.length is None else from_s + self.length.seconds(stage.length_s)
+                return (from_s, to_s)
+        return None
+
+    def acts(self, t_s: float, stages: Sequence[StageWindow]) -> bool:
+        """Whether it acts at this moment of the run."""
+        window = self.window(stages)
+        return window is not None and window[0] <= t_s < window[1]
+
+    def begun(self, t_s: float, stages: Sequence[StageWindow]) -> bool:
+        """Whether it has begun by then: what stays tripped, and counters, stay so."""
+        window = self.window(stages)
+        return window is not None and window[0] <= t_s
+
+    def __str__(self) -> str:
+        keys = {
+            "after": self.after,
+            "for": self.length,
+            "by": None if self.by is None else f"{self.by * 100:g}%",
+            "to": None if self.to is None else f"{self.to:g}",
+            "code": self.code,
+            "field": self.field,
+        }
+        told = ",".join(f"{key}={value}" for key, value in keys.items() if value is not None)
+        return f"{self.name}@{self.subject}" + (f":{told}" if told else "")

@@ -1,0 +1,76 @@
+"""One simulated host: its CPUs, memory and how late it wakes up."""
+
+import random
+from collections.abc import Sequence
+
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.records.samples import HostSample
+from rigproof.simulation.faults.injected import InjectedFault, StageWindow
+
+DEFAULT_CPUS, DEFAULT_RAM_GIB = 16.0, 64.0  # of a node that states none
+IDLE_PERCENT, FEEDING_PERCENT = 8.0, 45.0
+QUIET_MS, LATE_MS = 0.3, 60.0  # mean wake-up delay; the least of a host without CPU to spare
+SLEEP_S = 0.010  # of the responsiveness probe
+
+
+class SimulatedHost:
+    """A node's host. `load_percent` is what its CPU load holds, None while there is none."""
+
+    def __init__(self, loaded: LoadedRig, name: str, faults: Sequence[InjectedFault], *, seed: int) -> None:
+        node = loaded.node(name)
+        self.name = name
+        self.cpus = float(node.cpus or DEFAULT_CPUS)
+        self.ram = float(node.ram_gib or DEFAULT_RAM_GIB)
+        self.load_percent: float | None = None
+        self._low_percent = (loaded.cpu_of(name).band_percent or (70.0, 85.0))[0]
+        self._faults = {fault.name: fault for fault in faults}
+        self._random = random.Random(f"{seed}/{name}/host")  # noqa: S311 - noise, not a secret
+
+    def usable_cpus(self) -> float:
+        """CPUs."""
+        return self.cpus
+
+    def ram_gib(self) -> float:
+        """RAM, GiB."""
+        return self.ram
+
+    def sample(self, t_s: float, step_s: float, stages: Sequence[StageWindow]) -> HostSample | None:
+        """What an agent reads there, `step_s` after the reading before; None where the host stands still."""
+        frozen = self._faults.get("host-frozen")
+        window = frozen.window(stages) if frozen is not None else None
+        if window is not None and window[0] <= t_s < window[1]:
+            return None
+        delays = self._delays_ms(t_s, step_s, stages)
+        if window is not None and window[1] <= t_s < window[1] + step_s:
+            delays = (1000.0 * (window[1] - window[0]), *delays)
+        cpu_percent = self._cpu_percent(t_s, stages)
+        return HostSample(
+            t_s=t_s,
+            subject=self.name,
+            cpu_percent=cpu_percent,
+            load_1m=cpu_percent / 100 * self.cpus,
+            ram_used_mib=0.3 * self.ram * 1024,
+            ram_available_mib=0.7 * self.ram * 1024,
+            swap_used_mib=0.0,
+            cpu_temperature_c=45.0 + 0.3 * cpu_percent,
+            wakeup_delays_ms=delays,
+        )
+
+    def _cpu_percent(self, t_s: float, stages: Sequence[StageWindow]) -> float:
+        feeding = any(one.name == "feeding" and 0 <= t_s - one.start_s <= one.length_s for one in stages)
+        percent = self.load_percent or (FEEDING_PERCENT if feeding else IDLE_PERCENT)
+        starved = self._faults.get("cpu-starved")
+        if starved is not None and starved.acts(t_s, stages):
+            percent = min(percent, starved.to or 0.45 * self._low_percent)
+        if self._saturated(t_s, stages):
+            percent = 99.0
+        return min(100.0, max(0.0, percent + self._random.gauss(0, 0.8)))
+
+    def _saturated(self, t_s: float, stages: Sequence[StageWindow]) -> bool:
+        fault = self._faults.get("cpu-saturated")
+        return fault is not None and fault.acts(t_s, stages)
+
+    def _delays_ms(self, t_s: float, step_s: float, stages: Sequence[StageWindow]) -> tuple[float, ...]:
+        number = max(1, round(step_s / SLEEP_S))
+        least_ms = LATE_MS if self._saturated(t_s, stages) else 0.0
+        return tuple(least_ms + self._random.expovariate(1 / QUIET_MS) for _ in range(number))

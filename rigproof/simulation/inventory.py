@@ -1,0 +1,38 @@
+"""What would be found on this machine if the simulated rig were it."""
+
+from rigproof.profiles.load import all_skus
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.records.identity import GpuIdentity
+from rigproof.records.inventory import HostInventory
+from rigproof.simulation.host import DEFAULT_CPUS, DEFAULT_RAM_GIB
+
+IN_PLACE_OF_UNKNOWN = "rtx-3090"  # where a rig leaves open which card it is
+
+
+def simulated_inventory(loaded: LoadedRig) -> HostInventory:
+    """A host with the cards of a rig of one node; of an unknown SKU is an RTX 3090."""
+    node = loaded.this_machine()
+    skus = all_skus()
+    gpus = []
+    for device in loaded.devices():
+        if node is None or device.node != node.name or device.gpu.device != "cuda":
+            continue
+        sku = device.sku or skus[IN_PLACE_OF_UNKNOWN]
+        gpus.append(
+            GpuIdentity(
+                subject=device.subject,
+                device="cuda",
+                uuid=device.gpu.uuid or f"GPU-simulated-{device.index}",
+                name=sku.nvml_names[0],
+                index=device.index,
+                memory_total_mib=sku.memory_gib * 1024,
+            )
+        )
+    return HostInventory(
+        hostname="simulated" if node is None else node.name,
+        cpus=(node.cpus if node is not None else None) or DEFAULT_CPUS,
+        ram_gib=(node.ram_gib if node is not None else None) or DEFAULT_RAM_GIB,
+        driver_version="580.95.05",
+        nvml_error=None,
+        gpus=tuple(gpus),
+    )

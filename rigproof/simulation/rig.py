@@ -1,0 +1,172 @@
+"""A simulated rig: its nodes with their cards, driver and host, made from a profile and the faults."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Event
+
+from rigproof.profiles.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.plan import Plan
+from rigproof.simulation.card import SimulatedCard
+from rigproof.simulation.faults.injected import InjectedFault, StageWindow
+from rigproof.simulation.host import SimulatedHost
+from rigproof.simulation.nvml_library import Switch
+from rigproof.simulation.nvml_model import Fault, SimulatedDriver
+from rigproof.simulation.readings import idle_gpu, show
+from rigproof.simulation.vram import CONTEXT_MIB, Fill, Vram, fill_together
+from rigproof.telemetry.nvml.protocol import Code
+
+DRIVER_LOST_XID = 79  # "GPU has fallen off the bus"
+TRAINING_SHARE, LITTLE_MIB = 0.9, 2000.0  # of the card, in the batch search; in stages that fill nothing
+FRAGMENTED_SHARE = 0.55  # of the plan's memory can be had under the fault oom
+
+
+@dataclass(frozen=True)
+class SimulatedRig:
+    """What is simulated. Goes to every process of the rig, each of which makes the same node of it."""
+
+    loaded: LoadedRig
+    plan: Plan
+    faults: tuple[InjectedFault, ...] = ()
+    seed: int = 0
+    _nodes: dict[str, "SimulatedNode"] = field(default_factory=dict, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {
+            "loaded": self.loaded,
+            "plan": self.plan,
+            "faults": self.faults,
+            "seed": self.seed,
+            "_nodes": {},
+        }
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        for key, value in state.items():
+            object.__setattr__(self, key, value)
+
+    def node(self, name: str) -> "SimulatedNode":
+        """That node, one and the same for everybody in this process."""
+        if name not in self._nodes:
+            self._nodes[name] = SimulatedNode(self, name)
+        return self._nodes[name]
+
+    def faults_of(self, subject: str) -> tuple[InjectedFault, ...]:
+        """Those that hit this device or node."""
+        return tuple(fault for fault in self.faults if fault.subject == subject)
+
+    def fault(self, name: str, subject: str | None = None) -> InjectedFault | None:
+        """The fault of that name, on that subject where one is given."""
+        for one in self.faults:
+            if one.name == name and subject in (None, one.subject):
+                return one
+        return None
+
+    def uuid_of(self, subject: str) -> str:
+        """The UUID of a promised GPU's card."""
+        return self.node(subject.partition("/")[0]).cards[subject].uuid
+
+
+class SimulatedNode:
+    """A node: `cards` by subject, the `driver` that lists those that are there, and the `host`."""
+
+    def __init__(self, rig: SimulatedRig, name: str) -> None:
+        self.name = name
+        self.rig = rig
+        self.stages: Sequence[StageWindow] = ()
+        self.cards: dict[str, SimulatedCard] = {}
+        self.host = SimulatedHost(rig.loaded, name, rig.faults_of(name), seed=rig.seed)
+        self.driver = SimulatedDriver()
+        self._told: set[tuple[str, str]] = set()
+        self._fills: dict[str, dict[str, Fill]] = {}
+        devices = [one for one in rig.loaded.devices() if one.node == name and one.gpu.device == "cuda"]
+        for device in devices:
+            assert device.sku is not None, "a simulated card is one of a known SKU"
+            card = SimulatedCard(
+                device,
+                device.sku,
+                rig.faults_of(device.subject),
+                rig=rig.loaded.rig.name,
+                seed=rig.seed,
+            )
+            self.cards[device.subject] = card
+            if "gpu-missing" not in card.faults:
+                nvml_name = device.sku.nvml_names[0]
+                self.driver.gpus.append(idle_gpu(card, nvml_name, foreign_mib=self._foreign_mib(card)))
+        self.cards = _as_found(devices, self.cards)
+        if rig.fault("driver-mismatch", name) is not None:
+            self.driver.inject(Fault("nvmlInitWithFlags", code=Code.LIB_RM_VERSION_MISMATCH))
+        self.library = Switch(self.driver)
+
+    @property
+    def may_hang(self) -> bool:
+        """Whether a call of its driver may never return."""
+        return any("nvml-hang" in card.faults for card in self.cards.values())
+
+    def show(self, t_s: float) -> None:
+        """Let the driver read as everything is at `t_s`; Xids of that time are raised."""
+        there = {gpu.uuid: gpu for gpu in self.driver.gpus}
+        for card in self.cards.values():
+            if card.uuid in there:
+                show(card, there[card.uuid], t_s, self.stages, self._held_mib(card, t_s))
+                self._raise(card, t_s)
+
+    def _raise(self, card: SimulatedCard, t_s: float) -> None:
+        for name, default in (("xid", 48), ("gpu-lost", DRIVER_LOST_XID), ("nvml-hang", 0)):
+            fault = card.begun(name, t_s, self.stages)
+            if fault is None or (card.subject, name) in self._told:
+                continue
+            self._told.add((card.subject, name))
+            if name == "nvml-hang":
+                self.driver.inject(Fault("nvmlDeviceGetFieldValues", uuid=card.uuid, hang=Event()))
+            else:
+                self.driver.raise_xid(card.uuid, fault.code or default)
+
+    def vram(self, subject: str) -> Vram:
+        """The memory of a promised GPU's card."""
+        card = self.cards[subject]
+        vram = Vram(card.memory_mib, self._foreign_mib(card))
+        if "oom" not in card.faults:
+            return vram
+        plans = self.rig.plan.workers_of(subject)
+        can_have_mib = FRAGMENTED_SHARE * sum(plan.vram_mib for plan in plans)
+        return replace(vram, fragments_mib=max(0.0, vram.room_mib(len(plans)) - can_have_mib))
+
+    def fills(self, subject: str) -> dict[str, Fill]:
+        """What each worker of a card gets of its memory in the sustained stage, by name."""
+        if subject not in self._fills:
+            plans = self.rig.plan.workers_of(subject)
+            precision = self.cards[subject].half_precision
+            self._fills[subject] = fill_together(self.vram(subject), plans, precision)
+        return self._fills[subject]
+
+    def _held_mib(self, card: SimulatedCard, t_s: float) -> float:
+        """By our workers, their contexts included."""
+        stage = card.at(t_s, self.stages).stage
+        if stage is None:
+            return 0.0
+        workers = self.rig.plan.workers_of(card.subject)
+        contexts_mib = len(workers) * CONTEXT_MIB
+        if stage in ("sustained", "sharing"):
+            return contexts_mib + sum(fill.held_mib for fill in self.fills(card.subject).values())
+        if stage == "training":
+            return min(TRAINING_SHARE * card.memory_mib, self.vram(card.subject).room_mib(0))
+        return contexts_mib + min(LITTLE_MIB, self.vram(card.subject).room_mib(len(workers)))
+
+    def _foreign_mib(self, card: SimulatedCard) -> float:
+        """What a foreign process holds; without a figure, so much that the plan does not fit beside it."""
+        fault = card.faults.get("foreign-memory")
+        if fault is None:
+            return 0.0
+        planned_mib = sum(worker.vram_mib for worker in self.rig.plan.workers_of(card.subject))
+        return fault.to or card.memory_mib - 0.5 * planned_mib
+
+
+def _as_found(
+    devices: Sequence[PromisedDevice], cards: Mapping[str, SimulatedCard]
+) -> dict[str, SimulatedCard]:
+    """Which card each promised GPU is: where no UUID tells equal ones apart, the last ones are missing."""
+    found = dict(cards)
+    for stem in {device.sku_stem for device in devices}:
+        alike = [one.subject for one in devices if one.sku_stem == stem and one.gpu.uuid is None]
+        there = sorted(alike, key=lambda subject: "gpu-missing" in cards[subject].faults)
+        found |= {subject: cards[other] for subject, other in zip(alike, there, strict=True)}
+    return found

@@ -1,0 +1,84 @@
+"""A task as it goes on: every record up to a moment, and how it ended."""
+
+import random
+from collections.abc import Iterator
+from typing import Literal
+
+from rigproof.profiles.plan import WorkerPlan
+from rigproof.simulation.rig import SimulatedNode
+from rigproof.simulation.work.feeding import feeding
+from rigproof.simulation.work.gemm import gemm
+from rigproof.simulation.work.sharing import sharing
+from rigproof.simulation.work.sustained import sustained
+from rigproof.simulation.work.task import Records, Task, TaskFailed, TaskHangs, Timed
+from rigproof.simulation.work.training import training
+from rigproof.workloads.specs import (
+    FeedingSpec,
+    GemmSpec,
+    SharingSpec,
+    SustainedSpec,
+    TrainingSpec,
+    WorkloadSpec,
+)
+
+Ended = Literal["finished", "failed"]
+
+
+class Work:
+    """One task. `ended` is None while it goes on; a failed one has an `error`."""
+
+    def __init__(
+        self,
+        node: SimulatedNode,
+        plan: WorkerPlan,
+        spec: WorkloadSpec,
+        start_s: float,
+        *,
+        generation: int = 0,
+    ) -> None:
+        seed = f"{node.rig.seed}/{plan.worker}/{spec.stage}"
+        noise = random.Random(seed)  # noqa: S311 - noise, not a secret
+        self._task = Task(node, plan, spec, start_s, noise, generation)
+        self._records: Iterator[Timed] = _records(self._task)
+        self._next: Timed | None = None
+        self._hangs = False
+        self.ended: Ended | None = None
+        self.error: str | None = None
+
+    def until(self, t_s: float) -> Records:
+        """The records up to that moment.
+
+        Raises:
+            WorkerKilled, WorkerFrozen: where its process ends, or does not answer, before that.
+        """
+        while self.ended is None and not self._hangs:
+            if self._next is None:
+                try:
+                    self._next = next(self._records, None)
+                except TaskFailed as error:
+                    self.ended, self.error = "failed", str(error)
+                    return
+                except TaskHangs:
+                    self._hangs = True
+                    return
+                if self._next is None:
+                    self.ended = "finished"
+                    return
+            if self._next.t_s > t_s:
+                return
+            yield self._next
+            self._next = None
+
+
+def _records(task: Task) -> Records:
+    match task.spec:
+        case GemmSpec() as spec:
+            return gemm(task, spec)
+        case SustainedSpec() as spec:
+            return sustained(task, spec)
+        case TrainingSpec() as spec:
+            return training(task, spec)
+        case FeedingSpec() as spec:
+            return feeding(task, spec)
+        case SharingSpec() as spec:
+            return sharing(task, spec)

@@ -1,0 +1,73 @@
+"""The sustained stage: memory is filled, then all workers of the card multiply until its end."""
+
+from itertools import count
+from typing import Any
+
+from rigproof.profiles.plan import SUSTAINED_SETTLE_SHARE
+from rigproof.records.measurements import Phase
+from rigproof.simulation.vram import Fill
+from rigproof.simulation.work.task import FILL_S, ROUND_S, Records, Task, TaskFailed, TaskHangs
+from rigproof.workloads.specs import SustainedSpec
+
+MEMORY_EVERY = 4  # rounds
+FAILED_ALLOCATIONS = 3  # of the fault cpu-fallback
+CPU_SHARE = 1 / 1000  # of the card's rate, by the CPU in its place
+IDLE_EVERY = 8  # of the fault gpu-idle: one round in so many is done
+
+
+def sustained(task: Task, spec: SustainedSpec) -> Records:
+    """An allocation, then rounds and readings of the memory until the stage's end."""
+    precision = task.card.half_precision
+    start_s = task.start_s
+    fill = task.node.fills(task.plan.subject)[task.plan.worker]
+    yield from _shortages(task, fill)
+    if fill.failed:
+        raise TaskFailed(f"MemoryError: no room for operands of size {fill.attempt.size}")
+    held_mib, ooms = fill.held_mib, len(fill.shortages)
+    data: dict[str, Any]
+    if task.fault("cpu-fallback"):
+        for ooms in range(1, FAILED_ALLOCATIONS + 1):
+            data = {"requested_mib": spec.vram_mib, "recovered": True}
+            message = f"CUDA out of memory: {spec.vram_mib:.0f} MiB wanted"
+            yield task.event(start_s + 0.1 * ooms, "oom", message, data)
+    on_cpu = fill.on_cpu or task.fault("cpu-fallback") is not None
+    if on_cpu:
+        data = {"technique": "cpu_fallback", "before": "cuda", "after": "cpu", "unit": "", "reason": "oom"}
+        yield task.event(start_s + 0.4, "memory_policy", "cpu_fallback: cuda -> cpu", data)
+        held_mib = 0.0
+    else:
+        data = {"target_mib": spec.vram_mib, "allocated_mib": held_mib, "precision": precision}
+        message = f"{held_mib:.0f} of {spec.vram_mib:.0f} MiB"
+        yield task.event(start_s + FILL_S, "allocation", message, data)
+    settled_s = start_s + min(spec.settle_s, spec.duration_s * SUSTAINED_SETTLE_SHARE)
+    seconds = max(spec.round_s, ROUND_S)
+    t_s, told_wrong = start_s + FILL_S, False
+    for number in count(1):
+        t_s += seconds
+        if t_s > start_s + spec.duration_s and not task.fault("timeout"):
+            break
+        task.check(t_s)
+        if task.begun("hung-kernel", t_s) and task.first:
+            raise TaskHangs
+        phase: Phase = "warmup" if t_s - seconds < settled_s else "measure"
+        tflop = task.rate(precision, t_s) * seconds / task.workers
+        flipped = task.acting("bit-flip", t_s) is not None and task.first
+        if flipped and not told_wrong:
+            told_wrong = True
+            message = f"{precision} result of pair 3 changed between equal products"
+            yield task.event(t_s, "wrong_result", message, {"precision": precision, "pair": 3})
+        if not task.acting("gpu-idle", t_s) or number % IDLE_EVERY == 0:
+            more = {"device": "cpu", "part": "cpu"} if on_cpu else {}
+            work = tflop * (CPU_SHARE if on_cpu else 1.0)
+            yield task.round(t_s, precision, phase, seconds, work, verified=not flipped, **more)
+        if number % MEMORY_EVERY == 0 or t_s + seconds > start_s + spec.duration_s:
+            retries = 3 if task.begun("oom-retry", t_s) else 0
+            yield task.memory(t_s, held_mib, ooms=ooms, retries=retries)
+
+
+def _shortages(task: Task, fill: Fill) -> Records:
+    """Each allocation that failed while the card was filled."""
+    for number, shortage in enumerate(fill.shortages, 1):
+        t_s = task.start_s + FILL_S * number / (len(fill.shortages) + 1)
+        data = {"requested_mib": shortage.requested_mib, "recovered": shortage.recovered}
+        yield task.event(t_s, "oom", shortage.message(task.card.memory_mib), data)

@@ -1,0 +1,133 @@
+"""One task of one worker on a simulated card, and the records that all kinds of tasks make."""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rigproof.profiles.plan import WorkerPlan
+from rigproof.records.measurements import Event, MemoryReading, Phase, RewardBatch, Round
+from rigproof.simulation.card import SimulatedCard
+from rigproof.simulation.faults.injected import InjectedFault
+from rigproof.simulation.rig import SimulatedNode
+from rigproof.workloads.specs import WorkloadSpec
+
+Timed = Round | Event | MemoryReading | RewardBatch
+ROUND_S = 0.5  # as long as a round is aimed at in the levels of minutes
+FILL_S = 0.5  # until the memory is filled and the first product is done
+RATE_NOISE = 0.003
+
+
+class TaskFailed(Exception):  # noqa: N818 - as a device tells it
+    """The task ends with this error."""
+
+
+class TaskHangs(Exception):  # noqa: N818
+    """The task does nothing any more, and does not end."""
+
+
+class WorkerKilled(Exception):  # noqa: N818
+    """The worker's process is killed."""
+
+
+class WorkerFrozen(Exception):  # noqa: N818
+    """The worker's process does not answer any more."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the driver gave a worker to do: `spec` from run time `start_s` on."""
+
+    node: SimulatedNode
+    plan: WorkerPlan
+    spec: WorkloadSpec
+    start_s: float
+    noise: random.Random
+    generation: int = 0  # of the worker's process: what hits one process does not hit its replacement
+
+    @property
+    def card(self) -> SimulatedCard:
+        """The card that it works on."""
+        return self.node.cards[self.plan.subject]
+
+    @property
+    def first(self) -> bool:
+        """Whether this is its device's first process: faults of one process hit that one."""
+        return self.plan.worker.endswith("#0") and self.generation == 0
+
+    @property
+    def workers(self) -> int:
+        """How many workers the plan gives the card."""
+        return len(self.node.rig.plan.workers_of(self.plan.subject))
+
+    def fault(self, name: str) -> InjectedFault | None:
+        """The card's fault of that name."""
+        return self.card.faults.get(name)
+
+    def acting(self, name: str, t_s: float) -> InjectedFault | None:
+        """The same, where it acts at this moment."""
+        return self.card.acting(name, t_s, self.node.stages)
+
+    def begun(self, name: str, t_s: float) -> bool:
+        """Whether it has begun by this moment."""
+        return self.card.begun(name, t_s, self.node.stages) is not None
+
+    def rate(self, precision: str, t_s: float) -> float:
+        """TFLOP/s of the whole card at this moment."""
+        speed = self.card.at(t_s, self.node.stages).speed
+        return self.card.steady_tflops(precision) * speed * (1 + self.noise.gauss(0, RATE_NOISE))
+
+    def round(
+        self, t_s: float, precision: str, phase: Phase, seconds: float, tflop: float, **more: Any
+    ) -> Round:
+        """A round that ended at `t_s`; verified unless told otherwise."""
+        values: dict[str, Any] = {"verified": True, "size": self.plan.gemm_size} | more
+        return Round(
+            t_s=t_s,
+            stage=self.spec.stage,
+            worker=self.plan.worker,
+            subject=self.plan.subject,
+            precision=precision,
+            phase=phase,
+            seconds=seconds,
+            tflop=tflop,
+            **values,
+        )
+
+    def event(self, t_s: float, kind: str, message: str, data: Mapping[str, Any]) -> Event:
+        """An event of this worker."""
+        return Event(t_s, kind, self.plan.subject, message, self.spec.stage, self.plan.worker, dict(data))
+
+    def memory(self, t_s: float, held_mib: float, *, ooms: int = 0, retries: int = 0) -> MemoryReading:
+        """Its allocator, and what is free on the card: in the sustained stage all its workers hold some."""
+        card = self.card
+        others_mib = 0.0
+        if self.spec.stage == "sustained":
+            fills = self.node.fills(self.plan.subject)
+            others_mib = sum(one.held_mib for name, one in fills.items() if name != self.plan.worker)
+        vram = self.node.vram(self.plan.subject)
+        return MemoryReading(
+            t_s=t_s,
+            stage=self.spec.stage,
+            worker=self.plan.worker,
+            subject=self.plan.subject,
+            allocated_mib=held_mib,
+            reserved_mib=held_mib,
+            peak_reserved_mib=held_mib,
+            device_free_mib=vram.free_mib(self.workers, held_mib + others_mib),
+            device_total_mib=card.memory_mib,
+            ooms=ooms,
+            alloc_retries=retries,
+        )
+
+    def check(self, t_s: float) -> None:
+        """What ends a process, or its task, from outside. Raises the way in which it does."""
+        if self.begun("gpu-lost", t_s):
+            raise TaskFailed("AcceleratorError: CUDA error: unspecified launch failure (719)")
+        if self.first and self.begun("worker-killed", t_s):
+            raise WorkerKilled
+        if self.first and self.begun("worker-frozen", t_s):
+            raise WorkerFrozen
+
+
+Records = Iterator[Timed]

@@ -1,0 +1,101 @@
+"""What an agent of a simulated node reads on its grid: the real NVML code, in simulated time."""
+
+from collections.abc import Callable
+from functools import partial
+
+from rigproof.cluster.bounded import Background
+from rigproof.cluster.gpu_readings import Silent
+from rigproof.cluster.messages import AgentDuty
+from rigproof.cluster.sensing import SAMPLE
+from rigproof.records.measurements import Event
+from rigproof.records.recording import Sample
+from rigproof.records.samples import GpuSample
+from rigproof.simulation.rig import SimulatedNode
+from rigproof.telemetry.nvml import GpuLost, Nvml
+
+ANSWER_S = 5.0  # real time, on a busy machine too: a simulated driver that takes longer never answers
+
+
+class SimulatedSensing:
+    """Reads when it is drained: every point of the grid from the last one up to now."""
+
+    def __init__(
+        self,
+        node: SimulatedNode,
+        duty: AgentDuty,
+        nvml: Nvml | None,
+        silent: Silent | None,
+        now_s: Callable[[], float],
+    ) -> None:
+        self._node = node
+        self._duty = duty
+        self._nvml = nvml
+        self._silent = silent
+        self._now_s = now_s
+        self._step_s = 1 / duty.rate_hz
+        self._grid_s = now_s()
+        self._hung_since_s: dict[str, float] = {}
+        self._missed = 0
+        self._xids = None
+        if nvml is not None and duty.uuids:
+            self._xids = nvml.xids(duty.uuids, lambda: self._grid_s, by_itself=False)
+        self.supported = self._xids.supported if self._xids is not None else frozenset[str]()
+
+    def start(self) -> None:
+        """The first point of the grid is now."""
+        self._grid_s = self._now_s()
+
+    def stop(self, timeout_s: float) -> None:
+        """Nothing runs by itself here."""
+        if self._xids is not None:
+            self._xids.stop(timeout_s)
+
+    def drain(self) -> list[Sample | Event]:
+        """Samples and events since the last drain."""
+        found: list[Sample | Event] = []
+        while self._grid_s + self._step_s <= self._now_s():
+            self._grid_s += self._step_s
+            self._node.show(self._grid_s)
+            sample = self._node.host.sample(self._grid_s, self._step_s, self._node.stages)
+            if sample is None:
+                self._missed += 1
+                continue
+            found.append(sample)
+            found += self._gap()
+            for uuid, subject in self._duty.uuids.items():
+                found += self._gpu(uuid, subject)
+            while self._xids is not None and self._xids.supported and self._xids.hear(0):
+                found += self._xids.drain()
+        if self._nvml is not None:
+            found += self._nvml.problems()
+        return found
+
+    def _gap(self) -> list[Event]:
+        missed, self._missed = self._missed, 0
+        if not missed:
+            return []
+        message = f"{missed} grid points passed without a reading"
+        return [Event(self._grid_s, "sampling_gap", self._duty.node, message, data={"missed": missed})]
+
+    def _gpu(self, uuid: str, subject: str) -> list[GpuSample | Event]:
+        if self._nvml is None or self._silent is None:
+            return []
+        since_s = self._hung_since_s.get(uuid)
+        if since_s is not None:
+            late = self._grid_s - since_s > self._duty.stuck_s
+            return list(self._silent.hung(uuid, subject, SAMPLE, self._duty.stuck_s)) if late else []
+        try:
+            return self._answered(uuid, partial(self._nvml.sample, uuid, subject, self._grid_s, 0.0))
+        except GpuLost as error:
+            return list(self._silent.lost(error, SAMPLE))
+
+    def _answered(self, uuid: str, read: Callable[[], GpuSample]) -> list[GpuSample | Event]:
+        """The reading; nothing where the driver does not return."""
+        if not self._node.may_hang:
+            return [read()]
+        reading = Background(read, "simulated-nvml")
+        if not reading.done(ANSWER_S):
+            self._hung_since_s[uuid] = self._grid_s
+        if reading.error is not None:
+            raise reading.error
+        return list(reading.results())

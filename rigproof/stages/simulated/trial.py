@@ -1,0 +1,65 @@
+"""A whole acceptance of a simulated rig in this process, in simulated time; no pytest, no Ray, no file."""
+
+from collections.abc import Iterable
+
+from rigproof.profiles.auto import completed
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.models import LevelName
+from rigproof.profiles.planning import make_plan
+from rigproof.records.identity import RunInfo
+from rigproof.records.recording import Recording
+from rigproof.simulation.clock import SimulatedClock
+from rigproof.simulation.faults.parsing import parse_faults
+from rigproof.simulation.inventory import simulated_inventory
+from rigproof.simulation.rig import SimulatedRig
+from rigproof.stages.acceptance import AcceptanceRun
+from rigproof.stages.simulated.ground import simulated_ground
+from rigproof.stages.simulated.stages import heard_by
+
+NAME = "simulated"
+
+
+def simulated_recording(
+    loaded: LoadedRig, level: LevelName, faults: Iterable[str] = (), *, seed: int = 0
+) -> Recording:
+    """What an acceptance of this rig with these faults would record; kept in memory only.
+
+    What the profile leaves open is as `simulated_inventory` says; all its devices have to be GPUs.
+
+    Raises:
+        FaultError: a fault that this rig at this level cannot have.
+    """
+    loaded = completed(loaded, simulated_inventory(loaded))
+    plan = make_plan(loaded, level)
+    rig = SimulatedRig(loaded, plan, parse_faults(faults, loaded, plan.stage_names), seed)
+    clock = SimulatedClock()
+    run = RunInfo(
+        run_id=NAME,
+        started_at="1970-01-01T00:00:00Z",
+        level=level,
+        rigproof_version=NAME,
+        python_version=NAME,
+        rig=loaded.dump(),
+        stages=plan.stage_names,
+        simulated=True,
+        command=(),
+    )
+    recording = Recording(run)
+    acceptance = AcceptanceRun(
+        loaded,
+        plan,
+        recording,
+        heard_by(clock, plan, recording.add),
+        ray_address=None,
+        needed=plan.stage_names,
+        now_s=clock.now_s,
+        on_tick=_nothing_to_show,
+        ground=simulated_ground(rig, clock, inline=True),
+    )
+    with acceptance:
+        acceptance.finished()
+    return recording
+
+
+def _nothing_to_show() -> None:
+    """Nobody watches."""

@@ -1,0 +1,120 @@
+"""Hosts that do not come, or may not: refused or named, in time, with the right exit status."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.acceptance import CHECKOUT
+from support.network_hosts import PATIENCE_S, Network
+from support.ray_hosts import START_S, RayHosts, ended_after
+
+COMES_S = 20  # how long the run waits for hosts that do not come
+CLUSTER_ONLY = ("-k", "nodes_present")  # no stage needs to run for it
+OTHERS = {
+    "ray": "import ray; ray.__version__ = '2.59.0'",
+    "python": "import ray._private.utils as u\n"
+    "u.compute_version_info = lambda: (u.ray.__version__, '3.12.1')",
+    "rigproof": "import rigproof; rigproof.__version__ = '0.0.1'",
+}
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[RayHosts]:
+    """pc1 is up, pc2 is not."""
+    with Network("pc1", "pc2") as network:
+        cluster = RayHosts.of(network)
+        assert cluster.ray_start(network["pc1"]).returncode == 0
+        yield cluster
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tries_without_token(
+    head: RayHosts, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[Any]]]:
+    """pc2 tries to join with a wrong token and with none, beside the tests: Ray takes 20 s to give up."""
+    tokens = {"wrong": {"RAY_AUTH_TOKEN": "0" * 64}, "none": {}}
+    with ThreadPoolExecutor(len(tokens)) as pool:
+        yield {
+            which: pool.submit(
+                head.ray_start,
+                head.network["pc2"],
+                environment={"HOME": str(tmp_path_factory.mktemp(which)), **token},
+            )
+            for which, token in tokens.items()
+        }
+
+
+def with_other(folder: Path, what: str) -> dict[str, str]:
+    """The environment of a host with another version of this: every interpreter there begins with it."""
+    (folder / "sitecustomize.py").write_text(OTHERS[what] + "\n")
+    return {"PYTHONPATH": f"{folder}:{CHECKOUT}"}
+
+
+@pytest.mark.parametrize("what", ["ray", "python"])
+def test_a_host_with_another_version_cannot_join(head: RayHosts, tmp_path: Path, what: str) -> None:
+    done = head.ray_start(head.network["pc2"], environment=with_other(tmp_path, what))
+    assert done.returncode != 0
+    assert "ersion mismatch" in done.stdout
+
+
+def test_a_host_that_never_comes_is_named_and_the_run_ends(head: RayHosts) -> None:
+    """Nor do those that try in vain: exit 1, with the line to type on each."""
+    running = head.accept(head.profile("pc1", "pc2", "pc3", start_s=COMES_S), *CLUSTER_ONLY)
+    run = ended_after(running, "host that never comes", COMES_S).run
+    assert run.status == 1, run.output
+    assert run.outcome("cluster.nodes_present", "pc1") == "pass"
+    for name in ("pc2", "pc3"):
+        assert run.outcome("cluster.nodes_present", name) == "fail"
+        detail = run.criteria["cluster.nodes_present", name]["detail"]
+        assert f"type on {name}: RAY_AUTH_MODE=token ray start --address={head.address}" in detail
+    assert "Traceback" not in run.output
+
+
+@pytest.mark.parametrize("which", ["wrong", "none"])
+def test_a_host_without_the_clusters_token_cannot_join(
+    tries_without_token: dict[str, Future[Any]], which: str
+) -> None:
+    done = tries_without_token[which].result(PATIENCE_S)
+    assert done.returncode != 0
+    assert "oken" in done.stdout
+
+
+@pytest.mark.parametrize("what", ["ray", "python"])
+def test_a_driver_of_another_version_is_refused(head: RayHosts, tmp_path: Path, what: str) -> None:
+    running = head.accept(head.profile("pc1"), *CLUSTER_ONLY, environment=with_other(tmp_path, what))
+    run = ended_after(running, f"driver of another {what}", START_S).run
+    assert run.status == 4, run.output
+    assert "install the same Python and ray on every node" in run.output
+    assert "Traceback" not in run.output
+
+
+@pytest.mark.parametrize("token", ["0" * 64, None], ids=["wrong", "none"])
+def test_a_driver_without_the_clusters_token_is_refused(
+    head: RayHosts, tmp_path: Path, token: str | None
+) -> None:
+    environment = {"HOME": str(tmp_path)}
+    if token is not None:
+        environment["RAY_AUTH_TOKEN"] = token
+    running = head.accept(head.profile("pc1"), *CLUSTER_ONLY, environment=environment)
+    run = ended_after(
+        running, "driver with the wrong token" if token else "driver without a token", START_S
+    ).run
+    assert run.status == 4, run.output
+    assert "oken" in run.output
+    assert "Traceback" not in run.output
+
+
+def test_a_host_with_another_rigproof_is_named(head: RayHosts, tmp_path: Path) -> None:
+    """Runs last: pc2 joins."""
+    pc2 = head.network["pc2"]
+    done = head.ray_start(pc2, environment=with_other(tmp_path, "rigproof"))
+    assert done.returncode == 0, done.stdout
+    running = head.accept(head.profile(), "-k", "nodes_present or no_timeouts")
+    run = ended_after(running, "host of another rigproof", START_S).run
+    assert run.status == 1, run.output
+    assert "pc2 has rigproof 0.0.1; install rigproof==" in run.output
+    assert run.outcome("cluster.nodes_present", "pc1") == "pass"
+    assert "Traceback" not in run.output

@@ -1,0 +1,123 @@
+"""A simulated rig on a real Ray: a raylet for each of its nodes, real processes, and nothing left of them."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rigproof.records.store import read_recording
+from rigproof.stages.simulated.actors import FIRST_PID
+from support.acceptance import CHECKOUT, Run
+
+LIMIT_S = 300  # on a machine that is busy with much else; alone it takes 10 s
+RIG = ("--simulate", "--hwprofile=dual-3090-3070", "--level=quick")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Where Ray keeps its files. A longer path would not do for its sockets, and it would take /tmp."""
+    while (made := Path("/tmp") / secrets.token_hex(2)).exists():
+        pass
+    made.mkdir(mode=0o700)
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture
+def run(folder: Path, tmp_path: Path) -> Callable[..., tuple[Run, set[int]]]:
+    """Run the rig with these options; what it left, and the raylets that were seen meanwhile."""
+
+    def start(*options: str) -> tuple[Run, set[int]]:
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "hardware", *RIG]
+        with subprocess.Popen(
+            [*command, f"--report-dir={tmp_path}", *options],
+            cwd=CHECKOUT,
+            env=os.environ | {"PYTHONPATH": str(CHECKOUT), "TMPDIR": str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            seen: set[int] = set()
+            watch = threading.Thread(target=_watch, args=(process, folder, seen), daemon=True)
+            watch.start()
+            try:
+                output, _ = process.communicate(timeout=LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+            watch.join(10)
+        return Run(process.returncode, output, tmp_path), seen
+
+    return start
+
+
+def _watch(process: subprocess.Popen[str], folder: Path, seen: set[int]) -> None:
+    """Note every raylet of that folder until the process has ended."""
+    while process.poll() is None:
+        seen |= {pid for pid, command in _naming(folder) if Path(command[0].decode()).name == "raylet"}
+        time.sleep(0.2)
+
+
+def _naming(folder: Path) -> list[tuple[int, list[bytes]]]:
+    """Processes whose command line holds the folder's name."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if str(folder).encode() in command:
+                found.append((int(entry.name), command.split(b"\0")))
+    return found
+
+
+def _nothing_is_left(folder: Path) -> None:
+    end_s = time.monotonic() + 30
+    while left := _naming(folder):
+        assert time.monotonic() < end_s, left
+        time.sleep(0.2)
+    assert not list(folder.glob("rigproof-ray-*"))
+
+
+def test_the_rig_of_two_pcs_is_accepted_on_three_raylets_and_nothing_is_left(run, folder):
+    done, raylets = run()
+    assert done.status == 0, done.output
+    assert "SIMULATED ACCEPTED" in done.output
+    assert done.result["simulated"] is True
+    assert len(raylets) == 3  # Ray's own, and one for each node
+    recording = read_recording(done.folder)
+    pids = {node.agent_pid for node in recording.nodes.values()} | {one.pid for one in recording.workers}
+    assert len(pids) == 4  # two agents and two workers, each a process
+    assert max(pids) < FIRST_PID
+    assert "warning" not in done.output.splitlines()[-1]
+    _nothing_is_left(folder)
+
+
+def test_a_killed_worker_is_a_killed_process_and_another_takes_over(run, folder):
+    done, _ = run("--inject=worker-killed@pc2/gpu0")
+    assert done.status == 1, done.output
+    assert done.outcome("cluster.no_timeouts", "rig") == "fail"
+    recording = read_recording(done.folder)
+    assert [one.worker for one in recording.events if one.kind == "worker_died"] == ["pc2/gpu0#0"]
+    first, second = [one for one in recording.workers if one.subject == "pc2/gpu0"]
+    assert first.pid != second.pid
+    assert not Path(f"/proc/{first.pid}").exists()
+    _nothing_is_left(folder)
+
+
+def test_a_node_that_never_joins_is_missing_by_name(run, folder):
+    done, raylets = run("--inject=node-missing@pc2")
+    assert done.status == 1, done.output
+    assert len(raylets) == 2
+    assert done.outcome("cluster.nodes_present", "pc2") == "fail"
+    assert done.outcome("cluster.nodes_present", "pc1") == "pass"
+    _nothing_is_left(folder)

@@ -1,0 +1,128 @@
+"""Processes of a real run are killed and frozen: the right criterion fails, the others are judged."""
+
+import signal
+import time
+
+import pytest
+
+from support.real_runs import EVERY_SIGNAL, LEFT_S
+from support.small_rigs import small_rig
+
+STALL_S, LOAD_S = 8, 13
+
+
+def test_three_processes_hurt_at_once_are_all_named_and_the_third_device_is_judged(start_run, tmp_path):
+    run = start_run(small_rig(tmp_path, devices=3, sustained_s=LOAD_S, stall_s=STALL_S))
+    run.wait_for_stage("sustained")
+    agent = run.agent()
+    run.hurt(run.worker("here/cpu0"), signal.SIGKILL)
+    run.hurt(run.worker("here/cpu1"), signal.SIGSTOP)
+    run.hurt(agent, signal.SIGKILL)
+
+    assert run.finish() == 1, run.text()
+
+    outcomes = run.outcomes()
+    assert outcomes["cluster.no_timeouts", "rig"] == "fail"
+    assert outcomes["activity.gpu_active", "here/cpu0"] == "fail"
+    assert outcomes["activity.gpu_active", "here/cpu1"] == "fail"
+    assert outcomes["activity.gpu_active", "here/cpu2"] == "pass"
+    assert outcomes["throughput.sustained", "here/cpu2"] == "no_limit"
+    assert {event["subject"] for event in run.events("worker_died")} == {"here/cpu0"}
+    assert {event["subject"] for event in run.events("worker_hung")} == {"here/cpu1"}
+    assert {event["subject"] for event in run.events("agent_died")} == {"here"}
+    assert "here/cpu0 activity.gpu_active" in run.text()
+    assert "here/cpu1 activity.gpu_active" in run.text()
+    run.check_recording()
+    run.check_nothing_is_left()
+    for fault, outcome in (
+        ("worker, SIGKILL", "`activity.gpu_active` of its device"),
+        ("worker, SIGSTOP", "`activity.gpu_active` of its device"),
+        ("agent, SIGKILL", "`cluster.no_timeouts`"),
+    ):
+        run.record(fault, "sustained stage", deadline_s=LOAD_S, outcome=f"REJECTED: {outcome}")
+
+
+def test_a_frozen_agent_is_replaced_and_the_devices_are_judged(start_run, tmp_path):
+    run = start_run(small_rig(tmp_path, devices=2, sustained_s=LOAD_S, stall_s=STALL_S))
+    run.wait_for_stage("sustained", inside_s=0.3)
+    frozen = run.agent()
+    run.hurt(frozen, signal.SIGSTOP)
+
+    assert run.finish() == 1, run.text()
+
+    outcomes = run.outcomes()
+    assert outcomes["cluster.no_timeouts", "rig"] == "fail"
+    assert "here: the node agent is gone: no answer for 8 s" in run.text()
+    for subject in ("here/cpu0", "here/cpu1"):
+        assert outcomes["throughput.sustained", subject] == "no_limit"
+        assert outcomes["activity.gpu_active", subject] == "pass"
+    run.check_recording()
+    run.check_nothing_is_left()
+    run.record(
+        "agent, SIGSTOP", "sustained stage", deadline_s=LOAD_S, outcome="REJECTED: `cluster.no_timeouts`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "failed", "number"),
+    [
+        pytest.param(program, failed, number, id=f"{program}-{number.name}")
+        for program, failed, numbers in (
+            ("gcs_server", ("cluster.no_timeouts", "rig"), (signal.SIGSTOP, signal.SIGKILL)),
+            ("raylet", ("cluster.nodes_present", "here"), (signal.SIGKILL, signal.SIGSTOP)),
+        )
+        for number in (numbers if EVERY_SIGNAL else numbers[:1])
+    ],
+)
+def test_a_process_of_ray_that_goes_or_freezes_fails_the_run(start_run, tmp_path, program, failed, number):
+    run = start_run(small_rig(tmp_path, sustained_s=LOAD_S, stall_s=STALL_S))
+    run.wait_for_stage("sustained", inside_s=0.3)
+    run.hurt(run.of_ray(program), number)
+
+    assert run.finish() == 1, run.text()
+
+    assert run.outcomes()[failed] == "fail"
+    assert f"{failed[1]} {failed[0]}" in run.text()
+    run.check_recording()
+    run.check_nothing_is_left()
+    run.record(
+        f"{program}, {number.name}",
+        "sustained stage",
+        deadline_s=LOAD_S,
+        outcome=f"REJECTED: `{failed[0]}`",
+    )
+
+
+def test_a_killed_driver_leaves_nothing_and_the_next_one_may_be_frozen_for_a_while(start_run, tmp_path):
+    """Frozen for longer than any worker may be silent: it was the driver, and nobody else is blamed."""
+    profile = small_rig(tmp_path, sustained_s=6, gemm_s=1, stall_s=STALL_S)
+    killed = start_run(profile)
+    killed.wait_for_stage("sustained")
+    seen = len(killed.all_records())
+    killed.hurt(None, signal.SIGKILL)
+    killed.process.wait()
+    assert killed.left_processes(LEFT_S) == []
+    killed.ended_s = time.monotonic()
+    killed.check_nothing_is_left()
+    killed.check_recording(ended=False)
+    assert len(killed.all_records()) >= seen
+    killed.record("driver, SIGKILL", "sustained stage", deadline_s=0, outcome="no verdict; nothing is left")
+
+    run = start_run(profile, report_dir=killed.report_dir)
+    run.wait_for_stage("sustained")
+    run.hurt(None, signal.SIGSTOP)
+    time.sleep(2 * STALL_S)
+    run.process.send_signal(signal.SIGCONT)
+    assert run.finish() in (0, 6), run.text()  # a slow machine may not do enough products
+    assert run.not_well() == set(), run.text()
+    (paused,) = run.events("paused")
+    assert paused["data"]["paused_s"] >= STALL_S
+    assert run.outcomes()["cluster.no_timeouts", "rig"] == "pass"
+    run.check_recording()
+    run.check_nothing_is_left()
+    run.record(
+        "driver, SIGSTOP for 16 s",
+        "sustained stage",
+        deadline_s=2 * STALL_S,
+        outcome="ACCEPTED: nobody else is blamed",
+    )

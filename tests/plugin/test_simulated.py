@@ -1,0 +1,171 @@
+"""Simulated rigs as users type it: every output says SIMULATED, nothing is kept for real rigs."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from support.acceptance import Run, properties, rigproof, run_pytest
+
+RIG = "--hwprofile=dual-3090-3070"
+CPU_RIG = """
+name = "cpu"
+[[nodes]]
+name = "host"
+cpus = 2
+ram_gib = 8
+[[nodes.gpus]]
+sku = "unknown"
+device = "cpu"
+"""
+UNKNOWN_CARD = """
+name = "unknown"
+[[nodes]]
+name = "a"
+address = "10.0.0.1"
+[[nodes.gpus]]
+sku = "unknown"
+memory_gib = 24
+[[nodes]]
+name = "b"
+address = "10.0.0.2"
+[[nodes.gpus]]
+sku = "rtx-3090"
+"""
+
+
+@pytest.fixture(scope="session")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
+    """A simulated run with these options. Each runs once for all tests: what it left is to be read only."""
+
+    @cache
+    def run(*options: str) -> Run:
+        reports = tmp_path_factory.mktemp("reports")
+        done = run_pytest("-m", "hardware", "--simulate-inline", f"--report-dir={reports}", *options)
+        return Run(done.returncode, done.stdout + done.stderr, reports)
+
+    return run
+
+
+def quick(simulated: Callable[..., Run], *options: str) -> Run:
+    return simulated(RIG, "--level=quick", *options)
+
+
+def test_the_rig_of_two_pcs_is_accepted(simulated):
+    run = quick(simulated)
+    assert run.status == 0, run.output
+    assert run.result["verdict"] == "ACCEPTED"
+    assert "warning" not in run.output.splitlines()[-1]
+
+
+def test_the_terminal_says_simulated_at_the_top_and_at_the_end(simulated):
+    output = quick(simulated).output
+    assert "SIMULATED: no real device is measured; this says nothing about any rig" in output
+    assert "SIMULATED ACCEPTED: this rig is fit for training" in output
+
+
+def test_every_file_for_people_says_simulated(simulated):
+    folder = quick(simulated).folder
+    assert "SIMULATED" in (folder / "summary.md").read_text()
+    page = (folder / "report.html").read_text()
+    assert "<title>rigproof: SIMULATED" in page
+    assert "SIMULATED: no real device was measured" in page
+
+
+def test_every_file_for_machines_says_simulated(simulated):
+    run = quick(simulated)
+    assert run.result["simulated"] is True
+    metrics = (run.folder / "metrics.prom").read_text().splitlines()
+    told = [line for line in metrics if not line.startswith("#")]
+    assert told
+    assert all('simulated="true"' in line for line in told)
+    assert all(properties(case)["simulated"] == "true" for case in run.junit.values())
+    assert '"simulated":true' in (run.folder / "recording.jsonl").read_text().replace(" ", "")
+
+
+def test_nothing_is_kept_for_the_history_and_no_champion(simulated):
+    run = simulated(RIG)  # the standard level, from which champions come
+    assert run.status == 0, run.output
+    kept = [path for name in ("history", "champions") for path in (run.reports / name).rglob("*.*")]
+    assert kept == []
+
+
+def test_judging_it_again_says_simulated_too(simulated):
+    run = quick(simulated)
+    done = rigproof("judge", run.folder)
+    assert done.returncode == 0, done.stderr
+    assert "SIMULATED ACCEPTED" in done.stdout
+
+
+def test_its_report_written_again_says_simulated_too(simulated, tmp_path):
+    run = simulated(RIG, "--level=quick", "--simulate-seed=1")  # a run of its own: files of it are written
+    done = rigproof("report", run.folder)
+    assert done.returncode == 0, done.stderr
+    assert "SIMULATED" in done.stdout
+    assert "SIMULATED" in (run.folder / "summary.md").read_text()
+    assert "SIMULATED" in (run.folder / "report.html").read_text()
+
+
+def test_a_fault_rejects_the_rig_by_name(simulated):
+    run = quick(simulated, "--inject=overheat@pc2/gpu0")
+    assert run.status == 1, run.output
+    assert run.outcome("thermal.core_temperature", "pc2/gpu0") == "fail"
+    assert run.outcome("thermal.core_temperature", "pc1/gpu0") == "pass"
+    assert "SIMULATED REJECTED" in run.output
+
+
+def test_a_plan_beside_foreign_memory_really_runs_out(simulated):
+    run = quick(simulated, "--inject=foreign-memory@pc1/gpu0:to=6500")
+    assert run.status == 1, run.output
+    assert run.outcome("memory.no_oom", "pc1/gpu0") == "fail"
+    assert run.outcome("memory.no_oom", "pc2/gpu0") == "pass"
+
+
+def test_another_seed_is_another_run(simulated):
+    key = ("throughput.sustained", "pc1/gpu0")
+    one, other = quick(simulated), quick(simulated, "--simulate-seed=1")
+    assert one.criteria[key]["measured"] != other.criteria[key]["measured"]
+    assert other.status == 0
+
+
+def test_a_plan_of_it_loads_nothing(hardware, tmp_path):
+    done = hardware("--simulate", RIG, "--plan")
+    assert done.returncode == 0, done.stdout
+    assert "SIMULATED" in done.stdout
+    assert not (tmp_path / "reports" / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--simulate",), ("--simulate", "--hwprofile dual-3090-3070")),
+        (("--simulate", RIG, "--ray-address=127.0.0.1:1"), ("--ray-address", "drop it")),
+        ((RIG, "--inject=oom"), ("--inject oom", "add --simulate")),
+        (("--simulate", RIG, "--inject=oomm"), ("did you mean 'oom'?",)),
+        (("--simulate", RIG, "--inject=oom@pc9"), ("pc1/gpu0", "pc2/gpu0")),
+        (("--simulate", RIG, "--inject=oom:by=3%"), ("takes no 'by'",)),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_before_anything_starts(hardware, tmp_path, options, words):
+    done = hardware(*options)
+    output = done.stdout + done.stderr
+    assert done.returncode == 4, output
+    assert all(word in output for word in words), output
+    assert "Traceback" not in output
+    assert not (tmp_path / "reports" / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [(CPU_RIG, ("promises the CPU", "host/cpu0")), (UNKNOWN_CARD, ("which card this is", "rtx-3090"))],
+    ids=["cpu", "unknown-card"],
+)
+def test_a_rig_without_known_gpus_is_refused(hardware, tmp_path: Path, profile, words):
+    file = tmp_path / "rig.toml"
+    file.write_text(profile)
+    done = hardware("--simulate", f"--hwprofile={file}")
+    output = done.stdout + done.stderr
+    assert done.returncode == 4, output
+    assert all(word in output for word in words), output
+    assert "Traceback" not in output

@@ -1,0 +1,3 @@
+"""What these tests start from."""
+
+from support import alone  # noqa: F401 - sets the environment

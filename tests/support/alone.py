@@ -1,0 +1,18 @@
+"""What the suite's own tests start from; importing this makes it so. Acceptance runs do not."""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+# What a test starts is a user's own run: it must not take itself for a part of this one (pytest-xdist's
+# variables switch pytest-benchmark off in it), nor take this terminal's size for that of its own.
+for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_") or name in ("COLUMNS", "LINES")]:
+    del os.environ[name]
+
+# A home of their own: Ray looks for its token there, and leaves one behind.
+os.environ["HOME"] = tempfile.mkdtemp(prefix="rigproof-home-")
+atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
+
+# A call to Ray without a Ray must fail, and not start one inside the tests' process, which would die with it.
+os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"

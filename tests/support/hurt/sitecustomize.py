@@ -1,0 +1,138 @@
+"""Hurts workers from inside. Python runs this at its start wherever this folder is on PYTHONPATH.
+
+RIGPROOF_HURT names who is hurt how: `here/cpu0#0=nap;here/cpu1#0=flip`. From the HEALTHY_ROUNDS-th round of
+the sustained stage on that worker's device does what its name says: `nap` sleeps between products, `flip`
+changes one bit of a result, `endless` begins work that never ends, `bounds` reads outside of an array and
+`fill` takes all memory that is left (both on CUDA only).
+"""
+
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+import time
+
+HEALTHY_ROUNDS = 20
+NAP_S = 2.5
+
+
+def flip(pool):
+    import torch  # noqa: PLC0415 - only a worker has it loaded
+
+    pool._out.view(torch.int16 if pool._out.element_size() == 2 else torch.int32)[0, 0] ^= 1
+
+
+def endless(pool):
+    import torch  # noqa: PLC0415 - only a worker has it loaded
+
+    if pool._out.is_cuda:
+        torch.cuda._sleep(2**62)  # clock cycles: a century
+    while True:
+        time.sleep(0.1)
+
+
+def bounds(pool):
+    import torch  # noqa: PLC0415 - only a worker has it loaded
+
+    outside = torch.tensor([10**9], device=pool._out.device)
+    torch.zeros(4, device=pool._out.device)[outside] += 1
+    torch.cuda.synchronize()
+
+
+def fill(pool):
+    import torch  # noqa: PLC0415 - only a worker has it loaded
+
+    free, _ = torch.cuda.mem_get_info()
+    torch.empty(free + 2**30, dtype=torch.uint8, device=pool._out.device)
+
+
+HURTS = {"flip": flip, "endless": endless, "bounds": bounds, "fill": fill}
+COUNT = {"rounds": 0}  # of the sustained stage, in this process
+WANTED = dict(one.split("=") for one in os.environ.get("RIGPROOF_HURT", "").split(";") if one)
+
+
+def here():
+    """How this very process is to be hurt; empty for those that it starts."""
+    pid, _, how = os.environ.get("RIGPROOF_HURT_HERE", "").partition("=")
+    return how if pid == str(os.getpid()) else ""
+
+
+def hurt_worker(module):
+    """Remember which worker this process is."""
+    begin = module.Worker.__init__
+
+    def begin_hurt(self, setup):
+        # In the environment, since Ray may send this function by value; with the id: children inherit it.
+        how = "" if setup.generation else WANTED.get(setup.plan.worker, "")
+        os.environ["RIGPROOF_HURT_HERE"] = f"{os.getpid()}={how}"
+        begin(self, setup)
+
+    module.Worker.__init__ = begin_hurt
+
+
+def hurt_pool(module):
+    """Hurt the products of the sustained stage."""
+    launch = module.Pool.launch
+
+    def launch_hurt(self, products, sums):
+        COUNT["rounds"] += 1
+        how = HURTS.get(here())
+        if how is None or COUNT["rounds"] <= HEALTHY_ROUNDS:
+            return launch(self, products, sums)
+        if how is not flip:
+            how(self)
+            return launch(self, products, sums)
+        multiply = self._device.multiply
+
+        def multiply_wrongly(a, b, out):
+            multiply(a, b, out)
+            flip(self)
+
+        self._device.multiply = multiply_wrongly
+        try:
+            return launch(self, products, sums)
+        finally:
+            self._device.multiply = multiply
+
+    module.Pool.launch = launch_hurt
+
+
+def hurt_rounds(module):
+    """Sleep before a round of the sustained stage is begun."""
+    add = module.RoundQueue.add
+
+    def add_late(self, products, phase):
+        if here() == "nap" and COUNT["rounds"] > HEALTHY_ROUNDS:
+            time.sleep(NAP_S)
+        add(self, products, phase)
+
+    module.RoundQueue.add = add_late
+
+
+PATCHES = {
+    "rigproof.workloads.rounds": hurt_rounds,
+    "rigproof.cluster.worker": hurt_worker,
+    "rigproof.workloads.pool": hurt_pool,
+}
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules of PATCHES as everybody does, and patches them once they are loaded."""
+
+    def find_spec(self, name, path, target=None):
+        patch = PATCHES.pop(name, None)
+        if patch is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        load = spec.loader.exec_module
+
+        def load_and_patch(module):
+            load(module)
+            patch(module)
+
+        spec.loader.exec_module = load_and_patch
+        return spec
+
+
+if WANTED:
+    sys.meta_path.insert(0, Finder())

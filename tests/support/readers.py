@@ -1,0 +1,253 @@
+"""Every reader of files that others may have written, with true samples: hypothesis and atheris feed them.
+
+A reader takes bytes and does with them what the commands do: it reads, judges and shows. What it is allowed
+to raise is caught here, and must be a message; anything else that it raises is a defect.
+"""
+
+import dataclasses
+import json
+import math
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rigproof.cli.rejudge import elapsed_s, interrupted
+from rigproof.criteria.judge import judge_all
+from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, rig_figure
+from rigproof.history.champions import ChampionError, read_champions
+from rigproof.history.listing import champions_listing, listing_lines
+from rigproof.monitor.document import document
+from rigproof.monitor.frame import frame
+from rigproof.monitor.run_tail import RunTail
+from rigproof.monitor.signs import warning_signs
+from rigproof.monitor.snapshot import Snapshot
+from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.files import read_toml
+from rigproof.profiles.lint import lint_rig, lint_sku
+from rigproof.profiles.load import load_rig
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.models import Sku
+from rigproof.profiles.planning import make_plan
+from rigproof.profiles.structure import structural_problems
+from rigproof.records.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
+from rigproof.records.recording import Recording
+from rigproof.records.store import RecordingError, read_recording
+from rigproof.records.verdict import decide
+from rigproof.report.terminal import print_summary
+from support.acceptance import CHECKOUT
+
+SAMPLES = CHECKOUT / "reports" / "samples"
+RUNS = ("h200-quick-single-gpu", "h200-every-stage")
+UUID = "GPU-c7049899-d723-4e65-20b4-528c3744e506"  # of the first run
+LONGEST_MESSAGE = 20_000  # a hundred problems of a profile
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """A file of one kind. `kind` says how samples may be changed: "toml", "json", "lines" or "bytes"."""
+
+    kind: str
+    place: str  # of the file, below any folder
+    samples: Callable[[], list[bytes]]
+    look: Callable[[Path], object]  # reads what is below the folder; None where it refused it
+
+    def read(self, folder: Path, data: bytes) -> object:
+        """Put the file where it belongs, and read it."""
+        path = folder / self.place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return self.look(folder)
+
+
+def told(*lines: str) -> None:
+    """What is told to people: lines that can be printed, and that do not fill their screen."""
+    for line in lines:
+        assert line.strip(), lines
+        assert "Traceback" not in line
+        assert "pydantic" not in line, line
+    text = "\n".join(lines).encode()
+    assert len(text) < LONGEST_MESSAGE, text[:500]
+
+
+def read_profile(folder: Path) -> object:
+    try:
+        loaded = load_rig(str(folder / "rig.toml"))
+        problems = lint_rig(loaded)
+    except ProfileError as error:
+        return told(*error.problems)
+    assert LoadedRig.restore(json.loads(json.dumps(loaded.dump()))) == loaded
+    for line in problems:
+        told(line)
+    try:
+        return make_plan(loaded, "quick")
+    except ProfileError as error:
+        return told(*error.problems)
+
+
+def read_sku(folder: Path) -> object:
+    try:
+        tables = read_toml(folder / "sku.toml")
+    except ProfileError as error:
+        return told(*error.problems)
+    if problems := structural_problems(Sku, tables, "sku.toml"):
+        return told(*problems)
+    return [told(line) for line in lint_sku("sku.toml", Sku.model_validate(tables))]
+
+
+def read_history(folder: Path) -> object:
+    lines = list(listing_lines(folder / "history"))
+    assert lines[0].startswith("lab: ")
+    return [told(line) for line in lines]
+
+
+def read_kept_champions(folder: Path) -> object:
+    told(*champions_listing(folder / "champions"))
+    try:
+        return read_champions(folder / "champions" / "lab").rates()
+    except ChampionError as error:
+        return told(str(error))
+
+
+def judged(folder: Path) -> Recording | None:
+    """What `rigproof judge` does; None where it refuses the run."""
+    lines: list[str] = []
+    try:
+        recording = read_recording(folder)
+        verdicts = judge_all(recording)
+    except (RecordingError, ProfileError) as error:
+        told(*str(error).splitlines())
+        return None
+    decision = decide(verdicts, interrupted=interrupted(recording))
+    print_summary(decision, verdicts, folder, problems=[], write_line=lines.append)
+    assert lines
+    return recording
+
+
+def read_samples(folder: Path) -> object:
+    (folder / RECORDING_FILE).write_bytes(records_of(RUNS[0]))
+    return judged(folder)
+
+
+def read_verdict(folder: Path) -> object:
+    said = elapsed_s(folder, _recording())
+    assert math.isfinite(said)
+    return said
+
+
+def read_running(folder: Path) -> object:
+    """A recording that goes on: as it is, and once it has grown by as much again."""
+    path = folder / "runs" / "a" / RECORDING_FILE
+    tail = RunTail(folder)
+    for grown in (False, True):
+        if grown and path.is_file():
+            with path.open("ab") as file:
+                file.write(path.read_bytes())
+        now = tail.now(time.time() + 1)
+        snapshot = Snapshot("2026-01-02T03:04:05Z", "lab", "here", (), now)
+        signs = warning_signs(snapshot)
+        json.loads(document(snapshot, signs))
+        frame(snapshot, signs, 100, 10)
+    return now
+
+
+@cache
+def _recording() -> Recording:
+    return read_recording(SAMPLES / RUNS[0])
+
+
+@cache
+def records_of(run: str) -> bytes:
+    """A sample's recording.jsonl: ten records of each kind at most, and rounds enough for a column."""
+    kept: Counter[object] = Counter()
+    lines = []
+    for line in (SAMPLES / run / RECORDING_FILE).read_bytes().splitlines(keepends=True):
+        record = json.loads(line)
+        key = (record["type"], record.get("stage"), record.get("kind"))
+        kept[key] += 1
+        if kept[key] <= (40 if record["type"] == "round" else 10):
+            lines.append(line)
+    return b"".join(lines)
+
+
+@cache
+def _table(run: str) -> pa.Table:
+    return pq.read_table(SAMPLES / run / PARQUET_FILE)
+
+
+@cache
+def stream_of(run: str) -> bytes:
+    """A sample's first readings, as the stream that they were while it went on."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, _table(run).schema) as stream:
+        for batch in _table(run).slice(0, 60).to_batches(20):
+            stream.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+@cache
+def table_of(run: str) -> bytes:
+    """A sample's first readings, as the table that a run ends with."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(_table(run).slice(0, 60), sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
+
+
+@cache
+def _champions() -> tuple[bytes, bytes]:
+    """What the first sample would keep: its GPU's file and the rig's."""
+    recording = _recording()
+    verdicts = judge_all(recording)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "champions" / "lab"
+        run = champion_run(recording, "pytest -m hardware")
+        keep(folder, recording, run, gpu_figures(recording, verdicts), rig_figure(recording, verdicts))
+        return (folder / "gpus" / f"{UUID}.json").read_bytes(), (folder / "rig.json").read_bytes()
+
+
+@cache
+def _history() -> bytes:
+    """The first sample's benchmarks as the history keeps them: without each round."""
+    content = json.loads((SAMPLES / RUNS[0] / "benchmark.json").read_bytes())
+    for one in content["benchmarks"]:
+        one["stats"].pop("data", None)
+    return json.dumps(content).encode()
+
+
+def _files(*paths: str) -> Callable[[], list[bytes]]:
+    return lambda: [(CHECKOUT / path).read_bytes() for path in paths]
+
+
+READERS = {
+    "profile": Reader(
+        "toml",
+        "rig.toml",
+        _files("hwprofiles/rigs/dual-3090-3070-ultimate.toml", "hwprofiles/rigs/h200-x2.toml"),
+        read_profile,
+    ),
+    "sku": Reader(
+        "toml",
+        "sku.toml",
+        _files("hwprofiles/gpus/rtx-3070.toml", "hwprofiles/gpus/h200-sxm.toml"),
+        read_sku,
+    ),
+    "history": Reader("json", "history/lab/0001_run.json", lambda: [_history()], read_history),
+    "gpu-champions": Reader(
+        "json", f"champions/lab/gpus/{UUID}.json", lambda: [_champions()[0]], read_kept_champions
+    ),
+    "rig-champions": Reader("json", "champions/lab/rig.json", lambda: [_champions()[1]], read_kept_champions),
+    "recording": Reader("lines", RECORDING_FILE, lambda: [records_of(run) for run in RUNS], judged),
+    "table": Reader("bytes", PARQUET_FILE, lambda: [table_of(RUNS[0])], read_samples),
+    "stream": Reader("bytes", STREAM_FILE, lambda: [stream_of(RUNS[0])], read_samples),
+    "verdict": Reader(
+        "json", "verdict.json", _files(f"reports/samples/{RUNS[0]}/verdict.json"), read_verdict
+    ),
+    "running": Reader(
+        "lines", f"runs/a/{RECORDING_FILE}", lambda: [records_of(run) for run in RUNS], read_running
+    ),
+}

@@ -1,0 +1,45 @@
+"""Simulated rigs and their parts, for tests of what is simulated."""
+
+from functools import cache
+from pathlib import Path
+
+from rigproof.profiles.auto import completed
+from rigproof.profiles.load import load_rig
+from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.models import LevelName
+from rigproof.profiles.planning import make_plan
+from rigproof.simulation.card import SimulatedCard
+from rigproof.simulation.faults.injected import StageWindow
+from rigproof.simulation.faults.parsing import parse_faults
+from rigproof.simulation.inventory import simulated_inventory
+from rigproof.simulation.rig import SimulatedRig
+
+DUAL = "dual-3090-3070"
+GEMM, SUSTAINED = StageWindow("gemm", 1.0, 20.0), StageWindow("sustained", 22.0, 60.0)
+STAGES = (GEMM, SUSTAINED)
+
+
+@cache
+def rig_named(name: str) -> LoadedRig:
+    """A rig of the repository, completed by its own simulated inventory."""
+    loaded = load_rig(name)
+    return completed(loaded, simulated_inventory(loaded))
+
+
+def rig_from(folder: Path, text: str) -> LoadedRig:
+    """A rig by the text of its profile."""
+    path = folder / "rig.toml"
+    path.write_text(text)
+    loaded = load_rig(str(path))
+    return completed(loaded, simulated_inventory(loaded))
+
+
+def simulated(loaded: LoadedRig, *faults: str, level: LevelName = "standard", seed: int = 0) -> SimulatedRig:
+    """The rig with these faults."""
+    plan = make_plan(loaded, level)
+    return SimulatedRig(loaded, plan, parse_faults(faults, loaded, plan.stage_names), seed)
+
+
+def card_of(subject: str, *faults: str, rig: str = DUAL, seed: int = 0) -> SimulatedCard:
+    """A card of a rig of the repository."""
+    return simulated(rig_named(rig), *faults, seed=seed).node(subject.partition("/")[0]).cards[subject]

@@ -1,0 +1,75 @@
+"""Profiles of the CPU as the device, with stages as short as a fault needs them."""
+
+from pathlib import Path
+
+HEAD = """
+name = "small"
+[cpu]
+enabled = {band}
+[responsiveness] # this machine may be busy, and so below: as wide as the profile's checks let them be
+p99_ms = 1000
+max_ms = 10_000
+[limits]
+active_work_share = 0.5
+sample_coverage_share = 0.2
+[timeouts]
+stall_s = {stall_s}
+task_s = 60
+start_s = 120
+stop_s = 8
+[training]
+batches = [1]
+batch = 1
+search = false
+sequence = 64
+[feeding]
+completions = 8
+processes = 1
+[sharing]
+workers = [1, 2]
+[levels.quick]
+gemm_settle_s = 0.2
+gemm_measure_s = {gemm_s}
+sustained_s = {sustained_s}
+training_s = {training_s}
+feeding_s = {feeding_s}
+sharing_s = {sharing_s}
+round_s = 0.05
+[[nodes]]
+name = "here"
+"""
+DEVICE = """
+[[nodes.gpus]]
+sku = "unknown"
+device = "cpu"
+gemm_size = 128
+vram_gib_per_worker = 0.01
+cpus_per_worker = 0.25
+"""
+
+
+def small_rig(
+    folder: Path,
+    *,
+    devices: int = 1,
+    gemm_s: float = 0.3,
+    sustained_s: float = 1,
+    training_s: float = 0,
+    feeding_s: float = 0,
+    sharing_s: float = 0,
+    stall_s: float = 30,
+    band: bool = False,
+) -> str:
+    """The option that names such a profile, written into `folder`; its devices are here/cpu0, cpu1, …"""
+    path = folder / "small.toml"
+    head = HEAD.format(
+        band=str(band).lower(),
+        stall_s=stall_s,
+        gemm_s=gemm_s,
+        sustained_s=sustained_s,
+        training_s=training_s,
+        feeding_s=feeding_s,
+        sharing_s=sharing_s,
+    )
+    path.write_text(head + devices * DEVICE)
+    return f"--hwprofile={path}"

@@ -1,0 +1,89 @@
+"""An ssh server on each host of a network: real OpenSSH, with a home, keys and known hosts of its own.
+
+OpenSSH takes the home from /etc/passwd, not from $HOME: each host has a copy of that file of its own, mounted
+over the real one in the mount namespace that `ip netns exec` gives every command.
+"""
+
+import os
+import pwd
+import shutil
+import subprocess
+from pathlib import Path
+
+from support.acceptance import CHECKOUT
+from support.network_hosts import Host, Network, wait_for
+
+SSHD = "/usr/sbin/sshd"
+OWN_PASSWD = 'mount --bind "$0" /etc/passwd && exec "$@"'
+CONFIG = """
+ListenAddress {host.address}
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/authorized_keys
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+PermitRootLogin prohibit-password
+SetEnv RAY_TMPDIR={host.folder} PYTHONPATH={checkout}
+"""
+
+
+def why_no_ssh() -> str | None:
+    """Why there can be no ssh server here; None where there can."""
+    for program in (SSHD, "ssh", "ssh-keygen", "rsync"):
+        if shutil.which(program) is None:
+            return f"no {program} here (apt-get install openssh-server rsync)"
+    return None
+
+
+def serve(network: Network) -> None:
+    """Start a server on every host; every host's user may log in to every host, and knows its key."""
+    keys = network.folder / "ssh"
+    keys.mkdir()
+    _keygen(keys / "id_ed25519")
+    known = ""
+    for host in network.hosts.values():
+        folder = host.folder / "sshd"
+        folder.mkdir()
+        _keygen(folder / "host_key")
+        kind, key = (folder / "host_key.pub").read_text().split()[:2]
+        known += f"{host.address} {kind} {key}\n"
+        shutil.copy(keys / "id_ed25519.pub", folder / "authorized_keys")
+        (folder / "config").write_text(CONFIG.format(host=host, folder=folder, checkout=CHECKOUT))
+        (folder / "passwd").write_text(_passwd(host))
+    Path("/run/sshd").mkdir(exist_ok=True)  # where it locks itself in
+    for host in network.hosts.values():
+        own = host.home / ".ssh"
+        shutil.copytree(keys, own)
+        (own / "known_hosts").write_text(known)
+        with (host.folder / "sshd.log").open("w") as log:
+            host.start(
+                *as_user(host, SSHD, "-D", "-e", "-f", host.folder / "sshd" / "config"),
+                output=log,
+                environment=host.environment(),
+            )
+    for host in network.hosts.values():
+        log = host.folder / "sshd.log"
+        wait_for(lambda log=log: "Server listening" in log.read_text(), f"{host.name}'s ssh server")
+
+
+def as_user(host: Host, *command: str | Path) -> tuple[str, ...]:
+    """The command where the user's home is the host's."""
+    return ("sh", "-c", OWN_PASSWD, str(host.folder / "sshd" / "passwd"), *map(str, command))
+
+
+def _passwd(host: Host) -> str:
+    user = pwd.getpwuid(os.geteuid())
+    lines = []
+    for line in Path("/etc/passwd").read_text().splitlines():
+        fields = line.split(":")
+        if fields[0] == user.pw_name:
+            fields[5:] = [str(host.home), "/bin/bash"]
+        lines.append(":".join(fields))
+    return "\n".join(lines) + "\n"
+
+
+def _keygen(path: Path) -> None:
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True, stdin=subprocess.DEVNULL
+    )

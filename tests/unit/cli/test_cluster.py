@@ -1,0 +1,35 @@
+"""`rigproof cluster` without any machine to reach."""
+
+import yaml
+
+from support.acceptance import rigproof
+
+
+def test_lines_are_printed_for_a_rig():
+    done = rigproof("cluster", "lines", "dual-3090-3070", "--port", "7000")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if line.startswith("RAY_AUTH_MODE=token ray start ")] == [
+        "RAY_AUTH_MODE=token ray start --head --port=7000 --include-dashboard=false "
+        "--node-ip-address=192.168.1.10 --node-name=pc1 --num-cpus=80 --num-gpus=1",
+        "RAY_AUTH_MODE=token ray start --address=192.168.1.10:7000 --node-ip-address=192.168.1.11 "
+        "--node-name=pc2 --num-cpus=16 --num-gpus=1",
+    ]
+    assert "chmod 600 ~/.ray/auth_token" in lines
+    assert lines[-1].endswith("--ray-address 192.168.1.10:7000 --hwprofile dual-3090-3070")
+
+
+def test_the_file_for_ray_up_is_written_alone(tmp_path):
+    done = rigproof("cluster", "up", "dual-3090-3070", "--write-only", "--ssh-user", "anna", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.iterdir()
+    config = yaml.safe_load(path.read_text())
+    assert config["auth"] == {"ssh_user": "anna"}
+    assert config["provider"]["head_ip"] == "192.168.1.10"
+
+
+def test_a_rig_without_addresses_is_refused():
+    done = rigproof("cluster", "up", "single-gpu", "--write-only")
+    assert done.returncode == 4
+    assert "has no address in the profile" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,183 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rigproof.records.verdict import Outcome
+
+GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
+LINK = "transfer.link"
+SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+UNKNOWN = [{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}]
+
+
+def without_link(bench, *sensors):
+    """The H200's file says that its driver does not answer these."""
+    sku = bench.loaded.skus["h200"].model_copy(update={"unsupported_sensors": sensors})
+    bench.loaded = replace(bench.loaded, skus={**bench.loaded.skus, "h200": sku})
+    return bench
+
+
+def test_a_link_at_its_best_passes_with_the_rate_that_it_has_by_its_names(bench):
+    verdict = bench.verdict(LINK, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.PASS, "Gen5 x16")
+    assert verdict.measured == verdict.limit == pytest.approx(63.0, abs=0.1)
+    assert verdict.limit_source == "NVML's best link of card and slot"
+
+
+@pytest.mark.parametrize(
+    ("generation", "width", "gbps"),
+    [(1, 16, 4.0), (2, 16, 8.0), (3, 16, 15.75), (4, 16, 31.5), (5, 8, 31.5), (4, 8, 15.75), (5, 1, 3.94)],
+)
+def test_a_link_under_its_best_fails_and_says_both(bench, generation, width, gbps):
+    bench.samples(GPU, pcie_generation=generation, pcie_width=width)
+    verdict = bench.verdict(LINK, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, pytest.approx(gbps, abs=0.02))
+    assert verdict.detail == f"Gen{generation} x{width} where Gen5 x16 is possible"
+    assert verdict.remedy.startswith("put the card in again")
+    assert bench.verdict(LINK, OTHER).outcome is Outcome.PASS
+
+
+def test_a_link_that_goes_down_while_the_card_idles_is_no_fault(bench):
+    bench.samples(GPU, 0, 29, pcie_generation=1)
+    bench.samples(GPU, 71, pcie_generation=1)
+    assert bench.verdict(LINK, GPU).outcome is Outcome.PASS
+
+
+def test_a_moment_at_a_lower_generation_is_no_fault_but_half_of_a_quarter_is(bench):
+    bench.samples(GPU, 40.05, 44, pcie_generation=1)
+    assert bench.verdict(LINK, GPU).outcome is Outcome.PASS
+    bench.samples(GPU, 40.05, 46, pcie_generation=1)
+    verdict = bench.verdict(LINK, GPU)
+    assert (verdict.outcome, verdict.from_s, verdict.length_s) == (Outcome.FAIL, 40.0, 10.0)
+
+
+def test_a_slot_that_the_owner_knows_is_the_measure(bench):
+    bench.samples(GPU, 5, pcie_generation=4, pcie_width=8)
+    bench.limits(pcie_generation=4, pcie_width=8)
+    verdict = bench.verdict(LINK, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.PASS, "Gen4 x8")
+    bench.samples(GPU, 5, pcie_generation=3)
+    assert bench.verdict(LINK, GPU).outcome is Outcome.FAIL
+    bench.samples(GPU, 5, pcie_generation=5, pcie_width=4)  # a better generation makes up for nothing
+    verdict = bench.verdict(LINK, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, pytest.approx(7.88, abs=0.01))
+
+
+def test_what_the_owner_states_over_nvmls_best_asks_for_no_more(bench):
+    bench.gpu(GPU, pcie_generation_max=4)
+    bench.samples(GPU, 5, pcie_generation=4)
+    bench.limits(pcie_generation=5)
+    assert bench.verdict(LINK, GPU).outcome is Outcome.PASS
+
+
+def test_where_nvml_does_not_say_what_is_possible_the_owner_can(bench):
+    bench.gpu(GPU, pcie_generation_max=None, pcie_width_max=None)
+    verdict = bench.verdict(LINK, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.detail == "NVML does not report the link's best generation"
+    bench.limits(pcie_generation=5, pcie_width=16)
+    assert bench.verdict(LINK, GPU).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("field", ["pcie_generation", "pcie_width"])
+def test_a_link_that_is_not_read_is_not_measured(bench, field):
+    bench.samples(GPU, **{field: None})
+    verdict = bench.verdict(LINK, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+
+
+def test_a_link_that_was_not_read_for_a_quarter_is_not_measured(bench):
+    bench.limits(sample_coverage_share=0.5)
+    bench.samples(GPU, 49.95, 60.05, pcie_width=None)
+    assert "quarter" in bench.verdict(LINK, GPU).detail
+
+
+def test_it_is_not_required_where_the_driver_reports_none(bench):
+    without_link(bench, "pcie")
+    bench.samples(GPU, pcie_generation=None, pcie_width=None, pcie_replays=None)
+    verdict = bench.verdict(LINK, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, False)
+
+
+@pytest.mark.parametrize(("field", "value"), [("pcie_generation", 77), ("pcie_width", -1)])
+def test_a_link_that_there_is_not_is_no_measurement(bench, field, value):
+    bench.samples(GPU, **{field: value})
+    verdict = bench.verdict(LINK, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert "which no link has" in verdict.detail
+
+
+# Replays
+
+
+@pytest.mark.parametrize(("replays", "outcome"), [(2, Outcome.PASS), (11, Outcome.PASS), (12, Outcome.WARN)])
+def test_more_than_eight_replays_a_minute_warn(bench, replays, outcome):
+    bench.counters(GPU, "after", pcie_replays=replays)  # 2 before, 69.5 s earlier
+    assert bench.verdict(LINK, GPU).outcome is outcome
+
+
+def test_a_warning_says_how_many_and_what_to_do(bench):
+    bench.counters(GPU, "after", pcie_replays=697)
+    verdict = bench.verdict(LINK, GPU)
+    assert verdict.detail == "Gen5 x16, but 600 replays a minute, over 8 (hwprofiles/defaults.toml)"
+    assert verdict.remedy.startswith("clean the contacts")
+
+
+def test_a_few_replays_in_a_short_run_are_no_rate(bench):
+    bench.counters(GPU, "before", t_s=65.0)
+    bench.counters(GPU, "after", pcie_replays=10)
+    assert bench.verdict(LINK, GPU).outcome is Outcome.PASS
+
+
+def test_a_degraded_link_fails_whatever_its_replays(bench):
+    bench.samples(GPU, pcie_width=4)
+    bench.counters(GPU, "after", pcie_replays=None)
+    assert bench.verdict(LINK, GPU).outcome is Outcome.FAIL
+
+
+def test_replays_that_were_not_counted_let_nothing_pass(bench):
+    bench.counters(GPU, "after", pcie_replays=None)
+    verdict = bench.verdict(LINK, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    bench.counters(GPU, "after", pcie_replays=1)
+    assert "went back from 2 to 1" in bench.verdict(LINK, GPU).detail
+
+
+def test_a_card_that_cannot_count_replays_is_judged_by_its_link(bench):
+    for moment in ("before", "after"):
+        bench.counters(GPU, moment, pcie_replays=None)
+    assert bench.verdict(LINK, GPU).outcome is Outcome.NOT_MEASURED
+    without_link(bench, "pcie_replays")
+    verdict = bench.verdict(LINK, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.PASS, "Gen5 x16; its replays are not counted")
+    bench.rig(nodes=UNKNOWN)
+    assert bench.verdict(LINK, GPU).outcome is Outcome.PASS
+
+
+def test_a_recording_older_than_the_limit_is_judged_by_its_link(bench):
+    bench.limits(pcie_replays_warn=None)
+    for moment in ("before", "after"):
+        bench.counters(GPU, moment, pcie_replays=None)
+    assert bench.verdict(LINK, GPU).outcome is Outcome.PASS
+
+
+# Always
+
+
+@SLOW
+@given(
+    generation=st.integers(1, 6),
+    width=st.sampled_from([1, 2, 4, 8, 16]),
+    from_s=st.floats(0, 60),
+    worse=st.integers(1, 5),
+)
+def test_a_worse_link_never_passes_where_a_better_one_failed(new_bench, generation, width, from_s, worse):
+    bench = new_bench()
+    bench.samples(GPU, from_s, pcie_generation=generation, pcie_width=width)
+    before = bench.verdict(LINK, GPU)
+    bench.samples(GPU, from_s, pcie_generation=max(1, generation - worse))
+    after = bench.verdict(LINK, GPU)
+    assert not (before.outcome is Outcome.FAIL and after.outcome is not Outcome.FAIL)
+    assert after.measured <= before.measured

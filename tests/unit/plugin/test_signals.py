@@ -1,0 +1,51 @@
+"""Which signal ends a run, and which is only noted."""
+
+import signal
+
+import pytest
+
+from rigproof.plugin.signals import STOPPING, SignalGuard
+
+
+@pytest.fixture
+def guard():
+    noted = []
+    guard = SignalGuard(noted.append)
+    guard.noted = noted
+    guard.install()
+    yield guard
+    guard.restore()
+
+
+@pytest.mark.parametrize("number", STOPPING, ids=lambda number: number.name)
+def test_the_first_signal_ends_the_run_and_the_second_is_noted(guard, number):
+    with pytest.raises(KeyboardInterrupt, match=number.name):
+        signal.raise_signal(number)
+    signal.raise_signal(number)
+    assert guard.noted == [number, number]
+
+
+@pytest.mark.parametrize("number", STOPPING, ids=lambda number: number.name)
+def test_once_everything_is_measured_the_first_signal_ends_nothing(guard, number):
+    guard.hold()
+    signal.raise_signal(number)
+    assert guard.noted == []
+    assert guard.seen == [number]
+
+
+def test_the_third_signal_has_its_ordinary_effect(guard):
+    guard.hold()
+    for _ in range(2):
+        signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_what_came_before_is_given_back():
+    before = [signal.getsignal(number) for number in STOPPING]
+    guard = SignalGuard(lambda _: None)
+    guard.install()
+    guard.restore()
+    guard.restore()
+    assert [signal.getsignal(number) for number in STOPPING] == before

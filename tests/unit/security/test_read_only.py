@@ -1,0 +1,108 @@
+"""Nothing about a GPU, the kernel or another program is set: what is called and opened, looked at."""
+
+import ast
+import json
+import os
+import re
+from pathlib import Path
+
+from support.acceptance import python
+
+PACKAGE = Path(__file__).resolve().parents[3] / "rigproof"
+# NVML's readers, its start and end, and its event sets, which only listen.
+READS_ONLY = re.compile(
+    r"nvml(Init|InitWithFlags|Shutdown|ErrorString|DeviceRegisterEvents|EventSet(Create|Wait|Free)"
+    r"|(System|Unit|Device)Get\w+)(_v\d+)?"
+)
+# A reader in a process of its own, so that no other test's files are among those that it opens.
+READER = """
+import json, os, sys, threading
+opened, started = [], []
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+def hook(event, arguments):
+    if event == "open":
+        path, mode, flags = arguments
+        if (mode and set(mode) & set("wax+")) or (flags or 0) & WRITING:
+            opened.append(os.fsdecode(path) if isinstance(path, (str, bytes)) else str(path))
+    elif event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.kill", "os.rename"):
+        started.append(event)
+
+sys.dont_write_bytecode = True
+from rigproof.simulation.nvml_library import installed
+from rigproof.simulation.nvml_model import SimulatedDriver, SimulatedGpu
+from rigproof.telemetry.host import HostReader
+from rigproof.telemetry.nvml import open_nvml
+sys.addaudithook(hook)
+gpus = [SimulatedGpu("GPU-1"), SimulatedGpu("GPU-2")]
+with installed(SimulatedDriver(gpus)) as driver, open_nvml() as nvml:
+    host = HostReader()
+    for gpu in nvml.gpus("pc1"):
+        nvml.counters(gpu.uuid, gpu.subject, "before", 0.0)
+        nvml.foreign_memory(gpu.uuid, gpu.subject, frozenset(), 0.0)
+        nvml.sample(gpu.uuid, gpu.subject, 1.0, 0.0)
+    listener = nvml.xids({"GPU-1": "pc1/gpu0"}, lambda: 2.0)
+    host.sample("pc1", 1.0, (), 0.0)
+    listener.stop()
+print(json.dumps({"calls": driver.calls, "opened": opened, "started": started}))
+"""
+
+
+def test_reading_gpus_and_host_only_reads():
+    done = python("-c", READER)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert {"nvmlDeviceGetFieldValues", "nvmlDeviceGetTemperature"} <= found["calls"].keys()
+    assert [name for name in found["calls"] if not READS_ONLY.fullmatch(name)] == []
+    assert [path for path in found["opened"] if path != os.devnull] == []
+    assert found["started"] == []
+
+
+def names_in(place: Path, beginning: str) -> set[str]:
+    """Every word of the code, in strings and as attributes, that begins so."""
+    found = set()
+    for path in place.rglob("*.py") if place.is_dir() else [place]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            word = node.value if isinstance(node, ast.Constant) else getattr(node, "attr", None)
+            if isinstance(word, str) and re.fullmatch(rf"{beginning}[A-Z]\w+", word):
+                found.add(word)
+    return found
+
+
+def test_no_function_of_nvml_that_sets_something_is_named_anywhere():
+    called = {
+        name
+        for folder in ("telemetry", "cluster", "workloads", "monitor", "plugin", "stages", "cli")
+        for name in names_in(PACKAGE / folder, "nvml")
+    } - {"nvmlReturn"}  # a field of its answers
+    assert len(called) > 30
+    assert [name for name in sorted(called) if not READS_ONLY.fullmatch(name)] == []
+
+
+def test_cuda_s_driver_is_asked_who_the_card_is_and_nothing_else():
+    called = names_in(PACKAGE / "cluster" / "gpu_probe.py", "cu")
+    assert called == {"cuInit", "cuDeviceGet", "cuDeviceGetUuid", "cuDeviceGetUuid_v2", "cuGetErrorString"}
+
+
+def test_the_search_knows_setters():
+    for name in (
+        "SetPowerManagementLimit",
+        "ResetGpuLockedClocks",
+        "ClearEccErrorCounts",
+        "ModifyDrainState",
+    ):
+        assert not READS_ONLY.fullmatch(f"nvmlDevice{name}")
+    for name in ("nvmlDeviceGetMemoryInfo_v2", "nvmlInitWithFlags", "nvmlEventSetWait_v2"):
+        assert READS_ONLY.fullmatch(name)
+
+
+def test_the_kernel_s_log_is_not_opened_by_anybody():
+    """Xids come by NVML's events; `dmesg` stands only in advice to the reader."""
+    words = {
+        node.value
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert not [word for word in words if "kmsg" in word or "syslog" in word]
+    assert not [word for word in words if word in ("dmesg", "nvidia-smi", "journalctl", "sudo")]

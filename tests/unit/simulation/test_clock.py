@@ -1,0 +1,30 @@
+"""Simulated time."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rigproof.simulation.clock import SimulatedClock
+from rigproof.simulation.faults.injected import StageWindow
+
+
+@given(st.lists(st.floats(-10, 10)))
+def test_time_never_runs_backwards(steps: list[float]) -> None:
+    clock, before = SimulatedClock(), 0.0
+    for step in steps:
+        clock.advance(step)
+        assert clock.now_s() >= before
+        before = clock.now_s()
+
+
+def test_it_stands_still_where_nobody_moves_it() -> None:
+    clock = SimulatedClock()
+    clock.advance(1.5)
+    assert clock.now_s() == clock.now_s() == 1.5
+
+
+def test_a_stage_begins_once() -> None:
+    clock = SimulatedClock()
+    clock.stage_begins("gemm", 1.0, 20.0)
+    clock.stage_begins("gemm", 5.0, 20.0)
+    clock.stage_begins("sustained", 22.0, 60.0)
+    assert clock.stages == (StageWindow("gemm", 1.0, 20.0), StageWindow("sustained", 22.0, 60.0))
