@@ -39,6 +39,7 @@ from ray.scripts.scripts import main
 main()
 """
 STALL_S = 8
+START_S = 240  # a busy machine takes long to start a Ray; nothing here waits for its end
 
 NODE = """
 [[nodes]]
@@ -96,7 +97,7 @@ def ray_start(cluster: TwoNodes, *arguments: str) -> None:
         )
 
 
-def wait_for(what: Callable[[], Any], message: str, limit_s: float = 60) -> Any:
+def wait_for(what: Callable[[], Any], message: str, limit_s: float = START_S) -> Any:
     end_s = time.monotonic() + limit_s
     while not (found := what()):
         if time.monotonic() > end_s:
@@ -137,7 +138,7 @@ def two_nodes() -> Iterator[TwoNodes]:
             process.send_signal(signal.SIGTERM)
         for process in cluster.processes:
             try:
-                process.wait(15)
+                process.wait(30)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(30)
@@ -191,13 +192,13 @@ class Rig:
         return [worker.pid for worker in self.recording.workers if worker.subject == subject][-1]
 
     @staticmethod
-    def wait_for(what: Callable[[], Any], message: str, limit_s: float = 60) -> Any:
+    def wait_for(what: Callable[[], Any], message: str, limit_s: float = START_S) -> Any:
         return wait_for(what, message, limit_s)
 
 
 def make_rig(folder: Path, *names: str, **timeouts: float) -> Rig:
     """A rig of these nodes with one CPU device each."""
-    limits = {"start_s": 60, "stall_s": STALL_S, "task_s": 30, "stop_s": 12, **timeouts}
+    limits = {"start_s": START_S, "stall_s": STALL_S, "task_s": 30, "stop_s": 12, **timeouts}
     text = 'name = "test"\n[timeouts]\n' + "".join(f"{key} = {value}\n" for key, value in limits.items())
     text += "[sampling]\nrate_hz = 5\n" + "".join(NODE.format(name=name, size=SIZE) for name in names)
     return rig_from(folder, text)

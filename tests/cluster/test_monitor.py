@@ -72,7 +72,7 @@ def test_nodes_are_shown_next_to_their_limits_and_the_cluster_is_left_as_it_was(
         found = two_node_rig.wait_for(frame, "both nodes")
         assert len(agents(two_nodes)) == 2
         process.send_signal(signal.SIGINT)
-        _, complaints = process.communicate(timeout=60)
+        _, complaints = process.communicate(timeout=240)
     finally:
         process.kill()
     assert (process.returncode, complaints) == (0, "")

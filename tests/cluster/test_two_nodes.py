@@ -177,7 +177,7 @@ def test_the_cluster_is_left_as_it_was(joined: RigCluster, two_nodes: Any, two_n
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     assert seen.stdout.splitlines() == ["[]", "{}"]

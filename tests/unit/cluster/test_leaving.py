@@ -20,7 +20,7 @@ def ended(code: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-c", HANG.format(root=str(ROOT)) + code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

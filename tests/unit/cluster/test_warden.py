@@ -75,7 +75,7 @@ def test_it_goes_without_a_trace_where_the_driver_has_cleared_up(folder):
 
 def test_the_folder_of_a_killed_driver_is_removed(folder):
     done = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(folder)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", DRIVER, str(folder)], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == -9, done.stderr
     watching = processes.process_id(int(done.stdout))

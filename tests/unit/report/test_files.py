@@ -76,6 +76,6 @@ def test_reporting_is_not_loaded_before_it_is_needed():
     )
     environment = {"PYTHONPATH": str(Path(rigproof.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env=environment
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True, env=environment
     )
     assert done.stdout == "set()\n"

@@ -83,7 +83,7 @@ def test_the_command_prints_batches_and_ends_when_its_stdin_is_closed() -> None:
         assert batch
         assert all(isinstance(delay, float) for delay in batch)
         sleeper.stdin.close()
-        assert sleeper.wait(20) == 0
+        assert sleeper.wait(60) == 0
 
 
 def test_the_sleeper_ends_without_a_word_when_nobody_reads() -> None:
@@ -91,7 +91,7 @@ def test_the_sleeper_ends_without_a_word_when_nobody_reads() -> None:
         assert sleeper.stdout is not None
         assert sleeper.stderr is not None
         sleeper.stdout.close()
-        assert sleeper.wait(20) == 0
+        assert sleeper.wait(60) == 0
         assert sleeper.stderr.read() == ""
 
 
@@ -103,7 +103,7 @@ def test_ctrl_c_is_left_to_the_parent() -> None:
         sleeper.send_signal(signal.SIGINT)
         assert json.loads(sleeper.stdout.readline())
         sleeper.stdin.close()
-        assert sleeper.wait(20) == 0
+        assert sleeper.wait(60) == 0
 
 
 def test_the_sleeper_dies_with_its_parent() -> None:
@@ -139,7 +139,7 @@ def test_the_sleeper_imports_nothing_but_the_standard_library() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=240,
         env={**os.environ, "PYTHONPATH": ROOT},
     )
     assert [name for name in json.loads(found.stdout.replace("'", '"')) if name != "__main__"] == []

@@ -9,7 +9,7 @@ def test_the_specs_and_the_device_s_protocol_need_no_torch():
         "import sys, rigproof.workloads.device, rigproof.workloads.specs, rigproof.workloads.cpu_load; "
         + ("sys.exit(bool({'torch', 'numpy', 'psutil'} & set(sys.modules)))")
     )
-    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=240, check=False).returncode == 0
 
 
 def test_the_cpu_is_opened_by_its_kind():
