@@ -6,12 +6,10 @@ thread of its own starts Ray, lives as long as it, and ends it. That also gives 
 
 import atexit
 import logging
-import os
 import secrets
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,15 +27,13 @@ from rigproof.cluster import leaving, processes
 from rigproof.cluster.environment import joining_environment, local_environment, settings
 from rigproof.cluster.errors import ClusterStartFailed, ClusterUnreachable
 from rigproof.cluster.processes import ProcessId
+from rigproof.cluster.ray_folder import held, make_folder, remove_stale_folders, temp_root
 from rigproof.cluster.ray_version import check_ray_version
 from rigproof.cluster.warden import Warden
 
 OBJECT_STORE_BYTES = 78_643_200  # the smallest that Ray takes
-FOLDER_PREFIX = "rigproof-ray-"
 LOOK_S = 0.1  # between two looks at what is left of Ray
 LEAST_S = 0.5  # for killed processes to go
-SOCKET_PATH_BYTES = 107  # sockaddr_un, unix(7)
-SESSION_PATH = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +65,8 @@ class RaySession:
 
     def open(self, arguments: dict[str, Any], variables: dict[str, str], limit_s: float) -> None:
         """Run `ray.init` with `arguments`. Raises what it raises, or TimeoutError."""
+        if self.folder is not None:
+            self._undo.enter_context(held(self.folder))
         self._undo.enter_context(settings(variables))
         self._undo.enter_context(_silent())
         self._let_go = False
@@ -201,8 +199,8 @@ def start_local(
         ClusterStartFailed: it did not come up within `limit_s`; nothing of it is left.
     """
     check_ray_version(ClusterStartFailed)
-    remove_stale_folders(_temp_root())
-    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir=_temp_root()))
+    remove_stale_folders(temp_root())
+    folder = make_folder()
     session = RaySession(started=True, folder=folder, more=more)
     arguments = {
         "address": "local",
@@ -287,18 +285,6 @@ def _add_node(node: MoreNode, folder: str) -> Node:
     return Node(parameters, head=False, shutdown_at_exit=False, spawn_reaper=False)
 
 
-def remove_stale_folders(root: Path) -> None:
-    """Remove the folders of runs that were killed before they could do it themselves."""
-    for folder in root.glob(f"{FOLDER_PREFIX}*"):
-        pid = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
-        try:
-            mine = folder.is_dir() and not folder.is_symlink() and folder.stat().st_uid == os.getuid()
-        except OSError:
-            continue
-        if mine and pid.isdigit() and processes.process_id(int(pid)) is None:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def _open(
     session: RaySession,
     *,
@@ -345,13 +331,6 @@ def _silent() -> Iterator[None]:
     finally:
         logger.setLevel(level)
         ray_worker._worker_logs_enabled = printing  # noqa: SLF001
-
-
-def _temp_root() -> Path:
-    """The system's temporary folder, or /tmp where that one is too long for Ray's sockets."""
-    root = Path(tempfile.gettempdir())
-    longest = f"{root}/{FOLDER_PREFIX}4194304-abcdefgh{SESSION_PATH}"
-    return root if len(longest.encode()) <= SOCKET_PATH_BYTES else Path("/tmp")  # noqa: S108 - mkdtemp inside
 
 
 def _first_line(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from rigproof.cluster import processes
 from rigproof.cluster.processes import ProcessId
-from rigproof.cluster.ray_session import FOLDER_PREFIX
+from rigproof.cluster.ray_folder import FOLDER_PREFIX
 from rigproof.records.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
 from rigproof.records.store import read_recording
 from support import fault_times
