@@ -20,6 +20,8 @@ MIB = 2**20
 PROBE_S = 0.05
 PROBE_SIZE = 256
 SHIFTS = 2**20  # distinct matrices that are cut from one random buffer
+# Beside the device's own cap: an allocation that fails in one of Ray's threads ends the process.
+OTHERS_MIB = 256
 
 
 class CpuMark:
@@ -57,6 +59,7 @@ class CpuDevice(TorchDevice):
         self.uuid = f"CPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{platform.node()}/{self.name}')}"
         self._random: dict[tuple[int, str], torch.Tensor] = {}
         self._allocated_bytes = 0
+        self._cap_bytes: int | None = None
         self._data_limit: int | None = None  # the soft limit before ours
         self.half = self._probe_half()
 
@@ -71,16 +74,20 @@ class CpuDevice(TorchDevice):
         apart, so never by whole rows.
         """
         key = (size, precision)
+        count = size * size * DTYPES[precision].itemsize
         if key not in self._random:
+            self._make_sure_of(count + SHIFTS * DTYPES[precision].itemsize)
             generator = torch.Generator().manual_seed(size)
             row = torch.randn(size * size + SHIFTS, generator=generator)
             self._random[key] = row.to(DTYPES[precision])
+        self._make_sure_of(count)
         shift = seed * 7919 % SHIFTS
         matrix = self._random[key].narrow(0, shift, size * size).clone().view(size, size)
         return self._counted(matrix)
 
     def empty(self, size: int, precision: str) -> torch.Tensor:
         """Room for a result."""
+        self._make_sure_of(size * size * DTYPES[precision].itemsize)
         return self._counted(super().empty(size, precision))
 
     def mark(self) -> CpuMark:
@@ -114,22 +121,29 @@ class CpuDevice(TorchDevice):
 
     def cached_mib(self) -> float:
         """The buffers that random data is cut from; what the C library keeps is not known."""
-        return float(sum(row.numel() * row.element_size() for row in self._random.values())) / MIB
+        return self._cached_bytes() / MIB
 
     def limit_memory(self, mib: float | None) -> bool:
-        """Cap what the process may still map for data (RLIMIT_DATA, its soft limit)."""
+        """Cap matrices and their random data here, and what the process may still map for data (RLIMIT_DATA).
+
+        The process's limit leaves `OTHERS_MIB` to those in it that know nothing of a cap.
+        """
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         if self._data_limit is None:
             self._data_limit = soft
         if mib is None:
             resource.setrlimit(resource.RLIMIT_DATA, (self._data_limit, hard))
-            self._data_limit = None
+            self._data_limit = self._cap_bytes = None
             return False
-        wanted = data_bytes(Path("/proc/self/status")) + int(mib * MIB)
+        used = data_bytes(Path("/proc/self/status"))
         before = self._data_limit
-        if resource.RLIM_INFINITY != before <= wanted:
+        if resource.RLIM_INFINITY != before <= used + int(mib * MIB):
             return False
-        resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+        wanted = used + int((mib + OTHERS_MIB) * MIB)
+        resource.setrlimit(
+            resource.RLIMIT_DATA, (wanted if before == resource.RLIM_INFINITY else min(wanted, before), hard)
+        )
+        self._cap_bytes = self._held_bytes() + int(mib * MIB)
         return True
 
     def allocator_settings(self) -> dict[str, Any]:
@@ -138,10 +152,24 @@ class CpuDevice(TorchDevice):
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """torch's CPU allocator raises a plain RuntimeError; libraries below it std::bad_alloc."""
-        if isinstance(error, MemoryError):
+        if isinstance(error, MemoryError | torch.OutOfMemoryError):
             return True
         text = str(error)
         return isinstance(error, RuntimeError) and ("can't allocate memory" in text or "bad_alloc" in text)
+
+    def _cached_bytes(self) -> int:
+        return sum(row.numel() * row.element_size() for row in self._random.values())
+
+    def _held_bytes(self) -> int:
+        return self._allocated_bytes + self._cached_bytes()
+
+    def _make_sure_of(self, count: int) -> None:
+        """Raise torch.OutOfMemoryError where so many bytes more are beyond the cap."""
+        if self._cap_bytes is not None and self._held_bytes() + count > self._cap_bytes:
+            raise torch.OutOfMemoryError(
+                f"the CPU's cap of {self._cap_bytes} bytes, {self._held_bytes()} in use: "
+                f"you tried to allocate {count} bytes"
+            )
 
     def _counted(self, matrix: torch.Tensor) -> torch.Tensor:
         count = matrix.numel() * matrix.element_size()

@@ -13,16 +13,6 @@ from support import (
     real_runs,
 )
 from support.real_runs import RealRun
-from support.two_devices import gpus_here
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without a GPU a small card is a cap on a whole process, which can hit Ray's threads: a third try."""
-    if gpus_here() or not config.pluginmanager.hasplugin("rerunfailures"):
-        return
-    for item in items:
-        if item.path.name == "test_small_card.py":
-            item.add_marker(pytest.mark.flaky(reruns=2))
 
 
 def pytest_sessionstart() -> None:

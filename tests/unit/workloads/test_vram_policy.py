@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigproof.profiles.plan import NO_POLICY, MemoryPlan
-from rigproof.workloads.cpu import CpuDevice
+from rigproof.workloads.cpu import OTHERS_MIB, CpuDevice
 from rigproof.workloads.reporting import Reporter
 from rigproof.workloads.vram_policy import VramPolicy
 
@@ -52,10 +52,10 @@ def test_each_decision_says_what_when_why_and_how_much(context, policy_of):
 # Memory fraction
 
 
-def allocated(device, mib):
-    """Whether the real allocator gives so much; it is given back at once."""
+def allocated(allocate, device):
+    """Whether there is so much; it is given back at once."""
     try:
-        torch.empty(int(mib * 2**20), dtype=torch.uint8)
+        allocate()
     except (RuntimeError, MemoryError) as error:
         if device.is_out_of_memory(error):
             return False
@@ -63,19 +63,46 @@ def allocated(device, mib):
     return True
 
 
-def test_the_cap_makes_the_real_allocator_fail_and_is_lifted_at_the_end(cpu, context, policy_of):
+def matrix_of(device, mib):
+    return lambda: device.empty(int((mib * 2**20 / 4) ** 0.5), "fp32")
+
+
+def bytes_of(mib):
+    return lambda: torch.empty(int(mib * 2**20), dtype=torch.uint8)
+
+
+def test_the_cap_fails_allocations_and_is_lifted_at_the_end(cpu, context, policy_of):
     before = resource.getrlimit(resource.RLIMIT_DATA)
     policy = policy_of(cap_mib=200.0)
     policy.begin()
     try:
-        assert allocated(cpu, 100)
-        assert not allocated(cpu, 300)
+        assert allocated(matrix_of(cpu, 199), cpu)
+        assert not allocated(matrix_of(cpu, 201), cpu)
+        kept = cpu.normal(4096, "fp32", seed=0)  # 64 MiB, and 68 MiB of random data that it is cut from
+        assert allocated(matrix_of(cpu, 67), cpu)
+        assert not allocated(matrix_of(cpu, 69), cpu)
+        cpu.empty_cache()
+        assert allocated(matrix_of(cpu, 135), cpu)
+        assert not allocated(matrix_of(cpu, 137), cpu)
+        del kept
+        assert allocated(matrix_of(cpu, 199), cpu)
     finally:
         policy.end()
-    assert allocated(cpu, 300)
+    assert allocated(matrix_of(cpu, 201), cpu)
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
     total_mib = cpu.memory().device_total_mib
     assert told(context, "memory_fraction") == [(total_mib, 200.0, "MiB")]
+
+
+def test_under_the_cap_the_process_has_a_limit_of_its_own_with_room_for_ray(cpu, policy_of):
+    policy = policy_of(cap_mib=200.0)
+    policy.begin()
+    try:
+        assert allocated(bytes_of(200 + OTHERS_MIB / 2), cpu)
+        assert not allocated(bytes_of(200 + OTHERS_MIB * 2), cpu)
+    finally:
+        policy.end()
+    assert allocated(bytes_of(200 + OTHERS_MIB * 2), cpu)
 
 
 def test_the_cap_holds_without_a_policy_too_and_nothing_else_is_left_of_it(cpu, context):
@@ -83,7 +110,7 @@ def test_the_cap_holds_without_a_policy_too_and_nothing_else_is_left_of_it(cpu, 
     policy = VramPolicy(plan, cpu, Reporter(context, "sustained"))
     policy.begin()
     try:
-        assert not allocated(cpu, 300)
+        assert not allocated(matrix_of(cpu, 300), cpu)
         policy.failed("300 MiB wanted", 300, recovered=True)
         assert (policy.batch(64), policy.size(4096)) == (64, 4096)
         assert list(policy.steps(1000)) == [1000]
