@@ -229,7 +229,8 @@ class Workers:
             message = f"Ray found no room for {slot.plan.worker} ({slot.plan.cpus:g} CPUs) in {limit_s:g} s"
             self.event("gpu_taken", slot, message, limit_s=limit_s)
         else:
-            self.event("worker_hung", slot, f"did not come up in {limit_s:g} s", limit_s=limit_s)
+            message, setting = f"did not come up in {limit_s:g} s", "timeouts.start_s"
+            self.event("worker_hung", slot, message, limit_s=limit_s, setting=setting)
         self._vacate(slot)
 
     def _replace(self, slot: Slot, why: str) -> None:

@@ -59,7 +59,9 @@ def no_timeouts(rig: Evidence) -> Finding:
         who = first.worker or first.subject
         more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
         detail = f"{who}: {first.message}{more}"
-        return Finding(Outcome.FAIL, len(losses), none, detail, from_s=first.t_s)
+        setting = first.data.get("setting")  # of the profile: the deadline that passed
+        remedy = f"end what else runs on that host, or raise {setting}; see its last lines in the report"
+        return Finding(Outcome.FAIL, len(losses), none, detail, remedy if setting else "", from_s=first.t_s)
     if not any(stage.workers for stage in rig.recording.stages.values()):
         raise NotMeasured("no stage had a worker to wait for")
     for stage in rig.recording.stages.values():

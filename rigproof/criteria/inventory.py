@@ -33,6 +33,9 @@ def gpus_present(device: DeviceEvidence) -> Finding:
             raise NotMeasured("the run ended before its GPUs were looked for")
         node = device.device.node
         here = node in device.evidence.recording.nodes
+        if here and device.device.gpu.device == "cpu":  # its worker tells of it, and nobody else
+            detail = device.cause() or "no worker of it came up"
+            return Finding(Outcome.FAIL, detail=detail, remedy="see cluster.no_timeouts")
         detail = f"{node} answered without it" if here else f"its node {node} is not in the cluster"
         return Finding(Outcome.FAIL, detail=detail)
     wrong = _mismatch(device, device.identity)

@@ -45,6 +45,8 @@ def profile(folder, plan, *, enabled=True):
 name = "small-card"
 [cpu]
 enabled = false # this is about memory
+[timeouts]
+start_s = 240 # a busy machine takes long to start a worker
 [memory]
 enabled = {str(enabled).lower()}
 {memory}

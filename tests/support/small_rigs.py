@@ -15,7 +15,7 @@ sample_coverage_share = 0.2
 [timeouts]
 stall_s = {stall_s}
 task_s = 60
-start_s = 120
+start_s = 240 # a busy machine takes long to start a worker
 stop_s = 8
 [training]
 batches = [1]

@@ -9,6 +9,7 @@ enabled = false # two workers on two CPUs leave no band to hold
 [timeouts]
 stall_s = 10
 task_s = 60
+start_s = 240 # a busy machine takes long to start a worker
 [levels.quick]
 gemm_settle_s = 1
 gemm_measure_s = 0.5

@@ -5,11 +5,17 @@ import time
 import pytest
 
 from support.acceptance import Run
-from support.ray_hosts import RayHosts, Running, ended_after
+from support.ray_hosts import PATIENT_START_S, RayHosts, Running, ended_after
 
 BOTH = ("pc1", "pc2")
 DEVICES = ("pc1/cpu0", "pc2/cpu0")
-SUSTAINED_S = 6
+SUSTAINED_S = 8
+
+
+def accept(hosts: RayHosts, rig: str) -> Running:
+    """A run with all the patience that a busy machine needs."""
+    profile = hosts.profile(rig=rig, sustained_s=SUSTAINED_S, stall_s=60, start_s=PATIENT_START_S)
+    return hosts.accept(profile)
 
 
 def working(run: Running) -> None:
@@ -26,7 +32,7 @@ def went_on(run: Run) -> None:
 
 
 def test_two_hosts_are_accepted(hosts: RayHosts) -> None:
-    run = hosts.accept(hosts.profile(sustained_s=SUSTAINED_S)).end()
+    run = accept(hosts, "hosts").end()
     went_on(run)
     assert run.status == 0, run.output
     assert run.result["verdict"] == "ACCEPTED"
@@ -40,7 +46,7 @@ def test_two_hosts_are_accepted(hosts: RayHosts) -> None:
 
 def test_a_cable_that_is_out_for_some_seconds_does_not_end_the_run(hosts: RayHosts) -> None:
     """What was measured meanwhile arrives later; nothing is lost, and nobody is given up."""
-    run = hosts.accept(hosts.profile(rig="blink", sustained_s=SUSTAINED_S, stall_s=60))
+    run = accept(hosts, "blink")
     working(run)
 
     def blink() -> None:
@@ -61,7 +67,7 @@ def slow_cable(hosts: RayHosts) -> str:
 
 def test_a_slow_cable_is_no_fault_of_the_devices(hosts: RayHosts, slow_cable: str) -> None:
     """Runs last: the cable stays slow."""
-    running = hosts.accept(hosts.profile(rig="slow", sustained_s=SUSTAINED_S, stall_s=60))
+    running = accept(hosts, "slow")
     run = ended_after(running, f"{slow_cable} cable", SUSTAINED_S).run
     went_on(run)
     assert run.status == 0, run.output

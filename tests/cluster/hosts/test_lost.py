@@ -1,7 +1,7 @@
 """A host that is lost while the rig is under load: named, the others judged, the run ended."""
 
 from support.network_hosts import wait_for
-from support.ray_hosts import RayHosts, ended_after
+from support.ray_hosts import PATIENT_START_S, RayHosts, ended_after
 
 STALL_S = 16  # lost after half of it
 SUSTAINED_S = 10
@@ -10,7 +10,8 @@ SUSTAINED_S = 10
 def test_a_cable_pulled_out_under_load_fails_that_host_and_the_other_is_judged(own_hosts: RayHosts) -> None:
     own_hosts.up()
     pc2 = own_hosts.network["pc2"]
-    run = own_hosts.accept(own_hosts.profile(sustained_s=SUSTAINED_S, stall_s=STALL_S))
+    profile = own_hosts.profile(sustained_s=SUSTAINED_S, stall_s=STALL_S, start_s=PATIENT_START_S)
+    run = own_hosts.accept(profile)
     run.until(lambda: run.working("sustained", "pc2/cpu0"), "load on pc2")
     ended = ended_after(run, "cable out", STALL_S, lambda: own_hosts.network.pull_out("pc2"))
     result = ended.run

@@ -38,6 +38,13 @@ def test_every_loss_fails_and_names_whom_it_hit(bench, kind):
     assert verdict.detail == "pc1/gpu0: gone"
 
 
+def test_a_deadline_of_the_profile_is_named_in_the_remedy(bench):
+    bench.event("worker_hung", GPU, "did not come up in 60 s", 40.0, setting="timeouts.start_s")
+    assert "raise timeouts.start_s" in bench.verdict(TIMEOUTS, "rig").remedy
+    bench.event("worker_died", GPU, "killed", 39.0)
+    assert "timeouts.start_s" not in bench.verdict(TIMEOUTS, "rig").remedy
+
+
 def test_an_nvml_query_that_hangs_fails_and_names_the_gpu(bench):
     message = "NVML has not answered the query “sample” for 30 s"
     bench.event("timeout", GPU, message, 69.0, stage=None, limit_s=30, query="sample")

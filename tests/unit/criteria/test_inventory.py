@@ -62,6 +62,20 @@ def test_a_gpu_that_nobody_reported_missing_still_fails(bench):
     assert bench.verdict(PRESENT, GPU).detail == "its node pc1 is not in the cluster"
 
 
+@pytest.mark.parametrize(
+    ("message", "detail"),
+    [("did not come up in 60 s", "did not come up in 60 s (at t=66 s)"), (None, "no worker of it came up")],
+)
+def test_a_cpu_whose_worker_never_came_up_needs_no_screwdriver(bench, message, detail):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "device": "cpu"}]}])
+    bench.recording.gpus.clear()
+    if message is not None:
+        bench.event("worker_hung", "pc1/cpu0", message, 66.0, setting="timeouts.start_s")
+    verdict = bench.verdict(PRESENT, "pc1/cpu0")
+    assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, detail)
+    assert verdict.remedy == "see cluster.no_timeouts"
+
+
 def test_gpus_of_a_run_that_was_stopped_before_they_were_looked_for_are_not_measured(bench):
     bench.recording.gpus.clear()
     bench.recording.stages.clear()
