@@ -108,7 +108,7 @@ def _simulated(request: Request, loaded: LoadedRig, plan: Plan) -> "SimulatedRig
                 "not known; write an SKU of hwprofiles/gpus there, such as rtx-3090"
             )
     try:
-        faults = parse_faults(request.inject, loaded, plan.stage_names)
+        faults = parse_faults(request.inject, loaded, plan.stages)
     except FaultError as error:
         raise Refused(str(error)) from error
     # Here, since it loads NVML's bindings: the plan of a real rig needs none.

@@ -5,26 +5,32 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rigproof.profiles.load import load_rig
+from rigproof.profiles.plan import StagePlan
 from rigproof.simulation.faults.catalogue import ARRIVES_WITH, BY_NAME, FIELDS, KINDS, lacks, unseen_field
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.faults.parsing import FaultError, parse_faults
 from support.fault_matrix import rig
 
 STAGES = ("gemm", "sustained", "training", "feeding", "sharing")
+STAGE_S = 60.0
 WORDS = [*"@:,=%-09", "80%", "1e400", "nan", "٣", "n1", "n1/gpu0", "n2/gpu0"]
 KEYS = ["after", "for", "by", "to", "code", "field"]
 PARTS = st.sampled_from([*BY_NAME, *ARRIVES_WITH, *FIELDS, *WORDS, *KEYS, " ", "\n", "\0"])
 GPUS = {one.subject: one for one in rig().devices()}
 
 
+def plans(stages):
+    return [StagePlan(name, STAGE_S, settle_s=1, measure_s=STAGE_S, round_s=0.1) for name in stages]
+
+
 def parsed(text, stages=STAGES):
-    (fault,) = parse_faults([text], rig(), stages)
+    (fault,) = parse_faults([text], rig(), plans(stages))
     return fault
 
 
 def refusal(text, stages=STAGES, loaded=None):
     with pytest.raises(FaultError) as refused:
-        parse_faults([text], loaded or rig(), stages)
+        parse_faults([text], loaded or rig(), plans(stages))
     return str(refused.value)
 
 
@@ -43,13 +49,14 @@ def figures(low, high):
     return st.integers(10 * low, 10 * high).map(lambda tenths: f"{tenths / 10:g}")
 
 
-def spans():
-    return st.one_of(figures(0, 100).map("{}%".format), figures(0, 9999), figures(0, 9999).map("{}s".format))
+def spans(least, seconds):
+    plain = figures(least, seconds)
+    return st.one_of(figures(least, 99).map("{}%".format), plain, plain.map("{}s".format))
 
 
 VALUES = {
-    "after": spans(),
-    "for": spans(),
+    "after": spans(0, 59),
+    "for": spans(1, 9999),
     "by": st.one_of(figures(1, 99).map("{}%".format), st.integers(1, 99).map(lambda n: f"{n / 100:g}")),
     "to": figures(1, 9999),
     "code": st.integers(0, 9999).map(str),
@@ -121,6 +128,9 @@ REFUSED = {
     "overheat:to=nan": "that is no figure",
     "overheat:to=1e400": "that is no figure",
     "overheat:to=0": "write a figure over 0",
+    "overheat:for=0": "it would never act; write a time over 0",
+    "overheat:for=0%": "it would never act; write a time over 0",
+    "overheat:after=240": "from the begin of the sustained stage the load takes 240 s, write less",
     "straggler:by=0%": "over 0% and under 100%",
     "straggler:by=100%": "over 0% and under 100%",
     "xid:code=many": "an Xid is a whole number, such as 79",
@@ -160,3 +170,10 @@ def test_a_fault_that_nothing_could_notice_on_this_card_is_refused(text, why):
 )
 def test_a_fault_of_a_stage_that_the_level_lacks_is_refused(text):
     assert "take another --level" in refusal(text, ("gemm", "sustained"))
+
+
+def test_a_fault_that_begins_within_a_later_stage_acts_and_one_that_would_begin_behind_the_last_does_not():
+    assert parsed("overheat:after=239").after.value == 239
+    assert "the load takes 60 s" in refusal("overheat:after=100%", stages=("gemm", "sustained"))
+    assert parsed("overheat:after=100%").after.share
+    assert "it would never begin" in refusal("overheat:after=0", stages=("gemm",))

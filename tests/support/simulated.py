@@ -37,7 +37,7 @@ def rig_from(folder: Path, text: str) -> LoadedRig:
 def simulated(loaded: LoadedRig, *faults: str, level: LevelName = "standard", seed: int = 0) -> SimulatedRig:
     """The rig with these faults."""
     plan = make_plan(loaded, level)
-    return SimulatedRig(loaded, plan, parse_faults(faults, loaded, plan.stage_names), seed)
+    return SimulatedRig(loaded, plan, parse_faults(faults, loaded, plan.stages), seed)
 
 
 def card_of(subject: str, *faults: str, rig: str = DUAL, seed: int = 0) -> SimulatedCard:

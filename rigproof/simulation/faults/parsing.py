@@ -1,11 +1,13 @@
 """`--inject FAULT[@SUBJECT][:key=value,…]` as data; the unknown is refused with the nearest right word."""
 
 import difflib
+import itertools
 import math
 import re
 from collections.abc import Iterable, Sequence
 
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.plan import StagePlan
 from rigproof.simulation.faults.catalogue import ARRIVES_WITH, BY_NAME, FIELDS, FaultKind, lacks, unseen_field
 from rigproof.simulation.faults.injected import InjectedFault, Span
 
@@ -18,7 +20,9 @@ class FaultError(ValueError):
     """A fault that cannot be injected; the message says what to write in its place."""
 
 
-def parse_faults(texts: Iterable[str], loaded: LoadedRig, stages: Sequence[str]) -> tuple[InjectedFault, ...]:
+def parse_faults(
+    texts: Iterable[str], loaded: LoadedRig, stages: Sequence[StagePlan]
+) -> tuple[InjectedFault, ...]:
     """The faults that these texts name, on subjects of this rig, at a level with these stages.
 
     Raises:
@@ -27,13 +31,14 @@ def parse_faults(texts: Iterable[str], loaded: LoadedRig, stages: Sequence[str])
     return tuple(_parse(text, loaded, tuple(stages)) for text in texts)
 
 
-def _parse(text: str, loaded: LoadedRig, stages: tuple[str, ...]) -> InjectedFault:
+def _parse(text: str, loaded: LoadedRig, plans: tuple[StagePlan, ...]) -> InjectedFault:
     if len(text) > LONGEST_TEXT:
         raise FaultError(f"--inject: {len(text)} characters; write FAULT[@SUBJECT][:key=value,…]")
     shape = SHAPE.fullmatch(text)
     assert shape is not None, "every text has this shape"
     kind = _kind(text, shape["name"].strip())
     device, subject = _subject(text, kind, shape["subject"], loaded)
+    stages = tuple(plan.name for plan in plans)
     why = lacks(kind, loaded, device, stages)
     if why:
         raise FaultError(f"--inject {text}: nothing could notice {kind.name} on {subject}: {why}")
@@ -45,12 +50,14 @@ def _parse(text: str, loaded: LoadedRig, stages: tuple[str, ...]) -> InjectedFau
     why = unseen_field(kind, sensor, device, stages) if sensor is not None else ""
     if why:
         raise FaultError(f"--inject {text}: nothing could notice field={sensor} on {subject}: {why}")
+    after, length = (_span(text, key, values.get(key)) for key in ("after", "for"))
+    _check_that_it_acts(text, kind, after, length, plans)
     return InjectedFault(
         name=kind.name,
         subject=subject,
         stage=kind.stage,
-        after=_span(text, "after", values.get("after")),
-        length=_span(text, "for", values.get("for")),
+        after=after,
+        length=length,
         by=_share(text, values.get("by")),
         to=_number(text, "to", values.get("to")),
         code=_code(text, values.get("code")),
@@ -119,6 +126,21 @@ def _span(text: str, key: str, value: str | None) -> Span | None:
             f"--inject {text}: {key}={value}: write seconds, such as 20, or a share, such as 80%"
         )
     return Span(seconds)
+
+
+def _check_that_it_acts(
+    text: str, kind: FaultKind, after: Span | None, length: Span | None, plans: tuple[StagePlan, ...]
+) -> None:
+    """A fault that never begins, or ends as it begins, would show nothing by not being caught."""
+    if length is not None and length.value == 0:
+        raise FaultError(f"--inject {text}: for={length}: it would never act; write a time over 0")
+    left = list(itertools.dropwhile(lambda plan: plan.name != kind.stage, plans))
+    left_s = sum(plan.expected_s for plan in left)
+    if after is not None and after.seconds(left[0].expected_s if left else 0.0) >= left_s:
+        raise FaultError(
+            f"--inject {text}: after={after}: it would never begin; from the begin of the {kind.stage} stage "
+            f"the load takes {left_s:g} s, write less"
+        )
 
 
 def _share(text: str, value: str | None) -> float | None:

@@ -31,7 +31,7 @@ def simulated_recording(
     """
     loaded = completed(loaded, simulated_inventory(loaded))
     plan = make_plan(loaded, level)
-    rig = SimulatedRig(loaded, plan, parse_faults(faults, loaded, plan.stage_names), seed)
+    rig = SimulatedRig(loaded, plan, parse_faults(faults, loaded, plan.stages), seed)
     clock = SimulatedClock()
     run = RunInfo(
         run_id=NAME,
