@@ -101,13 +101,13 @@ class XidListener:
         return event_set
 
     def hear(self, wait_ms: int) -> bool:
-        """Wait so long for one event; whether one came."""
+        """Wait so long for one event, and no longer where the driver refuses at once; whether one came."""
         try:
             data = self._library.call("nvmlEventSetWait_v2", self._set, wait_ms)
         except NvmlError as error:
             if error.code != Code.TIMEOUT:
                 self._problems.note(self._now_s(), "rig", error)
-                self._stopping.wait(WAIT_MS / 1000)
+                self._stopping.wait(wait_ms / 1000)
             return False
         self._heard(data)
         return True

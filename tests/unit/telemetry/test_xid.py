@@ -131,3 +131,17 @@ def test_a_wait_that_fails_is_noted_once_and_listening_goes_on() -> None:
         (event,) = drained(listener, 1)
         assert event.data["xid"] == 94
         assert [problem.data["query"] for problem in nvml.problems()] == ["nvmlEventSetWait_v2"]
+
+
+@pytest.mark.parametrize("wait_ms", [0, 20])
+def test_whoever_asks_by_hand_waits_no_longer_than_asked_where_the_driver_refuses(
+    wait_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with installed(new_driver()) as driver, open_nvml() as nvml:
+        listener = nvml.xids(SUBJECTS, now_s=lambda: 7.0, by_itself=False)
+        driver.inject(Fault("nvmlEventSetWait_v2", Code.UNKNOWN))
+        waited: list[float | None] = []
+        monkeypatch.setattr(listener._stopping, "wait", waited.append)
+        assert not listener.hear(wait_ms)
+        assert waited == [wait_ms / 1000]
+        assert [problem.data["query"] for problem in nvml.problems()] == ["nvmlEventSetWait_v2"]
