@@ -19,9 +19,10 @@ VALUES_MAX = 400_000
 LINE_VALUES_MAX = 600_000
 # Of files that are read whole.
 PROFILE_BYTES_MAX = MIB  # a profile is a page of text; a thousand nodes written out take half of this
-VERDICT_BYTES_MAX = 16 * MIB  # some 300 bytes for each criterion and subject: 2,000 GPUs
 HISTORY_BYTES_MAX = 16 * MIB  # some 1.3 kB for each GPU and throughput criterion: 1,500 GPUs
 CHAMPIONS_BYTES_MAX = 16 * MIB  # a run's profile takes some 20 kB; there is one for each power limit
+# Of which the first 4 KiB are read.
+VERDICT_BYTES_MAX = 4 * GIB  # some 300 bytes for each criterion and subject: 142 MB for 16,384 GPUs
 # What is read piece by piece.
 RECORDING_BYTES_MAX = 4 * GIB  # what a large rig writes in a day is far below
 RECORDING_LINE_BYTES_MAX = 32 * MIB  # a stage of 16,384 GPUs names them all, with what each was told

@@ -67,7 +67,7 @@ def test_every_constant_that_is_named_is_there(module, name):
         ("rigproof.records.tables", "LISTED_PER_BYTE", 16),
         ("rigproof.records.limits", "HISTORY_BYTES_MAX", 16 * 2**20),
         ("rigproof.records.limits", "CHAMPIONS_BYTES_MAX", 16 * 2**20),
-        ("rigproof.records.limits", "VERDICT_BYTES_MAX", 16 * 2**20),
+        ("rigproof.records.limits", "VERDICT_BYTES_MAX", 4 * 2**30),
         ("rigproof.cli.rejudge", "HEAD_BYTES", 4096),
     ],
 )
