@@ -76,7 +76,7 @@ def _by_work(device: DeviceEvidence, window: Window) -> Finding:
 
 def _by_power(device: DeviceEvidence, window: Window, by_work: Finding) -> Finding:
     field = "power_w" if values(device.loaded_samples(window), "power_w") else "power_average_w"
-    power = [value for _, value in moving_readings(device, window, field, "power")]
+    power = moving_readings(device, window, field, "power").values
     enforced_w = device.enforced_power_w
     mean_w = sum(power) / len(power)
     limit = device.limit("active_power_share").times(100, f" of the enforced {enforced_w:.0f} W")

@@ -44,7 +44,7 @@ def ratio(device: DeviceEvidence) -> Finding:
 def _drop_while_fed(device: DeviceEvidence) -> Finding | None:
     """An unexplained low clock in the feeding stage; None where there is none."""
     window = fed_window(device)
-    clock_mhz = median(value for _, value in moving_readings(device, window, "sm_clock_mhz", "SM clock"))
+    clock_mhz = median(moving_readings(device, window, "sm_clock_mhz", "SM clock").values)
     highest_mhz = _highest_mhz(device)
     working = device.optional_limit("working_clock_mhz")
     limit = device.limit("clock_ratio_share").times(100)
@@ -103,7 +103,7 @@ def _highest_mhz(device: DeviceEvidence) -> float:
 def _main_reasons(device: DeviceEvidence, quarter: Window) -> int:
     """The explaining bits, if most samples of the quarter have one; 0 where they do not."""
     samples = device.loaded_samples(quarter)
-    known: list[int] = [reasons for _, reasons in values(samples, "clock_event_reasons")]
+    known: list[int] = values(samples, "clock_event_reasons").values
     if len(known) <= MOST * len(samples):
         raise NotMeasured("the clock is low under load, and the reasons for it cannot be read")
     if sum(1 for bits in known if bits & EXPLAINS_LOW_CLOCK) <= MOST * len(known):

@@ -181,7 +181,7 @@ def idle_gaps(device: DeviceEvidence) -> Finding:
     if device.lacks_sensor("utilization_percent"):
         return compared(idle, limit, good=True, detail=f"{detail}; this card's driver reports no utilisation")
     readings = device.loaded_readings(how.window, "utilization_percent", "utilisation")
-    used = fmean(value for _, value in readings)
+    used = fmean(readings.values)
     detail += f"; NVML's mean utilisation {used:.0f} %"
     if 100 - used > limit.value:
         return compared(100 - used, limit, good=False, detail=detail, from_s=how.window.from_s)

@@ -12,6 +12,7 @@ from rigproof.records.rows import Column, Lists, Numbers, Rows, Words
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+Places = slice | npt.NDArray[np.intp]  # a slice where they adjoin: then nothing is copied
 
 NAMES = tuple(field.name for field in fields(Round))
 MEASURED = ("t_s", "seconds", "tflop")  # whatever was reported, finite or not; all others are words
@@ -23,7 +24,7 @@ class Rounds:
     def __init__(
         self,
         columns: Mapping[str, Column],
-        places: npt.NDArray[np.intp],
+        places: Places,
         records: Sequence[Round] | None = None,
     ) -> None:
         self._columns, self._places, self._records = columns, places, records
@@ -41,7 +42,7 @@ class Rounds:
             name: Numbers(np.asarray(values, np.float64)) if name in MEASURED else _words(values)
             for name, values in told.items()
         }
-        return cls(columns, np.arange(len(records)), records)
+        return cls(columns, slice(0, len(records)), records)
 
     @property
     def t_s(self) -> Floats:
@@ -68,25 +69,30 @@ class Rounds:
         column = self._columns[name]
         assert isinstance(column, Words)
         found = column.array[self._places]
-        wanted = np.zeros(len(found), np.bool_)
-        for code, word in enumerate(column.words):
-            if word in values:
-                wanted |= found == code
+        first, *others = [code for code, word in enumerate(column.words) if word in values] or [-1]
+        wanted: Mask = found == first
+        for code in others:
+            wanted |= found == code
         return wanted
 
     def distinct(self, name: str) -> set[Any]:
         """The values of a field."""
         column = self._columns[name]
         assert isinstance(column, Words)
-        return {column.words[code] for code in np.unique(column.array[self._places]).tolist()}
+        return {column.words[code] for code in set(column.array[self._places].tolist())}
 
     def all(self, name: str) -> list[Any]:
         """A field of each."""
-        return self._columns[name].taken(self._places).plain(slice(None))
+        return self._told(name)
 
     def only(self, which: Mask) -> "Rounds":
         """These of them."""
-        return Rounds(self._columns, self._places[which], self._records)
+        if which.all():
+            return self
+        (found,) = which.nonzero()
+        adjoin = len(found) and found[-1] - found[0] + 1 == len(found)
+        places = slice(int(found[0]), int(found[-1]) + 1) if adjoin else found
+        return Rounds(self._columns, self._within(places), self._records)
 
     def verified(self) -> "Rounds":
         """Those whose result was compared and right."""
@@ -95,13 +101,30 @@ class Rounds:
     def records(self) -> list[Round]:
         """All, made where they are not there."""
         if self._records is not None:
-            return [self._records[place] for place in self._places.tolist()]
-        told = [self._columns[name].taken(self._places).plain(slice(None)) for name in NAMES]
+            return [self._records[place] for place in np.arange(len(self._records))[self._places].tolist()]
+        told = [self._told(name) for name in NAMES]
         return [Round(*row) for row in zip(*told, strict=True)]
 
     def __len__(self) -> int:
         """How many."""
+        if isinstance(self._places, slice):
+            return int(self._places.stop - self._places.start)
         return len(self._places)
+
+    def _within(self, places: Places) -> Places:
+        """Places among these, as places in the columns."""
+        if not isinstance(self._places, slice):
+            return self._places[places]
+        begin = self._places.start
+        return (
+            slice(begin + places.start, begin + places.stop) if isinstance(places, slice) else begin + places
+        )
+
+    def _told(self, name: str) -> list[Any]:
+        column = self._columns[name]
+        if isinstance(self._places, slice):
+            return column.plain(self._places)
+        return column.taken(self._places).plain(slice(None))
 
     def _floats(self, name: str) -> Floats:
         column = self._columns[name]

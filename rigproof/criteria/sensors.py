@@ -16,7 +16,8 @@ lasts some 15 s, so what takes longer to tell is looked for in the whole run.
 from collections.abc import Sequence
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.series import Reading, readings
+from rigproof.criteria.readings import Readings
+from rigproof.criteria.series import readings
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import Window
 from rigproof.records.samples import GpuSample
@@ -30,16 +31,16 @@ POWER = ("power_w", "power_average_w")
 CORE = ("core_temperature_c", "power_w", "sm_clock_mhz")
 
 
-def stands_still(pairs: Sequence[Reading], least_s: float) -> bool:
+def stands_still(pairs: Readings, least_s: float) -> bool:
     """Whether one value was read all along, for at least `least_s`."""
     return (
         len(pairs) >= FROZEN_SAMPLES
-        and pairs[-1][0] - pairs[0][0] >= least_s
-        and all(value == pairs[0][1] for _, value in pairs)
+        and pairs.times_s[-1] - pairs.times_s[0] >= least_s
+        and pairs.values.count(pairs.values[0]) == len(pairs)
     )
 
 
-def moving_readings(device: DeviceEvidence, window: Window, field: str, what: str) -> list[Reading]:
+def moving_readings(device: DeviceEvidence, window: Window, field: str, what: str) -> Readings:
     """Enough readings of a live sensor inside the window, else NotMeasured."""
     pairs = device.loaded_readings(window, field, what)
     if device.evidence.held(("frozen", device.subject, window), lambda: _all_frozen(device, window)):
@@ -71,5 +72,5 @@ def _never_warmed(device: DeviceEvidence, field: str) -> bool:
 
 def _power_doubled(samples: Sequence[GpuSample]) -> bool:
     """Whether the run's highest power is more than LOAD_POWER_RATIO times its lowest."""
-    power = [value for _, value in readings(samples, "power_w")]
+    power = readings(samples, "power_w").values
     return bool(power) and max(power) > LOAD_POWER_RATIO * min(power)

@@ -5,18 +5,16 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import repeat
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.readings import Readings
 from rigproof.criteria.windows import Window
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
-
-Reading = tuple[float, float]  # run time, value
 
 
 class Timed(Protocol):
@@ -51,25 +49,17 @@ class SubjectColumns(Generic[Item]):
 
     def __init__(self, rows: Rows[Item], subject: str, times: list[float]) -> None:
         self._rows, self._subject, self.times = rows, subject, times
-        self._pairs: dict[str, tuple[list[tuple[float, Any]], bool]] = {}
         self._values: dict[str, list[Any]] = {}
-        self._between: dict[tuple[str, int, int], list[tuple[float, Any]]] = {}
+        self._between: dict[tuple[str, int, int], Readings] = {}
 
-    def pairs(self, field: str) -> tuple[list[tuple[float, Any]], bool]:
-        """(run time, value or None) of all, and whether one is None."""
-        if field not in self._pairs:
-            found = self.values(field)
-            gaps = any(map(is_, found, repeat(None)))  # some hold arrays, which `in` cannot compare
-            self._pairs[field] = (list(zip(self.times, found, strict=True)), gaps)
-        return self._pairs[field]
-
-    def between(self, field: str, start: int, end: int) -> list[tuple[float, Any]]:
-        """(run time, value) of those from one place to another that have this field."""
+    def between(self, field: str, start: int, end: int) -> Readings:
+        """Of those from one place to another that have this field."""
         key = (field, start, end)
         if key not in self._between:
-            pairs, gaps = self.pairs(field)
-            found = pairs[start:end]
-            self._between[key] = [pair for pair in found if pair[1] is not None] if gaps else found
+            found = Readings(self.times[start:end], self.values(field)[start:end])
+            if self._rows.may_lack(field):
+                found = Readings.of_pairs(pair for pair in found if pair[1] is not None)
+            self._between[key] = found
         return self._between[key]
 
     def values(self, field: str) -> list[Any]:
@@ -90,8 +80,8 @@ class Stretch(Sequence[Item]):
     def __init__(self, columns: SubjectColumns[Item], start: int, end: int) -> None:
         self._columns, self._start, self._end = columns, start, end
 
-    def pairs(self, field: str) -> list[tuple[float, Any]]:
-        """(run time, value) of those that have this field."""
+    def readings(self, field: str) -> Readings:
+        """Of those that have this field."""
         return self._columns.between(field, self._start, self._end)
 
     def told(self, fields: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -148,12 +138,13 @@ def by_subject(items: Iterable[Item]) -> dict[str, Series[Item]]:
     return {subject: Series(group) for subject, group in groups.items()}
 
 
-def values(samples: Sequence[GpuSample] | Sequence[HostSample], field: str) -> list[tuple[float, Any]]:
-    """(run time, value) of the samples that have this field."""
+def values(samples: Sequence[GpuSample] | Sequence[HostSample], field: str) -> Readings:
+    """Of the samples that have this field."""
     if isinstance(samples, Stretch):
-        return samples.pairs(field)
+        return samples.readings(field)
     read = attrgetter(field)
-    return [(sample.t_s, value) for sample in samples if (value := read(sample)) is not None]
+    pairs = ((sample.t_s, read(sample)) for sample in samples)
+    return Readings.of_pairs(pair for pair in pairs if pair[1] is not None)
 
 
 def told(records: Sequence[Item], *fields: str) -> list[tuple[Any, ...]]:
@@ -163,10 +154,10 @@ def told(records: Sequence[Item], *fields: str) -> list[tuple[Any, ...]]:
     return list(map(attrgetter(*fields), records))
 
 
-def readings(samples: Sequence[GpuSample] | Sequence[HostSample], field: str) -> list[Reading]:
-    """(run time, value) of the samples that have this field. Raises NotMeasured where one is not finite."""
-    pairs = values(samples, field)
+def readings(samples: Sequence[GpuSample] | Sequence[HostSample], field: str) -> Readings:
+    """Of the samples that have this field. Raises NotMeasured where one is not finite."""
+    found = values(samples, field)
     # Columns hold finite numbers alone.
-    if not isinstance(samples, Stretch) and not all(math.isfinite(value) for _, value in pairs):
+    if not isinstance(samples, Stretch) and not all(map(math.isfinite, found.values)):
         raise NotMeasured(f"a reading of {field} is not a finite number")
-    return pairs
+    return found

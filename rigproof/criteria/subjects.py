@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rigproof.criteria.criterion import Limit, NotMeasured
+from rigproof.criteria.readings import Readings
 from rigproof.criteria.rounds import Rounds
-from rigproof.criteria.series import Reading, readings
+from rigproof.criteria.series import readings
 from rigproof.criteria.windows import LONGEST_S, Window
 from rigproof.profiles.loaded import PromisedDevice
 from rigproof.profiles.models import CpuLoad, Node
@@ -107,7 +108,7 @@ class DeviceEvidence:
         """The samples inside a window."""
         return self.evidence.gpu_samples(self.subject).within(window)
 
-    def loaded_readings(self, window: Window, field: str, what: str) -> list[Reading]:
+    def loaded_readings(self, window: Window, field: str, what: str) -> Readings:
         """Enough readings of one sensor inside the window, else NotMeasured."""
         pairs = readings(self.loaded_samples(window), field)
         if not pairs and self.lacks_sensor(field):

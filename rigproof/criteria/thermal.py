@@ -4,9 +4,10 @@ from collections import deque
 from dataclasses import replace
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.readings import Reading, Readings
 from rigproof.criteria.reasons import THROTTLE, names_of
 from rigproof.criteria.sensors import moving_readings
-from rigproof.criteria.series import Reading, readings, values
+from rigproof.criteria.series import readings, values
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.working_range import temperature_failure
 from rigproof.profiles.models import TemperatureLimits
@@ -111,7 +112,7 @@ def _reported(value_c: float | None, source: str) -> Limit | None:
 
 
 def _hottest(
-    device: DeviceEvidence, pairs: list[Reading], field: str, what: str, limits: list[Limit | None]
+    device: DeviceEvidence, pairs: Readings, field: str, what: str, limits: list[Limit | None]
 ) -> Finding:
     """Compare the highest of the whole run's readings with the first limit that there is."""
     limit = next((one for one in limits if one is not None), None)
@@ -119,22 +120,23 @@ def _hottest(
     if passed is not None:
         return passed
     moving_readings(device, device.evidence.loaded_window("sustained"), field, what)
-    hottest_c = max(value for _, value in pairs)
+    hottest_c = max(pairs.values)
     if limit is None:
         return Finding(Outcome.NO_LIMIT, hottest_c, detail=f"no limit of the {what} is known")
     return compared(hottest_c, limit, good=True)
 
 
-def _too_hot(device: DeviceEvidence, pairs: list[Reading], limit: Limit, detail: str = "") -> Finding | None:
+def _too_hot(device: DeviceEvidence, pairs: Readings, limit: Limit, detail: str = "") -> Finding | None:
     """A failure where any of the readings is over the limit."""
-    over = [pair for pair in pairs if pair[1] > limit.value]
-    if not over:
+    hottest_c = max(pairs.values, default=limit.value)
+    if hottest_c <= limit.value:
         return None
-    hottest_c, length_s = max(value for _, value in over), _time_over_s(device, pairs, limit.value)
-    return compared(hottest_c, limit, good=False, detail=detail, from_s=over[0][0], length_s=length_s)
+    from_s = next(t_s for t_s, value in pairs if value > limit.value)
+    length_s = _time_over_s(device, pairs, limit.value)
+    return compared(hottest_c, limit, good=False, detail=detail, from_s=from_s, length_s=length_s)
 
 
-def _sustained(pairs: list[Reading]) -> list[Reading]:
+def _sustained(pairs: Readings) -> Readings:
     """For each reading the mean of the last SUSTAINED_S up to it; one mean where all of them are shorter."""
     means: list[Reading] = []
     last: deque[Reading] = deque()
@@ -144,15 +146,15 @@ def _sustained(pairs: list[Reading]) -> list[Reading]:
         total += value
         while t_s - last[0][0] > SUSTAINED_S:
             total -= last.popleft()[1]
-        if t_s - pairs[0][0] >= SUSTAINED_S:
+        if t_s - pairs.times_s[0] >= SUSTAINED_S:
             means.append((t_s, total / len(last)))
-    return means or [(t_s, total / len(last)) for t_s, _ in pairs[-1:]]
+    return Readings.of_pairs(means or [(t_s, total / len(last)) for t_s in pairs.times_s[-1:]])
 
 
-def _time_over_s(device: DeviceEvidence, pairs: list[Reading], limit_c: float) -> float:
+def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> float:
     """How long it was over the limit: each reading stands until the next one, or for one step of the grid."""
     step_s = 1 / (device.evidence.loaded.rig.sampling.rate_hz or 1.0)
-    ends = [t_s for t_s, _ in pairs[1:]] + [pairs[-1][0] + step_s]
+    ends = [*pairs.times_s[1:], pairs.times_s[-1] + step_s]
     return sum(
         min(end_s - t_s, 2 * step_s)
         for (t_s, value), end_s in zip(pairs, ends, strict=True)

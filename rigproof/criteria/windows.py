@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from rigproof.criteria.readings import Readings
 from rigproof.criteria.rounds import Rounds
 
 # No run takes a week. A longer stretch is a clock that jumped, and would be cut into endless slices.
@@ -68,10 +69,10 @@ def work_by_slice(rounds: Rounds, slices: Sequence[Window]) -> list[float]:
     return work
 
 
-def values_by_slice(readings: Sequence[tuple[float, float]], slices: Sequence[Window]) -> list[list[float]]:
-    """The values that fall into each of the adjoining slices, of (time, value) pairs in the order of time."""
+def values_by_slice(readings: Readings, slices: Sequence[Window]) -> list[list[float]]:
+    """The values that fall into each of the adjoining slices."""
     if not slices:
         return []
     edges_s = [*(piece.from_s for piece in slices), slices[-1].to_s]
-    bounds = [bisect_left(readings, (edge_s,)) for edge_s in edges_s]
-    return [[value for _, value in readings[start:end]] for start, end in pairwise(bounds)]
+    bounds = [bisect_left(readings.times_s, edge_s) for edge_s in edges_s]
+    return [readings.values[start:end] for start, end in pairwise(bounds)]

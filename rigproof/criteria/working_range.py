@@ -26,7 +26,7 @@ def _failure(device: DeviceEvidence, key: str, field: str, what: str) -> Finding
     if allowed is None or STAGE not in device.evidence.recording.stages:
         return None
     window = fed_window(device)
-    mean = fmean(value for _, value in moving_readings(device, window, field, what))
+    mean = fmean(moving_readings(device, window, field, what).values)
     low, high = allowed
     if low <= mean <= high:
         return None

@@ -24,12 +24,12 @@ class Numbers:
 
     def __init__(self, values: Floats) -> None:
         self.array = values
-        self._gaps = bool(np.isnan(values).any())
+        self.gaps = bool(np.isnan(values).any())  # whether one of them is None
 
     def plain(self, where: slice) -> list[Any]:
         """As Python values."""
         values: list[Any] = self.array[where].tolist()
-        return [None if isnan(value) else value for value in values] if self._gaps else values
+        return [None if isnan(value) else value for value in values] if self.gaps else values
 
     def taken(self, order: npt.NDArray[np.intp]) -> "Numbers":
         """The same, in another order."""
@@ -54,6 +54,11 @@ class Words:
         return objects
 
     @cached_property
+    def gaps(self) -> bool:
+        """Whether one of them is None."""
+        return any(word is None for word in self.words)
+
+    @cached_property
     def numbers(self) -> Floats:
         """The words as numbers, where they are; NaN for None."""
         return np.asarray([np.nan if word is None else word for word in self.words], np.float64)
@@ -65,6 +70,8 @@ class Words:
 
 class Lists:
     """Lists of numbers, read when first asked for: `load` gives values, where each begins, which are."""
+
+    gaps = True  # who knows, before they are read
 
     def __init__(
         self, load: Callable[[], tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.bool_]]]
@@ -133,10 +140,9 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         floats: Floats = column.array
         return floats
 
-    def places(self, subject: str) -> npt.NDArray[np.intp]:
+    def places(self, subject: str) -> slice:
         """Where the rows of one subject are in `columns`."""
-        where = self._groups.get(subject, slice(0, 0))
-        return np.arange(where.start, where.stop)
+        return self._groups.get(subject, slice(0, 0))
 
     def of(self, subject: str, *, lists: bool = True) -> list[RecordType]:
         """The records of one subject, in the order in which they came; without `lists` those are None."""
@@ -158,6 +164,10 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         """One field of its rows, in the order of `moments`; lists as arrays."""
         column, where = self.columns[name], self._groups.get(subject, slice(0, 0))
         return column.arrays(where) if isinstance(column, Lists) else column.plain(where)
+
+    def may_lack(self, name: str) -> bool:
+        """Whether some record has None in that field."""
+        return self.columns[name].gaps
 
     def let_go(self) -> None:
         """Forget the lists that were read, which may be hundreds of MiB; the file has them."""

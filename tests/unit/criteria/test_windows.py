@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigproof.criteria.readings import Readings
 from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.windows import Window, values_by_slice, work_by_slice
 from rigproof.records.measurements import Round
@@ -40,10 +41,10 @@ def test_no_work_is_lost_nor_found(rounds):
 
 def test_values_fall_into_the_slice_of_their_moment():
     pairs = [(-0.1, 1), (0.0, 2), (0.99, 3), (1.0, 4), (2.0, 5)]
-    assert values_by_slice(pairs, Window(0, 2).slices(1)) == [[2, 3], [4]]
+    assert values_by_slice(Readings.of_pairs(pairs), Window(0, 2).slices(1)) == [[2, 3], [4]]
 
 
 def test_without_slices_there_is_nothing():
     assert work_in([work(1, 1)], ()) == []
-    assert values_by_slice([(0, 1)], ()) == []
+    assert values_by_slice(Readings.of_pairs([(0, 1)]), ()) == []
     assert Window(5, 5).quarters() == ()

@@ -1,0 +1,39 @@
+"""Readings of one sensor over time, as two lists: most of what is asked of them is asked of one alone."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, overload
+
+Reading = tuple[float, Any]  # run time, value
+
+
+class Readings(Sequence[Reading]):
+    """(run time, value) pairs in the order of time; `times_s` and `values` are their halves."""
+
+    __slots__ = ("times_s", "values")
+
+    def __init__(self, times_s: list[float], values: list[Any]) -> None:
+        self.times_s, self.values = times_s, values
+
+    @classmethod
+    def of_pairs(cls, pairs: Iterable[Reading]) -> "Readings":
+        """Of pairs, as they come."""
+        found = list(pairs)
+        return cls([t_s for t_s, _ in found], [value for _, value in found])
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Reading]:
+        """The pairs."""
+        return zip(self.times_s, self.values, strict=True)
+
+    @overload
+    def __getitem__(self, place: int) -> Reading: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Readings": ...
+    def __getitem__(self, place: int | slice) -> "Reading | Readings":
+        """One pair, or some of them."""
+        if isinstance(place, slice):
+            return Readings(self.times_s[place], self.values[place])
+        return self.times_s[place], self.values[place]
