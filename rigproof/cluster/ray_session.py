@@ -121,10 +121,17 @@ class RaySession:
 
     def _reap(self) -> None:
         """Take the ends of the processes of `more` nodes, which nobody else waits for."""
-        for node in self._joined:
-            for info in [info for infos in list(node.all_processes.values()) for info in infos]:
-                info.process.poll()
+        for process in self._processes_of_more():
+            process.poll()
         self._joined.clear()
+
+    def _processes_of_more(self) -> list[Any]:
+        return [
+            info.process
+            for node in self._joined
+            for infos in list(node.all_processes.values())
+            for info in infos
+        ]
 
     def _relatives(self, family: frozenset[ProcessId]) -> frozenset[ProcessId]:
         """These, what they started, and what was started with our folder, wherever its parent is by now."""
@@ -165,6 +172,8 @@ class RaySession:
             self._error = error
         self._begun.set()
         self._end.wait()
+        for process in self._processes_of_more():
+            process.kill()  # whatever they hold is simulated; Ray would leave them to be waited for
         try:
             ray.shutdown()
         except Exception:
