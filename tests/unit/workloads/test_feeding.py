@@ -39,7 +39,7 @@ def pools():
             mine = int(parent) == os.getpid() and state not in "XZ"
             if mine and b"reward_process" in (one / "cmdline").read_bytes():
                 found.append(int(one.name))
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # gone meanwhile
             continue
     return found
 

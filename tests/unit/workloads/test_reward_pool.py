@@ -36,7 +36,7 @@ def completion(kind, *moves):
 def status_of(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return ["X", "0"]
 
 
