@@ -2,8 +2,6 @@
 
 import os
 import secrets
-import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -17,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from rigproof.cluster import processes
 from rigproof.cluster.rig_cluster import RigCluster
 from rigproof.profiles.load import load_rig
 from rigproof.profiles.loaded import LoadedRig
@@ -28,16 +25,10 @@ from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.workloads.specs import SustainedSpec, WorkloadSpec
 from support import alone  # noqa: F401 - sets the environment
+from support.ray_start import ON_LOOPBACK, end_all
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 256
-# `ray start` puts this host's outer address in the place of 127.0.0.1, which a test has no business on.
-ON_LOOPBACK = """
-import ray._private.services as services
-services.get_node_ip_address = lambda address=None: "127.0.0.1"
-from ray.scripts.scripts import main
-main()
-"""
 STALL_S = 8
 START_S = 240  # a busy machine takes long to start a Ray; nothing here waits for its end
 
@@ -133,19 +124,7 @@ def two_nodes() -> Iterator[TwoNodes]:
         ray_start(cluster, f"--address=127.0.0.1:{port}", "--node-name=pc2")
         yield cluster
     finally:
-        ours = processes.descendants({process.pid for process in cluster.processes})
-        for process in reversed(cluster.processes):
-            process.send_signal(signal.SIGTERM)
-        for process in cluster.processes:
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(30)
-        for left in processes.wait_gone(ours, 5):
-            processes.kill(left)
-        processes.wait_gone(ours, 30)
-        shutil.rmtree(folder, ignore_errors=True)
+        end_all(cluster.processes, folder)
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """A cluster that asks nobody for a token: refused, and joined only where the user says so."""
 
 import os
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -13,21 +11,14 @@ from typing import Any
 
 import pytest
 
-from rigproof.cluster import processes
 from rigproof.cluster.rig_cluster import ClusterUnreachable
 from rigproof.monitor.command import Options, monitor
 from support.acceptance import run_pytest
+from support.ray_start import ON_LOOPBACK, end_all
 
 # Each of them would be a token for a cluster that asks for one.
 TOKENS = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "5" * 64}
 ROOT = Path(__file__).resolve().parents[2]
-# `ray start` puts this host's outer address in the place of 127.0.0.1, which a test has no business on.
-HEAD = """
-import ray._private.services as services
-services.get_node_ip_address = lambda address=None: "127.0.0.1"
-from ray.scripts.scripts import main
-main()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +28,7 @@ def open_cluster() -> Iterator[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("RAY_AUTH")}
     environment |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
     command = [
-        *(sys.executable, "-c", HEAD, "start", "--head", "--block", "--port=0", "--node-name=pc1"),
+        *(sys.executable, "-c", ON_LOOPBACK, "start", "--head", "--block", "--port=0", "--node-name=pc1"),
         *("--node-ip-address=127.0.0.1", "--include-dashboard=false", f"--temp-dir={folder}"),
         *("--num-cpus=2", "--num-gpus=0", "--object-store-memory=78643200", "--disable-usage-stats"),
     ]
@@ -53,17 +44,7 @@ def open_cluster() -> Iterator[str]:
     try:
         yield address_of(head, folder)
     finally:
-        ours = processes.descendants({head.pid})
-        head.send_signal(signal.SIGTERM)
-        try:
-            head.wait(15)
-        except subprocess.TimeoutExpired:
-            head.kill()
-            head.wait(30)
-        for left in processes.wait_gone(ours, 5):
-            processes.kill(left)
-        processes.wait_gone(ours, 30)
-        shutil.rmtree(folder, ignore_errors=True)
+        end_all([head], folder)
 
 
 def address_of(head: subprocess.Popen[bytes], folder: Path) -> str:
