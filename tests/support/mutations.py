@@ -138,14 +138,21 @@ def changed_lines(draw: st.DrawFn, data: bytes) -> bytes:
         match draw(st.sampled_from(["change", "change", "change", "change", "lose", "twice", "swap"])):
             case "change":
                 lines[at] = draw(changed_json(lines[at]))
-            case "lose" if len(lines) > 1:
-                del lines[at]
-            case "twice":
-                lines.insert(at, lines[at])
-            case _:
-                other = draw(st.integers(0, len(lines) - 1))
-                lines[at], lines[other] = lines[other], lines[at]
+            case how:
+                move_line(draw, lines, at, how)
     return b"\n".join(lines) + b"\n"
+
+
+def move_line(draw: st.DrawFn, lines: list[bytes], at: int, how: str) -> None:
+    """Lose a line, repeat it, or swap it with another."""
+    match how:
+        case "lose" if len(lines) > 1:
+            del lines[at]
+        case "twice":
+            lines.insert(at, lines[at])
+        case _:
+            other = draw(st.integers(0, len(lines) - 1))
+            lines[at], lines[other] = lines[other], lines[at]
 
 
 @st.composite
@@ -160,11 +167,6 @@ def changed_toml(draw: st.DrawFn, data: bytes) -> bytes:
                 lines[at] = key + b"= " + draw(VALUES)
             case "key" if equals:
                 lines[at] = lines[at].replace(key, draw(st.sampled_from([b"a.b ", b"nodes.x ", b'"" ', b""])))
-            case "lose" if len(lines) > 1:
-                del lines[at]
-            case "twice":
-                lines.insert(at, lines[at])
-            case _:
-                other = draw(st.integers(0, len(lines) - 1))
-                lines[at], lines[other] = lines[other], lines[at]
+            case how:
+                move_line(draw, lines, at, how)
     return b"\n".join(lines) + b"\n"
