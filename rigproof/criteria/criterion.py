@@ -1,26 +1,31 @@
 """What a criterion is: a named, documented, pure function from the evidence about a subject to a Finding."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.stages import Duty, with_duty
 from rigproof.records.verdict import Outcome
 
 Scope = Literal["device", "node", "rig"]
 
 
 class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
-    """Raised where the evidence does not suffice; the reason is told to the reader.
+    """Raised where the evidence does not suffice; the reason is told to the reader."""
 
-    `required` is False only where the hardware cannot measure it at all (a sensor that the card lacks).
-    """
+    required = True
 
-    def __init__(self, reason: str, *, required: bool = True) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.required = required
+
+
+class NotApplicable(NotMeasured):
+    """Raised where the hardware cannot measure it at all, and nobody promised that it would."""
+
+    required = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,8 @@ class Criterion:
 
     `applies_to_cpu`: promised where the CPU is the device too (for a node: where it has no CUDA GPU).
     `judges_absence`: it is this criterion that tells a missing node or GPU; all others are not measured then.
-    `stages`: without a complete load in each of them it can fail, but not pass.
+    `stages`, and those of the run whose duty is one of `duties`: without a complete load in each of them it
+    can fail, but not pass.
     `holds_for`: whether it is promised for a device of this kind. `among`: of those, the ones that a rig
     promises it for; what compares devices with each other needs several.
     `faults`: names of the faults that prove it can fail. `warns_on`: of those that only warn.
@@ -89,10 +95,22 @@ class Criterion:
     find: Callable[[Any], Finding]
     warns_on: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
+    duties: tuple[Duty, ...] = ()
     applies_to_cpu: bool = True
     judges_absence: bool = False
     holds_for: Callable[[PromisedDevice], bool] = every_device
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
+
+    def loads(self, stages: Collection[str]) -> tuple[str, ...]:
+        """The stages that it judges, of a level that has these; empty where one that it needs is missing."""
+        if not set(self.stages) <= set(stages):
+            return ()
+        return (*self.stages, *(one for one in with_duty(stages, self.duties) if one not in self.stages))
+
+    @property
+    def needs_load(self) -> bool:
+        """Whether it judges a load at all."""
+        return bool(self.stages or self.duties)
 
     @property
     def compares(self) -> bool:
@@ -116,6 +134,7 @@ def criterion(
     faults: tuple[str, ...],
     warns_on: tuple[str, ...] = (),
     stages: tuple[str, ...] = (),
+    duties: tuple[Duty, ...] = (),
     applies_to_cpu: bool = True,
     judges_absence: bool = False,
     holds_for: Callable[[PromisedDevice], bool] = every_device,
@@ -136,6 +155,7 @@ def criterion(
             warns_on=warns_on,
             find=find,
             stages=stages,
+            duties=duties,
             applies_to_cpu=applies_to_cpu,
             judges_absence=judges_absence,
             holds_for=holds_for,

@@ -53,7 +53,7 @@ def _entry(criterion: Criterion) -> str:
         judged += " with CUDA GPUs" if criterion.scope == "node" else " but the CPU"
     rows = [
         ("Judged for", judged + (f"; in {criterion.unit}" if criterion.unit else "")),
-        ("Needs", " and ".join(f"the {stage} stage" for stage in criterion.stages) or "no stage"),
+        ("Needs", _needs(criterion)),
         ("Limit", criterion.limit),
         ("Not measured", criterion.unmeasured),
         ("What to do", criterion.remedy),
@@ -63,6 +63,13 @@ def _entry(criterion: Criterion) -> str:
         rows.append(("Warns on", _named(criterion.warns_on)))
     table = [f"- **{title}:** {text}." for title, text in rows]
     return "\n".join([f"### {criterion.name}", "", criterion.summary, "", *table, ""])
+
+
+def _needs(criterion: Criterion) -> str:
+    """The stages that it cannot do without, then those that it judges where the level has them."""
+    needed = [f"the {stage} stage" for stage in criterion.stages]
+    needed += [f"each {duty} stage of the level" for duty in criterion.duties]
+    return " and ".join(needed) or "no stage"
 
 
 def _named(faults: tuple[str, ...]) -> str:

@@ -7,7 +7,7 @@ Whatever is missing raises NotMeasured with the reason, so that a criterion cann
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, TypeVar, cast, get_args
@@ -23,6 +23,7 @@ from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.models import LevelName
 from rigproof.profiles.plan import Plan
 from rigproof.profiles.planning import make_plan
+from rigproof.profiles.stages import Duty, with_duty
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.measurements import Event, GpuCounters, MemoryReading, RewardBatch, Stage
@@ -219,6 +220,15 @@ class Evidence:
             return self.recording.stages[name]
         except KeyError:
             raise NotMeasured(f"the {name} stage did not run") from None
+
+    @cached_property
+    def stages(self) -> tuple[str, ...]:
+        """The stages of the run's level, whether they ran or not."""
+        return self.recording.run.stages or self.plan.stage_names
+
+    def stages_with(self, duties: Collection[Duty]) -> tuple[str, ...]:
+        """Those of them that have one of these duties."""
+        return with_duty(self.stages, duties)
 
     def loaded_window(self, name: str) -> Window:
         """When all workers of the stage were under load. It may have been broken off: see `complete`."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from operator import attrgetter
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
@@ -41,7 +41,7 @@ def xid(device: DeviceEvidence) -> Finding:
         _require_listener(device)
     if not events:
         if not device.identity.xid_supported:
-            raise NotMeasured("the driver delivers no Xid events here", required=False)
+            raise NotApplicable("the driver delivers no Xid events here")
         return compared(0, none, good=True)
     root = _root(events)
     detail = _listed([fatal[0], root, *events] if fatal else [root, *events])

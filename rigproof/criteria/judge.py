@@ -10,7 +10,7 @@ from rigproof.criteria.evidence import ENDED, Evidence
 from rigproof.criteria.rates import SustainedRate
 from rigproof.criteria.subjects import DeviceEvidence, NodeEvidence
 from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.plan import STAGES
+from rigproof.profiles.stages import STAGES, stage_kind
 from rigproof.records.champions import Champions
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict
@@ -31,7 +31,7 @@ def promised(criterion: Criterion, loaded: LoadedRig, stages: Collection[str] = 
 
     `stages` are those that the level has: a criterion that needs another one is not promised at it.
     """
-    if not set(criterion.stages) <= set(stages):
+    if criterion.needs_load and not criterion.loads(stages):
         return ()
     if criterion.scope == "rig":
         return (RIG,)
@@ -82,11 +82,10 @@ class Judgement:
     ) -> None:
         rig = loaded if loaded is not None else LoadedRig.restore(recording.run.rig)
         self._evidence = Evidence(recording, rig, champions)
-        stages = recording.run.stages or self._evidence.plan.stage_names
         self._tasks = [
             (criterion, subject)
             for criterion in CATALOGUE.values()
-            for subject in promised(criterion, rig, stages)
+            for subject in promised(criterion, rig, self._evidence.stages)
         ]
         self._by_subject: dict[str, list[Criterion]] = {}
         for criterion, subject in self._tasks:
@@ -160,11 +159,11 @@ def _require_figures(finding: Finding) -> None:
 
 def _require_stages(criterion: Criterion, evidence: Evidence) -> None:
     """Only a load that was complete can pass; what went wrong in a part of it still fails."""
-    for name in criterion.stages:
+    for name in criterion.loads(evidence.stages):
         stage = evidence.stage(name)
         if stage.status not in ENDED:
             raise NotMeasured(f"the {name} stage was broken off")
-        if name == "sustained":
+        if stage_kind(name).duty == "continuous":
             evidence.complete_window(name)
 
 

@@ -1,7 +1,7 @@
 """Does the memory hold what is written to it? What the card itself has counted."""
 
 from rigproof.criteria.counters import growth
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
@@ -46,12 +46,12 @@ def _excuse(device: DeviceEvidence, sensor: str, lacks: str) -> None:
     """NotMeasured, not required, where the card cannot count; a card of a known SKU only by its file."""
     enabled = device.identity.ecc_enabled
     if enabled is False:
-        raise NotMeasured("ECC is switched off", required=False)
+        raise NotApplicable("ECC is switched off")
     if device.device.sku is None:
         if enabled is None:
-            raise NotMeasured(lacks, required=False)
+            raise NotApplicable(lacks)
     elif device.lacks_sensor(sensor):
-        raise NotMeasured(f"{lacks}, as {device.sku_file} says", required=False)
+        raise NotApplicable(f"{lacks}, as {device.sku_file} says")
 
 
 def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> bool:

@@ -1,6 +1,6 @@
 """Is one GPU slower than the others of its kind? What a floor of the SKU leaves room for."""
 
-from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.rates import PeerGroup, median_of_others, peer_group, sustained_rate, with_peers
 from rigproof.criteria.subjects import DeviceEvidence
 
@@ -43,5 +43,5 @@ def _raise_without_peers(device: DeviceEvidence, group: PeerGroup) -> None:
     """Why there is none: no rate, of which other criteria tell; or other power limits, which are meant."""
     others = f"no other {device.device.sku_stem} with the same work"
     if any(other != group and other[0] == group[0] for other in device.evidence.rates_by_group):
-        raise NotMeasured(f"{others} has its power limit and precision", required=False)
+        raise NotApplicable(f"{others} has its power limit and precision")
     raise NotMeasured(f"{others} has a sustained rate")

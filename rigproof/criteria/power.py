@@ -2,7 +2,7 @@
 
 from statistics import fmean
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.sensors import moving_readings
 from rigproof.criteria.series import values
 from rigproof.criteria.subjects import DeviceEvidence
@@ -69,7 +69,7 @@ def draw(device: DeviceEvidence) -> Finding:
 def limit(device: DeviceEvidence) -> Finding:
     """The power limit in force is the one that the rig is meant to run at. It is read, never set."""
     if device.identity.power_limit_w is None and device.lacks_sensor("power_limit_w"):
-        raise NotMeasured("this card's driver reports no power limit", required=False)
+        raise NotApplicable("this card's driver reports no power limit")
     enforced_w = device.enforced_power_w
     allowed = device.device.limits.power_limit_w
     if allowed is not None:

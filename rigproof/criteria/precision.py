@@ -5,7 +5,7 @@ from statistics import median
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.profiles.loaded import PromisedDevice
@@ -105,7 +105,7 @@ def _raise_unmeasured(device: DeviceEvidence) -> None:
     device.evidence.stage("training")
     has = {one for worker in device.workers for one in worker.precisions}
     if has and "fp16" not in has:
-        raise NotMeasured("this device has no fp16", required=device.device.sku is not None)
+        raise (NotMeasured if device.device.sku else NotApplicable)("this device has no fp16")
     cause = device.cause()
     why = "too few verified rounds of fp16 and fp32 at the same batch size"
     raise NotMeasured(why + (f": {cause}" if cause else ""))

@@ -60,7 +60,7 @@ def sustained_rate(device: DeviceEvidence) -> SustainedRate:
     """The device's rate. NotMeasured where it has none."""
     found = rate_or_reason(device)
     if isinstance(found, NotMeasured):
-        raise NotMeasured(found.reason, required=found.required)
+        raise type(found)(found.reason)
     return found
 
 

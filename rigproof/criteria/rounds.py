@@ -81,6 +81,17 @@ class Rounds:
         assert isinstance(column, Words)
         return {column.words[code] for code in set(column.array[self._places].tolist())}
 
+    def kinds(self) -> npt.NDArray[np.intp]:
+        """A number for each, equal where precision and the part before `#` are: rounds of the same work."""
+        parts, precisions = self._columns["part"], self._columns["precision"]
+        assert isinstance(parts, Words)
+        assert isinstance(precisions, Words)
+        bases: dict[str, int] = {}
+        base_of = [bases.setdefault(str(word).partition("#")[0], len(bases)) for word in parts.words]
+        part = np.asarray(base_of, np.intp)[parts.array[self._places]]
+        found: npt.NDArray[np.intp] = part * len(precisions.words) + precisions.array[self._places]
+        return found
+
     def all(self, name: str) -> list[Any]:
         """A field of each."""
         return self._told(name)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rigproof.criteria.criterion import Limit, NotMeasured
+from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.readings import Readings
 from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.series import readings
@@ -112,7 +112,7 @@ class DeviceEvidence:
         """Enough readings of one sensor inside the window, else NotMeasured."""
         pairs = readings(self.loaded_samples(window), field)
         if not pairs and self.lacks_sensor(field):
-            raise NotMeasured(f"this card's driver reports no {what}", required=False)
+            raise NotApplicable(f"this card's driver reports no {what}")
         self.evidence.require_coverage(len(pairs), window, self.limit("sample_coverage_share"), what)
         return pairs
 

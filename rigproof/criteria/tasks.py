@@ -13,7 +13,7 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence import ENDED
 from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.profiles.plan import FIRST_WORKER_ONLY
+from rigproof.profiles.stages import FIRST_WORKER_ONLY
 from rigproof.records.measurements import Event, Stage
 
 LOSSES = ("worker_failed", "worker_died", "worker_hung")

@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import replace
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, compared, criterion
 from rigproof.criteria.readings import Reading, Readings
 from rigproof.criteria.reasons import THROTTLE, names_of
 from rigproof.criteria.sensors import moving_readings
@@ -81,7 +81,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
 def memory_temperature(device: DeviceEvidence) -> Finding:
     """The GPU's memory never gets hotter than its limit, at any moment of the run."""
     if _has_no_memory_sensor(device):
-        raise NotMeasured("this card's driver reports no memory temperature", required=False)
+        raise NotApplicable("this card's driver reports no memory temperature")
     limits = [
         device.optional_limit("memory_temperature_c"),
         _reported(device.identity.temperature_memory_max_c, "NVML MEM_MAX"),

@@ -3,7 +3,15 @@
 from statistics import median
 from typing import get_args
 
-from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import (
+    Criterion,
+    Finding,
+    Limit,
+    NotApplicable,
+    NotMeasured,
+    compared,
+    criterion,
+)
 from rigproof.criteria.evidence import Evidence
 from rigproof.criteria.floors import floor_of
 from rigproof.criteria.rates import settled, sustained_rate
@@ -62,7 +70,7 @@ def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -
     device.evidence.stage("gemm")
     has = {one for worker in device.workers for one in worker.precisions}
     if has and precision not in has:
-        raise NotMeasured(f"this device has no {precision}", required=device.device.sku is not None)
+        raise (NotMeasured if device.device.sku else NotApplicable)(f"this device has no {precision}")
     cause = device.cause()
     raise NotMeasured(f"{number} verified rounds of {precision}" + (f": {cause}" if cause else ""))
 

@@ -5,7 +5,7 @@ from operator import attrgetter
 from statistics import median_high
 
 from rigproof.criteria.counters import growth
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.sensors import moving_readings
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import Window, values_by_slice
@@ -80,9 +80,8 @@ def _best(device: DeviceEvidence, name: str, possible: range) -> Limit:
     known += [] if stated is None else [stated]
     if not known:
         what = name.removeprefix("pcie_")
-        raise NotMeasured(
-            f"NVML does not report the link's best {what}", required=not device.lacks_sensor(name)
-        )
+        outcome = NotApplicable if device.lacks_sensor(name) else NotMeasured
+        raise outcome(f"NVML does not report the link's best {what}")
     return min(known, key=attrgetter("value"))
 
 

@@ -129,7 +129,7 @@ class HardwareSession:
                     self._unjudged[criterion.name, subject] = "not selected on the command line"
         for item in session.items:
             if key := criterion_and_subject(item):
-                self._needed.update(CATALOGUE[key[0]].stages)
+                self._needed.update(CATALOGUE[key[0]].loads(self.prepared.plan.stage_names))
             if "finished" in getattr(item, "fixturenames", ()):
                 self._needed.update(stage.name for stage in self.prepared.plan.stages)
 

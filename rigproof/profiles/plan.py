@@ -10,9 +10,6 @@ from rigproof.records.identity import DeviceKind
 LATER_SETTLE_SHARE = 0.25
 # The sustained stage settles for this share of its length at most, so that most of a short one is measured.
 SUSTAINED_SETTLE_SHARE = 1 / 3
-# In the order in which they run. One worker of each device does the work of FIRST_WORKER_ONLY.
-STAGES = ("gemm", "sustained", "training", "feeding", "sharing")
-FIRST_WORKER_ONLY = ("gemm", "training", "feeding", "sharing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ class WorkerPlan:
 class StagePlan:
     """One stage. `expected_s` is its load's length, the same whatever the number of GPUs."""
 
-    name: str  # one of STAGES
+    name: str  # one of rigproof.profiles.stages.STAGES
     expected_s: float
     settle_s: float
     measure_s: float  # per precision (gemm), or the whole load (all others)

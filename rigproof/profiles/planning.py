@@ -15,6 +15,7 @@ from rigproof.profiles.plan import (
     StagePlan,
     WorkerPlan,
 )
+from rigproof.profiles.stages import STAGE_KINDS
 from rigproof.profiles.tables import Table
 
 MIB_PER_GIB = 1024
@@ -22,8 +23,8 @@ PRECISIONS_AT_MOST = 4  # fp32, tf32, fp16, bf16
 RAY_SHARE_STEPS = 10_000  # Ray counts resources in ten-thousandths and rounds what is finer
 # Ray's cold start 2.2-3.5 s and end 1.1-2.3 s, imports and the device's first use in each worker.
 START_STOP_S = 15.0
-# Stages that a level may have, and the key of their length; 0 or absent: not at this level.
-OPTIONAL_STAGES = {"training": "training_s", "feeding": "feeding_s", "sharing": "sharing_s"}
+# Stages that a level may go without, and the key of their length; 0 or absent: not at this level.
+OPTIONAL_STAGES = {kind.name: kind.length_key for kind in STAGE_KINDS if kind.optional and kind.length_key}
 START_PER_WORKER_S = 0.4  # 64 actors came up in 27 s; two are within START_STOP_S
 
 

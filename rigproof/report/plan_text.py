@@ -5,7 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from rigproof.criteria.criterion import Criterion
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.plan import STAGES, Plan
+from rigproof.profiles.plan import Plan
+from rigproof.profiles.stages import STAGES
 from rigproof.records.verdict import figure
 from rigproof.report.terminal import duration, header_lines
 

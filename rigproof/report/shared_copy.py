@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.profiles.plan import STAGES
+from rigproof.profiles.stages import STAGES
 from rigproof.records.measurements import EVENT_KINDS
 from rigproof.records.recording import Recording
 from rigproof.records.store import RecordingWriter

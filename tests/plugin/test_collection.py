@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.profiles.plan import STAGES
+from rigproof.profiles.stages import STAGES
 from rigproof.stages.suite import suite_folder
 from support.acceptance import run_pytest
 

@@ -7,7 +7,7 @@ from rigproof.criteria.judge import promised
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.load import load_rig
 from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.plan import FIRST_WORKER_ONLY, STAGES, MemoryPlan, Plan, StagePlan
+from rigproof.profiles.plan import MemoryPlan, Plan, StagePlan
 from rigproof.profiles.planning import make_plan
 from rigproof.profiles.work import MemoryPolicy
 from rigproof.stages.workloads import specs_of
@@ -49,7 +49,6 @@ def test_a_level_has_the_stages_whose_length_it_states(tmp_path):
     plan = make_plan(rig(tmp_path), "quick")
     assert plan.stage_names == ("gemm", "sustained", "training", "feeding", "sharing")
     assert plan.stage("training").expected_s == 20
-    assert set(FIRST_WORKER_ONLY) | {"sustained"} == set(STAGES)
 
 
 def test_a_length_of_nought_leaves_a_stage_of_the_extended_rig_out(tmp_path):
