@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.criterion import Criterion
+from rigproof.profiles.stages import DUTIES
 
 PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"
 INTRODUCTION = """\
@@ -68,8 +69,10 @@ def _entry(criterion: Criterion) -> str:
 def _needs(criterion: Criterion) -> str:
     """The stages that it cannot do without, then those that it judges where the level has them."""
     needed = [f"the {stage} stage" for stage in criterion.stages]
-    needed += [f"each {duty} stage of the level" for duty in criterion.duties]
-    return " and ".join(needed) or "no stage"
+    judged = "every stage of the level"
+    if set(criterion.duties) != set(DUTIES):
+        judged = f"every {' or '.join(criterion.duties)} stage of the level"
+    return " and ".join(needed) + (f"; judges {judged}" if criterion.duties else "") or "no stage"
 
 
 def _named(faults: tuple[str, ...]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.evidence import SHORTEST_LOAD_S
 from rigproof.criteria.rounds import Rounds
+from rigproof.criteria.sensors import moving_readings
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.tasks import LOSSES
 from rigproof.criteria.windows import Window
@@ -180,7 +181,7 @@ def idle_gaps(device: DeviceEvidence) -> Finding:
     _require_steps(device, how.window)
     if device.lacks_sensor("utilization_percent"):
         return compared(idle, limit, good=True, detail=f"{detail}; this card's driver reports no utilisation")
-    readings = device.loaded_readings(how.window, "utilization_percent", "utilisation")
+    readings = moving_readings(device, how.window, "utilization_percent", "utilisation")
     used = fmean(readings.values)
     detail += f"; NVML's mean utilisation {used:.0f} %"
     if 100 - used > limit.value:

@@ -18,7 +18,7 @@ from rigproof.records.verdict import Outcome
 
 BOOST_S = 2.0  # from a device's first round in a stage: its clock has not come down to the power cap yet
 JOINING_S = 0.25  # measured rounds of the same work that are no further apart belong to one stretch
-SHORTEST_S = 1.0  # a shorter stretch holds too few samples to say anything by itself
+SHORTEST_S, FEWEST_SAMPLES = 1.0, 2  # a shorter stretch, or one of fewer samples, says nothing by itself
 QUARTERS = 4  # a continuous load is judged in these, so that a fault that begins late is not averaged away
 
 
@@ -48,16 +48,21 @@ def load_of(device: DeviceEvidence, stage: str) -> Load:
 
 
 def over_loads(device: DeviceEvidence, duties: Collection[Duty], find: Callable[[Load], Finding]) -> Finding:
-    """The worst finding of all loads with these duties; the closest to its limit where all are good.
+    """As `over_stages`, of what the device did in each."""
+    return over_stages(device, duties, lambda stage: find(load_of(device, stage)))
 
-    A failure in one load stands, whatever could not be measured in another; else all have to be measured.
+
+def over_stages(device: DeviceEvidence, duties: Collection[Duty], find: Callable[[str], Finding]) -> Finding:
+    """The worst finding of all stages with these duties; the closest to its limit where all are good.
+
+    A failure in one stage stands, whatever could not be measured in another; else all have to be measured.
     """
     found: list[Finding] = []
     unmeasured: list[NotMeasured] = []
     stages = device.evidence.stages_with(duties)
     for stage in stages:
         try:
-            finding = find(load_of(device, stage))
+            finding = find(stage)
         except NotMeasured as reason:
             where = "" if stage in reason.reason else f"{stage}: "
             unmeasured.append(type(reason)(f"{where}{reason.reason}"))
@@ -106,9 +111,10 @@ def _stretches(device: DeviceEvidence, stage: str) -> tuple[Window, ...]:
         last = np.concatenate((first[1:] - 1, [len(begins_s) - 1]))
         found = [Window(*pair) for pair in zip(begins_s[first].tolist(), ends_s[last].tolist(), strict=True)]
     trimmed = [Window(max(begun_s, one.from_s), one.to_s) for one in found if one.to_s > begun_s]
-    long_enough = [one for one in trimmed if one.length_s >= SHORTEST_S]
+    shortest_s = max(SHORTEST_S, FEWEST_SAMPLES / (device.evidence.loaded.rig.sampling.rate_hz or 1.0))
+    long_enough = [one for one in trimmed if one.length_s >= shortest_s]
     if not long_enough:
-        raise NotMeasured(f"no second of {stage} without a break was measured")
+        raise NotMeasured(f"{stage} was never measured for {shortest_s:g} s without a break")
     return _quartered(long_enough) if duty == "continuous" else tuple(long_enough)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,6 +67,19 @@ class DeviceEvidence:
         return limit_w
 
     @property
+    def has_no_power_limit(self) -> bool:
+        """Whether the card has none to report: by its SKU's file, or a card of no SKU that reports none."""
+        return self.lacks_sensor("power_limit_w") or self.device.sku is None
+
+    def enforced_power_within(self, window: Window) -> float | None:
+        """W, the median of the limits that were read in a window, else the one at the start; None: no limit.
+
+        A laptop's limit moves with Dynamic Boost.
+        """
+        read = readings(self.loaded_samples(window), "power_limit_w").values
+        return median(read) if read else self.identity.power_limit_w
+
+    @property
     def is_cpu(self) -> bool:
         """Whether the CPU is promised as the device."""
         return self.device.gpu.device == "cpu"
@@ -113,7 +127,7 @@ class DeviceEvidence:
         pairs = readings(self.loaded_samples(window), field)
         if not pairs and self.lacks_sensor(field):
             raise NotApplicable(f"this card's driver reports no {what}")
-        self.evidence.require_coverage(len(pairs), window, self.limit("sample_coverage_share"), what)
+        self.evidence.require_coverage(pairs.times_s, window, self.limit("sample_coverage_share"), what)
         return pairs
 
     def rounds(self, stage: str) -> Rounds:

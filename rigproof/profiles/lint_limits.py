@@ -31,8 +31,18 @@ class Bound:
 MEANINGFUL = {
     # A limit of half the samples is met by a card that cools down as long as it works.
     "throttle_share": Bound(highest=0.5, above="lets a card throttle half the time"),
+    # Two of them are no accident any more; ten are a card that throttles again and again.
+    "throttle_events": Bound(highest=10, above="lets a card throttle again and again"),
+    "throttle_event_s": Bound(highest=10, above="is no short slowdown any more"),
     # Idle clocks are 210 to 345 MHz of 1700 to 2600.
     "clock_ratio_share": Bound(lowest=0.2, below="is the clock of an idle card"),
+    "clock_unknown_share": Bound(lowest=0.2, below="is the clock of an idle card"),
+    # A card at its cap draws 97 % of it; one at 60 % has room for a higher clock.
+    "clock_capped_power_share": Bound(0.6, 0.97, "is no card at its cap", "is more than a capped card draws"),
+    # GeForce drivers allow 30 to 45 % of the default at the lowest.
+    "power_cap_fail_share": Bound(lowest=0.3, below="is lower than any card can be capped"),
+    # A card that waits half of the time shows 50 %.
+    "active_utilization_share": Bound(lowest=0.5, below="calls a card active that idles most of the time"),
     # The overload protection of a supply trips at 1.1 to 1.5 times what it is rated for.
     "power_over_limit_share": Bound(
         1.0, 1.5, "fails a card that is merely at its limit", "is past what a supply gives before it trips"

@@ -69,6 +69,9 @@ class Sku(Table):
     memory_bandwidth_gbps: Positive = Field(description="printed")
     power_limit_w: Positive = Field(description="the default one")
     compute_capability: str | None = Field(default=None, description='such as "9.0"')
+    boost_clock_mhz: Positive | None = Field(
+        default=None, description="SM clock that the printed peak is for; absent: NVML's highest is compared"
+    )
     peak_tflops: Rates = Field(description="printed, dense")
     steady_tflops: Rates = Field(description="what large GEMMs reach in the steady state")
     floor_share: Share = Field(
@@ -116,8 +119,30 @@ class Limits(Table):
     throttle_share: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = Field(
         default=None, description="most samples with a thermal, HW-slowdown or power-brake reason, as a share"
     )
+    throttle_events: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="most stretches of such samples in a run; fewer and short ones warn"
+    )
+    throttle_event_s: Annotated[float, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="longest such stretch that only warns"
+    )
     clock_ratio_share: Share | None = Field(
-        default=None, description="least SM clock under load, of its maximum"
+        default=None,
+        description="least SM clock under load, of the boost clock that the SKU file states",
+    )
+    clock_unknown_share: Share | None = Field(
+        default=None, description="least SM clock of a card without a stated boost clock, of NVML's highest"
+    )
+    clock_capped_power_share: Share | None = Field(
+        default=None,
+        description="least median power, of the enforced limit, at which the power cap explains a low clock",
+    )
+    power_cap_fail_share: Share | None = Field(
+        default=None,
+        description="an enforced power limit under this share of the card's default fails; absent: it warns",
+    )
+    active_utilization_share: Share | None = Field(
+        default=None,
+        description="least mean utilisation under load, where the driver reports no power limit",
     )
     power_over_limit_share: Positive | None = Field(
         default=None, description="most power (1 s average), of the enforced limit: 1.05 is 5 % over it"

@@ -10,9 +10,10 @@ A duty says what a healthy device does while the stage runs:
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Duty = Literal["continuous", "fed", "bursts", "arms"]
+DUTIES: tuple[Duty, ...] = get_args(Duty)
 
 
 @dataclass(frozen=True, slots=True)

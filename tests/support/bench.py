@@ -52,6 +52,7 @@ class Bench:
     def only(self, *stages: str) -> None:
         """Forget everything that other stages left, but for the samples taken meanwhile."""
         recording = self.recording
+        recording.run = replace(recording.run, stages=stages)
         recording.stages = {name: stage for name, stage in recording.stages.items() if name in stages}
         recording.events = [one for one in recording.events if one.stage in (None, *stages)]
         for kind in ("rounds", "memory", "rewards"):

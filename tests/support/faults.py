@@ -107,6 +107,11 @@ def clock_is_stuck(bench: Bench) -> None:
         bench.slow(GPU, 0.48, stage)
 
 
+def clock_is_locked(bench):
+    """Somebody set the application clock to 1500 MHz."""
+    bench.samples(GPU, 5, sm_clock_mhz=lambda s: 1500 + s.t_s % 2, clock_event_reasons=0x2)
+
+
 def heat_throttles(bench: Bench) -> None:
     bench.samples(GPU, 5, sm_clock_mhz=lambda s: 1100 + s.t_s % 3, clock_event_reasons=0x40)
     for stage in ("gemm", "sustained"):
@@ -348,6 +353,14 @@ FAULTS = (
     Fault("early-heat", heat_comes_near, frozenset(), on(GPU, "thermal.core_temperature")),
     Fault("power-limit-off", power_limit_is_off, on(GPU, "power.limit")),
     Fault("power-capped", lambda b: b.gpu(GPU, power_limit_w=660), frozenset(), on(GPU, "power.limit")),
+    Fault("power-capped", lambda b: b.gpu(GPU, power_limit_w=340), on(GPU, "power.limit", "power.draw")),
+    Fault(
+        "thermal-throttle",
+        lambda b: b.samples(GPU, 50, 50.05, clock_event_reasons=0x40),
+        frozenset(),
+        on(GPU, "thermal.throttle"),
+    ),
+    Fault("clock-locked", clock_is_locked, frozenset(), on(GPU, "clock.ratio")),
     Fault(
         "memory-overheat",
         lambda b: b.samples(GPU, 50, 60, memory_temperature_c=96),
@@ -362,4 +375,10 @@ FAULTS = (
     Fault("cpu-saturated", cpu_is_saturated, on("pc1", "host.cpu_band", "host.responsiveness")),
     Fault("cpu-starved", lambda b: b.host("pc1", cpu_percent=31), on("pc1", "host.cpu_band")),
     Fault("host-frozen", host_freezes, on("pc1", "host.responsiveness")),
+    Fault(
+        "host-frozen",
+        lambda b: b.host("pc1", 50, 50.05, wakeup_delays_ms=(1.0, 300.0)),
+        frozenset(),
+        on("pc1", "host.responsiveness"),
+    ),
 )

@@ -27,7 +27,13 @@ from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 
 LIMITS = {
-    "throttle_share": 0.0,
+    "throttle_share": 0.01,
+    "throttle_events": 1,
+    "throttle_event_s": 1.0,
+    "clock_unknown_share": 0.70,
+    "clock_capped_power_share": 0.90,
+    "power_cap_fail_share": 0.50,
+    "active_utilization_share": 0.80,
     "clock_ratio_share": 0.85,
     "power_over_limit_share": 1.05,
     "active_power_share": 0.30,
@@ -122,6 +128,7 @@ H200 = Sku.model_validate(
         "memory_gib": 141,
         "memory_bandwidth_gbps": 4800,
         "power_limit_w": 700,
+        "boost_clock_mhz": 1980,
         "peak_tflops": {"fp32": 67, "tf32": 494.5, "fp16": 989, "bf16": 989, "fp8": 1979},
         "steady_tflops": RATES,
         "training_speedup": 9.0,
@@ -136,6 +143,7 @@ RTX_3090 = Sku.model_validate(
         "memory_gib": 24,
         "memory_bandwidth_gbps": 936,
         "power_limit_w": 350,
+        "boost_clock_mhz": 1695,
         "peak_tflops": {"fp32": 35.6, "fp16": 71.2, "bf16": 71.2},
         "steady_tflops": {"fp32": 30, "fp16": 66, "bf16": 66},
         "unsupported_sensors": ["memory_temperature", "ecc", "row_remap"],
@@ -255,7 +263,7 @@ def training_of(subject: str) -> list[Round | Event]:
 
     def run(part: str, precision: str, batch: int, from_s: float, rounds: int) -> None:
         step_s = STEP_S_OF[precision] * batch
-        steps = max(1, round(0.5 / step_s))
+        steps = max(1, round(0.16 / step_s))
         for n in range(rounds):
             phase = "warmup" if n < 2 and part != "search" else "measure"
             seconds, tflop = steps * step_s, steps * batch * STEP_TFLOP

@@ -54,6 +54,7 @@ class Field(IntEnum):
     PCIE_REPLAYS = 94
     POWER_AVERAGE = 185  # mW
     POWER_INSTANT = 186  # mW
+    POWER_LIMIT = 190  # mW, in force now
 
 
 class Threshold(IntEnum):

@@ -107,7 +107,7 @@ ALONE = {
     "clock.ratio": (GPU, lambda b: b.samples(GPU, 60, sm_clock_mhz=lambda s: 1000 + s.t_s % 3), set()),
     "health.xid": (GPU, lambda b: b.event("xid", GPU, "fell off the bus", xid=79), set()),
     "host.cpu_band": ("pc1", lambda b: b.host("pc1", cpu_percent=99), set()),
-    "host.responsiveness": ("pc1", lambda b: b.host("pc1", 50, 50.05, wakeup_delays_ms=(400.0,)), set()),
+    "host.responsiveness": ("pc1", lambda b: b.host("pc1", 50, 50.05, wakeup_delays_ms=(600.0,)), set()),
 }
 
 
@@ -176,7 +176,8 @@ def test_a_fault_that_begins_at_80_percent_of_the_stage_is_caught(bench, criteri
 
 
 def test_a_power_capped_gpu_is_no_alarm(bench):
-    bench.samples(GPU, 5, clock_event_reasons=0x4, sm_clock_mhz=lambda s: 1470 + s.t_s % 2)
+    capped = {"clock_event_reasons": 0x4, "sm_clock_mhz": lambda s: 1470 + s.t_s % 2}
+    bench.samples(GPU, 5, power_w=lambda s: 690 + s.t_s % 2, **capped)
     assert {v.outcome for v in bench.verdicts()} == {Outcome.PASS}
 
 

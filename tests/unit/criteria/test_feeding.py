@@ -145,7 +145,7 @@ def test_a_lost_worker_does_not_pass_by_what_it_did_before(bench):
 
 def test_without_the_stage_nothing_of_it_is_judged(bench):
     bench.limits(working_clock_mhz=1979.0, working_power_w=(1.0, 2.0), working_temperature_c=(1.0, 2.0))
-    del bench.recording.stages["feeding"]
+    bench.only("gemm", "sustained", "training", "sharing")
     for criterion in (CLOCK, POWER, CORE):
         assert bench.verdict(criterion, GPU).outcome is PASS
     for criterion in (REWARDS, IDLE):

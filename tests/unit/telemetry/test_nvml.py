@@ -80,6 +80,7 @@ def test_protocol_numbers_are_those_of_pynvml() -> None:
         pynvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER,
         pynvml.NVML_FI_DEV_POWER_AVERAGE,
         pynvml.NVML_FI_DEV_POWER_INSTANT,
+        pynvml.NVML_FI_DEV_POWER_CURRENT_LIMIT,
     } == set(Field)
     assert nvml_protocol.Threshold.SHUTDOWN == pynvml.NVML_TEMPERATURE_THRESHOLD_SHUTDOWN
     assert nvml_protocol.Threshold.SLOWDOWN == pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
@@ -114,6 +115,7 @@ def test_a_sample_holds_every_reading_in_its_unit() -> None:
         power_w=pytest.approx(695.125),
         power_average_w=pytest.approx(688.5),
         energy_j=pytest.approx(123456.789),
+        power_limit_w=350.0,
         sm_clock_mhz=1470,
         memory_clock_mhz=3201,
         clock_event_reasons=0x4,
