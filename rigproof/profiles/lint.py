@@ -23,6 +23,7 @@ from rigproof.profiles.planning import (
     missing_parts,
     untold_memory,
 )
+from rigproof.profiles.xids import xid_catalogue
 
 __all__ = ["lint_all", "lint_rig", "lint_sku"]
 
@@ -43,6 +44,10 @@ def lint_all(profiles: list[str] | None = None) -> list[str]:
                 found += lint_sku(f"hwprofiles/gpus/{stem}.toml", load_sku(stem))
             except ProfileError as error:
                 found += error.problems
+        try:
+            xid_catalogue()
+        except ProfileError as error:
+            found += error.problems
     return list(dict.fromkeys(found))
 
 

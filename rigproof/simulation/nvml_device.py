@@ -125,6 +125,7 @@ def _field_value(gpu: SimulatedGpu, answer: Any) -> int:
         Field.PCIE_REPLAYS: gpu.pcie_replays,
         Field.POWER_AVERAGE: milli(gpu.power_average_w),
         Field.POWER_INSTANT: milli(gpu.power_w),
+        Field.RECOVERY_ACTION: gpu.recovery_action,
     }
     if answer.fieldId in gpu.raw_fields:
         answer.valueType, member, raw = gpu.raw_fields[answer.fieldId]

@@ -267,6 +267,11 @@ CASES: tuple[Case, ...] = (
     Case("row-remap-failed"),
     Case("xid"),
     Case("xid:code=63", warns=("health.xid",), why="A row that was remapped only warns."),
+    Case("xid:code=171", why="An uncorrectable memory error, told beside Xid 48 by newer drivers."),
+    Case("xid:code=92", warns=("health.xid",), why="NVIDIA says to ignore it."),
+    Case("xid:code=31", warns=("health.xid",), why="Mostly the program's own error."),
+    Case("xid:code=999", warns=("health.xid",), why="No catalogue has it."),
+    Case("recovery-wanted"),
     Case(
         "nvml-hang",
         fails=("cluster.no_timeouts",),

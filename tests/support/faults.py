@@ -359,6 +359,11 @@ FAULTS = (
         on(GPU, "power.draw"),
     ),
     Fault("xid", lambda b: b.event("xid", GPU, "double-bit ECC error", xid=48), on(GPU, "health.xid")),
+    Fault(
+        "recovery-wanted",
+        lambda b: b.counters(GPU, "after", recovery_action=1),
+        on(GPU, "health.xid"),
+    ),
     Fault("cpu-saturated", cpu_is_saturated, on("pc1", "host.cpu_band", "host.responsiveness")),
     Fault("cpu-starved", lambda b: b.host("pc1", cpu_percent=31), on("pc1", "host.cpu_band")),
     Fault("host-frozen", host_freezes, on("pc1", "host.responsiveness")),

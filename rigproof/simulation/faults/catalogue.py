@@ -254,6 +254,13 @@ KINDS: tuple[FaultKind, ...] = (
         defaults={"after": "50%", "code": "48"},
     ),
     _gpu(
+        "recovery-wanted",
+        "the driver wants the card reset, and reports no Xid; to= is another NVML recovery action",
+        "health.xid",
+        keys=("after", "to"),
+        defaults=_MID,
+    ),
+    _gpu(
         "nvml-hang",
         "NVML calls for the card never return",
         "cluster.no_timeouts",

@@ -54,6 +54,7 @@ class Field(IntEnum):
     PCIE_REPLAYS = 94
     POWER_AVERAGE = 185  # mW
     POWER_INSTANT = 186  # mW
+    RECOVERY_ACTION = 230  # nvmlDeviceGpuRecoveryAction_t
 
 
 class Threshold(IntEnum):

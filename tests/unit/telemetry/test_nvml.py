@@ -80,6 +80,7 @@ def test_protocol_numbers_are_those_of_pynvml() -> None:
         pynvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER,
         pynvml.NVML_FI_DEV_POWER_AVERAGE,
         pynvml.NVML_FI_DEV_POWER_INSTANT,
+        pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
     } == set(Field)
     assert nvml_protocol.Threshold.SHUTDOWN == pynvml.NVML_TEMPERATURE_THRESHOLD_SHUTDOWN
     assert nvml_protocol.Threshold.SLOWDOWN == pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
@@ -462,6 +463,21 @@ def test_a_geforce_card_has_no_memory_error_counters() -> None:
     assert (counters.remapped_uncorrectable, counters.remapped_correctable) == (None, None)
     assert (counters.remap_pending, counters.remap_failed) == (None, None)
     assert (counters.retired_pages, counters.pcie_replays) == (None, 0)
+
+
+@pytest.mark.parametrize("action", [0, 1, 7, None])
+def test_what_the_driver_wants_done_is_read_where_it_has_that_field(action: int | None) -> None:
+    with opened(loaded_gpu(recovery_action=action)) as (_, nvml):
+        assert nvml.counters(UUID, SUBJECT, "before", 0.0).recovery_action == action
+        assert nvml.problems() == []
+
+
+def test_a_driver_too_old_to_know_the_recovery_action_is_no_problem() -> None:
+    with opened(loaded_gpu()) as (driver, nvml):
+        driver.inject(Fault("nvmlDeviceGetFieldValues", code=Code.INVALID_ARGUMENT))
+        counters = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert (counters.recovery_action, counters.pcie_replays) == (None, 3)
+        assert nvml.problems() == []
 
 
 def test_half_a_count_of_retired_pages_is_none() -> None:
