@@ -20,8 +20,8 @@ UNKNOWN_ACTION = "look at the GPU recovery action in `nvidia-smi -q`, and do wha
     scope="device",
     unit="Xids",
     limit="`hwprofiles/xids.toml`, where each Xid has its meaning, severity, action and source: `fail` "
-    "fails, all others warn, a number that is in no catalogue too; `limits.xid_fail` and `limits.xid_warn` come "
-    "first. A recovery action that NVML reports before or after the load fails, with or without an Xid",
+    "fails, all others warn, a number that is in no catalogue too; `limits.xid_fail` and `limits.xid_warn` "
+    "come first. A recovery action that NVML reports before or after the load fails, with or without an Xid",
     remedy="look the Xid up in hwprofiles/xids.toml, then in `dmesg`",
     unmeasured="nobody listened for a while: the node or its agent died, an NVML call failed or hung, or the "
     "GPU was lost; or the driver told before the load what it wants done with the GPU, and not after it. Not "

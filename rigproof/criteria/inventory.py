@@ -6,6 +6,7 @@ from collections import Counter
 from rigproof.criteria.cluster import looked_for
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.subjects import DeviceEvidence, NodeEvidence
+from rigproof.profiles.room import room_of
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.verdict import Outcome
 
@@ -104,8 +105,11 @@ def _numbers(version: str) -> tuple[int, ...]:
     "inventory.foreign_memory",
     scope="device",
     unit="MiB",
-    limit="`limits.foreign_memory_warn_mib` on a card without a display; what the plan leaves free fails",
-    remedy="end the program that holds it, or move the display to another card, then run again",
+    limit="over `limits.foreign_memory_warn_mib` warns, on a card without a display; over what the plan "
+    "leaves free fails: the card's memory less the driver's reserve, what the workers fill, and a CUDA "
+    "context and workspaces for each",
+    remedy="end the program that holds it, or move the display to another card, then run again; where it is "
+    "to stay, plan for less with `vram_gib_per_worker`",
     unmeasured="NVML does not report the card's memory use before the run",
     faults=("foreign-memory",),
     applies_to_cpu=False,
@@ -117,12 +121,11 @@ def foreign_memory(device: DeviceEvidence) -> Finding:
         raise NotMeasured("the memory in use before the run was not read")
     detail = _holders(foreign.pids)
     loaded = device.evidence.loaded
-    planned_mib = sum(worker.vram_mib for worker in device.evidence.plan.workers_of(device.subject))
-    free = Limit(
-        device.identity.memory_total_mib - planned_mib, f"what the plan of {loaded.file} leaves free"
-    )
-    if not foreign.used_mib <= free.value:
-        return compared(foreign.used_mib, free, good=False, detail=detail)
+    workers = device.evidence.plan.workers_of(device.subject)
+    room = room_of(workers, device.identity, foreign)
+    free = Limit(room.free_mib, f"what the plan of {loaded.file} leaves free")
+    if not room.holds(foreign.used_mib):
+        return compared(foreign.used_mib, free, good=False, detail=f"{detail}; {room.told}")
     warn = device.limit("foreign_memory_warn_mib")
     if foreign.used_mib > warn.value and device.identity.display_active is not True:
         return Finding(Outcome.WARN, foreign.used_mib, warn, detail)

@@ -17,6 +17,7 @@ from rigproof.telemetry.nvml.protocol import Code
 
 DRIVER_LOST_XID = 79  # "GPU has fallen off the bus"
 TRAINING_SHARE, LITTLE_MIB = 0.9, 2000.0  # of the card, in the batch search; in stages that fill nothing
+LEFT_MIB = 200.0  # of the card, beside the plan, under the fault memory-taken
 FRAGMENTED_SHARE = 0.55  # of the plan's memory can be had under the fault oom
 
 
@@ -124,9 +125,13 @@ class SimulatedNode:
         """The memory of a promised GPU's card."""
         card = self.cards[subject]
         vram = Vram(card.memory_mib, self._foreign_mib(card))
+        plans = self.rig.plan.workers_of(subject)
+        taken = card.faults.get("memory-taken")
+        if taken is not None:
+            spare_mib = vram.free_mib(len(plans), sum(plan.vram_mib for plan in plans))
+            vram = replace(vram, taken_mib=taken.to or max(0.0, spare_mib - LEFT_MIB))
         if "oom" not in card.faults:
             return vram
-        plans = self.rig.plan.workers_of(subject)
         can_have_mib = FRAGMENTED_SHARE * sum(plan.vram_mib for plan in plans)
         return replace(vram, fragments_mib=max(0.0, vram.room_mib(len(plans)) - can_have_mib))
 

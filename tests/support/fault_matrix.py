@@ -349,11 +349,11 @@ CASES: tuple[Case, ...] = (
         "some is not measured.",
     ),
     Case(
-        "foreign-memory:to=41700",
-        fails=("memory.headroom",),
-        warns=("inventory.foreign_memory",),
-        why="The plan fits beside so much, but leaves no headroom.",
+        "foreign-memory:to=41500",
+        warns=("inventory.foreign_memory", "memory.headroom"),
+        why="The plan fits beside so much; the headroom is missing for what others hold alone.",
     ),
+    Case("memory-taken"),
     Case(
         "bit-flip",
         fails=(

@@ -259,7 +259,13 @@ FAULTS = (
         on("pc1", "inventory.driver"),
     ),
     Fault("driver-mismatch", other_drivers, on("pc1", "inventory.driver") | on("pc2", "inventory.driver")),
-    Fault("foreign-memory", others_hold_memory, on(GPU, "inventory.foreign_memory", "memory.headroom")),
+    Fault(
+        "foreign-memory",
+        others_hold_memory,
+        on(GPU, "inventory.foreign_memory"),
+        on(GPU, "memory.headroom"),
+    ),
+    Fault("memory-taken", lambda b: leave_free(b, 100), on(GPU, "memory.headroom")),
     Fault(
         "wrong-gpu",
         all_work_on_one_gpu,

@@ -309,6 +309,12 @@ KINDS: tuple[FaultKind, ...] = (
         keys=("to",),
     ),
     _gpu(
+        "memory-taken",
+        "after the start others take memory of the card, all but a little; to= is in MiB",
+        "memory.headroom",
+        keys=("to",),
+    ),
+    _gpu(
         "bit-flip",
         "results differ from their reference, without any event of the driver",
         "activity.gpu_active",

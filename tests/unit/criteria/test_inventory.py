@@ -171,10 +171,28 @@ def test_who_holds_it_is_named(bench, pids, detail):
 
 def test_the_limit_is_what_the_planned_workers_leave_free(bench):
     hold(bench, 60_000)
-    free_mib = 141 * 1024 - sum(w.vram_mib for w in bench.plan().workers_of(GPU))
-    assert bench.verdict(FOREIGN, GPU).limit == pytest.approx(free_mib)
+    filled_mib = sum(w.vram_mib for w in bench.plan().workers_of(GPU))
+    free_mib = 141 * 1024 - filled_mib - 2 * (0.4 * 1024 + 64)  # two contexts with their workspaces
+    verdict = bench.verdict(FOREIGN, GPU)
+    assert verdict.limit == pytest.approx(free_mib)
+    assert "its 2 CUDA contexts take 947 and the driver keeps 0" in verdict.detail
     hold(bench, free_mib)
     assert bench.verdict(FOREIGN, GPU).outcome is Outcome.WARN
+    hold(bench, free_mib + 1)
+    assert bench.verdict(FOREIGN, GPU).outcome is Outcome.FAIL
+
+
+def test_what_the_driver_keeps_for_itself_is_nobody_elses(bench):
+    hold(bench, 2000)
+    before = bench.recording.foreign_memory[GPU]
+    bench.recording.foreign_memory[GPU] = replace(before, used_mib=60_000, reserved_mib=600.0)
+    assert "the driver keeps 600" in bench.verdict(FOREIGN, GPU).detail
+
+
+def test_a_card_whose_plan_fits_beside_a_desktop_only_warns(bench):
+    hold(bench, 1126, (4711,))
+    verdict = bench.verdict(FOREIGN, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.WARN, "held by pid 4711")
 
 
 def test_memory_that_was_never_looked_at_is_no_measurement(bench):
