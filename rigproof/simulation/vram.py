@@ -20,7 +20,7 @@ MIB_PER_GIB = 1024
 class Vram:
     """The memory of a card.
 
-    Others hold `foreign_mib` before the run and take `taken_mib` in it; `fragments_mib` are free and of no use.
+    Others hold `foreign_mib` before the run and take `taken_mib` in it; `fragments_mib` cannot be had.
     """
 
     total_mib: float

@@ -207,6 +207,12 @@ CASES: tuple[Case, ...] = (
         why=f"{GONE}the other cards still have a peer.",
     ),
     Case(
+        "gpu-hidden",
+        fails=("inventory.gpus_present",),
+        unmeasured=(REST, "throughput.combined"),
+        why=f"{GONE}the other cards still have a peer.",
+    ),
+    Case(
         "gpu-lost",
         fails=(
             "inventory.gpus_present",

@@ -251,6 +251,7 @@ FAULTS = (
     ),
     Fault("nvml-hang", nvml_hangs, on("rig", "cluster.no_timeouts")),
     Fault("gpu-missing", gpu_is_missing, on(GPU, "inventory.gpus_present")),
+    Fault("gpu-hidden", gpu_is_missing, on(GPU, "inventory.gpus_present")),
     Fault("gpu-lost", gpu_is_lost, on(OTHER, "inventory.gpus_present", "health.xid") | LOST_WORKER),
     Fault("gpu-lost", gpu_is_lost_at_the_end, on(GPU, "inventory.gpus_present")),
     Fault(

@@ -67,6 +67,11 @@ KINDS: tuple[FaultKind, ...] = (
         "inventory.gpus_present",
     ),
     _gpu(
+        "gpu-hidden",
+        "CUDA_VISIBLE_DEVICES of Ray hides the card; of equal ones without a `uuid` the last counts",
+        "inventory.gpus_present",
+    ),
+    _gpu(
         "gpu-lost",
         "the card falls off the bus: Xid 79, and GPU_IS_LOST from then on",
         "inventory.gpus_present",
