@@ -9,7 +9,8 @@ MIB_BYTES = 1 << 20
 # 0.3 GiB for the context alone (pytorch/pytorch#107667), 0.67 with cuBLAS loaded on the 132 SMs of an H200
 # (measured: reports/samples), less on a card with fewer.
 CONTEXT_GIB = 0.4
-CONTEXT_GIB_OF = {(9, 0): 0.67}  # by compute capability, where it was measured
+# By compute capability, where it was measured: 0.67 on an H200 and on an H100 (driver 580, torch 2.11).
+CONTEXT_GIB_OF = {(9, 0): 0.67}
 # What torch's allocator holds beside the operands: cuBLAS' workspace and checksums, 34 MiB on an H200.
 WORKSPACE_MIB = 64
 

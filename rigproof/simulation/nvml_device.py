@@ -139,5 +139,6 @@ def _field_value(gpu: SimulatedGpu, answer: Any) -> int:
     if answer.fieldId == Field.TOTAL_ENERGY:
         answer.valueType, answer.value.ullVal = UNSIGNED_LONG_LONG, value
     else:
-        answer.valueType, answer.value.uiVal = UNSIGNED_INT, value
+        untyped = answer.fieldId == Field.RECOVERY_ACTION  # as driver 580.159 leaves it, seen on an H100
+        answer.valueType, answer.value.uiVal = 0 if untyped else UNSIGNED_INT, value
     return Code.SUCCESS

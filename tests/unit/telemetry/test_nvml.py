@@ -472,6 +472,19 @@ def test_what_the_driver_wants_done_is_read_where_it_has_that_field(action: int 
         assert nvml.problems() == []
 
 
+@pytest.mark.parametrize(
+    ("stated", "read"),
+    [((0, "uiVal", 1), 1), ((0, "dVal", 2.0), 2), ((1, "uiVal", 4), 4), ((3, "ullVal", 7), 7)],
+)
+def test_a_wanted_reset_is_read_whatever_type_the_driver_states(
+    stated: tuple[int, str, float], read: int
+) -> None:
+    """Driver 580 leaves the type of field 230 at 0, a double: an integer of 1 would read as 5e-324."""
+    gpu = loaded_gpu(raw_fields={pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: stated})
+    with opened(gpu) as (_, nvml):
+        assert nvml.counters(UUID, SUBJECT, "before", 0.0).recovery_action == read
+
+
 def test_a_driver_too_old_to_know_the_recovery_action_is_no_problem() -> None:
     with opened(loaded_gpu()) as (driver, nvml):
         driver.inject(Fault("nvmlDeviceGetFieldValues", code=Code.INVALID_ARGUMENT))
