@@ -70,21 +70,29 @@ class NodeAgent:
         That there is no NVIDIA driver is an error only where a GPU is promised.
         """
         gpus: tuple[GpuIdentity, ...] = ()
+        listed: tuple[GpuIdentity, ...] = ()
         error: str | None = None
+        visible_devices = self._visible_devices()
         if not self._opening.done(limit_s):
-            error = f"NVML did not answer within {limit_s:g} s; see dmesg for Xid, then reboot"
+            error = (
+                f"NVML did not answer within {limit_s:g} s: the driver hangs; see dmesg for Xid, then reboot"
+            )
         elif self._nvml is not None:
             nvml = self._nvml
             listing = Background(lambda: nvml.gpus(node), "gpus")
             if listing.done(limit_s):
-                gpus = visible_gpus(listing.result(()), self._visible_devices())
+                listed = listing.result(())
+                gpus = visible_gpus(listed, visible_devices)
                 error = str(listing.error) if listing.error is not None else None
             else:
-                error = f"NVML did not list the GPUs within {limit_s:g} s; see dmesg, then reboot"
+                error = f"NVML did not list the GPUs within {limit_s:g} s; see dmesg for Xid, then reboot"
         elif self._unavailable is not None and (gpu_promised or not self._unavailable.driver_missing):
             error = str(self._unavailable)
         elif self._opening.error is not None:
-            error = f"NVML could not be opened: {type(self._opening.error).__name__}: {self._opening.error}"
+            error = (
+                f"NVML could not be opened: {type(self._opening.error).__name__}: {self._opening.error}; "
+                "run `nvidia-smi` there and see `dmesg`"
+            )
         return AgentFacts(
             process=self._process,
             hostname=socket.gethostname(),
@@ -98,6 +106,8 @@ class NodeAgent:
             driver_version=self._nvml.driver_version if self._nvml is not None else None,
             nvml_error=error,
             gpus=gpus,
+            hidden=tuple(gpu for gpu in listed if gpu not in gpus),
+            visible_devices=visible_devices,
         )
 
     def begin(self, duty: AgentDuty) -> frozenset[str]:

@@ -14,7 +14,10 @@ WorkerState = Literal["opening", "ready", "working", "finished", "failed", "brok
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """What an agent finds on its host. `gpus` are those that Ray may give out there, in NVML order."""
+    """What an agent finds on its host. `gpus` are those that Ray may give out there, in NVML order.
+
+    `hidden`: those that CUDA_VISIBLE_DEVICES, `visible_devices` there, keeps from it.
+    """
 
     process: ProcessId
     hostname: str
@@ -28,6 +31,8 @@ class AgentFacts:
     driver_version: str | None
     nvml_error: str | None
     gpus: tuple[GpuIdentity, ...]
+    hidden: tuple[GpuIdentity, ...] = ()
+    visible_devices: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

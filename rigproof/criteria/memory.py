@@ -7,6 +7,7 @@ from rigproof.criteria.series import readings, told
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.tasks import LOSSES, rounds_by_device, tasks_of
 from rigproof.criteria.windows import Window
+from rigproof.profiles.room import IDLE_MIB
 from rigproof.records.measurements import MemoryReading
 from rigproof.records.verdict import Outcome
 
@@ -124,10 +125,12 @@ def success_rate(device: DeviceEvidence) -> Finding:
     "memory.headroom",
     scope="device",
     unit="GiB",
-    limit="`limits.headroom_gib`",
-    remedy="lower `vram_share` in the rig profile, or end what else holds memory of the card",
+    limit="`limits.headroom_gib`; where it is missing for what others held before the run alone, it warns",
+    remedy="lower `vram_share` or `vram_gib_per_worker` in the rig profile, or `limits.headroom_gib` where "
+    "less will do",
     unmeasured="free memory of the device was not read while its workers held theirs",
-    faults=("foreign-memory",),
+    faults=("memory-taken",),
+    warns_on=("foreign-memory",),
     stages=("sustained",),
 )
 def headroom(device: DeviceEvidence) -> Finding:
@@ -149,5 +152,18 @@ def headroom(device: DeviceEvidence) -> Finding:
         raise NotMeasured("free memory was not read under load" + (f": {cause}" if cause else ""))
     t_s, least_mib = min(free, key=lambda pair: pair[1])
     limit = device.limit("headroom_gib")
-    good = least_mib / MIB_PER_GIB >= limit.value
-    return compared(least_mib / MIB_PER_GIB, limit, good=good, from_s=None if good else t_s)
+    least_gib = least_mib / MIB_PER_GIB
+    good = least_gib >= limit.value
+    others_gib = _others_gib(device)
+    if not good and least_gib + others_gib >= limit.value:
+        detail = f"beside {others_gib:.2f} GiB that others held before the run; see inventory.foreign_memory"
+        remedy = "end what else holds memory of the card, or lower `vram_share` in the rig profile"
+        return Finding(Outcome.WARN, least_gib, limit, detail, remedy, from_s=t_s)
+    return compared(least_gib, limit, good=good, from_s=None if good else t_s)
+
+
+def _others_gib(device: DeviceEvidence) -> float:
+    """What others held of the card before the run; nothing where that is not known, or an idle card's."""
+    others = device.foreign_memory
+    used_mib = None if others is None else others.used_mib
+    return 0.0 if used_mib is None or used_mib <= IDLE_MIB else used_mib / MIB_PER_GIB

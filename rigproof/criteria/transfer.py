@@ -24,7 +24,8 @@ GENERATIONS, LANES = range(1, 11), range(1, 33)  # anything else is no PCIe link
     "`limits.pcie_generation` and `limits.pcie_width` where the rig states less; beside it "
     "`limits.pcie_replays_warn`, which warns",
     remedy="put the card in again, and its riser; look into the manual for the lanes of that slot, and into "
-    "the BIOS for its generation and for slots that share lanes",
+    "the BIOS for its generation and for slots that share lanes; a slot that is so by design is stated with "
+    "`limits.pcie_width` or `limits.pcie_generation`",
     unmeasured="too few readings of the link under load, no figure of what it could be, or no counter of "
     "replays before or after the run; not required where the SKU file lists `pcie` in "
     "`unsupported_sensors`. An unknown card need not count replays",

@@ -119,10 +119,7 @@ def _table_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[
             yield told(loaded, key, value, bound.below, f"write {bound.lowest:g} or more")
         if bound.highest is not None and value > bound.highest + ROUNDING:
             yield told(loaded, key, value, bound.above, f"write {bound.highest:g} or less")
-    if limits.xid_fail is not None and not limits.xid_fail:
-        yield told(
-            loaded, f"{prefix}.xid_fail", [], "no Xid could fail the rig", "list them, such as [48, 79]"
-        )
+    yield from _xid_problems(loaded, limits, prefix)
     for name, example in RANGES.items():
         ends = getattr(limits, name)
         if ends is not None and ends[0] > ends[1]:
@@ -132,6 +129,20 @@ def _table_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[
     if warn is not None and fail is not None and warn >= fail:
         wrong = f"never warns before retired_pages_fail = {fail}"
         yield told(loaded, f"{prefix}.retired_pages_warn", warn, wrong, f"write less than {fail}")
+
+
+def _xid_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[str]:
+    """Numbers that are said to fail and to warn, and lists after which no Xid fails."""
+    fail, warn = limits.xid_fail or (), limits.xid_warn or ()
+    both = sorted(set(fail) & set(warn))
+    if both:
+        yield told(loaded, f"{prefix}.xid_warn", both, "in xid_fail too", "leave them in one of the lists")
+    if warn and all(loaded.xids.severity(code, limits) != "fail" for code in (*loaded.xids.xids, *fail)):
+        wrong, way_out = (
+            "no Xid could fail the rig",
+            "take out those of a broken card, such as 79",
+        )
+        yield told(loaded, f"{prefix}.xid_warn", list(warn), wrong, way_out)
 
 
 def _cpu_problems(loaded: LoadedRig) -> Iterator[str]:

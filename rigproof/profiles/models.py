@@ -197,8 +197,12 @@ class Limits(Table):
     pcie_replays_warn: Annotated[float, Field(ge=0, strict=True)] | None = Field(
         default=None, description="more PCIe replays a minute than this warn"
     )
-    xid_fail: tuple[Whole, ...] | None = Field(default=None, description="Xid numbers that fail")
-    xid_warn: tuple[Whole, ...] | None = Field(default=None, description="Xid numbers that warn")
+    xid_fail: tuple[Whole, ...] | None = Field(
+        default=None, description="Xid numbers that fail, whatever hwprofiles/xids.toml says of them"
+    )
+    xid_warn: tuple[Whole, ...] | None = Field(
+        default=None, description="Xid numbers that only warn, whatever hwprofiles/xids.toml says of them"
+    )
     foreign_memory_warn_mib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
         default=None, description="VRAM held by others before the run, over this: warn"
     )
@@ -238,6 +242,9 @@ class Limits(Table):
         default=None, description="range in which the enforced power limit must be; absent: as found"
     )
     driver_minimum: str | None = Field(default=None, description='oldest accepted driver, such as "550.54"')
+    driver_mixed: Flag | None = Field(
+        default=None, description="true: the nodes have different drivers on purpose"
+    )
 
 
 class Gpu(Table):

@@ -39,7 +39,7 @@ class NodeIdentity:
     ray_version: str
     torch_version: str | None
     driver_version: str | None
-    nvml_error: str | None  # why NVML does not answer here, e.g. a driver/library mismatch
+    nvml_error: str | None  # why NVML does not answer here, and behind the last `; ` what to do
     agent_pid: int
     clock_offset_s: float
     clock_error_s: float  # half of the round trip that the offset was read in

@@ -87,6 +87,7 @@ class GpuCounters:
     remap_failed: bool | None = None
     retired_pages: int | None = None
     pcie_replays: int | None = None
+    recovery_action: int | None = None  # nvmlDeviceGpuRecoveryAction_t: what the driver wants; 0: nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ class ForeignMemory:
     subject: str
     used_mib: float | None
     pids: tuple[int, ...] | None  # None where the process list is not readable
+    reserved_mib: float | None = None  # by the driver itself, for the card's whole memory
 
 
 @dataclass(frozen=True, slots=True)

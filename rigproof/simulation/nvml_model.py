@@ -119,6 +119,7 @@ class SimulatedGpu:
     pcie_width: int | None = 16
     pcie_width_max: int | None = 16
     pcie_replays: int | None = 0
+    recovery_action: int | None = 0  # None: a driver that has none
     ecc_enabled: bool | None = None
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None

@@ -163,6 +163,8 @@ def _counters(card: SimulatedCard, t_s: float, stages: Sequence[StageWindow]) ->
         values |= {"remap_pending": True, "remapped_uncorrectable": 1}
     if since("row-remap-failed") is not None:
         values |= {"remap_failed": True, "remapped_uncorrectable": 1}
+    if since("recovery-wanted") is not None:
+        values["recovery_action"] = int(card.faults["recovery-wanted"].to or 1)
     repeating_s = since("pcie-replays")
     if repeating_s is not None:
         most = card.faults["pcie-replays"].to

@@ -256,6 +256,7 @@ FAULTS = (
     ),
     Fault("nvml-hang", nvml_hangs, on("rig", "cluster.no_timeouts")),
     Fault("gpu-missing", gpu_is_missing, on(GPU, "inventory.gpus_present")),
+    Fault("gpu-hidden", gpu_is_missing, on(GPU, "inventory.gpus_present")),
     Fault("gpu-lost", gpu_is_lost, on(OTHER, "inventory.gpus_present", "health.xid") | LOST_WORKER),
     Fault("gpu-lost", gpu_is_lost_at_the_end, on(GPU, "inventory.gpus_present")),
     Fault(
@@ -264,7 +265,13 @@ FAULTS = (
         on("pc1", "inventory.driver"),
     ),
     Fault("driver-mismatch", other_drivers, on("pc1", "inventory.driver") | on("pc2", "inventory.driver")),
-    Fault("foreign-memory", others_hold_memory, on(GPU, "inventory.foreign_memory", "memory.headroom")),
+    Fault(
+        "foreign-memory",
+        others_hold_memory,
+        on(GPU, "inventory.foreign_memory"),
+        on(GPU, "memory.headroom"),
+    ),
+    Fault("memory-taken", lambda b: leave_free(b, 100), on(GPU, "memory.headroom")),
     Fault(
         "wrong-gpu",
         all_work_on_one_gpu,
@@ -372,6 +379,11 @@ FAULTS = (
         on(GPU, "power.draw"),
     ),
     Fault("xid", lambda b: b.event("xid", GPU, "double-bit ECC error", xid=48), on(GPU, "health.xid")),
+    Fault(
+        "recovery-wanted",
+        lambda b: b.counters(GPU, "after", recovery_action=1),
+        on(GPU, "health.xid"),
+    ),
     Fault("cpu-saturated", cpu_is_saturated, on("pc1", "host.cpu_band", "host.responsiveness")),
     Fault("cpu-starved", lambda b: b.host("pc1", cpu_percent=31), on("pc1", "host.cpu_band")),
     Fault("host-frozen", host_freezes, on("pc1", "host.responsiveness")),

@@ -50,8 +50,6 @@ LIMITS = {
     "retired_pages_fail": 63,
     "retired_pages_warn": 10,
     "pcie_replays_warn": 8,
-    "xid_fail": [48, 64, 74, 79, 92, 95, 119, 120, 140],
-    "xid_warn": [63, 94],
     "foreign_memory_warn_mib": 15,
     "sample_coverage_share": 0.80,
     "sharing_share": 0.80,

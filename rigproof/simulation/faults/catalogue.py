@@ -67,6 +67,11 @@ KINDS: tuple[FaultKind, ...] = (
         "inventory.gpus_present",
     ),
     _gpu(
+        "gpu-hidden",
+        "CUDA_VISIBLE_DEVICES of Ray hides the card; of equal ones without a `uuid` the last counts",
+        "inventory.gpus_present",
+    ),
+    _gpu(
         "gpu-lost",
         "the card falls off the bus: Xid 79, and GPU_IS_LOST from then on",
         "inventory.gpus_present",
@@ -254,6 +259,13 @@ KINDS: tuple[FaultKind, ...] = (
         defaults={"after": "50%", "code": "48"},
     ),
     _gpu(
+        "recovery-wanted",
+        "the driver wants the card reset, and reports no Xid; to= is another NVML recovery action",
+        "health.xid",
+        keys=("after", "to"),
+        defaults=_MID,
+    ),
+    _gpu(
         "nvml-hang",
         "NVML calls for the card never return",
         "cluster.no_timeouts",
@@ -299,6 +311,12 @@ KINDS: tuple[FaultKind, ...] = (
         "foreign-memory",
         "a foreign process holds memory of the card; to= is in MiB",
         "inventory.foreign_memory",
+        keys=("to",),
+    ),
+    _gpu(
+        "memory-taken",
+        "after the start others take memory of the card, all but a little; to= is in MiB",
+        "memory.headroom",
         keys=("to",),
     ),
     _gpu(

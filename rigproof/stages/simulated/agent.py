@@ -24,7 +24,7 @@ class SimulatedAgent(NodeAgent):
         self._simulated = rig.node(name)
         self._t_s = 0.0
         with self._simulated.library.active():
-            super().__init__(visible_devices=lambda: None)
+            super().__init__(visible_devices=lambda: self._simulated.visible_devices)
             self._opening.done(OPEN_S)
         self._host = self._simulated.host
         self._simulated_load: HostLoad | None = None

@@ -55,6 +55,7 @@ class Field(IntEnum):
     POWER_AVERAGE = 185  # mW
     POWER_INSTANT = 186  # mW
     POWER_LIMIT = 190  # mW, in force now
+    RECOVERY_ACTION = 230  # nvmlDeviceGpuRecoveryAction_t
 
 
 class Threshold(IntEnum):

@@ -192,7 +192,7 @@ BAD = {
     "unknown rig to judge by": (["judge", "{run}", "--hwprofile", "nobody"], ["nobody", "dual-3090-3070"]),
     "rig file to judge by": (["judge", "{run}", "--hwprofile", "{tmp}/file"], ["file"]),
     "unknown rig to lint": (["lint", "nobody"], ["nobody", "dual-3090-3070"]),
-    "unknown schema": (["schema", "gpu"], ["gpu: no such schema; take rig or sku"]),
+    "unknown schema": (["schema", "gpu"], ["gpu: no such schema; take rig, sku or xids"]),
 }
 
 

@@ -107,6 +107,19 @@ def test_the_headroom_is_the_least_that_was_free_under_load(bench, free_mib, exp
     assert (verdict.outcome, verdict.measured) == (expected, free_mib / 1024)
 
 
+@pytest.mark.parametrize(
+    ("others_mib", "expected"), [(412, Outcome.WARN), (411, Outcome.FAIL), (None, Outcome.FAIL)]
+)
+def test_headroom_that_is_missing_for_others_alone_warns_and_says_so(bench, others_mib, expected):
+    bench.recording.memory[1] = replace(bench.recording.memory[1], device_free_mib=100)
+    was = bench.recording.foreign_memory[GPU]
+    bench.recording.foreign_memory[GPU] = replace(was, used_mib=others_mib)
+    verdict = bench.verdict(HEADROOM, GPU)
+    assert verdict.outcome is expected
+    if expected is Outcome.WARN:
+        assert verdict.detail.startswith("beside 0.40 GiB that others held before the run")
+
+
 def test_free_memory_outside_the_load_is_not_judged(bench):
     bench.recording.memory[0] = replace(bench.recording.memory[0], t_s=28.0, device_free_mib=1)
     assert bench.verdict(HEADROOM, GPU).outcome is Outcome.PASS

@@ -81,6 +81,7 @@ def test_protocol_numbers_are_those_of_pynvml() -> None:
         pynvml.NVML_FI_DEV_POWER_AVERAGE,
         pynvml.NVML_FI_DEV_POWER_INSTANT,
         pynvml.NVML_FI_DEV_POWER_CURRENT_LIMIT,
+        pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
     } == set(Field)
     assert nvml_protocol.Threshold.SHUTDOWN == pynvml.NVML_TEMPERATURE_THRESHOLD_SHUTDOWN
     assert nvml_protocol.Threshold.SLOWDOWN == pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
@@ -464,6 +465,34 @@ def test_a_geforce_card_has_no_memory_error_counters() -> None:
     assert (counters.remapped_uncorrectable, counters.remapped_correctable) == (None, None)
     assert (counters.remap_pending, counters.remap_failed) == (None, None)
     assert (counters.retired_pages, counters.pcie_replays) == (None, 0)
+
+
+@pytest.mark.parametrize("action", [0, 1, 7, None])
+def test_what_the_driver_wants_done_is_read_where_it_has_that_field(action: int | None) -> None:
+    with opened(loaded_gpu(recovery_action=action)) as (_, nvml):
+        assert nvml.counters(UUID, SUBJECT, "before", 0.0).recovery_action == action
+        assert nvml.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("stated", "read"),
+    [((0, "uiVal", 1), 1), ((0, "dVal", 2.0), 2), ((1, "uiVal", 4), 4), ((3, "ullVal", 7), 7)],
+)
+def test_a_wanted_reset_is_read_whatever_type_the_driver_states(
+    stated: tuple[int, str, float], read: int
+) -> None:
+    """Driver 580 leaves the type of field 230 at 0, a double: an integer of 1 would read as 5e-324."""
+    gpu = loaded_gpu(raw_fields={pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: stated})
+    with opened(gpu) as (_, nvml):
+        assert nvml.counters(UUID, SUBJECT, "before", 0.0).recovery_action == read
+
+
+def test_a_driver_too_old_to_know_the_recovery_action_is_no_problem() -> None:
+    with opened(loaded_gpu()) as (driver, nvml):
+        driver.inject(Fault("nvmlDeviceGetFieldValues", code=Code.INVALID_ARGUMENT))
+        counters = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert (counters.recovery_action, counters.pcie_replays) == (None, 3)
+        assert nvml.problems() == []
 
 
 def test_half_a_count_of_retired_pages_is_none() -> None:
