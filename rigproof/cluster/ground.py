@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -146,6 +146,9 @@ class Ground(Protocol):
     def watch(self, found: Mapping[str, FoundNode], now_s: Callable[[], float], /) -> Watch:
         """Watch these nodes from now on."""
 
+    def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
+        """Those of the lost nodes that are there again."""
+
     def reservations(self, found: Mapping[str, FoundNode], /) -> Reserving:
         """For the GPUs of these nodes."""
 
@@ -222,6 +225,11 @@ class RayGround:
         """As Ray lists them."""
         # Half of what a worker may be silent for: what is told is the cause, the node, before its workers.
         return NodeWatch(found, now_s, self._stall_s / 2)
+
+    def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
+        """As Ray lists them now."""
+        there = wait_for_nodes(self._loaded.rig.nodes, 0.0)
+        return {name: node for name, node in there.items() if name in lost}
 
     def reservations(self, _found: Mapping[str, FoundNode], /) -> Reserving:
         """Placement groups, each on the card that CUDA says it is."""

@@ -152,9 +152,9 @@ class CannedRig:
     def read_counters(self, moment: str) -> None:
         """The counters of that moment; after the load the samples that are left, too."""
         assert self._open, "counters are read while the rig is up"
-        for counters in self._recording.counters:
-            if counters.moment == moment:
-                self._sink(counters)
+        for reading in (*self._recording.counters, *self._recording.boots):
+            if reading.moment == moment:
+                self._sink(reading)
         while moment == "after" and self._next is not None:
             self._sink(self._next)
             self._next = next(self._samples, None)
