@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from rigproof.cluster.state_folder import FILE_OURS_ALONE, file_name
+from rigproof.cluster.state_folder import FILE_OURS_ALONE, PART_SUFFIX, file_name
 from rigproof.records.black_box import End, Head, Line, text_of
 from rigproof.records.durable import NEW_FILE
 from rigproof.records.limits import MIB
@@ -95,7 +95,7 @@ class BlackBox:
 
     def _begin_anew(self) -> None:
         """The head and the latest lines in a file that takes this one's place, and its lock with it."""
-        part = self._path.with_suffix(".part")
+        part = self._path.with_suffix(PART_SUFFIX)
         with contextlib.suppress(FileNotFoundError):
             part.unlink()
         old = self._file

@@ -20,6 +20,7 @@ from rigproof.cluster.nodes import NodeWatch, wait_for_nodes
 from rigproof.cluster.placement import Reservations, WantedGpu
 from rigproof.cluster.processes import ProcessId
 from rigproof.cluster.ray_session import RaySession, join, start_local
+from rigproof.cluster.reach import answers
 from rigproof.cluster.worker import Worker
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.plan import Plan
@@ -227,9 +228,9 @@ class RayGround:
         return NodeWatch(found, now_s, self._stall_s / 2)
 
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
-        """As Ray lists them now."""
+        """As Ray lists them now, those that answer."""
         there = wait_for_nodes(self._loaded.rig.nodes, 0.0)
-        return {name: node for name, node in there.items() if name in lost}
+        return {name: node for name, node in there.items() if name in lost and answers(node)}
 
     def reservations(self, _found: Mapping[str, FoundNode], /) -> Reserving:
         """Placement groups, each on the card that CUDA says it is."""

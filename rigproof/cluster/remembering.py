@@ -167,7 +167,9 @@ class Remembering:
 
     def _hear_term(self) -> None:
         """An orderly shutdown ends every process by SIGTERM first: that is no reset."""
-        if threading.current_thread() is threading.main_thread() and self._box is not None:
+        if threading.current_thread() is not threading.main_thread() or self._box is None:
+            return
+        if signal.getsignal(signal.SIGTERM) is not None:  # else it is not Python's, and could not be called
             self._before_term = signal.signal(signal.SIGTERM, self._terminated)
 
     def _terminated(self, number: int, frame: FrameType | None) -> None:

@@ -1,8 +1,8 @@
 """The folder of a node's own disk where its agents leave their last words: for this user alone.
 
-`$RIGPROOF_STATE_HOME`, else `$XDG_STATE_HOME/rigproof`, else `~/.local/state/rigproof`; in it a folder for
-each host, since homes may be shared, and in that a file for each agent of each run. Whoever writes one holds
-its lock (flock(2)), so that a file without a holder is of a run that is over.
+`$RIGPROOF_STATE_HOME`, else `$XDG_STATE_HOME/rigproof`, else `~/.local/state/rigproof`; below `black-box` in
+it a folder for each host, since homes may be shared, and in that a file for each agent of each run. Whoever
+writes one holds its lock (flock(2)), so that a file without a holder is of a run that is over.
 """
 
 import contextlib
@@ -21,7 +21,8 @@ from rigproof.records.black_box import Box, Told, read_box, text_of, together
 from rigproof.records.limits import MIB, FileRefusedError, open_plain
 
 VARIABLE = "RIGPROOF_STATE_HOME"
-SUFFIX = ".jsonl"
+SUFFIX, PART_SUFFIX = ".jsonl", ".part"
+OWN_NAME = re.compile(r"[^~]+~[^~]+~\d+-\d+(\.jsonl|\.part)")
 BOX_BYTES_MAX = 4 * MIB  # one is begun anew long before
 FILES_KEPT = 16
 OURS_ALONE, FILE_OURS_ALONE = 0o700, 0o600
@@ -67,22 +68,25 @@ def host_folder(host: Host, environment: Mapping[str, str] = os.environ) -> Path
             root = Path.home() / ".local" / "state" / "rigproof"
         except RuntimeError as error:
             raise OSError(str(error)) from None
-    return root / _plain(host.name)
+    return root / "black-box" / _plain(host.name)
 
 
 def make_folder(folder: Path) -> None:
-    """Make it, for this user alone. Raises OSError where that cannot be, or where it is somebody else's."""
-    for one in (folder.parent, folder):
-        one.mkdir(mode=OURS_ALONE, parents=True, exist_ok=True)
-        descriptor = os.open(one, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            found = os.fstat(descriptor)
-            if found.st_uid != os.geteuid():
-                raise PermissionError(f"{one} is another user's")
-            if stat.S_IMODE(found.st_mode) != OURS_ALONE:
-                os.fchmod(descriptor, OURS_ALONE)
-        finally:
-            os.close(descriptor)
+    """Make it, for this user alone. Raises OSError where that cannot be, or where it is somebody else's.
+
+    What is there already above it stays as it is: it may be anything's.
+    """
+    for one in reversed((folder, *folder.parents)):
+        one.mkdir(mode=OURS_ALONE, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        found = os.fstat(descriptor)
+        if found.st_uid != os.geteuid():
+            raise PermissionError(f"{folder} is another user's")
+        if stat.S_IMODE(found.st_mode) != OURS_ALONE:
+            os.fchmod(descriptor, OURS_ALONE)
+    finally:
+        os.close(descriptor)
 
 
 def file_name(run_id: str, node: str, pid: int) -> str:
@@ -130,7 +134,7 @@ def _oldest_first(folder: Path) -> list[Path]:
     dated = []
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
-            if path.suffix == SUFFIX:
+            if OWN_NAME.fullmatch(path.name):
                 with contextlib.suppress(OSError):
                     dated.append((path.lstat().st_mtime, path.name, path))
     return [path for _, _, path in sorted(dated)]

@@ -20,6 +20,7 @@ WENT_ON = "look for the reason first (the kernel's out-of-memory killer, somebod
     unmeasured="the run did not get to its end there: the node or its agent was lost, or the run was killed; "
     "not required where the boot id cannot be read, or is a container's own",
     faults=("reset",),
+    warns_on=("reset-before",),
 )
 def reset(node: NodeEvidence) -> Finding:
     """The host did not restart under load, neither in this run nor untold in one before it.

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import FiniteFloat, TypeAdapter
 from pydantic_core import from_json
 
-from rigproof.records.clean import clean
+from rigproof.records.clean import plain
 from rigproof.records.measurements import Event
 from rigproof.records.samples import GpuSample
 from rigproof.records.telling import shortened
@@ -37,20 +37,20 @@ class Head:
 class CardWords:
     """What a GPU said last; None is "not read"."""
 
-    power_w: float | None = None
-    core_temperature_c: float | None = None
-    sm_clock_mhz: float | None = None
-    utilization_percent: float | None = None
+    power_w: FiniteFloat | None = None
+    core_temperature_c: FiniteFloat | None = None
+    sm_clock_mhz: FiniteFloat | None = None
+    utilization_percent: FiniteFloat | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """One moment. `stage` is the one that is about to begin or goes on, since run time `stage_s`."""
 
-    t_s: float  # run time
-    wall_s: float  # since 1970, by the host's own clock
+    t_s: FiniteFloat  # run time
+    wall_s: FiniteFloat  # since 1970, by the host's own clock
     stage: str | None = None
-    stage_s: float = 0.0
+    stage_s: FiniteFloat = 0.0
     steps: dict[str, str] = field(default_factory=dict)  # worker: what its latest round was
     gpus: dict[str, CardWords] = field(default_factory=dict)
 
@@ -97,7 +97,7 @@ def words_of(sample: GpuSample) -> CardWords:
 
 def text_of(entry: Entry) -> bytes:
     """An entry as its line."""
-    content = {"type": _TAGS[type(entry)]} | asdict(clean(entry))
+    content = {"type": _TAGS[type(entry)], **plain(asdict(entry))}
     return json.dumps(content, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
@@ -133,8 +133,8 @@ def _entry(line: bytes) -> Entry | None:
 def together(boxes: Iterable[Box]) -> Box | None:
     """One box of those that the agents of one run on one host left: an agent may take another's place.
 
-    The words are those of the latest, and so is a signal: an agent that was ended by one was replaced. The run
-    has finished, or was told of, where one of them says so.
+    The words are those of the latest, and so is a signal: an agent that was ended by one was replaced. The
+    run has finished, or was told of, where one of them says so.
     """
     found = list(boxes)
     if not found:

@@ -226,6 +226,7 @@ CASES: tuple[Case, ...] = (
         why="The node is lost, with all that a lost node leaves unmeasured; once it is back, a new agent "
         "reads another boot id there.",
     ),
+    Case("reset-before"),
     Case(
         "gpu-missing",
         fails=("inventory.gpus_present",),

@@ -69,6 +69,12 @@ KINDS: tuple[FaultKind, ...] = (
         defaults={**_MID, "for": "8"},
         brief=True,
     ),
+    _node(
+        "reset-before",
+        "the host reset under the run before this one, which never ended",
+        "health.reset",
+        ends=0,
+    ),
     _gpu(
         "gpu-missing",
         "the driver lists no such card; of equal ones without a `uuid` the last counts",

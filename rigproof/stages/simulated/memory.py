@@ -10,6 +10,8 @@ from rigproof.records.measurements import BootReading, Event
 from rigproof.simulation.rig import SimulatedNode
 from rigproof.telemetry.nvml import Nvml
 
+BEFORE = Line(30.0, 0.0, "sustained", 26.0)  # a moment of a run that nobody simulated
+
 
 class SimulatedMemory:
     """Of a node that may have a reset behind it."""
@@ -19,8 +21,13 @@ class SimulatedMemory:
         self._now_s = now_s
 
     def begin(self) -> Found:
-        """Its boot id; no run was there before."""
-        return [self.boot("before")]
+        """Its boot id, and the run before where a fault says that it never ended."""
+        found: Found = [self.boot("before")]
+        if self._node.rig.fault("reset-before", self._node.name) is not None:
+            box = Box(Head("simulated-before", self._node.name, self._node.name, None, ""), BEFORE)
+            event = event_of(box, "restarted", "unfinished_run", self._node.name, t_s=self._now_s())
+            found.append(event)
+        return found
 
     def boot(self, moment: Literal["before", "after"]) -> BootReading:
         """Its boot id now."""
