@@ -28,7 +28,7 @@ def test_a_killed_run_is_incomplete_and_one_that_its_host_did_not_survive_is_rej
     profile, _ = two_devices(tmp_path, sustained_s=60)
     home = tmp_path / "home"
     killed = start_run(profile)
-    killed.wait_for_stage("sustained", inside_s=4.0)
+    killed.wait_for_stage("sustained", inside_s=1.5)
     killed.hurt(None, signal.SIGKILL)
     killed.process.wait()
     assert killed.left_processes(LEFT_S) == []

@@ -114,3 +114,12 @@ def test_a_host_that_could_not_keep_its_words_passes_and_says_so(bench):
     verdict = bench.verdict(RESET, NODE)
     assert verdict.outcome is Outcome.PASS
     assert "Permission denied" in verdict.detail
+
+
+def test_a_node_that_restarted_is_not_sent_to_its_network_cable(bench):
+    bench.event("node_lost", NODE, "the node is gone: no heartbeat", 34.0, stage=None)
+    assert "network cable" in bench.verdict("cluster.nodes_present", NODE).remedy
+    bench.event("host_reset", NODE, TOLD, 34.0, stage=None, run_id="run", restarted=True)
+    remedy = bench.verdict("cluster.nodes_present", NODE).remedy
+    assert "health.reset" in remedy
+    assert "network cable" not in remedy
