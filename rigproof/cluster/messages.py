@@ -37,13 +37,17 @@ class AgentFacts:
 
 @dataclass(frozen=True, slots=True)
 class AgentDuty:
-    """What an agent watches from now on. `stuck_s`: a GPU whose reading takes longer is given up."""
+    """What an agent watches from now on. `stuck_s`: a GPU whose reading takes longer is given up.
+
+    `run_id`: of the run that it takes part in; None where it only watches.
+    """
 
     node: str
     clock_offset_s: float
     rate_hz: float
     stuck_s: float
     uuids: Mapping[str, str]  # UUID to subject
+    run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from rigproof.criteria import (
     peers,
     power,
     precision,
+    reset,
     scaling,
     thermal,
     throughput,
@@ -41,6 +42,7 @@ FAMILIES = (
     power,
     clock,
     health,
+    reset,
     host,
 )
 

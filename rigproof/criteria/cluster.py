@@ -9,6 +9,7 @@ from rigproof.records.verdict import Outcome
 FIRST_LOSS = "start with the first loss, later ones often follow from it"
 # What a wait that failed or a process that was lost is recorded as.
 LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died")
+RESTARTED = "it restarted and is back: `health.reset` says what it did last, and what to do"
 
 
 @criterion(
@@ -25,7 +26,8 @@ def nodes_present(node: NodeEvidence) -> Finding:
     """The promised node joined the cluster and stayed in it until the end."""
     for event in node.events("node_missing", "node_lost"):
         lost = event.kind == "node_lost"
-        return Finding(Outcome.FAIL, detail=event.message, from_s=event.t_s if lost else None)
+        remedy = RESTARTED if node.events("host_reset") else ""
+        return Finding(Outcome.FAIL, detail=event.message, remedy=remedy, from_s=event.t_s if lost else None)
     if node.found:
         return Finding(Outcome.PASS, detail=f"answered from {node.identity.address}")
     if not looked_for(node.evidence):

@@ -28,7 +28,7 @@ from rigproof.profiles.planning import make_plan
 from rigproof.profiles.stages import Duty, with_duty
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import Event, GpuCounters, MemoryReading, RewardBatch, Stage
+from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, RewardBatch, Stage
 from rigproof.records.recording import Recording
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
@@ -114,6 +114,11 @@ class Evidence:
     def counters(self, subject: str) -> Series[GpuCounters]:
         """Of one device."""
         return self._series("counters", self.recording.counters, subject)
+
+    def boots(self, subject: str) -> list[BootReading]:
+        """Of one node, in the order of time."""
+        index = self.kept("boots", lambda: _grouped(self.recording.boots))
+        return sorted(index.get(subject, ()), key=attrgetter("t_s"))
 
     def rounds(self, subject: str) -> Rounds:
         """Of one device, as recorded: a round without a finite time must not vanish."""

@@ -91,6 +91,20 @@ class GpuCounters:
 
 
 @dataclass(frozen=True, slots=True)
+class BootReading:
+    """A host's boot id (random(4)), another one after each start, read by its agent around the load.
+
+    None where it cannot be read, or is a container's own; `reason` says which.
+    """
+
+    t_s: float
+    subject: str  # the node
+    moment: Literal["before", "after"]
+    boot_id: str | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ForeignMemory:
     """VRAM that others hold before any worker of ours starts."""
 
@@ -157,6 +171,10 @@ EVENT_KINDS = {
     "nvml_error": "an NVML query failed; data.query, data.code",
     "sampling_gap": "the sampler missed grid points; data.missed",
     "host_load": "what the CPU load did; data.primary_threads, own_percent, foreign_percent",
+    "host_reset": "a host restarted under this run, without an orderly shutdown; data.run_id, gpus",
+    "driver_killed": "this run was ended from outside, without a reset; data.run_id",
+    "unfinished_run": "an earlier run on this host never ended; data.run_id, restarted",
+    "black_box": "a host's last words could not be kept, or were late; the message says why",
     "champions": "the best rates kept before the run, which floors come from; data.gpus, by UUID",
     "open_cluster": "a cluster that asks nobody for a token was joined, as the user allowed; data.address",
     "left_out": "nobody asked for a criterion; data.criterion, the message says why",

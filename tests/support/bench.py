@@ -108,6 +108,12 @@ class Bench:
             for one in self.recording.counters
         ]
 
+    def boot(self, node: str, moment: str, **fields: Any) -> None:
+        self.recording.boots = [
+            replace(one, **fields) if (one.subject, one.moment) == (node, moment) else one
+            for one in self.recording.boots
+        ]
+
     def silence(self, subject: str, from_s: float) -> None:
         """Nothing is read from this GPU any more: neither samples nor counters after the load."""
         self.recording.gpu_samples = [

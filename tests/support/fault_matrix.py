@@ -189,6 +189,7 @@ CASES: tuple[Case, ...] = (
             "throughput.combined",
         ),
         unmeasured=(
+            "health.reset",
             "host.cpu_band",
             "host.responsiveness",
             *(
@@ -200,6 +201,32 @@ CASES: tuple[Case, ...] = (
         why="Its agent and workers are lost with it: their work ends in the middle of the stage, and nobody "
         "reads its sensors, counters and Xids from then on.",
     ),
+    Case(
+        "reset",
+        fails=(
+            "health.reset",
+            "cluster.nodes_present",
+            "cluster.no_timeouts",
+            *(
+                f"{criterion}@{subject}"
+                for subject in (FIRST, SECOND)
+                for criterion in ("activity.gpu_active", "rate", "memory.success_rate")
+            ),
+            "throughput.combined",
+        ),
+        unmeasured=(
+            "host.cpu_band",
+            "host.responsiveness",
+            *(
+                f"{entry}@{subject}"
+                for subject in (FIRST, SECOND)
+                for entry in ("sensors", "counters", "later stages", "memory.no_oom", "health.xid")
+            ),
+        ),
+        why="The node is lost, with all that a lost node leaves unmeasured; once it is back, a new agent "
+        "reads another boot id there.",
+    ),
+    Case("reset-before"),
     Case(
         "gpu-missing",
         fails=("inventory.gpus_present",),

@@ -44,9 +44,19 @@ def node_is_lost(bench: Bench) -> None:
     bench.event("node_lost", "pc2", "the node is gone: no heartbeat", 50)
     bench.lose(LONE_WORKER, "worker_died", "its node is gone: no heartbeat", 50)
     bench.silence(OTHER, 50)
-    bench.recording.host_samples = [
-        one for one in bench.recording.host_samples if one.subject != "pc2" or one.t_s <= 50
-    ]
+    for kind in ("host_samples", "boots"):
+        kept = [one for one in getattr(bench.recording, kind) if one.subject != "pc2" or one.t_s <= 50]
+        setattr(bench.recording, kind, kept)
+
+
+def host_restarts(bench: Bench) -> None:
+    """So fast that nobody missed it; its new agent reads another boot id."""
+    bench.boot("pc2", "after", boot_id="00000000-0000-4000-8000-000000000002")
+
+
+def host_restarted_before(bench: Bench) -> None:
+    message = "pc2 restarted 4 s into sustained (bf16), its card at 100 %, last 348 W, 71 °C"
+    bench.event("unfinished_run", "pc2", message, 1.5, stage=None, run_id="before", restarted=True)
 
 
 def gpu_is_missing(bench: Bench, subject: str = GPU) -> None:
@@ -234,6 +244,8 @@ FAULTS = (
         on("pc2", "cluster.nodes_present") | on(OTHER, "inventory.gpus_present"),
     ),
     Fault("node-lost", node_is_lost, on("pc2", "cluster.nodes_present") | LOST_WORKER),
+    Fault("reset", host_restarts, on("pc2", "health.reset")),
+    Fault("reset-before", host_restarted_before, frozenset(), on("pc2", "health.reset")),
     Fault(
         "timeout",
         lambda b: b.event("timeout", "rig", "processes [4242] did not end", 73, stage=None, limit_s=10),

@@ -8,6 +8,7 @@ pc1/gpu0, one on pc2/gpu0.
 
 from dataclasses import replace
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import tomlkit
 
@@ -15,6 +16,7 @@ from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.models import Rig, Sku
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import (
+    BootReading,
     Event,
     ForeignMemory,
     GpuCounters,
@@ -175,6 +177,10 @@ def node_identity(name: str) -> NodeIdentity:
     return NodeIdentity(
         name, name, "127.0.0.1", 8, 64.0, "Linux", "3.11", "2.60", "2.13", "580.65.06", None, 1, 0.0, 0.0
     )
+
+
+def boot_reading(node: str, moment: str, t_s: float) -> BootReading:
+    return BootReading(t_s, node, moment, str(uuid5(NAMESPACE_OID, node)))  # type: ignore[arg-type]
 
 
 def gpu_identity(subject: str, sku: str) -> GpuIdentity:
@@ -346,6 +352,9 @@ def healthy_recording(rig: dict[str, Any] | None = None, sku: str = "h200") -> R
     recording = Recording(run)
     for node in ("pc1", "pc2"):
         recording.add(node_identity(node))
+        recording.extend(
+            boot_reading(node, moment, t_s) for moment, t_s in (("before", 1.5), ("after", 71.5))
+        )
         recording.extend(host_sample(node, index) for index in range(int(END_S / STEP_S)))
     for subject, workers in WORKERS.items():
         identity = gpu_identity(subject, sku)

@@ -61,6 +61,20 @@ KINDS: tuple[FaultKind, ...] = (
         keys=("after",),
         defaults=_MID,
     ),
+    _node(
+        "reset",
+        "the host resets under load, and is back after `for=` with another boot id",
+        "health.reset",
+        keys=TIMES,
+        defaults={**_MID, "for": "8"},
+        brief=True,
+    ),
+    _node(
+        "reset-before",
+        "the host reset under the run before this one, which never ended",
+        "health.reset",
+        ends=0,
+    ),
     _gpu(
         "gpu-missing",
         "the driver lists no such card; of equal ones without a `uuid` the last counts",

@@ -49,7 +49,7 @@ def run(tmp_path, profile):
     for records in (recording.nodes, recording.gpus, recording.foreign_memory, recording.stages):
         writer.extend(records.values())
     lists = (recording.workers, recording.rounds, recording.memory, recording.rewards, recording.counters)
-    for records in (*lists, recording.events):
+    for records in (*lists, recording.boots, recording.events):
         writer.extend(records)
     writer.extend((*recording.gpu_samples, *recording.host_samples))
     writer.close()
