@@ -20,6 +20,7 @@ from rigproof.criteria import (
     scaling,
     thermal,
     throughput,
+    training,
     transfer,
 )
 from rigproof.criteria.criterion import Criterion
@@ -32,6 +33,7 @@ FAMILIES = (
     throughput,
     peers,
     precision,
+    training,
     feeding,
     scaling,
     memory,

@@ -42,6 +42,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "rate": ("throughput.sustained", "throughput.stability", "throughput.peer_outlier"),
     "later stages": (
         "precision.speedup",
+        "training.step",
         "feeding.parallel_rewards",
         "feeding.idle_gaps",
         "scaling.sharing",
