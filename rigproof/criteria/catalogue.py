@@ -21,6 +21,7 @@ from rigproof.criteria import (
     scaling,
     thermal,
     throughput,
+    training,
     transfer,
 )
 from rigproof.criteria.criterion import Criterion
@@ -33,6 +34,7 @@ FAMILIES = (
     throughput,
     peers,
     precision,
+    training,
     feeding,
     scaling,
     memory,

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from rigproof.records.recording import Recording
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
+if TYPE_CHECKING:  # which itself imports what judges devices
+    from rigproof.criteria.precision import StepTimes
+
 Made = TypeVar("Made")
 
 SHORTEST_LOAD_S = 1.0  # rates and shares are taken over windows of 1 s
@@ -53,6 +56,7 @@ class Evidence:
         self._champions = champions
         # By device, or why it has none: what devices are compared by, as far as it was asked for.
         self.sustained_rates: dict[str, SustainedRate | NotMeasured] = {}
+        self.training_steps: dict[str, StepTimes | NotMeasured] = {}
         self._kept: dict[Hashable, Any] = {}
         self._held: dict[Hashable, Any] = {}
         self._devices = {device.subject: DeviceEvidence(self, device) for device in loaded.devices()}

@@ -92,6 +92,14 @@ class Rounds:
         found: npt.NDArray[np.intp] = part * len(precisions.words) + precisions.array[self._places]
         return found
 
+    def fastest(self) -> dict[str, float]:
+        """TFLOP/s of the fastest one of each precision. Times must be positive."""
+        rates, precisions = self.tflop / self.seconds, self.all("precision")
+        found: dict[str, float] = {}
+        for precision in dict.fromkeys(precisions):
+            found[precision] = float(rates[self.same("precision", precision)].max())
+        return found
+
     def all(self, name: str) -> list[Any]:
         """A field of each."""
         return self._told(name)

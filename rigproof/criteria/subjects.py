@@ -11,6 +11,7 @@ from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.readings import Readings
 from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.series import readings
+from rigproof.criteria.silicon import Silicon
 from rigproof.criteria.windows import LONGEST_S, Window
 from rigproof.profiles.loaded import PromisedDevice
 from rigproof.profiles.models import CpuLoad, Node
@@ -85,6 +86,11 @@ class DeviceEvidence:
         return self.device.gpu.device == "cpu"
 
     @property
+    def silicon(self) -> Silicon:
+        """What it is made of; NotMeasured where it was not found."""
+        return Silicon(self.device, self.identity, tuple(self.workers), self.evidence.loaded)
+
+    @property
     def sku_file(self) -> str:
         """The SKU's file, as users know it."""
         return f"hwprofiles/gpus/{self.device.sku_stem}.toml"
@@ -136,6 +142,12 @@ class DeviceEvidence:
         Raises NotMeasured where one of them is no valid measurement.
         """
         return self.evidence.held(("stage", self.subject, stage), lambda: self._valid_rounds(stage))
+
+    def possible(self, rounds: Rounds) -> Rounds:
+        """The same rounds, for a rate. NotMeasured where one is faster than the device's silicon can be."""
+        if self.found and not self.is_cpu:
+            self.silicon.require_possible(rounds.fastest().items())
+        return rounds
 
     def _valid_rounds(self, stage: str) -> Rounds:
         everything = self.all_rounds

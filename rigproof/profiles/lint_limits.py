@@ -63,6 +63,19 @@ MEANINGFUL = {
     "success_share": Bound(lowest=0.5, below="allows every other task to fail"),
     # SuperBench and Megatron call 5 to 10 % a regression.
     "champion_share": Bound(lowest=0.5, below="lets a card lose half of its best rate"),
+    # The same of a SKU's figures: a floor of half of what others reached says nothing of a card.
+    "floor_measured_share": Bound(0.5, 0.99, "lets a card lose half of its rate", "fails sound cards"),
+    "floor_similar_share": Bound(0.5, 0.97, "lets a card lose half of its rate", "fails sound cards"),
+    "floor_printed_share": Bound(
+        0.4, 0.95, "lets a card lose more than half of its rate", "fails sound cards"
+    ),
+    # Large GEMMs reach 0.66 to 0.87 of what the silicon does at its clock.
+    "floor_unknown_share": Bound(0.3, 0.85, "calls a card that hardly works sound", "fails sound cards"),
+    # Measured: 0.90 and 0.92 with 2 and with 3 processes.
+    "floor_sharing_share": Bound(lowest=0.5, below="allows sharing that halves the rate"),
+    "floor_cards": Bound(highest=100, above="is more cards than anybody measures, so that no floor is tight"),
+    # Boost clocks give 1.10 of the printed peak, a maximum clock up to 1.3 of it.
+    "ceiling_share": Bound(1.0, 2.0, "calls a sound card's rate an error", "takes twice the peak for a rate"),
     # A worker gives up after 8 tries to fill its memory: a plan that fails this often does not fit.
     "ooms": Bound(highest=10, above="is more than even a plan that does not fit runs into"),
     # The first one ends the process that meets it (Xid 48); a card with many is off the bus before (Xid 79).

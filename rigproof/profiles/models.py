@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from rigproof.profiles.architecture import Architecture
+from rigproof.profiles.steady import SteadyFigures
 from rigproof.profiles.tables import (
     Flag,
     GemmSize,
@@ -72,16 +74,15 @@ class Sku(Table):
     boost_clock_mhz: Positive | None = Field(
         default=None, description="SM clock that the printed peak is for; absent: NVML's highest is compared"
     )
+    sms: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None, description="streaming multiprocessors, where its worker does not tell them"
+    )
     peak_tflops: Rates = Field(description="printed, dense")
-    steady_tflops: Rates = Field(description="what large GEMMs reach in the steady state")
-    floor_share: Share = Field(
-        default=0.75, description="of the steady rate: the floor where nobody states another"
+    steady: SteadyFigures = Field(
+        default=SteadyFigures(), description="what it keeps up when hot, each figure with its evidence"
     )
     power_curve: tuple[PowerPoint, ...] = Field(
         default=(), description="rate under lower power limits, rising"
-    )
-    training_speedup: Positive | None = Field(
-        default=None, description="a training step in fp32 (without tf32) / in fp16 autocast, measured"
     )
     temperature: TemperatureLimits = Field(
         default=TemperatureLimits(), description="where the maker says so; NVML's readings come first"
@@ -101,6 +102,9 @@ class Floors(Table):
     gemm_bf16_tflops: Positive | None = Field(default=None, description="as above, bf16")
     sustained_tflops: Positive | None = Field(
         default=None, description="TFLOP/s of one GPU in the sustained stage, all its workers together"
+    )
+    training_tflops: Positive | None = Field(
+        default=None, description="TFLOP/s of one GPU's training step in fp16"
     )
 
 
@@ -173,6 +177,31 @@ class Limits(Table):
         default=None,
         description="floor of a rate, of this GPU's champion; absent: champions are no floor",
     )
+    floor_measured_share: Share | None = Field(
+        default=None,
+        description="floor of a rate, of a figure of the SKU file that was measured on floor_cards cards, "
+        "at this size, with one worker, with this torch",
+    )
+    floor_similar_share: Share | None = Field(
+        default=None, description="of one measured on fewer cards, at another size or with another torch"
+    )
+    floor_printed_share: Share | None = Field(
+        default=None, description="of one that is only printed, or that others say they reached"
+    )
+    floor_unknown_share: Share | None = Field(
+        default=None,
+        description="where no figure is known: of what the lower rate class of the architecture does at the "
+        "clock that was measured",
+    )
+    floor_sharing_share: Share | None = Field(
+        default=None, description="of those floors, where several workers share the device"
+    )
+    floor_cards: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None, description="cards behind a figure that counts as measured well"
+    )
+    ceiling_share: Positive | None = Field(
+        default=None, description="most of the SKU file's printed peak: a rate over it is a measurement error"
+    )
     ooms: Annotated[int, Field(ge=0, strict=True)] | None = Field(
         default=None, description="failed allocations allowed"
     )
@@ -218,7 +247,7 @@ class Limits(Table):
     )
     training_speedup: Positive | None = Field(
         default=None,
-        description="least speed-up of a training step by fp16; absent: the SKU file's × its floor_share",
+        description="least speed-up of a training step by fp16; absent: a share of the SKU file's",
     )
     sharing_share: Share | None = Field(
         default=None, description="least rate of several processes on one GPU together, of one alone"
@@ -391,6 +420,9 @@ class Rig(Table):
         default=(), description="promised hosts; those of an extended rig merge by name"
     )
     limits: Limits = Field(default=Limits(), description="what is judged against")
+    architectures: tuple[Architecture, ...] = Field(
+        default=(), description="what an SM does in a clock, by compute capability"
+    )
     gpu_defaults: GpuDefaults = Field(default=GpuDefaults(), description="plan of GPUs without their own")
     memory: MemoryPolicy = Field(default=MemoryPolicy(), description="how workers take VRAM")
     training: Training = Field(default=Training(), description="the training step")

@@ -18,6 +18,8 @@ def _numbers(*names_and_values: tuple[str, Callable[[SimulatedGpu], float | None
 
 _numbers(
     ("nvmlDeviceGetDisplayActive", lambda gpu: gpu.display_active),
+    ("nvmlDeviceGetBrand", lambda gpu: gpu.brand),
+    ("nvmlDeviceGetVirtualizationMode", lambda gpu: gpu.virtualization),
     ("nvmlDeviceGetCurrentClocksEventReasons", lambda gpu: gpu.clock_event_reasons),
     ("nvmlDeviceGetCurrentClocksThrottleReasons", lambda gpu: gpu.clock_event_reasons),
     ("nvmlDeviceGetPowerUsage", lambda gpu: milli(gpu.power_usage_w)),

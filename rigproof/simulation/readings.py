@@ -6,6 +6,7 @@ from typing import Any
 from rigproof.simulation.card import CardState, SimulatedCard
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.nvml_model import SimulatedGpu, SimulatedProcess
+from rigproof.telemetry.nvml.protocol import Brand
 
 FOREIGN_PID = 4711
 IDLE_MEMORY_MIB = 1.0  # of a card without a context
@@ -33,6 +34,7 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
     gpu = SimulatedGpu(
         uuid=card.uuid,
         name=name,
+        brand=Brand.GEFORCE_RTX if "GeForce" in name else Brand.NVIDIA,
         pci_bus_id=f"00000000:{card.index + 1:02X}:00.0",
         compute_capability=(int(major), int(minor or 0)),
         memory_total_mib=card.memory_mib,

@@ -81,6 +81,7 @@ class CudaDevice(TorchDevice):
         properties = torch.cuda.get_device_properties(self.where)
         self.name = str(properties.name)
         self._total_bytes = int(properties.total_memory)
+        self.sms = int(properties.multi_processor_count)
         self.uuid = f"GPU-{properties.uuid}"  # as NVML writes it
         self.precisions = cuda_precisions((properties.major, properties.minor))
         self.half = best_half(self.precisions)

@@ -77,6 +77,7 @@ class Device(Protocol):
     kind: DeviceKind
     uuid: str
     name: str
+    sms: int | None  # streaming multiprocessors that this process can use; None on the CPU
     torch_version: str
     cuda_version: str | None  # that torch was built for
     cpu_threads: int  # of torch on the host

@@ -53,6 +53,7 @@ class TorchDevice:
 
     def __init__(self, where: torch.device, cpu_threads: int) -> None:
         self.where = where
+        self.sms: int | None = None
         self.torch_version: str = torch.__version__
         self.cuda_version: str | None = torch.version.cuda
         self.cpu_threads = max(1, cpu_threads)

@@ -42,6 +42,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "rate": ("throughput.sustained", "throughput.stability", "throughput.peer_outlier"),
     "later stages": (
         "precision.speedup",
+        "training.step",
         "feeding.parallel_rewards",
         "feeding.idle_gaps",
         "scaling.sharing",
@@ -269,8 +270,16 @@ CASES: tuple[Case, ...] = (
         why="Every other GPU lacks its workers. (Their rates stay: what they report is simulated, not how "
         "they slow each other down.)",
     ),
-    Case("straggler"),
-    Case("throughput-sag"),
+    Case(
+        "straggler",
+        fails=("throughput.peer_outlier", "training.step"),
+        why="Its training step falls behind those of its peers too.",
+    ),
+    Case(
+        "throughput-sag",
+        fails=("throughput.stability", "training.step"),
+        why="The card has not recovered when it trains, and its step falls behind those of its peers.",
+    ),
     Case("overheat"),
     Case("heat-spike"),
     Case("early-heat"),
@@ -278,7 +287,7 @@ CASES: tuple[Case, ...] = (
     Case("memory-overheat"),
     Case(
         "thermal-throttle",
-        fails=("thermal.throttle", "gemm", *SLOW),
+        fails=("thermal.throttle", "gemm", *SLOW, "training.step"),
         why="By 40 % the rates fall under their floors and behind those of the peers.",
     ),
     Case("power-brake"),
@@ -288,7 +297,7 @@ CASES: tuple[Case, ...] = (
     Case(f"power-out-of-range@{SECOND}"),
     Case(
         "clock-stuck",
-        fails=("clock.ratio", "gemm", *SLOW),
+        fails=("clock.ratio", "gemm", *SLOW, "training.step"),
         why="At half its clock a card has half its rate.",
     ),
     Case("clock-drops-idle"),

@@ -314,7 +314,7 @@ FAULTS = (
     ),
     Fault("straggler", slow_peer, on(GPU, "throughput.peer_outlier")),
     Fault("throughput-sag", sag, on(GPU, "throughput.stability")),
-    Fault("tensor-cores-unused", tensor_cores_are_unused, on(GPU, "precision.speedup")),
+    Fault("tensor-cores-unused", tensor_cores_are_unused, on(GPU, "precision.speedup", "training.step")),
     Fault("rewards-slow", rewards_are_slow, on(GPU, "feeding.parallel_rewards")),
     Fault(
         "rewards-differ",

@@ -45,6 +45,13 @@ LIMITS = {
     "peer_share": 0.94,
     "headroom_gib": 0.5,
     "champion_share": 0.95,
+    "floor_measured_share": 0.92,
+    "floor_similar_share": 0.85,
+    "floor_printed_share": 0.75,
+    "floor_unknown_share": 0.60,
+    "floor_sharing_share": 0.90,
+    "floor_cards": 3,
+    "ceiling_share": 1.25,
     "success_share": 0.95,
     "ooms": 0,
     "ecc_uncorrected": 0,
@@ -121,6 +128,7 @@ RIG = {
 # A SKU file that is shipped, for runs that read their profile from a file.
 SHIPPED_SKU = "h200-sxm"
 RATES = {"fp32": 50.0, "tf32": 350.0, "fp16": 680.0, "bf16": 660.0}
+STEADY = RATES | {"training": 400.0, "training_speedup": 9.0}  # only printed: floors are 0.75 of them
 H200 = Sku.model_validate(
     {
         "name": "H200 SXM",
@@ -130,9 +138,7 @@ H200 = Sku.model_validate(
         "power_limit_w": 700,
         "boost_clock_mhz": 1980,
         "peak_tflops": {"fp32": 67, "tf32": 494.5, "fp16": 989, "bf16": 989, "fp8": 1979},
-        "steady_tflops": RATES,
-        "training_speedup": 9.0,
-        "floor_share": 0.75,
+        "steady": {name: {"value": value} for name, value in STEADY.items()},
         "temperature": {"max_operating_c": 87, "slowdown_c": 89, "memory_max_c": 95},
     }
 )
@@ -145,7 +151,7 @@ RTX_3090 = Sku.model_validate(
         "power_limit_w": 350,
         "boost_clock_mhz": 1695,
         "peak_tflops": {"fp32": 35.6, "fp16": 71.2, "bf16": 71.2},
-        "steady_tflops": {"fp32": 30, "fp16": 66, "bf16": 66},
+        "steady": {"fp32": {"value": 30}, "fp16": {"value": 66}, "bf16": {"value": 66}},
         "unsupported_sensors": ["memory_temperature", "ecc", "row_remap"],
     }
 )

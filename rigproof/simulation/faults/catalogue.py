@@ -390,6 +390,7 @@ KINDS: tuple[FaultKind, ...] = (
         "tensor-cores-unused",
         "16-bit training steps take as long as 32-bit ones",
         "precision.speedup",
+        "training.step",
         stage="training",
         needs="training_speedup",
     ),
@@ -480,7 +481,8 @@ def lacks(kind: FaultKind, loaded: LoadedRig, device: PromisedDevice | None, sta
         "row_remap": ("row_remap" not in missing, "its driver reports no remapped rows"),
         "cpu_band": (loaded.rig.cpu.enabled is not False, "cpu.enabled = false"),
         "training_speedup": (
-            limits.training_speedup is not None or (sku is not None and sku.training_speedup is not None),
+            limits.training_speedup is not None
+            or (sku is not None and sku.steady.training_speedup is not None),
             "no speed-up is known of this card",
         ),
         "feeding": ("feeding" in stages, "the level has no feeding stage"),

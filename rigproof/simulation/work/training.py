@@ -17,10 +17,17 @@ PROBES = (0.4, 0.7, 0.95)  # of the largest batch
 
 def training(task: Task, spec: TrainingSpec) -> Records:
     """Rounds of training steps, and what the search told."""
-    speedup = task.card.sku.training_speedup or UNKNOWN_SPEEDUP
+    known = task.card.sku.steady
+    healthy = speedup = (
+        known.training_speedup.value if known.training_speedup is not None else UNKNOWN_SPEEDUP
+    )
     if task.fault("tensor-cores-unused"):
         speedup = 1.0
     step_s = STEP_SHARE * spec.duration_s  # fp32, `batch` examples
+    fp16_tflops = (
+        known.training.value if known.training is not None else MODEL_RATE * task.card.steady_tflops("fp16")
+    )
+    example_tflop = fp16_tflops * step_s / healthy / spec.batch
     faster = {"fp32": 1.0, "tf32": max(1.0, speedup / 2.3), "fp16": speedup}
     precisions = [one for one in faster if one in task.card.precisions()]
     t_s = task.start_s + 0.03 * spec.duration_s
@@ -33,7 +40,7 @@ def training(task: Task, spec: TrainingSpec) -> Records:
         each_s = step_s * batch / spec.batch / faster[precision] / speed * (1 + task.noise.gauss(0, 0.003))
         number = max(1, round(of_s / each_s))
         seconds = number * each_s
-        tflop = MODEL_RATE * task.card.steady_tflops(precision) * speed * seconds
+        tflop = number * batch * example_tflop
         more = {"size": MODEL["width"], "part": part, "batch": batch, "steps": number}
         return task.round(t_s + seconds, precision, "measure", seconds, tflop, **more)
 

@@ -74,6 +74,37 @@ class Clock(IntEnum):
     MEMORY = 2
 
 
+class Brand(IntEnum):
+    """nvmlBrandType_t; what NVML only kept for old callers is left out."""
+
+    QUADRO = 1
+    TESLA = 2
+    NVS = 3
+    GRID = 4
+    GEFORCE = 5
+    TITAN = 6
+    NVIDIA_VAPPS = 7
+    NVIDIA_VPC = 8
+    NVIDIA_VCS = 9
+    NVIDIA_VWS = 10
+    NVIDIA_CLOUD_GAMING = 11
+    QUADRO_RTX = 12
+    NVIDIA_RTX = 13
+    NVIDIA = 14
+    GEFORCE_RTX = 15
+    TITAN_RTX = 16
+
+
+class Virtualization(IntEnum):
+    """nvmlGpuVirtualizationMode_t, read in a guest or on bare metal."""
+
+    NONE = 0
+    PASSTHROUGH = 1
+    VGPU = 2
+    HOST_VGPU = 3
+    HOST_VSGA = 4
+
+
 TEMPERATURE_SENSOR_GPU = 0
 ECC_CORRECTED, ECC_UNCORRECTED = 0, 1  # nvmlMemoryErrorType_t
 ECC_VOLATILE = 0  # nvmlEccCounterType_t: since the driver was loaded

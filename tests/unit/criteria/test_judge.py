@@ -84,6 +84,7 @@ def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
         "power.draw",
         "power.limit",
         "precision.speedup",
+        "training.step",
         "clock.ratio",
         "health.xid",
     }

@@ -87,6 +87,10 @@ def test_protocol_numbers_are_those_of_pynvml() -> None:
     assert nvml_protocol.Threshold.SLOWDOWN == pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
     assert nvml_protocol.Threshold.MEMORY_MAX == pynvml.NVML_TEMPERATURE_THRESHOLD_MEM_MAX
     assert nvml_protocol.Threshold.GPU_MAX == pynvml.NVML_TEMPERATURE_THRESHOLD_GPU_MAX
+    for brand in nvml_protocol.Brand:
+        assert getattr(pynvml, f"NVML_BRAND_{brand.name}") == brand
+    for mode in nvml_protocol.Virtualization:
+        assert getattr(pynvml, f"NVML_GPU_VIRTUALIZATION_MODE_{mode.name}") == mode
     assert nvml_protocol.Clock.SM == pynvml.NVML_CLOCK_SM
     assert nvml_protocol.Clock.MEMORY == pynvml.NVML_CLOCK_MEM
     assert nvml_protocol.ECC_CORRECTED == pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED
@@ -291,6 +295,7 @@ def test_identity_of_a_data_centre_card() -> None:
     assert (gpu.pcie_generation_max, gpu.pcie_width_max) == (4, 16)
     assert (gpu.ecc_enabled, gpu.display_active, gpu.xid_supported) == (True, False, True)
     assert gpu.vbios_version == "94.02.42.00.01"
+    assert (gpu.brand, gpu.virtualization) == ("geforce_rtx", "none")
 
 
 @pytest.mark.parametrize(
@@ -298,6 +303,8 @@ def test_identity_of_a_data_centre_card() -> None:
     [
         ("compute_capability", "compute_capability"),
         ("vbios_version", "vbios_version"),
+        ("brand", "brand"),
+        ("virtualization", "virtualization"),
         ("display_active", "display_active"),
         ("ecc_enabled", "ecc_enabled"),
         ("power_limit_w", "power_limit_w"),
@@ -317,6 +324,16 @@ def test_identity_leaves_out_what_a_card_does_not_tell(sensor: str, reading: str
         (gpu,) = nvml.gpus("pc1")
         assert getattr(gpu, reading) is None
         assert nvml.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("brand", "mode", "told"),
+    [(14, 2, ("nvidia", "vgpu")), (10, 1, ("nvidia_vws", "passthrough")), (99, 99, (None, None))],
+)
+def test_brand_and_virtualization_are_told_by_name(brand, mode, told) -> None:
+    with opened(loaded_gpu(brand=brand, virtualization=mode)) as (_, nvml):
+        (gpu,) = nvml.gpus("pc1")
+        assert (gpu.brand, gpu.virtualization) == told
 
 
 @pytest.mark.parametrize("value", [0, 2**32 - 5])  # nvmlDeviceGetTemperatureThreshold's type is unsigned
