@@ -29,6 +29,7 @@ class Filling:
         self.attempt = Attempt(spec.vram_mib, spec.size)
         self.planned = matrices_in(spec.vram_mib, spec.size, self.precision)
         self.pool = Pool(device, spec.size, self.precision)
+        self._told: set[tuple[str, int]] = set()  # kinds of products whose references were reported
         self.products = 1  # of a round, by what the last product took
 
     @property
@@ -44,6 +45,7 @@ class Filling:
         self.device.use(self.precision)
         while (failure := self._grow()) is not None:
             self.give_way(failure, in_round=False)
+        self._report_references()
 
     def give_way(self, failure: str, *, in_round: bool) -> None:
         """Report a failed allocation, and let go of what the next attempt, made by `fill`, does not hold.
@@ -68,6 +70,14 @@ class Filling:
         if (now.size, now.part) != (last.size, last.part):
             self.pool = Pool(self.device, now.size, self.precision)
         self.device.use(self.precision)
+
+    def _report_references(self) -> None:
+        """Once for each precision and size, on the promised device."""
+        kind = (self.precision, self.attempt.size)
+        if kind in self._told or self.stands_in is not None or not self.pool.checksums:
+            return
+        self._told.add(kind)
+        self._reporter.references(self.device, *kind, self.pool.checksums)
 
     def release(self) -> None:
         """Free the pool."""
@@ -117,8 +127,8 @@ class Filling:
             if self.device.is_out_of_memory(error):
                 return str(error) or type(error).__name__
             raise
-        if made is not None:
-            first_pass.add(*made)
+        for reference, seconds in made:
+            first_pass.add(reference, seconds)
         return None
 
 
@@ -139,14 +149,8 @@ class FirstPass:
         self.product_s = seconds
         self._seconds += seconds
         self._products += 1
-        if not reference.correct:
-            self._correct = False
-            precision = self._filling.precision
-            self._reporter.wrong_result(
-                f"{precision} product differs from 64-bit arithmetic by {reference.error:.2g}, "
-                f"tolerance {reference.tolerance:.2g}",
-                {"precision": precision, "error": reference.error, "tolerance": reference.tolerance},
-            )
+        self._correct = self._correct and reference.correct
+        self._reporter.check(reference, self._filling.precision)
         if self._seconds >= self._round_s:
             self.close()
 
