@@ -29,7 +29,6 @@ class Filling:
         self.attempt = Attempt(spec.vram_mib, spec.size)
         self.planned = matrices_in(spec.vram_mib, spec.size, self.precision)
         self.pool = Pool(device, spec.size, self.precision)
-        self._told: set[tuple[str, int]] = set()  # kinds of products whose references were reported
         self.products = 1  # of a round, by what the last product took
 
     @property
@@ -45,7 +44,8 @@ class Filling:
         self.device.use(self.precision)
         while (failure := self._grow()) is not None:
             self.give_way(failure, in_round=False)
-        self._report_references()
+        if self.stands_in is None:
+            self._reporter.references(self.device, self.precision, self.attempt.size, self.pool.checksums)
 
     def give_way(self, failure: str, *, in_round: bool) -> None:
         """Report a failed allocation, and let go of what the next attempt, made by `fill`, does not hold.
@@ -70,14 +70,6 @@ class Filling:
         if (now.size, now.part) != (last.size, last.part):
             self.pool = Pool(self.device, now.size, self.precision)
         self.device.use(self.precision)
-
-    def _report_references(self) -> None:
-        """Once for each precision and size, on the promised device."""
-        kind = (self.precision, self.attempt.size)
-        if kind in self._told or self.stands_in is not None or not self.pool.checksums:
-            return
-        self._told.add(kind)
-        self._reporter.references(self.device, *kind, self.pool.checksums)
 
     def release(self) -> None:
         """Free the pool."""

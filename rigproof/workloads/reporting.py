@@ -22,6 +22,7 @@ class Reporter:
         self._wrong_at_s: float | None = None
         self._wrong_untold = 0
         self._memory_at_s: float | None = None
+        self._references: dict[tuple[str, int], dict[str, str]] = {}  # by precision and size
 
     def round(
         self,
@@ -110,11 +111,19 @@ class Reporter:
             self.wrong_result(*reference.wrong(precision))
 
     def references(self, device: Device, precision: str, size: int, checksums: Mapping[str, str]) -> None:
-        """What products of this size must be, by their operands' seeds, and what computed them."""
+        """What products of this size must be, by their operands' seeds, and what computed them.
+
+        What was told before in this stage is not told again; what differs from it is.
+        """
+        known = self._references.setdefault((precision, size), {})
+        new = {operands: one for operands, one in checksums.items() if known.get(operands) != one}
+        if not new:
+            return
+        known.update(new)
         self.event(
             "reference",
-            f"{len(checksums)} reference checksums of {precision} products of size {size}",
-            {"precision": precision, "size": size, "checksums": dict(checksums), **device.arithmetic()},
+            f"{len(new)} reference checksums of {precision} products of size {size}",
+            {"precision": precision, "size": size, "checksums": new, **device.arithmetic()},
         )
 
     def out_of_memory(self, message: str, requested_mib: float, *, recovered: bool) -> None:
