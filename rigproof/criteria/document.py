@@ -34,7 +34,7 @@ What holds for all of them:
 - A measurement is required, except where the hardware cannot give it: the SKU file lists the sensor in
   `unsupported_sensors`; ECC is switched off; the driver delivers no Xid events; an unknown card has no ECC,
   has no such precision, or gives neither a reading nor a limit of its memory temperature; no other GPU of its
-  kind has its power limit.
+  kind has its power limit, or can be compared with it bit by bit.
 - Where a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
 - Work counts only where its result was verified. Figures at the limit pass.
 """

@@ -27,8 +27,6 @@ from rigproof.profiles.steady import FigureName
 from rigproof.records.champions import ChampionRate, same_power
 from rigproof.records.verdict import figure
 
-JOINING_S = 0.25  # rounds that are no further apart belong to one stretch of load
-
 
 @dataclass(frozen=True, slots=True)
 class NoFloor:
@@ -194,23 +192,13 @@ def _silicon_floor(device: DeviceEvidence, done: Measured) -> Limit | NoFloor:
 
 def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
     """Of the samples while these rounds ran. NotMeasured where too few were read."""
-    stretches = _stretches(rounds)
+    stretches = [Window(*pair) for pair in rounds.unbroken()]
     found: list[float] = []
-    due_s = 0.0
     for stretch in stretches:
-        due_s += stretch.length_s
         clocks_mhz = (sample.sm_clock_mhz for sample in device.loaded_samples(stretch))
         found += [one for one in clocks_mhz if one is not None]
-    device.evidence.require_coverage(
-        len(found), Window(0.0, due_s), device.limit("sample_coverage_share"), "SM clock"
-    )
+    rate_hz = device.evidence.loaded.rig.sampling.rate_hz or 1.0
+    due = rate_hz * sum(stretch.length_s for stretch in stretches)
+    if not found or len(found) < device.limit("sample_coverage_share").value * due:
+        raise NotMeasured(f"{len(found)} readings of the SM clock under load where {due:.0f} were due")
     return float(np.median(found))
-
-
-def _stretches(rounds: Rounds) -> list[Window]:
-    """When rounds ran: from the first one's begin to the last one's end, without the gaps."""
-    order = np.argsort(rounds.begins_s, kind="stable")
-    begins_s, ends_s = rounds.begins_s[order], np.maximum.accumulate(rounds.t_s[order])
-    first = np.concatenate(([0], np.flatnonzero(begins_s[1:] > ends_s[:-1] + JOINING_S) + 1))
-    last = np.concatenate((first[1:] - 1, [len(begins_s) - 1]))
-    return [Window(*pair) for pair in zip(begins_s[first].tolist(), ends_s[last].tolist(), strict=True)]

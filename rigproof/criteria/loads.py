@@ -8,8 +8,6 @@ stage's window holds set-up and warm-up too. What must never happen is judged ov
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from rigproof.criteria.criterion import Finding, NotMeasured
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import Window
@@ -17,7 +15,6 @@ from rigproof.profiles.stages import Duty, stage_kind
 from rigproof.records.verdict import Outcome
 
 BOOST_S = 2.0  # from a device's first round in a stage: its clock has not come down to the power cap yet
-JOINING_S = 0.25  # measured rounds of the same work that are no further apart belong to one stretch
 SHORTEST_S, FEWEST_SAMPLES = 1.0, 2  # a shorter stretch, or one of fewer samples, says nothing by itself
 QUARTERS = 4  # a continuous load is judged in these, so that a fault that begins late is not averaged away
 
@@ -99,17 +96,11 @@ def _stretches(device: DeviceEvidence, stage: str) -> tuple[Window, ...]:
         cause = device.cause()
         raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))
     begun_s = float(rounds.begins_s.min()) + BOOST_S
-    order = np.argsort(measured.begins_s, kind="stable")
-    begins_s, ends_s = measured.begins_s[order], np.maximum.accumulate(measured.t_s[order])
     duty = stage_kind(stage).duty
     if duty == "fed":
-        found = [Window(float(begins_s[0]), float(ends_s[-1]))]
+        found = [Window(float(measured.begins_s.min()), float(measured.t_s.max()))]
     else:
-        kinds = measured.kinds()[order]
-        apart = (begins_s[1:] > ends_s[:-1] + JOINING_S) | (kinds[1:] != kinds[:-1])
-        first = np.concatenate(([0], np.flatnonzero(apart) + 1))
-        last = np.concatenate((first[1:] - 1, [len(begins_s) - 1]))
-        found = [Window(*pair) for pair in zip(begins_s[first].tolist(), ends_s[last].tolist(), strict=True)]
+        found = [Window(*pair) for pair in measured.unbroken()]
     trimmed = [Window(max(begun_s, one.from_s), one.to_s) for one in found if one.to_s > begun_s]
     shortest_s = max(SHORTEST_S, FEWEST_SAMPLES / (device.evidence.loaded.rig.sampling.rate_hz or 1.0))
     long_enough = [one for one in trimmed if one.length_s >= shortest_s]

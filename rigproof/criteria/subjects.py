@@ -162,6 +162,14 @@ class DeviceEvidence:
                 f"a round reports {tflop[place]:g} TFLOP in {seconds[place]:g} s at t={t_s[place]:g} s, "
                 "which is no measurement"
             )
+        if len(found):
+            surplus_s, place = found.surplus()
+            if surplus_s > 0:
+                raise NotMeasured(
+                    f"rounds of {found.all('worker')[place]} in the {stage} stage overlap by "
+                    f"{surplus_s:.1f} s at t={found.t_s[place]:.0f} s and count twice, "
+                    "which is no measurement"
+                )
         return found
 
     @property

@@ -93,6 +93,7 @@ MEANINGFUL = {
     "idle_share": Bound(highest=0.5, above="calls a card fed that waits half the time"),
     # What hands out the work and gathers the results runs on one CPU, whatever the number of processes.
     "reward_speedup_share": Bound(highest=0.95, above="is more than any pool of processes reaches"),
+    "reward_loss_share": Bound(highest=0.5, above="calls a pool sound that loses every other strategy"),
     "training_speedup": Bound(
         SPEEDUP_LOWEST,
         SPEEDUP_HIGHEST,

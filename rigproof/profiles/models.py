@@ -245,6 +245,10 @@ class Limits(Table):
         default=None,
         description="least speed-up of the parallel rewards against sequential ones, of the pool's processes",
     )
+    reward_loss_share: Share | None = Field(
+        default=None,
+        description="most valid strategies of a run that may time out, crash or run out of memory",
+    )
     training_speedup: Positive | None = Field(
         default=None,
         description="least speed-up of a training step by fp16; absent: a share of the SKU file's",

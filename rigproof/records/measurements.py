@@ -165,6 +165,8 @@ EVENT_KINDS = {
     "training": "how a precision's steps went; data.precision, batch, first_loss, last_loss, overflows",
     "batch_search": "a batch size's memory; data.what, batch, peak_mib, limit_mib",
     "generation": "how long a step's generation is; data.tokens, aimed_s, pass_s, completions, overlap",
+    "overflow": "fp16 training steps that overflowed and made no update; data.precision, batch, steps",
+    "reference": "what products must be, by their operands' seeds; data.precision, size, checksums, torch, …",
     "allocation": "a worker's allocation step succeeded; data.allocated_mib, data.target_mib",
     "wrong_result": "a result differed from its reference",
     "xid": "the driver reported an Xid; data.xid",

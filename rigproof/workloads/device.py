@@ -93,6 +93,10 @@ class Device(Protocol):
         """Random normal data, the same for the same arguments."""
         ...
 
+    def fill_normal(self, matrix: Matrix, seed: int) -> None:
+        """Queue the same data as `normal` gives into a matrix that is there."""
+        ...
+
     def empty(self, size: int, precision: str) -> Matrix:
         """Room for a result."""
         ...
@@ -103,6 +107,13 @@ class Device(Protocol):
 
     def checksums(self, capacity: int) -> Checksums:
         """Room for the checksums of one round."""
+        ...
+
+    def arithmetic(self) -> dict[str, Any]:
+        """What decides the last bit of a product: devices that agree in all of it have to agree in that too.
+
+        `device` (its name), `torch`, `cublas`, `multiprocessors`, `capability`; None where it does not tell.
+        """
         ...
 
     def block_error(self, product: Product, rows: Sequence[int], columns: Sequence[int]) -> float:

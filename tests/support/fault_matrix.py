@@ -46,6 +46,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "feeding.parallel_rewards",
         "feeding.idle_gaps",
         "scaling.sharing",
+        "compute.exact",
     ),
 }
 REST = "all others"
@@ -369,9 +370,9 @@ CASES: tuple[Case, ...] = (
     Case(
         "cpu-fallback",
         fails=("memory.success_rate", "memory.no_oom", "activity.gpu_active"),
-        unmeasured=("rate", "throughput.combined"),
+        unmeasured=("rate", "throughput.combined", "compute.exact"),
         why="It begins with allocations that fail; what the CPU does in a card's place is no work of "
-        "the card, so that it has no rate.",
+        "the card, so that it has no rate and nothing to compare.",
     ),
     Case(
         "foreign-memory",
@@ -396,11 +397,14 @@ CASES: tuple[Case, ...] = (
         why="The plan fits beside so much; the headroom is missing for what others hold alone.",
     ),
     Case("memory-taken"),
+    Case("half-filled"),
+    Case("wrong-arithmetic"),
     Case(
         "bit-flip",
         fails=(
             "activity.gpu_active",
             "memory.success_rate",
+            "compute.exact",
             "rate",
         ),
         why="A round with a wrong result is no work: the rate lacks it, and the windows that have none fall.",
@@ -435,6 +439,7 @@ CASES: tuple[Case, ...] = (
     Case("tensor-cores-unused"),
     Case("rewards-slow"),
     Case("rewards-differ"),
+    Case("rewards-crash"),
     Case("gpu-starved"),
     Case("gpu-half-used"),
     Case("sharing-collapse"),

@@ -111,6 +111,14 @@ def every_result_is_wrong(bench: Bench) -> None:
     bench.rounds(GPU, "sustained", verified=False)
 
 
+def products_differ(bench: Bench, subject: str = GPU) -> None:
+    """The card computes something else than its peers, and the same each time."""
+    for number, event in enumerate(bench.recording.events):
+        if (event.kind, event.subject) == ("reference", subject):
+            checksums = {name: f"not {one}" for name, one in event.data["checksums"].items()}
+            bench.recording.events[number] = replace(event, data={**event.data, "checksums": checksums})
+
+
 def clock_is_stuck(bench: Bench) -> None:
     bench.samples(GPU, 5, sm_clock_mhz=lambda s: 930 + s.t_s % 3)
     for stage in ("gemm", "sustained"):
@@ -295,8 +303,13 @@ FAULTS = (
         on(GPU, "activity.gpu_active", "throughput.sustained", "throughput.stability")
         | on("rig", "throughput.combined"),
     ),
-    Fault("bit-flip", bit_flips_once, on(GPU, "activity.gpu_active")),
-    Fault("bit-flip", every_result_is_wrong, on(GPU, "activity.gpu_active", "memory.success_rate")),
+    Fault("bit-flip", bit_flips_once, on(GPU, "activity.gpu_active", "compute.exact")),
+    Fault(
+        "bit-flip",
+        every_result_is_wrong,
+        on(GPU, "activity.gpu_active", "memory.success_rate", "compute.exact"),
+    ),
+    Fault("wrong-arithmetic", products_differ, on(GPU, "compute.exact") | on(OTHER, "compute.exact")),
     Fault(
         "clock-stuck",
         clock_is_stuck,
@@ -319,6 +332,11 @@ FAULTS = (
     Fault(
         "rewards-differ",
         lambda b: b.rewards(GPU, 94.9, 95.05, matches=lambda one: one.matches and False),
+        on(GPU, "feeding.parallel_rewards"),
+    ),
+    Fault(
+        "rewards-crash",
+        lambda b: b.rewards(GPU, 97, 112, crashed=lambda one: one.strategies - one.invalid),
         on(GPU, "feeding.parallel_rewards"),
     ),
     Fault("gpu-starved", gpu_is_starved, on(GPU, "feeding.idle_gaps")),

@@ -64,6 +64,7 @@ LIMITS = {
     "sharing_share": 0.80,
     "idle_share": 0.10,
     "reward_speedup_share": 0.375,
+    "reward_loss_share": 0.25,
 }
 RIG = {
     "name": "two-nodes",
@@ -261,7 +262,31 @@ def rounds_of(subject: str) -> list[Round]:
     return rounds
 
 
+ARITHMETIC = {
+    "device": "NVIDIA H200",
+    "torch": "2.13.0+cu130",
+    "cublas": "13.1.0",
+    "multiprocessors": 132,
+    "capability": "9.0",
+}
+
+
+def references_of(subject: str) -> list[Event]:
+    """What the products are: the same on every card, in each stage that repeats them."""
+
+    def told(t_s: float, stage: str, worker: str, precision: str) -> Event:
+        checksums = {"1·0": f"{precision}-1·0", "0·1": f"{precision}-0·1"}
+        data = {"precision": precision, "size": 1024, "checksums": checksums, **ARITHMETIC}
+        return Event(t_s, "reference", subject, "2 reference checksums", stage, worker, data)
+
+    first, *_ = workers = WORKERS[subject]
+    found = [told(5.5 + 5 * place, "gemm", first, precision) for place, precision in enumerate(RATES)]
+    found += [told(28.0, "sustained", worker, "bf16") for worker in workers]
+    return [*found, told(115.0, "sharing", first, "bf16")]
+
+
 # A training step of one example, s, and of how much work, TFLOP.
+ROUND_S_OF = {"precision": 0.25, "search": 0.5, "sweep": 0.15}  # as long as fits, one after the other
 STEP_S_OF, STEP_TFLOP = {"fp32": 0.045, "tf32": 0.012, "fp16": 0.005}, 2.0
 MODEL = {"width": 2496, "blocks": 8, "vocabulary": 8192, "sequence": 512, "parameters": 640_296_384}
 
@@ -273,7 +298,7 @@ def training_of(subject: str) -> list[Round | Event]:
 
     def run(part: str, precision: str, batch: int, from_s: float, rounds: int) -> None:
         step_s = STEP_S_OF[precision] * batch
-        steps = max(1, round(0.16 / step_s))
+        steps = max(1, round(ROUND_S_OF[part] / step_s))
         for n in range(rounds):
             phase = "warmup" if n < 2 and part != "search" else "measure"
             seconds, tflop = steps * step_s, steps * batch * STEP_TFLOP
@@ -290,7 +315,7 @@ def training_of(subject: str) -> list[Round | Event]:
         run("precision", precision, 16, from_s, 6 if precision == "fp32" else 8)
         ends = {"precision": precision, "batch": 16, "first_loss": 9.5, "last_loss": 1.2, "overflows": 0}
         records.append(Event(from_s + 2, "training", subject, precision, "training", worker, dict(ends)))
-    for from_s, batch in ((83.0, 104), (84.0, 170), (85.0, 230)):
+    for from_s, batch in ((82.5, 104), (83.5, 170), (84.5, 230)):
         run("search", "fp16", batch, from_s, 1)
         told("probe", batch, from_s + 0.5)
     told("largest", 230, 86.0, complete=True, too_large=241)
@@ -402,12 +427,11 @@ def healthy_recording(rig: dict[str, Any] | None = None, sku: str = "h200") -> R
                 )
                 for t_s in (31.0, 40.0, 60.0, 69.0)
             )
-            recording.add(
-                Event(
-                    29.0, "allocation", subject, "40000 of 40000 MiB", "sustained", worker, {"matrices": 200}
-                )
-            )
+            filled_mib = RIG["gpu_defaults"]["vram_share"] * 141 * 1024 / len(workers)
+            filled = {"target_mib": filled_mib, "allocated_mib": filled_mib - 1, "precision": "bf16"}
+            recording.add(Event(29.0, "allocation", subject, "filled", "sustained", worker, filled))
         recording.extend(gpu_sample(subject, index) for index in range(int(END_S / STEP_S)))
+        recording.extend(references_of(subject))
         recording.extend(rounds_of(subject))
         recording.extend(training_of(subject))
         recording.extend(feeding_of(subject))

@@ -334,10 +334,23 @@ KINDS: tuple[FaultKind, ...] = (
         keys=("to",),
     ),
     _gpu(
+        "half-filled",
+        "a worker fills half of the memory that it was given, and says nothing of it",
+        "memory.no_oom",
+        ends=6,
+    ),
+    _gpu(
+        "wrong-arithmetic",
+        "the same wrong result every time: it agrees with itself, and with no other card",
+        "compute.exact",
+        needs="peers",
+    ),
+    _gpu(
         "bit-flip",
         "results differ from their reference, without any event of the driver",
         "activity.gpu_active",
         "memory.success_rate",
+        "compute.exact",
         keys=TIMES,
         defaults={"after": "50%", "for": "30%"},
     ),
@@ -404,6 +417,13 @@ KINDS: tuple[FaultKind, ...] = (
     _gpu(
         "rewards-differ",
         "the pool gives other rewards than the sequential run",
+        "feeding.parallel_rewards",
+        stage="feeding",
+        needs="feeding",
+    ),
+    _gpu(
+        "rewards-crash",
+        "every strategy that is played beside the generation crashes",
         "feeding.parallel_rewards",
         stage="feeding",
         needs="feeding",

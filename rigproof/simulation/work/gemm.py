@@ -14,6 +14,7 @@ def gemm(task: Task, spec: GemmSpec) -> Records:
         settle_s = spec.settle_s * (1.0 if number == 0 else LATER_SETTLE_SHARE)
         seconds = max(spec.round_s, min(ROUND_S, spec.measure_s / FEWEST))
         settled_s = t_s + settle_s
+        yield task.references(t_s, precision)
         end_s = settled_s + max(spec.measure_s, FEWEST * seconds)
         while t_s + seconds <= end_s + 1e-6:
             t_s += seconds

@@ -19,6 +19,8 @@ def sharing(task: Task, spec: SharingSpec) -> Records:
         room_mib = task.node.vram(task.plan.subject).room_mib(task.workers + number)
         filled_mib = min(spec.vram_mib, room_mib)
         data = {"workers": number, "target_mib": spec.vram_mib, "allocated_mib": filled_mib}
+        if place == 0:
+            yield task.references(t_s, precision)
         yield task.event(t_s, "allocation", f"{number} × {filled_mib / number:.0f} MiB", data)
         share = 1.0 if number == 1 else TOGETHER
         if collapse is not None and number == max(spec.workers) and number > 1:

@@ -72,6 +72,7 @@ def cpu_bench(new_bench):
 def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
     judged = {verdict.criterion for verdict in cpu_bench.verdicts()}
     assert set(CATALOGUE) - judged == {
+        "compute.exact",
         "inventory.driver",
         "inventory.foreign_memory",
         "memory.ecc",

@@ -62,6 +62,17 @@ def test_a_round_without_work_or_time_is_no_measurement(bench, fields):
         assert bench.verdict(criterion, GPU).outcome is Outcome.NOT_MEASURED
 
 
+@pytest.mark.parametrize("stage", ["gemm", "sustained"])
+def test_rounds_that_are_told_twice_are_no_measurement(bench, stage):
+    """Twice the work in the same time would be twice the rate."""
+    bench.recording.rounds += [one for one in bench.recording.rounds if one.stage == stage]
+    criteria = (BF16,) if stage == "gemm" else (SUSTAINED, STABILITY)
+    for criterion in criteria:
+        verdict = bench.verdict(criterion, GPU)
+        assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+        assert f"in the {stage} stage overlap by" in verdict.detail
+
+
 def test_why_there_are_no_rounds_is_told(bench):
     bench.drop("rounds", GPU)
     bench.event("worker_died", GPU, "pc1/gpu0#0 was killed by signal 9", 12.0)
