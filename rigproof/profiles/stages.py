@@ -46,6 +46,7 @@ _ANY_LOAD = (
     "power-brake",
     "power-over-limit",
     "clock-stuck",
+    "clock-locked",
     "pcie-degraded",
     "pcie-replays",
     "ecc-uncorrected",

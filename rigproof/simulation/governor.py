@@ -12,7 +12,7 @@ from rigproof.simulation.cooling import HW_THERMAL, Acting
 from rigproof.simulation.timetable import FILLING, Work
 
 # nvmlClocksEventReason*
-IDLE, POWER_CAP, BRAKE = 0x1, 0x4, 0x80
+IDLE, LOCKED, POWER_CAP, BRAKE = 0x1, 0x2, 0x4, 0x80
 IDLE_POWER_SHARE, IDLE_CLOCK_SHARE = 0.08, 0.16  # of the default limit; of the highest clock
 # Of the default limit, at the highest clock and without a reason: a card that is held by processes, and does
 # nothing. Measured on H200s: 121 to 127 W of 700 W, 1980 MHz. GeForce cards are taken to go idle.
@@ -27,6 +27,7 @@ STUCK_SHARE, DROPPED_SHARE = (
     0.45,
     0.6,
 )  # of the highest clock, by default, under clock-stuck and clock-drops-idle
+LOCKED_SHARE = 0.5  # the same, under clock-locked
 USED_PERCENT = 71.0  # by default under gpu-half-used
 FULLY_USED = 0.99  # utilisation under a load without a break
 
@@ -107,10 +108,16 @@ class Governor:
         return 1 - (1 - work.clock) * self._squeeze
 
     def _governed(self, work: Work) -> tuple[float, int]:
-        """Clock, and the reasons that the power limit leaves; under a lower one by the SKU's power curve."""
+        """Clock, and the reasons that the power limit leaves.
+
+        Work that is at its cap under the default limit follows the SKU's power curve under a lower one.
+        """
         clock = self._at_default(work)
-        if self._default_w * work.power / clock <= self._limit_w * CAP_SHARE:
+        full_w, cap_w = self._default_w * work.power / clock, self._limit_w * CAP_SHARE
+        if full_w <= cap_w:
             return 1.0, 0
+        if full_w <= self._default_w * CAP_SHARE:
+            return cap_w / full_w, POWER_CAP
         return clock * self._scale, POWER_CAP
 
     def _slowed(
@@ -122,6 +129,7 @@ class Governor:
             if fault is not None:
                 clock, reasons = clock * (1 - (fault.by or 0.0)), reasons | reason
         for name, share, reason in (
+            ("clock-locked", LOCKED_SHARE, reasons | LOCKED),
             ("clock-drops-idle", DROPPED_SHARE, IDLE),
             ("clock-stuck", STUCK_SHARE, 0),
         ):

@@ -227,7 +227,7 @@ CASES: tuple[Case, ...] = (
     Case(
         "gpu-idle",
         fails=("activity.gpu_active", *SLOW, "feeding.idle_gaps", "clock.ratio", "transfer.link"),
-        unmeasured=("gemm", "precision.speedup", "scaling.sharing"),
+        unmeasured=("gemm", "precision.speedup", "scaling.sharing", "power.draw"),
         why="Little work is a low rate, and a low sum; a card that is idle lets its clock and its "
         "PCIe link go, also while it should generate. One round in eight is too little to measure a rate in "
         "seconds.",
@@ -262,8 +262,18 @@ CASES: tuple[Case, ...] = (
         fails=("thermal.throttle", "gemm", *SLOW),
         why="By 40 % the rates fall under their floors and behind those of the peers.",
     ),
+    Case(
+        "thermal-throttle:after=50%,for=0.5",
+        warns=("thermal.throttle",),
+        why="A single short event warns.",
+    ),
     Case("power-brake"),
     Case("power-capped"),
+    Case(
+        "power-capped:to=300",
+        fails=("power.limit", "throughput.combined"),
+        why="Under half of the default fails. The card's own floors are scaled to its cap, the sum's is not.",
+    ),
     Case(f"power-limit-off@{OTHER}"),
     Case("power-over-limit"),
     Case(
@@ -275,6 +285,12 @@ CASES: tuple[Case, ...] = (
         "clock-stuck",
         fails=("clock.ratio", "gemm", *SLOW),
         why="At half its clock a card has half its rate.",
+    ),
+    Case(
+        "clock-locked",
+        fails=("gemm", "throughput.sustained", "throughput.peer_outlier"),
+        warns=("clock.ratio",),
+        why="Somebody wanted it; at half its clock the card is slow for all that.",
     ),
     Case("clock-drops-idle"),
     Case("pcie-degraded"),
@@ -290,7 +306,7 @@ CASES: tuple[Case, ...] = (
             "throughput.combined",
             "memory.success_rate",
         ),
-        unmeasured=("clock.ratio", "later stages", "memory.no_oom"),
+        unmeasured=("clock.ratio", "power.draw", "transfer.link", "later stages", "memory.no_oom"),
         why="Its workers end with a CUDA error, and so does every later one until the card is reset; a card "
         "without work tells nothing by its clock.",
     ),
@@ -359,7 +375,7 @@ CASES: tuple[Case, ...] = (
     Case(
         "cpu-fallback",
         fails=("memory.success_rate", "memory.no_oom", "activity.gpu_active"),
-        unmeasured=("rate", "throughput.combined"),
+        unmeasured=("rate", "throughput.combined", "clock.ratio", "power.draw", "transfer.link"),
         why="It begins with allocations that fail; what the CPU does in a card's place is no work of "
         "the card, so that it has no rate.",
     ),
@@ -376,6 +392,8 @@ CASES: tuple[Case, ...] = (
             "memory.success_rate",
             "memory.headroom",
             "clock.ratio",
+            "power.draw",
+            "transfer.link",
         ),
         why="A card on which the plan does not fit is left alone: it gets no work, and whatever asks for "
         "some is not measured.",

@@ -207,6 +207,13 @@ KINDS: tuple[FaultKind, ...] = (
         keys=(*TIMES, "to"),
     ),
     _gpu(
+        "clock-locked",
+        "somebody set the SM clock (reason 0x2); to= is in MHz",
+        "clock.ratio",
+        keys=(*TIMES, "to"),
+        ends=0,
+    ),
+    _gpu(
         "clock-drops-idle",
         "the card lets its clock go while it waits for rewards",
         "clock.ratio",
