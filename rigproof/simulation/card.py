@@ -177,7 +177,7 @@ class SimulatedCard:
     def _pace(self, t_s: float, stage: StageWindow | None, stages: Sequence[StageWindow], heat: Heat) -> Pace:
         """How it runs from that moment on."""
         noise = Noise(self._noise(), self._noise())
-        if self.acting("gpu-idle", t_s, stages):
+        if self.acting("gpu-idle", t_s, stages) is not None:
             return self._governor.resting(noise, held=False)
         into_s = 0.0 if stage is None else t_s - stage.start_s
         segment = None if stage is None else timetable.at(self.work[stage.name], into_s)

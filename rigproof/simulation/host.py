@@ -78,8 +78,8 @@ class SimulatedHost:
     def _delays_ms(self, t_s: float, step_s: float, stages: Sequence[StageWindow]) -> tuple[float, ...]:
         number = max(1, round(step_s / SLEEP_S))
         least_ms = LATE_MS if self._saturated(t_s, stages) else 0.0
-        straggler = self._random.randrange(STRAGGLER_EVERY)
-        late_ms = [0.0] * number
+        delays_ms = [least_ms + self._random.expovariate(1 / QUIET_MS) for _ in range(number)]
+        straggler = int(STRAGGLER_EVERY * self._random.random())
         if straggler < number:
-            late_ms[straggler] = self._random.expovariate(1 / STRAGGLER_MS)
-        return tuple(least_ms + more + self._random.expovariate(1 / QUIET_MS) for more in late_ms)
+            delays_ms[straggler] += self._random.expovariate(1 / STRAGGLER_MS)
+        return tuple(delays_ms)

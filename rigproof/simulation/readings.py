@@ -118,7 +118,8 @@ def _misread(
             elif name == "sensor-frozen":
                 found[sensor] = getattr(gpu, sensor)
             elif name == "sensor-impossible":
-                found[sensor] = fault.to or IMPOSSIBLE[fault.field or ""]
+                value = fault.to or IMPOSSIBLE[fault.field or ""]
+                found[sensor] = value if fault.field == "power" else round(value)
             elif fault.late_s is not None:
                 found[sensor] = _sensed(card, card.at(max(0.0, t_s - fault.late_s), stages))[sensor]
             else:
@@ -129,6 +130,8 @@ def _misread(
 def _counters(card: SimulatedCard, t_s: float, stages: Sequence[StageWindow]) -> dict[str, Any]:
     """Counters climb from the begin of their fault on, and stay."""
     values: dict[str, Any] = {}
+    if not card.faults:
+        return values
 
     def since(name: str) -> float | None:
         fault = card.begun(name, t_s, stages)

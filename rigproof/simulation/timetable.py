@@ -16,9 +16,9 @@ ROUND_S = 0.5  # as long as a round is aimed at in the levels of minutes
 FILL_S = 0.5  # until the memory is filled and the first product is done
 BOOST_S = 1.5  # the cap bites later: 1.5 to 2.3 s at 1980 MHz in each sustained stage of reports/samples
 FEWEST_ROUNDS = 4  # of gemm to measure, however short the level is
-TRAINING_SETUP, TRAINING_ROUND, TRAINING_ROUNDS = 0.03, 0.02, 7  # shares of the stage; rounds of a precision
-SCALER_SHARE = 0.02  # fp16's first steps wait for the host: 0.7 s at 121 W (h200-every-stage)
-SEARCH_SHARES, SWEEP_ROUND, SWEEP_ROUNDS = (0.03, 0.03, 0.03), 0.0055, 4
+TRAINING_SETUP, TRAINING_ROUND, TRAINING_ROUNDS = 0.03, 0.017, 7  # shares of the stage; rounds of a precision
+SCALER_SHARE = 0.015  # fp16's first steps wait for the host: 0.7 s at 121 W (h200-every-stage)
+SEARCH_SHARES, SWEEP_ROUND, SWEEP_ROUNDS = (0.015, 0.015, 0.015), 0.005, 4
 GENERATES_FROM, GENERATES_TO = 0.2, 0.95  # of the feeding stage; rewards are compared before and after
 # Of each number's time: processes start and fill their memory; of the rest, until they have settled.
 SHARING_PAUSE, SHARING_WARM_UP = 0.2, 0.2
