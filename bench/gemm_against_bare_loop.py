@@ -1,9 +1,12 @@
 """How close rigproof's verified GEMM rounds come to a bare torch loop of the same shape.
 
-One process, one run, arms interleaved: bare, rigproof, bare, rigproof, bare. Each arm warms up
-first. The bare loop has torch's default settings, no checksum and no event but its first and last.
+One process, one run, arms interleaved: bare, unsummed, rigproof, bare, unsummed, rigproof, bare. Each arm
+warms up first. The bare loop has torch's default settings, no checksum and no event but its first and last.
+The unsummed arm is the gemm stage without its checksums, so that nothing in it is verified: rigproof's rate
+against it is what the sum of every product costs.
 
     python3 bench/gemm_against_bare_loop.py --out gemm.json
+    python3 bench/gemm_against_bare_loop.py --precision fp32 --out gemm-fp32.json
 """
 
 import argparse
@@ -63,6 +66,39 @@ def set_reductions(values: dict[str, bool]) -> None:
         setattr(torch.backends.cuda.matmul, name, value)
 
 
+class NoSums:
+    """Checksums that are never made."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity, self._count = capacity, 0
+
+    def add(self, _matrix: torch.Tensor) -> None:
+        """Counts it."""
+        self._count += 1
+
+    def fetch(self) -> None:
+        """Nothing is there."""
+
+    def take(self) -> tuple[int, ...]:
+        """Zeros."""
+        count, self._count = self._count, 0
+        return (0,) * count
+
+
+class Unsummed:
+    """A device that sums nothing."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._device, name)
+
+    def checksums(self, capacity: int) -> NoSums:
+        """Room for nothing."""
+        return NoSums(capacity)
+
+
 def rigproof_rate(device: Device, precision: str, given: argparse.Namespace) -> dict:
     """What the gemm stage says, and the same work over the wall clock, which shows gaps between rounds."""
     records: list[object] = []
@@ -82,7 +118,7 @@ def rigproof_rate(device: Device, precision: str, given: argparse.Namespace) -> 
         "round_s": sum(r.seconds for r in measured) / len(measured),
         "warmup_s": sum(r.seconds for r in rounds if r.phase == "warmup"),
         "verified": all(r.verified for r in rounds),
-        "events": [r.message for r in records if isinstance(r, Event)],
+        "events": [r.message for r in records if isinstance(r, Event) and r.kind != "reference"],
     }
 
 
@@ -95,22 +131,23 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--settle", type=float, default=10.0, help="seconds of warm-up, at most, per arm")
     parser.add_argument("--measure", type=float, default=5.0, help="seconds per arm")
     parser.add_argument("--round", type=float, default=0.1, help="seconds")
-    parser.add_argument("--pairs", type=int, default=2, help="bare + rigproof, followed by one bare")
+    parser.add_argument("--pairs", type=int, default=2, help="bare + unsummed + rigproof, followed by a bare")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path)
     return parser.parse_args()
 
 
 def main() -> None:
-    """Bare and rigproof in turn; print and write the ratio of their means."""
+    """Bare, unsummed and rigproof in turn; print and write the ratios of their means."""
     given = arguments()
     reductions = {name: getattr(torch.backends.cuda.matmul, name) for name in REDUCTIONS}
     device = open_device(given.device, given.threads)
     precision = given.precision or device.half
     bare = Bare(device, given.size, precision, reductions)
-    bare_rates, arms = [], []
+    bare_rates, unsummed_rates, arms = [], [], []
     for _ in range(given.pairs):
         bare_rates.append(bare.rate(given.settle, given.measure))
+        unsummed_rates.append(rigproof_rate(Unsummed(device), precision, given)["tflops"])
         arms.append(rigproof_rate(device, precision, given))
     bare_rates.append(bare.rate(given.settle, given.measure))
     mean_bare = sum(bare_rates) / len(bare_rates)
@@ -121,8 +158,10 @@ def main() -> None:
         "size": given.size,
         "precision": precision,
         "bare_tflops": bare_rates,
+        "unsummed_tflops": unsummed_rates,
         "rigproof": arms,
         "ratio": mean_rigproof / mean_bare,
+        "checksums_cost": 1 - mean_rigproof / (sum(unsummed_rates) / len(unsummed_rates)),
     }
     text = json.dumps(result, indent=1)
     print(text)

@@ -36,7 +36,7 @@ from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.models import Floors, Gpu, Node
 from rigproof.records import columns
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
-from rigproof.records.measurements import ForeignMemory, GpuCounters, Stage
+from rigproof.records.measurements import BootReading, ForeignMemory, GpuCounters, Stage
 from rigproof.records.reading import (
     PARQUET_FILE,
     RECORD_TYPES,
@@ -125,8 +125,12 @@ def uuid_of(place: int) -> str:
     return f"GPU-{place:08x}-e376-88fd-06dd-5c8f8f524886"
 
 
-def counters(shape: work.Shape, moment: Literal["before", "after"], t_s: float) -> Iterator[GpuCounters]:
-    """A healthy card's."""
+def counters(
+    shape: work.Shape, moment: Literal["before", "after"], t_s: float
+) -> Iterator[GpuCounters | BootReading]:
+    """A healthy card's, and the boot id of each host."""
+    for place, name in enumerate(shape.names):
+        yield BootReading(t_s, name, moment, f"{place:08x}-0af8-4210-958a-a15aa6f8fa70")
     for subject in shape.subjects:
         yield GpuCounters(
             t_s, subject, moment, 0, 0, 0, 0, remap_pending=False, remap_failed=False, pcie_replays=0

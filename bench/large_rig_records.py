@@ -8,6 +8,7 @@ in fp16. Noise is seeded. One card is slower than all others in every stage, one
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 import numpy as np
 import numpy.typing as npt
@@ -175,9 +176,25 @@ _ALLOCATED = {
     "size": 8192,
     "precision": "bf16",
 }
+
+
+def _reference(precision: str, pairs: int) -> tuple[str, str, dict]:
+    seeds = [f"{pair - 1 if pair else 1}·{pair}" for pair in range(pairs)]
+    data = {
+        "precision": precision,
+        "size": 8192,
+        "checksums": {one: sha256(one.encode()).hexdigest()[:16] for one in seeds},
+    }
+    data |= {"device": "NVIDIA H200", "torch": "2.13.0+cu130", "cublas": "13.1.0", "multiprocessors": 132}
+    message = f"{pairs} reference checksums of {precision} products of size 8192"
+    return "reference", message, {**data, "capability": "9.0"}
+
+
 _GENERATION = {"tokens": 481, "aimed_s": 0.339, "pass_s": 0.0007, "completions": 64, "overlap": True}
 _EVENTS = {
+    "gemm": tuple(_reference(precision, 2) for precision in PRECISIONS),
     "sustained": (
+        _reference("bf16", 16),
         _policy("allocator", "expandable_segments:True"),
         _policy("target", "100639"),
         ("allocation", "785 of 785 operands, 100608 of 100639 MiB", _ALLOCATED),

@@ -94,15 +94,15 @@ def lint(
 
 
 @app.command()
-def schema(kind: Annotated[str, typer.Argument(help="rig or sku")] = "rig") -> None:
-    """Print the JSON Schema of rig or SKU files, for editors."""
+def schema(kind: Annotated[str, typer.Argument(help="rig, sku or xids")] = "rig") -> None:
+    """Print the JSON Schema of rig files, SKU files or the Xid catalogue, for editors."""
     import json  # noqa: PLC0415
 
-    from rigproof.profiles.schema import rig_schema, sku_schema  # noqa: PLC0415
+    from rigproof.profiles.schema import rig_schema, sku_schema, xids_schema  # noqa: PLC0415
 
-    schemas = {"rig": rig_schema, "sku": sku_schema}
+    schemas = {"rig": rig_schema, "sku": sku_schema, "xids": xids_schema}
     if kind not in schemas:
-        raise Refused(f"{kind}: no such schema; take rig or sku")
+        raise Refused(f"{kind}: no such schema; take rig, sku or xids")
     typer.echo(json.dumps(schemas[kind](), indent=2))
 
 

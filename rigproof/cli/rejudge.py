@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rigproof.cli.halves import side_by_side, two_are_better, without_collections
+from rigproof.cli.last_words import add_last_words
 from rigproof.criteria.judge import Judgement
 from rigproof.history.champions import ChampionError, read_champions
 from rigproof.profiles.auto import completed
@@ -47,6 +48,7 @@ def rejudge(
     `champions`: a rig's folder of them, in place of those that the run recorded.
     """
     recording = read_recording(run)
+    add_last_words(run, recording)
     if hwprofile is not None:
         recording.run = dataclasses.replace(recording.run, rig=_rig(hwprofile, recording).dump())
     rates = None if champions is None else read_champions(_folder(champions)).rates()
@@ -119,6 +121,7 @@ def rewrite(
     """
     source = own_folder(run) if output is None else run.resolve()
     recording = read_recording(source)
+    add_last_words(source, recording)
     verdicts = _verdicts(recording)
     stopped = interrupted(recording)
     decision = decide(verdicts, interrupted=stopped)

@@ -1,10 +1,11 @@
 """The node agent: one Ray actor per node, the only process there that opens NVML. It sets nothing."""
 
+import dataclasses
 import os
 import platform
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from importlib import metadata
@@ -18,10 +19,12 @@ from rigproof.cluster.gpu_readings import Counts, Silent, read_all
 from rigproof.cluster.host_load import HostLoadProcess
 from rigproof.cluster.messages import AgentDuty, AgentFacts, AgentReply
 from rigproof.cluster.processes import ProcessId
+from rigproof.cluster.remembering import Memory, Remembering, look_back
 from rigproof.cluster.sensing import Senses, Sensing
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
 from rigproof.records.recording import Record, Sample
+from rigproof.records.samples import GpuSample
 from rigproof.telemetry.host import HostReader
 from rigproof.telemetry.nvml import Nvml, NvmlUnavailable, open_nvml
 from rigproof.telemetry.visible import visible_gpus
@@ -59,6 +62,7 @@ class NodeAgent:
         self._load_reported = True
         self._records: list[Record | Sample] = []
         self._ours: set[ProcessId] = set()
+        self._memory: Memory | None = None  # where it takes part in a run
 
     def clock(self) -> float:
         """This host's monotonic clock, s."""
@@ -70,21 +74,29 @@ class NodeAgent:
         That there is no NVIDIA driver is an error only where a GPU is promised.
         """
         gpus: tuple[GpuIdentity, ...] = ()
+        listed: tuple[GpuIdentity, ...] = ()
         error: str | None = None
+        visible_devices = self._visible_devices()
         if not self._opening.done(limit_s):
-            error = f"NVML did not answer within {limit_s:g} s; see dmesg for Xid, then reboot"
+            error = (
+                f"NVML did not answer within {limit_s:g} s: the driver hangs; see dmesg for Xid, then reboot"
+            )
         elif self._nvml is not None:
             nvml = self._nvml
             listing = Background(lambda: nvml.gpus(node), "gpus")
             if listing.done(limit_s):
-                gpus = visible_gpus(listing.result(()), self._visible_devices())
+                listed = listing.result(())
+                gpus = visible_gpus(listed, visible_devices)
                 error = str(listing.error) if listing.error is not None else None
             else:
-                error = f"NVML did not list the GPUs within {limit_s:g} s; see dmesg, then reboot"
+                error = f"NVML did not list the GPUs within {limit_s:g} s; see dmesg for Xid, then reboot"
         elif self._unavailable is not None and (gpu_promised or not self._unavailable.driver_missing):
             error = str(self._unavailable)
         elif self._opening.error is not None:
-            error = f"NVML could not be opened: {type(self._opening.error).__name__}: {self._opening.error}"
+            error = (
+                f"NVML could not be opened: {type(self._opening.error).__name__}: {self._opening.error}; "
+                "run `nvidia-smi` there and see `dmesg`"
+            )
         return AgentFacts(
             process=self._process,
             hostname=socket.gethostname(),
@@ -98,6 +110,8 @@ class NodeAgent:
             driver_version=self._nvml.driver_version if self._nvml is not None else None,
             nvml_error=error,
             gpus=gpus,
+            hidden=tuple(gpu for gpu in listed if gpu not in gpus),
+            visible_devices=visible_devices,
         )
 
     def begin(self, duty: AgentDuty) -> frozenset[str]:
@@ -106,6 +120,9 @@ class NodeAgent:
         self._duty = duty
         self._sensing = self._sense(duty)
         self._sensing.start()
+        if duty.run_id is not None:
+            self._memory = self._remember(duty.node, duty.run_id)
+            self._records += self._memory.begin()
         return self._sensing.supported
 
     def poll(self) -> AgentReply:
@@ -114,11 +131,30 @@ class NodeAgent:
             self._records += self._sensing.drain()
         if self._load is not None and not self._load.alive and not self._load_reported:
             self._report_load("the CPU load ended by itself")
+        if self._memory is not None:
+            self._records += self._memory.problems()
         records, self._records = tuple(self._records), []
         return AgentReply(self._process, records)
 
+    def mark(self, stage: str | None, since_s: float) -> None:
+        """Note on the host's own disk which stage begins at this run time; None: that it has ended."""
+        if self._memory is not None:
+            self._memory.mark(stage, since_s)
+
+    def doing(self, steps: Mapping[str, str]) -> None:
+        """Keep what each of these workers did in its latest round."""
+        if self._memory is not None:
+            self._memory.doing(steps)
+
+    def came_back(self, node: str, run_id: str, t_s: float) -> tuple[Record, ...]:
+        """What the agent of a node that was lost, and is there again, knows of it at run time `t_s`."""
+        boot = self._remember(node, run_id).boot("after")  # its clock is another one than before
+        return (dataclasses.replace(boot, t_s=t_s), *self._look_back(node, run_id, t_s))
+
     def counters(self, moment: Literal["before", "after"], limit_s: float) -> None:
-        """Read every GPU's error counters; they come with a later poll."""
+        """Read every GPU's error counters, and after the load the boot id; they come with a later poll."""
+        if moment == "after" and self._memory is not None:
+            self._records.append(self._memory.boot(moment))
 
         def read(nvml: Nvml, uuid: str, subject: str) -> GpuCounters:
             return nvml.counters(uuid, subject, moment, self._now_s())
@@ -169,12 +205,24 @@ class NodeAgent:
             self._sensing.stop(timeout_s)
             last += tuple(self._sensing.drain())
             self._sensing = None
+        if self._memory is not None:
+            self._memory.end()
+            last += tuple(self._memory.problems())
+            self._memory = None
         if self._opening.done():
             Background(self._open.close, "nvml-close").done(timeout_s)
         return AgentReply(self._process, last)
 
     def _sense(self, duty: AgentDuty) -> Senses:
         return Sensing(duty, self._nvml, self._silent, HostReader(), self._now_s)
+
+    def _remember(self, node: str, run_id: str, /) -> Memory:
+        sensing = self._sensing
+        latest = (lambda: sensing.latest) if sensing is not None else dict[str, GpuSample]
+        return Remembering(node, run_id, self._now_s, latest)
+
+    def _look_back(self, node: str, run_id: str, t_s: float, /) -> list[Event]:
+        return look_back(node, run_id, t_s)[0]
 
     def _now_s(self) -> float:
         return time.monotonic() + (self._duty.clock_offset_s if self._duty is not None else 0.0)

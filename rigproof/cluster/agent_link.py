@@ -25,6 +25,8 @@ class AgentLink:
     starts: int = 1
     briefed: bool = False
     workers: set[ProcessId] = field(default_factory=set)
+    stage: tuple[str, float] | None = None  # that goes on, and since when (run time)
+    steps: dict[str, str] = field(default_factory=dict)  # of its workers, that it was not told of yet
 
     @property
     def actor(self) -> Any | None:

@@ -1,6 +1,7 @@
 """The agents as the driver sees them: started, polled, restarted once, and ended."""
 
 import dataclasses
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from rigproof.records.measurements import Event
 from rigproof.records.recording import Record, Sample
 from rigproof.workloads.cpu_band import HostLoad
 
+MARK_LIMIT_S = 3.0  # over what an agent itself waits for its disk
 ROUND_TRIPS = 7
 ROUND_TRIP_S = 2.0
 RESTARTS = 1
@@ -104,6 +106,57 @@ class Agents:
             if link.actor is not None
         }
         ask(calls, limit_s)
+
+    def mark(self, stage: str) -> None:
+        """Let every node note this stage on its own disk, before anything of it begins there."""
+        calls = {}
+        now_s = self._now_s()
+        for node, link in self.links.items():
+            link.stage, link.steps = (stage, now_s), {}
+            if link.briefed and link.actor is not None:
+                calls[node] = self._call(link, "mark", stage, now_s)
+        ask(calls, MARK_LIMIT_S)
+
+    def unmark(self) -> None:
+        """The stage is over. Does not wait."""
+        for link in self.links.values():
+            if link.stage is not None:
+                link.stage = None
+                if link.briefed and link.actor is not None:
+                    self._call(link, "mark", None, self._now_s())
+
+    def note(self, node: str, worker: str, step: str) -> None:
+        """A worker there has finished a round of this; its agent is told by `tell_steps`."""
+        self.links[node].steps[worker] = step
+
+    def tell_steps(self) -> None:
+        """Tell the agents what was noted since the last time. Does not wait."""
+        for link in self.links.values():
+            steps, link.steps = link.steps, {}
+            if steps and link.briefed and link.actor is not None:
+                self._call(link, "doing", steps)
+
+    def came_back(self, nodes: Mapping[str, FoundNode], run_id: str, limit_s: float) -> None:
+        """Ask these nodes, which were lost and are there again, whether they restarted meanwhile."""
+        now_s = self._now_s()
+        lines = {
+            name: Line(
+                self._actors.agent(f"{self._prefix}-back-{name}", name, found.node_id),
+                now_s,
+                self._actors.kill,
+            )
+            for name, found in nodes.items()
+        }
+        end_s = time.monotonic() + limit_s
+        calls = {}
+        for name, line in lines.items():
+            actor = line.wait(max(0.0, end_s - time.monotonic()))
+            if actor is not None:
+                calls[name] = actor.came_back.remote(name, run_id, now_s)
+        for answer in ask(calls, max(1.0, end_s - time.monotonic())).values():
+            for record in answer if isinstance(answer, tuple) else ():
+                self._sink(record)
+        self._killing += [Background(line.kill, "kill") for line in lines.values()]
 
     def lines(self) -> list[Line]:
         """Those to poll. One that has come up late is told its duty first."""
@@ -214,6 +267,8 @@ class Agents:
                 self._call(link, "adopt", worker)
             if link.load is not None:
                 self._call(link, "start_host_load", link.load)
+            if link.stage is not None:
+                self._call(link, "mark", *link.stage)
 
     @staticmethod
     def _call(link: AgentLink, method: str, *arguments: Any) -> Any:

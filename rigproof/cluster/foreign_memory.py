@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from rigproof.profiles.plan import Plan
+from rigproof.profiles.room import room_of
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory
 
@@ -13,22 +14,22 @@ def skipped(
     """Subject to its "gpu_skipped" event; all three mappings are by subject.
 
     Filling such a card would end in somebody else's allocation failing, not only in ours. The limit is that
-    of the criterion inventory.foreign_memory: the card's memory less what its planned workers fill. A card
-    whose use cannot be read is loaded.
+    of the criterion inventory.foreign_memory (`profiles.room`): the card's memory less the driver's reserve,
+    what its planned workers fill, and their contexts. A card whose use cannot be read is loaded.
     """
     events = {}
     for subject, gpu in gpus.items():
         reading = foreign.get(subject)
-        planned_mib = sum(worker.vram_mib for worker in plan.workers_of(subject))
-        free_mib = gpu.memory_total_mib - planned_mib
-        if reading is None or reading.used_mib is None or not planned_mib or reading.used_mib <= free_mib:
+        if reading is None or reading.used_mib is None:
+            continue
+        room = room_of(plan.workers_of(subject), gpu, reading)
+        if room.holds(reading.used_mib):
             continue
         message = (
-            f"not loaded: {_holders(reading.pids)} {reading.used_mib:.0f} MiB of its "
-            f"{gpu.memory_total_mib:.0f} MiB, and the plan fills {planned_mib:.0f} MiB; "
-            "end what holds it, or plan for less with vram_gib_per_worker"
+            f"not loaded: {_holders(reading.pids)} {reading.used_mib:.0f} MiB of it, and beside the plan "
+            f"{max(0.0, room.free_mib):.0f} MiB are free; see inventory.foreign_memory"
         )
-        data = {"used_mib": reading.used_mib, "free_mib": free_mib, "pids": reading.pids}
+        data = {"used_mib": reading.used_mib, "free_mib": room.free_mib, "pids": reading.pids}
         events[subject] = Event(t_s, "gpu_skipped", subject, message, data=data)
     return events
 

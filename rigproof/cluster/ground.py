@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from rigproof.cluster.nodes import NodeWatch, wait_for_nodes
 from rigproof.cluster.placement import Reservations, WantedGpu
 from rigproof.cluster.processes import ProcessId
 from rigproof.cluster.ray_session import RaySession, join, start_local
+from rigproof.cluster.reach import answers
 from rigproof.cluster.worker import Worker
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.plan import Plan
@@ -146,6 +147,9 @@ class Ground(Protocol):
     def watch(self, found: Mapping[str, FoundNode], now_s: Callable[[], float], /) -> Watch:
         """Watch these nodes from now on."""
 
+    def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
+        """Those of the lost nodes that are there again."""
+
     def reservations(self, found: Mapping[str, FoundNode], /) -> Reserving:
         """For the GPUs of these nodes."""
 
@@ -222,6 +226,11 @@ class RayGround:
         """As Ray lists them."""
         # Half of what a worker may be silent for: what is told is the cause, the node, before its workers.
         return NodeWatch(found, now_s, self._stall_s / 2)
+
+    def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
+        """As Ray lists them now, those that answer."""
+        there = wait_for_nodes(self._loaded.rig.nodes, 0.0)
+        return {name: node for name, node in there.items() if name in lost and answers(node)}
 
     def reservations(self, _found: Mapping[str, FoundNode], /) -> Reserving:
         """Placement groups, each on the card that CUDA says it is."""

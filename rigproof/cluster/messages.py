@@ -14,7 +14,10 @@ WorkerState = Literal["opening", "ready", "working", "finished", "failed", "brok
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """What an agent finds on its host. `gpus` are those that Ray may give out there, in NVML order."""
+    """What an agent finds on its host. `gpus` are those that Ray may give out there, in NVML order.
+
+    `hidden`: those that CUDA_VISIBLE_DEVICES, `visible_devices` there, keeps from it.
+    """
 
     process: ProcessId
     hostname: str
@@ -28,17 +31,23 @@ class AgentFacts:
     driver_version: str | None
     nvml_error: str | None
     gpus: tuple[GpuIdentity, ...]
+    hidden: tuple[GpuIdentity, ...] = ()
+    visible_devices: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AgentDuty:
-    """What an agent watches from now on. `stuck_s`: a GPU whose reading takes longer is given up."""
+    """What an agent watches from now on. `stuck_s`: a GPU whose reading takes longer is given up.
+
+    `run_id`: of the run that it takes part in; None where it only watches.
+    """
 
     node: str
     clock_offset_s: float
     rate_hz: float
     stuck_s: float
     uuids: Mapping[str, str]  # UUID to subject
+    run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

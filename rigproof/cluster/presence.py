@@ -1,6 +1,6 @@
 """Which promised GPUs are there, and what is told of nodes and GPUs that are not. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rigproof.cluster.commands import head_of, ray_start_line
@@ -11,6 +11,7 @@ from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.models import Node
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event
+from rigproof.records.telling import cause_and_step
 
 
 def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: float) -> list[Event]:
@@ -28,7 +29,8 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
     for device in loaded.devices():
         if device.node == node.name:
             message = f"{_name(device)} is missing with its node {node.name}; type there: {line}"
-            data = {"promised": device.gpu.sku, "found": [], "remedy": line}
+            step = f"bring its node back first: see cluster.nodes_present of {node.name}"
+            data = {"promised": device.gpu.sku, "found": [], "remedy": line, "next_step": step}
             events.append(Event(t_s, "gpu_missing", device.subject, message, data=data))
     return events
 
@@ -48,19 +50,43 @@ def gpus_there(
         ]
         gpus |= assign_gpus(promised, found.gpus, sku_of)
         missing = [device for device in promised if device.subject not in gpus]
-        events += [missing_gpu(device, found.gpus, found.nvml_error, t_s) for device in missing]
+        events += [missing_gpu(device, found, sku_of, t_s) for device in missing]
     return gpus, events
 
 
 def missing_gpu(
-    device: PromisedDevice, there: Sequence[GpuIdentity], nvml_error: str | None, t_s: float
+    device: PromisedDevice, facts: AgentFacts, sku_of: Callable[[str], str | None], t_s: float
 ) -> Event:
-    """A promised GPU that its node does not have; `there` are those that it has."""
-    names = [f"{gpu.name} ({gpu.uuid})" for gpu in there]
-    instead = f"found there: {', '.join(names)}" if names else nvml_error or "no GPU is there"
-    message = f"{_name(device)} is not on {device.node}; {instead}"
-    data = {"promised": device.gpu.uuid or device.gpu.sku, "found": names}
+    """A promised GPU that its node does not have; `data.next_step` where the cause says what to do."""
+    names = [f"{gpu.name} ({gpu.uuid})" for gpu in facts.gpus]
+    message, step = f"{_name(device)} is not on {device.node}; ", ""
+    hidden = [gpu for gpu in facts.hidden if _could_be(device, gpu, sku_of)]
+    if hidden:
+        cards = ", ".join(f"{gpu.name} ({gpu.uuid})" for gpu in hidden)
+        message = (
+            f"{_name(device)} is hidden on {device.node}: CUDA_VISIBLE_DEVICES={facts.visible_devices}, "
+            f"set where Ray was started there, leaves out {cards}"
+        )
+        step = (
+            "unset CUDA_VISIBLE_DEVICES, or write the card into it, where Ray is started there; where the "
+            "card is to stay hidden, take it out of the profile"
+        )
+    elif names:
+        message += f"found there: {', '.join(names)}"
+    elif facts.nvml_error is not None:
+        cause, step = cause_and_step(facts.nvml_error)
+        message = f"{_name(device)} cannot be seen on {device.node}: {cause}"
+    else:
+        message += "no GPU is there"
+    data = {"promised": device.gpu.uuid or device.gpu.sku, "found": names, "next_step": step}
     return Event(t_s, "gpu_missing", device.subject, message, data=data)
+
+
+def _could_be(device: PromisedDevice, gpu: GpuIdentity, sku_of: Callable[[str], str | None]) -> bool:
+    """Whether a card is what was promised."""
+    if device.gpu.uuid is not None:
+        return gpu.uuid == device.gpu.uuid
+    return device.gpu.sku in (UNKNOWN_SKU, sku_of(gpu.name))
 
 
 def _name(device: PromisedDevice) -> str:

@@ -46,6 +46,7 @@ class RigCluster:
     A context manager: entering brings up what is there of the promised rig and records what is missing as
     events; leaving always takes down what is ours and nothing else.
 
+    `run_id`: of the run that the nodes keep their last words of; None: they keep none.
     `allow_open`: join a cluster that asks nobody for a token too; an event says that it was one.
 
     Raises on entering:
@@ -62,6 +63,7 @@ class RigCluster:
         now_s: Callable[[], float],
         wait_nodes_s: float | None = None,
         allow_open: bool = False,
+        run_id: str | None = None,
         ground: Ground | None = None,
     ) -> None:
         timeouts = loaded.rig.timeouts
@@ -72,6 +74,7 @@ class RigCluster:
         self._ray_address = ray_address
         self._sink = sink
         self._now_s = now_s
+        self._run_id = run_id
         self._start_s = timeouts.start_s
         self._stop_s = timeouts.stop_s
         prefix = f"rigproof-{uuid.uuid4().hex[:8]}"
@@ -143,10 +146,15 @@ class RigCluster:
         return run.run(on_tick, should_stop)
 
     def read_counters(self, moment: Literal["before", "after"]) -> None:
-        """Read every GPU's error counters into the sink ("before" is done on entering)."""
+        """Read every GPU's error counters into the sink ("before" is done on entering).
+
+        Afterwards nodes that were lost and are back are asked whether they restarted.
+        """
         if self._rounds is not None:
             self._agents.read("counters", moment, self._stop_s)
             self._rounds.gather(self._stop_s / 4)
+            if moment == "after" and self._rounds.lost and self._run_id is not None:
+                self._agents.came_back(self._ground.back(self._rounds.lost), self._run_id, self._stop_s)
 
     def close(self) -> None:
         """Take everything of ours down, however the run went. Can be called again."""
@@ -231,6 +239,7 @@ class RigCluster:
                 rate_hz=rate_hz,
                 stuck_s=stuck_s,
                 uuids={gpu.uuid: subject for subject, gpu in gpus.items() if node_of[subject] == node},
+                run_id=self._run_id,
             )
             for node in facts
         }

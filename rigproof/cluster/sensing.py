@@ -3,13 +3,15 @@
 One thread each, because a GPU whose driver hangs must not stop the readings of the others.
 """
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from rigproof.cluster.gpu_readings import Silent
 from rigproof.cluster.messages import AgentDuty
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Sample
+from rigproof.records.samples import GpuSample
 from rigproof.telemetry.host import HostReader
 from rigproof.telemetry.nvml import GpuLost, Nvml
 from rigproof.telemetry.responsiveness import ResponsivenessProbe
@@ -19,9 +21,13 @@ SAMPLE = "sample"  # the query's name in events
 
 
 class Senses(Protocol):
-    """What an agent reads with. `supported` are the subjects whose Xids are heard."""
+    """What an agent reads with.
+
+    `supported` are the subjects whose Xids are heard, `latest` is each GPU's last sample.
+    """
 
     supported: frozenset[str]
+    latest: Mapping[str, GpuSample]
 
     def start(self) -> None:
         """Begin."""
@@ -50,6 +56,8 @@ class Sensing:
         self._host = host
         self._now_s = now_s
         self._probe = ResponsivenessProbe()
+        self.latest: Mapping[str, GpuSample] = {}
+        self._latest_lock = threading.Lock()
         self._xids = nvml.xids(duty.uuids, now_s) if nvml is not None and duty.uuids else None
         self.supported = self._xids.supported if self._xids is not None else frozenset[str]()
         self._samplers = {duty.node: Sampler(duty.rate_hz, self._read_host, now_s, subject=duty.node)}
@@ -90,17 +98,22 @@ class Sensing:
     def _read_host(self, t_s: float, lateness_s: float) -> Sequence[Sample | Event]:
         return [self._host.sample(self._duty.node, t_s, lateness_s, self._probe.drain())]
 
-    @staticmethod
     def _gpu_reader(
-        nvml: Nvml, silent: Silent, uuid: str, subject: str
+        self, nvml: Nvml, silent: Silent, uuid: str, subject: str
     ) -> Callable[[float, float], Sequence[Sample | Event]]:
         def read(t_s: float, lateness_s: float) -> Sequence[Sample | Event]:
             try:
-                return [nvml.sample(uuid, subject, t_s, lateness_s)]
+                sample = nvml.sample(uuid, subject, t_s, lateness_s)
             except GpuLost as error:
                 return silent.lost(error, SAMPLE)
+            self._keep_latest(sample)
+            return [sample]
 
         return read
+
+    def _keep_latest(self, sample: GpuSample) -> None:
+        with self._latest_lock:
+            self.latest = {**self.latest, sample.subject: sample}  # another one: others read it meanwhile
 
     def _gap(self, subject: str, sampler: Sampler) -> list[Event]:
         missed = sampler.missed - self._missed[subject]

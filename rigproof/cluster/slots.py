@@ -29,6 +29,8 @@ class Slot:
     first_round_s: float | None = None
     last_round_s: float | None = None
     finished_s: float | None = None
+    at: tuple[str, str] = ("", "")  # precision and part of the latest round
+    step: str = ""  # the same, as its node's agent is told
     outcome: Literal["none", "finished", "failed"] = "none"  # of the stage's task
 
     @property

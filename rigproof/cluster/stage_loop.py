@@ -51,6 +51,7 @@ class Rounds:
         self.agents = agents
         self.workers = workers
         self.paused_s = 0.0
+        self.lost: set[str] = set()  # nodes
         self._watch = watch
         self._sink = sink
         self._now_s = now_s
@@ -78,6 +79,7 @@ class Rounds:
         for line, answer in collect([*self.agents.lines(), *self.workers.lines()], timeout_s, now_s):
             if not self.agents.take(line, answer):
                 self.workers.take(line, answer)
+        self.agents.tell_steps()
 
     def rest(self) -> None:
         """The next beat may come when it likes: nobody is waited for until then."""
@@ -111,6 +113,7 @@ class Rounds:
 
     def _notice_lost_nodes(self) -> None:
         for node, reason in self._watch.news().items():
+            self.lost.add(node)
             self._sink(Event(self._now_s(), "node_lost", node, f"the node is gone: {reason}"))
             self.agents.lost(node)
             self.workers.lost(node, reason)
@@ -145,6 +148,7 @@ class StageRun:
 
     def run(self, on_tick: Callable[[], None] | None, should_stop: Callable[[], bool] | None) -> Stage:
         """Run it; the Stage as it was recorded at its end. An exception (Ctrl-C) ends it as interrupted."""
+        self._rounds.agents.mark(self._plan.name)
         start_at_s = self._now_s() + HEAD_START_S
         self._workers.stage = self._plan.name
         self._began = [
@@ -209,6 +213,7 @@ class StageRun:
         """Record the end first: whatever Ray does from here on, the stage is closed."""
         self._workers.stop_tasks()
         self._rounds.agents.stop_host_load()
+        self._rounds.agents.unmark()
         if status != "interrupted":
             self._rounds.gather(LAST_CALL_S)  # what the agents saw up to now
         if status in ("partial", "failed"):

@@ -123,6 +123,7 @@ class Worker:
                 cuda_version=torch_version.cuda,
                 precisions=tuple(device.precisions),
                 generation=self._setup.generation,
+                sms=device.sms,
             )
         )
         if plan.device == "cpu":  # no NVML knows the CPU, so its worker says what it is

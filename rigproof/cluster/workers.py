@@ -12,6 +12,7 @@ from rigproof.cluster.processes import ProcessId
 from rigproof.cluster.slots import Slot
 from rigproof.profiles.models import Timeouts
 from rigproof.profiles.plan import WorkerPlan
+from rigproof.records.black_box import step_of
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Record, Sample
 from rigproof.workloads.specs import WorkloadSpec
@@ -87,6 +88,7 @@ class Workers:
         slot.task += 1
         slot.rounds, slot.outcome = 0, "none"
         slot.first_round_s = slot.last_round_s = slot.finished_s = None
+        slot.at, slot.step = ("", ""), ""
         slot.state, slot.progress_s, slot.replacements = "working", start_at_s, 0
         assert slot.line.actor is not None
         slot.line.actor.start.remote(slot.task, spec, start_at_s)
@@ -185,10 +187,20 @@ class Workers:
             if isinstance(record, Round) and slot.state == "working":
                 slot.first_round_s = slot.first_round_s or record.t_s
                 slot.last_round_s = record.t_s
+                self._note(slot, record)
         if slot.state == "starting":
             self._opened(slot, reply)
         elif slot.state == "working" and reply.task == slot.task:
             self._worked(slot, reply)
+
+    def _note(self, slot: Slot, record: Round) -> None:
+        """Keep which step of load a worker is at, where that is another one than before."""
+        if (record.precision, record.part) != slot.at:
+            slot.at = (record.precision, record.part)
+            step = step_of(*slot.at)
+            if step != slot.step:
+                slot.step = step
+                self._agents.note(slot.plan.node, slot.plan.worker, step)
 
     def _opened(self, slot: Slot, reply: WorkerReply) -> None:
         if reply.state == "ready":

@@ -7,6 +7,7 @@ from rigproof.criteria import (
     activity,
     clock,
     cluster,
+    compute,
     distribution,
     feeding,
     health,
@@ -17,9 +18,11 @@ from rigproof.criteria import (
     peers,
     power,
     precision,
+    reset,
     scaling,
     thermal,
     throughput,
+    training,
     transfer,
 )
 from rigproof.criteria.criterion import Criterion
@@ -31,7 +34,9 @@ FAMILIES = (
     activity,
     throughput,
     peers,
+    compute,
     precision,
+    training,
     feeding,
     scaling,
     memory,
@@ -41,6 +46,7 @@ FAMILIES = (
     power,
     clock,
     health,
+    reset,
     host,
 )
 

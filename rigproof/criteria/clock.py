@@ -2,95 +2,129 @@
 
 from statistics import median
 
-from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
-from rigproof.criteria.feeding import STAGE, fed_window
-from rigproof.criteria.reasons import EXPLAINS_LOW_CLOCK, NAMES, names_of
-from rigproof.criteria.sensors import moving_readings
-from rigproof.criteria.series import values
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.loads import Load, over_loads
+from rigproof.criteria.reasons import (
+    EXPLAINS_LOW_CLOCK,
+    NAMES,
+    POWER_CAP,
+    SET_BY_SOMEBODY,
+    names_of,
+)
+from rigproof.criteria.sensors import power_field, readings_by_stretch
+from rigproof.criteria.series import readings, values
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.tasks import LOSSES
-from rigproof.criteria.windows import Window, values_by_slice
+from rigproof.criteria.windows import Window, work_by_slice
+from rigproof.profiles.stages import DUTIES
 from rigproof.records.verdict import Outcome
 
 MOST = 0.5  # "most samples": more than half of them
+# Of what the printed peak allows at a clock: a higher rate means that the clock is not the one that it had.
+OVER_PEAK_SHARE = 1.10
+SET_ON_PURPOSE = (
+    "undo it with `nvidia-smi -rgc`, or state `limits.clock_ratio_share` of this GPU as you mean it"
+)
 
 
 @criterion(
     "clock.ratio",
     scope="device",
     unit="%",
-    limit="`limits.clock_ratio_share` of the maximum SM clock that NVML reports, unless the driver "
-    "gives a reason; in the feeding stage `limits.working_clock_mhz`, where the rig states it",
-    remedy="restart the machine; a clock that stays low without a reason is a driver or hardware fault",
-    unmeasured="too few readings of the SM clock under load, no maximum, a low clock whose reasons cannot be "
-    "read, or one of a card that had lost its worker",
+    limit="`limits.clock_ratio_share` of the boost clock that the SKU file states; of a card without one "
+    "`limits.clock_unknown_share` of the highest SM clock that NVML reports. In the feeding stage "
+    "`limits.working_clock_mhz`, where the rig states it",
+    remedy="restart the machine and see whether the clock comes back; for a card that is undervolted or "
+    "slowed on purpose, state `limits.clock_ratio_share` under its [[nodes.gpus]]",
+    unmeasured="too few readings of the SM clock under load, no clock to compare with, a low clock whose "
+    "reasons cannot be read, a clock at which the card could not do what it did, or one of a card that had "
+    "lost its worker",
     faults=("clock-stuck", "clock-drops-idle"),
+    warns_on=("clock-locked",),
     applies_to_cpu=False,
     stages=("sustained",),
+    duties=DUTIES,
 )
 def ratio(device: DeviceEvidence) -> Finding:
-    """The median SM clock of the slowest quarter of the sustained stage is close to the maximum.
+    """Wherever work is measured, the median SM clock is close to the one that the card is made for.
 
-    A lower one passes where the driver explains it (a power cap, a clock that somebody set, a slowdown
-    that thermal.throttle judges) in most samples of that quarter. While the card is fed with rewards its
-    median clock is no lower either: a card that waits lets its clock go.
+    Judged in each stretch of measured work, of a continuous load in each quarter. A lower clock passes where
+    the driver explains it in most samples there: by a slowdown that thermal.throttle judges, or by the power
+    cap, if the card really drew `limits.clock_capped_power_share` of its limit. One that somebody set warns.
+    A fed card's clock counts while it waits, too.
     """
-    finding = _sustained(device)
-    if finding.outcome is Outcome.FAIL or STAGE not in device.evidence.recording.stages:
-        return finding
-    return _drop_while_fed(device) or finding
+    return over_loads(device, DUTIES, lambda load: _in_load(device, load))
 
 
-def _drop_while_fed(device: DeviceEvidence) -> Finding | None:
-    """An unexplained low clock in the feeding stage; None where there is none."""
-    window = fed_window(device)
-    clock_mhz = median(moving_readings(device, window, "sm_clock_mhz", "SM clock").values)
-    highest_mhz = _highest_mhz(device)
-    working = device.optional_limit("working_clock_mhz")
-    limit = device.limit("clock_ratio_share").times(100)
-    if working is not None:
-        limit = working.times(100 / highest_mhz, f", {working.value:g} MHz")
-    if 100 * clock_mhz / highest_mhz >= limit.value or _main_reasons(device, window):
-        return None
-    detail = f"{clock_mhz:.0f} MHz of {highest_mhz:.0f} MHz in the feeding stage"
-    return compared(
-        100 * clock_mhz / highest_mhz,
-        limit,
-        good=False,
-        detail=f"{detail}, and the driver gives no reason",
-        remedy="see feeding.idle_gaps: a card that waits for rewards lets its clock go",
-        from_s=window.from_s,
-        length_s=window.length_s,
-    )
+def _in_load(device: DeviceEvidence, load: Load) -> Finding:
+    """The stretch with the lowest clock that nothing explains; else the one with the lowest."""
+    reference = _reference(device, load)
+    clocks = [median(pairs.values) for pairs in readings_by_stretch(device, load, "sm_clock_mhz", "SM clock")]
+    found = [
+        _in_stretch(device, load, stretch, clock_mhz, reference)
+        for stretch, clock_mhz in sorted(zip(load.stretches, clocks, strict=True), key=lambda one: one[1])
+    ]
+    order = (Outcome.FAIL, Outcome.WARN, Outcome.PASS)
+    return min(found, key=lambda one: order.index(one.outcome))
 
 
-def _sustained(device: DeviceEvidence) -> Finding:
-    """The sustained stage's slowest quarter."""
-    window = device.evidence.complete_window("sustained")
-    pairs = moving_readings(device, window, "sm_clock_mhz", "SM clock")
-    highest_mhz = _highest_mhz(device)
-    quarters = window.quarters()
-    clocks = values_by_slice(pairs, quarters)
-    if not all(clocks):
-        raise NotMeasured("the SM clock was not read for a quarter of the stage")
-    medians = [median(those) for those in clocks]
-    slowest = min(medians)
-    limit = device.limit("clock_ratio_share").times(100)
-    share = 100 * slowest / highest_mhz
-    if share >= limit.value:
+def _in_stretch(
+    device: DeviceEvidence, load: Load, stretch: Window, clock_mhz: float, reference: Limit
+) -> Finding:
+    """`reference`: the least MHz; what is compared is told in % of the clock that it is a share of."""
+    _require_agreeing_rate(device, load, stretch, clock_mhz)
+    whole_mhz = _whole_mhz(device)
+    limit = reference.times(100 / whole_mhz)
+    share = 100 * clock_mhz / whole_mhz
+    if clock_mhz >= reference.value:
         return compared(share, limit, good=True)
-    quarter = quarters[medians.index(slowest)]
-    where = f"{slowest:.0f} MHz of {highest_mhz:.0f} MHz"
-    reasons = _main_reasons(device, quarter)
+    where = f"{clock_mhz:.0f} MHz of {whole_mhz:.0f} MHz"
+    reasons = _main_reasons(device, stretch)
+    explained = f"{where}, explained by {names_of(reasons)}"
+    if reasons & POWER_CAP:
+        drawn, excused = _at_its_cap(device, stretch)
+        if excused is None:
+            return Finding(Outcome.WARN, share, limit, f"{explained}, {drawn}")
+        where, explained = f"{where}, {drawn}", f"{explained}, {drawn}"
+        reasons = reasons if excused else reasons & ~POWER_CAP
+    if reasons & SET_BY_SOMEBODY:
+        return Finding(Outcome.WARN, share, limit, explained, SET_ON_PURPOSE)
     if reasons:
-        return compared(share, limit, good=True, detail=f"{where}, explained by {names_of(reasons)}")
-    lost = [one for one in device.events(*LOSSES) if one.stage == "sustained" and one.t_s < quarter.to_s]
+        return compared(share, limit, good=True, detail=explained)
+    lost = [one for one in device.events(*LOSSES) if one.stage == load.stage and one.t_s < stretch.to_s]
     if lost:
         raise NotMeasured(
             f"{where}, but its worker was lost at t={lost[0].t_s:.0f} s: a card without work lowers its clock"
         )
-    detail = f"{where}, and the driver gives no reason"
-    return compared(share, limit, good=False, detail=detail, from_s=quarter.from_s, length_s=quarter.length_s)
+    return compared(
+        share,
+        limit,
+        good=False,
+        detail=f"{where}, and the driver gives no reason that explains it",
+        remedy="see feeding.idle_gaps: a card that waits for rewards lets its clock go"
+        if load.duty == "fed"
+        else "",
+        from_s=stretch.from_s,
+        length_s=stretch.length_s,
+    )
+
+
+def _reference(device: DeviceEvidence, load: Load) -> Limit:
+    """The least clock, MHz."""
+    working = device.optional_limit("working_clock_mhz")
+    if load.duty == "fed" and working is not None:
+        return working.times(1, f", {working.value:g} MHz")
+    boost_mhz = None if device.device.sku is None else device.device.sku.boost_clock_mhz
+    if boost_mhz is not None:
+        share = device.limit("clock_ratio_share")
+        return Limit(boost_mhz * share.value, f"{share.source}, of the boost clock of {device.sku_file}")
+    share = device.limit("clock_unknown_share")
+    return Limit(_highest_mhz(device) * share.value, f"{share.source}, of NVML's highest clock")
+
+
+def _whole_mhz(device: DeviceEvidence) -> float:
+    boost_mhz = None if device.device.sku is None else device.device.sku.boost_clock_mhz
+    return _highest_mhz(device) if boost_mhz is None else boost_mhz
 
 
 def _highest_mhz(device: DeviceEvidence) -> float:
@@ -100,17 +134,44 @@ def _highest_mhz(device: DeviceEvidence) -> float:
     return highest_mhz
 
 
-def _main_reasons(device: DeviceEvidence, quarter: Window) -> int:
-    """The explaining bits, if most samples of the quarter have one; 0 where they do not."""
-    samples = device.loaded_samples(quarter)
+def _require_agreeing_rate(device: DeviceEvidence, load: Load, stretch: Window, clock_mhz: float) -> None:
+    """NotMeasured where the card did more than it can at that clock, by its SKU's printed peak."""
+    sku = device.device.sku
+    if sku is None or sku.boost_clock_mhz is None:
+        return
+    rounds = device.rounds(load.stage)
+    for precision in rounds.distinct("precision"):
+        peak = getattr(sku.peak_tflops, precision, None)
+        own = rounds.only(rounds.same("precision", precision))
+        rate = work_by_slice(own, (stretch,))[0] / stretch.length_s
+        if peak is not None and rate > OVER_PEAK_SHARE * peak * clock_mhz / sku.boost_clock_mhz:
+            raise NotMeasured(
+                f"the SM clock reads {clock_mhz:.0f} MHz from t={stretch.from_s:.0f} s on, at which the card "
+                f"cannot do the {rate:.0f} TFLOP/s of {precision} that it did"
+            )
+
+
+def _at_its_cap(device: DeviceEvidence, stretch: Window) -> tuple[str, bool | None]:
+    """What it drew, in words, and whether that is its cap; None where the driver reports no power limit."""
+    power_w = readings(device.loaded_samples(stretch), power_field(device)).values
+    if not power_w:
+        raise NotMeasured("the clock is low under load, and the power that would explain it was not read")
+    enforced_w = device.enforced_power_within(stretch)
+    if enforced_w is None:
+        return "which no power limit confirms: the driver reports none", None
+    drawn_w = median(power_w)
+    least = device.limit("clock_capped_power_share")
+    return f"at {drawn_w:.0f} of {enforced_w:.0f} W", drawn_w >= least.value * enforced_w
+
+
+def _main_reasons(device: DeviceEvidence, stretch: Window) -> int:
+    """The explaining bits, if most samples of the stretch have one; 0 where they do not."""
+    samples = device.loaded_samples(stretch)
     known: list[int] = values(samples, "clock_event_reasons").values
     if len(known) <= MOST * len(samples):
         raise NotMeasured("the clock is low under load, and the reasons for it cannot be read")
-    if sum(1 for bits in known if bits & EXPLAINS_LOW_CLOCK) <= MOST * len(known):
-        return 0
-    # Name those that are there for a tenth of the time, not each that flickered once.
-    named = sum(bit for bit in NAMES if bit & EXPLAINS_LOW_CLOCK and _count(known, bit) >= len(known) / 10)
-    return named or EXPLAINS_LOW_CLOCK & known[0]
+    # Each bit for itself: a slowdown that flickered explains no clock that was low all along.
+    return sum(bit for bit in NAMES if bit & EXPLAINS_LOW_CLOCK and _count(known, bit) > MOST * len(known))
 
 
 def _count(known: list[int], bit: int) -> int:

@@ -4,6 +4,8 @@ from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, c
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.records.identity import WorkerIdentity
 
+NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
+
 
 @criterion(
     "distribution.workers_spread",
@@ -26,9 +28,9 @@ def workers_spread(device: DeviceEvidence) -> Finding:
     right = len({name for name, worker in came_up.items() if worker.uuid == uuid})
     measured = right + len({worker.worker for worker in strangers})
     good = not strayed and not strangers and right == planned.value
-    return compared(
-        measured, planned, good=good, detail="" if good else _whereabouts(device, strayed, strangers)
-    )
+    detail = "" if good else _whereabouts(device, strayed, strangers)
+    lost = not good and not strayed and not strangers  # nobody is elsewhere: some did not come up
+    return compared(measured, planned, good=good, detail=detail, remedy=NOT_UP if lost else "")
 
 
 def _raise_if_left_out(device: DeviceEvidence) -> None:

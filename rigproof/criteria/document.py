@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.criterion import Criterion
+from rigproof.profiles.stages import DUTIES
 
 PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"
 INTRODUCTION = """\
@@ -33,7 +34,7 @@ What holds for all of them:
 - A measurement is required, except where the hardware cannot give it: the SKU file lists the sensor in
   `unsupported_sensors`; ECC is switched off; the driver delivers no Xid events; an unknown card has no ECC,
   has no such precision, or gives neither a reading nor a limit of its memory temperature; no other GPU of its
-  kind has its power limit.
+  kind has its power limit, or can be compared with it bit by bit.
 - Where a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
 - Work counts only where its result was verified. Figures at the limit pass.
 """
@@ -68,8 +69,10 @@ def _entry(criterion: Criterion) -> str:
 def _needs(criterion: Criterion) -> str:
     """The stages that it cannot do without, then those that it judges where the level has them."""
     needed = [f"the {stage} stage" for stage in criterion.stages]
-    needed += [f"each {duty} stage of the level" for duty in criterion.duties]
-    return " and ".join(needed) or "no stage"
+    judged = "every stage of the level"
+    if set(criterion.duties) != set(DUTIES):
+        judged = f"every {' or '.join(criterion.duties)} stage of the level"
+    return " and ".join(needed) + (f"; judges {judged}" if criterion.duties else "") or "no stage"
 
 
 def _named(faults: tuple[str, ...]) -> str:

@@ -7,10 +7,12 @@ Whatever is missing raises NotMeasured with the reason, so that a criterion cann
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
+
+import numpy as np
 
 from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.rates import PeerGroup, SustainedRate, rates_by_group
@@ -26,14 +28,19 @@ from rigproof.profiles.planning import make_plan
 from rigproof.profiles.stages import Duty, with_duty
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import Event, GpuCounters, MemoryReading, RewardBatch, Stage
+from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, RewardBatch, Stage
 from rigproof.records.recording import Recording
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
+if TYPE_CHECKING:  # which itself imports what judges devices
+    from rigproof.criteria.precision import StepTimes
+
 Made = TypeVar("Made")
 
 SHORTEST_LOAD_S = 1.0  # rates and shares are taken over windows of 1 s
+# Between two readings; 0.12 s was the longest at 10 Hz on H100 and H200. The second holds for a slow grid.
+LONGEST_GAP_S, GAP_STEPS = 2.0, 3
 ENDED = ("finished", "partial", "failed")  # a stage that was not broken off
 
 
@@ -49,6 +56,7 @@ class Evidence:
         self._champions = champions
         # By device, or why it has none: what devices are compared by, as far as it was asked for.
         self.sustained_rates: dict[str, SustainedRate | NotMeasured] = {}
+        self.training_steps: dict[str, StepTimes | NotMeasured] = {}
         self._kept: dict[Hashable, Any] = {}
         self._held: dict[Hashable, Any] = {}
         self._devices = {device.subject: DeviceEvidence(self, device) for device in loaded.devices()}
@@ -110,6 +118,11 @@ class Evidence:
     def counters(self, subject: str) -> Series[GpuCounters]:
         """Of one device."""
         return self._series("counters", self.recording.counters, subject)
+
+    def boots(self, subject: str) -> list[BootReading]:
+        """Of one node, in the order of time."""
+        index = self.kept("boots", lambda: _grouped(self.recording.boots))
+        return sorted(index.get(subject, ()), key=attrgetter("t_s"))
 
     def rounds(self, subject: str) -> Rounds:
         """Of one device, as recorded: a round without a finite time must not vanish."""
@@ -234,6 +247,12 @@ class Evidence:
         """When all workers of the stage were under load. It may have been broken off: see `complete`."""
         return self.kept(("loaded", name), lambda: self._loaded_window(self.stage(name)))
 
+    def whole_window(self, name: str) -> Window:
+        """From the begin of a stage to its end, or to the last thing recorded where it was broken off."""
+        stage = self.stage(name)
+        end_s = stage.end_s if stage.end_s is not None else self._last_moment_s
+        return Window(stage.start_s, max(stage.start_s, end_s), stage.status in ENDED)
+
     def _loaded_window(self, stage: Stage) -> Window:
         if stage.loaded_from_s is None:
             raise NotMeasured(
@@ -267,19 +286,33 @@ class Evidence:
         ]
         return max((max(times) for times in ends if len(times)), default=-math.inf)
 
-    def require_coverage(self, count: int, window: Window, limit: Limit, what: str) -> None:
-        """NotMeasured where fewer than the share `limit` of the grid points due gave a reading."""
+    def require_coverage(self, times_s: Sequence[float], window: Window, limit: Limit, what: str) -> None:
+        """NotMeasured where fewer than the share `limit` of the grid points due gave a reading.
+
+        Nor may any stretch of more than LONGEST_GAP_S, or of GAP_STEPS grid points, be without one.
+        """
         rate_hz = self.loaded.rig.sampling.rate_hz
         if rate_hz is None:
             raise NotMeasured("the profile has no sampling.rate_hz")
-        due = window.length_s * rate_hz
+        due, count = window.length_s * rate_hz, len(times_s)
         if count == 0:
             raise NotMeasured(f"no {what} was read under load")
+        gap_s, from_s = _longest_gap(times_s, window)
+        if gap_s > max(LONGEST_GAP_S, GAP_STEPS / rate_hz):
+            raise NotMeasured(f"no {what} was read for {gap_s:.1f} s under load, from t={from_s:.0f} s on")
         if count < limit.value * due:
             raise NotMeasured(
                 f"{count} readings of {what} under load where {due:.0f} were due: "
                 f"under {limit.value * 100:.0f} %"
             )
+
+
+def _longest_gap(times_s: Sequence[float], window: Window) -> tuple[float, float]:
+    """The longest stretch of a window without a reading, and where it begins; rising times in the window."""
+    edges_s = np.asarray([window.from_s, *times_s, window.to_s], np.float64)
+    gaps_s = np.diff(edges_s)
+    place = int(np.argmax(gaps_s))
+    return float(gaps_s[place]), float(edges_s[place])
 
 
 def _grouped(records: Iterable[Item]) -> dict[str, list[Item]]:

@@ -10,6 +10,7 @@ import numpy as np
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.evidence import SHORTEST_LOAD_S
 from rigproof.criteria.rounds import Rounds
+from rigproof.criteria.sensors import moving_readings
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.tasks import LOSSES
 from rigproof.criteria.windows import Window
@@ -98,10 +99,11 @@ def _fed(device: DeviceEvidence) -> Fed:
     "feeding.parallel_rewards",
     scope="device",
     unit="×",
-    limit="`limits.reward_speedup_share` × the processes that the pool used; none with one process",
+    limit="`limits.reward_speedup_share` × the processes that the pool used; none with one process. Of each "
+    "run at most `limits.reward_loss_share` of the valid strategies may time out, crash or run out of memory",
     remedy="leave the pool as many free CPUs as it has processes, or lower `feeding.processes`",
     unmeasured="too few sequential or parallel runs, or none that compared the rewards of both",
-    faults=("rewards-slow", "rewards-differ"),
+    faults=("rewards-slow", "rewards-differ", "rewards-crash"),
     stages=("feeding",),
 )
 def parallel_rewards(device: DeviceEvidence) -> Finding:
@@ -126,6 +128,9 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
     cause = "" if batches else device.cause()
     if cause:
         raise NotMeasured(f"no rewards: {cause}")
+    lost = _most_lost(device, batches)
+    if lost is not None:
+        return lost
     times = reward_times(batches, beside_generation=not device.is_cpu)
     detail = f"{1e3 * times.alone_s:.1f} ms a strategy, {1e3 * times.together_s:.1f} ms in the pool"
     detail += f"; {_losses(batches)}"
@@ -142,6 +147,32 @@ def _strategy_s(batches: Sequence[RewardBatch]) -> float:
     if not each or not all(0 < seconds < math.inf for seconds in each):
         raise NotMeasured("the runs do not tell what one strategy takes")
     return median(each)
+
+
+def _most_lost(device: DeviceEvidence, batches: Sequence[RewardBatch]) -> Finding | None:
+    """The failure of a run that lost too many of its strategies: those that crash make it look fast."""
+    worst = max(batches, key=_lost_share, default=None)
+    if worst is None or _lost_share(worst) == 0:
+        return None
+    limit = device.limit("reward_loss_share")
+    if _lost_share(worst) <= limit.value:
+        return None
+    return Finding(
+        Outcome.FAIL,
+        detail=f"a {worst.mode} run lost {_lost_share(worst):.0%} of its strategies, where at most "
+        f"{limit.value:.0%} may be lost: {_losses([worst])}",
+        source=limit.source,
+        remedy="where they time out, leave the pool more of the CPU or raise `feeding.strategy_s`; where "
+        "memory does not suffice, raise `feeding.strategy_memory_mib`; where they crash, look in the "
+        "kernel's log for what ended them",
+        from_s=worst.t_s,
+    )
+
+
+def _lost_share(batch: RewardBatch) -> float:
+    """Of the strategies that the quick check let through."""
+    lost, valid = batch.timed_out + batch.crashed + batch.out_of_memory, batch.strategies - batch.invalid
+    return lost / valid if valid > 0 else float(lost > 0)
 
 
 def _losses(batches: Sequence[RewardBatch]) -> str:
@@ -180,7 +211,7 @@ def idle_gaps(device: DeviceEvidence) -> Finding:
     _require_steps(device, how.window)
     if device.lacks_sensor("utilization_percent"):
         return compared(idle, limit, good=True, detail=f"{detail}; this card's driver reports no utilisation")
-    readings = device.loaded_readings(how.window, "utilization_percent", "utilisation")
+    readings = moving_readings(device, how.window, "utilization_percent", "utilisation")
     used = fmean(readings.values)
     detail += f"; NVML's mean utilisation {used:.0f} %"
     if 100 - used > limit.value:

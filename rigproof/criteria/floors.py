@@ -1,50 +1,114 @@
-"""The least TFLOP/s that a device must reach, and where that figure comes from.
+"""The least TFLOP/s that a device must reach, and which evidence that rests on.
 
-In this order: the rig's profile; `limits.champion_share` of this GPU's own champion; the SKU's steady rate
-times its `floor_share`, scaled to the enforced power limit; none.
+The rig profile's own floor stands alone. Else the highest counts of: `limits.champion_share` of this GPU's
+own champion; a share of the SKU file's figure, as large as its evidence allows, scaled to the enforced power
+limit; and, where there is no such figure, `limits.floor_unknown_share` of what the architecture does at the
+clock that was measured.
 
-A champion holds for the work that it did (precision, size, processes) and under the power limit that it was
-measured with. Under a lower one it is scaled down as the SKU
-file is, and then never lowers that file's floor; under a higher one it says too little to be a floor.
+A champion holds for the work that it did (precision, size, processes, batch) and under the power limit that
+it was measured with. Under a lower one it is scaled down as the SKU file is; under a higher one it says too
+little to be a floor.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 
-from rigproof.criteria.criterion import Limit
+import numpy as np
+
+from rigproof.criteria.criterion import Limit, NotMeasured
+from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.criteria.windows import Window
+from rigproof.profiles.architecture import tflops
+from rigproof.profiles.evidence import Conditions, evidence_for
 from rigproof.profiles.power_curve import power_scale
+from rigproof.profiles.steady import FigureName
 from rigproof.records.champions import ChampionRate, same_power
+from rigproof.records.verdict import figure
 
-ONE_WORKER = "throughput.gemm_"  # of each device, in the gemm stage
+
+@dataclass(frozen=True, slots=True)
+class NoFloor:
+    """There is none, and why."""
+
+    why: str
 
 
-def floor_of(device: DeviceEvidence, criterion: str, floor_key: str, precision: str) -> Limit | None:
-    """The floor, TFLOP/s. `floor_key` is its name in the profile's `floors`, `precision` the SKU's column."""
-    own = getattr(device.device.gpu.floors, floor_key)
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The work whose rate is judged: by which criterion, in which column, how, and in which rounds."""
+
+    criterion: str
+    figure: FigureName  # of the SKU file's [steady]
+    floor_key: str  # of the profile's [floors]
+    here: Conditions
+    rounds: Rounds | None = None  # None: its clock tells nothing of its rate
+
+    @classmethod
+    def of(
+        cls,
+        device: DeviceEvidence,
+        criterion: str,
+        figure: FigureName,
+        precision: str,
+        *,
+        workers: int,
+        rounds: Rounds,
+    ) -> "Measured":
+        """Products of the planned size."""
+        planned = device.evidence.plan.workers_of(device.subject)
+        here = Conditions(precision, planned[0].gemm_size, workers, torch_of(device))
+        key = f"{criterion.partition('.')[2]}_tflops"
+        return cls(criterion, figure, key, here, rounds)
+
+
+def torch_of(device: DeviceEvidence) -> str:
+    """The version that its workers have; empty where none told, or where they differ."""
+    found = {worker.torch_version for worker in device.workers}
+    return found.pop() if len(found) == 1 else ""
+
+
+def floor_of(device: DeviceEvidence, done: Measured, *others: Limit) -> Limit | NoFloor:
+    """The floor, TFLOP/s; `others` stand beside the champion's and the SKU file's.
+
+    NotMeasured where a limit or a reading that it rests on is missing.
+    """
+    own = getattr(device.device.gpu.floors, done.floor_key)
     if own is not None:
-        return Limit(own, device.source_of(f"floors.{floor_key}"))
-    kept = _champions(device, criterion, precision)
+        return Limit(own, device.source_of(f"floors.{done.floor_key}"))
+    from_file = sku_floor(device, done)
+    last = _silicon_floor(device, done) if from_file is None else from_file
+    found = (_champion_floor(device, done), last, *others)
+    known = [one for one in found if isinstance(one, Limit)]
+    if not known and isinstance(last, NoFloor):
+        return last
+    return max(known, key=attrgetter("value"))
+
+
+# Champions
+
+
+def _champion_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
+    kept = _champions(device, done)
     share = device.optional_limit("champion_share")
-    from_sku = _sku_floor(device, precision)
     if not kept or share is None:
-        return from_sku
+        return None
     same = [one for one in kept if same_power(one.power_limit_w, device.identity.power_limit_w)]
     if same:
         best = max(same, key=attrgetter("tflops"))
         return _of_champion(best.tflops, best, share)
-    scaled = _scaled_champion(device, kept, share)
-    return max((one for one in (scaled, from_sku) if one is not None), key=attrgetter("value"), default=None)
+    return _scaled_champion(device, kept, share)
 
 
-def _champions(device: DeviceEvidence, criterion: str, precision: str) -> list[ChampionRate]:
+def _champions(device: DeviceEvidence, done: Measured) -> list[ChampionRate]:
     """Those of this GPU that did the same work. The CPU has none: its rate follows who else runs on it."""
     if device.is_cpu:
         return []
-    planned = device.evidence.plan.workers_of(device.subject)
-    work = (precision, planned[0].gemm_size, 1 if criterion.startswith(ONE_WORKER) else len(planned))
-    kept = device.evidence.champions.get(device.identity.uuid, {}).get(criterion, ())
-    return [one for one in kept if (one.precision, one.size, one.workers) == work]
+    here = done.here
+    work = (here.precision, here.size, here.workers, here.batch)
+    kept = device.evidence.champions.get(device.identity.uuid, {}).get(done.criterion, ())
+    return [one for one in kept if (one.precision, one.size, one.workers, one.batch) == work]
 
 
 def _of_champion(tflops: float, champion: ChampionRate, share: Limit, note: str = "") -> Limit:
@@ -73,17 +137,68 @@ def _scaled_champion(device: DeviceEvidence, kept: Sequence[ChampionRate], share
     return _of_champion(champion.tflops * min(1.0, scale), champion, share, note)
 
 
-def _sku_floor(device: DeviceEvidence, precision: str) -> Limit | None:
+# The SKU file
+
+
+def sku_floor(device: DeviceEvidence, done: Measured, unit: str = "TFLOP/s") -> Limit | None:
+    """A share of the SKU file's figure, by its evidence; None where it has none for this work."""
     sku = device.device.sku
-    steady = getattr(sku.steady_tflops, precision, None) if sku is not None else None
-    if sku is None or steady is None:
+    if sku is None:
         return None
+    evidence = evidence_for(sku, done.figure, done.here, int(device.limit("floor_cards").value))
+    if evidence is None:
+        return None
+    share = device.limit(evidence.share).value
+    told = f"{share:g} of {figure(evidence.figure.value, unit)}, {evidence.told}"
+    value = evidence.figure.value * share
+    if unit != "TFLOP/s":  # a ratio of one card's own rates: neither sharing nor power moves it
+        return Limit(value, f"{told}; {device.sku_file}")
+    if evidence.shares_device:
+        sharing = device.limit("floor_sharing_share").value
+        value *= sharing
+        told += f", × {sharing:g} for {done.here.workers} workers on the device"
     default_w = device.identity.power_limit_default_w or sku.power_limit_w
     enforced_w = device.identity.power_limit_w
-    if enforced_w is None or enforced_w >= default_w:
-        return Limit(steady * sku.floor_share, device.sku_file)
-    share = power_scale(sku, enforced_w / default_w)
+    if enforced_w is not None and enforced_w < default_w:
+        value *= power_scale(sku, enforced_w / default_w)
+        told += f", scaled to {enforced_w:.0f} W of {default_w:.0f} W"
+    return Limit(value, f"{told}; {device.sku_file}")
+
+
+# The architecture
+
+
+def _silicon_floor(device: DeviceEvidence, done: Measured) -> Limit | NoFloor:
+    if device.is_cpu or done.rounds is None:
+        return NoFloor("no floor: nobody knows a figure of this work on such a device")
+    silicon, precision = device.silicon, done.here.precision
+    if silicon.is_vgpu:
+        return NoFloor("no floor: this is a vGPU, and how much of a card it has is not told")
+    fma = silicon.lowest_fma(precision)
+    if fma is None:
+        which = f"compute capability {silicon.capability}" if silicon.capability else "its architecture"
+        return NoFloor(f"no floor: {which} is not known for {precision}")
+    if silicon.sms is None:
+        raise NotMeasured("no worker told how many SMs this card has, which its floor rests on")
+    share = device.limit("floor_unknown_share")
+    clock_mhz = _median_clock_mhz(device, done.rounds)
+    most = tflops(fma[0], silicon.sms, clock_mhz)
     return Limit(
-        steady * sku.floor_share * share,
-        f"{device.sku_file}, scaled to {enforced_w:.0f} W of {default_w:.0f} W",
+        share.value * most,
+        f"{share.value:g} of {figure(most, 'TFLOP/s')}, what {silicon.sms} SMs do at the {clock_mhz:.0f} MHz "
+        f"that were measured ({fma[1]}); {share.source}",
     )
+
+
+def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
+    """Of the samples while these rounds ran. NotMeasured where too few were read."""
+    stretches = [Window(*pair) for pair in rounds.unbroken()]
+    found: list[float] = []
+    for stretch in stretches:
+        clocks_mhz = (sample.sm_clock_mhz for sample in device.loaded_samples(stretch))
+        found += [one for one in clocks_mhz if one is not None]
+    rate_hz = device.evidence.loaded.rig.sampling.rate_hz or 1.0
+    due = rate_hz * sum(stretch.length_s for stretch in stretches)
+    if not found or len(found) < device.limit("sample_coverage_share").value * due:
+        raise NotMeasured(f"{len(found)} readings of the SM clock under load where {due:.0f} were due")
+    return float(np.median(found))

@@ -5,55 +5,97 @@ from operator import attrgetter
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.profiles.xids import FILE, Severity, XidCatalogue
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 
-# What a program's own mistake leaves in the driver's log (NVIDIA's Xid catalogue): an engine exception,
-# an MMU fault, a stopped channel, a removed channel.
-OWN_ERROR = (13, 31, 43, 45)
 LISTENING = "nvmlEventSetWait_v2"  # the query that Xids come by
 FOLLOWS_ANOTHER = (43, 45)  # work that stopped because of an earlier fault
+NOTHING_WANTED = 0  # NVML_GPU_RECOVERY_ACTION_NONE
+UNKNOWN_ACTION = "look at the GPU recovery action in `nvidia-smi -q`, and do what it says"
 
 
 @criterion(
     "health.xid",
     scope="device",
     unit="Xids",
-    limit="`limits.xid_fail` fails; `limits.xid_warn` and every other Xid warns",
-    remedy="look the Xid up in NVIDIA's Xid catalogue; 79 means that the card fell off the bus: check "
-    "seat, riser and power",
+    limit="`hwprofiles/xids.toml`, where each Xid has its meaning, severity, action and source: `fail` "
+    "fails, all others warn, a number that is in no catalogue too; `limits.xid_fail` and `limits.xid_warn` "
+    "come first. A recovery action that NVML reports before or after the load fails, with or without an Xid",
+    remedy="look the Xid up in hwprofiles/xids.toml, then in `dmesg`",
     unmeasured="nobody listened for a while: the node or its agent died, an NVML call failed or hung, or the "
-    "GPU was lost; not required where the driver delivers none",
-    faults=("xid", "gpu-lost"),
+    "GPU was lost; or the driver told before the load what it wants done with the GPU, and not after it. Not "
+    "required where the driver delivers no Xids",
+    faults=("xid", "gpu-lost", "recovery-wanted"),
     applies_to_cpu=False,
     stages=("sustained",),
 )
 def xid(device: DeviceEvidence) -> Finding:
-    """The driver reports no Xid for this GPU. The root Xid is named first, not those that follow from it."""
+    """The driver reports no Xid for this GPU, and wants nothing done with it: no reset, no restart.
+
+    The root Xid is named first, not those that follow from it.
+    """
     events = device.events("xid")
-    fails = device.device.limits.xid_fail
-    warns = device.device.limits.xid_warn
-    if fails is None or warns is None:
-        raise NotMeasured("the profile has no limits.xid_fail and limits.xid_warn")
-    none = Limit(0, device.source_of("limits.xid_fail"))
-    fatal = [event for event in events if _code(event) in fails]
-    if not fatal:
-        _require_listener(device)
+    fatal = [event for event in events if _severity(device, event) == "fail"]
+    if fatal:
+        return _fatal(device, [fatal[0], _root(events), *events])
+    wanted = _wanted(device)
+    if wanted is not None:
+        said, action = wanted
+        detail = "; ".join([said, *_listed(device, events)])
+        none = Limit(0, "NVML's recovery action")
+        return compared(len(events), none, good=False, detail=detail, remedy=action)
+    _require_listener(device)
+    _require_last_word(device)
+    none = Limit(0, FILE)
     if not events:
         if not device.identity.xid_supported:
             raise NotApplicable("the driver delivers no Xid events here")
         return compared(0, none, good=True)
     root = _root(events)
-    detail = _listed([fatal[0], root, *events] if fatal else [root, *events])
-    if fatal:
-        return compared(len(events), none, good=False, detail=detail, from_s=fatal[0].t_s)
-    own = all(_code(event) in OWN_ERROR for event in events)
-    remedy = (
-        "this is the program's own error, not the card's: look for an illegal access in what ran"
-        if own
-        else ""
-    )
-    return Finding(Outcome.WARN, len(events), none, detail, remedy, from_s=root.t_s)
+    detail = "; ".join(_listed(device, [root, *events]))
+    # What is not the program's own says what to do, also where it came later.
+    telling = next((event for event in events if _severity(device, event) != "program"), root)
+    action = device.evidence.loaded.xids.action(_code(telling))
+    return Finding(Outcome.WARN, len(events), none, detail, action, from_s=root.t_s)
+
+
+def _fatal(device: DeviceEvidence, events: Sequence[Event]) -> Finding:
+    """A failure for the first of the events, one of which may be there twice."""
+    code = _code(events[0])
+    stated = code in (device.device.limits.xid_fail or ())
+    limit = Limit(0, device.source_of("limits.xid_fail") if stated else FILE)
+    number = len({id(event) for event in events})
+    detail = "; ".join(_listed(device, events))
+    action = device.evidence.loaded.xids.action(code)
+    return compared(number, limit, good=False, detail=detail, remedy=action, from_s=events[0].t_s)
+
+
+def _wanted(device: DeviceEvidence) -> tuple[str, str] | None:
+    """What the driver wants done with the GPU, and how; None where that is nothing, or it does not say."""
+    for moment in ("after", "before"):
+        action = _recovery_action(device, moment)
+        if action is not None and action != NOTHING_WANTED:
+            return _named(device.evidence.loaded.xids, action, moment)
+    return None
+
+
+def _recovery_action(device: DeviceEvidence, moment: str) -> int | None:
+    counters = device.counters(moment)
+    return None if counters is None else counters.recovery_action
+
+
+def _require_last_word(device: DeviceEvidence) -> None:
+    """A driver that told what it wants before the load has to tell it after the load too."""
+    if _recovery_action(device, "before") is not None and _recovery_action(device, "after") is None:
+        raise NotMeasured("what the driver wants done with the GPU was not read after the load")
+
+
+def _named(catalogue: XidCatalogue, action: int, moment: str) -> tuple[str, str]:
+    known = catalogue.recovery.get(action)
+    wants = "something that rigproof does not know" if known is None else known.wants
+    said = f"{moment} the load the driver wants {wants} (NVML recovery action {action})"
+    return said, UNKNOWN_ACTION if known is None else catalogue.actions[known.action]
 
 
 def _require_listener(device: DeviceEvidence) -> None:
@@ -75,15 +117,22 @@ def _code(event: Event) -> int | None:
     return code if isinstance(code, int) else None
 
 
+def _severity(device: DeviceEvidence, event: Event) -> Severity:
+    return device.evidence.loaded.xids.severity(_code(event), device.device.limits)
+
+
 def _root(events: Sequence[Event]) -> Event:
     """The first that does not merely follow another; the first of all where each does."""
     return next((event for event in events if _code(event) not in FOLLOWS_ANOTHER), events[0])
 
 
-def _listed(events: Sequence[Event]) -> str:
-    """Each Xid once, in the order given."""
+def _listed(device: DeviceEvidence, events: Sequence[Event]) -> list[str]:
+    """Each Xid once, in the order given, with what it means."""
+    catalogue = device.evidence.loaded.xids
     seen: dict[int | None, str] = {}
     for event in events:
-        kind = " (the program's own error)" if _code(event) in OWN_ERROR else ""
-        seen.setdefault(_code(event), f"Xid {_code(event)}{kind} at t={event.t_s:.0f} s: {event.message}")
-    return "; ".join(seen.values())
+        code = _code(event)
+        kind = " (the program's own error)" if _severity(device, event) == "program" else ""
+        meaning = event.message if code is None else catalogue.meaning(code)
+        seen.setdefault(code, f"Xid {code}{kind} at t={event.t_s:.0f} s: {meaning}")
+    return list(seen.values())

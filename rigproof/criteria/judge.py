@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured
 from rigproof.criteria.evidence import ENDED, Evidence
+from rigproof.criteria.precision import StepTimes
 from rigproof.criteria.rates import SustainedRate
 from rigproof.criteria.subjects import DeviceEvidence, NodeEvidence
 from rigproof.profiles.loaded import LoadedRig
@@ -24,6 +25,7 @@ class Part:
 
     verdicts: list[Verdict]
     sustained_rates: dict[str, SustainedRate | NotMeasured]
+    training_steps: dict[str, StepTimes | NotMeasured]
 
 
 def promised(criterion: Criterion, loaded: LoadedRig, stages: Collection[str] = STAGES) -> tuple[str, ...]:
@@ -103,13 +105,14 @@ class Judgement:
         for subject in subjects:
             verdicts += [judge(criterion, subject, self._evidence) for criterion in self._by_subject[subject]]
             self._evidence.let_go()
-        return Part(verdicts, self._evidence.sustained_rates)
+        return Part(verdicts, self._evidence.sustained_rates, self._evidence.training_steps)
 
     def whole(self, parts: Iterable[Part]) -> list[Verdict]:
         """All verdicts, in the catalogue's order, from parts that hold all subjects."""
         found = {}
         for part in parts:
             self._evidence.sustained_rates.update(part.sustained_rates)
+            self._evidence.training_steps.update(part.training_steps)
             found.update({(one.criterion, one.subject): one for one in part.verdicts})
         return [
             judge(criterion, subject, self._evidence)

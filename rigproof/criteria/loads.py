@@ -8,8 +8,6 @@ stage's window holds set-up and warm-up too. What must never happen is judged ov
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from rigproof.criteria.criterion import Finding, NotMeasured
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import Window
@@ -17,8 +15,7 @@ from rigproof.profiles.stages import Duty, stage_kind
 from rigproof.records.verdict import Outcome
 
 BOOST_S = 2.0  # from a device's first round in a stage: its clock has not come down to the power cap yet
-JOINING_S = 0.25  # measured rounds of the same work that are no further apart belong to one stretch
-SHORTEST_S = 1.0  # a shorter stretch holds too few samples to say anything by itself
+SHORTEST_S, FEWEST_SAMPLES = 1.0, 2  # a shorter stretch, or one of fewer samples, says nothing by itself
 QUARTERS = 4  # a continuous load is judged in these, so that a fault that begins late is not averaged away
 
 
@@ -48,16 +45,21 @@ def load_of(device: DeviceEvidence, stage: str) -> Load:
 
 
 def over_loads(device: DeviceEvidence, duties: Collection[Duty], find: Callable[[Load], Finding]) -> Finding:
-    """The worst finding of all loads with these duties; the closest to its limit where all are good.
+    """As `over_stages`, of what the device did in each."""
+    return over_stages(device, duties, lambda stage: find(load_of(device, stage)))
 
-    A failure in one load stands, whatever could not be measured in another; else all have to be measured.
+
+def over_stages(device: DeviceEvidence, duties: Collection[Duty], find: Callable[[str], Finding]) -> Finding:
+    """The worst finding of all stages with these duties; the closest to its limit where all are good.
+
+    A failure in one stage stands, whatever could not be measured in another; else all have to be measured.
     """
     found: list[Finding] = []
     unmeasured: list[NotMeasured] = []
     stages = device.evidence.stages_with(duties)
     for stage in stages:
         try:
-            finding = find(load_of(device, stage))
+            finding = find(stage)
         except NotMeasured as reason:
             where = "" if stage in reason.reason else f"{stage}: "
             unmeasured.append(type(reason)(f"{where}{reason.reason}"))
@@ -94,21 +96,16 @@ def _stretches(device: DeviceEvidence, stage: str) -> tuple[Window, ...]:
         cause = device.cause()
         raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))
     begun_s = float(rounds.begins_s.min()) + BOOST_S
-    order = np.argsort(measured.begins_s, kind="stable")
-    begins_s, ends_s = measured.begins_s[order], np.maximum.accumulate(measured.t_s[order])
     duty = stage_kind(stage).duty
     if duty == "fed":
-        found = [Window(float(begins_s[0]), float(ends_s[-1]))]
+        found = [Window(float(measured.begins_s.min()), float(measured.t_s.max()))]
     else:
-        kinds = measured.kinds()[order]
-        apart = (begins_s[1:] > ends_s[:-1] + JOINING_S) | (kinds[1:] != kinds[:-1])
-        first = np.concatenate(([0], np.flatnonzero(apart) + 1))
-        last = np.concatenate((first[1:] - 1, [len(begins_s) - 1]))
-        found = [Window(*pair) for pair in zip(begins_s[first].tolist(), ends_s[last].tolist(), strict=True)]
+        found = [Window(*pair) for pair in measured.unbroken()]
     trimmed = [Window(max(begun_s, one.from_s), one.to_s) for one in found if one.to_s > begun_s]
-    long_enough = [one for one in trimmed if one.length_s >= SHORTEST_S]
+    shortest_s = max(SHORTEST_S, FEWEST_SAMPLES / (device.evidence.loaded.rig.sampling.rate_hz or 1.0))
+    long_enough = [one for one in trimmed if one.length_s >= shortest_s]
     if not long_enough:
-        raise NotMeasured(f"no second of {stage} without a break was measured")
+        raise NotMeasured(f"{stage} was never measured for {shortest_s:g} s without a break")
     return _quartered(long_enough) if duty == "continuous" else tuple(long_enough)
 
 

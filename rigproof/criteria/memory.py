@@ -1,18 +1,25 @@
 """Is there enough memory for the work, and did the work end well?"""
 
+import math
+from collections import defaultdict
 from collections.abc import Sequence
 
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
+from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.series import readings, told
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.tasks import LOSSES, rounds_by_device, tasks_of
 from rigproof.criteria.windows import Window
+from rigproof.profiles.operands import ITEM_BYTES, matrix_mib
+from rigproof.profiles.room import IDLE_MIB
 from rigproof.records.measurements import MemoryReading
 from rigproof.records.verdict import Outcome
 
 MIB_PER_GIB = 1024
 # Workers read their allocator once a second, between two rounds; the last reading must be from the end.
 LAST_READING_S = 5.0
+ROUNDING_MIB = 1.0
+TOLD_WITH_S = 0.05  # a worker tells why a round was not verified right before it tells the round
 
 
 @criterion(
@@ -22,7 +29,8 @@ LAST_READING_S = 5.0
     limit="`limits.ooms`",
     remedy="lower `vram_share` or the number of workers in the rig profile, or free the card's memory",
     unmeasured="a planned worker did not report its allocator up to the end of the load, was lost, or has an "
-    "allocator that keeps no count (of a CUDA device)",
+    "allocator that keeps no count (of a CUDA device); or it filled less memory than the plan gives it, and "
+    "no failed allocation says why",
     faults=("oom",),
     warns_on=("oom-retry",),
     stages=("sustained",),
@@ -42,6 +50,8 @@ def no_oom(device: DeviceEvidence) -> Finding:
     window = device.evidence.complete_window("sustained")
     for worker in device.planned_workers:
         _require_last_reading(device, worker, window)
+    if not events:
+        _require_filled(device)
     retries = _sum_of_highest(device.memory, "alloc_retries")
     if retries > 0:
         detail = f"{retries} allocations succeeded only after the cache was emptied"
@@ -71,6 +81,27 @@ def _require_last_reading(device: DeviceEvidence, worker: str, window: Window) -
         )
 
 
+def _require_filled(device: DeviceEvidence) -> None:
+    """NotMeasured where a worker holds less than was planned, so that one more matrix would have fitted."""
+    for worker in device.evidence.plan.workers_of(device.subject):
+        told = [
+            event
+            for event in device.events("allocation")
+            if event.worker == worker.worker and event.stage == "sustained"
+        ]
+        if not told:
+            raise NotMeasured(f"{worker.worker} did not report that its memory was filled")
+        allocated_mib, precision = (told[-1].data.get(name) for name in ("allocated_mib", "precision"))
+        if not isinstance(allocated_mib, int | float) or precision not in ITEM_BYTES:
+            raise NotMeasured(f"{worker.worker} did not report how much memory it filled")
+        short_mib = worker.vram_mib - allocated_mib
+        if not short_mib < matrix_mib(worker.gemm_size, str(precision)) + ROUNDING_MIB:
+            raise NotMeasured(
+                f"{worker.worker} filled {allocated_mib:.0f} MiB where the plan gives it "
+                f"{worker.vram_mib:.0f}, and no failed allocation says why"
+            )
+
+
 def _sum_of_highest(memory: Sequence[MemoryReading], field: str) -> int:
     """Sum over workers of the highest count that each reported: the counters only grow."""
     highest: dict[str, int] = {}
@@ -91,7 +122,8 @@ def _sum_of_highest(memory: Sequence[MemoryReading], field: str) -> int:
     "did; what the CPU did in its place counts for nothing",
     remedy="read the first error of this device's workers in the report, and lower its load if it ran "
     "out of memory",
-    unmeasured="no stage ran on the device, or it was left out on purpose",
+    unmeasured="no stage ran on the device, or it was left out on purpose; or a measured round was not "
+    "verified, and neither a wrong result nor an overflow was told",
     faults=("oom", "worker-killed", "hung-kernel", "bit-flip", "cpu-fallback"),
     stages=("sustained",),
 )
@@ -117,17 +149,46 @@ def success_rate(device: DeviceEvidence) -> Finding:
         detail += f", first: {tally.failures[0].why}"
     moments = [one.t_s for one in tally.failures[:1]] + unverified.t_s[:1].tolist()
     when = min(moments, default=None)
-    return compared(share, limit, good=share >= limit.value, detail=detail, from_s=when)
+    good = share >= limit.value
+    if good:
+        _require_reasons(device, unverified)
+    return compared(share, limit, good=good, detail=detail, from_s=when)
+
+
+def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
+    """NotMeasured where a measured round was not verified and nothing says why.
+
+    A wrong result says it of its worker's rounds from then on, in that stage: it is told every few seconds at
+    most. An overflow of fp16 says it of the round that is told with it.
+    """
+    wrong: dict[tuple[str | None, str | None], float] = {}
+    for event in device.events("wrong_result"):
+        wrong.setdefault((event.stage, event.worker), event.t_s)
+    overflows: dict[tuple[str | None, str | None], list[float]] = defaultdict(list)
+    for event in device.events("overflow"):
+        overflows[event.stage, event.worker].append(event.t_s)
+    for one in unverified.only(unverified.same("phase", "measure")).records():
+        doer = (one.stage, one.worker)
+        if wrong.get(doer, math.inf) <= one.t_s + TOLD_WITH_S:
+            continue
+        if any(abs(t_s - one.t_s) <= TOLD_WITH_S for t_s in overflows.get(doer, ())):
+            continue
+        raise NotMeasured(
+            f"a round of {one.worker} in the {one.stage} stage was not verified, and no event says why "
+            f"(at t={one.t_s:.0f} s)"
+        )
 
 
 @criterion(
     "memory.headroom",
     scope="device",
     unit="GiB",
-    limit="`limits.headroom_gib`",
-    remedy="lower `vram_share` in the rig profile, or end what else holds memory of the card",
+    limit="`limits.headroom_gib`; where it is missing for what others held before the run alone, it warns",
+    remedy="lower `vram_share` or `vram_gib_per_worker` in the rig profile, or `limits.headroom_gib` where "
+    "less will do",
     unmeasured="free memory of the device was not read while its workers held theirs",
-    faults=("foreign-memory",),
+    faults=("memory-taken",),
+    warns_on=("foreign-memory",),
     stages=("sustained",),
 )
 def headroom(device: DeviceEvidence) -> Finding:
@@ -149,5 +210,18 @@ def headroom(device: DeviceEvidence) -> Finding:
         raise NotMeasured("free memory was not read under load" + (f": {cause}" if cause else ""))
     t_s, least_mib = min(free, key=lambda pair: pair[1])
     limit = device.limit("headroom_gib")
-    good = least_mib / MIB_PER_GIB >= limit.value
-    return compared(least_mib / MIB_PER_GIB, limit, good=good, from_s=None if good else t_s)
+    least_gib = least_mib / MIB_PER_GIB
+    good = least_gib >= limit.value
+    others_gib = _others_gib(device)
+    if not good and least_gib + others_gib >= limit.value:
+        detail = f"beside {others_gib:.2f} GiB that others held before the run; see inventory.foreign_memory"
+        remedy = "end what else holds memory of the card, or lower `vram_share` in the rig profile"
+        return Finding(Outcome.WARN, least_gib, limit, detail, remedy, from_s=t_s)
+    return compared(least_gib, limit, good=good, from_s=None if good else t_s)
+
+
+def _others_gib(device: DeviceEvidence) -> float:
+    """What others held of the card before the run; nothing where that is not known, or an idle card's."""
+    others = device.foreign_memory
+    used_mib = None if others is None else others.used_mib
+    return 0.0 if used_mib is None or used_mib <= IDLE_MIB else used_mib / MIB_PER_GIB

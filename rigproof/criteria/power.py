@@ -1,13 +1,15 @@
 """Has the card the power limit that it should have, and does it keep it?"""
 
+from operator import itemgetter
 from statistics import fmean
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.sensors import moving_readings
-from rigproof.criteria.series import values
+from rigproof.criteria.loads import Load, over_loads
+from rigproof.criteria.sensors import readings_by_stretch
+from rigproof.criteria.series import readings, values
 from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.criteria.windows import values_by_slice
 from rigproof.criteria.working_range import power_failure
+from rigproof.profiles.stages import DUTIES
 from rigproof.records.verdict import Outcome
 
 ROUNDING_W = 0.5  # NVML counts milliwatts, profiles and SKU files watts
@@ -25,33 +27,40 @@ ROUNDING_W = 0.5  # NVML counts milliwatts, profiles and SKU files watts
     faults=("power-over-limit", "power-out-of-range"),
     applies_to_cpu=False,
     stages=("sustained",),
+    duties=DUTIES,
 )
 def draw(device: DeviceEvidence) -> Finding:
-    """The average power stays at the enforced limit, in each quarter of the sustained stage.
+    """The average power stays at the enforced limit wherever work is measured.
 
-    It is the mean of the driver's 1 s average; of the instant power where the driver has no average. While
-    the card is fed, its mean power is in its working range, if the rig states one.
+    It is the mean of the driver's 1 s average over each stretch of measured work, of a continuous load over
+    each quarter; of the instant power where the driver has no average. While the card is fed, its mean power
+    is in its working range, if the rig states one.
     """
-    window = device.evidence.complete_window("sustained")
-    average = values(device.loaded_samples(window), "power_average_w")
+    require_power_limit(device)
+    finding = over_loads(device, DUTIES, lambda load: _in_load(device, load))
+    return (finding.outcome is Outcome.PASS and power_failure(device)) or finding
+
+
+def _in_load(device: DeviceEvidence, load: Load) -> Finding:
+    """The stretch that is closest to its limit, or furthest over it."""
+    average = values(device.loaded_samples(load.window), "power_average_w")
     field = "power_average_w" if average else "power_w"
-    pairs = moving_readings(device, window, field, "power")
-    quarters = window.quarters()
-    means = [fmean(those) if those else 0.0 for those in values_by_slice(pairs, quarters)]
-    if min(means) <= 0:
-        raise NotMeasured("the power reads 0 W, or was not read, for a quarter of the stage")
-    enforced_w = device.enforced_power_w
     over = device.limit("power_over_limit_share")
+    found = []
+    for stretch, pairs in zip(load.stretches, readings_by_stretch(device, load, field, "power"), strict=True):
+        mean_w, enforced_w = fmean(pairs.values), device.enforced_power_within(stretch)
+        if mean_w <= 0:
+            raise NotMeasured(f"the power reads 0 W at t={stretch.from_s:.0f} s")
+        if enforced_w is None:
+            raise NotMeasured("NVML does not report the enforced power limit")
+        found.append((mean_w / enforced_w, mean_w, enforced_w, stretch))
+    share, mean_w, enforced_w, stretch = max(found, key=itemgetter(0))
     limit = Limit(
         enforced_w * over.value, f"NVML's enforced {enforced_w:.0f} W × {over.value:g} of {over.source}"
     )
-    highest_w = max(means)
-    good = highest_w <= limit.value
-    start_s = None if good else quarters[means.index(highest_w)].from_s
-    finding = compared(
-        highest_w, limit, good=good, from_s=start_s, length_s=None if good else quarters[0].length_s
-    )
-    return (good and power_failure(device)) or finding
+    if share <= over.value:
+        return compared(mean_w, limit, good=True)
+    return compared(mean_w, limit, good=False, from_s=stretch.from_s, length_s=stretch.length_s)
 
 
 @criterion(
@@ -59,33 +68,68 @@ def draw(device: DeviceEvidence) -> Finding:
     scope="device",
     unit="W",
     limit="`limits.power_limit_w`; where the rig states none, the card's default limit (NVML's, else the SKU "
-    "file's), and a lower one only warns",
+    "file's): a lower one warns, and under `limits.power_cap_fail_share` of it fails",
     remedy="set it with `nvidia-smi -pl`, or state the range that you mean as `limits.power_limit_w`",
-    unmeasured="NVML reports no enforced limit; not required on a card whose driver reports no power",
-    faults=("power-limit-off",),
+    unmeasured="NVML reports no enforced limit; not applicable to a card whose driver has none, as in "
+    "laptops and virtual GPUs",
+    faults=("power-limit-off", "power-capped"),
     warns_on=("power-capped",),
     applies_to_cpu=False,
 )
 def limit(device: DeviceEvidence) -> Finding:
-    """The power limit in force is the one that the rig is meant to run at. It is read, never set."""
-    if device.identity.power_limit_w is None and device.lacks_sensor("power_limit_w"):
-        raise NotApplicable("this card's driver reports no power limit")
-    enforced_w = device.enforced_power_w
+    """The power limit in force is the one that the rig is meant to run at. It is read, never set.
+
+    Where it changes during the run, as Dynamic Boost does in laptops, the lowest one counts, and both ends
+    have to be in a range that the rig states.
+    """
+    require_power_limit(device)
+    in_force = sorted({device.enforced_power_w, *readings(device.samples, "power_limit_w").values})
+    changed = "" if _same(in_force) else f"between {in_force[0]:.0f} and {in_force[-1]:.0f} W during the run"
     allowed = device.device.limits.power_limit_w
     if allowed is not None:
-        low_w, high_w = allowed
-        source = device.source_of("limits.power_limit_w")
-        nearest = Limit(low_w if enforced_w < low_w else high_w, source)
-        good = low_w - ROUNDING_W <= enforced_w <= high_w + ROUNDING_W
-        return compared(enforced_w, nearest, good=good, detail=f"allowed: {low_w:g} to {high_w:g} W")
+        return _in_range(device, in_force, allowed, changed)
+    enforced_w = in_force[0]
     default = _default(device)
     if default is None:
         return Finding(Outcome.NO_LIMIT, enforced_w, detail="the card's default power limit is not known")
+    fails = device.limit("power_cap_fail_share")
+    least = Limit(fails.value * default.value, f"{fails.source}, of {default.source}")
+    if enforced_w < least.value - ROUNDING_W:
+        detail = f"a cap far under the card's default of {default.value:.0f} W"
+        return compared(enforced_w, least, good=False, detail=_joined(detail, changed))
     if enforced_w < default.value - ROUNDING_W:
         detail = "a cap under the card's default; floors of the SKU file are scaled to it"
-        return Finding(Outcome.WARN, enforced_w, default, detail)
+        return Finding(Outcome.WARN, enforced_w, default, _joined(detail, changed))
     raised = "over the card's default" if enforced_w > default.value + ROUNDING_W else ""
-    return compared(enforced_w, default, good=True, detail=raised)
+    return compared(enforced_w, default, good=True, detail=_joined(raised, changed))
+
+
+def _in_range(
+    device: DeviceEvidence, in_force: list[float], allowed: tuple[float, float], changed: str
+) -> Finding:
+    low_w, high_w = allowed
+    # What is furthest out of the range is told; the lowest where all are inside.
+    enforced_w = max(in_force, key=lambda one: (max(low_w - one, one - high_w, 0.0), -one))
+    nearest = Limit(low_w if enforced_w < low_w else high_w, device.source_of("limits.power_limit_w"))
+    good = low_w - ROUNDING_W <= enforced_w <= high_w + ROUNDING_W
+    return compared(
+        enforced_w, nearest, good=good, detail=_joined(f"allowed: {low_w:g} to {high_w:g} W", changed)
+    )
+
+
+def require_power_limit(device: DeviceEvidence) -> None:
+    """NotApplicable on a card without a power limit; NotMeasured where one is only not reported."""
+    if device.identity.power_limit_w is None and device.has_no_power_limit:
+        raise NotApplicable("this card's driver reports no power limit")
+    assert device.enforced_power_w > 0
+
+
+def _same(in_force: list[float]) -> bool:
+    return in_force[-1] - in_force[0] <= ROUNDING_W
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
 
 
 def _default(device: DeviceEvidence) -> Limit | None:

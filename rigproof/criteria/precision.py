@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 from statistics import median
+from typing import NoReturn
 
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.floors import Measured, sku_floor, torch_of
 from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.profiles.evidence import Conditions
 from rigproof.profiles.loaded import PromisedDevice
 from rigproof.records.verdict import Outcome, figure
 
@@ -24,23 +27,46 @@ class StepTime:
     seconds: float
     tflops: float
     rounds: int
+    size: int  # the model's width
 
 
-def step_times(rounds: Rounds, part: str) -> dict[tuple[str, int], StepTime]:
+StepTimes = dict[tuple[str, int], StepTime]  # by precision and batch size
+
+
+def step_times(rounds: Rounds, part: str) -> StepTimes:
     """By precision and batch size, of one part of the training stage; in the order in which they ran."""
     measured = rounds.only(rounds.same("part", part) & rounds.same("phase", "measure")).verified()
     measured = measured.only(~measured.same("batch", None, 0) & ~measured.same("steps", None, 0))
     measured = measured.only(measured.seconds > 0)
-    found = {}
+    found: StepTimes = {}
     for precision, batch in dict.fromkeys(zip(measured.all("precision"), measured.all("batch"), strict=True)):
         own = measured.only(measured.same("precision", precision) & measured.same("batch", batch))
         steps = np.asarray(own.all("steps"), np.float64)
         step_s, tflops = median((own.seconds / steps).tolist()), median((own.tflop / own.seconds).tolist())
-        found[precision, batch] = StepTime(precision, batch, step_s, tflops, len(own))
+        found[precision, batch] = StepTime(precision, batch, step_s, tflops, len(own), own.all("size")[-1])
     return found
 
 
-def _promised(device: PromisedDevice) -> bool:
+def measured_steps(device: DeviceEvidence) -> StepTimes:
+    """Those whose precisions are compared, of as many rounds as are a measurement; kept for its peers.
+
+    NotMeasured where one is faster than the silicon can be.
+    """
+    known = device.evidence.training_steps
+    if device.subject not in known:
+        try:
+            times = step_times(device.possible(device.rounds("training")), PART)
+        except NotMeasured as reason:
+            known[device.subject] = reason
+        else:
+            known[device.subject] = {key: one for key, one in times.items() if one.rounds >= FEWEST_ROUNDS}
+    found = known[device.subject]
+    if isinstance(found, NotMeasured):
+        raise type(found)(found.reason)
+    return found
+
+
+def trains_in_fp16(device: PromisedDevice) -> bool:
     """Decided before the run: cards that multiply fp16 in hardware, and those without a SKU file."""
     return device.sku is None or device.sku.peak_tflops.fp16 is not None
 
@@ -49,8 +75,10 @@ def _promised(device: PromisedDevice) -> bool:
     "precision.speedup",
     scope="device",
     unit="×",
-    limit="`limits.training_speedup` of the rig profile; else the SKU file's `training_speedup` × its "
-    "`floor_share`; else none, and the figure is only told",
+    limit="`limits.training_speedup` of the rig profile; else a share of the SKU file's "
+    "`training_speedup`, by its evidence (`limits.floor_measured_share`, "
+    "`limits.floor_similar_share`, `limits.floor_printed_share`); else none, and the figure is "
+    "only told",
     remedy="compare with throughput.gemm_fp16: where that is slow too, look at the card's clock and power; "
     "where it is not, this torch has no tensor-core kernels for the card: install a build for its compute "
     "capability",
@@ -59,27 +87,23 @@ def _promised(device: PromisedDevice) -> bool:
     faults=("tensor-cores-unused",),
     stages=("training",),
     applies_to_cpu=False,
-    holds_for=_promised,
+    holds_for=trains_in_fp16,
 )
 def speedup(device: DeviceEvidence) -> Finding:
     """How many times faster a training step is in fp16 (autocast, GradScaler) than in fp32 without tf32.
 
     The same model, the same batch, by the device's own clock; medians over verified rounds.
     """
-    times = {
-        key: one
-        for key, one in step_times(device.rounds("training"), PART).items()
-        if one.rounds >= FEWEST_ROUNDS
-    }
+    times = measured_steps(device)
     batches = [batch for precision, batch in times if precision == "fp16" and ("fp32", batch) in times]
     if not batches:
-        _raise_unmeasured(device)
+        raise_unmeasured(device, "too few verified rounds of fp16 and fp32 at the same batch size")
     batch = max(batches)  # after an OOM there are smaller ones too
     slow, fast = times["fp32", batch], times["fp16", batch]
     ratio = slow.seconds / fast.seconds
     told = [_told(one) for precision in ("fp32", "tf32", "fp16") if (one := times.get((precision, batch)))]
     detail = f"a step of {batch} examples takes {', '.join(told)}"
-    floor = _floor(device)
+    floor = _floor(device, fast)
     if floor is None:
         return Finding(Outcome.NO_LIMIT, ratio, detail=detail)
     good = ratio >= floor.value
@@ -91,21 +115,24 @@ def _told(one: StepTime) -> str:
     return f"{figure(1000 * one.seconds, 'ms')} in {one.precision}"
 
 
-def _floor(device: DeviceEvidence) -> Limit | None:
+def step_conditions(device: DeviceEvidence, step: StepTime) -> Conditions:
+    """How it was measured: one worker of each device trains."""
+    return Conditions(step.precision, step.size, 1, torch_of(device), step.batch)
+
+
+def _floor(device: DeviceEvidence, step: StepTime) -> Limit | None:
     own = device.optional_limit("training_speedup")
     if own is not None:
         return own
-    sku = device.device.sku
-    if sku is None or sku.training_speedup is None:
-        return None
-    return Limit(sku.training_speedup * sku.floor_share, device.sku_file)
+    here = step_conditions(device, step)
+    return sku_floor(device, Measured("precision.speedup", "training_speedup", "", here), "×")
 
 
-def _raise_unmeasured(device: DeviceEvidence) -> None:
+def raise_unmeasured(device: DeviceEvidence, why: str) -> NoReturn:
+    """Why a training step was not measured: the device has no fp16, or the reason given, with its cause."""
     device.evidence.stage("training")
     has = {one for worker in device.workers for one in worker.precisions}
     if has and "fp16" not in has:
         raise (NotMeasured if device.device.sku else NotApplicable)("this device has no fp16")
     cause = device.cause()
-    why = "too few verified rounds of fp16 and fp32 at the same batch size"
     raise NotMeasured(why + (f": {cause}" if cause else ""))

@@ -31,7 +31,7 @@ def settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
     Once the device has settled, all verified work counts, that of a replaced worker too.
     """
     window = device.evidence.complete_window("sustained")
-    verified = device.rounds("sustained").verified()
+    verified = device.possible(device.rounds("sustained")).verified()
     starts_s = verified.begins_s[verified.same("phase", "measure")]
     if not len(starts_s):
         cause = device.cause()
@@ -48,11 +48,14 @@ def rate_or_reason(device: DeviceEvidence) -> SustainedRate | NotMeasured:
     if device.subject not in known:
         try:
             window, verified = settled(device)
+            rate = work_by_slice(verified, (window,))[0] / window.length_s
+            precision = verified.all("precision")[-1]
+            if not device.is_cpu:  # its workers together are no faster either
+                device.silicon.require_possible([(precision, rate)])
         except NotMeasured as reason:
             known[device.subject] = reason
         else:
-            rate = work_by_slice(verified, (window,))[0] / window.length_s
-            known[device.subject] = SustainedRate(rate, verified.all("precision")[-1])
+            known[device.subject] = SustainedRate(rate, precision)
     return known[device.subject]
 
 

@@ -10,12 +10,17 @@ import numpy.typing as npt
 from rigproof.records.measurements import Round
 from rigproof.records.rows import Column, Lists, Numbers, Rows, Words
 
+QUEUED_ROUNDS = (
+    3  # that a device may have done ahead of what was told: two in its queue, and the one that is told
+)
+CLOCKS_APART = 1e-3  # a device's clock and the host's
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Places = slice | npt.NDArray[np.intp]  # a slice where they adjoin: then nothing is copied
 
 NAMES = tuple(field.name for field in fields(Round))
 MEASURED = ("t_s", "seconds", "tflop")  # whatever was reported, finite or not; all others are words
+JOINING_S = 0.25  # rounds that are no further apart belong to one stretch of load
 
 
 class Rounds:
@@ -91,6 +96,59 @@ class Rounds:
         part = np.asarray(base_of, np.intp)[parts.array[self._places]]
         found: npt.NDArray[np.intp] = part * len(precisions.words) + precisions.array[self._places]
         return found
+
+    def fastest(self) -> dict[str, float]:
+        """TFLOP/s of the fastest one of each precision. Times must be positive."""
+        rates, precisions = self.tflop / self.seconds, self.all("precision")
+        found: dict[str, float] = {}
+        for precision in dict.fromkeys(precisions):
+            found[precision] = float(rates[self.same("precision", precision)].max())
+        return found
+
+    def doers(self) -> npt.NDArray[np.intp]:
+        """A number for each, equal where one process did them: a worker, or one of those that its part names.
+
+        Such a part is `workers=2#0`.
+        """
+        parts, workers = self._columns["part"], self._columns["worker"]
+        assert isinstance(parts, Words)
+        assert isinstance(workers, Words)
+        process_of = [code + 1 if "#" in str(word) else 0 for code, word in enumerate(parts.words)]
+        process = np.asarray(process_of, np.intp)[parts.array[self._places]]
+        found: npt.NDArray[np.intp] = process * len(workers.words) + workers.array[self._places]
+        return found
+
+    def surplus(self) -> tuple[float, int]:
+        """By how many seconds rounds of one process overlap at most, and the place of such a round.
+
+        A round is told after its end, and while the host is late the device goes on with what is queued. So
+        a round counts as begun when the one before had ended, and may end later than it was told by what was
+        queued, however often the host is late. `CLOCKS_APART` of each is the difference of the two clocks.
+        Two that end at the same moment are one that was told twice.
+        """
+        doers, t_s, seconds = self.doers(), self.t_s, self.seconds * (1 - CLOCKS_APART)
+        most, place = 0.0, 0
+        for doer in set(doers.tolist()):
+            (own,) = (doers == doer).nonzero()
+            own = own[np.argsort(t_s[own], kind="stable")]
+            done_s = np.cumsum(seconds[own])
+            idle_s = np.maximum.accumulate(t_s[own] - done_s)
+            over = done_s + idle_s - t_s[own] - QUEUED_ROUNDS * seconds[own].max()
+            over[1:] = np.maximum(over[1:], np.where(np.diff(t_s[own]) == 0, seconds[own][1:], -np.inf))
+            worst = int(np.argmax(over))
+            if over[worst] > most:
+                most, place = float(over[worst]), int(own[worst])
+        return most, place
+
+    def unbroken(self) -> list[tuple[float, float]]:
+        """From when to when rounds of the same work ran, with breaks of at most JOINING_S, in order."""
+        order = np.argsort(self.begins_s, kind="stable")
+        begins_s, ends_s = self.begins_s[order], np.maximum.accumulate(self.t_s[order])
+        kinds = self.kinds()[order]
+        apart = (begins_s[1:] > ends_s[:-1] + JOINING_S) | (kinds[1:] != kinds[:-1])
+        first = np.concatenate(([0], np.flatnonzero(apart) + 1))
+        last = np.concatenate((first[1:] - 1, [len(begins_s) - 1]))
+        return list(zip(begins_s[first].tolist(), ends_s[last].tolist(), strict=True))
 
     def all(self, name: str) -> list[Any]:
         """A field of each."""

@@ -23,6 +23,7 @@ class SharedRate:
     """What so many processes did together, over the time in which all of them worked."""
 
     processes: int
+    precision: str
     tflops: float
     window: Window
     gib_each: float | None  # operands; None where nobody told
@@ -51,7 +52,7 @@ def shared_rate(rounds: Iterable[Round], events: Iterable[Event], number: int) -
         raise NotMeasured(f"{number} processes worked together for {max(0.0, window.length_s):.1f} s")
     everything = [one for own in found.values() for one in own]
     tflops = work_by_slice(Rounds.of_records(everything), (window,))[0] / window.length_s
-    return SharedRate(number, tflops, window, _gib_each(events, number))
+    return SharedRate(number, everything[-1].precision, tflops, window, _gib_each(events, number))
 
 
 def _gib_each(events: Iterable[Event], number: int) -> float | None:
@@ -85,11 +86,13 @@ def sharing(device: DeviceEvidence) -> Finding:
     numbers = device.evidence.loaded.rig.sharing.workers or ()
     if len(numbers) < 2 or numbers[0] != 1:
         raise NotMeasured(f"sharing.workers = {list(numbers)} compares nothing with one process")
-    rounds, events = device.rounds("sharing").records(), device.events("allocation")
+    rounds, events = device.possible(device.rounds("sharing")).records(), device.events("allocation")
     if not rounds:
         cause = device.cause()
         raise NotMeasured("no round in the sharing stage" + (f": {cause}" if cause else ""))
     alone, *others = (shared_rate(rounds, events, number) for number in numbers)
+    if not device.is_cpu:
+        device.silicon.require_possible((one.precision, one.tflops) for one in (alone, *others))
     ratios = {other: other.tflops / alone.tflops for other in others}
     worst = min(ratios.values())
     detail = f"{_named(alone)}: {figure(alone.tflops, 'TFLOP/s')}; "

@@ -1,76 +1,285 @@
-"""Whether a GPU's readings can be believed: a sensor that stands still measures nothing.
+"""Whether a GPU's readings can be believed. What does not agree with the rest is not measured.
 
-Three rules, each only over at least FROZEN_SAMPLES readings:
+The rules, all of them about validity and none a limit of a rig:
 
-1. Core temperature, power and SM clock that all stand still for POWER_FROZEN_S under load: the readings are
-   repeated.
-2. Power alone, for as long: NVML counts milliwatts, and no GPU draws the same milliwatts for so long under
-   load. An H200 at its power cap never gave the same value for more than 0.1 s.
-3. A temperature alone may stand still, so it counts as frozen only where it has not moved in the whole
-   run, TEMPERATURE_FROZEN_S or more, although the load more than doubled the power.
-
-A clock alone proves nothing: a GPU that reaches its maximum stays there. The shortest level's sustained stage
-lasts some 15 s, so what takes longer to tell is looked for in the whole run.
+1. A reading is possible: no negative temperature under load, no clock above the card's highest.
+2. Power does not stand still under load. NVML counts milliwatts, and an H200 at its cap never gave the same
+   value for more than 0.4 s. Ten seconds of one value are a frozen sensor; three are one, where the energy
+   counter says that the card drew something else meanwhile.
+3. Over ten seconds of measured work energy and power agree within 10 %. On H100 and H200: within 6.3 %.
+4. A temperature follows the power: 20 s of one value after a lasting step of 30 % are a frozen sensor, and
+   so is one value in a whole run whose power more than doubled. Under constant load a healthy one stood still
+   for 102 of 110 s, so standing still alone says nothing; nor does a clock that does, since a card that
+   reaches its highest clock stays there.
+5. The load is seen when it happens: power rises with the first round and does not fall before the last one.
+6. Temperature, power and clock do not all stand still together.
 """
 
-from collections.abc import Sequence
+import numpy as np
+import numpy.typing as npt
 
 from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.loads import Load, load_of
 from rigproof.criteria.readings import Readings
 from rigproof.criteria.series import readings
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import Window
-from rigproof.records.samples import GpuSample
+from rigproof.profiles.stages import DUTIES
 
-# Validity of a reading, not limits of a rig: shorter stretches can be constant by chance.
-POWER_FROZEN_S = 10.0
-TEMPERATURE_FROZEN_S = 30.0
-FROZEN_SAMPLES = 10  # so that a rig that is read once a second is looked at too
-LOAD_POWER_RATIO = 2.0
+Floats = npt.NDArray[np.float64]
+
 POWER = ("power_w", "power_average_w")
 CORE = ("core_temperature_c", "power_w", "sm_clock_mhz")
-
-
-def stands_still(pairs: Readings, least_s: float) -> bool:
-    """Whether one value was read all along, for at least `least_s`."""
-    return (
-        len(pairs) >= FROZEN_SAMPLES
-        and pairs.times_s[-1] - pairs.times_s[0] >= least_s
-        and pairs.values.count(pairs.values[0]) == len(pairs)
-    )
+FEWEST = 10  # readings that a rule needs, so that a rig that is read once a second is looked at too
+STILL_S, STILL_AGAINST_ENERGY_S = 10.0, 3.0
+ENERGY_SHARE, ENERGY_BLOCK_S = 0.10, 10.0
+STEP_SHARE, STEP_STILL_S = 0.30, 20.0  # of the highest power of the run; how long a temperature may ignore it
+NEVER_MOVED_S = 30.0
+BEFORE_STEP_S = 5  # a shorter pause moves a warm card by no whole degree
+RISE_S = 2  # of a step, from one level to the other
+SHIFT_S = 2.0  # NVML's average lags by about one second
+LONGEST_SHIFT_S = 10.0  # a card that draws nothing for longer is idle, of which activity.gpu_active tells
+LOAD_RATIO = 2.0  # power under load against before: less is no step to find in time
+HIGHEST_C = 150.0  # silicon is dead before
+PEAK_RATIO = 3.0  # power against the enforced limit; an H200's instant power reached 1.37
+SETTLING_S = 3.0
 
 
 def moving_readings(device: DeviceEvidence, window: Window, field: str, what: str) -> Readings:
     """Enough readings of a live sensor inside the window, else NotMeasured."""
     pairs = device.loaded_readings(window, field, what)
-    if device.evidence.held(("frozen", device.subject, window), lambda: _all_frozen(device, window)):
-        raise NotMeasured(
-            "temperature, power and clock did not change at all under load: the sensors are frozen"
-        )
-    if field in POWER:
-        frozen = stands_still(pairs, POWER_FROZEN_S) or stands_still(
-            readings(device.samples, field), POWER_FROZEN_S
-        )
-    else:
-        frozen = field.endswith("_temperature_c") and _never_warmed(device, field)
-    if frozen:
-        raise NotMeasured(f"the {what} reads {pairs[0][1]:g} all along: the sensor is frozen")
+    _require_moving(device, window)
+    reason = device.evidence.held(("doubt", device.subject, field), lambda: _doubt(device, field, what))
+    if reason:
+        raise NotMeasured(reason)
     return pairs
 
 
-def _all_frozen(device: DeviceEvidence, window: Window) -> bool:
+def readings_by_stretch(device: DeviceEvidence, load: Load, field: str, what: str) -> list[Readings]:
+    """Of each of the load's stretches, none of them empty, from a live sensor; else NotMeasured."""
+    moving_readings(device, load.window, field, what)
+    found = [readings(device.loaded_samples(stretch), field) for stretch in load.stretches]
+    for stretch, pairs in zip(load.stretches, found, strict=True):
+        if not pairs:
+            raise NotMeasured(f"no {what} was read from t={stretch.from_s:.0f} to {stretch.to_s:.0f} s")
+    return found
+
+
+def power_field(device: DeviceEvidence) -> str:
+    """Instant power where the driver has it, else the average over a second."""
+    return POWER[0] if readings(device.samples, POWER[0]) else POWER[1]
+
+
+def _require_moving(device: DeviceEvidence, window: Window) -> None:
+    """Rule 6."""
+
+    def all_still() -> bool:
+        samples = device.loaded_samples(window)
+        return all(_stands_still(readings(samples, name)) for name in CORE)
+
+    if device.evidence.held(("frozen", device.subject, window), all_still):
+        raise NotMeasured(
+            "temperature, power and clock did not change at all under load: the sensors are frozen"
+        )
+
+
+def _stands_still(pairs: Readings) -> bool:
+    """Whether one value was read all along, for at least STILL_S."""
+    return (
+        len(pairs) >= FEWEST
+        and pairs.times_s[-1] - pairs.times_s[0] >= STILL_S
+        and pairs.values.count(pairs.values[0]) == len(pairs)
+    )
+
+
+def _doubt(device: DeviceEvidence, field: str, what: str) -> str:
+    """Why this sensor's readings cannot be believed; empty where they can."""
+    pairs = readings(device.samples, field)
+    if len(pairs) < FEWEST:
+        return ""  # too few are no measurement anyway
+    times_s, values = np.asarray(pairs.times_s, np.float64), np.asarray(pairs.values, np.float64)
+    doubt = _impossible(device, field, what, values)
+    if not doubt and field in POWER:
+        doubt = _still_power(device, times_s, values, what) or _against_energy(device, times_s, values)
+    if not doubt and field.endswith("_temperature_c"):
+        doubt = _still_temperature(device, times_s, values, what)
+    return doubt or _out_of_time(device)
+
+
+def _impossible(device: DeviceEvidence, field: str, what: str, values: Floats) -> str:
     """Rule 1."""
-    samples = device.loaded_samples(window)
-    return all(stands_still(readings(samples, name), POWER_FROZEN_S) for name in CORE)
+    limit_w, clock_mhz = device.identity.power_limit_w, device.identity.sm_clock_max_mhz
+    highest = {
+        "core_temperature_c": HIGHEST_C,
+        "memory_temperature_c": HIGHEST_C,
+        "power_w": None if limit_w is None else PEAK_RATIO * limit_w,
+        "power_average_w": None if limit_w is None else PEAK_RATIO * limit_w,
+        "sm_clock_mhz": clock_mhz,
+        "utilization_percent": 100.0,
+    }.get(field)
+    if highest is not None and highest > 0 and values.max() > highest:
+        return f"the {what} reads {values.max():g}, which is not possible (at most {highest:g})"
+    if values.min() < 0:
+        return f"the {what} reads {values.min():g}, which is not possible"
+    return ""
 
 
-def _never_warmed(device: DeviceEvidence, field: str) -> bool:
-    """Rule 3, over the whole run."""
-    samples = device.samples
-    return stands_still(readings(samples, field), TEMPERATURE_FROZEN_S) and _power_doubled(samples)
+# Power
 
 
-def _power_doubled(samples: Sequence[GpuSample]) -> bool:
-    """Whether the run's highest power is more than LOAD_POWER_RATIO times its lowest."""
-    power = readings(samples, "power_w").values
-    return bool(power) and max(power) > LOAD_POWER_RATIO * min(power)
+def _still_power(device: DeviceEvidence, times_s: Floats, values: Floats, what: str) -> str:
+    """Rule 2, inside the windows of the stages."""
+    edges = np.concatenate(([0], np.flatnonzero(np.diff(values)) + 1, [len(values)]))
+    for place in np.flatnonzero(np.diff(edges) > 2).tolist():  # the same reading three times and more
+        first, last = int(edges[place]), int(edges[place + 1]) - 1
+        for window in _windows(device):
+            from_s, to_s = max(times_s[first], window.from_s), min(times_s[last], window.to_s)
+            held_s = to_s - from_s
+            against = held_s >= STILL_AGAINST_ENERGY_S and _energy_differs(
+                device, from_s, to_s, float(values[first])
+            )
+            if held_s >= STILL_S or against:
+                proof = ", though its energy counter says otherwise" if against else ""
+                return (
+                    f"the {what} reads {values[first]:g} for {held_s:.0f} s under load{proof}: "
+                    "the sensor is frozen"
+                )
+    return ""
+
+
+def _energy_differs(device: DeviceEvidence, from_s: float, to_s: float, power_w: float) -> bool:
+    drawn_w = _mean_by_energy(device, from_s, to_s)
+    return drawn_w is not None and abs(drawn_w - power_w) > ENERGY_SHARE / 2 * power_w
+
+
+def _mean_by_energy(device: DeviceEvidence, from_s: float, to_s: float) -> float | None:
+    """W, by the energy counter; None where it was not read there, or does not count."""
+    pairs = readings(device.loaded_samples(Window(from_s, to_s)), "energy_j")
+    if len(pairs) < 2 or pairs.times_s[-1] <= pairs.times_s[0] or pairs.values[-1] <= pairs.values[0]:
+        return None
+    used_j: float = pairs.values[-1] - pairs.values[0]
+    return used_j / (pairs.times_s[-1] - pairs.times_s[0])
+
+
+def _against_energy(device: DeviceEvidence, times_s: Floats, values: Floats) -> str:
+    """Rule 3."""
+    for stretch in _stretches(device):
+        for block in stretch.slices(ENERGY_BLOCK_S):
+            inside = (times_s >= block.from_s) & (times_s <= block.to_s)
+            by_energy_w = _mean_by_energy(device, block.from_s, block.to_s)
+            if by_energy_w is None or inside.sum() < FEWEST:
+                continue
+            read_w = float(np.trapezoid(values[inside], times_s[inside]) / np.ptp(times_s[inside]))
+            if abs(read_w - by_energy_w) > ENERGY_SHARE * by_energy_w:
+                return (
+                    f"from t={block.from_s:.0f} s the power reads {read_w:.0f} W, "
+                    f"and by the energy counter it was {by_energy_w:.0f} W"
+                )
+    return ""
+
+
+# Temperature
+
+
+def _still_temperature(device: DeviceEvidence, times_s: Floats, values: Floats, what: str) -> str:
+    """Rule 4."""
+    power = readings(device.samples, power_field(device))
+    if len(power) < FEWEST or times_s[-1] - times_s[0] < STEP_STILL_S:
+        return ""
+    grid_s = np.arange(times_s[0], times_s[-1])
+    power_w = np.interp(grid_s, power.times_s, np.asarray(power.values, np.float64))
+    never_moved = np.ptp(values) == 0 and np.ptp(times_s) >= NEVER_MOVED_S
+    if never_moved and power_w.max() > LOAD_RATIO * power_w.min():
+        return f"the {what} reads {values[0]:g} all along: the sensor is frozen"
+    least_w = STEP_SHARE * float(power_w.max())
+    after = int(STEP_STILL_S)
+    steps = np.flatnonzero(np.abs(power_w[RISE_S:] - power_w[:-RISE_S]) >= least_w)
+    for place in steps.tolist():
+        begun = place + RISE_S
+        before, lasting = power_w[place + 1 - BEFORE_STEP_S : place + 1], power_w[begun : begun + after]
+        if len(before) < BEFORE_STEP_S or len(lasting) < after:
+            continue
+        from_w = float(before.mean())
+        if not (np.abs(lasting[:, None] - before) >= least_w).all():
+            continue
+        inside = (times_s >= grid_s[begun]) & (times_s <= grid_s[begun] + STEP_STILL_S)
+        if inside.sum() >= FEWEST and np.ptp(values[inside]) == 0:
+            return (
+                f"the {what} reads {values[inside][0]:g} for {STEP_STILL_S:.0f} s after the power went from "
+                f"{from_w:.0f} to {lasting.mean():.0f} W at t={grid_s[begun]:.0f} s: the sensor is frozen"
+            )
+    return ""
+
+
+# Time
+
+
+def _out_of_time(device: DeviceEvidence) -> str:
+    """Rule 5; one and the same for all sensors of a card, since one sample holds them all."""
+    return device.evidence.held(("time", device.subject), lambda: _shift(device))
+
+
+def _shift(device: DeviceEvidence) -> str:
+    rounds = device.all_rounds
+    rounds = rounds.only(rounds.same("device", None, device.device.gpu.device))
+    power = readings(device.samples, power_field(device))
+    if not len(rounds) or len(power) < FEWEST:
+        return ""
+    first_s, last_s = float(rounds.begins_s.min()), float(rounds.t_s.max())
+    times_s, power_w = np.asarray(power.times_s, np.float64), np.asarray(power.values, np.float64)
+    before = power_w[times_s < first_s]
+    loaded = power_w[(times_s >= first_s + SETTLING_S) & (times_s <= last_s)]
+    if len(before) < FEWEST or len(loaded) < FEWEST:
+        return ""
+    idle_w, loaded_w = float(np.percentile(before, 10)), float(np.median(loaded))
+    if loaded_w < LOAD_RATIO * idle_w:
+        return ""
+    high = power_w > (idle_w + loaded_w) / 2
+    rises_s = times_s[np.flatnonzero(high[1:] & high[:-1])[:1]]
+    falls_s = times_s[np.flatnonzero(high)[-1]]
+    if len(rises_s) and SHIFT_S < abs(rises_s[0] - first_s) <= LONGEST_SHIFT_S:
+        return (
+            f"its power rises at t={rises_s[0]:.1f} s and its first round began at t={first_s:.1f} s: "
+            "the readings are not from the time of the work"
+        )
+    if times_s[-1] >= last_s and SHIFT_S < last_s - falls_s <= LONGEST_SHIFT_S:
+        return (
+            f"its power falls at t={falls_s:.1f} s and its last round ended at t={last_s:.1f} s: "
+            "the readings are not from the time of the work"
+        )
+    return ""
+
+
+# Where to look
+
+
+def _loads(device: DeviceEvidence) -> list[Load]:
+    found = []
+    for stage in device.evidence.stages_with(DUTIES):
+        try:
+            found.append(load_of(device, stage))
+        except NotMeasured:  # what asks for this load says so
+            continue
+    return found
+
+
+def _windows(device: DeviceEvidence) -> list[Window]:
+    found = []
+    for stage in device.evidence.stages_with(DUTIES):
+        try:
+            found.append(device.evidence.loaded_window(stage))
+        except NotMeasured:  # what asks for this stage says so
+            continue
+    return found
+
+
+def _stretches(device: DeviceEvidence) -> list[Window]:
+    """Of all loads, those that adjoin as one."""
+    found: list[Window] = []
+    for load in _loads(device):
+        for stretch in load.stretches:
+            if found and stretch.from_s - found[-1].to_s <= 1e-6:
+                found[-1] = Window(found[-1].from_s, stretch.to_s)
+            else:
+                found.append(stretch)
+    return found

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.readings import Readings
 from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.series import readings
+from rigproof.criteria.silicon import Silicon
 from rigproof.criteria.windows import LONGEST_S, Window
 from rigproof.profiles.loaded import PromisedDevice
 from rigproof.profiles.models import CpuLoad, Node
@@ -66,9 +68,27 @@ class DeviceEvidence:
         return limit_w
 
     @property
+    def has_no_power_limit(self) -> bool:
+        """Whether the card has none to report: by its SKU's file, or a card of no SKU that reports none."""
+        return self.lacks_sensor("power_limit_w") or self.device.sku is None
+
+    def enforced_power_within(self, window: Window) -> float | None:
+        """W, the median of the limits that were read in a window, else the one at the start; None: no limit.
+
+        A laptop's limit moves with Dynamic Boost.
+        """
+        read = readings(self.loaded_samples(window), "power_limit_w").values
+        return median(read) if read else self.identity.power_limit_w
+
+    @property
     def is_cpu(self) -> bool:
         """Whether the CPU is promised as the device."""
         return self.device.gpu.device == "cpu"
+
+    @property
+    def silicon(self) -> Silicon:
+        """What it is made of; NotMeasured where it was not found."""
+        return Silicon(self.device, self.identity, tuple(self.workers), self.evidence.loaded)
 
     @property
     def sku_file(self) -> str:
@@ -113,7 +133,7 @@ class DeviceEvidence:
         pairs = readings(self.loaded_samples(window), field)
         if not pairs and self.lacks_sensor(field):
             raise NotApplicable(f"this card's driver reports no {what}")
-        self.evidence.require_coverage(len(pairs), window, self.limit("sample_coverage_share"), what)
+        self.evidence.require_coverage(pairs.times_s, window, self.limit("sample_coverage_share"), what)
         return pairs
 
     def rounds(self, stage: str) -> Rounds:
@@ -122,6 +142,12 @@ class DeviceEvidence:
         Raises NotMeasured where one of them is no valid measurement.
         """
         return self.evidence.held(("stage", self.subject, stage), lambda: self._valid_rounds(stage))
+
+    def possible(self, rounds: Rounds) -> Rounds:
+        """The same rounds, for a rate. NotMeasured where one is faster than the device's silicon can be."""
+        if self.found and not self.is_cpu:
+            self.silicon.require_possible(rounds.fastest().items())
+        return rounds
 
     def _valid_rounds(self, stage: str) -> Rounds:
         everything = self.all_rounds
@@ -136,6 +162,14 @@ class DeviceEvidence:
                 f"a round reports {tflop[place]:g} TFLOP in {seconds[place]:g} s at t={t_s[place]:g} s, "
                 "which is no measurement"
             )
+        if len(found):
+            surplus_s, place = found.surplus()
+            if surplus_s > 0:
+                raise NotMeasured(
+                    f"rounds of {found.all('worker')[place]} in the {stage} stage overlap by "
+                    f"{surplus_s:.1f} s at t={found.t_s[place]:.0f} s and count twice, "
+                    "which is no measurement"
+                )
         return found
 
     @property

@@ -1,7 +1,7 @@
 """Does it stay cool enough, and does it run without being slowed down for heat?"""
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, compared, criterion
 from rigproof.criteria.readings import Reading, Readings
@@ -9,8 +9,10 @@ from rigproof.criteria.reasons import THROTTLE, names_of
 from rigproof.criteria.sensors import moving_readings
 from rigproof.criteria.series import readings, values
 from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.criteria.windows import Window
 from rigproof.criteria.working_range import temperature_failure
 from rigproof.profiles.models import TemperatureLimits
+from rigproof.profiles.stages import DUTIES
 from rigproof.records.verdict import Outcome
 
 # "Sustained", beside a limit that no single reading may pass: as long as the windows of throughput.stability.
@@ -31,6 +33,7 @@ SUSTAINED_S = 5.0
     warns_on=("early-heat",),
     applies_to_cpu=False,
     stages=("sustained",),
+    duties=DUTIES,
 )
 def core_temperature(device: DeviceEvidence) -> Finding:
     """The GPU's core never gets hotter than its limit, at any moment of the run.
@@ -77,6 +80,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     faults=("memory-overheat",),
     applies_to_cpu=False,
     stages=("sustained",),
+    duties=DUTIES,
 )
 def memory_temperature(device: DeviceEvidence) -> Finding:
     """The GPU's memory never gets hotter than its limit, at any moment of the run."""
@@ -119,7 +123,8 @@ def _hottest(
     passed = None if limit is None else _too_hot(device, pairs, limit)
     if passed is not None:
         return passed
-    moving_readings(device, device.evidence.loaded_window("sustained"), field, what)
+    for stage in device.evidence.stages_with(DUTIES):
+        moving_readings(device, device.evidence.loaded_window(stage), field, what)
     hottest_c = max(pairs.values)
     if limit is None:
         return Finding(Outcome.NO_LIMIT, hottest_c, detail=f"no limit of the {what} is known")
@@ -166,25 +171,67 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     "thermal.throttle",
     scope="device",
     unit="%",
-    limit="`limits.throttle_share` of the samples under load; power cap (0x4) and idle (0x1) do not count",
+    limit="`limits.throttle_share` of the samples of any stage, `limits.throttle_events` stretches of them "
+    "in the whole run, and `limits.throttle_event_s` for the longest: what is within all three warns. Power "
+    "cap (0x4) and idle (0x1) do not count",
     remedy="cool the card if heat is the reason; check power plugs and power supply if it is the power brake",
     unmeasured="clock-event reasons were not read often enough under load",
     faults=("thermal-throttle", "power-brake"),
+    warns_on=("thermal-throttle",),
     applies_to_cpu=False,
     stages=("sustained",),
+    duties=DUTIES,
 )
 def throttle(device: DeviceEvidence) -> Finding:
     """The driver does not slow the GPU down for heat, for a hardware fault or for the power supply."""
-    window = device.evidence.loaded_window("sustained")
-    known = values(device.loaded_samples(window), "clock_event_reasons")
-    slowed = [(t_s, reasons) for t_s, reasons in known if reasons & THROTTLE]
+    found = [_slowed(device, stage) for stage in device.evidence.stages_with(DUTIES)]
     limit = device.limit("throttle_share").times(100)
-    share = 100 * len(slowed) / len(known) if known else 0.0
-    if share > limit.value:
-        seen = 0
-        for _, reasons in slowed:
-            seen |= reasons & THROTTLE
-        detail = f"{names_of(seen)} in {len(slowed)} of {len(known)} samples"
-        return compared(share, limit, good=False, detail=detail, from_s=slowed[0][0])
-    device.loaded_readings(window, "clock_event_reasons", "clock-event reason")
-    return compared(share, limit, good=True)
+    worst = max(found, key=lambda one: one.share)
+    number = sum(len(one.events) for one in found)
+    most, longest_s = device.limit("throttle_events").value, device.limit("throttle_event_s").value
+    events = [event for one in found for event in one.events]
+    if worst.share > limit.value or number > most or any(one.length_s > longest_s for one in events):
+        detail = f"{names_of(worst.reasons)} in {worst.number} of {worst.known} samples of {worst.stage}"
+        if number > 1:
+            detail += f", {number} times in the run"
+        first = min(events, key=lambda one: one.from_s)
+        return compared(worst.share, limit, good=False, detail=detail, from_s=first.from_s)
+    for stage in device.evidence.stages_with(DUTIES):
+        window = device.evidence.loaded_window(stage)
+        device.loaded_readings(window, "clock_event_reasons", "clock-event reason")
+    if events:
+        seen = f"{worst.number} of {worst.known} samples of {worst.stage}"
+        detail = f"{names_of(worst.reasons)} once, in {seen}"
+        return Finding(Outcome.WARN, worst.share, limit, detail, from_s=events[0].from_s)
+    return compared(worst.share, limit, good=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slowed:
+    """How far a card was slowed down in a stage."""
+
+    stage: str
+    known: int  # samples that tell their reasons
+    number: int  # of those, slowed
+    reasons: int
+    events: tuple[Window, ...]  # stretches of slowed samples
+
+    @property
+    def share(self) -> float:
+        """Of the samples, %."""
+        return 100 * self.number / self.known if self.known else 0.0
+
+
+def _slowed(device: DeviceEvidence, stage: str) -> _Slowed:
+    """From the begin of the stage to its end, set-up included."""
+    known = values(device.loaded_samples(device.evidence.whole_window(stage)), "clock_event_reasons")
+    events: list[Window] = []
+    number = reasons = 0
+    going_on = False
+    for t_s, bits in known:
+        slowed = bits & THROTTLE
+        if slowed:
+            number, reasons = number + 1, reasons | slowed
+            events.append(Window(events.pop().from_s, t_s) if going_on else Window(t_s, t_s))
+        going_on = bool(slowed)
+    return _Slowed(stage, len(known), number, reasons, tuple(events))

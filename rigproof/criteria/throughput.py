@@ -13,7 +13,7 @@ from rigproof.criteria.criterion import (
     criterion,
 )
 from rigproof.criteria.evidence import Evidence
-from rigproof.criteria.floors import floor_of
+from rigproof.criteria.floors import Measured, NoFloor, floor_of
 from rigproof.criteria.rates import settled, sustained_rate
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import work_by_slice
@@ -22,10 +22,13 @@ from rigproof.profiles.models import Precision
 from rigproof.records.verdict import Outcome
 
 FLOORS = (
-    "the floor in the rig profile; else `limits.champion_share` of this GPU's champion, scaled down from a "
-    "higher power limit than the enforced one (docs/champions.md); else the SKU "
-    "file's steady rate × its `floor_share`, scaled to the enforced power limit; else none, and the figure "
-    "becomes the baseline"
+    "the floor in the rig profile; else the higher one of `limits.champion_share` of this GPU's champion, "
+    "scaled down from a higher power limit than the enforced one (docs/champions.md), and of a share of "
+    "the SKU file's figure, by its evidence (`limits.floor_measured_share`, `limits.floor_similar_share`, "
+    "`limits.floor_printed_share`), scaled to the workers and the enforced power limit; else "
+    "`limits.floor_unknown_share` of what the architecture does at the clock that was measured; else none, "
+    "and the figure becomes the baseline. More than the silicon can do at its highest clock is not "
+    "measured"
 )
 SLOW = (
     "close other programs on the card, check its power limit and cooling, and compare with its last good run"
@@ -42,13 +45,15 @@ def _gemm(precision: Precision) -> Criterion:
         return device.sku is None or getattr(device.sku.peak_tflops, precision) is not None
 
     def gemm(device: DeviceEvidence) -> Finding:
-        done = device.rounds("gemm").verified()
-        rounds = done.only(done.same("precision", precision) & done.same("phase", "measure"))
+        done = device.rounds("gemm")
+        done = device.possible(done.only(done.same("precision", precision))).verified()
+        rounds = done.only(done.same("phase", "measure"))
         if len(rounds) < FEWEST_ROUNDS:
             _raise_without_rounds(device, precision, len(rounds))
         rate = median((rounds.tflop / rounds.seconds).tolist())
-        floor = floor_of(device, f"throughput.gemm_{precision}", f"gemm_{precision}_tflops", precision)
-        return _against(rate, floor, device)
+        name = f"throughput.gemm_{precision}"
+        measured = Measured.of(device, name, precision, precision, workers=1, rounds=rounds)
+        return against(rate, floor_of(device, measured), device)
 
     gemm.__doc__ = (
         f"Median rate of verified {precision} matrix products in the steady state, by the device's own clock."
@@ -75,9 +80,10 @@ def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -
     raise NotMeasured(f"{number} verified rounds of {precision}" + (f": {cause}" if cause else ""))
 
 
-def _against(rate: float, floor: Limit | None, device: DeviceEvidence) -> Finding:
-    if floor is None:
-        return Finding(Outcome.NO_LIMIT, rate, detail="no floor is known; this is its baseline")
+def against(rate: float, floor: Limit | NoFloor, device: DeviceEvidence) -> Finding:
+    """A rate held against its floor; without one it is the baseline, and the detail says why."""
+    if isinstance(floor, NoFloor):
+        return Finding(Outcome.NO_LIMIT, rate, detail=f"{floor.why}; this is its baseline")
     good = rate >= floor.value
     return compared(rate, floor, good=good, detail="" if good else device.cause())
 
@@ -98,8 +104,13 @@ gemm_fp32, gemm_tf32, gemm_fp16, gemm_bf16 = map(_gemm, get_args(Precision))
 def sustained(device: DeviceEvidence) -> Finding:
     """Verified 16-bit work of all workers of the device, over the loaded time of the sustained stage."""
     rate = sustained_rate(device)
-    floor = floor_of(device, "throughput.sustained", "sustained_tflops", rate.precision)
-    return _against(rate.tflops, floor, device)
+    _, verified = settled(device)
+    rounds = verified.only(verified.same("phase", "measure"))
+    workers = len(device.planned_workers)
+    measured = Measured.of(
+        device, "throughput.sustained", "sustained", rate.precision, workers=workers, rounds=rounds
+    )
+    return against(rate.tflops, floor_of(device, measured), device)
 
 
 @criterion(

@@ -6,9 +6,10 @@ from statistics import median_high
 
 from rigproof.criteria.counters import growth
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.sensors import moving_readings
+from rigproof.criteria.loads import Load, over_loads
+from rigproof.criteria.sensors import readings_by_stretch
 from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.criteria.windows import Window, values_by_slice
+from rigproof.profiles.stages import DUTIES
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
 
@@ -23,50 +24,56 @@ GENERATIONS, LANES = range(1, 11), range(1, 33)  # anything else is no PCIe link
     "`limits.pcie_generation` and `limits.pcie_width` where the rig states less; beside it "
     "`limits.pcie_replays_warn`, which warns",
     remedy="put the card in again, and its riser; look into the manual for the lanes of that slot, and into "
-    "the BIOS for its generation and for slots that share lanes",
+    "the BIOS for its generation and for slots that share lanes; a slot that is so by design is stated with "
+    "`limits.pcie_width` or `limits.pcie_generation`",
     unmeasured="too few readings of the link under load, no figure of what it could be, or no counter of "
     "replays before or after the run; not required where the SKU file lists `pcie` in "
     "`unsupported_sensors`. An unknown card need not count replays",
     faults=("pcie-degraded",),
     warns_on=("pcie-replays",),
     stages=("sustained",),
+    duties=DUTIES,
     applies_to_cpu=False,
 )
 def link(device: DeviceEvidence) -> Finding:
     """Under load the PCIe link has the generation and the width that card and slot allow.
 
-    Judged in each quarter of the sustained stage by the highest that at least half of its readings saw: an
-    idle link goes down to save power, and that is no fault. Replays, packets that had to be sent again, warn.
+    Judged by the highest that at least half of the readings saw, in each quarter of a continuous load and in
+    the measured work of every other: an idle link goes down to save power, and that is no fault. Replays,
+    packets that had to be sent again, warn.
     """
-    window = device.evidence.complete_window("sustained")
-    quarters = window.quarters()
-    generations = _by_quarter(device, window, "pcie_generation", "PCIe generation")
-    widths = _by_quarter(device, window, "pcie_width", "PCIe width")
     best_generation = _best(device, "pcie_generation", GENERATIONS)
     best_width = _best(device, "pcie_width", LANES)
     sources = dict.fromkeys((best_generation.source, best_width.source))
     best = (int(best_generation.value), int(best_width.value))
     limit = Limit(_gbps(*best), " and ".join(sources))
+    finding = over_loads(device, DUTIES, lambda load: _in_load(device, load, best, limit))
+    return finding if finding.outcome is Outcome.FAIL else _by_replays(device, limit, _named(*best))
+
+
+def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: Limit) -> Finding:
+    generations = _seen(device, load, "pcie_generation", "PCIe generation")
+    widths = _seen(device, load, "pcie_width", "PCIe width")
     # A link that is better than the owner expects makes up for nothing.
     had = [(min(g, best[0]), min(w, best[1])) for g, w in zip(generations, widths, strict=True)]
     rates = [_gbps(*one) for one in had]
     worst = rates.index(min(rates))
     if had[worst] == best:
-        return _by_replays(device, limit, _named(*best))
+        return compared(rates[worst], limit, good=True)
     detail = f"{_named(generations[worst], widths[worst])} where {_named(*best)} is possible"
-    quarter = quarters[worst]
+    where = load.stretches[worst] if load.duty == "continuous" else load.window
     return compared(
-        rates[worst], limit, good=False, detail=detail, from_s=quarter.from_s, length_s=quarter.length_s
+        rates[worst], limit, good=False, detail=detail, from_s=where.from_s, length_s=where.length_s
     )
 
 
-def _by_quarter(device: DeviceEvidence, window: Window, field: str, what: str) -> list[int]:
-    pairs = moving_readings(device, window, field, what)
-    values = values_by_slice(pairs, window.quarters())
-    if not all(values):
-        raise NotMeasured(f"the {what} was not read for a quarter of the stage")
+def _seen(device: DeviceEvidence, load: Load, field: str, what: str) -> list[int]:
+    """In each quarter of a continuous load; once for any other: its stretches hold few readings each."""
+    stretches = [pairs.values for pairs in readings_by_stretch(device, load, field, what)]
+    if load.duty != "continuous":
+        stretches = [[value for stretch in stretches for value in stretch]]
     possible = GENERATIONS if field == "pcie_generation" else LANES
-    found = [int(median_high(quarter)) for quarter in values]
+    found = [int(median_high(values)) for values in stretches]
     if not all(one in possible for one in found):
         raise NotMeasured(f"the {what} reads {min(found)} to {max(found)}, which no link has")
     return found

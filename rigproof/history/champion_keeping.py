@@ -32,7 +32,7 @@ from rigproof.records.limits import CHAMPIONS_BYTES_MAX
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict, figure
 
-FLOORED = ("throughput.gemm_", "throughput.sustained")
+FLOORED = ("throughput.gemm_", "throughput.sustained", "training.step")
 _Figure = TypeVar("_Figure", GpuFigure, RigFigure)
 
 
@@ -153,8 +153,8 @@ def _same_conditions(one: GpuFigure | RigFigure, other: GpuFigure | RigFigure) -
     return False
 
 
-def _work(one: GpuFigure) -> tuple[str, str, int, int]:
-    return one.criterion, one.precision, one.size, one.workers
+def _work(one: GpuFigure) -> tuple[str, str, int, int, int | None]:
+    return one.criterion, one.precision, one.size, one.workers, one.batch
 
 
 def _runs(
@@ -168,7 +168,7 @@ def _runs(
 def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, value: float) -> list[GpuFigure]:
     """One figure; none where the work changed on the way, so that no later run could be compared with it."""
     rounds = measured_rounds(recording, criterion, gpu.subject)
-    if len({(one.precision, one.size) for one in rounds}) != 1:
+    if len({(one.precision, one.size, one.batch) for one in rounds}) != 1:
         return []
     means = extra_info(recording, criterion, gpu.subject, rounds)
     return [
@@ -181,6 +181,7 @@ def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, value: f
             precision=rounds[0].precision,
             size=rounds[0].size,
             workers=len({one.worker for one in rounds}),
+            batch=rounds[0].batch,
             sm_clock_mean_mhz=means["sm_clock_mean_mhz"],
             memory_clock_mean_mhz=means["memory_clock_mean_mhz"],
             core_temperature_mean_c=means["core_temperature_mean_c"],

@@ -70,8 +70,9 @@ class GpuFigure(_Stored):
     power_limit_w: Rate | None
     subject: str  # where the GPU was then
     precision: str
-    size: Annotated[int, Field(gt=0)]  # M = N = K
+    size: Annotated[int, Field(gt=0)]  # M = N = K, or the trained model's width
     workers: Annotated[int, Field(gt=0)]  # processes that did it together
+    batch: Annotated[int, Field(gt=0)] | None = None  # examples of a training step
     sm_clock_mean_mhz: float | None
     memory_clock_mean_mhz: float | None
     core_temperature_mean_c: float | None
@@ -87,6 +88,7 @@ class GpuFigure(_Stored):
             size=self.size,
             workers=self.workers,
             run_id=self.run_id,
+            batch=self.batch,
         )
 
 

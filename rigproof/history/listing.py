@@ -200,6 +200,7 @@ def _champion_lines(kept: KeptChampions, rig: str) -> Iterator[str]:
         for one in gpu.figures:
             processes = "1 process" if one.workers == 1 else f"{one.workers} processes"
             work = f"{_at(one.power_limit_w)}, {one.precision}, size {one.size}, {processes}"
+            work += "" if one.batch is None else f", {one.batch} examples"
             yield _figure_line(one, work, gpu.runs[one.run_id])
 
 

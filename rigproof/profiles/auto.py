@@ -29,8 +29,9 @@ _Value = TypeVar("_Value")
 def rig_of(inventory: HostInventory, *, require_gpu: bool = False) -> LoadedRig:
     """A rig of one node without an address: every NVIDIA GPU found, else the CPU as the device.
 
-    A GPU whose name no SKU file has gets the SKU "unknown": NVML's limits and no floors. With
-    `require_gpu`, a host without a GPU promises one all the same, so that it is missed and the rig rejected.
+    A GPU whose name no SKU file has gets the SKU "unknown": NVML's limits and floors of its architecture.
+    With `require_gpu`, a host without a GPU promises one all the same, so that it is missed and the rig
+    rejected.
     """
     node = node_name(inventory.hostname)
     defaults = Rig.model_validate(read_toml(profile_folder() / "defaults.toml"))
@@ -204,7 +205,7 @@ def _named(found: tuple[GpuIdentity, ...], gpus: list[dict[str, Any]]) -> str:
     for identity, table in zip(found, gpus, strict=True):
         name = " ".join(re.sub(r"[\x00-\x1f\x7f]|[\ud800-\udfff]", " ", identity.name).split())
         if table["sku"] == UNKNOWN_SKU:
-            name += " (no SKU file: NVML's limits, no floors)"
+            name += " (no SKU file: NVML's limits, its architecture's floors)"
         counted[name] = counted.get(name, 0) + 1
     return "Found here: " + ", ".join(f"{times} × {name}" for name, times in counted.items()) + "."
 

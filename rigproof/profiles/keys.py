@@ -14,6 +14,8 @@ _RIG_PLACES = {
     "Gpu": "[[nodes.gpus]]",
     "Floors": "[nodes.gpus.floors]",
     "Limits": "[limits], [nodes.gpus.limits]",
+    "Architecture": "[[architectures]]",
+    "FmaRates": "highest and lowest of an architecture",
     "GpuDefaults": "[gpu_defaults]",
     "CpuLoad": "[cpu], [nodes.cpu]",
     "Responsiveness": "[responsiveness]",
@@ -28,7 +30,9 @@ _RIG_PLACES = {
 }
 _SKU_PLACES = {
     "Sku": "top of the file",
-    "Rates": "[peak_tflops], [steady_tflops]",
+    "Rates": "[peak_tflops]",
+    "SteadyFigures": "[steady]",
+    "Figure": "a figure of [steady]",
     "TemperatureLimits": "[temperature]",
     "PowerPoint": "an element of power_curve",
 }

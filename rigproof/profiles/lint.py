@@ -14,7 +14,7 @@ from rigproof.profiles.lint_work import sharing_problems, work_problems
 from rigproof.profiles.load import load_rig, load_sku
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.models import LevelName
-from rigproof.profiles.operands import CONTEXT_GIB, fitting_size, operands_mib
+from rigproof.profiles.operands import context_gib, fitting_size, operands_mib
 from rigproof.profiles.planning import (
     MIB_PER_GIB,
     DevicePlan,
@@ -23,6 +23,7 @@ from rigproof.profiles.planning import (
     missing_parts,
     untold_memory,
 )
+from rigproof.profiles.xids import xid_catalogue
 
 __all__ = ["lint_all", "lint_rig", "lint_sku"]
 
@@ -43,6 +44,10 @@ def lint_all(profiles: list[str] | None = None) -> list[str]:
                 found += lint_sku(f"hwprofiles/gpus/{stem}.toml", load_sku(stem))
             except ProfileError as error:
                 found += error.problems
+        try:
+            xid_catalogue()
+        except ProfileError as error:
+            found += error.problems
     return list(dict.fromkeys(found))
 
 
@@ -126,14 +131,15 @@ def _memory_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan)
     if plan.vram_mib is None or plan.memory_gib is None:
         return
     vram_gib = plan.vram_mib / MIB_PER_GIB
-    contexts_gib = plan.workers * CONTEXT_GIB if device.gpu.device == "cuda" else 0.0
+    each_gib = context_gib(_compute_capability(device))
+    contexts_gib = plan.workers * each_gib if device.gpu.device == "cuda" else 0.0
     most_gib = plan.memory_gib - headroom_gib - contexts_gib
     if vram_gib * plan.workers <= most_gib + ROUNDING:
         return
     name = "vram_share" if device.gpu.vram_gib_per_worker is None else "vram_gib_per_worker"
     default = "cpu_vram_share" if device.gpu.device == "cpu" else "vram_share"
     most = most_gib / (plan.memory_gib if name == "vram_share" else plan.workers)
-    contexts = f" and {plan.workers} × {CONTEXT_GIB:g} GiB for CUDA contexts" if contexts_gib else ""
+    contexts = f" and {plan.workers} × {each_gib:g} GiB for CUDA contexts" if contexts_gib else ""
     yield _told_of_device(
         loaded,
         device,
@@ -144,6 +150,13 @@ def _memory_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan)
         f"{headroom_gib:g} GiB headroom{contexts}",
         f"write {name} = {int(100 * most) / 100:g} or less" if most >= 0.01 else "this device is too small",
     )
+
+
+def _compute_capability(device: PromisedDevice) -> tuple[int, int] | None:
+    """Of its SKU, where the file says it as NVML does."""
+    written = device.sku.compute_capability if device.sku is not None else None
+    major, dot, minor = (written or "").partition(".")
+    return (int(major), int(minor)) if dot and major.isdecimal() and minor.isdecimal() else None
 
 
 def _operand_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[str]:

@@ -22,7 +22,9 @@ def floor_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
         if floor is None:
             continue
         key = f"{device.key}.floors.{name}"
-        precision = name.removeprefix("gemm_").removesuffix("_tflops")
+        precision = (
+            "fp16" if name == "training_tflops" else name.removeprefix("gemm_").removesuffix("_tflops")
+        )
         peak = _peak_tflops(device, precision)
         if device.sku is None:
             wrong = _too_low(floor, FLOOR_LOWEST * SLOWEST_TFLOPS[device.gpu.device])

@@ -31,8 +31,18 @@ class Bound:
 MEANINGFUL = {
     # A limit of half the samples is met by a card that cools down as long as it works.
     "throttle_share": Bound(highest=0.5, above="lets a card throttle half the time"),
+    # Two of them are no accident any more; ten are a card that throttles again and again.
+    "throttle_events": Bound(highest=10, above="lets a card throttle again and again"),
+    "throttle_event_s": Bound(highest=10, above="is no short slowdown any more"),
     # Idle clocks are 210 to 345 MHz of 1700 to 2600.
     "clock_ratio_share": Bound(lowest=0.2, below="is the clock of an idle card"),
+    "clock_unknown_share": Bound(lowest=0.2, below="is the clock of an idle card"),
+    # A card at its cap draws 97 % of it; one at 60 % has room for a higher clock.
+    "clock_capped_power_share": Bound(0.6, 0.97, "is no card at its cap", "is more than a capped card draws"),
+    # GeForce drivers allow 30 to 45 % of the default at the lowest.
+    "power_cap_fail_share": Bound(lowest=0.3, below="is lower than any card can be capped"),
+    # A card that waits half of the time shows 50 %.
+    "active_utilization_share": Bound(lowest=0.5, below="calls a card active that idles most of the time"),
     # The overload protection of a supply trips at 1.1 to 1.5 times what it is rated for.
     "power_over_limit_share": Bound(
         1.0, 1.5, "fails a card that is merely at its limit", "is past what a supply gives before it trips"
@@ -53,6 +63,19 @@ MEANINGFUL = {
     "success_share": Bound(lowest=0.5, below="allows every other task to fail"),
     # SuperBench and Megatron call 5 to 10 % a regression.
     "champion_share": Bound(lowest=0.5, below="lets a card lose half of its best rate"),
+    # The same of a SKU's figures: a floor of half of what others reached says nothing of a card.
+    "floor_measured_share": Bound(0.5, 0.99, "lets a card lose half of its rate", "fails sound cards"),
+    "floor_similar_share": Bound(0.5, 0.97, "lets a card lose half of its rate", "fails sound cards"),
+    "floor_printed_share": Bound(
+        0.4, 0.95, "lets a card lose more than half of its rate", "fails sound cards"
+    ),
+    # Large GEMMs reach 0.66 to 0.87 of what the silicon does at its clock.
+    "floor_unknown_share": Bound(0.3, 0.85, "calls a card that hardly works sound", "fails sound cards"),
+    # Measured: 0.90 and 0.92 with 2 and with 3 processes.
+    "floor_sharing_share": Bound(lowest=0.5, below="allows sharing that halves the rate"),
+    "floor_cards": Bound(highest=100, above="is more cards than anybody measures, so that no floor is tight"),
+    # Boost clocks give 1.10 of the printed peak, a maximum clock up to 1.3 of it.
+    "ceiling_share": Bound(1.0, 2.0, "calls a sound card's rate an error", "takes twice the peak for a rate"),
     # A worker gives up after 8 tries to fill its memory: a plan that fails this often does not fit.
     "ooms": Bound(highest=10, above="is more than even a plan that does not fit runs into"),
     # The first one ends the process that meets it (Xid 48); a card with many is off the bus before (Xid 79).
@@ -70,6 +93,7 @@ MEANINGFUL = {
     "idle_share": Bound(highest=0.5, above="calls a card fed that waits half the time"),
     # What hands out the work and gathers the results runs on one CPU, whatever the number of processes.
     "reward_speedup_share": Bound(highest=0.95, above="is more than any pool of processes reaches"),
+    "reward_loss_share": Bound(highest=0.5, above="calls a pool sound that loses every other strategy"),
     "training_speedup": Bound(
         SPEEDUP_LOWEST,
         SPEEDUP_HIGHEST,
@@ -109,10 +133,7 @@ def _table_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[
             yield told(loaded, key, value, bound.below, f"write {bound.lowest:g} or more")
         if bound.highest is not None and value > bound.highest + ROUNDING:
             yield told(loaded, key, value, bound.above, f"write {bound.highest:g} or less")
-    if limits.xid_fail is not None and not limits.xid_fail:
-        yield told(
-            loaded, f"{prefix}.xid_fail", [], "no Xid could fail the rig", "list them, such as [48, 79]"
-        )
+    yield from _xid_problems(loaded, limits, prefix)
     for name, example in RANGES.items():
         ends = getattr(limits, name)
         if ends is not None and ends[0] > ends[1]:
@@ -122,6 +143,20 @@ def _table_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[
     if warn is not None and fail is not None and warn >= fail:
         wrong = f"never warns before retired_pages_fail = {fail}"
         yield told(loaded, f"{prefix}.retired_pages_warn", warn, wrong, f"write less than {fail}")
+
+
+def _xid_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[str]:
+    """Numbers that are said to fail and to warn, and lists after which no Xid fails."""
+    fail, warn = limits.xid_fail or (), limits.xid_warn or ()
+    both = sorted(set(fail) & set(warn))
+    if both:
+        yield told(loaded, f"{prefix}.xid_warn", both, "in xid_fail too", "leave them in one of the lists")
+    if warn and all(loaded.xids.severity(code, limits) != "fail" for code in (*loaded.xids.xids, *fail)):
+        wrong, way_out = (
+            "no Xid could fail the rig",
+            "take out those of a broken card, such as 79",
+        )
+        yield told(loaded, f"{prefix}.xid_warn", list(warn), wrong, way_out)
 
 
 def _cpu_problems(loaded: LoadedRig) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.models import CpuLoad, Gpu, Limits, Node, Rig, Sku
 from rigproof.profiles.work import MemoryPolicy, Training
+from rigproof.profiles.xids import XidCatalogue, xid_catalogue
 from rigproof.records.telling import first_problem, shortened
 
 _EXTRA_KEYS = ("skus", "sources", "file")
@@ -41,7 +42,8 @@ class LoadedRig:
 
     `skus` holds, by file stem, those that its GPUs name. `sources` maps a dotted key, nodes by name, to the
     file that the value came from: `"nodes.pc1.gpus.0.sku": "hwprofiles/rigs/lab.toml"`. `written_keys`
-    maps the same keys to how they stand in that file (`nodes[0].gpus[0].sku`), for messages.
+    maps the same keys to how they stand in that file (`nodes[0].gpus[0].sku`), for messages. `xids` is the
+    shipped catalogue, for a recorded rig too.
     """
 
     rig: Rig
@@ -49,6 +51,7 @@ class LoadedRig:
     sources: dict[str, str]
     file: str
     written_keys: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    xids: XidCatalogue = field(default_factory=xid_catalogue, compare=False, repr=False)
 
     def source_of(self, *keys: str) -> str:
         """The file of the first of `keys` that has one; the rig's own file where none has."""

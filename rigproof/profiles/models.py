@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from rigproof.profiles.architecture import Architecture
+from rigproof.profiles.steady import SteadyFigures
 from rigproof.profiles.tables import (
     Flag,
     GemmSize,
@@ -69,16 +71,18 @@ class Sku(Table):
     memory_bandwidth_gbps: Positive = Field(description="printed")
     power_limit_w: Positive = Field(description="the default one")
     compute_capability: str | None = Field(default=None, description='such as "9.0"')
+    boost_clock_mhz: Positive | None = Field(
+        default=None, description="SM clock that the printed peak is for; absent: NVML's highest is compared"
+    )
+    sms: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None, description="streaming multiprocessors, where its worker does not tell them"
+    )
     peak_tflops: Rates = Field(description="printed, dense")
-    steady_tflops: Rates = Field(description="what large GEMMs reach in the steady state")
-    floor_share: Share = Field(
-        default=0.75, description="of the steady rate: the floor where nobody states another"
+    steady: SteadyFigures = Field(
+        default=SteadyFigures(), description="what it keeps up when hot, each figure with its evidence"
     )
     power_curve: tuple[PowerPoint, ...] = Field(
         default=(), description="rate under lower power limits, rising"
-    )
-    training_speedup: Positive | None = Field(
-        default=None, description="a training step in fp32 (without tf32) / in fp16 autocast, measured"
     )
     temperature: TemperatureLimits = Field(
         default=TemperatureLimits(), description="where the maker says so; NVML's readings come first"
@@ -99,6 +103,9 @@ class Floors(Table):
     sustained_tflops: Positive | None = Field(
         default=None, description="TFLOP/s of one GPU in the sustained stage, all its workers together"
     )
+    training_tflops: Positive | None = Field(
+        default=None, description="TFLOP/s of one GPU's training step in fp16"
+    )
 
 
 class Limits(Table):
@@ -116,8 +123,30 @@ class Limits(Table):
     throttle_share: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = Field(
         default=None, description="most samples with a thermal, HW-slowdown or power-brake reason, as a share"
     )
+    throttle_events: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="most stretches of such samples in a run; fewer and short ones warn"
+    )
+    throttle_event_s: Annotated[float, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="longest such stretch that only warns"
+    )
     clock_ratio_share: Share | None = Field(
-        default=None, description="least SM clock under load, of its maximum"
+        default=None,
+        description="least SM clock under load, of the boost clock that the SKU file states",
+    )
+    clock_unknown_share: Share | None = Field(
+        default=None, description="least SM clock of a card without a stated boost clock, of NVML's highest"
+    )
+    clock_capped_power_share: Share | None = Field(
+        default=None,
+        description="least median power, of the enforced limit, at which the power cap explains a low clock",
+    )
+    power_cap_fail_share: Share | None = Field(
+        default=None,
+        description="an enforced power limit under this share of the card's default fails; absent: it warns",
+    )
+    active_utilization_share: Share | None = Field(
+        default=None,
+        description="least mean utilisation under load, where the driver reports no power limit",
     )
     power_over_limit_share: Positive | None = Field(
         default=None, description="most power (1 s average), of the enforced limit: 1.05 is 5 % over it"
@@ -148,6 +177,31 @@ class Limits(Table):
         default=None,
         description="floor of a rate, of this GPU's champion; absent: champions are no floor",
     )
+    floor_measured_share: Share | None = Field(
+        default=None,
+        description="floor of a rate, of a figure of the SKU file that was measured on floor_cards cards, "
+        "at this size, with one worker, with this torch",
+    )
+    floor_similar_share: Share | None = Field(
+        default=None, description="of one measured on fewer cards, at another size or with another torch"
+    )
+    floor_printed_share: Share | None = Field(
+        default=None, description="of one that is only printed, or that others say they reached"
+    )
+    floor_unknown_share: Share | None = Field(
+        default=None,
+        description="where no figure is known: of what the lower rate class of the architecture does at the "
+        "clock that was measured",
+    )
+    floor_sharing_share: Share | None = Field(
+        default=None, description="of those floors, where several workers share the device"
+    )
+    floor_cards: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None, description="cards behind a figure that counts as measured well"
+    )
+    ceiling_share: Positive | None = Field(
+        default=None, description="most of the SKU file's printed peak: a rate over it is a measurement error"
+    )
     ooms: Annotated[int, Field(ge=0, strict=True)] | None = Field(
         default=None, description="failed allocations allowed"
     )
@@ -172,8 +226,12 @@ class Limits(Table):
     pcie_replays_warn: Annotated[float, Field(ge=0, strict=True)] | None = Field(
         default=None, description="more PCIe replays a minute than this warn"
     )
-    xid_fail: tuple[Whole, ...] | None = Field(default=None, description="Xid numbers that fail")
-    xid_warn: tuple[Whole, ...] | None = Field(default=None, description="Xid numbers that warn")
+    xid_fail: tuple[Whole, ...] | None = Field(
+        default=None, description="Xid numbers that fail, whatever hwprofiles/xids.toml says of them"
+    )
+    xid_warn: tuple[Whole, ...] | None = Field(
+        default=None, description="Xid numbers that only warn, whatever hwprofiles/xids.toml says of them"
+    )
     foreign_memory_warn_mib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
         default=None, description="VRAM held by others before the run, over this: warn"
     )
@@ -187,9 +245,13 @@ class Limits(Table):
         default=None,
         description="least speed-up of the parallel rewards against sequential ones, of the pool's processes",
     )
+    reward_loss_share: Share | None = Field(
+        default=None,
+        description="most valid strategies of a run that may time out, crash or run out of memory",
+    )
     training_speedup: Positive | None = Field(
         default=None,
-        description="least speed-up of a training step by fp16; absent: the SKU file's × its floor_share",
+        description="least speed-up of a training step by fp16; absent: a share of the SKU file's",
     )
     sharing_share: Share | None = Field(
         default=None, description="least rate of several processes on one GPU together, of one alone"
@@ -213,6 +275,9 @@ class Limits(Table):
         default=None, description="range in which the enforced power limit must be; absent: as found"
     )
     driver_minimum: str | None = Field(default=None, description='oldest accepted driver, such as "550.54"')
+    driver_mixed: Flag | None = Field(
+        default=None, description="true: the nodes have different drivers on purpose"
+    )
 
 
 class Gpu(Table):
@@ -359,6 +424,9 @@ class Rig(Table):
         default=(), description="promised hosts; those of an extended rig merge by name"
     )
     limits: Limits = Field(default=Limits(), description="what is judged against")
+    architectures: tuple[Architecture, ...] = Field(
+        default=(), description="what an SM does in a clock, by compute capability"
+    )
     gpu_defaults: GpuDefaults = Field(default=GpuDefaults(), description="plan of GPUs without their own")
     memory: MemoryPolicy = Field(default=MemoryPolicy(), description="how workers take VRAM")
     training: Training = Field(default=Training(), description="the training step")

@@ -9,6 +9,8 @@ MIB_BYTES = 1 << 20
 # 0.3 GiB for the context alone (pytorch/pytorch#107667), 0.67 with cuBLAS loaded on the 132 SMs of an H200
 # (measured: reports/samples), less on a card with fewer.
 CONTEXT_GIB = 0.4
+# By compute capability, where it was measured: 0.67 on an H200 and on an H100 (driver 580, torch 2.11).
+CONTEXT_GIB_OF = {(9, 0): 0.67}
 # What torch's allocator holds beside the operands: cuBLAS' workspace and checksums, 34 MiB on an H200.
 WORKSPACE_MIB = 64
 
@@ -16,6 +18,11 @@ WORKSPACE_MIB = 64
 def matrix_mib(size: int, precision: str) -> float:
     """Memory of one `size` × `size` matrix. KeyError for a precision that is not in ITEM_BYTES."""
     return size * size * ITEM_BYTES[precision] / MIB_BYTES
+
+
+def context_gib(compute_capability: tuple[int, int] | None) -> float:
+    """What a process takes of a card of this compute capability beside torch's allocator."""
+    return CONTEXT_GIB if compute_capability is None else CONTEXT_GIB_OF.get(compute_capability, CONTEXT_GIB)
 
 
 def operands_mib(size: int, precision: str = "fp32") -> float:

@@ -1,4 +1,4 @@
-"""JSON Schemas of rig and SKU files, for editors that read `#:schema`.
+"""JSON Schemas of rig and SKU files and of the Xid catalogue, for editors that read `#:schema`.
 
 `hwprofiles/schema/` holds what these functions give; a test keeps the two the same.
 """
@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from rigproof.profiles.models import Rig, Sku
+from rigproof.profiles.xids import XidCatalogue
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -20,6 +21,11 @@ def rig_schema() -> dict[str, Any]:
 def sku_schema() -> dict[str, Any]:
     """The schema of `hwprofiles/gpus/*.toml`."""
     return _schema(Sku, "rigproof SKU profile")
+
+
+def xids_schema() -> dict[str, Any]:
+    """The schema of `hwprofiles/xids.toml`."""
+    return _schema(XidCatalogue, "rigproof Xid catalogue")
 
 
 def _schema(model: type[BaseModel], title: str) -> dict[str, Any]:

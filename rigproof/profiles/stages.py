@@ -10,9 +10,10 @@ A duty says what a healthy device does while the stage runs:
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Duty = Literal["continuous", "fed", "bursts", "arms"]
+DUTIES: tuple[Duty, ...] = get_args(Duty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class StageKind:
 # What can go wrong under any load: the card, its driver and sensors, its worker's process, the node.
 _ANY_LOAD = (
     "node-lost",
+    "reset",
     "gpu-lost",
     "gpu-idle",
     "overheat",
@@ -54,6 +56,7 @@ _ANY_LOAD = (
     "row-remap-pending",
     "row-remap-failed",
     "xid",
+    "recovery-wanted",
     "nvml-hang",
     "sensor-missing",
     "sensor-frozen",

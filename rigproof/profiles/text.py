@@ -23,7 +23,7 @@ _FLOORS = (
     "core_temperature_c = 80",
 )
 _COMMENTS = {
-    "sku": 'file stem in hwprofiles/gpus; "unknown" has NVML\'s limits and no floors',
+    "sku": "file stem in hwprofiles/gpus; \"unknown\" has NVML's limits and its architecture's floors",
     "memory_gib": "as found",
     "vram_share": "of the card, all workers together",
     "vram_gib_per_worker": "in place of vram_share",

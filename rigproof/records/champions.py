@@ -22,6 +22,7 @@ class ChampionRate:
     size: int  # M = N = K
     workers: int  # processes that did the work together
     run_id: str
+    batch: int | None = None  # examples of a training step
 
 
 Champions = Mapping[str, Mapping[str, tuple[ChampionRate, ...]]]  # GPU UUID -> criterion -> by power limit

@@ -39,7 +39,7 @@ class NodeIdentity:
     ray_version: str
     torch_version: str | None
     driver_version: str | None
-    nvml_error: str | None  # why NVML does not answer here, e.g. a driver/library mismatch
+    nvml_error: str | None  # why NVML does not answer here, and behind the last `; ` what to do
     agent_pid: int
     clock_offset_s: float
     clock_error_s: float  # half of the round trip that the offset was read in
@@ -75,6 +75,8 @@ class GpuIdentity:
     display_active: bool | None = None
     xid_supported: bool = False
     vbios_version: str | None = None
+    brand: str | None = None  # NVML's, such as "geforce_rtx" or "nvidia"
+    virtualization: str | None = None  # "none", "passthrough", "vgpu", "host_vgpu" or "host_vsga"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +94,4 @@ class WorkerIdentity:
     cuda_version: str | None
     precisions: tuple[str, ...]
     generation: int = 0  # 0 for the first process, 1 for its first replacement, …
+    sms: int | None = None  # streaming multiprocessors that it can use, read inside the worker

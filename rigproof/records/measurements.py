@@ -87,6 +87,21 @@ class GpuCounters:
     remap_failed: bool | None = None
     retired_pages: int | None = None
     pcie_replays: int | None = None
+    recovery_action: int | None = None  # nvmlDeviceGpuRecoveryAction_t: what the driver wants; 0: nothing
+
+
+@dataclass(frozen=True, slots=True)
+class BootReading:
+    """A host's boot id (random(4)), another one after each start, read by its agent around the load.
+
+    None where it cannot be read, or is a container's own; `reason` says which.
+    """
+
+    t_s: float
+    subject: str  # the node
+    moment: Literal["before", "after"]
+    boot_id: str | None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +112,7 @@ class ForeignMemory:
     subject: str
     used_mib: float | None
     pids: tuple[int, ...] | None  # None where the process list is not readable
+    reserved_mib: float | None = None  # by the driver itself, for the card's whole memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +165,18 @@ EVENT_KINDS = {
     "training": "how a precision's steps went; data.precision, batch, first_loss, last_loss, overflows",
     "batch_search": "a batch size's memory; data.what, batch, peak_mib, limit_mib",
     "generation": "how long a step's generation is; data.tokens, aimed_s, pass_s, completions, overlap",
+    "overflow": "fp16 training steps that overflowed and made no update; data.precision, batch, steps",
+    "reference": "what products must be, by their operands' seeds; data.precision, size, checksums, torch, …",
     "allocation": "a worker's allocation step succeeded; data.allocated_mib, data.target_mib",
     "wrong_result": "a result differed from its reference",
     "xid": "the driver reported an Xid; data.xid",
     "nvml_error": "an NVML query failed; data.query, data.code",
     "sampling_gap": "the sampler missed grid points; data.missed",
     "host_load": "what the CPU load did; data.primary_threads, own_percent, foreign_percent",
+    "host_reset": "a host restarted under this run, without an orderly shutdown; data.run_id, gpus",
+    "driver_killed": "this run was ended from outside, without a reset; data.run_id",
+    "unfinished_run": "an earlier run on this host never ended; data.run_id, restarted",
+    "black_box": "a host's last words could not be kept, or were late; the message says why",
     "champions": "the best rates kept before the run, which floors come from; data.gpus, by UUID",
     "open_cluster": "a cluster that asks nobody for a token was joined, as the user allowed; data.address",
     "left_out": "nobody asked for a criterion; data.criterion, the message says why",

@@ -31,6 +31,7 @@ from rigproof.records.limits import (
     require_inside,
 )
 from rigproof.records.measurements import (
+    BootReading,
     Event,
     ForeignMemory,
     GpuCounters,
@@ -56,6 +57,7 @@ RECORD_TYPES: dict[str, type] = {
     "memory": MemoryReading,
     "rewards": RewardBatch,
     "counters": GpuCounters,
+    "boot": BootReading,
     "foreign_memory": ForeignMemory,
     "stage": Stage,
     "event": Event,

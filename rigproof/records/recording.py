@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import (
+    BootReading,
     Event,
     ForeignMemory,
     GpuCounters,
@@ -24,6 +25,7 @@ Record = (
     | MemoryReading
     | RewardBatch
     | GpuCounters
+    | BootReading
     | ForeignMemory
     | Stage
     | Event
@@ -37,6 +39,7 @@ _LISTS: dict[type, str] = {
     MemoryReading: "memory",
     RewardBatch: "rewards",
     GpuCounters: "counters",
+    BootReading: "boots",
     WorkerIdentity: "workers",
 }
 
@@ -58,6 +61,7 @@ class Recording:
     memory: list[MemoryReading] | Rows[MemoryReading] = field(default_factory=list)
     rewards: list[RewardBatch] | Rows[RewardBatch] = field(default_factory=list)
     counters: list[GpuCounters] = field(default_factory=list)
+    boots: list[BootReading] = field(default_factory=list)
     foreign_memory: dict[str, ForeignMemory] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     gpu_samples: list[GpuSample] | Rows[GpuSample] = field(default_factory=list)
@@ -90,6 +94,7 @@ class Recording:
             self.gpu_samples,
             self.host_samples,
             self.counters,
+            self.boots,
             self.memory,
             self.rewards,
             self.workers,

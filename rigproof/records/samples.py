@@ -16,6 +16,7 @@ class GpuSample:
     power_w: float | None = None  # instant
     power_average_w: float | None = None
     energy_j: float | None = None  # since the driver was loaded
+    power_limit_w: float | None = None  # in force now
     sm_clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
     clock_event_reasons: int | None = None  # NVML's bit mask

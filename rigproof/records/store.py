@@ -185,7 +185,7 @@ class RecordingWriter:
         """After an error: all records of the memory, into a file of their own that then takes the place."""
         whole = self.recording
         records: list[Any] = [whole.run, *whole.nodes.values(), *whole.gpus.values(), *whole.workers]
-        records += [*whole.rounds, *whole.memory, *whole.rewards, *whole.counters]
+        records += [*whole.rounds, *whole.memory, *whole.rewards, *whole.counters, *whole.boots]
         records += [*whole.foreign_memory.values(), *whole.stages.values(), *whole.events]
         with replacing(self.folder / RECORDING_FILE) as file:
             file.writelines(_line(record) for record in records)

@@ -13,6 +13,15 @@ def shortened(text: str, width: int = WIDTH) -> str:
     return plain if len(plain) <= width else plain[: width - 1] + "…"
 
 
+def cause_and_step(text: str) -> tuple[str, str]:
+    """What is the case and the next step, of a message that has them on both sides of its last `; `.
+
+    A message without one has no next step.
+    """
+    cause, mark, step = text.rpartition("; ")
+    return (cause, step) if mark else (text, "")
+
+
 def first_problem(error: ValidationError) -> str:
     """The first thing that pydantic has against a document: `key.key: what is wrong`."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]

@@ -74,6 +74,7 @@ def _recording_of(recording: Recording, subjects: set[str]) -> Recording:
         memory=_some(recording.memory, subjects),
         rewards=_some(recording.rewards, subjects),
         counters=_some(recording.counters, subjects),
+        boots=_some(recording.boots, subjects),
         foreign_memory={name: one for name, one in recording.foreign_memory.items() if name in subjects},
         events=_some(recording.events, subjects | {"rig"}),
         gpu_samples=_some(recording.gpu_samples, subjects),

@@ -11,7 +11,18 @@ from rigproof.records.recording import Recording
 
 # What every good run has: not worth a mark in a chart or a word in the live view.
 QUIET_EVENTS = frozenset(
-    {"allocation", "batch_search", "champions", "host_load", "left_out", "memory_policy", "model", "training"}
+    {
+        "allocation",
+        "batch_search",
+        "champions",
+        "host_load",
+        "left_out",
+        "memory_policy",
+        "model",
+        "overflow",
+        "reference",
+        "training",
+    }
 )
 
 

@@ -2,18 +2,22 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import cast
 
 from rigproof.criteria.criterion import Criterion
+from rigproof.profiles.evidence import Conditions, Evidence, evidence_for
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.plan import Plan
+from rigproof.profiles.planning import device_plan
 from rigproof.profiles.stages import STAGES
+from rigproof.profiles.steady import FigureName
 from rigproof.records.verdict import figure
 from rigproof.report.terminal import duration, header_lines
 
 Promised = Callable[[Criterion, LoadedRig, Collection[str]], tuple[str, ...]]
 KEY = re.compile(r"`((?:limits|cpu|responsiveness)\.\w+)`")
 UNSTATED = " is not stated"
-FLOORED = ("throughput.gemm_", "throughput.sustained")
+FLOORED = ("throughput.gemm_", "throughput.sustained", "training.step")
 
 
 def plan_lines(
@@ -89,7 +93,7 @@ def _limits(criterion: Criterion, subjects: Iterable[str], loaded: LoadedRig) ->
     said: dict[str, list[str]] = {}
     for subject in subjects:
         if criterion.name.startswith(FLOORED) and subject in devices:
-            values = _floor(criterion.name.partition(".")[2], devices[subject], loaded)
+            values = _floor(criterion.name, devices[subject], loaded)
         else:
             values = [_value(key, subject, devices, loaded) for key in KEY.findall(criterion.limit)]
             stated = [value for value in values if not value.endswith(UNSTATED)]
@@ -119,18 +123,41 @@ def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded
     return f"{key} = {_plain(value)} ({loaded.source_of(*keys)})"
 
 
-def _floor(what: str, device: PromisedDevice, loaded: LoadedRig) -> list[str]:
-    """The floor that the files give; a champion or a lower power limit can still change it."""
+def _floor(criterion: str, device: PromisedDevice, loaded: LoadedRig) -> list[str]:
+    """The floor that the files give; champion, peers, power limit, torch and model can still change it."""
+    trains = criterion == "training.step"
+    what = "training" if trains else criterion.partition(".")[2]
     key = f"{what}_tflops"
     own = getattr(device.gpu.floors, key, None)
     if own is not None:
         return [f"{key} = {own:g} TFLOP/s ({loaded.source_of(f'{device.key}.floors.{key}')})"]
-    precision = what.removeprefix("gemm_") if what != "sustained" else "bf16"
-    steady = getattr(device.sku.steady_tflops, precision, None) if device.sku is not None else None
-    if device.sku is None or steady is None:
-        return ["no floor is known: the figure becomes its baseline"]
-    floor = figure(steady * device.sku.floor_share, "TFLOP/s")
-    return [f"{floor} at the default power limit (hwprofiles/gpus/{device.sku_stem}.toml)"]
+    evidence = _evidence(what, device, loaded)
+    share = None if evidence is None else getattr(device.limits, evidence.share)
+    if evidence is None or share is None:
+        if trains or device.gpu.device == "cpu":
+            return ["no floor is known: the figure becomes its baseline"]
+        return ["no figure is known: a share of what its architecture does at the measured clock"]
+    sharing = (device.limits.floor_sharing_share or 1.0) if evidence.shares_device else 1.0
+    floor = figure(evidence.figure.value * share * sharing, "TFLOP/s")
+    told = f"{share:g} of {figure(evidence.figure.value, 'TFLOP/s')}, {evidence.told}"
+    return [f"{floor} at the default power limit ({told}; hwprofiles/gpus/{device.sku_stem}.toml)"]
+
+
+def _evidence(what: str, device: PromisedDevice, loaded: LoadedRig) -> Evidence | None:
+    """What the SKU file knows, as if torch and the trained model were those that it was measured with."""
+    plan, cards = device_plan(loaded, device), device.limits.floor_cards
+    if device.sku is None or cards is None or plan.gemm_size is None:
+        return None
+    trained = device.sku.steady.training
+    if what == "training" and trained is not None and trained.size is not None:
+        here = Conditions("fp16", trained.size, 1, None, trained.batch)
+        return evidence_for(device.sku, "training", here, cards)
+    if what == "training":
+        return None
+    workers = plan.workers if what == "sustained" else 1
+    precision = "bf16" if what == "sustained" else what.removeprefix("gemm_")
+    name = cast(FigureName, what.removeprefix("gemm_"))
+    return evidence_for(device.sku, name, Conditions(precision, plan.gemm_size, workers, None), cards)
 
 
 def _plain(value: object) -> str:

@@ -137,6 +137,7 @@ def shared_recording(recording: Recording, scrubber: Scrubber) -> Recording:
         recording.memory,
         recording.rewards,
         recording.counters,
+        recording.boots,
         recording.events,
         recording.gpu_samples,
         recording.host_samples,
@@ -150,8 +151,10 @@ def _write_recording(folder: Path, recording: Recording) -> list[str]:
     writer = RecordingWriter(folder, recording.run)
     for records in (recording.nodes, recording.gpus, recording.foreign_memory, recording.stages):
         writer.extend(records.values())
-    for one in (recording.workers, recording.rounds, recording.memory, recording.rewards, recording.counters):
+    for one in (recording.workers, recording.rounds, recording.memory, recording.rewards):
         writer.extend(one)
+    for readings in (recording.counters, recording.boots):
+        writer.extend(readings)
     for many in (recording.events, recording.gpu_samples, recording.host_samples):
         writer.extend(many)
     writer.close()

@@ -117,9 +117,9 @@ class SimulatedCard:
 
         Where nobody has measured it: 85 % of the printed peak.
         """
-        steady = getattr(self.sku.steady_tflops, precision, None)
-        peak = getattr(self.sku.peak_tflops, precision, None)
-        rate = float(steady or 0.85 * (peak or 0.0))
+        steady = getattr(self.sku.steady, precision)
+        peak = getattr(self.sku.peak_tflops, precision)
+        rate = float(steady.value if steady is not None else 0.85 * (peak or 0.0))
         return rate * power_scale(self.sku, self.power_limit_w / self.default_w)
 
     def precisions(self) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ def _numbers(*names_and_values: tuple[str, Callable[[SimulatedGpu], float | None
 
 _numbers(
     ("nvmlDeviceGetDisplayActive", lambda gpu: gpu.display_active),
+    ("nvmlDeviceGetBrand", lambda gpu: gpu.brand),
+    ("nvmlDeviceGetVirtualizationMode", lambda gpu: gpu.virtualization),
     ("nvmlDeviceGetCurrentClocksEventReasons", lambda gpu: gpu.clock_event_reasons),
     ("nvmlDeviceGetCurrentClocksThrottleReasons", lambda gpu: gpu.clock_event_reasons),
     ("nvmlDeviceGetPowerUsage", lambda gpu: milli(gpu.power_usage_w)),
@@ -125,6 +127,8 @@ def _field_value(gpu: SimulatedGpu, answer: Any) -> int:
         Field.PCIE_REPLAYS: gpu.pcie_replays,
         Field.POWER_AVERAGE: milli(gpu.power_average_w),
         Field.POWER_INSTANT: milli(gpu.power_w),
+        Field.POWER_LIMIT: milli(gpu.power_limit_w),
+        Field.RECOVERY_ACTION: gpu.recovery_action,
     }
     if answer.fieldId in gpu.raw_fields:
         answer.valueType, member, raw = gpu.raw_fields[answer.fieldId]
@@ -138,5 +142,6 @@ def _field_value(gpu: SimulatedGpu, answer: Any) -> int:
     if answer.fieldId == Field.TOTAL_ENERGY:
         answer.valueType, answer.value.ullVal = UNSIGNED_LONG_LONG, value
     else:
-        answer.valueType, answer.value.uiVal = UNSIGNED_INT, value
+        untyped = answer.fieldId == Field.RECOVERY_ACTION  # as driver 580.159 leaves it, seen on an H100
+        answer.valueType, answer.value.uiVal = 0 if untyped else UNSIGNED_INT, value
     return Code.SUCCESS

@@ -8,6 +8,8 @@ import difflib
 import threading
 from dataclasses import dataclass, field
 
+from rigproof.telemetry.nvml.protocol import Brand, Virtualization
+
 # The C functions that the simulated library has. `nvml_system`, `nvml_device` and `nvml_memory` answer them.
 FUNCTION_NAMES = frozenset(
     [
@@ -25,6 +27,8 @@ FUNCTION_NAMES = frozenset(
         "nvmlDeviceGetCudaComputeCapability",
         "nvmlDeviceGetVbiosVersion",
         "nvmlDeviceGetDisplayActive",
+        "nvmlDeviceGetBrand",
+        "nvmlDeviceGetVirtualizationMode",
         "nvmlDeviceGetEccMode",
         "nvmlDeviceGetMemoryInfo",
         "nvmlDeviceGetMemoryInfo_v2",
@@ -91,6 +95,8 @@ class SimulatedGpu:
     compute_capability: tuple[int, int] | None = (8, 6)
     vbios_version: str | None = "94.02.42.00.01"
     display_active: bool | None = False
+    brand: int | None = Brand.GEFORCE_RTX
+    virtualization: int | None = Virtualization.NONE
     lost: bool = False  # every call for it answers GPU_IS_LOST
     memory_total_mib: float | None = 24576.0
     memory_reserved_mib: float = 300.0  # the driver's own; "used" to the old memory call alone
@@ -119,6 +125,7 @@ class SimulatedGpu:
     pcie_width: int | None = 16
     pcie_width_max: int | None = 16
     pcie_replays: int | None = 0
+    recovery_action: int | None = 0  # None: a driver that has none
     ecc_enabled: bool | None = None
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None

@@ -7,6 +7,7 @@ from rigproof.simulation.card import CardState, SimulatedCard
 from rigproof.simulation.faults.catalogue import IMPOSSIBLE
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.nvml_model import SimulatedGpu, SimulatedProcess
+from rigproof.telemetry.nvml.protocol import Brand
 
 FOREIGN_PID = 4711
 IDLE_MEMORY_MIB = 1.0  # of a card without a context
@@ -34,6 +35,7 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
     gpu = SimulatedGpu(
         uuid=card.uuid,
         name=name,
+        brand=Brand.GEFORCE_RTX if "GeForce" in name else Brand.NVIDIA,
         pci_bus_id=f"00000000:{card.index + 1:02X}:00.0",
         compute_capability=(int(major), int(minor or 0)),
         memory_total_mib=card.memory_mib,
@@ -147,6 +149,8 @@ def _counters(card: SimulatedCard, t_s: float, stages: Sequence[StageWindow]) ->
         values |= {"remap_pending": True, "remapped_uncorrectable": 1}
     if since("row-remap-failed") is not None:
         values |= {"remap_failed": True, "remapped_uncorrectable": 1}
+    if since("recovery-wanted") is not None:
+        values["recovery_action"] = int(card.faults["recovery-wanted"].to or 1)
     repeating_s = since("pcie-replays")
     if repeating_s is not None:
         most = card.faults["pcie-replays"].to

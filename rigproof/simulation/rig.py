@@ -22,6 +22,8 @@ DOUBLE_BIT_XID, UNCONTAINED_XID = (
     95,
 )  # an uncorrectable memory error; "uncontained", where rows can be remapped
 TRAINING_SHARE, LITTLE_MIB = 0.9, 2000.0  # of the card, in the batch search; in stages that fill nothing
+LEFT_MIB = 200.0  # of the card, beside the plan, under the fault memory-taken
+ABSENT = {"gpu-missing", "gpu-hidden"}  # faults of a card that nobody is given
 FRAGMENTED_SHARE = 0.55  # of the plan's memory can be had under the fault oom
 
 
@@ -109,6 +111,13 @@ class SimulatedNode:
         self.library = Switch(self.driver)
 
     @property
+    def visible_devices(self) -> str | None:
+        """CUDA_VISIBLE_DEVICES of its Ray; None where it is not set."""
+        hidden = {card.uuid for card in self.cards.values() if "gpu-hidden" in card.faults}
+        shown = [str(index) for index, gpu in enumerate(self.driver.gpus) if gpu.uuid not in hidden]
+        return ",".join(shown) if hidden else None
+
+    @property
     def may_hang(self) -> bool:
         """Whether a call of its driver may never return."""
         return any("nvml-hang" in card.faults for card in self.cards.values())
@@ -143,9 +152,13 @@ class SimulatedNode:
         """The memory of a promised GPU's card."""
         card = self.cards[subject]
         vram = Vram(card.memory_mib, self._foreign_mib(card))
+        plans = self.rig.plan.workers_of(subject)
+        taken = card.faults.get("memory-taken")
+        if taken is not None:
+            spare_mib = vram.free_mib(len(plans), sum(plan.vram_mib for plan in plans))
+            vram = replace(vram, taken_mib=taken.to or max(0.0, spare_mib - LEFT_MIB))
         if "oom" not in card.faults:
             return vram
-        plans = self.rig.plan.workers_of(subject)
         can_have_mib = FRAGMENTED_SHARE * sum(plan.vram_mib for plan in plans)
         return replace(vram, fragments_mib=max(0.0, vram.room_mib(len(plans)) - can_have_mib))
 
@@ -186,6 +199,6 @@ def _as_found(
     found = dict(cards)
     for stem in {device.sku_stem for device in devices}:
         alike = [one.subject for one in devices if one.sku_stem == stem and one.gpu.uuid is None]
-        there = sorted(alike, key=lambda subject: "gpu-missing" in cards[subject].faults)
+        there = sorted(alike, key=lambda subject: not ABSENT.isdisjoint(cards[subject].faults))
         found |= {subject: cards[other] for subject, other in zip(alike, there, strict=True)}
     return found

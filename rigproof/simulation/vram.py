@@ -18,15 +18,19 @@ MIB_PER_GIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Vram:
-    """The memory of a card. Others hold `foreign_mib`; `fragments_mib` are free and cannot be had."""
+    """The memory of a card.
+
+    Others hold `foreign_mib` before the run and take `taken_mib` in it; `fragments_mib` cannot be had.
+    """
 
     total_mib: float
     foreign_mib: float = 0.0
     fragments_mib: float = 0.0
+    taken_mib: float = 0.0
 
     def free_mib(self, processes: int, held_mib: float) -> float:
         """What the driver says is free while so many processes of ours hold so much together."""
-        used_mib = RESERVE_MIB + self.foreign_mib + processes * CONTEXT_MIB + held_mib
+        used_mib = RESERVE_MIB + self.foreign_mib + self.taken_mib + processes * CONTEXT_MIB + held_mib
         return max(0.0, self.total_mib - used_mib)
 
     def room_mib(self, processes: int) -> float:

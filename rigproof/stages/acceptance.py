@@ -51,6 +51,7 @@ class AcceptanceRun:
             allow_open=allow_open,
             sink=sink,
             now_s=now_s,
+            run_id=recording.run.run_id,
             ground=ground,
         )
 

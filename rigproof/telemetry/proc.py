@@ -1,9 +1,10 @@
-"""What /proc says about the host's CPUs and memory."""
+"""What /proc says about the host's CPUs and memory, and since when it runs."""
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -83,3 +84,34 @@ def load_1m(proc_root: Path) -> float | None:
         return float((proc_root / "loadavg").read_text().split()[0])
     except (OSError, ValueError, IndexError):
         return None
+
+
+BOOT_ID = "sys/kernel/random/boot_id"
+
+
+@dataclass(frozen=True, slots=True)
+class BootId:
+    """A host's boot id (random(4)); None where there is none that is the host's, and the reason."""
+
+    value: str | None
+    reason: str = ""
+
+
+def boot_id(proc_root: Path = Path("/proc")) -> BootId:
+    """The id that the kernel gave itself when it started: another one after each start.
+
+    LXC and systemd-nspawn mount one of their own over it, which changes with each start of the container:
+    that says nothing of the host's.
+    """
+    try:
+        text = (proc_root / BOOT_ID).read_text(encoding="ascii").strip()
+        value = str(UUID(text))
+    except (OSError, ValueError) as error:
+        return BootId(None, f"/proc/{BOOT_ID} cannot be read here: {error}")
+    try:
+        mounts = (proc_root / "self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        mounts = []
+    if any(f"/proc/{BOOT_ID}" in line.split()[4:5] for line in mounts):
+        return BootId(None, f"/proc/{BOOT_ID} is this container's own here, not the host's")
+    return BootId(value)

@@ -57,7 +57,7 @@ class CpuDevice(TorchDevice):
         self.name = cpu_name(Path("/proc/cpuinfo"))
         # Stable for the host, so that a history finds its earlier runs.
         self.uuid = f"CPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{platform.node()}/{self.name}')}"
-        self._random: dict[tuple[int, str], torch.Tensor] = {}
+        self._random: dict[tuple[int, torch.dtype], torch.Tensor] = {}
         self._allocated_bytes = 0
         self._cap_bytes: int | None = None
         self._data_limit: int | None = None  # the soft limit before ours
@@ -73,17 +73,23 @@ class CpuDevice(TorchDevice):
         shifted copy is as random within a matrix and differs between matrices. Shifts are odd steps
         apart, so never by whole rows.
         """
-        key = (size, precision)
-        count = size * size * DTYPES[precision].itemsize
-        if key not in self._random:
-            self._make_sure_of(count + SHIFTS * DTYPES[precision].itemsize)
-            generator = torch.Generator().manual_seed(size)
-            row = torch.randn(size * size + SHIFTS, generator=generator)
-            self._random[key] = row.to(DTYPES[precision])
-        self._make_sure_of(count)
-        shift = seed * 7919 % SHIFTS
-        matrix = self._random[key].narrow(0, shift, size * size).clone().view(size, size)
-        return self._counted(matrix)
+        source = self._drawn(size, DTYPES[precision], seed)
+        self._make_sure_of(source.numel() * source.element_size())
+        return self._counted(source.clone())
+
+    def fill_normal(self, matrix: torch.Tensor, seed: int) -> None:
+        """The same data again, from the same buffer."""
+        matrix.copy_(self._drawn(matrix.shape[0], matrix.dtype, seed))
+
+    def arithmetic(self) -> dict[str, Any]:
+        """The CPU's model; its threads divide a product as a GPU's multiprocessors do."""
+        return {
+            "device": self.name,
+            "torch": self.torch_version,
+            "cublas": None,
+            "multiprocessors": self.cpu_threads,
+            "capability": None,
+        }
 
     def empty(self, size: int, precision: str) -> torch.Tensor:
         """Room for a result."""
@@ -156,6 +162,16 @@ class CpuDevice(TorchDevice):
             return True
         text = str(error)
         return isinstance(error, RuntimeError) and ("can't allocate memory" in text or "bad_alloc" in text)
+
+    def _drawn(self, size: int, dtype: torch.dtype, seed: int) -> torch.Tensor:
+        """The part of the buffer that a seed stands for; no copy."""
+        key = (size, dtype)
+        if key not in self._random:
+            self._make_sure_of((size * size + SHIFTS) * dtype.itemsize)
+            generator = torch.Generator().manual_seed(size)
+            row = torch.randn(size * size + SHIFTS, generator=generator)
+            self._random[key] = row.to(dtype)
+        return self._random[key].narrow(0, seed * 7919 % SHIFTS, size * size).view(size, size)
 
     def _cached_bytes(self) -> int:
         return sum(row.numel() * row.element_size() for row in self._random.values())

@@ -1,12 +1,15 @@
 """The first visible NVIDIA GPU as a device."""
 
+import ctypes
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from rigproof.records.identity import DeviceKind
 from rigproof.workloads.device import Mark, MemoryState
-from rigproof.workloads.torch_device import DTYPES, TorchDevice
+from rigproof.workloads.torch_device import TorchDevice
 
 MIB = 2**20
 TOLD_SETTINGS = ("expandable_segments", "max_split_size", "roundup_power2_divisions")
@@ -59,6 +62,27 @@ def set_tf32(allowed: bool) -> None:
         settings.allow_tf32 = allowed
 
 
+@cache
+def cublas_version(maps: Path) -> str | None:
+    """Version of the cuBLAS that this process has loaded, such as "13.1.0"; None where it has none.
+
+    `maps` are the process's mappings (proc(5)). torch tells the version that it was built for at most, and a
+    package manager's record may be of another copy: the library itself knows (cublasGetProperty).
+    """
+    for line in maps.read_text(encoding="utf-8", errors="replace").splitlines():
+        path = line[line.find("/") :] if "/" in line else ""
+        if not path.rpartition("/")[2].startswith("libcublas.so"):
+            continue
+        library, number = ctypes.CDLL(path), ctypes.c_int()
+        numbers = []
+        for part in range(3):  # major, minor, patch
+            if library.cublasGetProperty(part, ctypes.byref(number)) != 0:
+                return None
+            numbers.append(str(number.value))
+        return ".".join(numbers)
+    return None
+
+
 def _in_short(setting: Any) -> Any:
     """A setting of the allocator; one that it keeps for each size, and is the same for all, as that."""
     values = list(setting.values()) if isinstance(setting, dict) else []
@@ -81,6 +105,8 @@ class CudaDevice(TorchDevice):
         properties = torch.cuda.get_device_properties(self.where)
         self.name = str(properties.name)
         self._total_bytes = int(properties.total_memory)
+        self.sms = int(properties.multi_processor_count)
+        self._capability = f"{properties.major}.{properties.minor}"
         self.uuid = f"GPU-{properties.uuid}"  # as NVML writes it
         self.precisions = cuda_precisions((properties.major, properties.minor))
         self.half = best_half(self.precisions)
@@ -94,8 +120,23 @@ class CudaDevice(TorchDevice):
 
     def normal(self, size: int, precision: str, seed: int) -> torch.Tensor:
         """Random normal data, made on the device."""
-        generator = torch.Generator(self.where).manual_seed(seed)
-        return torch.randn(size, size, dtype=DTYPES[precision], device=self.where, generator=generator)
+        matrix = self.empty(size, precision)
+        self.fill_normal(matrix, seed)
+        return matrix
+
+    def fill_normal(self, matrix: torch.Tensor, seed: int) -> None:
+        """The same data again: torch's generator on a GPU needs the seed alone."""
+        matrix.normal_(generator=torch.Generator(self.where).manual_seed(seed))
+
+    def arithmetic(self) -> dict[str, Any]:
+        """The card's kind, and the libraries that choose its kernels."""
+        return {
+            "device": self.name,
+            "torch": self.torch_version,
+            "cublas": cublas_version(Path("/proc/self/maps")),
+            "multiprocessors": self.sms,
+            "capability": self._capability,
+        }
 
     def mark(self) -> CudaMark:
         """Set a mark behind everything queued so far."""

@@ -77,6 +77,7 @@ class Device(Protocol):
     kind: DeviceKind
     uuid: str
     name: str
+    sms: int | None  # streaming multiprocessors that this process can use; None on the CPU
     torch_version: str
     cuda_version: str | None  # that torch was built for
     cpu_threads: int  # of torch on the host
@@ -92,6 +93,10 @@ class Device(Protocol):
         """Random normal data, the same for the same arguments."""
         ...
 
+    def fill_normal(self, matrix: Matrix, seed: int) -> None:
+        """Queue the same data as `normal` gives into a matrix that is there."""
+        ...
+
     def empty(self, size: int, precision: str) -> Matrix:
         """Room for a result."""
         ...
@@ -102,6 +107,13 @@ class Device(Protocol):
 
     def checksums(self, capacity: int) -> Checksums:
         """Room for the checksums of one round."""
+        ...
+
+    def arithmetic(self) -> dict[str, Any]:
+        """What decides the last bit of a product: devices that agree in all of it have to agree in that too.
+
+        `device` (its name), `torch`, `cublas`, `multiprocessors`, `capability`; None where it does not tell.
+        """
         ...
 
     def block_error(self, product: Product, rows: Sequence[int], columns: Sequence[int]) -> float:

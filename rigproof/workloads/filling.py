@@ -44,6 +44,8 @@ class Filling:
         self.device.use(self.precision)
         while (failure := self._grow()) is not None:
             self.give_way(failure, in_round=False)
+        if self.stands_in is None:
+            self._reporter.references(self.device, self.precision, self.attempt.size, self.pool.checksums)
 
     def give_way(self, failure: str, *, in_round: bool) -> None:
         """Report a failed allocation, and let go of what the next attempt, made by `fill`, does not hold.
@@ -117,8 +119,8 @@ class Filling:
             if self.device.is_out_of_memory(error):
                 return str(error) or type(error).__name__
             raise
-        if made is not None:
-            first_pass.add(*made)
+        for reference, seconds in made:
+            first_pass.add(reference, seconds)
         return None
 
 
@@ -139,14 +141,8 @@ class FirstPass:
         self.product_s = seconds
         self._seconds += seconds
         self._products += 1
-        if not reference.correct:
-            self._correct = False
-            precision = self._filling.precision
-            self._reporter.wrong_result(
-                f"{precision} product differs from 64-bit arithmetic by {reference.error:.2g}, "
-                f"tolerance {reference.tolerance:.2g}",
-                {"precision": precision, "error": reference.error, "tolerance": reference.tolerance},
-            )
+        self._correct = self._correct and reference.correct
+        self._reporter.check(reference, self._filling.precision)
         if self._seconds >= self._round_s:
             self.close()
 

@@ -6,12 +6,13 @@ from rigproof.profiles.operands import operands_mib
 from rigproof.profiles.plan import LATER_SETTLE_SHARE
 from rigproof.records.measurements import Phase
 from rigproof.workloads.context import WorkerContext
-from rigproof.workloads.device import Checksums, Device, Product
+from rigproof.workloads.device import Device
+from rigproof.workloads.pool import LEAST_MATRICES, Pool
 from rigproof.workloads.reporting import Reporter
 from rigproof.workloads.rounds import FinishedRound, RoundQueue, adapted, products_for
 from rigproof.workloads.settling import Settling
 from rigproof.workloads.specs import GemmSpec
-from rigproof.workloads.verification import Reference, as_hex, make_reference
+from rigproof.workloads.verification import differing
 
 CHECKED_BLOCK = 64
 MOST_PRODUCTS = 2**16  # of a round, however small they are
@@ -59,10 +60,7 @@ def _measured(
     """
     try:
         device.use(precision)
-        a = device.normal(spec.size, precision, seed=1)
-        b = device.normal(spec.size, precision, seed=2)
-        product = Product(a, b, device.empty(spec.size, precision), precision)
-        SteadyRate(spec, product, device, reporter).run(settle_s)
+        SteadyRate(spec, precision, device, reporter).run(settle_s)
     except (RuntimeError, MemoryError) as error:
         if device.is_out_of_memory(error):
             return str(error)
@@ -71,22 +69,25 @@ def _measured(
 
 
 class SteadyRate:
-    """One precision: a reference, warm-up until the rate settles, then measured rounds."""
+    """One precision: references, warm-up until the rate settles, then measured rounds.
 
-    def __init__(self, spec: GemmSpec, product: Product, device: Device, reporter: Reporter) -> None:
+    Two products take turns, b · aᵀ and a · bᵀ: each leaves its own checksum, and both read and write as much
+    in the same layout, without a fourth matrix (a · aᵀ would read half as much, and draw less).
+    """
+
+    def __init__(self, spec: GemmSpec, precision: str, device: Device, reporter: Reporter) -> None:
         self._spec = spec
-        self._product = product
-        self._precision = product.precision
+        self._precision = precision
         self._device = device
         self._reporter = reporter
+        self._pool = Pool(device, spec.size, precision, CHECKED_BLOCK)
         self._count = 0
 
     def run(self, settle_s: float) -> None:
         """Warm up for at most `settle_s`, measure for the spec's `measure_s`, or until stopped."""
         context = self._reporter.context
-        reference, _ = make_reference(self._device, self._product, CHECKED_BLOCK)
-        self._report_reference(reference)
-        queue = RoundQueue(self._device, self._launch, sum_each=False)
+        self._make_references()
+        queue = RoundQueue(self._device, self._pool.launch)
         products = self._calibrated(queue)
         settling = Settling(settle_s)
         phase: Phase = "warmup"
@@ -95,7 +96,7 @@ class SteadyRate:
             while not queue.full:
                 queue.add(products, phase)
             finished = queue.finish()
-            self._report_round(finished, reference)
+            self._report_round(finished)
             passed_s = context.now_s() - since_s
             if phase == "warmup":
                 settling.add(finished.seconds, finished.products)
@@ -105,44 +106,33 @@ class SteadyRate:
             elif passed_s >= self._spec.measure_s:
                 break
         while queue:
-            self._report_round(queue.finish(), reference)
+            self._report_round(queue.finish())
 
-    def _launch(self, products: int, sums: Checksums) -> None:
-        multiply = self._device.multiply
-        a, b, out = self._product.a, self._product.b, self._product.out
-        for _ in range(products):
-            multiply(a, b, out)
-        sums.add(out)
+    def _make_references(self) -> None:
+        for _ in range(LEAST_MATRICES):
+            for reference, _ in self._pool.grow():
+                self._reporter.check(reference, self._precision)
+        self._reporter.references(self._device, self._precision, self._spec.size, self._pool.checksums)
 
-    def _calibrated(self, queue: RoundQueue[None]) -> int:
+    def _calibrated(self, queue: RoundQueue[tuple[int, ...]]) -> int:
         """Products of a round, from batches that double until they last a quarter of one."""
         products, seconds = 1, 0.0
         while seconds < self._spec.round_s / 4 and products < MOST_PRODUCTS:
+            if self._reporter.context.stopped():
+                break
             products *= 2
             queue.add(products, "warmup")
-            seconds = queue.finish().seconds
+            finished = queue.finish()
+            self._report_round(finished)
+            seconds = finished.seconds
         return products_for(self._spec.round_s, seconds / products)
 
-    def _report_reference(self, reference: Reference) -> None:
-        if reference.correct:
-            return
-        self._reporter.wrong_result(
-            f"{self._precision} product differs from 64-bit arithmetic by {reference.error:.2g}, "
-            f"tolerance {reference.tolerance:.2g}",
-            {"precision": self._precision, "error": reference.error, "tolerance": reference.tolerance},
-        )
-
-    def _report_round(self, finished: FinishedRound[None], reference: Reference) -> None:
-        got = finished.checksums[-1]
-        if reference.correct and got != reference.checksum:
+    def _report_round(self, finished: FinishedRound[tuple[int, ...]]) -> None:
+        verified, wrong = differing(self._pool.references, finished.work, finished.checksums)
+        for one in wrong:
             self._reporter.wrong_result(
-                f"{self._precision} result changed between equal products",
-                {
-                    "precision": self._precision,
-                    "round": self._count,
-                    "expected": as_hex(reference.checksum),
-                    "got": as_hex(got),
-                },
+                f"{self._precision} product {one['product']} of round {self._count} is not what it was",
+                {"precision": self._precision, "round": self._count, **one},
             )
         self._count += 1
         self._reporter.round(
@@ -150,6 +140,6 @@ class SteadyRate:
             phase=finished.phase,
             seconds=finished.seconds,
             products=finished.products,
-            verified=reference.confirms(got),
+            verified=verified,
             size=self._spec.size,
         )

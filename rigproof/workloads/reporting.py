@@ -1,11 +1,13 @@
 """Turns what a workload measures into records."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from rigproof.records.identity import DeviceKind
 from rigproof.records.measurements import Event, MemoryReading, Phase, Round
 from rigproof.workloads.context import WorkerContext
 from rigproof.workloads.device import Device
+from rigproof.workloads.verification import Reference
 
 WRONG_RESULT_EVERY_S = 10.0
 MEMORY_EVERY_S = 1.0
@@ -20,6 +22,7 @@ class Reporter:
         self._wrong_at_s: float | None = None
         self._wrong_untold = 0
         self._memory_at_s: float | None = None
+        self._references: dict[tuple[str, int], dict[str, str]] = {}  # by precision and size
 
     def round(
         self,
@@ -101,6 +104,27 @@ class Reporter:
         self.event("wrong_result", message, {**data, "untold": self._wrong_untold})
         self._wrong_at_s = now_s
         self._wrong_untold = 0
+
+    def check(self, reference: Reference, precision: str) -> None:
+        """A reference that was made now: a wrong result where it is not correct."""
+        if not reference.correct:
+            self.wrong_result(*reference.wrong(precision))
+
+    def references(self, device: Device, precision: str, size: int, checksums: Mapping[str, str]) -> None:
+        """What products of this size must be, by their operands' seeds, and what computed them.
+
+        What was told before in this stage is not told again; what differs from it is.
+        """
+        known = self._references.setdefault((precision, size), {})
+        new = {operands: one for operands, one in checksums.items() if known.get(operands) != one}
+        if not new:
+            return
+        known.update(new)
+        self.event(
+            "reference",
+            f"{len(new)} reference checksums of {precision} products of size {size}",
+            {"precision": precision, "size": size, "checksums": new, **device.arithmetic()},
+        )
 
     def out_of_memory(self, message: str, requested_mib: float, *, recovered: bool) -> None:
         """An allocation that failed. `recovered` tells whether the work goes on with less."""

@@ -38,15 +38,14 @@ class _Queued(Generic[Work]):
 class RoundQueue(Generic[Work]):
     """Launches rounds between two marks each, and waits for the oldest while newer ones run.
 
-    `launch(products, sums)` queues that many products and adds the checksums it wants; what it
-    returns comes back with the finished round. A round's seconds include its checksums. The host
-    never waits for the whole device: only for the oldest round's last mark.
+    `launch(products, sums)` queues that many products and adds the checksum of each; what it returns
+    comes back with the finished round. A round's seconds include its checksums. The host never waits for
+    the whole device: only for the oldest round's last mark.
     """
 
-    def __init__(self, device: Device, launch: Callable[[int, Checksums], Work], *, sum_each: bool) -> None:
+    def __init__(self, device: Device, launch: Callable[[int, Checksums], Work]) -> None:
         self._device = device
         self._launch = launch
-        self._sum_each = sum_each
         self._queued: deque[_Queued[Work]] = deque()
         self._spare: list[Checksums] = []
 
@@ -60,7 +59,7 @@ class RoundQueue(Generic[Work]):
 
     def add(self, products: int, phase: Phase) -> None:
         """Queue one round. An error of the device leaves the queue as it was."""
-        sums = self._room_for(products if self._sum_each else 1)
+        sums = self._room_for(products)
         start = self._device.mark()
         work = self._launch(products, sums)
         sums.fetch()

@@ -11,11 +11,13 @@ from typing import Any
 
 from rigproof.records.measurements import Round
 from rigproof.workloads.context import WorkerContext
-from rigproof.workloads.device import Device, Product
+from rigproof.workloads.device import Device
+from rigproof.workloads.pool import LEAST_MATRICES, Pool
 from rigproof.workloads.reporting import Reporter, product_tflop
+from rigproof.workloads.rounds import RoundQueue
 from rigproof.workloads.sharing_process import Inbox, SharingProcess
 from rigproof.workloads.specs import SharingSpec
-from rigproof.workloads.verification import make_reference
+from rigproof.workloads.verification import differing
 
 WORK_SHARE = (
     0.6  # of each number's part of the stage; the rest is for interpreters to start and memory to fill
@@ -29,7 +31,6 @@ HEAD_START_S = 0.3  # for the order to begin to reach everybody
 WAIT_S = 0.1
 PULSE_S = 2.0
 PULSE_SIZE = 256
-PULSE_BLOCK = 16
 
 
 def run_sharing(spec: SharingSpec, device: Device, context: WorkerContext) -> None:
@@ -146,7 +147,7 @@ class SharedWork:
             case "opened":
                 self._opened(process, message)
             case "ready":
-                process.state, process.mib = "ready", message["mib"]
+                self._ready(process, message)
             case "done":
                 process.state = "done"
             case "error":
@@ -158,6 +159,10 @@ class SharedWork:
         if message["uuid"] != self._device.uuid:
             self._give_up(process, f"works on {message['uuid']}, not on {self._device.uuid}")
         process.state, self._precision = "opened", message["precision"]
+
+    def _ready(self, process: SharingProcess, message: dict[str, Any]) -> None:
+        process.state, process.mib = "ready", message["mib"]
+        self._reporter.references(self._device, self._precision, self._spec.size, message["checksums"])
 
     def _report(self, process: SharingProcess, message: dict[str, Any]) -> None:
         self._context.emit(
@@ -203,31 +208,37 @@ class Pulse:
     def __init__(self, device: Device, reporter: Reporter, precision: str) -> None:
         self._device = device
         self._reporter = reporter
+        self._precision = precision
         device.use(precision)
-        a = device.normal(PULSE_SIZE, precision, seed=1)
-        b = device.normal(PULSE_SIZE, precision, seed=2)
-        self._product: Product | None = Product(a, b, device.empty(PULSE_SIZE, precision), precision)
+        self._pool: Pool | None = Pool(device, PULSE_SIZE, precision)
+        for _ in range(LEAST_MATRICES):
+            for reference, _ in self._pool.grow():
+                reporter.check(reference, precision)
         self._last_s = time.monotonic()
 
     def when_due(self) -> None:
         """Multiply, check and report, once every PULSE_S."""
-        if self._product is None or time.monotonic() - self._last_s < PULSE_S:
+        if self._pool is None or time.monotonic() - self._last_s < PULSE_S:
             return
         self._last_s = time.monotonic()
-        reference, seconds = make_reference(self._device, self._product, PULSE_BLOCK)
-        if not reference.correct:
-            data = {"error": reference.error, "tolerance": reference.tolerance}
-            self._reporter.wrong_result("a small product differs from 64-bit arithmetic", data)
+        queue = RoundQueue(self._device, self._pool.launch)
+        queue.add(1, "warmup")
+        finished = queue.finish()
+        verified, wrong = differing(self._pool.references, finished.work, finished.checksums)
+        for one in wrong:
+            message = f"{self._precision}: a small product differs from an equal one"
+            self._reporter.wrong_result(message, {"precision": self._precision, **one})
         self._reporter.round(
-            precision=self._product.precision,
+            precision=self._precision,
             phase="warmup",
-            seconds=seconds,
-            products=1,
-            verified=reference.correct,
+            seconds=finished.seconds,
+            products=finished.products,
+            verified=verified,
             size=PULSE_SIZE,
         )
 
     def release(self) -> None:
         """Free the operands."""
-        self._product = None
-        self._device.empty_cache()
+        if self._pool is not None:
+            self._pool.release()
+        self._pool = None

@@ -5,7 +5,7 @@ as JSON lines on stdin, and what it did goes to stdout the same way:
 
     it says                                       it is told
     opened (uuid, precision)                      fill (mib)
-    round (warmup), …, ready (mib)                work (start_s, settled_s, end_s)
+    round (warmup), …, ready (mib, checksums)     work (start_s, settled_s, end_s)
     round, …, done                                (stdin is closed: it ends)
 
 `wrong` tells a result that differs, `error` why it gives up. Moments are of the host's monotonic clock, which
@@ -27,12 +27,13 @@ from rigproof.records.measurements import Phase
 from rigproof.workloads.device import Device, open_device
 from rigproof.workloads.pool import Pool, matrices_in
 from rigproof.workloads.rounds import FinishedRound, RoundQueue, adapted, products_for
-from rigproof.workloads.verification import as_hex
+from rigproof.workloads.verification import differing
 
 WARM_SIZE = 64
 GRACE_S = 5.0  # for a round that is under way when nobody wants it any more
 PR_SET_PDEATHSIG = 1
 ERROR_CHARACTERS = 2000
+MOST_TOLD = 16  # wrong results of one round: each is a line to the parent
 
 
 class Orders:
@@ -83,26 +84,23 @@ class SharedPool:
         for _ in range(matrices_in(mib, self._size, self._device.half)):
             if self._orders.closed.is_set():
                 return
-            made = self._pool.grow()
-            if made is None:
-                continue
-            reference, latest_s = made
-            seconds, products, correct = seconds + latest_s, products + 1, correct and reference.correct
-            if not reference.correct:
-                said = f"differs from 64-bit arithmetic by {reference.error:.2g}"
-                self._tell_wrong(f"product {said}", error=reference.error, tolerance=reference.tolerance)
+            for reference, latest_s in self._pool.grow():
+                seconds, products = seconds + latest_s, products + 1
+                if not reference.correct:
+                    correct = False
+                    self._tell_wrong(*reference.wrong(self._device.half))
             if seconds >= self._round_s:
                 self._tell_round(seconds, products, "warmup", verified=correct)
                 seconds, products, correct = 0.0, 0, True
         if products:
             self._tell_round(seconds, products, "warmup", verified=correct)
         self._products = products_for(self._round_s, latest_s)
-        tell("ready", mib=self._pool.mib)
+        tell("ready", mib=self._pool.mib, checksums=self._pool.checksums)
 
     def work(self, start_s: float, settled_s: float, end_s: float) -> None:
         """Rounds over all pairs from `start_s` to `end_s`, warm-up until `settled_s`."""
         self._orders.closed.wait(max(0.0, start_s - time.monotonic()))
-        rounds = RoundQueue(self._device, self._pool.launch, sum_each=True)
+        rounds = RoundQueue(self._device, self._pool.launch)
         while not self._orders.closed.is_set() and (now_s := time.monotonic()) < end_s:
             phase: Phase = "warmup" if now_s < settled_s else "measure"
             while not rounds.full:
@@ -119,15 +117,11 @@ class SharedPool:
         self._pool.release()
 
     def _check(self, finished: FinishedRound[tuple[int, ...]]) -> None:
-        verified = True
-        for pair, got in zip(finished.work, finished.checksums, strict=True):
-            reference = self._pool.references[pair]
-            if not reference.confirms(got):
-                verified = False
-                if reference.correct:
-                    expected = as_hex(reference.checksum)
-                    said = f"result of pair {pair} changed between equal products"
-                    self._tell_wrong(said, pair=pair, expected=expected, got=as_hex(got))
+        precision = self._device.half
+        verified, wrong = differing(self._pool.references, finished.work, finished.checksums)
+        for one in wrong[:MOST_TOLD]:
+            said = f"{precision} result of pair {one['pair']} changed between equal products"
+            self._tell_wrong(said, {"precision": precision, **one})
         self._tell_round(finished.seconds, finished.products, finished.phase, verified=verified)
 
     def _tell_round(self, seconds: float, products: int, phase: Phase, *, verified: bool) -> None:
@@ -140,9 +134,8 @@ class SharedPool:
             verified=verified,
         )
 
-    def _tell_wrong(self, said: str, **data: Any) -> None:
-        precision = self._device.half
-        tell("wrong", message=f"{precision} {said}", data={"precision": precision, **data})
+    def _tell_wrong(self, message: str, data: dict[str, Any]) -> None:
+        tell("wrong", message=message, data=data)
 
 
 def main(settings: dict[str, Any]) -> int:

@@ -8,7 +8,7 @@ from rigproof.workloads.filling import Filling
 from rigproof.workloads.reporting import Reporter
 from rigproof.workloads.rounds import FinishedRound, RoundQueue, adapted
 from rigproof.workloads.specs import SustainedSpec
-from rigproof.workloads.verification import as_hex
+from rigproof.workloads.verification import differing
 from rigproof.workloads.vram_policy import VramPolicy
 
 LEAST_LOAD_SHARE = 1 / 2  # of the duration, however long filling took
@@ -89,7 +89,7 @@ class SustainedLoad:
         self._finish_all(queue)
 
     def _queue(self) -> RoundQueue[tuple[int, ...]]:
-        return RoundQueue(self._filling.device, self._filling.pool.launch, sum_each=True)
+        return RoundQueue(self._filling.device, self._filling.pool.launch)
 
     def _add_rounds(self, queue: RoundQueue[tuple[int, ...]], phase: Phase) -> str | None:
         """Keep the queue full; the message where memory does not suffice."""
@@ -107,20 +107,11 @@ class SustainedLoad:
             self._report_round(queue.finish())
 
     def _report_round(self, finished: FinishedRound[tuple[int, ...]]) -> None:
-        precision, verified = self._filling.precision, True
-        for pair, got in zip(finished.work, finished.checksums, strict=True):
-            reference = self._filling.pool.references[pair]
-            if reference.confirms(got):
-                continue
-            verified = False
-            if reference.correct:
-                self._reporter.wrong_result(
-                    f"{precision} result of pair {pair} changed between equal products",
-                    {
-                        "precision": precision,
-                        "pair": pair,
-                        "expected": as_hex(reference.checksum),
-                        "got": as_hex(got),
-                    },
-                )
+        precision = self._filling.precision
+        verified, wrong = differing(self._filling.pool.references, finished.work, finished.checksums)
+        for one in wrong:
+            self._reporter.wrong_result(
+                f"{precision} result of pair {one['pair']} changed between equal products",
+                {"precision": precision, **one},
+            )
         self._filling.report(finished.phase, finished.seconds, finished.products, verified=verified)

@@ -14,7 +14,8 @@ class TorchChecksums:
 
     The sum of 64-bit words modulo 2^64 is exact, so that the order in which a device adds does not
     show, and any single wrong bit changes it. Host memory is pinned on a GPU: a copy to pageable
-    memory would make the host wait for everything queued.
+    memory would make the host wait for everything queued. What was taken is cleared on both sides, so that a
+    sum that is not made the next time is not taken for an earlier one of the same product.
     """
 
     def __init__(self, where: torch.device, capacity: int) -> None:
@@ -37,6 +38,8 @@ class TorchChecksums:
         """What was added, in order."""
         values = tuple(self._host[: self._count].tolist())
         self._count = 0
+        self._host.zero_()
+        self._sums.zero_()  # queued behind what is under way; the next round of these sums comes later
         return values
 
 
@@ -53,6 +56,7 @@ class TorchDevice:
 
     def __init__(self, where: torch.device, cpu_threads: int) -> None:
         self.where = where
+        self.sms: int | None = None
         self.torch_version: str = torch.__version__
         self.cuda_version: str | None = torch.version.cuda
         self.cpu_threads = max(1, cpu_threads)

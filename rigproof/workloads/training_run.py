@@ -132,8 +132,14 @@ class Runner:
             raise StoppedEarly
         steps = trainer.run(count)
         verified, wrong = judge.take(steps)
+        data = {"precision": trainer.precision, "batch": trainer.batch}
         if wrong:
-            self._reporter.wrong_result(wrong, {"precision": trainer.precision, "batch": trainer.batch})
+            self._reporter.wrong_result(wrong, data)
+        elif steps.overflows:
+            message = (
+                f"{steps.overflows} of {steps.count} {trainer.precision} steps overflowed and made no update"
+            )
+            self._reporter.event("overflow", message, {**data, "steps": steps.overflows})
         context.emit(
             Round(
                 t_s=context.now_s(),

@@ -79,6 +79,8 @@ class Trainer:
     def run(self, count: int) -> Steps:
         """That many steps. Waits for the device at their end; nothing in between does."""
         count = min(count, MOST_STEPS)
+        self._host.fill_(math.nan)
+        self._seen.fill_(math.nan)  # what a step does not write again is no loss of an earlier one
         start = self._device.mark()
         for slot in range(count):
             self._step(slot)

@@ -1,14 +1,18 @@
 """When a product counts as right, and what is said when it is not.
 
-A reference is made once: the product's sampled block must agree with 64-bit arithmetic on the host,
-then its checksum is what every later result of the same operands has to equal.
+A reference is made once: the product's operands must be what was meant, its sampled block must agree with
+64-bit arithmetic on the host, and its checksum must be its own. Then every later result of the same operands
+has to have that checksum. Neighbouring products share their result's memory, so that one which is not
+computed again leaves the checksum of another.
 """
 
 import math
 import random
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from rigproof.workloads.device import Device, Product
+from rigproof.workloads.device import Device, Matrix, Product
 
 # Unit roundoff: half the gap between 1 and the next number (IEEE 754; bfloat16 and tf32 by their
 # significands of 8 and 11 bits).
@@ -37,26 +41,74 @@ def as_hex(checksum: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A product that later ones are compared with. `correct` tells whether it passed its own check."""
+    """A product that later ones are compared with. `correct` tells whether it passed its own checks.
+
+    `flaw` says what else is wrong with it, beside its error; empty where nothing is.
+    """
 
     checksum: int
     error: float
     tolerance: float
+    flaw: str = ""
 
     @property
     def correct(self) -> bool:
-        """Whether the sampled block agrees with 64-bit arithmetic. A NaN does not."""
-        return self.error <= self.tolerance
+        """Whether its sampled block agrees with 64-bit arithmetic, as no NaN does, and it has no flaw."""
+        return not self.flaw and self.error <= self.tolerance
 
     def confirms(self, checksum: int) -> bool:
         """Whether a later result is right: equal to a reference that is itself correct."""
         return self.correct and checksum == self.checksum
 
+    def wrong(self, precision: str) -> tuple[str, dict[str, Any]]:
+        """What is wrong with it: a message, and the data of a "wrong_result" event."""
+        what = self.flaw or (
+            f"product differs from 64-bit arithmetic by {self.error:.2g}, tolerance {self.tolerance:.2g}"
+        )
+        data = {"precision": precision, "error": self.error, "tolerance": self.tolerance}
+        return f"{precision} {what}", data
 
-def make_reference(device: Device, product: Product, block: int, seed: int = 0) -> tuple[Reference, float]:
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A matrix of random data. `flaw` says where it does not hold what was meant; empty where it does."""
+
+    matrix: Matrix
+    flaw: str
+
+
+def make_operand(device: Device, size: int, precision: str, seed: int, scratch: Matrix) -> Operand:
+    """The data of a seed, written twice: to `scratch`, and to a matrix of its own. Both must be the same.
+
+    So memory that does not keep what is written to it shows before anything is compared with what it holds.
+    Waits for the device.
+    """
+    sums = device.checksums(2)
+    device.fill_normal(scratch, seed)
+    sums.add(scratch)
+    matrix = device.normal(size, precision, seed)
+    sums.add(matrix)
+    sums.fetch()
+    device.mark().wait()
+    meant, stored = sums.take()
+    flaw = f"operand {seed} reads back as {as_hex(stored)}, but {as_hex(meant)} was written to it"
+    return Operand(matrix, "" if stored == meant else flaw)
+
+
+def make_reference(
+    device: Device,
+    product: Product,
+    block: int,
+    *,
+    seed: int = 0,
+    flaw: str = "",
+    taken: Collection[int] = (),
+) -> tuple[Reference, float]:
     """Multiply once, check `block` × `block` sampled elements; the reference and the product's seconds.
 
-    Waits for the device. `device.use` must have been called.
+    `flaw` is what is wrong with the operands. `taken` are the checksums of other products: this one must have
+    its own, or a result that was not computed could not be told. Waits for the device. `device.use` must have
+    been called.
     """
     size = product.out.shape[0]
     start = device.mark()
@@ -70,4 +122,29 @@ def make_reference(device: Device, product: Product, block: int, seed: int = 0) 
     rows = choice.sample(range(size), min(block, size))
     columns = choice.sample(range(size), min(block, size))
     error = device.block_error(product, rows, columns)
-    return Reference(sums.take()[0], error, tolerance(product.precision, size)), end.seconds_since(start)
+    (checksum,) = sums.take()
+    if checksum in taken:
+        flaw = (
+            flaw or f"product has the checksum {as_hex(checksum)} of another one, as if it were not computed"
+        )
+    reference = Reference(checksum, error, tolerance(product.precision, size), flaw)
+    return reference, end.seconds_since(start)
+
+
+def differing(
+    references: Sequence[Reference], pairs: Sequence[int], checksums: Sequence[int]
+) -> tuple[bool, list[dict[str, Any]]]:
+    """Whether every result of a round is right, and each that differs from a correct reference.
+
+    Of those: `product` (its number in the round), `pair`, and the checksums `expected` and `got`.
+    """
+    verified, wrong = True, []
+    for number, (pair, got) in enumerate(zip(pairs, checksums, strict=True)):
+        reference = references[pair]
+        if reference.confirms(got):
+            continue
+        verified = False
+        if reference.correct:
+            expected = as_hex(reference.checksum)
+            wrong.append({"product": number, "pair": pair, "expected": expected, "got": as_hex(got)})
+    return verified, wrong

@@ -114,7 +114,7 @@ def test_a_killed_driver_leaves_nothing_and_the_next_one_may_be_frozen_for_a_whi
     time.sleep(2 * STALL_S)
     run.process.send_signal(signal.SIGCONT)
     assert run.finish() in (0, 6), run.text()  # a slow machine may not do enough products
-    assert run.not_well() == set(), run.text()
+    assert run.not_well() == {("health.reset", "here")}, run.text()  # it tells of the killed one
     (paused,) = run.events("paused")
     assert paused["data"]["paused_s"] >= STALL_S
     assert run.outcomes()["cluster.no_timeouts", "rig"] == "pass"

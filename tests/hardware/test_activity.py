@@ -6,6 +6,6 @@ pytestmark = pytest.mark.hardware
 
 
 @pytest.mark.criterion("activity.gpu_active")
-def test_gpu_active(sustained, subject, judge):
+def test_gpu_active(finished, subject, judge):
     """Each GPU did verified work all along, and drew the power for it."""
     judge(subject)

@@ -6,7 +6,7 @@ pytestmark = pytest.mark.hardware
 
 
 @pytest.mark.criterion("power.draw")
-def test_draw(sustained, subject, judge):
+def test_draw(finished, subject, judge):
     """Each GPU's draw stays within its enforced limit."""
     judge(subject)
 

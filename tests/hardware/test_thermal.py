@@ -6,18 +6,18 @@ pytestmark = pytest.mark.hardware
 
 
 @pytest.mark.criterion("thermal.core_temperature")
-def test_core_temperature(sustained, subject, judge):
+def test_core_temperature(finished, subject, judge):
     """The core stays at or under its limit."""
     judge(subject)
 
 
 @pytest.mark.criterion("thermal.memory_temperature")
-def test_memory_temperature(sustained, subject, judge):
+def test_memory_temperature(finished, subject, judge):
     """The VRAM stays at or under its limit."""
     judge(subject)
 
 
 @pytest.mark.criterion("thermal.throttle")
-def test_throttle(sustained, subject, judge):
+def test_throttle(finished, subject, judge):
     """No GPU slowed down for heat or for a power brake."""
     judge(subject)

@@ -115,8 +115,8 @@ def test_a_fault_rejects_the_rig_by_name(simulated):
     assert "SIMULATED REJECTED" in run.output
 
 
-def test_a_plan_beside_foreign_memory_really_runs_out(simulated):
-    run = quick(simulated, "--inject=foreign-memory@pc1/gpu0:to=6500")
+def test_a_plan_whose_memory_others_take_really_runs_out(simulated):
+    run = quick(simulated, "--inject=memory-taken@pc1/gpu0:to=6500")
     assert run.status == 1, run.output
     assert run.outcome("memory.no_oom", "pc1/gpu0") == "fail"
     assert run.outcome("memory.no_oom", "pc2/gpu0") == "pass"

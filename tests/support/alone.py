@@ -12,6 +12,8 @@ for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_") or 
 
 # A home of their own: Ray looks for its token there, and leaves one behind.
 os.environ["HOME"] = tempfile.mkdtemp(prefix="rigproof-home-")
+for name in ("XDG_STATE_HOME", "RIGPROOF_STATE_HOME"):  # hosts' last words go there
+    os.environ.pop(name, None)
 atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
 
 # A call to Ray without a Ray must fail, and not start one inside the tests' process, which would die with it.

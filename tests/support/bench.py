@@ -52,6 +52,7 @@ class Bench:
     def only(self, *stages: str) -> None:
         """Forget everything that other stages left, but for the samples taken meanwhile."""
         recording = self.recording
+        recording.run = replace(recording.run, stages=stages)
         recording.stages = {name: stage for name, stage in recording.stages.items() if name in stages}
         recording.events = [one for one in recording.events if one.stage in (None, *stages)]
         for kind in ("rounds", "memory", "rewards"):
@@ -105,6 +106,12 @@ class Bench:
         self.recording.counters = [
             replace(one, **fields) if (one.subject, one.moment) == (subject, moment) else one
             for one in self.recording.counters
+        ]
+
+    def boot(self, node: str, moment: str, **fields: Any) -> None:
+        self.recording.boots = [
+            replace(one, **fields) if (one.subject, one.moment) == (node, moment) else one
+            for one in self.recording.boots
         ]
 
     def silence(self, subject: str, from_s: float) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Self
 import pytest
 
 from rigproof.cluster.errors import ClusterStartFailed
+from rigproof.cluster.remembering import Remembering
 from rigproof.profiles.load import all_skus, match_sku
 from rigproof.records.measurements import Event, Stage
 from rigproof.stages import acceptance
@@ -68,6 +69,7 @@ class Scenario:
     on_entering: Callable[[], None] | None = None
     in_sustained: Callable[[], None] | None = None
     on_closing: Callable[[Callable[[Any], None]], None] | None = None
+    remembers: bool = False  # pc1 is this very host, with its state folder
 
 
 SCENARIOS = {
@@ -77,6 +79,7 @@ SCENARIOS = {
     "ctrl-c": Scenario(in_sustained=_interrupt),
     "sigterm": Scenario(in_sustained=_terminate),
     "sigterm-twice": Scenario(in_sustained=_terminate, on_closing=_terminate_again),
+    "this-host": Scenario(remembers=True),
     "process-left": Scenario(on_closing=_leave_a_process),
     "broken": Scenario(in_sustained=_break),
     "not-started": Scenario(on_entering=_fail_to_start),
@@ -92,10 +95,14 @@ class CannedRig:
         scenario: Scenario,
         *_: object,
         sink: Callable[[Any], None],
+        run_id: str,
         **__: object,
     ) -> None:
         bench = Bench()
         scenario.change(bench)
+        self._memory = Remembering("pc1", run_id, lambda: 1.0, dict) if scenario.remembers else None
+        if self._memory is not None:
+            bench.drop("boots", "pc1")
         self._scenario = scenario
         self._recording = bench.recording
         self._sink = sink
@@ -111,6 +118,7 @@ class CannedRig:
         self._open = True
         skus = all_skus()
         for record in (
+            *(self._memory.begin() if self._memory is not None else ()),
             *self._recording.nodes.values(),
             *(replace(gpu, sku=match_sku(gpu.name, skus)) for gpu in self._recording.gpus.values()),
             *self._recording.foreign_memory.values(),
@@ -125,6 +133,8 @@ class CannedRig:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._open = False
+        if self._memory is not None:
+            self._memory.end()
         if self._scenario.on_closing:
             self._scenario.on_closing(self._sink)
 
@@ -152,9 +162,11 @@ class CannedRig:
     def read_counters(self, moment: str) -> None:
         """The counters of that moment; after the load the samples that are left, too."""
         assert self._open, "counters are read while the rig is up"
-        for counters in self._recording.counters:
-            if counters.moment == moment:
-                self._sink(counters)
+        for reading in (*self._recording.counters, *self._recording.boots):
+            if reading.moment == moment:
+                self._sink(reading)
+        if moment == "after" and self._memory is not None:
+            self._sink(self._memory.boot("after"))
         while moment == "after" and self._next is not None:
             self._sink(self._next)
             self._next = next(self._samples, None)

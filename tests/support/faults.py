@@ -44,9 +44,19 @@ def node_is_lost(bench: Bench) -> None:
     bench.event("node_lost", "pc2", "the node is gone: no heartbeat", 50)
     bench.lose(LONE_WORKER, "worker_died", "its node is gone: no heartbeat", 50)
     bench.silence(OTHER, 50)
-    bench.recording.host_samples = [
-        one for one in bench.recording.host_samples if one.subject != "pc2" or one.t_s <= 50
-    ]
+    for kind in ("host_samples", "boots"):
+        kept = [one for one in getattr(bench.recording, kind) if one.subject != "pc2" or one.t_s <= 50]
+        setattr(bench.recording, kind, kept)
+
+
+def host_restarts(bench: Bench) -> None:
+    """So fast that nobody missed it; its new agent reads another boot id."""
+    bench.boot("pc2", "after", boot_id="00000000-0000-4000-8000-000000000002")
+
+
+def host_restarted_before(bench: Bench) -> None:
+    message = "pc2 restarted 4 s into sustained (bf16), its card at 100 %, last 348 W, 71 °C"
+    bench.event("unfinished_run", "pc2", message, 1.5, stage=None, run_id="before", restarted=True)
 
 
 def gpu_is_missing(bench: Bench, subject: str = GPU) -> None:
@@ -101,10 +111,23 @@ def every_result_is_wrong(bench: Bench) -> None:
     bench.rounds(GPU, "sustained", verified=False)
 
 
+def products_differ(bench: Bench, subject: str = GPU) -> None:
+    """The card computes something else than its peers, and the same each time."""
+    for number, event in enumerate(bench.recording.events):
+        if (event.kind, event.subject) == ("reference", subject):
+            checksums = {name: f"not {one}" for name, one in event.data["checksums"].items()}
+            bench.recording.events[number] = replace(event, data={**event.data, "checksums": checksums})
+
+
 def clock_is_stuck(bench: Bench) -> None:
     bench.samples(GPU, 5, sm_clock_mhz=lambda s: 930 + s.t_s % 3)
     for stage in ("gemm", "sustained"):
         bench.slow(GPU, 0.48, stage)
+
+
+def clock_is_locked(bench):
+    """Somebody set the application clock to 1500 MHz."""
+    bench.samples(GPU, 5, sm_clock_mhz=lambda s: 1500 + s.t_s % 2, clock_event_reasons=0x2)
 
 
 def heat_throttles(bench: Bench) -> None:
@@ -229,6 +252,8 @@ FAULTS = (
         on("pc2", "cluster.nodes_present") | on(OTHER, "inventory.gpus_present"),
     ),
     Fault("node-lost", node_is_lost, on("pc2", "cluster.nodes_present") | LOST_WORKER),
+    Fault("reset", host_restarts, on("pc2", "health.reset")),
+    Fault("reset-before", host_restarted_before, frozenset(), on("pc2", "health.reset")),
     Fault(
         "timeout",
         lambda b: b.event("timeout", "rig", "processes [4242] did not end", 73, stage=None, limit_s=10),
@@ -251,6 +276,7 @@ FAULTS = (
     ),
     Fault("nvml-hang", nvml_hangs, on("rig", "cluster.no_timeouts")),
     Fault("gpu-missing", gpu_is_missing, on(GPU, "inventory.gpus_present")),
+    Fault("gpu-hidden", gpu_is_missing, on(GPU, "inventory.gpus_present")),
     Fault("gpu-lost", gpu_is_lost, on(OTHER, "inventory.gpus_present", "health.xid") | LOST_WORKER),
     Fault("gpu-lost", gpu_is_lost_at_the_end, on(GPU, "inventory.gpus_present")),
     Fault(
@@ -259,7 +285,13 @@ FAULTS = (
         on("pc1", "inventory.driver"),
     ),
     Fault("driver-mismatch", other_drivers, on("pc1", "inventory.driver") | on("pc2", "inventory.driver")),
-    Fault("foreign-memory", others_hold_memory, on(GPU, "inventory.foreign_memory", "memory.headroom")),
+    Fault(
+        "foreign-memory",
+        others_hold_memory,
+        on(GPU, "inventory.foreign_memory"),
+        on(GPU, "memory.headroom"),
+    ),
+    Fault("memory-taken", lambda b: leave_free(b, 100), on(GPU, "memory.headroom")),
     Fault(
         "wrong-gpu",
         all_work_on_one_gpu,
@@ -271,8 +303,13 @@ FAULTS = (
         on(GPU, "activity.gpu_active", "throughput.sustained", "throughput.stability")
         | on("rig", "throughput.combined"),
     ),
-    Fault("bit-flip", bit_flips_once, on(GPU, "activity.gpu_active")),
-    Fault("bit-flip", every_result_is_wrong, on(GPU, "activity.gpu_active", "memory.success_rate")),
+    Fault("bit-flip", bit_flips_once, on(GPU, "activity.gpu_active", "compute.exact")),
+    Fault(
+        "bit-flip",
+        every_result_is_wrong,
+        on(GPU, "activity.gpu_active", "memory.success_rate", "compute.exact"),
+    ),
+    Fault("wrong-arithmetic", products_differ, on(GPU, "compute.exact") | on(OTHER, "compute.exact")),
     Fault(
         "clock-stuck",
         clock_is_stuck,
@@ -290,11 +327,16 @@ FAULTS = (
     ),
     Fault("straggler", slow_peer, on(GPU, "throughput.peer_outlier")),
     Fault("throughput-sag", sag, on(GPU, "throughput.stability")),
-    Fault("tensor-cores-unused", tensor_cores_are_unused, on(GPU, "precision.speedup")),
+    Fault("tensor-cores-unused", tensor_cores_are_unused, on(GPU, "precision.speedup", "training.step")),
     Fault("rewards-slow", rewards_are_slow, on(GPU, "feeding.parallel_rewards")),
     Fault(
         "rewards-differ",
         lambda b: b.rewards(GPU, 94.9, 95.05, matches=lambda one: one.matches and False),
+        on(GPU, "feeding.parallel_rewards"),
+    ),
+    Fault(
+        "rewards-crash",
+        lambda b: b.rewards(GPU, 97, 112, crashed=lambda one: one.strategies - one.invalid),
         on(GPU, "feeding.parallel_rewards"),
     ),
     Fault("gpu-starved", gpu_is_starved, on(GPU, "feeding.idle_gaps")),
@@ -348,6 +390,14 @@ FAULTS = (
     Fault("early-heat", heat_comes_near, frozenset(), on(GPU, "thermal.core_temperature")),
     Fault("power-limit-off", power_limit_is_off, on(GPU, "power.limit")),
     Fault("power-capped", lambda b: b.gpu(GPU, power_limit_w=660), frozenset(), on(GPU, "power.limit")),
+    Fault("power-capped", lambda b: b.gpu(GPU, power_limit_w=340), on(GPU, "power.limit", "power.draw")),
+    Fault(
+        "thermal-throttle",
+        lambda b: b.samples(GPU, 50, 50.05, clock_event_reasons=0x40),
+        frozenset(),
+        on(GPU, "thermal.throttle"),
+    ),
+    Fault("clock-locked", clock_is_locked, frozenset(), on(GPU, "clock.ratio")),
     Fault(
         "memory-overheat",
         lambda b: b.samples(GPU, 50, 60, memory_temperature_c=96),
@@ -359,7 +409,18 @@ FAULTS = (
         on(GPU, "power.draw"),
     ),
     Fault("xid", lambda b: b.event("xid", GPU, "double-bit ECC error", xid=48), on(GPU, "health.xid")),
+    Fault(
+        "recovery-wanted",
+        lambda b: b.counters(GPU, "after", recovery_action=1),
+        on(GPU, "health.xid"),
+    ),
     Fault("cpu-saturated", cpu_is_saturated, on("pc1", "host.cpu_band", "host.responsiveness")),
     Fault("cpu-starved", lambda b: b.host("pc1", cpu_percent=31), on("pc1", "host.cpu_band")),
     Fault("host-frozen", host_freezes, on("pc1", "host.responsiveness")),
+    Fault(
+        "host-frozen",
+        lambda b: b.host("pc1", 50, 50.05, wakeup_delays_ms=(1.0, 300.0)),
+        frozenset(),
+        on("pc1", "host.responsiveness"),
+    ),
 )

@@ -28,7 +28,7 @@ PATIENCE_S = 240  # for a step of a run on a busy machine; never what a test is 
 END_S = 240
 LEFT_S = 30  # for killed processes to go
 # What a pytest around this one says to itself; xdist would also switch pytest-benchmark off.
-NOT_INHERITED = ("PYTEST_", "COLUMNS", "LINES", "RAY_")
+NOT_INHERITED = ("PYTEST_", "COLUMNS", "LINES", "RAY_", "XDG_STATE_", "RIGPROOF_STATE_")
 MARK = "RIGPROOF_TEST_RUN"
 # Every signal at every place; else some of them in turn, for they take a quarter of a minute each.
 EVERY_SIGNAL = os.environ.get("RIGPROOF_EVERY_SIGNAL") == "1"

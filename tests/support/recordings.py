@@ -8,6 +8,7 @@ pc1/gpu0, one on pc2/gpu0.
 
 from dataclasses import replace
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import tomlkit
 
@@ -15,6 +16,7 @@ from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.models import Rig, Sku
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import (
+    BootReading,
     Event,
     ForeignMemory,
     GpuCounters,
@@ -27,7 +29,13 @@ from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 
 LIMITS = {
-    "throttle_share": 0.0,
+    "throttle_share": 0.01,
+    "throttle_events": 1,
+    "throttle_event_s": 1.0,
+    "clock_unknown_share": 0.70,
+    "clock_capped_power_share": 0.90,
+    "power_cap_fail_share": 0.50,
+    "active_utilization_share": 0.80,
     "clock_ratio_share": 0.85,
     "power_over_limit_share": 1.05,
     "active_power_share": 0.30,
@@ -37,6 +45,13 @@ LIMITS = {
     "peer_share": 0.94,
     "headroom_gib": 0.5,
     "champion_share": 0.95,
+    "floor_measured_share": 0.92,
+    "floor_similar_share": 0.85,
+    "floor_printed_share": 0.75,
+    "floor_unknown_share": 0.60,
+    "floor_sharing_share": 0.90,
+    "floor_cards": 3,
+    "ceiling_share": 1.25,
     "success_share": 0.95,
     "ooms": 0,
     "ecc_uncorrected": 0,
@@ -44,13 +59,12 @@ LIMITS = {
     "retired_pages_fail": 63,
     "retired_pages_warn": 10,
     "pcie_replays_warn": 8,
-    "xid_fail": [48, 64, 74, 79, 92, 95, 119, 120, 140],
-    "xid_warn": [63, 94],
     "foreign_memory_warn_mib": 15,
     "sample_coverage_share": 0.80,
     "sharing_share": 0.80,
     "idle_share": 0.10,
     "reward_speedup_share": 0.375,
+    "reward_loss_share": 0.25,
 }
 RIG = {
     "name": "two-nodes",
@@ -115,6 +129,7 @@ RIG = {
 # A SKU file that is shipped, for runs that read their profile from a file.
 SHIPPED_SKU = "h200-sxm"
 RATES = {"fp32": 50.0, "tf32": 350.0, "fp16": 680.0, "bf16": 660.0}
+STEADY = RATES | {"training": 400.0, "training_speedup": 9.0}  # only printed: floors are 0.75 of them
 H200 = Sku.model_validate(
     {
         "name": "H200 SXM",
@@ -122,10 +137,9 @@ H200 = Sku.model_validate(
         "memory_gib": 141,
         "memory_bandwidth_gbps": 4800,
         "power_limit_w": 700,
+        "boost_clock_mhz": 1980,
         "peak_tflops": {"fp32": 67, "tf32": 494.5, "fp16": 989, "bf16": 989, "fp8": 1979},
-        "steady_tflops": RATES,
-        "training_speedup": 9.0,
-        "floor_share": 0.75,
+        "steady": {name: {"value": value} for name, value in STEADY.items()},
         "temperature": {"max_operating_c": 87, "slowdown_c": 89, "memory_max_c": 95},
     }
 )
@@ -136,8 +150,9 @@ RTX_3090 = Sku.model_validate(
         "memory_gib": 24,
         "memory_bandwidth_gbps": 936,
         "power_limit_w": 350,
+        "boost_clock_mhz": 1695,
         "peak_tflops": {"fp32": 35.6, "fp16": 71.2, "bf16": 71.2},
-        "steady_tflops": {"fp32": 30, "fp16": 66, "bf16": 66},
+        "steady": {"fp32": {"value": 30}, "fp16": {"value": 66}, "bf16": {"value": 66}},
         "unsupported_sensors": ["memory_temperature", "ecc", "row_remap"],
     }
 )
@@ -169,6 +184,10 @@ def node_identity(name: str) -> NodeIdentity:
     return NodeIdentity(
         name, name, "127.0.0.1", 8, 64.0, "Linux", "3.11", "2.60", "2.13", "580.65.06", None, 1, 0.0, 0.0
     )
+
+
+def boot_reading(node: str, moment: str, t_s: float) -> BootReading:
+    return BootReading(t_s, node, moment, str(uuid5(NAMESPACE_OID, node)))  # type: ignore[arg-type]
 
 
 def gpu_identity(subject: str, sku: str) -> GpuIdentity:
@@ -243,7 +262,31 @@ def rounds_of(subject: str) -> list[Round]:
     return rounds
 
 
+ARITHMETIC = {
+    "device": "NVIDIA H200",
+    "torch": "2.13.0+cu130",
+    "cublas": "13.1.0",
+    "multiprocessors": 132,
+    "capability": "9.0",
+}
+
+
+def references_of(subject: str) -> list[Event]:
+    """What the products are: the same on every card, in each stage that repeats them."""
+
+    def told(t_s: float, stage: str, worker: str, precision: str) -> Event:
+        checksums = {"1·0": f"{precision}-1·0", "0·1": f"{precision}-0·1"}
+        data = {"precision": precision, "size": 1024, "checksums": checksums, **ARITHMETIC}
+        return Event(t_s, "reference", subject, "2 reference checksums", stage, worker, data)
+
+    first, *_ = workers = WORKERS[subject]
+    found = [told(5.5 + 5 * place, "gemm", first, precision) for place, precision in enumerate(RATES)]
+    found += [told(28.0, "sustained", worker, "bf16") for worker in workers]
+    return [*found, told(115.0, "sharing", first, "bf16")]
+
+
 # A training step of one example, s, and of how much work, TFLOP.
+ROUND_S_OF = {"precision": 0.25, "search": 0.5, "sweep": 0.15}  # as long as fits, one after the other
 STEP_S_OF, STEP_TFLOP = {"fp32": 0.045, "tf32": 0.012, "fp16": 0.005}, 2.0
 MODEL = {"width": 2496, "blocks": 8, "vocabulary": 8192, "sequence": 512, "parameters": 640_296_384}
 
@@ -255,7 +298,7 @@ def training_of(subject: str) -> list[Round | Event]:
 
     def run(part: str, precision: str, batch: int, from_s: float, rounds: int) -> None:
         step_s = STEP_S_OF[precision] * batch
-        steps = max(1, round(0.5 / step_s))
+        steps = max(1, round(ROUND_S_OF[part] / step_s))
         for n in range(rounds):
             phase = "warmup" if n < 2 and part != "search" else "measure"
             seconds, tflop = steps * step_s, steps * batch * STEP_TFLOP
@@ -272,7 +315,7 @@ def training_of(subject: str) -> list[Round | Event]:
         run("precision", precision, 16, from_s, 6 if precision == "fp32" else 8)
         ends = {"precision": precision, "batch": 16, "first_loss": 9.5, "last_loss": 1.2, "overflows": 0}
         records.append(Event(from_s + 2, "training", subject, precision, "training", worker, dict(ends)))
-    for from_s, batch in ((83.0, 104), (84.0, 170), (85.0, 230)):
+    for from_s, batch in ((82.5, 104), (83.5, 170), (84.5, 230)):
         run("search", "fp16", batch, from_s, 1)
         told("probe", batch, from_s + 0.5)
     told("largest", 230, 86.0, complete=True, too_large=241)
@@ -340,6 +383,9 @@ def healthy_recording(rig: dict[str, Any] | None = None, sku: str = "h200") -> R
     recording = Recording(run)
     for node in ("pc1", "pc2"):
         recording.add(node_identity(node))
+        recording.extend(
+            boot_reading(node, moment, t_s) for moment, t_s in (("before", 1.5), ("after", 71.5))
+        )
         recording.extend(host_sample(node, index) for index in range(int(END_S / STEP_S)))
     for subject, workers in WORKERS.items():
         identity = gpu_identity(subject, sku)
@@ -381,12 +427,11 @@ def healthy_recording(rig: dict[str, Any] | None = None, sku: str = "h200") -> R
                 )
                 for t_s in (31.0, 40.0, 60.0, 69.0)
             )
-            recording.add(
-                Event(
-                    29.0, "allocation", subject, "40000 of 40000 MiB", "sustained", worker, {"matrices": 200}
-                )
-            )
+            filled_mib = RIG["gpu_defaults"]["vram_share"] * 141 * 1024 / len(workers)
+            filled = {"target_mib": filled_mib, "allocated_mib": filled_mib - 1, "precision": "bf16"}
+            recording.add(Event(29.0, "allocation", subject, "filled", "sustained", worker, filled))
         recording.extend(gpu_sample(subject, index) for index in range(int(END_S / STEP_S)))
+        recording.extend(references_of(subject))
         recording.extend(rounds_of(subject))
         recording.extend(training_of(subject))
         recording.extend(feeding_of(subject))

@@ -30,9 +30,13 @@ def test_a_sample_is_judged_as_it_was(run):
     verdicts = judge_all(recording)
     now = {(one.criterion, one.subject): one.outcome.value for one in verdicts}
     was = {(one["criterion"], one["subject"]): one["outcome"] for one in said["criteria"]}
-    assert {key: now[key] for key in was} == was
+    # A rate that had no floor then may have one now, and holds it.
+    without = {key for key, outcome in was.items() if outcome == "no_limit"}
+    assert {key: now[key] for key in was.keys() - without} == {key: was[key] for key in was.keys() - without}
+    assert {now[key] for key in without} <= {"no_limit", "pass"}
     # A criterion that came later is judged of the same data.
-    assert {outcome for key, outcome in now.items() if key not in was} <= {"pass"}
+    later = [one for one in verdicts if (one.criterion, one.subject) not in was and one.required]
+    assert {one.outcome.value for one in later} <= {"pass"}
     assert decide(verdicts).value == said["verdict"]
     assert not said["simulated"]
     assert {gpu.name for gpu in recording.gpus.values()} == {CARDS[run.name.partition("-")[0]]}
@@ -64,7 +68,66 @@ def test_two_cards_are_sound_beside_each_other_and_a_tenth_less_of_one_is_notice
         else one
         for one in recording.rounds
     ]
-    assert judged_today(recording) == was | {("throughput.peer_outlier", first): "fail"}
+    slow = {(name, first): "fail" for name in ("throughput.peer_outlier", "throughput.sustained")}
+    assert judged_today(recording) == was | slow
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_the_floors_of_a_sample_say_what_they_rest_on(run):
+    recording = read_recording(run)
+    torches = {one.torch_version for one in recording.workers}
+    assert {version.startswith("2.11") for version in torches} == {True}
+    share = "0.92 of" if run.name.startswith("h200") else "0.85 of"  # five cards, two cards
+    for verdict in judge_all(recording):
+        if verdict.criterion.startswith("throughput.gemm_") or verdict.criterion == "throughput.sustained":
+            assert verdict.limit_source.startswith(share), verdict
+            assert "TFLOP/s, measured on " in verdict.limit_source
+
+
+def unknown_card(recording, rate=1.0, **sample):
+    """The same card as if no SKU file knew it, with a share of its rate and other readings under load."""
+    rig = LoadedRig.restore(recording.run.rig)
+    (node,) = rig.rig.nodes
+    gpu = node.gpus[0].model_copy(update={"sku": "unknown"})
+    nodes = (node.model_copy(update={"gpus": (gpu,)}),)
+    (subject,) = recording.gpus
+    recording.gpus[subject] = dataclasses.replace(recording.gpus[subject], sku=None)
+    recording.workers = [dataclasses.replace(one, sms=132) for one in recording.workers]
+    recording.rounds = [dataclasses.replace(one, tflop=one.tflop * rate) for one in recording.rounds]
+    from_s = recording.stages["gemm"].loaded_from_s
+    recording.gpu_samples = [
+        dataclasses.replace(one, **sample) if one.t_s >= from_s else one for one in recording.gpu_samples
+    ]
+    unknown = dataclasses.replace(rig, rig=rig.rig.model_copy(update={"nodes": nodes}), skus={})
+    return judge_all(recording, unknown)
+
+
+def test_an_unknown_card_at_a_quarter_of_its_rate_is_rejected_whatever_excuses_its_clock():
+    recording = read_recording(SAMPLES / "h200-quick-single-gpu")
+    verdicts = unknown_card(
+        recording, 0.25, sm_clock_mhz=600, power_w=245.0, power_average_w=245.0, clock_event_reasons=0x4
+    )
+    failed = {one.criterion for one in verdicts if one.outcome == "fail"}
+    assert {"throughput.gemm_fp16", "throughput.gemm_bf16", "throughput.sustained"} <= failed
+    assert decide(verdicts) == "REJECTED"
+
+
+def test_a_sound_card_that_nobody_knows_holds_the_floor_of_its_architecture():
+    verdicts = unknown_card(read_recording(SAMPLES / "h200-quick-single-gpu"))
+    rates = [one for one in verdicts if one.criterion.startswith("throughput.gemm_")]
+    assert {one.outcome.value for one in rates} == {"pass"}
+    assert all("what 132 SMs do at the" in one.limit_source for one in rates)
+    assert decide(verdicts) == "ACCEPTED"
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_a_million_times_the_rate_is_no_rate(run):
+    recording = read_recording(run)
+    recording.rounds = [dataclasses.replace(one, tflop=one.tflop * 1e6) for one in recording.rounds]
+    rates = ("throughput.", "precision.", "scaling.", "training.")
+    for verdict in judge_all(recording):
+        if verdict.criterion.startswith(rates):
+            assert verdict.outcome == "not_measured", verdict
 
 
 @pytest.mark.parametrize("run", PAIRS, ids=lambda run: run.name)

@@ -74,9 +74,28 @@ KINDS: tuple[FaultKind, ...] = (
         keys=FROM,
         defaults=_MID,
     ),
+    _node(
+        "reset",
+        "the host resets under load, and is back after `for=` with another boot id",
+        "health.reset",
+        keys=TIMES,
+        defaults={**_MID, "for": "8"},
+        brief=True,
+    ),
+    _node(
+        "reset-before",
+        "the host reset under the run before this one, which never ended",
+        "health.reset",
+        ends=0,
+    ),
     _gpu(
         "gpu-missing",
         "the driver lists no such card; of equal ones without a `uuid` the last counts",
+        "inventory.gpus_present",
+    ),
+    _gpu(
+        "gpu-hidden",
+        "CUDA_VISIBLE_DEVICES of Ray hides the card; of equal ones without a `uuid` the last counts",
         "inventory.gpus_present",
     ),
     _gpu(
@@ -276,6 +295,13 @@ KINDS: tuple[FaultKind, ...] = (
         defaults={"after": "50%", "code": "48"},
     ),
     _gpu(
+        "recovery-wanted",
+        "the driver wants the card reset, and reports no Xid; to= is another NVML recovery action",
+        "health.xid",
+        keys=(*FROM, "to"),
+        defaults=_MID,
+    ),
+    _gpu(
         "nvml-hang",
         "NVML calls for the card never return",
         "cluster.no_timeouts",
@@ -352,10 +378,29 @@ KINDS: tuple[FaultKind, ...] = (
         keys=("to",),
     ),
     _gpu(
+        "memory-taken",
+        "after the start others take memory of the card, all but a little; to= is in MiB",
+        "memory.headroom",
+        keys=("to",),
+    ),
+    _gpu(
+        "half-filled",
+        "a worker fills half of the memory that it was given, and says nothing of it",
+        "memory.no_oom",
+        ends=6,
+    ),
+    _gpu(
+        "wrong-arithmetic",
+        "the same wrong result every time: it agrees with itself, and with no other card",
+        "compute.exact",
+        needs="peers",
+    ),
+    _gpu(
         "bit-flip",
         "results differ from their reference, without any event of the driver",
         "activity.gpu_active",
         "memory.success_rate",
+        "compute.exact",
         keys=TIMES,
         defaults={"after": "50%", "for": "30%"},
         of_task=True,
@@ -416,6 +461,7 @@ KINDS: tuple[FaultKind, ...] = (
         "tensor-cores-unused",
         "16-bit training steps take as long as 32-bit ones",
         "precision.speedup",
+        "training.step",
         stage="training",
         keys=("stage",),
         needs="training_speedup",
@@ -434,6 +480,13 @@ KINDS: tuple[FaultKind, ...] = (
         "feeding.parallel_rewards",
         stage="feeding",
         keys=("stage",),
+        needs="feeding",
+    ),
+    _gpu(
+        "rewards-crash",
+        "every strategy that is played beside the generation crashes",
+        "feeding.parallel_rewards",
+        stage="feeding",
         needs="feeding",
     ),
     _gpu(
@@ -511,7 +564,8 @@ def lacks(kind: FaultKind, loaded: LoadedRig, device: PromisedDevice | None, sta
         "row_remap": ("row_remap" not in missing, "its driver reports no remapped rows"),
         "cpu_band": (loaded.rig.cpu.enabled is not False, "cpu.enabled = false"),
         "training_speedup": (
-            limits.training_speedup is not None or (sku is not None and sku.training_speedup is not None),
+            limits.training_speedup is not None
+            or (sku is not None and sku.steady.training_speedup is not None),
             "no speed-up is known of this card",
         ),
         "feeding": ("feeding" in stages, "the level has no feeding stage"),

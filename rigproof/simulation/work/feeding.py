@@ -52,6 +52,7 @@ def _rewards(
     task: Task, spec: FeedingSpec, t_s: float, strategies: int, invalid: int, *, matches: bool | None = None
 ) -> RewardBatch:
     faster = 1.0 if task.fault("rewards-slow") else max(1.0, EFFICIENCY * spec.processes)
+    lost = strategies - invalid if task.fault("rewards-crash") and matches is None else 0
     seconds = STRATEGY_S * (strategies - invalid) / faster * (1 + task.noise.gauss(0, 0.01))
     return RewardBatch(
         t_s,
@@ -63,7 +64,7 @@ def _rewards(
         strategies,
         invalid,
         0,
-        0,
+        lost,
         0,
         seconds,
         matches,

@@ -11,6 +11,7 @@ def gemm(task: Task, spec: GemmSpec) -> Records:
     seconds, t_s = gemm_round_s(spec.round_s, spec.measure_s), task.start_s
     for segment in task.segments():
         t_s = segment.from_s
+        yield task.references(t_s, segment.precision)
         settled_s = segment.to_s - gemm_measured_s(spec.round_s, spec.measure_s) - 1e-6
         while t_s + seconds <= segment.to_s + 1e-6:
             t_s += seconds

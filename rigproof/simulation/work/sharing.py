@@ -11,11 +11,14 @@ ROUNDS, WARM_UP = 10, 2
 def sharing(task: Task, spec: SharingSpec) -> Records:
     """For each number of processes an allocation, and rounds of each of them."""
     collapse = task.fault("sharing-collapse")
-    for segment in task.segments():
+    segments = task.segments()
+    for segment in segments:
         number, t_s = segment.number, segment.from_s
         room_mib = task.node.vram(task.plan.subject).room_mib(task.workers + number)
         filled_mib = min(spec.vram_mib, room_mib)
         data = {"workers": number, "target_mib": spec.vram_mib, "allocated_mib": filled_mib}
+        if segment is segments[0]:
+            yield task.references(t_s, segment.precision)
         yield task.event(t_s, "allocation", f"{number} × {filled_mib / number:.0f} MiB", data)
         share = 1.0 if number == 1 else TOGETHER
         if collapse is not None and number == max(spec.workers) and number > 1:

@@ -36,6 +36,8 @@ def sustained(task: Task, spec: SustainedSpec) -> Records:
         yield task.event(start_s + 0.4, "memory_policy", "cpu_fallback: cuda -> cpu", data)
         held_mib = 0.0
     else:
+        held_mib *= 0.5 if task.fault("half-filled") else 1.0
+        yield task.references(start_s + FILL_S, precision)
         data = {"target_mib": spec.vram_mib, "allocated_mib": held_mib, "precision": precision}
         message = f"{held_mib:.0f} of {spec.vram_mib:.0f} MiB"
         yield task.event(start_s + FILL_S, "allocation", message, data)

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 from rigproof.profiles.plan import WorkerPlan
@@ -109,6 +110,30 @@ class Task:
     def event(self, t_s: float, kind: str, message: str, data: Mapping[str, Any]) -> Event:
         """An event of this worker."""
         return Event(t_s, kind, self.plan.subject, message, self.spec.stage, self.plan.worker, dict(data))
+
+    def references(self, t_s: float, precision: str) -> Event:
+        """What it says that the first products of the stage are: the same as every card of its SKU says."""
+        operands = ("1·0", "0·1")
+        wrong = int(self.fault("wrong-arithmetic") is not None)
+        kind = f"{self.card.sku.name}/{precision}/{self.plan.gemm_size}"
+        checksums = {
+            one: f"{int(sha256(f'{kind}/{one}'.encode()).hexdigest()[:16], 16) ^ wrong:016x}"
+            for one in operands
+        }
+        data = {
+            "precision": precision,
+            "size": self.plan.gemm_size,
+            "checksums": checksums,
+            "device": self.card.sku.nvml_names[0],
+            "torch": "simulated",
+            "cublas": None,
+            "multiprocessors": None,
+            "capability": None,
+        }
+        message = (
+            f"{len(checksums)} reference checksums of {precision} products of size {self.plan.gemm_size}"
+        )
+        return self.event(t_s, "reference", message, data)
 
     def memory(self, t_s: float, held_mib: float, *, ooms: int = 0, retries: int = 0) -> MemoryReading:
         """Its allocator, and what is free on the card: in the sustained stage all its workers hold some."""

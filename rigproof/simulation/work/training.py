@@ -18,18 +18,24 @@ MODEL = {"width": 2496, "blocks": 8, "vocabulary": 8192, "parameters": 640_296_3
 STEP_SHARE = TRAINING_ROUND / 3.3  # of the stage: an fp32 step of the compared batch; three in a round
 UNKNOWN_SPEEDUP = 3.0  # of fp16 over fp32, on a card of which nobody has measured it
 WARM_UP = 2
-# Of a plain GEMM's rate. Measured on H200s: 49, 213 and 424 TFLOP/s.
-MODEL_RATES = {"fp32": 0.96, "tf32": 0.62, "fp16": 0.66}
+MODEL_RATE = 0.66  # of a plain GEMM's in fp16; measured on H200s: 424 of 643 TFLOP/s
 PROBES = (0.4, 0.7, 0.95)  # of the largest batch
 
 
 def training(task: Task, spec: TrainingSpec) -> Records:
     """Rounds of training steps, and what the search told."""
-    speedup = task.card.sku.training_speedup or UNKNOWN_SPEEDUP
+    known = task.card.sku.steady
+    healthy = speedup = (
+        known.training_speedup.value if known.training_speedup is not None else UNKNOWN_SPEEDUP
+    )
     if task.fault("tensor-cores-unused"):
         speedup = 1.0
     length_s = spec.duration_s
     step_s = STEP_SHARE * length_s  # fp32, `batch` examples
+    fp16_tflops = (
+        known.training.value if known.training is not None else MODEL_RATE * task.card.steady_tflops("fp16")
+    )
+    example_tflop = fp16_tflops * step_s / healthy / spec.batch
     faster = {"fp32": 1.0, "tf32": max(1.0, speedup / 2.3), "fp16": speedup}
     data: dict[str, Any] = {**MODEL, "sequence": spec.sequence, "held_mib": spec.model_share * spec.vram_mib}
     t_s = task.start_s + TRAINING_SETUP * length_s
@@ -41,7 +47,7 @@ def training(task: Task, spec: TrainingSpec) -> Records:
         each_s = step_s * batch / spec.batch / faster[precision] / speed
         number = max(1, int(of_s / each_s))
         seconds = number * each_s
-        tflop = MODEL_RATES[precision] * task.card.steady_tflops(precision) * speed * seconds
+        tflop = number * batch * example_tflop
         more = {"size": MODEL["width"], "part": part, "batch": batch, "steps": number}
         return task.round(t_s + seconds, precision, "measure", seconds, tflop, **more)
 

@@ -10,6 +10,7 @@ from rigproof.cluster.processes import ProcessId
 from rigproof.records.measurements import Event
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.rig import SimulatedRig
+from rigproof.stages.simulated.memory import SimulatedMemory, last_words
 from rigproof.stages.simulated.sensing import SimulatedSensing
 from rigproof.workloads.cpu_band import HostLoad
 
@@ -24,7 +25,7 @@ class SimulatedAgent(NodeAgent):
         self._simulated = rig.node(name)
         self._t_s = 0.0
         with self._simulated.library.active():
-            super().__init__(visible_devices=lambda: None)
+            super().__init__(visible_devices=lambda: self._simulated.visible_devices)
             self._opening.done(OPEN_S)
         self._host = self._simulated.host
         self._simulated_load: HostLoad | None = None
@@ -86,6 +87,12 @@ class SimulatedAgent(NodeAgent):
 
     def _sense(self, duty: AgentDuty) -> SimulatedSensing:
         return SimulatedSensing(self._simulated, duty, self._nvml, self._silent, self._now_s)
+
+    def _remember(self, _node: str, _run_id: str, /) -> SimulatedMemory:
+        return SimulatedMemory(self._simulated, self._now_s)
+
+    def _look_back(self, _node: str, run_id: str, _t_s: float, /) -> list[Event]:
+        return last_words(self._simulated, self._nvml, run_id, self._t_s)
 
     def _now_s(self) -> float:
         return self._t_s

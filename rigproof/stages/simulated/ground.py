@@ -1,7 +1,7 @@
 """Where a simulated rig stands: on a local Ray with a raylet for each node, or in this process."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from rigproof.cluster.gpu_probe import Probed
@@ -34,7 +34,9 @@ class SimulatedWatch:
         lost = {
             fault.subject: "simulated: no heartbeat"
             for fault in self._rig.faults
-            if fault.name == "node-lost" and fault.subject not in self._told and fault.begun(now_s, stages)
+            if fault.name in ("node-lost", "reset")
+            and fault.subject not in self._told
+            and fault.begun(now_s, stages)
         }
         self._told |= set(lost)
         return lost
@@ -51,6 +53,13 @@ class SimulatedWatch:
 
     def stop(self, _timeout_s: float, /) -> None:
         """Nothing runs by itself here."""
+
+
+def back(rig: SimulatedRig, clock: SimulatedClock) -> frozenset[str]:
+    """The nodes that went down and are up again."""
+    resets = [fault for fault in rig.faults if fault.name == "reset"]
+    windows = [(fault.subject, fault.window(clock.stages)) for fault in resets]
+    return frozenset(node for node, window in windows if window is not None and window[1] <= clock.now_s())
 
 
 def there(rig: SimulatedRig) -> list[Node]:
@@ -88,6 +97,10 @@ class SimulatedRayGround(RayGround):
     def watch(self, _found: Mapping[str, FoundNode], _now_s: Callable[[], float], /) -> Watch:
         """By the faults of the rig."""
         return SimulatedWatch(self._rig, self._clock)
+
+    def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
+        """Their raylets were never gone: by the faults of the rig."""
+        return super().back(set(lost) & back(self._rig, self._clock))
 
     def reservations(self, found: Mapping[str, FoundNode], /) -> Reserving:
         """Placement groups, each on the simulated card that Ray's logical GPU stands for."""
@@ -156,6 +169,10 @@ class InlineGround:
     def watch(self, _found: Mapping[str, FoundNode], _now_s: Callable[[], float], /) -> Watch:
         """By the faults of the rig."""
         return SimulatedWatch(self._rig, self._clock)
+
+    def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
+        """By the faults of the rig."""
+        return {name: self._found(name) for name in sorted(set(lost) & back(self._rig, self._clock))}
 
     def reservations(self, _found: Mapping[str, FoundNode], /) -> Reserving:
         """All of them are granted."""

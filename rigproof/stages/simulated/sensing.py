@@ -1,6 +1,6 @@
 """What an agent of a simulated node reads on its grid: the real NVML code, in simulated time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from rigproof.cluster.bounded import Background
@@ -36,6 +36,7 @@ class SimulatedSensing:
         self._grid_s = now_s()
         self._hung_since_s: dict[str, float] = {}
         self._missed = 0
+        self.latest: Mapping[str, GpuSample] = {}  # nobody keeps a simulated host's last words
         self._xids = None
         if nvml is not None and duty.uuids:
             self._xids = nvml.xids(duty.uuids, lambda: self._grid_s, by_itself=False)

@@ -105,5 +105,6 @@ class SimulatedWorker:
                 cuda_version=None,
                 precisions=card.precisions(),
                 generation=self._setup.generation,
+                sms=card.sku.sms,
             )
         ]

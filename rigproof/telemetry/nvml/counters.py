@@ -12,6 +12,7 @@ from rigproof.telemetry.nvml.protocol import (
     NOT_AVAILABLE,
     RETIRED_DOUBLE_BIT,
     RETIRED_MULTIPLE_SINGLE_BIT,
+    Field,
 )
 from rigproof.telemetry.nvml.sampling import MIB
 
@@ -19,7 +20,7 @@ PROCESS_LISTS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsR
 
 
 def read_counters(reading: Reading, moment: Literal["before", "after"]) -> GpuCounters:
-    """ECC since the driver was loaded, rows remapped and pages retired for good, PCIe replays.
+    """ECC since the driver was loaded, rows remapped and pages retired for good, replays, recovery action.
 
     Raises:
         GpuLost: where the GPU does not answer any more.
@@ -38,7 +39,14 @@ def read_counters(reading: Reading, moment: Literal["before", "after"]) -> GpuCo
         remap_failed=None if failed is None else bool(failed),
         retired_pages=_retired_pages(reading),
         pcie_replays=reading.number("nvmlDeviceGetPcieReplayCounter"),
+        recovery_action=_recovery_action(reading),
     )
+
+
+def _recovery_action(reading: Reading) -> int | None:
+    """What the driver wants done with the GPU; asked by itself, since older drivers lack the field."""
+    value = reading.fields([Field.RECOVERY_ACTION])[Field.RECOVERY_ACTION]
+    return None if value is None else int(value)
 
 
 def _retired_pages(reading: Reading) -> int | None:
@@ -63,10 +71,10 @@ def read_foreign_memory(reading: Reading, own_pids: frozenset[int]) -> ForeignMe
         GpuLost: where the GPU does not answer any more.
     """
     memory: Any = reading.ask("nvmlDeviceGetMemoryInfo", MEMORY_INFO_V2)
-    used_mib = None if memory is None else memory.used / MIB
+    used_mib, reserved_mib = (None, None) if memory is None else (memory.used / MIB, memory.reserved / MIB)
     lists = [reading.ask(query) for query in PROCESS_LISTS]
     if all(processes is None for processes in lists):
-        return ForeignMemory(reading.t_s, reading.subject, used_mib, pids=None)
+        return ForeignMemory(reading.t_s, reading.subject, used_mib, None, reserved_mib)
     # A process can be in both lists, with the same memory.
     held_mib = {
         int(process.pid): _held_mib(process) for processes in lists if processes for process in processes
@@ -77,6 +85,7 @@ def read_foreign_memory(reading: Reading, own_pids: frozenset[int]) -> ForeignMe
         reading.subject,
         None if used_mib is None else max(0.0, used_mib - own_mib),
         pids=tuple(sorted(held_mib.keys() - own_pids)),
+        reserved_mib=reserved_mib,
     )
 
 

@@ -1,11 +1,18 @@
 """Who a GPU is: what NVML says once, before any load."""
 
 import os
+from enum import IntEnum
 from typing import Any
 
 from rigproof.records.identity import GpuIdentity
 from rigproof.telemetry.nvml.device import Reading
-from rigproof.telemetry.nvml.protocol import EVENT_XID_CRITICAL_ERROR, Clock, Threshold
+from rigproof.telemetry.nvml.protocol import (
+    EVENT_XID_CRITICAL_ERROR,
+    Brand,
+    Clock,
+    Threshold,
+    Virtualization,
+)
 from rigproof.telemetry.nvml.sampling import MIB, memory_mib, positive
 
 
@@ -42,6 +49,8 @@ def read_identity(reading: Reading, index: int) -> GpuIdentity | None:
         display_active=_flag(reading.number("nvmlDeviceGetDisplayActive")),
         xid_supported=xid_supported(reading),
         vbios_version=reading.ask("nvmlDeviceGetVbiosVersion"),
+        brand=_named(Brand, reading.number("nvmlDeviceGetBrand")),
+        virtualization=_named(Virtualization, reading.number("nvmlDeviceGetVirtualizationMode")),
     )
 
 
@@ -78,6 +87,11 @@ def _compute_capability(reading: Reading) -> tuple[int, int] | None:
 def _ecc_enabled(reading: Reading) -> bool | None:
     modes: Any = reading.ask("nvmlDeviceGetEccMode")
     return None if modes is None else bool(modes[0])
+
+
+def _named(names: type[IntEnum], value: int | None) -> str | None:
+    """A number's name; None for one that nobody knows."""
+    return next((one.name.lower() for one in names if one == value), None)
 
 
 def _flag(value: int | None) -> bool | None:

@@ -1,6 +1,7 @@
 """The only importer of pynvml: calls by name, errors as codes, field values by their type."""
 
 import ctypes
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -64,11 +65,17 @@ class Library:
 
 
 def _value(answer: Any) -> int | float | None:
-    """What the union holds, by the type that the driver stated; None for an unknown type or no success."""
+    """What the union holds, by the type that the driver stated; None for an unknown type or no success.
+
+    Driver 580 writes the recovery action as an integer and leaves the type at 0, which is a double: read so,
+    a wanted reset would be next to nothing. No reading is that small, so the integer is meant.
+    """
     if answer.nvmlReturn != Code.SUCCESS:
         return None
     member = VALUE_MEMBERS.get(int(answer.valueType))
     value: int | float | None = getattr(answer.value, member, None) if member else None
+    if member == "dVal" and value is not None and 0 < abs(value) < sys.float_info.min:
+        value = int(answer.value.ullVal)
     return None if value in NOT_AVAILABLE else value
 
 

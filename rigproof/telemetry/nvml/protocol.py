@@ -54,6 +54,8 @@ class Field(IntEnum):
     PCIE_REPLAYS = 94
     POWER_AVERAGE = 185  # mW
     POWER_INSTANT = 186  # mW
+    POWER_LIMIT = 190  # mW, in force now
+    RECOVERY_ACTION = 230  # nvmlDeviceGpuRecoveryAction_t
 
 
 class Threshold(IntEnum):
@@ -70,6 +72,37 @@ class Clock(IntEnum):
 
     SM = 1
     MEMORY = 2
+
+
+class Brand(IntEnum):
+    """nvmlBrandType_t; what NVML only kept for old callers is left out."""
+
+    QUADRO = 1
+    TESLA = 2
+    NVS = 3
+    GRID = 4
+    GEFORCE = 5
+    TITAN = 6
+    NVIDIA_VAPPS = 7
+    NVIDIA_VPC = 8
+    NVIDIA_VCS = 9
+    NVIDIA_VWS = 10
+    NVIDIA_CLOUD_GAMING = 11
+    QUADRO_RTX = 12
+    NVIDIA_RTX = 13
+    NVIDIA = 14
+    GEFORCE_RTX = 15
+    TITAN_RTX = 16
+
+
+class Virtualization(IntEnum):
+    """nvmlGpuVirtualizationMode_t, read in a guest or on bare metal."""
+
+    NONE = 0
+    PASSTHROUGH = 1
+    VGPU = 2
+    HOST_VGPU = 3
+    HOST_VSGA = 4
 
 
 TEMPERATURE_SENSOR_GPU = 0

@@ -20,6 +20,7 @@ BATCH = (
     Field.PCIE_REPLAYS,
     Field.POWER_AVERAGE,
     Field.POWER_INSTANT,
+    Field.POWER_LIMIT,
 )
 
 
@@ -46,6 +47,7 @@ def read_sample(reading: Reading, lateness_s: float) -> GpuSample:
         power_w=positive(fields[Field.POWER_INSTANT], 1e-3),
         power_average_w=positive(average_mw, 1e-3),
         energy_j=None if energy_mj is None else energy_mj * 1e-3,
+        power_limit_w=positive(fields[Field.POWER_LIMIT], 1e-3),
         sm_clock_mhz=reading.number("nvmlDeviceGetClockInfo", Clock.SM),
         memory_clock_mhz=reading.number("nvmlDeviceGetClockInfo", Clock.MEMORY),
         clock_event_reasons=reading.first_number(

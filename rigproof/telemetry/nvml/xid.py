@@ -15,24 +15,6 @@ WAIT_MS = 500
 # catalogue: 79 fallen off the bus, 119 GSP RPC timeout, 120 GSP error). ECC Xids are not here: their
 # counters are to be read afterwards.
 UNREACHABLE_AFTER = frozenset({79, 119, 120})
-# NVIDIA's Xid catalogue, those that a reader of a report meets most.
-MEANINGS = {
-    13: "graphics engine exception, most often the program's own",
-    31: "GPU memory page fault, most often the program's own",
-    43: "GPU stopped processing, after another fault",
-    45: "work was removed, after another fault",
-    48: "double-bit ECC error",
-    63: "row remapping or page retirement recorded",
-    64: "row remapping or page retirement failed",
-    74: "NVLink error",
-    79: "GPU has fallen off the bus",
-    92: "high rate of corrected ECC errors",
-    94: "contained ECC error",
-    95: "uncontained ECC error",
-    119: "GSP firmware does not answer",
-    120: "GSP firmware error",
-    140: "unrecovered ECC error",
-}
 
 
 class XidListener:
@@ -52,6 +34,9 @@ class XidListener:
         *,
         by_itself: bool = True,
     ) -> None:
+        from rigproof.profiles.xids import xid_catalogue  # noqa: PLC0415 - detection does without
+
+        self._meaning = xid_catalogue().meaning
         self._library = library
         self._problems = problems
         self._now_s = now_s
@@ -123,7 +108,7 @@ class XidListener:
             return
         subject, device = found
         xid = int(data.eventData)
-        message = f"Xid {xid}: {MEANINGS.get(xid, 'see NVIDIA’s Xid catalogue')}"
+        message = f"Xid {xid}: {self._meaning(xid)}"
         if xid in UNREACHABLE_AFTER:
             device.unreachable = message
         with self._lock:

@@ -49,7 +49,7 @@ def run(tmp_path, profile):
     for records in (recording.nodes, recording.gpus, recording.foreign_memory, recording.stages):
         writer.extend(records.values())
     lists = (recording.workers, recording.rounds, recording.memory, recording.rewards, recording.counters)
-    for records in (*lists, recording.events):
+    for records in (*lists, recording.boots, recording.events):
         writer.extend(records)
     writer.extend((*recording.gpu_samples, *recording.host_samples))
     writer.close()
@@ -192,7 +192,7 @@ BAD = {
     "unknown rig to judge by": (["judge", "{run}", "--hwprofile", "nobody"], ["nobody", "dual-3090-3070"]),
     "rig file to judge by": (["judge", "{run}", "--hwprofile", "{tmp}/file"], ["file"]),
     "unknown rig to lint": (["lint", "nobody"], ["nobody", "dual-3090-3070"]),
-    "unknown schema": (["schema", "gpu"], ["gpu: no such schema; take rig or sku"]),
+    "unknown schema": (["schema", "gpu"], ["gpu: no such schema; take rig, sku or xids"]),
 }
 
 

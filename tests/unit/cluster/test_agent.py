@@ -144,3 +144,12 @@ def test_facts_name_what_is_there():
         agent.finish(LIMIT_S)
     assert [gpu.uuid for gpu in facts.gpus] == [A, B]
     assert (facts.driver_version, facts.nvml_error) == ("580.95.05", None)
+
+
+def test_cards_that_ray_was_started_without_are_told_apart_from_missing_ones():
+    with installed(two_gpus()):
+        agent = NodeAgent(visible_devices=lambda: "1")
+        found = agent.facts("pc1", True, LIMIT_S)
+        agent.finish(LIMIT_S)
+    assert [gpu.uuid for gpu in found.gpus] == [B]
+    assert ([gpu.uuid for gpu in found.hidden], found.visible_devices) == ([A], "1")

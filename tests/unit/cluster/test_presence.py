@@ -31,10 +31,11 @@ def rig(tmp_path):
     return load
 
 
-def facts(*gpus, nvml_error=None):
+def facts(*gpus, nvml_error=None, hidden=(), visible_devices=None):
     return AgentFacts(
-        ProcessId(1, 1), "vm", 8.0, 16.0, "Linux", "3.11", "2.60", "0", None, None, nvml_error, gpus
-    )
+        ProcessId(1, 1), "vm", 8.0, 16.0, "Linux", "3.11", "2.60", "0", None, None, nvml_error, gpus, hidden,
+        visible_devices,
+    )  # fmt: skip
 
 
 def card(name):
@@ -54,13 +55,48 @@ UNKNOWN = 'sku = "unknown", vram_gib_per_worker = 4'
             facts(card("Odd Card")),
             "GPU-00000000-0000-0000-0000-000000000000 is not on vm; found there: Odd Card (GPU-q)",
         ),
-        (UNKNOWN, facts(nvml_error="NVML hangs; reboot"), "a GPU is not on vm; NVML hangs; reboot"),
+        (UNKNOWN, facts(nvml_error="NVML hangs; reboot"), "a GPU cannot be seen on vm: NVML hangs"),
     ],
 )
 def test_a_missing_gpu_is_told_in_words(rig, gpu, found, message):
     gpus, (event,) = gpus_there(rig(gpu), {"vm": found}, lambda name: None, 3.0)
     assert gpus == {}
     assert (event.kind, event.subject, event.t_s, event.message) == ("gpu_missing", "vm/gpu0", 3.0, message)
+
+
+def test_a_driver_that_does_not_answer_is_the_next_step(rig):
+    _, (event,) = gpus_there(rig(UNKNOWN), {"vm": facts(nvml_error="NVML hangs; reboot")}, str, 3.0)
+    assert event.data["next_step"] == "reboot"
+
+
+PINNED = 'sku = "rtx-3090", uuid = "GPU-q"'
+
+
+@pytest.mark.parametrize(
+    ("gpu", "found", "name"),
+    [
+        (UNKNOWN, facts(hidden=(card("Odd Card"),), visible_devices=""), "a GPU"),
+        ('sku = "rtx-3090"', facts(hidden=(card("rtx-3090"),), visible_devices=""), "rtx-3090"),
+        (PINNED, facts(hidden=(card("Odd Card"),), visible_devices=""), "GPU-q"),
+    ],
+)
+def test_a_card_that_is_hidden_is_not_looked_for_in_its_slot(rig, gpu, found, name):
+    _, (event,) = gpus_there(rig(gpu), {"vm": found}, str, 3.0)
+    hidden = found.hidden[0].name
+    assert event.message == (
+        f"{name} is hidden on vm: CUDA_VISIBLE_DEVICES=, set where Ray was started there, leaves out "
+        f"{hidden} (GPU-q)"
+    )
+    assert event.data["next_step"].startswith("unset CUDA_VISIBLE_DEVICES, or write the card into it")
+
+
+@pytest.mark.parametrize(
+    "gpu", ['sku = "rtx-3070"', 'sku = "rtx-3090", uuid = "GPU-00000000-0000-0000-0000-000000000000"']
+)
+def test_another_card_that_is_hidden_explains_nothing(rig, gpu):
+    found = facts(hidden=(card("rtx-3090"),), visible_devices="")
+    _, (event,) = gpus_there(rig(gpu), {"vm": found}, str, 3.0)
+    assert (event.message.endswith("is not on vm; no GPU is there"), event.data["next_step"]) == (True, "")
 
 
 def test_a_gpu_that_is_there_has_the_promised_subject(rig):
@@ -80,6 +116,7 @@ def test_a_missing_node_takes_its_devices_with_it(rig):
     assert "then give --ray-address=192.0.2.1:6379" in node.message
     assert gpu.message.startswith("a GPU is missing with its node vm; type there: ")
     assert gpu.data["remedy"] == node.data["remedy"]
+    assert gpu.data["next_step"] == "bring its node back first: see cluster.nodes_present of vm"
     node, cpu = missing_node(loaded, loaded.node("box"), "192.0.2.9:6379", 3.0)
     assert "ray start --address=192.0.2.9:6379" in node.message
     assert "then give" not in node.message

@@ -28,6 +28,9 @@ class Members:
     def begin_anew(self, now_s):
         self.anew += 1
 
+    def tell_steps(self):
+        pass
+
 
 class Watch:
     """The head's listings."""

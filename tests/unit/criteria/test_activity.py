@@ -45,7 +45,7 @@ def test_a_frozen_power_sensor_is_no_measurement(bench):
     verdict = bench.verdict(ACTIVE, GPU)
     assert (verdict.outcome, verdict.detail) == (
         Outcome.NOT_MEASURED,
-        "the power reads 600 all along: the sensor is frozen",
+        "gemm: the power reads 600 for 20 s under load: the sensor is frozen",
     )
 
 
@@ -73,4 +73,37 @@ def test_wrong_results_that_were_not_told_one_by_one_are_counted(bench):
 def test_the_reason_for_idling_is_told(bench):
     bench.recording.rounds = [one for one in bench.recording.rounds if one.subject != GPU or one.t_s < 40]
     bench.event("worker_died", GPU, "pc1/gpu0#0 was killed by signal 9", 40.0)
-    assert bench.verdict(ACTIVE, GPU).detail.endswith("pc1/gpu0#0 was killed by signal 9 (at t=40 s)")
+    bench.only("gemm", "sustained")
+    detail = bench.verdict(ACTIVE, GPU).detail
+    assert detail.endswith("pc1/gpu0#0 was killed by signal 9 (at t=40 s), in the sustained stage")
+
+
+@pytest.mark.parametrize("stage", ["gemm", "sustained", "training", "feeding", "sharing"])
+def test_a_card_that_measured_nothing_in_a_stage_was_not_active(bench, stage):
+    kept = [one for one in bench.recording.rounds if (one.subject, one.stage) != (GPU, stage)]
+    bench.recording.rounds = kept
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 0)
+    assert verdict.detail.endswith(f"in the {stage} stage")
+
+
+@pytest.mark.parametrize(
+    ("from_s", "to_s", "outcome"),
+    [(5, 25, Outcome.FAIL), (72, 92, Outcome.FAIL), (114, 134, Outcome.FAIL), (93, 113, Outcome.PASS)],
+)
+def test_little_power_in_any_stage_fails_but_in_one_that_is_fed(bench, from_s, to_s, outcome):
+    bench.samples(GPU, from_s, to_s, power_w=lambda sample: 150 + sample.t_s % 3)
+    bench.samples(GPU, from_s, to_s, power_average_w=lambda sample: 150 + sample.t_s % 3)
+    assert bench.verdict(ACTIVE, GPU).outcome is outcome
+
+
+def test_a_card_without_a_power_limit_is_active_by_its_utilisation(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
+    bench.gpu(GPU, sku=None, power_limit_w=None)
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert verdict.outcome is Outcome.PASS
+    assert "the driver reports no power limit" in verdict.detail
+    bench.samples(GPU, 26, 71, utilization_percent=70)
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.FAIL
+    bench.samples(GPU, utilization_percent=None)
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.NOT_MEASURED

@@ -19,7 +19,27 @@ def test_a_node_that_is_missing_or_lost_fails(bench, kind):
     assert bench.verdict(NODES, "pc1").outcome is Outcome.PASS
 
 
-def test_a_node_that_nobody_reported_missing_still_fails(bench):
+def test_a_node_that_the_run_tells_of_and_that_did_not_answer_fails(bench):
+    bench.event("agent_died", "pc2", "did not come up", 3.0)
+    del bench.recording.nodes["pc2"]
+    assert bench.verdict(NODES, "pc2").outcome is Outcome.FAIL
+
+
+def test_a_node_of_another_profile_than_the_runs_was_never_looked_for(bench):
+    """As where a run of `auto` is judged by a profile with other names: no network cable is at fault."""
+    del bench.recording.nodes["pc2"]
+    bench.recording.gpus.clear()
+    bench.recording.events.clear()
+    verdict = bench.verdict(NODES, "pc2")
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.detail == (
+        "this run did not look for pc2: it was of another rig and found pc1; judge it by a profile with "
+        "these names (`rigproof judge` without --hwprofile takes its own), or run again with this profile"
+    )
+
+
+def test_a_node_whose_gpu_is_missing_was_looked_for(bench):
+    bench.event("gpu_missing", "pc2/gpu0", "missing with its node", 3.0)
     del bench.recording.nodes["pc2"]
     assert bench.verdict(NODES, "pc2").outcome is Outcome.FAIL
 
@@ -51,6 +71,29 @@ def test_an_nvml_query_that_hangs_fails_and_names_the_gpu(bench):
     verdict = bench.verdict(TIMEOUTS, "rig")
     assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 69.0)
     assert verdict.detail == f"pc1/gpu0: {message}"
+    assert verdict.remedy.startswith("the driver hangs: look for its Xid in `dmesg`")
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject", "data", "step"),
+    [
+        (
+            "worker_died",
+            GPU,
+            {"worker": "pc1/gpu0#0"},
+            "read that worker's last lines in the report; start with",
+        ),
+        ("agent_died", "pc1", {}, "look into `dmesg` of that node for what ended its agent"),
+        ("timeout", "rig", {"pids": [17]}, "the driver hangs: look for its Xid"),
+        ("timeout", "pc1", {}, "start with the first loss"),
+        ("agent_died", "pc1", {"setting": "timeouts.start_s"}, "end what else runs on that host, or raise"),
+    ],
+)
+def test_the_next_step_is_that_of_what_was_lost(bench, kind, subject, data, step):
+    bench.event(kind, subject, "gone", 40.0, **data)
+    remedy = bench.verdict(TIMEOUTS, "rig").remedy
+    assert remedy.startswith(step)
+    assert ("last lines" in remedy) is ("worker" in data)
 
 
 def test_the_first_loss_is_named(bench):

@@ -18,6 +18,7 @@ def test_all_work_on_one_gpu_names_where_it_really_runs(bench):
     verdict = bench.verdict(SPREAD, GPU)
     assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, 0, 2)
     assert verdict.detail == "all work runs on one GPU, pc2/gpu0"
+    assert verdict.remedy.startswith("look at CUDA_VISIBLE_DEVICES")
 
 
 def test_a_worker_on_the_wrong_gpu_fails_on_both(bench):
@@ -45,6 +46,7 @@ def test_a_worker_that_did_not_come_up_fails_with_the_cause(bench):
     verdict = bench.verdict(SPREAD, GPU)
     assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 1)
     assert verdict.detail == "CUDA error 101 (at t=3 s)"
+    assert verdict.remedy.startswith("see cluster.no_timeouts")
 
 
 def test_a_replaced_worker_on_the_same_gpu_passes(bench):

@@ -13,15 +13,18 @@ from support.faults import (
     gpu_is_missing,
     gpu_is_starved,
     hold_memory,
+    host_restarts,
     leave_free,
     node_is_missing,
     power_limit_is_off,
+    products_differ,
     rewards_are_slow,
     sag,
     sharing_collapses,
     slow_peer,
     tensor_cores_are_unused,
 )
+from support.peers import make_peers
 
 FAIL, WARN = Outcome.FAIL, Outcome.WARN
 IDS = [f"{fault.name}-{number}" for number, fault in enumerate(FAULTS)]
@@ -65,6 +68,11 @@ def warm_up_unverified(bench):
         bench.rounds(GPU, stage, verified=lambda one: one.phase == "measure")
 
 
+def products_differ_among_three(bench):
+    make_peers(bench, 3)
+    products_differ(bench, GPU)
+
+
 def gemm_slow(precision):
     def fault(bench):
         bench.rounds(GPU, "gemm", tflop=lambda one: one.tflop * (0.5 if one.precision == precision else 1))
@@ -85,11 +93,13 @@ ALONE = {
     "throughput.gemm_tf32": (GPU, gemm_slow("tf32"), set()),
     "throughput.gemm_fp16": (GPU, gemm_slow("fp16"), set()),
     "throughput.gemm_bf16": (GPU, gemm_slow("bf16"), set()),
-    "throughput.sustained": (GPU, lambda b: b.slow(GPU, 0.7), set()),
+    "throughput.sustained": (GPU, lambda b: b.slow(GPU, 0.67), set()),
     "throughput.combined": ("rig", every_device_a_little_slow, set()),
     "throughput.stability": (GPU, sag, set()),
     "throughput.peer_outlier": (GPU, slow_peer, set()),
-    "precision.speedup": (GPU, tensor_cores_are_unused, set()),
+    "precision.speedup": (GPU, tensor_cores_are_unused, {"training.step"}),
+    "training.step": (GPU, lambda b: b.slow(GPU, 0.7, "training"), set()),
+    "compute.exact": (GPU, products_differ_among_three, set()),
     "feeding.parallel_rewards": (GPU, rewards_are_slow, set()),
     "feeding.idle_gaps": (GPU, gpu_is_starved, set()),
     "scaling.sharing": (GPU, sharing_collapses, set()),
@@ -105,9 +115,10 @@ ALONE = {
     "power.draw": (GPU, lambda b: b.samples(GPU, 55, power_average_w=lambda s: 745 + s.t_s % 3), set()),
     "power.limit": (GPU, power_limit_is_off, set()),
     "clock.ratio": (GPU, lambda b: b.samples(GPU, 60, sm_clock_mhz=lambda s: 1000 + s.t_s % 3), set()),
+    "health.reset": ("pc2", host_restarts, set()),
     "health.xid": (GPU, lambda b: b.event("xid", GPU, "fell off the bus", xid=79), set()),
     "host.cpu_band": ("pc1", lambda b: b.host("pc1", cpu_percent=99), set()),
-    "host.responsiveness": ("pc1", lambda b: b.host("pc1", 50, 50.05, wakeup_delays_ms=(400.0,)), set()),
+    "host.responsiveness": ("pc1", lambda b: b.host("pc1", 50, 50.05, wakeup_delays_ms=(600.0,)), set()),
 }
 
 
@@ -148,7 +159,7 @@ def test_the_cause_is_told_once_where_a_node_is_missing(bench):
 def test_the_other_gpu_is_judged_as_before_where_one_is_missing(bench):
     gpu_is_missing(bench)
     others = [v for v in bench.verdicts() if v.subject == OTHER]
-    assert {v.outcome for v in others} == {Outcome.PASS}
+    assert {v.outcome for v in others if v.required} == {Outcome.PASS}
 
 
 def test_two_faults_on_two_gpus_are_both_named(bench):
@@ -176,7 +187,8 @@ def test_a_fault_that_begins_at_80_percent_of_the_stage_is_caught(bench, criteri
 
 
 def test_a_power_capped_gpu_is_no_alarm(bench):
-    bench.samples(GPU, 5, clock_event_reasons=0x4, sm_clock_mhz=lambda s: 1470 + s.t_s % 2)
+    capped = {"clock_event_reasons": 0x4, "sm_clock_mhz": lambda s: 1470 + s.t_s % 2}
+    bench.samples(GPU, 5, power_w=lambda s: 690 + s.t_s % 2, **capped)
     assert {v.outcome for v in bench.verdicts()} == {Outcome.PASS}
 
 

@@ -85,6 +85,33 @@ def test_a_reward_that_differs_fails_whatever_the_speed(bench):
     )
 
 
+@pytest.mark.parametrize("loss", ["crashed", "timed_out", "out_of_memory"])
+@pytest.mark.parametrize(("lost", "outcome"), [(12, PASS), (13, FAIL), (48, FAIL)])
+def test_a_run_that_loses_more_than_a_quarter_of_its_strategies_fails_however_fast(
+    bench, loss, lost, outcome
+):
+    """64 strategies of a step, of which 16 are invalid: what crashes at once costs the pool no time."""
+    bench.rewards(GPU, 104.3, 104.4, **{loss: lost})
+    verdict = bench.verdict(REWARDS, GPU)
+    assert verdict.outcome is outcome
+    if outcome is FAIL:
+        assert f"{lost} {loss.replace('_', ' ')} of 64 strategies" in verdict.detail
+        assert verdict.limit_source == "hwprofiles/defaults.toml"
+        assert "feeding.strategy_s" in verdict.remedy
+
+
+def test_sequential_runs_that_lose_their_strategies_fail_too(bench):
+    bench.rewards(GPU, crashed=lambda one: one.strategies if one.mode == "sequential" else 0)
+    assert bench.verdict(REWARDS, GPU).outcome is FAIL
+
+
+def test_strategies_lost_where_nobody_says_how_many_may_be_are_no_measurement(bench):
+    bench.limits(reward_loss_share=None)
+    assert bench.verdict(REWARDS, GPU).outcome is PASS
+    bench.rewards(GPU, 104.3, 104.4, crashed=1)
+    assert bench.verdict(REWARDS, GPU).outcome is NOT_MEASURED
+
+
 def test_the_window_is_that_of_the_measured_generation(bench):
     window = fed_window(device(bench))
     assert (window.from_s, window.to_s) == (99.0, 112.0)
@@ -145,7 +172,7 @@ def test_a_lost_worker_does_not_pass_by_what_it_did_before(bench):
 
 def test_without_the_stage_nothing_of_it_is_judged(bench):
     bench.limits(working_clock_mhz=1979.0, working_power_w=(1.0, 2.0), working_temperature_c=(1.0, 2.0))
-    del bench.recording.stages["feeding"]
+    bench.only("gemm", "sustained", "training", "sharing")
     for criterion in (CLOCK, POWER, CORE):
         assert bench.verdict(criterion, GPU).outcome is PASS
     for criterion in (REWARDS, IDLE):

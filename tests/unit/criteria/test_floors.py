@@ -21,7 +21,7 @@ def sku(*points):
             "memory_bandwidth_gbps": 936,
             "power_limit_w": 350,
             "peak_tflops": {"bf16": 71.2},
-            "steady_tflops": {"bf16": 66},
+            "steady": {"bf16": {"value": 66}},
             "power_curve": [{"limit_share": x, "rate_share": y} for x, y in points],
         }
     )
@@ -55,13 +55,16 @@ def floor(bench):
     return verdict.limit, verdict.limit_source
 
 
+FROM_SKU = "0.75 of 660 TFLOP/s, printed or reached by others{}; hwprofiles/gpus/h200.toml"
+
+
 def test_without_more_the_floor_is_a_share_of_the_skus_steady_rate(bench):
-    assert floor(bench) == (660 * 0.75, "hwprofiles/gpus/h200.toml")
+    assert floor(bench) == (660 * 0.75, FROM_SKU.format(""))
 
 
 def test_a_lower_power_limit_lowers_the_sku_floor_and_says_so(bench):
     bench.gpu(GPU, power_limit_w=350)
-    assert floor(bench) == (660 * 0.75 / 2, "hwprofiles/gpus/h200.toml, scaled to 350 W of 700 W")
+    assert floor(bench) == (660 * 0.75 / 2, FROM_SKU.format(", scaled to 350 W of 700 W"))
 
 
 def test_the_skus_own_default_limit_stands_in_for_one_that_nvml_does_not_give(bench):
@@ -78,9 +81,13 @@ def champions(*rates, uuid=f"GPU-{GPU}", criterion=BF16, **changes):
 CHAMPION = "this GPU's champion (run run-7{}) × 0.95 of hwprofiles/defaults.toml"
 
 
-def test_a_champion_comes_before_the_sku_file(bench):
-    bench.champions = champions((680.0, 700))
-    assert floor(bench) == (680 * 0.95, CHAMPION.format(""))
+@pytest.mark.parametrize(
+    ("tflops", "expected"),
+    [(680.0, (680 * 0.95, CHAMPION.format(""))), (500.0, (495.0, FROM_SKU.format("")))],
+)
+def test_the_higher_one_of_champion_and_sku_file_is_the_floor(bench, tflops, expected):
+    bench.champions = champions((tflops, 700))
+    assert floor(bench) == expected
 
 
 @pytest.mark.parametrize(("now_w", "holds"), [(700, True), (693, True), (707, True), (None, False)])
@@ -93,7 +100,7 @@ def test_a_champion_holds_under_its_own_power_limit(bench, now_w, holds):
 @pytest.mark.parametrize("other", [{"precision": "fp16"}, {"size": 8192}, {"workers": 2}])
 def test_a_champion_of_other_work_is_no_floor(bench, other):
     bench.champions = champions((680.0, 700), **other)
-    assert floor(bench)[1] == "hwprofiles/gpus/h200.toml"
+    assert floor(bench)[1] == FROM_SKU.format("")
 
 
 def test_in_the_sustained_stage_all_planned_processes_count(bench):
@@ -101,12 +108,12 @@ def test_in_the_sustained_stage_all_planned_processes_count(bench):
     bench.champions = champions((680.0, 700), criterion=rate, workers=2)
     assert bench.verdict(rate, GPU).limit == 680 * 0.95
     bench.champions = champions((680.0, 700), criterion=rate, workers=1)
-    assert bench.verdict(rate, GPU).limit == 660 * 0.75
+    assert bench.verdict(rate, GPU).limit == pytest.approx(660 * 0.75 * 0.9)
 
 
 def test_one_measured_without_a_known_limit_holds_where_none_is_known(bench):
     bench.champions = champions((680.0, None))
-    assert floor(bench)[1] == "hwprofiles/gpus/h200.toml"
+    assert floor(bench)[1] == FROM_SKU.format("")
     bench.gpu(GPU, power_limit_w=None)
     assert floor(bench) == (680 * 0.95, CHAMPION.format(""))
 
@@ -123,12 +130,12 @@ def test_under_a_lower_limit_the_nearest_higher_champion_is_scaled_down(bench):
 def test_a_scaled_champion_never_lowers_the_floor_of_the_sku_file(bench):
     bench.champions = champions((500.0, 700))
     bench.gpu(GPU, power_limit_w=350)
-    assert floor(bench) == (660 * 0.75 / 2, "hwprofiles/gpus/h200.toml, scaled to 350 W of 700 W")
+    assert floor(bench) == (660 * 0.75 / 2, FROM_SKU.format(", scaled to 350 W of 700 W"))
 
 
 def test_a_champion_under_a_lower_limit_is_no_floor_under_a_higher_one(bench):
     bench.champions = champions((500.0, 500))
-    assert floor(bench) == (660 * 0.75, "hwprofiles/gpus/h200.toml")
+    assert floor(bench) == (660 * 0.75, FROM_SKU.format(""))
 
 
 def test_above_the_default_limit_a_champion_is_scaled_in_proportion(bench):
@@ -161,7 +168,7 @@ def test_the_champions_that_a_run_recorded_hold_unless_others_are_given(bench):
     bench.recording.add(champions_event(champions((680.0, 700)), 3.0))
     assert floor(bench)[0] == 680 * 0.95
     bench.champions = {}
-    assert floor(bench)[1] == "hwprofiles/gpus/h200.toml"
+    assert floor(bench)[1] == FROM_SKU.format("")
 
 
 RATE = {
@@ -206,13 +213,13 @@ def test_a_card_that_is_a_tenth_slower_than_its_champion_fails(bench):
 def test_a_profile_without_a_share_of_champions_falls_back_on_the_sku_file(bench):
     bench.champions = champions((680.0, 700))
     bench.limits(champion_share=None)
-    assert floor(bench)[1] == "hwprofiles/gpus/h200.toml"
+    assert floor(bench)[1] == FROM_SKU.format("")
 
 
 def test_the_champion_of_another_gpu_or_criterion_does_not_count(bench):
     fp32 = champions((60.0, 700), criterion="throughput.gemm_fp32")
     bench.champions = champions((680.0, 700), uuid="GPU-other") | fp32
-    assert floor(bench)[1] == "hwprofiles/gpus/h200.toml"
+    assert floor(bench)[1] == FROM_SKU.format("")
 
 
 def test_the_rig_profile_comes_before_everything(bench):
@@ -224,4 +231,4 @@ def test_the_rig_profile_comes_before_everything(bench):
 
 def test_the_sustained_floor_is_that_of_the_precision_that_ran(bench):
     bench.rounds(GPU, "sustained", precision="fp16")
-    assert bench.verdict("throughput.sustained", GPU).limit == 680 * 0.75
+    assert bench.verdict("throughput.sustained", GPU).limit == pytest.approx(680 * 0.75 * 0.9)

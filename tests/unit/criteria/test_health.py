@@ -8,11 +8,13 @@ GPU, XID = "pc1/gpu0", "health.xid"
 @pytest.mark.parametrize(
     ("code", "outcome"),
     [
-        *((code, Outcome.FAIL) for code in (48, 64, 74, 79, 92, 95, 119, 120, 140)),
-        *((code, Outcome.WARN) for code in (63, 94, 13, 31, 43, 45, 109)),
+        *((code, Outcome.FAIL) for code in (48, 64, 74, 79, 95, 119, 120, 140)),
+        *((code, Outcome.FAIL) for code in (46, 54, 62, 109, 110, 136, 143, *range(144, 151), 155, 156, 158)),
+        *((code, Outcome.FAIL) for code in (171, 172)),
+        *((code, Outcome.WARN) for code in (92, 63, 94, 13, 31, 43, 45, 68, 69)),
     ],
 )
-def test_each_xid_is_judged_by_the_profiles_lists(bench, code, outcome):
+def test_each_xid_is_judged_by_the_catalogue(bench, code, outcome):
     bench.event("xid", GPU, "what the driver says", xid=code)
     verdict = bench.verdict(XID, GPU)
     assert verdict.outcome is outcome
@@ -22,7 +24,10 @@ def test_each_xid_is_judged_by_the_profiles_lists(bench, code, outcome):
 def test_the_programs_own_error_is_called_that(bench):
     bench.event("xid", GPU, "MMU fault", xid=31)
     verdict = bench.verdict(XID, GPU)
-    assert verdict.detail == "Xid 31 (the program's own error) at t=40 s: MMU fault"
+    assert verdict.detail == (
+        "Xid 31 (the program's own error) at t=40 s: GPU memory page fault: mostly an address that the "
+        "program does not own"
+    )
     assert verdict.remedy.startswith("this is the program's own error")
 
 
@@ -39,7 +44,9 @@ def test_a_fatal_xid_is_named_first(bench):
     bench.event("xid", GPU, "fell off the bus", 41.0, xid=79)
     verdict = bench.verdict(XID, GPU)
     assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 41.0)
-    assert verdict.detail.startswith("Xid 79 at t=41 s: fell off the bus; Xid 31")
+    assert verdict.detail.startswith("Xid 79 at t=41 s: the GPU fell off the bus; Xid 31")
+    assert verdict.remedy.startswith("check the card's seat, riser, power plugs")
+    assert verdict.limit_source == "hwprofiles/xids.toml"
 
 
 def test_an_xid_of_another_gpu_does_not_count(bench):
@@ -105,3 +112,95 @@ def test_an_xid_without_its_number_warns(bench):
 def test_a_run_that_was_broken_off_without_xids_is_not_measured(bench):
     bench.stage("sustained", status="running", loaded_to_s=None, end_s=None)
     assert bench.verdict(XID, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_a_number_that_no_catalogue_has_warns_and_says_so(bench):
+    bench.event("xid", GPU, "what the driver says", xid=999)
+    verdict = bench.verdict(XID, GPU)
+    assert verdict.outcome is Outcome.WARN
+    assert verdict.remedy == "look the Xid up in hwprofiles/xids.toml, then in `dmesg`"
+    assert verdict.detail == "Xid 999 at t=40 s: in no catalogue that rigproof knows"
+
+
+def test_the_card_is_not_cleared_by_a_programs_error_beside_another(bench):
+    bench.event("xid", GPU, "MMU fault", 40.0, xid=31)
+    bench.event("xid", GPU, "remapped", 41.0, xid=63)
+    verdict = bench.verdict(XID, GPU)
+    assert verdict.detail.startswith("Xid 31")
+    assert verdict.remedy.startswith("reset the GPU so that the remap takes effect")
+
+
+@pytest.mark.parametrize(
+    ("limits", "code", "outcome"),
+    [
+        ({"xid_fail": [63]}, 63, Outcome.FAIL),
+        ({"xid_fail": [999]}, 999, Outcome.FAIL),
+        ({"xid_fail": [31]}, 31, Outcome.FAIL),
+        ({"xid_fail": [63]}, 48, Outcome.FAIL),
+        ({"xid_warn": [46]}, 46, Outcome.WARN),
+        ({"xid_warn": [46]}, 48, Outcome.FAIL),
+        ({"xid_fail": [46], "xid_warn": [46]}, 46, Outcome.FAIL),
+    ],
+)
+def test_a_profile_overrides_single_numbers(bench, limits, code, outcome):
+    bench.limits(**limits)
+    bench.event("xid", GPU, "what the driver says", xid=code)
+    assert bench.verdict(XID, GPU).outcome is outcome
+
+
+def test_a_number_that_the_profile_fails_names_the_profile(bench):
+    bench.limits(xid_fail=[63])
+    bench.loaded.sources["limits.xid_fail"] = "lab.toml"
+    bench.event("xid", GPU, "what the driver says", xid=63)
+    assert bench.verdict(XID, GPU).limit_source == "lab.toml"
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (None, None), (None, 0)])
+def test_a_driver_that_wants_nothing_or_does_not_say_passes(bench, before, after):
+    bench.counters(GPU, "before", recovery_action=before)
+    bench.counters(GPU, "after", recovery_action=after)
+    assert bench.verdict(XID, GPU).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("action", "wants", "step"),
+    [
+        (1, "a reset of the GPU", "reset it (`nvidia-smi -r`)"),
+        (2, "a restart of the node", "restart the machine"),
+        (3, "an end to all peer-to-peer traffic of the GPU", "end what works on several GPUs"),
+        (4, "all work to end on the GPU, then its reset", "reset it (`nvidia-smi -r`)"),
+        (5, "the IMEX domain of its NVLink fabric to be recovered", "IMEX service"),
+        (6, "a reset of the GPU's PCIe bus", "start it from cold"),
+        (7, "a restart of the whole system", "restart the machine"),
+        (8, "something that rigproof does not know", "`nvidia-smi -q`"),
+    ],
+)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_what_the_driver_wants_fails_without_any_xid(bench, moment, action, wants, step):
+    for one in ("before", "after"):
+        bench.counters(GPU, one, recovery_action=action if one == moment else 0)
+    verdict = bench.verdict(XID, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 0)
+    assert verdict.detail == f"{moment} the load the driver wants {wants} (NVML recovery action {action})"
+    assert step in verdict.remedy
+
+
+def test_what_the_driver_wants_is_named_with_the_xids_that_only_warn(bench):
+    bench.event("xid", GPU, "changed", xid=154)
+    bench.counters(GPU, "after", recovery_action=1)
+    verdict = bench.verdict(XID, GPU)
+    assert verdict.outcome is Outcome.FAIL
+    assert "(NVML recovery action 1); Xid 154 at t=40 s" in verdict.detail
+
+
+def test_a_driver_that_delivers_no_xids_still_says_what_it_wants(bench):
+    bench.gpu(GPU, xid_supported=False)
+    bench.counters(GPU, "after", recovery_action=2)
+    assert bench.verdict(XID, GPU).outcome is Outcome.FAIL
+
+
+def test_what_was_told_before_the_load_has_to_be_told_after_it(bench):
+    bench.counters(GPU, "before", recovery_action=0)
+    verdict = bench.verdict(XID, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.detail == "what the driver wants done with the GPU was not read after the load"

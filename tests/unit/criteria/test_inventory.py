@@ -45,6 +45,7 @@ def test_a_gpu_that_another_job_holds_fails(bench):
     bench.event("gpu_taken", GPU, "job 17 holds it")
     verdict = bench.verdict(PRESENT, GPU)
     assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, "job 17 holds it")
+    assert verdict.remedy.startswith("end the other job that holds it")
 
 
 def test_a_gpu_that_does_not_answer_any_more_fails_although_it_was_there(bench):
@@ -55,11 +56,49 @@ def test_a_gpu_that_does_not_answer_any_more_fails_although_it_was_there(bench):
     assert bench.verdict(PRESENT, OTHER).outcome is Outcome.PASS
 
 
-def test_a_gpu_that_nobody_reported_missing_still_fails(bench):
+def test_a_gpu_that_the_run_tells_of_and_that_is_not_there_fails(bench):
+    bench.event("worker_failed", GPU, "no such device", 3.0)
     del bench.recording.gpus[GPU]
     assert bench.verdict(PRESENT, GPU).detail == "pc1 answered without it"
     del bench.recording.nodes["pc1"]
-    assert bench.verdict(PRESENT, GPU).detail == "its node pc1 is not in the cluster"
+    verdict = bench.verdict(PRESENT, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, "its node pc1 is not in the cluster")
+    assert verdict.remedy == "bring its node back first: see cluster.nodes_present of pc1"
+
+
+def test_a_gpu_of_another_profile_than_the_runs_was_never_looked_for(bench):
+    bench.recording.events.clear()
+    del bench.recording.gpus[GPU]
+    verdict = bench.verdict(PRESENT, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.detail.startswith(
+        "this run did not look for pc1/gpu0: it was of another rig and found pc1, pc2, pc2/gpu0; judge it "
+        "by a profile with these names"
+    )
+    del bench.recording.nodes["pc1"]
+    assert "did not look for pc1:" in bench.verdict(PRESENT, GPU).detail
+
+
+def test_a_missing_gpu_says_what_to_do_about_its_own_cause(bench):
+    bench.event("gpu_missing", GPU, "h200 is hidden on pc1", next_step="unset CUDA_VISIBLE_DEVICES")
+    assert bench.verdict(PRESENT, GPU).remedy == "unset CUDA_VISIBLE_DEVICES"
+    bench.recording.events.clear()
+    bench.event("gpu_missing", GPU, "h200 is not on pc1", next_step="")
+    assert bench.verdict(PRESENT, GPU).remedy.startswith("check the card's seat")
+
+
+@pytest.mark.parametrize(
+    ("promised", "found", "step"),
+    [
+        ({"sku": "h200"}, {"sku": "rtx-3070"}, 'write sku = "rtx-3070" at nodes.pc1.gpus.0 if'),
+        ({"sku": "h200"}, {"sku": None}, 'write sku = "unknown" at nodes.pc1.gpus.0 if'),
+        ({"sku": "h200", "uuid": "GPU-mine"}, {}, 'write uuid = "GPU-pc1/gpu0" at nodes.pc1.gpus.0 if'),
+    ],
+)
+def test_another_card_names_the_key_to_change(bench, promised, found, step):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [promised]}])
+    bench.gpu(GPU, **found)
+    assert step in bench.verdict(PRESENT, GPU).remedy
 
 
 @pytest.mark.parametrize(
@@ -88,11 +127,35 @@ def test_nvml_that_does_not_answer_fails(bench):
     verdict = bench.verdict(DRIVER, "pc1")
     assert verdict.outcome is Outcome.FAIL
     assert verdict.detail == "NVML does not answer: driver/library version mismatch"
+    assert verdict.remedy.startswith("run `nvidia-smi` there")
+
+
+@pytest.mark.parametrize(
+    ("error", "detail", "remedy"),
+    [
+        (
+            "NVML does not answer (code 12): no NVIDIA driver is installed here; install one",
+            "NVML does not answer (code 12): no NVIDIA driver is installed here",
+            "install one",
+        ),
+        (
+            "NVML did not answer within 30 s: the driver hangs; see dmesg for Xid, then reboot",
+            "NVML did not answer within 30 s: the driver hangs",
+            "see dmesg for Xid, then reboot",
+        ),
+    ],
+)
+def test_what_nvml_lacks_is_the_next_step(bench, error, detail, remedy):
+    bench.node("pc1", nvml_error=error)
+    verdict = bench.verdict(DRIVER, "pc1")
+    assert (verdict.outcome, verdict.detail, verdict.remedy) == (Outcome.FAIL, detail, remedy)
 
 
 def test_no_driver_fails(bench):
     bench.node("pc1", driver_version=None)
-    assert bench.verdict(DRIVER, "pc1").outcome is Outcome.FAIL
+    verdict = bench.verdict(DRIVER, "pc1")
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.remedy.startswith("install the NVIDIA driver there")
 
 
 @pytest.mark.parametrize(
@@ -118,12 +181,32 @@ def test_a_driver_that_is_too_old_names_where_the_minimum_comes_from(bench):
     verdict = bench.verdict(DRIVER, "pc1")
     assert verdict.limit_source == "hwprofiles/rigs/two-nodes.toml"
     assert verdict.detail == "driver 580.65.06 is older than the 590.1 of hwprofiles/rigs/two-nodes.toml"
+    assert "or lower `limits.driver_minimum`" in verdict.remedy
 
 
 def test_two_nodes_with_different_drivers_both_fail(bench):
     bench.node("pc2", driver_version="570.10")
     assert bench.verdict(DRIVER, "pc1").detail == "driver 580.65.06 here, but pc2 has 570.10"
     assert bench.verdict(DRIVER, "pc2").detail == "driver 570.10 here, but pc1 has 580.65.06"
+
+
+def test_different_drivers_on_purpose_pass_where_the_profile_says_so(bench):
+    bench.node("pc2", driver_version="570.10")
+    assert "limits.driver_mixed = true" in bench.verdict(DRIVER, "pc1").remedy
+    bench.limits(driver_mixed=False)
+    assert bench.verdict(DRIVER, "pc1").outcome is Outcome.FAIL
+    bench.limits(driver_mixed=True)
+    for node, version in (("pc1", "580.65.06"), ("pc2", "570.10")):
+        verdict = bench.verdict(DRIVER, node)
+        assert verdict.outcome is Outcome.PASS
+        assert verdict.detail == f"driver {version}; the profile lets nodes differ"
+
+
+def test_drivers_that_may_differ_still_have_to_be_new_enough(bench):
+    bench.limits(driver_mixed=True, driver_minimum="575")
+    bench.node("pc2", driver_version="570.10")
+    assert bench.verdict(DRIVER, "pc1").outcome is Outcome.PASS
+    assert bench.verdict(DRIVER, "pc2").outcome is Outcome.FAIL
 
 
 def test_only_the_odd_one_out_fails_among_three(bench):
@@ -171,10 +254,28 @@ def test_who_holds_it_is_named(bench, pids, detail):
 
 def test_the_limit_is_what_the_planned_workers_leave_free(bench):
     hold(bench, 60_000)
-    free_mib = 141 * 1024 - sum(w.vram_mib for w in bench.plan().workers_of(GPU))
-    assert bench.verdict(FOREIGN, GPU).limit == pytest.approx(free_mib)
+    filled_mib = sum(w.vram_mib for w in bench.plan().workers_of(GPU))
+    free_mib = 141 * 1024 - filled_mib - 2 * (0.4 * 1024 + 64)  # two contexts with their workspaces
+    verdict = bench.verdict(FOREIGN, GPU)
+    assert verdict.limit == pytest.approx(free_mib)
+    assert "its 2 CUDA contexts take 947 and the driver keeps 0" in verdict.detail
     hold(bench, free_mib)
     assert bench.verdict(FOREIGN, GPU).outcome is Outcome.WARN
+    hold(bench, free_mib + 1)
+    assert bench.verdict(FOREIGN, GPU).outcome is Outcome.FAIL
+
+
+def test_what_the_driver_keeps_for_itself_is_nobody_elses(bench):
+    hold(bench, 2000)
+    before = bench.recording.foreign_memory[GPU]
+    bench.recording.foreign_memory[GPU] = replace(before, used_mib=60_000, reserved_mib=600.0)
+    assert "the driver keeps 600" in bench.verdict(FOREIGN, GPU).detail
+
+
+def test_a_card_whose_plan_fits_beside_a_desktop_only_warns(bench):
+    hold(bench, 1126, (4711,))
+    verdict = bench.verdict(FOREIGN, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.WARN, "held by pid 4711")
 
 
 def test_memory_that_was_never_looked_at_is_no_measurement(bench):

@@ -72,6 +72,7 @@ def cpu_bench(new_bench):
 def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
     judged = {verdict.criterion for verdict in cpu_bench.verdicts()}
     assert set(CATALOGUE) - judged == {
+        "compute.exact",
         "inventory.driver",
         "inventory.foreign_memory",
         "memory.ecc",
@@ -84,6 +85,7 @@ def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
         "power.draw",
         "power.limit",
         "precision.speedup",
+        "training.step",
         "clock.ratio",
         "health.xid",
     }
@@ -146,7 +148,10 @@ def test_a_profile_without_limits_never_makes_a_measurement_pass_by_itself(bench
     bench.rig(limits={}, responsiveness={}, cpu={"enabled": True})
     needs = "`limits." in CATALOGUE[criterion].limit or criterion.startswith("host.")
     lenient = {"inventory.driver", "thermal.core_temperature", "thermal.memory_temperature", "power.limit"}
-    lenient |= {"precision.speedup"}  # the SKU file's floor holds then
+    lenient |= {
+        "precision.speedup",
+        "health.xid",
+    }  # the SKU file's floor holds then, and the catalogue of Xids
     lenient |= {name for name in CATALOGUE if name.startswith("throughput.") and name != STABILITY}
     for subject in promised(CATALOGUE[criterion], bench.loaded):
         if needs and criterion not in lenient:

@@ -100,11 +100,76 @@ def test_an_allocator_that_keeps_no_count_on_a_gpu_is_no_measurement(bench, fiel
     assert "PYTORCH_CUDA_ALLOC_CONF" in bench.verdict(OOM, GPU).detail
 
 
+PLANNED_MIB = 0.7 * 141 * 1024 / 2  # of each of two workers, in matrices of 2 MiB
+
+
+def fill(bench, worker="pc1/gpu0#1", **data):
+    """What a worker reported that it had filled."""
+    for number, event in enumerate(bench.recording.events):
+        if (event.kind, event.stage, event.worker) == ("allocation", "sustained", worker):
+            bench.recording.events[number] = replace(event, data={**event.data, **data})
+
+
+@pytest.mark.parametrize(
+    ("short_mib", "expected"), [(0, Outcome.PASS), (1.9, Outcome.PASS), (3.1, Outcome.NOT_MEASURED)]
+)
+def test_less_than_the_plan_is_no_measurement_where_a_matrix_more_would_have_fitted(
+    bench, short_mib, expected
+):
+    """Whatever the worker says that it aimed at."""
+    fill(bench, allocated_mib=PLANNED_MIB - short_mib, target_mib=PLANNED_MIB - short_mib)
+    assert bench.verdict(OOM, GPU).outcome is expected
+
+
+def test_a_half_filled_card_is_told_with_what_the_plan_gives_it(bench):
+    fill(bench, allocated_mib=PLANNED_MIB / 2)
+    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+    assert bench.verdict(OOM, GPU).detail == (
+        "pc1/gpu0#1 filled 25267 MiB where the plan gives it 50534, and no failed allocation says why"
+    )
+
+
+@pytest.mark.parametrize(
+    "data", [{"allocated_mib": None}, {"allocated_mib": float("nan")}, {"precision": "fp9"}]
+)
+def test_an_allocation_that_says_nothing_is_no_measurement(bench, data):
+    fill(bench, **data)
+    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+
+
+def test_a_worker_that_reported_no_allocation_is_no_measurement(bench):
+    bench.recording.events = [
+        one for one in bench.recording.events if (one.kind, one.worker) != ("allocation", "pc1/gpu0#1")
+    ]
+    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+    assert bench.verdict(OOM, GPU).detail == "pc1/gpu0#1 did not report that its memory was filled"
+
+
+def test_less_than_the_plan_after_an_allowed_oom_passes(bench):
+    bench.limits(ooms=1)
+    bench.event("oom", GPU, "12 GiB wanted", worker="pc1/gpu0#1", recovered=True)
+    fill(bench, allocated_mib=PLANNED_MIB * 0.9)
+    assert bench.verdict(OOM, GPU).outcome is Outcome.PASS
+
+
 @pytest.mark.parametrize(("free_mib", "expected"), [(512, Outcome.PASS), (511, Outcome.FAIL)])
 def test_the_headroom_is_the_least_that_was_free_under_load(bench, free_mib, expected):
     bench.recording.memory[1] = replace(bench.recording.memory[1], device_free_mib=free_mib)
     verdict = bench.verdict(HEADROOM, GPU)
     assert (verdict.outcome, verdict.measured) == (expected, free_mib / 1024)
+
+
+@pytest.mark.parametrize(
+    ("others_mib", "expected"), [(412, Outcome.WARN), (411, Outcome.FAIL), (None, Outcome.FAIL)]
+)
+def test_headroom_that_is_missing_for_others_alone_warns_and_says_so(bench, others_mib, expected):
+    bench.recording.memory[1] = replace(bench.recording.memory[1], device_free_mib=100)
+    was = bench.recording.foreign_memory[GPU]
+    bench.recording.foreign_memory[GPU] = replace(was, used_mib=others_mib)
+    verdict = bench.verdict(HEADROOM, GPU)
+    assert verdict.outcome is expected
+    if expected is Outcome.WARN:
+        assert verdict.detail.startswith("beside 0.40 GiB that others held before the run")
 
 
 def test_free_memory_outside_the_load_is_not_judged(bench):

@@ -35,7 +35,7 @@ def test_a_power_sensor_that_stands_still_is_noticed_in_the_quick_level(bench):
     bench.samples(GPU, 26, power_average_w=500.0)
     verdict = bench.verdict(DRAW, GPU)
     assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
-    assert verdict.detail == "the power reads 500 all along: the sensor is frozen"
+    assert verdict.detail == "gemm: the power reads 500 for 15 s under load: the sensor is frozen"
 
 
 def test_a_power_sensor_that_is_read_once_a_second_is_noticed_too(bench):
@@ -133,3 +133,53 @@ def test_a_card_whose_driver_reports_no_power_is_not_asked_for_its_limit(bench):
     bench.gpu(GPU, power_limit_w=None)
     verdict = bench.verdict(LIMIT, GPU)
     assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, False)
+
+
+@pytest.mark.parametrize(("enforced_w", "outcome"), [(350, Outcome.WARN), (349, Outcome.FAIL)])
+def test_a_cap_under_half_of_the_default_fails(bench, enforced_w, outcome):
+    bench.gpu(GPU, power_limit_w=enforced_w)
+    assert bench.verdict(LIMIT, GPU).outcome is outcome
+
+
+def test_a_cap_that_the_profile_states_is_no_fault_however_low(bench):
+    bench.limits(power_limit_w=(200.0, 300.0))
+    bench.gpu(GPU, power_limit_w=250)
+    assert bench.verdict(LIMIT, GPU).outcome is Outcome.PASS
+
+
+def test_a_limit_that_falls_during_the_run_is_judged_by_its_lowest(bench):
+    bench.samples(GPU, power_limit_w=700.0)
+    assert bench.verdict(LIMIT, GPU).outcome is Outcome.PASS
+    bench.samples(GPU, 50, 60, power_limit_w=400.0)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.WARN, 400)
+    assert "between 400 and 700 W during the run" in verdict.detail
+    bench.limits(power_limit_w=(500.0, 700.0))
+    assert bench.verdict(LIMIT, GPU).outcome is Outcome.FAIL
+
+
+def test_the_draw_is_held_against_the_limit_of_its_own_moment(bench):
+    """A laptop whose limit goes up while it draws more is no fault; the same draw under the old one is."""
+    bench.samples(GPU, power_limit_w=700.0)
+    bench.samples(GPU, 26, 72, power_limit_w=550.0)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.FAIL
+    bench.samples(GPU, 26, 72, power_limit_w=650.0)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
+
+
+def test_a_card_without_sku_and_limit_need_not_keep_one(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
+    bench.gpu(GPU, sku=None, power_limit_w=None)
+    for criterion in (DRAW, LIMIT):
+        verdict = bench.verdict(criterion, GPU)
+        assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, False)
+
+
+@pytest.mark.parametrize(
+    ("from_s", "to_s", "stage"), [(5, 25, "gemm"), (72, 92, "training"), (114, 134, "sharing")]
+)
+def test_a_draw_over_the_limit_in_any_stage_fails(bench, from_s, to_s, stage):
+    bench.samples(GPU, from_s, to_s, power_average_w=lambda sample: 745 + sample.t_s % 3)
+    verdict = bench.verdict(DRAW, GPU)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.detail == f"in the {stage} stage"

@@ -41,7 +41,7 @@ def test_the_ratio_is_that_of_the_median_steps_and_the_detail_names_them(bench):
     assert verdict.outcome is Outcome.PASS
     assert verdict.measured == pytest.approx(9.0)
     assert verdict.limit == pytest.approx(9.0 * 0.75)
-    assert verdict.limit_source == "hwprofiles/gpus/h200.toml"
+    assert verdict.limit_source == "0.75 of 9 ×, printed or reached by others; hwprofiles/gpus/h200.toml"
     assert verdict.detail == "a step of 16 examples takes 720 ms in fp32, 192 ms in tf32, 80 ms in fp16"
 
 
@@ -86,7 +86,7 @@ def test_unverified_rounds_do_not_count(bench):
 def test_precisions_are_compared_at_the_largest_batch_that_both_have(bench):
     """After an OOM everything is measured once more with less."""
     again = [
-        replace(one, batch=4, seconds=one.seconds / 2)
+        replace(one, batch=4, seconds=one.seconds / 2, tflop=one.tflop / 4, t_s=one.t_s + 30)
         for one in bench.recording.rounds
         if one.stage == "training" and one.part == "precision"
     ]
@@ -105,9 +105,8 @@ def test_the_profile_s_own_floor_comes_first(bench):
 
 
 def test_without_a_known_figure_it_is_only_told(bench):
-    bench.loaded = replace(
-        bench.loaded, skus=bench.loaded.skus | {"h200": H200.model_copy(update={"training_speedup": None})}
-    )
+    unknown = H200.model_copy(update={"steady": H200.steady.model_copy(update={"training_speedup": None})})
+    bench.loaded = replace(bench.loaded, skus=bench.loaded.skus | {"h200": unknown})
     verdict = bench.verdict(NAME, GPU)
     assert (verdict.outcome, verdict.limit) == (Outcome.NO_LIMIT, None)
     assert verdict.measured == pytest.approx(9.0)

@@ -1,5 +1,7 @@
 """Rounds as columns say what the records say, however they were narrowed down before."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,3 +70,47 @@ def rows_of(records) -> Rows:
     if not records:  # a column of no type has no words
         return Rows(Round, Rounds.of_records([])._columns)
     return collector.rows()
+
+
+def one_after_the_other(count=40, seconds=0.5, late_s=(), worker="w", part="", from_s=10.0):
+    """Rounds that a device does without a break; `late_s`: by how much the host tells some of them late."""
+    late = dict(late_s)
+    ends = [from_s + (n + 1) * seconds for n in range(count)]
+    told = [max(end + late.get(n, 0.0) for n, end in enumerate(ends[: place + 1])) for place in range(count)]
+    told = [max(end, one + place * 1e-6) for place, (end, one) in enumerate(zip(ends, told, strict=True))]
+    return [Round(t_s, "gemm", worker, "a", "bf16", "measure", seconds, 1.0, True, 1, part) for t_s in told]
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        one_after_the_other(),
+        one_after_the_other(worker="v") + one_after_the_other(worker="w"),
+        one_after_the_other(part="workers=2#0") + one_after_the_other(part="workers=2#1"),
+        # a host that stands still while the device goes on with what was queued, now and then
+        one_after_the_other(late_s=[(5, 0.9), (20, 0.4), (30, 0.9)]),
+        one_after_the_other(count=20) + one_after_the_other(count=20, seconds=0.7, from_s=30.0),
+        one_after_the_other(count=4000, seconds=0.1 * 1.0005),  # a device's clock is no atomic one
+    ],
+    ids=["alone", "two workers", "two processes", "a late host", "two arms", "for long"],
+)
+def test_rounds_that_a_device_did_one_after_the_other_do_not_overlap(recorded):
+    assert Rounds.of_records(recorded).surplus() == (0.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "surplus_s"),
+    [
+        (one_after_the_other() * 2, 18.5),
+        (one_after_the_other() + one_after_the_other(from_s=10.1), 18.3),
+        ([replace(one, seconds=0.7) for one in one_after_the_other()], 5.7),
+        (one_after_the_other(part="precision") + one_after_the_other(part="sweep", from_s=10.2), 18.3),
+        # one that was told twice, in the middle of others
+        (one_after_the_other() + one_after_the_other()[7:8], 0.5),
+    ],
+    ids=["all twice", "two of one name", "too long", "two parts of one worker", "one twice"],
+)
+def test_rounds_of_one_process_that_overlap_are_found_with_how_long(recorded, surplus_s):
+    found, place = Rounds.of_records(recorded).surplus()
+    assert found == pytest.approx(surplus_s, abs=0.15)
+    assert 0 <= place < len(recorded)

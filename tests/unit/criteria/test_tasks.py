@@ -124,10 +124,54 @@ def test_two_deaths_and_an_oom_are_not_hidden_by_hundreds_of_rounds(bench):
 def test_ninety_five_percent_of_rounds_must_be_verified(bench, unverified, expected):
     mine = [number for number, one in enumerate(bench.recording.rounds) if one.subject == GPU]
     for number in mine[-unverified:]:
-        bench.recording.rounds[number] = replace(bench.recording.rounds[number], verified=False)
+        bench.recording.rounds[number] = one = replace(bench.recording.rounds[number], verified=False)
+        bench.event("wrong_result", GPU, "changed", one.t_s, one.worker, one.stage)
     verdict = bench.verdict(RATE, GPU)
     assert f"{unverified} of 208 rounds were not verified" in verdict.detail
     assert (verdict.outcome, verdict.measured) == (expected, pytest.approx(100 * (1 - unverified / 208)))
+
+
+def unverified(bench, count, worker=SECOND, stage="sustained"):
+    """The last measured rounds of a worker, as if nobody had found them right."""
+    mine = [n for n, one in enumerate(bench.recording.rounds) if (one.worker, one.stage) == (worker, stage)]
+    for number in mine[-count:]:
+        bench.recording.rounds[number] = replace(bench.recording.rounds[number], verified=False)
+    return [bench.recording.rounds[number] for number in mine[-count:]]
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_measured_rounds_that_nobody_verified_do_not_pass_without_a_reason(bench, count):
+    """Up to 4 % of them, which `limits.success_share` would let through."""
+    first, *_ = unverified(bench, count)
+    verdict = bench.verdict(RATE, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert f"a round of {SECOND} in the sustained stage was not verified" in verdict.detail
+    assert f"t={first.t_s:.0f} s" in verdict.detail
+
+
+def test_a_wrong_result_is_the_reason_of_later_rounds_of_its_worker_and_stage_alone(bench):
+    first, *_ = unverified(bench, 5)
+    bench.event("wrong_result", GPU, "changed", first.t_s, FIRST)
+    bench.event("wrong_result", GPU, "changed", first.t_s, SECOND, "gemm")
+    bench.event("wrong_result", GPU, "changed", first.t_s + 0.9, SECOND)
+    assert bench.verdict(RATE, GPU).outcome is Outcome.NOT_MEASURED
+    bench.event("wrong_result", GPU, "changed", first.t_s, SECOND)
+    assert bench.verdict(RATE, GPU).outcome is Outcome.PASS
+
+
+def test_an_overflow_is_the_reason_of_the_round_that_it_is_told_with(bench):
+    first, second = unverified(bench, 2, FIRST, "gemm")
+    bench.event("overflow", GPU, "1 of 6 fp16 steps overflowed", first.t_s, FIRST, "gemm")
+    assert bench.verdict(RATE, GPU).outcome is Outcome.NOT_MEASURED
+    bench.event("overflow", GPU, "1 of 6 fp16 steps overflowed", second.t_s, FIRST, "gemm")
+    assert bench.verdict(RATE, GPU).outcome is Outcome.PASS
+
+
+def test_warm_up_need_not_be_verified(bench):
+    for number, one in enumerate(bench.recording.rounds):
+        if one.subject == GPU and one.stage == "gemm" and one.phase == "warmup" and one.precision == "bf16":
+            bench.recording.rounds[number] = replace(one, verified=False)
+    assert bench.verdict(RATE, GPU).outcome is Outcome.PASS
 
 
 def test_a_stage_that_was_broken_off_fails_for_what_was_lost_but_for_nothing_else(bench):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from rigproof.records.verdict import Outcome, sentence
@@ -124,10 +126,26 @@ def test_no_samples_of_the_core_are_no_measurement(bench):
     assert verdict.detail == "no core temperature was read under load"
 
 
-@pytest.mark.parametrize(("until_s", "outcome"), [(37.9, Outcome.PASS), (38.5, Outcome.NOT_MEASURED)])
-def test_fewer_than_80_percent_of_the_samples_due_are_no_measurement(bench, until_s, outcome):
-    bench.samples(GPU, 30, until_s, core_temperature_c=None)
+@pytest.mark.parametrize(("share", "outcome"), [(0.19, Outcome.PASS), (0.21, Outcome.NOT_MEASURED)])
+def test_fewer_than_80_percent_of_the_samples_due_are_no_measurement(bench, share, outcome):
+    def lacking(sample):
+        return None if sample.t_s % 1 < share else sample.core_temperature_c
+
+    bench.samples(GPU, core_temperature_c=lacking)
+    kept = [one for one in bench.recording.gpu_samples if one.t_s % 1 >= share]
+    bench.recording.gpu_samples = [replace(one, t_s=one.t_s) for one in kept]
+    bench.rig(sampling={"rate_hz": 10})
     assert bench.verdict(CORE, GPU).outcome is outcome
+
+
+@pytest.mark.parametrize("stage", ["gemm", "sustained", "training", "feeding", "sharing"])
+@pytest.mark.parametrize(("gap_s", "outcome"), [(1.9, Outcome.PASS), (2.3, Outcome.NOT_MEASURED)])
+def test_two_seconds_without_a_reading_in_any_stage_are_a_gap(bench, stage, gap_s, outcome):
+    end_s = bench.recording.stages[stage].loaded_to_s
+    bench.samples(GPU, end_s - gap_s, end_s, core_temperature_c=None)
+    verdict = bench.verdict(CORE, GPU)
+    assert verdict.outcome is outcome
+    assert outcome is Outcome.PASS or f"from t={end_s - gap_s - 0.1:.0f} s on" in verdict.detail
 
 
 def test_a_reading_that_is_not_a_number_is_no_measurement(bench):
@@ -213,18 +231,43 @@ def test_heat_slowdown_and_power_brake_fail_but_the_power_cap_does_not(bench, re
     assert bench.verdict(THROTTLE, GPU).outcome is outcome
 
 
-def test_throttling_up_to_the_allowed_share_passes(bench):
-    bench.limits(throttle_share=0.05)
-    bench.samples(GPU, 40, 41.95, clock_event_reasons=0x20)
-    assert bench.verdict(THROTTLE, GPU).outcome is Outcome.PASS
-    bench.samples(GPU, 40, 42.25, clock_event_reasons=0x20)
+@pytest.mark.parametrize(
+    ("stretches", "outcome"),
+    [
+        ([(40.0, 40.0)], Outcome.WARN),  # a single reading
+        ([(40.0, 40.3)], Outcome.WARN),  # 4 of 451
+        ([(40.0, 40.5)], Outcome.FAIL),  # 6 of 451: over 1 %
+        ([(40.0, 40.0), (60.0, 60.0)], Outcome.FAIL),  # a second one
+        ([(40.0, 40.0), (80.0, 80.0)], Outcome.FAIL),  # in another stage
+    ],
+)
+def test_one_short_slowdown_warns_and_two_or_a_hundredth_of_the_samples_fail(bench, stretches, outcome):
+    for from_s, to_s in stretches:
+        bench.samples(GPU, from_s - 0.05, to_s + 0.05, clock_event_reasons=0x8)
+    assert bench.verdict(THROTTLE, GPU).outcome is outcome
+
+
+def test_a_slowdown_of_more_than_a_second_is_no_short_one_however_long_the_run(bench):
+    bench.limits(throttle_share=0.5)
+    bench.samples(GPU, 40.05, 41.05, clock_event_reasons=0x20)
+    assert bench.verdict(THROTTLE, GPU).outcome is Outcome.WARN
+    bench.samples(GPU, 40.05, 41.25, clock_event_reasons=0x20)
     assert bench.verdict(THROTTLE, GPU).outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize("stage", ["gemm", "sustained", "training", "feeding", "sharing"])
+def test_a_slowdown_in_any_stage_fails_set_up_included(bench, stage):
+    window = bench.recording.stages[stage]
+    bench.samples(GPU, window.start_s, window.start_s + 1.5, clock_event_reasons=0x44)
+    verdict = bench.verdict(THROTTLE, GPU)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.detail.endswith(f"samples of {stage}")
 
 
 def test_throttling_names_its_reasons(bench):
     bench.samples(GPU, 40, 45.05, clock_event_reasons=0x40 | 0x8)
     verdict = bench.verdict(THROTTLE, GPU)
-    assert verdict.detail == "HW slowdown (0x8), HW thermal slowdown (0x40) in 51 of 401 samples"
+    assert verdict.detail == "HW slowdown (0x8), HW thermal slowdown (0x40) in 51 of 451 samples of sustained"
 
 
 def test_reasons_that_were_not_read_are_no_measurement(bench):

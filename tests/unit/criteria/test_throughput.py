@@ -33,7 +33,7 @@ def test_the_rate_is_the_median_of_the_measured_rounds(bench):
 
 
 def test_warm_up_rounds_do_not_count(bench):
-    bench.rounds(GPU, "gemm", tflop=lambda one: one.tflop * (5 if one.phase == "warmup" else 1))
+    bench.rounds(GPU, "gemm", tflop=lambda one: one.tflop * (1.5 if one.phase == "warmup" else 1))
     assert bench.verdict(BF16, GPU).measured == 660.0
 
 
@@ -60,6 +60,17 @@ def test_a_round_without_work_or_time_is_no_measurement(bench, fields):
     bench.rounds(GPU, "sustained", 50, 51, **fields)
     for criterion in (BF16, SUSTAINED, STABILITY):
         assert bench.verdict(criterion, GPU).outcome is Outcome.NOT_MEASURED
+
+
+@pytest.mark.parametrize("stage", ["gemm", "sustained"])
+def test_rounds_that_are_told_twice_are_no_measurement(bench, stage):
+    """Twice the work in the same time would be twice the rate."""
+    bench.recording.rounds += [one for one in bench.recording.rounds if one.stage == stage]
+    criteria = (BF16,) if stage == "gemm" else (SUSTAINED, STABILITY)
+    for criterion in criteria:
+        verdict = bench.verdict(criterion, GPU)
+        assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+        assert f"in the {stage} stage overlap by" in verdict.detail
 
 
 def test_why_there_are_no_rounds_is_told(bench):

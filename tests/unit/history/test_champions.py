@@ -69,7 +69,11 @@ def test_an_accepted_run_becomes_the_champion_of_each_gpu_and_of_the_rig(folder,
         "throughput.gemm_fp16": 680,
         BF16: 660,
         SUSTAINED: pytest.approx(660),
+        "training.step": 400,
     }
+    step = next(one for one in gpu.figures if one.criterion == "training.step")
+    assert (step.precision, step.size, step.batch, step.workers) == ("fp16", 2496, 16, 1)
+    assert read_champions(folder).rates()[UUID]["training.step"][0].batch == 16
     (combined,) = champions.rig.figures
     assert combined.value == pytest.approx(1320)
     assert combined.cards[GPU].uuid == UUID
@@ -129,7 +133,7 @@ def test_only_the_better_figures_take_the_place_of_those_kept(folder, bench):
 def test_a_run_that_holds_no_figure_any_more_is_dropped(folder, bench):
     kept(folder, bench)
     for subject in (GPU, OTHER):
-        for stage in ("gemm", "sustained"):
+        for stage in ("gemm", "sustained", "training"):
             bench.slow(subject, 1.1, stage)
     kept(folder, bench, "run-2")
     champions = read_champions(folder)
@@ -176,13 +180,23 @@ def test_what_a_criterion_did_not_accept_is_not_kept(bench):
     bench.slow(GPU, 0.5, "gemm")
     verdicts = bench.verdicts()
     assert any(one.outcome is Outcome.FAIL for one in verdicts)
-    assert [one.criterion for one in gpu_figures(bench.recording, verdicts)[UUID]] == [SUSTAINED]
+    assert [one.criterion for one in gpu_figures(bench.recording, verdicts)[UUID]] == [
+        SUSTAINED,
+        "training.step",
+    ]
 
 
 def test_work_that_changed_on_the_way_is_not_kept(bench):
     bench.rounds(GPU, "sustained", 50, size=512)
     figures = gpu_figures(bench.recording, bench.verdicts())[UUID]
     assert SUSTAINED not in {one.criterion for one in figures}
+
+
+def test_a_step_of_another_batch_is_another_figure(folder, bench):
+    kept(folder, bench)
+    bench.rounds(GPU, "training", batch=lambda one: 32 if one.batch == 16 else one.batch)
+    kept(folder, bench, "run-2")
+    assert rates(folder, criterion="training.step") == {(400, 700, "run-1"), (400, 700, "run-2")}
 
 
 def test_the_cpu_is_no_champion(bench):

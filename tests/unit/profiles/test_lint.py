@@ -4,9 +4,11 @@ import pytest
 
 from rigproof.profiles.lint import lint_all, lint_rig
 from rigproof.profiles.load import load_rig
+from rigproof.profiles.xids import xid_catalogue
 
 HEAD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\n'
 SOUND = HEAD + '[[nodes.gpus]]\nsku = "rtx-3090"\n'
+ALL_FAILING = [code for code, one in xid_catalogue().xids.items() if one.severity == "fail"]
 
 
 def test_everything_shipped_is_clean():
@@ -156,7 +158,11 @@ def test_a_plan_that_cannot_fit_is_refused(desk, text, expected):
         ("[limits]\nremapped_rows_fail = 9000\n", "limits.remapped_rows_fail = 9000: is more rows"),
         ("[limits]\nretired_pages_fail = 900\n", "limits.retired_pages_fail = 900: is more pages"),
         ("[limits]\nretired_pages_warn = 63\n", "limits.retired_pages_warn = 63: never warns before"),
-        ("[limits]\nxid_fail = []\n", "limits.xid_fail = []: no Xid could fail the rig"),
+        (
+            "[limits]\nxid_fail = [48, 79]\nxid_warn = [79, 92]\n",
+            "limits.xid_warn = [79]: in xid_fail too; leave them in one of the lists",
+        ),
+        (f"[limits]\nxid_warn = {ALL_FAILING}\n", "no Xid could fail the rig"),
         (
             "[cpu]\nband_percent = [0, 100]\nwarn_percent = 100\n",
             "cpu.band_percent = [0, 100]: 100 points wide, so that no load is outside",

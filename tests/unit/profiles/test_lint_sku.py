@@ -3,8 +3,18 @@ import pytest
 from rigproof.profiles.lint_sku import floor_problem, lint_sku
 from rigproof.profiles.load import all_skus
 from rigproof.profiles.models import PowerPoint, Rates, Sku, TemperatureLimits
+from rigproof.profiles.steady import Figure, SteadyFigures
 
 FILE = "hwprofiles/gpus/x.toml"
+
+
+MEASURED = {"cards": 2, "size": 8192, "workers": 1, "torch": "2.11"}
+
+
+def steady(**figures) -> SteadyFigures:
+    """Figures by their value, or by all their fields."""
+    tables = {name: one if isinstance(one, dict) else {"value": float(one)} for name, one in figures.items()}
+    return SteadyFigures(**{name: Figure(**table) for name, table in tables.items()})
 
 
 def sku(**changes) -> Sku:
@@ -15,7 +25,7 @@ def sku(**changes) -> Sku:
         memory_bandwidth_gbps=900,
         power_limit_w=300,
         peak_tflops=Rates(fp32=30, bf16=100),
-        steady_tflops=Rates(bf16=80),
+        steady=steady(bf16=80),
     )
     return plain.model_copy(update=changes)
 
@@ -33,20 +43,51 @@ def test_every_shipped_sku_is_clean(stem):
     ("changes", "expected"),
     [
         (
-            {"steady_tflops": Rates(bf16=0.08)},
-            "steady_tflops.bf16 = 0.08: its floor, 0.75 × 0.08, is 0.1% of the peak",
+            {"steady": steady(bf16=0.08)},
+            "steady.bf16 = 0.08: 0.1% of the peak of 100 TFLOP/s: a floor made of it cannot fail",
         ),
-        ({"floor_share": 0.3}, "steady_tflops.bf16 = 80: its floor, 0.3 × 80, is 24.0% of the peak"),
         (
-            {"steady_tflops": Rates(bf16=116)},
-            "steady_tflops.bf16 = 116: 116% of the peak of 100 TFLOP/s, past what",
+            {"steady": steady(sustained=29)},
+            "steady.sustained = 29: 29.0% of the peak of 100 TFLOP/s: a floor made of it cannot fail",
         ),
-        ({"steady_tflops": Rates(fp16=80)}, "steady_tflops.fp16 = 80: there is no peak to hold it against"),
-        ({"peak_tflops": Rates(), "steady_tflops": Rates()}, "peak_tflops = {}: no peak at all"),
-        ({"training_speedup": 0.9}, "training_speedup = 0.9: 16-bit slows no card down; write 1 to 20"),
         (
-            {"training_speedup": 20.5},
-            "training_speedup = 20.5: more than any card's 16-bit rate gives; write 1 to 20",
+            {"steady": steady(bf16=116)},
+            "steady.bf16 = 116: 116% of the peak of 100 TFLOP/s, past what",
+        ),
+        (
+            {"steady": steady(bf16=MEASURED | {"value": 100.0, "range": (90.0, 118.0)})},
+            "steady.bf16 = 118: 118% of the peak of 100 TFLOP/s, past what",
+        ),
+        (
+            {"steady": steady(sustained=116)},
+            "steady.sustained = 116: 116% of the peak of 100 TFLOP/s, past what",
+        ),
+        ({"steady": steady(fp16=80)}, "steady.fp16 = 80: there is no peak to hold it against"),
+        ({"steady": steady(training=40)}, "steady.training = 40: there is no peak to hold it against"),
+        (
+            {"steady": steady(bf16={"value": 80.0, "torch": "2.11", "range": (70.0, 90.0)})},
+            'steady.bf16 = {"value": 80.0, "range": [70.0, 90.0], "torch": "2.11"}: says range, torch, but',
+        ),
+        (
+            {"steady": steady(bf16={"value": 80.0, "cards": 3, "size": 8192})},
+            'steady.bf16 = {"value": 80.0, "cards": 3, "size": 8192}: measured, but without workers, torch',
+        ),
+        (
+            {"steady": steady(sustained=MEASURED | {"value": 80.0})},
+            "steady.sustained = ",
+        ),
+        (
+            {"steady": steady(bf16=MEASURED | {"value": 80.0, "range": (81.0, 90.0)})},
+            "steady.bf16 = ",
+        ),
+        ({"peak_tflops": Rates(), "steady": steady()}, "peak_tflops = {}: no peak at all"),
+        (
+            {"steady": steady(training_speedup=0.9)},
+            "steady.training_speedup = 0.9: 16-bit slows no card down; write 1 to 20",
+        ),
+        (
+            {"steady": steady(training_speedup=20.5)},
+            "steady.training_speedup = 20.5: more than any card's 16-bit rate gives; write 1 to 20",
         ),
         (
             {"temperature": TemperatureLimits(slowdown_c=95, shutdown_c=90)},
@@ -89,8 +130,8 @@ def test_a_floor_lies_between_30_and_110_percent_of_the_peak(floor, sound):
 
 @pytest.mark.parametrize("speedup", [1.0, 9.0, 20.0])
 def test_a_speedup_that_a_card_can_have_is_sound(speedup):
-    assert lint_sku(FILE, sku(training_speedup=speedup)) == []
+    assert lint_sku(FILE, sku(steady=steady(training_speedup=speedup))) == []
 
 
 def test_boost_clocks_past_the_printed_peak_are_no_mistake():
-    assert lint_sku(FILE, sku(steady_tflops=Rates(bf16=110))) == []
+    assert lint_sku(FILE, sku(steady=steady(bf16=110))) == []

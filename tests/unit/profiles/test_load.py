@@ -19,7 +19,7 @@ def problems_of(name_or_path):
 def test_a_rig_is_merged_over_the_defaults_and_knows_where_values_come_from(desk):
     loaded = desk.load(RIG + "[limits]\nooms = 2\n")
     assert loaded.rig.limits.ooms == 2
-    assert loaded.rig.limits.throttle_share == 0.0
+    assert loaded.rig.limits.throttle_share == 0.01
     assert loaded.file == "lab.toml"
     assert loaded.source_of("limits.ooms") == "lab.toml"
     assert loaded.source_of("limits.throttle_share") == "hwprofiles/defaults.toml"

@@ -2,13 +2,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.profiles.operands import fitting_size, matrix_mib, operands_mib
+from rigproof.profiles.operands import context_gib, fitting_size, matrix_mib, operands_mib
 
 
 @pytest.mark.parametrize(("precision", "mib"), [("fp32", 256), ("tf32", 256), ("fp16", 128), ("bf16", 128)])
 def test_the_memory_of_a_matrix_and_of_a_product(precision, mib):
     assert matrix_mib(8192, precision) == mib
     assert operands_mib(8192, precision) == 3 * mib
+
+
+@pytest.mark.parametrize(("capability", "gib"), [((9, 0), 0.67), ((8, 6), 0.4), (None, 0.4)])
+def test_a_context_takes_what_was_measured_on_such_a_card(capability, gib):
+    assert context_gib(capability) == gib
 
 
 def test_a_product_is_planned_in_the_precision_that_takes_most():

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from rigproof.profiles.load import profile_folder
-from rigproof.profiles.schema import rig_schema, sku_schema
+from rigproof.profiles.schema import rig_schema, sku_schema, xids_schema
 
 FOLDER = profile_folder()
 RIGS = sorted((FOLDER / "rigs").glob("*.toml"))
@@ -16,14 +16,18 @@ VARIANTS = ("balanced", "distribution", "vram-safe", "max-stability", "ultimate"
 DUAL_RIGS = ("dual-3090-3070", *(f"dual-3090-3070-{variant}" for variant in VARIANTS))
 
 
-@pytest.mark.parametrize(("name", "schema"), [("rig", rig_schema()), ("sku", sku_schema())])
+@pytest.mark.parametrize(
+    ("name", "schema"), [("rig", rig_schema()), ("sku", sku_schema()), ("xids", xids_schema())]
+)
 def test_the_committed_schema_is_current(name, schema):
     committed = (FOLDER / "schema" / f"{name}.schema.json").read_text()
     assert committed == json.dumps(schema, indent=2) + "\n", f"write it anew: rigproof schema {name}"
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
-@pytest.mark.parametrize("path", [*RIGS, *SKUS, FOLDER / "defaults.toml"], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [*RIGS, *SKUS, FOLDER / "defaults.toml", FOLDER / "xids.toml"], ids=lambda path: path.stem
+)
 def test_every_shipped_file_is_valid_and_names_its_schema(path):
     text = path.read_text(encoding="utf-8")
     first = text.splitlines()[0]

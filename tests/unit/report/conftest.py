@@ -30,7 +30,7 @@ def loaded() -> LoadedRig:
             memory_bandwidth_gbps=900,
             power_limit_w=power,
             peak_tflops={"bf16": rate * 1.2},
-            steady_tflops={"bf16": rate},
+            steady={"bf16": {"value": rate}},
         )
         for _, name, sku, memory, power, rate, _ in GPUS
     }

@@ -53,7 +53,8 @@ def test_each_limit_names_its_figure_and_its_file():
     assert "    rig: combined_floor_tflops = 78.1 (hwprofiles/rigs/dual-3090-3070.toml)" in lines
     assert "    pc1, pc2: responsiveness.p99_ms = 50 (hwprofiles/defaults.toml)" in lines
     bf16 = block(lines, "throughput.gemm_bf16")
-    assert any("pc1/gpu0: " in line and "(hwprofiles/gpus/rtx-3090.toml)" in line for line in bf16)
+    told = "58.5 TFLOP/s at the default power limit (0.75 of 78 TFLOP/s, printed or reached by others; "
+    assert any(f"pc1/gpu0: {told}hwprofiles/gpus/rtx-3090.toml)" in line for line in bf16)
 
 
 def test_a_gpu_of_its_own_limit_and_floor_is_told_apart():
@@ -74,13 +75,23 @@ def test_a_gpu_of_its_own_limit_and_floor_is_told_apart():
     )
 
 
-def test_an_unknown_gpu_has_no_floor_and_that_is_said():
+def test_the_floors_of_a_measured_card_say_their_evidence():
+    lines = lines_of(load_rig("h200-x2"), "standard")
+    for criterion, told in {
+        "throughput.gemm_bf16": "(0.92 of 660 TFLOP/s, measured on 5 cards; hwprofiles/gpus/h200-sxm.toml)",
+        "throughput.sustained": "(0.92 of 646 TFLOP/s, measured on 5 cards; hwprofiles/gpus/h200-sxm.toml)",
+        "training.step": "(0.85 of 423 TFLOP/s, measured on 1 card; hwprofiles/gpus/h200-sxm.toml)",
+    }.items():
+        assert any(told in line for line in block(lines, criterion)), criterion
+
+
+def test_an_unknown_gpu_has_the_floor_of_its_architecture_and_that_is_said():
     base = load_rig("single-gpu")
     gpu = Gpu(sku="unknown", memory_gib=8)
     rig = base.rig.model_copy(update={"nodes": (Node(name="pc1", cpus=4, gpus=(gpu,)),)})
     lines = lines_of(LoadedRig(rig, {}, base.sources, base.file))
     assert block(lines, "throughput.gemm_bf16")[-1] == (
-        "    pc1/gpu0: no floor is known: the figure becomes its baseline"
+        "    pc1/gpu0: no figure is known: a share of what its architecture does at the measured clock"
     )
 
 

@@ -80,11 +80,17 @@ def test_protocol_numbers_are_those_of_pynvml() -> None:
         pynvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER,
         pynvml.NVML_FI_DEV_POWER_AVERAGE,
         pynvml.NVML_FI_DEV_POWER_INSTANT,
+        pynvml.NVML_FI_DEV_POWER_CURRENT_LIMIT,
+        pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
     } == set(Field)
     assert nvml_protocol.Threshold.SHUTDOWN == pynvml.NVML_TEMPERATURE_THRESHOLD_SHUTDOWN
     assert nvml_protocol.Threshold.SLOWDOWN == pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
     assert nvml_protocol.Threshold.MEMORY_MAX == pynvml.NVML_TEMPERATURE_THRESHOLD_MEM_MAX
     assert nvml_protocol.Threshold.GPU_MAX == pynvml.NVML_TEMPERATURE_THRESHOLD_GPU_MAX
+    for brand in nvml_protocol.Brand:
+        assert getattr(pynvml, f"NVML_BRAND_{brand.name}") == brand
+    for mode in nvml_protocol.Virtualization:
+        assert getattr(pynvml, f"NVML_GPU_VIRTUALIZATION_MODE_{mode.name}") == mode
     assert nvml_protocol.Clock.SM == pynvml.NVML_CLOCK_SM
     assert nvml_protocol.Clock.MEMORY == pynvml.NVML_CLOCK_MEM
     assert nvml_protocol.ECC_CORRECTED == pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED
@@ -114,6 +120,7 @@ def test_a_sample_holds_every_reading_in_its_unit() -> None:
         power_w=pytest.approx(695.125),
         power_average_w=pytest.approx(688.5),
         energy_j=pytest.approx(123456.789),
+        power_limit_w=350.0,
         sm_clock_mhz=1470,
         memory_clock_mhz=3201,
         clock_event_reasons=0x4,
@@ -288,6 +295,7 @@ def test_identity_of_a_data_centre_card() -> None:
     assert (gpu.pcie_generation_max, gpu.pcie_width_max) == (4, 16)
     assert (gpu.ecc_enabled, gpu.display_active, gpu.xid_supported) == (True, False, True)
     assert gpu.vbios_version == "94.02.42.00.01"
+    assert (gpu.brand, gpu.virtualization) == ("geforce_rtx", "none")
 
 
 @pytest.mark.parametrize(
@@ -295,6 +303,8 @@ def test_identity_of_a_data_centre_card() -> None:
     [
         ("compute_capability", "compute_capability"),
         ("vbios_version", "vbios_version"),
+        ("brand", "brand"),
+        ("virtualization", "virtualization"),
         ("display_active", "display_active"),
         ("ecc_enabled", "ecc_enabled"),
         ("power_limit_w", "power_limit_w"),
@@ -314,6 +324,16 @@ def test_identity_leaves_out_what_a_card_does_not_tell(sensor: str, reading: str
         (gpu,) = nvml.gpus("pc1")
         assert getattr(gpu, reading) is None
         assert nvml.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("brand", "mode", "told"),
+    [(14, 2, ("nvidia", "vgpu")), (10, 1, ("nvidia_vws", "passthrough")), (99, 99, (None, None))],
+)
+def test_brand_and_virtualization_are_told_by_name(brand, mode, told) -> None:
+    with opened(loaded_gpu(brand=brand, virtualization=mode)) as (_, nvml):
+        (gpu,) = nvml.gpus("pc1")
+        assert (gpu.brand, gpu.virtualization) == told
 
 
 @pytest.mark.parametrize("value", [0, 2**32 - 5])  # nvmlDeviceGetTemperatureThreshold's type is unsigned
@@ -462,6 +482,34 @@ def test_a_geforce_card_has_no_memory_error_counters() -> None:
     assert (counters.remapped_uncorrectable, counters.remapped_correctable) == (None, None)
     assert (counters.remap_pending, counters.remap_failed) == (None, None)
     assert (counters.retired_pages, counters.pcie_replays) == (None, 0)
+
+
+@pytest.mark.parametrize("action", [0, 1, 7, None])
+def test_what_the_driver_wants_done_is_read_where_it_has_that_field(action: int | None) -> None:
+    with opened(loaded_gpu(recovery_action=action)) as (_, nvml):
+        assert nvml.counters(UUID, SUBJECT, "before", 0.0).recovery_action == action
+        assert nvml.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("stated", "read"),
+    [((0, "uiVal", 1), 1), ((0, "dVal", 2.0), 2), ((1, "uiVal", 4), 4), ((3, "ullVal", 7), 7)],
+)
+def test_a_wanted_reset_is_read_whatever_type_the_driver_states(
+    stated: tuple[int, str, float], read: int
+) -> None:
+    """Driver 580 leaves the type of field 230 at 0, a double: an integer of 1 would read as 5e-324."""
+    gpu = loaded_gpu(raw_fields={pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: stated})
+    with opened(gpu) as (_, nvml):
+        assert nvml.counters(UUID, SUBJECT, "before", 0.0).recovery_action == read
+
+
+def test_a_driver_too_old_to_know_the_recovery_action_is_no_problem() -> None:
+    with opened(loaded_gpu()) as (driver, nvml):
+        driver.inject(Fault("nvmlDeviceGetFieldValues", code=Code.INVALID_ARGUMENT))
+        counters = nvml.counters(UUID, SUBJECT, "before", 0.0)
+        assert (counters.recovery_action, counters.pcie_replays) == (None, 3)
+        assert nvml.problems() == []
 
 
 def test_half_a_count_of_retired_pages_is_none() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rigproof.telemetry.proc import (
     TICKS_PER_S,
     CoreTimes,
+    boot_id,
     busy_percent,
     core_times,
     load_1m,
@@ -68,3 +69,34 @@ def test_load(tmp_path: Path) -> None:
     assert load_1m(tmp_path) is None
     (tmp_path / "loadavg").write_text("1.25 0.9 0.8 2/300 4242\n")
     assert load_1m(tmp_path) == 1.25
+
+
+def kernel(root, boot_id, *mounts):
+    (root / "sys/kernel/random").mkdir(parents=True)
+    (root / "self").mkdir()
+    (root / "sys/kernel/random/boot_id").write_text(boot_id)
+    lines = [f"{n} 1 0:5 / {mount} rw - proc proc rw\n" for n, mount in enumerate(("/proc", *mounts))]
+    (root / "self/mountinfo").write_text("".join(lines))
+    return root
+
+
+BOOT = "b48742fe-0af8-4210-958a-a15aa6f8fa70"
+
+
+def test_the_boot_id_is_the_kernel_s(tmp_path):
+    assert boot_id(kernel(tmp_path, f"{BOOT}\n", "/proc/sys")).value == BOOT
+
+
+def test_a_boot_id_that_is_a_container_s_own_is_none_of_the_host(tmp_path):
+    found = boot_id(kernel(tmp_path, f"{BOOT}\n", "/proc/sys/kernel/random/boot_id"))
+    assert found.value is None
+    assert "container's own" in found.reason
+
+
+def test_a_boot_id_that_cannot_be_read_is_none_with_the_reason(tmp_path):
+    assert "cannot be read" in boot_id(tmp_path).reason
+    assert boot_id(kernel(tmp_path, "none\n")).value is None
+
+
+def test_the_boot_id_of_this_host_stays_the_same():
+    assert boot_id() == boot_id()

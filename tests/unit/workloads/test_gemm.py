@@ -131,3 +131,64 @@ def test_other_errors_of_the_device_are_not_taken_for_want_of_memory(faulty_cpu,
 def test_operands_are_freed(cpu, context):
     run_gemm(SPEC, cpu, context)
     assert cpu.memory().allocated_mib == 0
+
+
+def test_a_kernel_that_does_not_run_after_the_references_has_no_verified_round(faulty_cpu, context):
+    """The result's memory still holds a right product, but not that of the operands whose turn it is."""
+    device = faulty_cpu(lambda call, out: None)
+    multiply, calls = device.multiply, []
+
+    def run_twice(a, b, out):
+        calls.append(1)
+        if len(calls) <= 2:  # the references
+            multiply(a, b, out)
+
+    device.multiply = run_twice
+    run_gemm(SPEC, device, context)
+    assert len(context.rounds) > 3
+    assert not any(round_.verified for round_ in context.rounds)
+    assert context.events("wrong_result")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16", "tf32"])
+def test_one_product_in_a_thousand_is_caught_in_each_precision(faulty_cpu, context, monkeypatch, precision):
+    """Wherever in a round it is: 37 is in the middle of one, and no round ends with it."""
+
+    def corrupt(call, out):
+        if call % 1000 == 37:
+            out.view(torch.int16)[11, 3] ^= 1
+
+    device = faulty_cpu(corrupt)
+    device.precisions = (precision,)
+    monkeypatch.setattr("rigproof.workloads.gemm.products_for", lambda round_s, product_s: 100)
+    monkeypatch.setattr("rigproof.workloads.gemm.adapted", lambda products, seconds, round_s: 100)
+    context.stopped = lambda: device.calls > 2500
+    spec = replace(SPEC, size=64, precisions=(precision,), settle_s=0.1, measure_s=600, round_s=0.001)
+    run_gemm(spec, device, context)
+    wrong = [number for number, round_ in enumerate(context.rounds) if not round_.verified]
+    assert len(wrong) == 3
+    event = context.events("wrong_result")[0]
+    assert event.data["precision"] == precision
+    assert event.data["round"] == wrong[0]
+    assert set(event.data) == {"precision", "round", "product", "pair", "expected", "got", "untold"}
+    assert f"of round {wrong[0]}" in event.message
+
+
+def test_two_reference_checksums_are_told_for_each_precision_with_what_computed_them(cpu, context):
+    run_gemm(replace(SPEC, precisions=()), cpu, context)
+    told = {event.data["precision"]: event.data for event in context.events("reference")}
+    assert set(told) == set(cpu.precisions)
+    for data in told.values():
+        assert data["size"] == 128
+        assert list(data["checksums"]) == ["1·0", "0·1"]
+        assert len(set(data["checksums"].values())) == 2
+        assert data["torch"] == torch.__version__
+        assert {"device", "cublas", "multiprocessors", "capability"} < set(data)
+
+
+def test_the_same_device_has_the_same_references_again(cpu, context, stopping_context):
+    again = stopping_context(lambda context: False)
+    for one in (context, again):
+        run_gemm(SPEC, cpu, one)
+    first, second = (one.events("reference")[0].data for one in (context, again))
+    assert first == second

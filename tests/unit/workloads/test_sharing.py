@@ -100,6 +100,12 @@ def test_they_divide_the_memory(done):
     assert all(event.data["allocated_mib"] == pytest.approx(4.0, abs=0.2) for event in events)
 
 
+def test_its_products_references_are_told_once_and_every_process_has_the_same(done):
+    (event,) = done.events("reference")
+    assert event.data["size"] == 128
+    assert {"1·0", "0·1", "1·2"} <= set(event.data["checksums"])
+
+
 def test_nothing_is_left_and_the_last_record_is_the_memory(cpu, done):
     assert isinstance(done.records[-1], MemoryReading)
     assert cpu.memory().allocated_mib == 0
@@ -119,7 +125,7 @@ for step in plan:
     elif step == "elsewhere": say("opened", uuid="GPU-other", precision="fp32")
     elif step == "ready":
         fill = json.loads(sys.stdin.readline())
-        a_round("warmup"); say("ready", mib=fill["mib"])
+        a_round("warmup"); say("ready", mib=fill["mib"], checksums=dict(pair="0"))
     elif step == "work":
         json.loads(sys.stdin.readline()); a_round("measure"); say("done")
     elif step == "wrong":

@@ -292,6 +292,21 @@ def test_a_gradient_that_is_no_number_spoils_its_round_alone(cpu, context, canne
     assert context.events("wrong_result")[0].message == "a gradient is nan in fp32"
 
 
+def test_a_round_that_overflowed_is_not_verified_and_an_event_says_so(cpu, context, canned, monkeypatch):
+    def overflowing(trainer, step):
+        loss, norm = falling(trainer, step)
+        return loss, float("inf") if trainer.precision == "fp16" and step == 6 else norm
+
+    monkeypatch.setattr(cpu, "precisions", ("fp32", "fp16"))
+    canned(overflowing)
+    run_training(SHORT, cpu, context)
+    (bad,) = [one for one in context.rounds if not one.verified and one.part == "precision"]
+    event = context.events("overflow")[0]
+    assert (event.data["precision"], event.data["steps"]) == ("fp16", 1)
+    assert context.records.index(bad) == context.records.index(event) + 1
+    assert not context.events("wrong_result")
+
+
 class Listed:
     def __init__(self, *precisions):
         self.precisions = precisions

@@ -37,6 +37,14 @@ def test_the_loss_falls_on_a_batch_that_is_always_the_same(trainer, precision):
     assert steps.overflows == 0
 
 
+def test_steps_that_are_not_done_have_no_loss_of_earlier_ones(trainer, monkeypatch):
+    trainer.begin("fp32", 2)
+    trainer.run(3)
+    monkeypatch.setattr(trainer, "_step", lambda slot: None)
+    steps = trainer.run(3)
+    assert all(math.isnan(value) for value in (*steps.losses, *steps.norms))
+
+
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
 def test_16_bit_means_autocast_over_32_bit_weights(trainer, precision, dtype):
     seen = []

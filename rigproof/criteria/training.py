@@ -1,0 +1,113 @@
+"""How fast is a training step by itself? A card that is slow in every precision has a good ratio of two."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, criterion
+from rigproof.criteria.evidence import Evidence
+from rigproof.criteria.floors import Measured, floor_of
+from rigproof.criteria.precision import (
+    StepTime,
+    measured_steps,
+    raise_unmeasured,
+    step_conditions,
+    trains_in_fp16,
+)
+from rigproof.criteria.rates import median_of_others
+from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.criteria.throughput import SLOW, against
+from rigproof.profiles.loaded import LoadedRig, PromisedDevice
+from rigproof.records.verdict import figure
+
+Group = tuple[str, int, int, int | None]  # SKU file, the model's width, examples, enforced power limit in W
+
+
+def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> Sequence[PromisedDevice]:
+    """All of them, and judged last: the others' steps are part of each one's floor."""
+    return devices
+
+
+@criterion(
+    "training.step",
+    scope="device",
+    unit="TFLOP/s",
+    limit="the floor in the rig profile; else the highest one of `limits.champion_share` of this GPU's "
+    "champion, of a share of the SKU file's `training` figure, by its evidence, where that is of "
+    "no larger model or batch, and of `limits.peer_share` of the median of the other GPUs of the "
+    "same SKU that trained the same model and batch under the same power limit; else none, and "
+    "the figure becomes the baseline. More than the silicon can do at its highest clock is not "
+    "measured",
+    remedy=SLOW,
+    unmeasured="fewer than 3 verified rounds of fp16 in the comparison of precisions, or one that the "
+    "silicon cannot do; not required where an unknown device has no fp16",
+    faults=("tensor-cores-unused",),
+    stages=("training",),
+    applies_to_cpu=False,
+    holds_for=trains_in_fp16,
+    among=_with_the_others,
+)
+def step(device: DeviceEvidence) -> Finding:
+    """The rate of verified training steps in fp16 (autocast, GradScaler), by the work that the model counts.
+
+    At the batch size at which precisions are compared; the median over its rounds, by the device's own clock.
+    """
+    own = _step(device)
+    measured = Measured("training.step", "training", "training_tflops", step_conditions(device, own))
+    peers = _peer_floor(device, own)
+    floor = floor_of(device, measured, *([peers] if peers is not None else []))
+    return against(own.tflops, floor, device)
+
+
+def _step(device: DeviceEvidence) -> StepTime:
+    """The step in fp16 at the largest batch that has one. NotMeasured where there is none."""
+    steps = [one for (precision, _), one in measured_steps(device).items() if precision == "fp16"]
+    if not steps:
+        raise_unmeasured(device, "too few verified rounds of fp16")
+    return max(steps, key=lambda one: one.batch)  # after an OOM there are smaller ones too
+
+
+def _peer_floor(device: DeviceEvidence, own: StepTime) -> Limit | None:
+    """A share of what the others of its kind do; None where it has none, or nobody compares."""
+    evidence, share = device.evidence, device.optional_limit("peer_share")
+    group = _group(device, own)
+    if share is None or group is None:
+        return None
+    rates = evidence.kept("training peers", lambda: _rates_by_group(evidence))[group]
+    if len(rates) < 2:
+        return None
+    middle = median_of_others(rates, own.tflops)
+    others = "the other one" if len(rates) == 2 else f"the median of {len(rates) - 1} others"
+    return Limit(
+        share.value * middle,
+        f"{share.value:g} of {figure(middle, 'TFLOP/s')}, {others} of {device.device.sku_stem} in this run; "
+        f"{share.source}",
+    )
+
+
+def _rates_by_group(evidence: Evidence) -> Mapping[Group, list[float]]:
+    found: dict[Group, list[float]] = defaultdict(list)
+    for device in evidence.devices:
+        if device.is_cpu or not device.found:
+            continue
+        try:
+            one = _step(device)
+        except NotMeasured:
+            continue
+        group = _group(device, one)
+        if group is not None:
+            found[group].append(one.tflops)
+    return {group: sorted(rates) for group, rates in found.items()}
+
+
+def _group(device: DeviceEvidence, one: StepTime) -> Group | None:
+    """Whom it is compared with; cards that no SKU file describes may differ in anything."""
+    stem, power_w = device.device.sku_stem, device.identity.power_limit_w
+    if stem is None:
+        return None
+    return (
+        stem,
+        one.size,
+        one.batch,
+        round(power_w) if power_w is not None and math.isfinite(power_w) else None,
+    )

@@ -1,0 +1,139 @@
+from dataclasses import replace
+
+import pytest
+
+from rigproof.records.verdict import Outcome
+from support.faults import GPU, OTHER, products_differ
+from support.peers import make_peers, subject_of
+
+EXACT = "compute.exact"
+FIRST, SECOND = "pc1/gpu0#0", "pc1/gpu0#1"
+
+
+def outcome(bench, subject=GPU):
+    verdict = bench.verdict(EXACT, subject)
+    return verdict.outcome, verdict.required
+
+
+def change(bench, subject, stage=None, worker=None, **data):
+    """Other data in a card's reference events."""
+    for number, event in enumerate(bench.recording.events):
+        chosen = event.subject == subject and stage in (None, event.stage) and worker in (None, event.worker)
+        if event.kind == "reference" and chosen:
+            bench.recording.events[number] = replace(event, data={**event.data, **data})
+
+
+def test_equal_cards_that_compute_the_same_pass(bench):
+    verdict = bench.verdict(EXACT, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.PASS, 0)
+    assert verdict.detail == "12 products are the same on 1 other card"
+
+
+def test_of_two_cards_that_differ_nobody_knows_which_is_wrong_and_both_fail(bench):
+    products_differ(bench, GPU)
+    for subject, other in ((GPU, OTHER), (OTHER, GPU)):
+        verdict = bench.verdict(EXACT, subject)
+        assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 12)
+        assert f"another on {other}: one of the two is wrong" in verdict.detail
+
+
+def test_one_product_of_one_precision_in_one_stage_is_enough(bench):
+    change(bench, GPU, "sharing", checksums={"1·0": "bf16-1·0", "0·1": "another"})
+    verdict = bench.verdict(EXACT, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 1)
+    assert verdict.detail.startswith(
+        "the bf16 product of seeds 0·1, size 1024, in the sharing stage is another"
+    )
+
+
+def test_most_cards_are_right_and_the_odd_one_alone_fails(bench):
+    make_peers(bench, 3)
+    products_differ(bench, subject_of(1))
+    assert [outcome(bench, subject_of(index))[0] for index in range(3)] == [
+        Outcome.PASS,
+        Outcome.FAIL,
+        Outcome.PASS,
+    ]
+    detail = bench.verdict(EXACT, subject_of(1)).detail
+    assert "another on pc1/gpu0, pc1/gpu2, which agree" in detail
+
+
+def test_where_as_many_say_one_as_the_other_all_fail(bench):
+    make_peers(bench, 4)
+    for index in (0, 1):
+        products_differ(bench, subject_of(index))
+    for index in range(4):
+        assert outcome(bench, subject_of(index))[0] is Outcome.FAIL
+    assert "one side of them is wrong" in bench.verdict(EXACT, subject_of(0)).detail
+
+
+def test_three_different_results_fail_all_three(bench):
+    make_peers(bench, 3)
+    for index in range(3):
+        change(bench, subject_of(index), "gemm", checksums={"1·0": f"{index}"})
+    assert all(outcome(bench, subject_of(index))[0] is Outcome.FAIL for index in range(3))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"torch": "2.11.0+cu130"},
+        {"cublas": "12.9.0"},
+        {"multiprocessors": 114},
+        {"capability": "8.9"},
+        {"device": "NVIDIA H100"},
+        {"size": 4096},
+    ],
+)
+def test_cards_and_libraries_that_may_differ_are_not_compared(bench, data):
+    change(bench, GPU, **data)
+    products_differ(bench, GPU)
+    assert outcome(bench) == outcome(bench, OTHER) == (Outcome.NOT_MEASURED, False)
+
+
+def test_a_lone_card_is_not_compared_and_need_not_be(bench):
+    make_peers(bench, 1)
+    assert outcome(bench) == (Outcome.NOT_MEASURED, False)
+    assert bench.verdict(EXACT, GPU).detail == "the run has no other NVIDIA H200"
+
+
+def test_a_lone_card_that_contradicts_itself_fails(bench):
+    make_peers(bench, 1)
+    (event,) = (one for one in bench.recording.events if (one.kind, one.stage) == ("reference", "sharing"))
+    bench.recording.add(replace(event, data={**event.data, "checksums": {"0·1": "another process's"}}))
+    assert outcome(bench)[0] is Outcome.FAIL
+    assert "differs between two workers or processes of this card" in bench.verdict(EXACT, GPU).detail
+
+
+@pytest.mark.parametrize("stage", ["gemm", "sustained", "training", "feeding", "sharing"])
+def test_a_wrong_result_of_any_stage_fails_even_a_lone_card(bench, stage):
+    make_peers(bench, 1)
+    bench.event("wrong_result", GPU, "fp16 result of pair 3 changed", 50.0, "pc1/gpu0#0", stage, untold=6)
+    verdict = bench.verdict(EXACT, GPU)
+    assert (verdict.outcome, verdict.measured, verdict.from_s) == (Outcome.FAIL, 7, 50.0)
+    assert verdict.detail == f"fp16 result of pair 3 changed in the {stage} stage"
+
+
+@pytest.mark.parametrize(
+    ("stage", "worker"), [("gemm", FIRST), ("sustained", FIRST), ("sustained", SECOND), ("sharing", FIRST)]
+)
+def test_a_worker_that_does_not_say_what_it_computed_is_no_measurement(bench, stage, worker):
+    bench.recording.events = [
+        one
+        for one in bench.recording.events
+        if (one.kind, one.stage, one.worker) != ("reference", stage, worker)
+    ]
+    assert outcome(bench) == (Outcome.NOT_MEASURED, True)
+    assert f"{worker} recorded no reference in the {stage} stage" in bench.verdict(EXACT, GPU).detail
+
+
+@pytest.mark.parametrize("checksums", [None, "0f", {}])
+def test_references_that_are_damaged_are_none(bench, checksums):
+    change(bench, GPU, checksums=checksums)
+    assert outcome(bench)[0] is Outcome.NOT_MEASURED
+
+
+def test_a_stage_that_the_level_leaves_out_needs_no_reference(bench):
+    bench.recording.run = replace(bench.recording.run, stages=("gemm", "sustained"))
+    bench.only("gemm", "sustained")
+    assert outcome(bench)[0] is Outcome.PASS

@@ -1,0 +1,125 @@
+"""A host that restarts fails; what nobody read proves nothing; an earlier run that never ended warns."""
+
+import pytest
+
+from rigproof.records.verdict import Decision, Outcome, decide, sentence
+
+RESET, NODE = "health.reset", "pc2"
+TOLD = "pc2 restarted 4 s into sustained (bf16), both cards at 100 %, last 348 + 231 W, 71 °C"
+OTHER_BOOT = "0e0e6ab5-6d8f-4c1a-9f47-2f0f57a0a0de"
+
+
+def test_the_same_boot_id_before_and_after_passes(bench):
+    assert bench.verdict(RESET, NODE).outcome is Outcome.PASS
+
+
+def test_a_reset_is_told_in_one_sentence_with_what_to_do(bench):
+    bench.event("host_reset", NODE, TOLD, 34.0, stage=None, run_id="run", restarted=True)
+    verdict = bench.verdict(RESET, NODE)
+    assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 34.0)
+    said = sentence(verdict)
+    assert TOLD in said
+    assert "power supply" in said
+    assert "nvidia-smi -pl" in said
+    assert bench.verdict(RESET, "pc1").outcome is Outcome.PASS
+
+
+def test_another_boot_id_fails_whoever_read_it(bench):
+    bench.boot(NODE, "after", boot_id=OTHER_BOOT)
+    verdict = bench.verdict(RESET, NODE)
+    assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 71.5)
+
+
+def test_another_boot_id_in_the_middle_fails_too(bench):
+    """An agent that took another's place reads it as its first: before, other, and perhaps never after."""
+    bench.recording.boots = [one for one in bench.recording.boots if one.moment == "before"]
+    bench.recording.boots.append(bench.recording.boots[-1].__class__(40.0, NODE, "before", OTHER_BOOT))
+    assert bench.verdict(RESET, NODE).outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_half_of_the_readings_prove_nothing(bench, moment):
+    bench.recording.boots = [one for one in bench.recording.boots if one.moment != moment]
+    verdict = bench.verdict(RESET, NODE)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert f"not read {moment} the load" in verdict.detail
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_reading_that_failed_is_none(bench, moment):
+    bench.boot(NODE, moment, boot_id=None, reason="/proc is not mounted")
+    verdict = bench.verdict(RESET, NODE)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+
+
+def test_without_any_reading_nothing_is_measured(bench):
+    bench.drop("boots", NODE)
+    verdict = bench.verdict(RESET, NODE)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+
+
+def test_a_host_whose_boot_id_cannot_be_read_is_not_asked_for_it(bench):
+    for moment in ("before", "after"):
+        bench.boot(NODE, moment, boot_id=None, reason="it is this container's own here, not the host's")
+    verdict = bench.verdict(RESET, NODE)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, False)
+    assert "container's own" in verdict.detail
+
+
+def test_a_lost_node_says_why_it_was_not_asked(bench):
+    bench.event("node_lost", NODE, "the node is gone: no heartbeat", 50.0, stage=None)
+    bench.recording.boots = [
+        one for one in bench.recording.boots if (one.subject, one.moment) != (NODE, "after")
+    ]
+    assert "no heartbeat" in bench.verdict(RESET, NODE).detail
+
+
+def test_a_killed_driver_is_incomplete_and_said(bench):
+    bench.event("driver_killed", NODE, "the run was ended from outside; the host did not restart", stage=None)
+    verdict = bench.verdict(RESET, NODE)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert "did not restart" in verdict.detail
+    assert decide(bench.verdicts()) is Decision.INCOMPLETE
+
+
+def earlier(bench, run_id, message, *, restarted):
+    bench.event("unfinished_run", NODE, message, 1.0, stage=None, run_id=run_id, restarted=restarted)
+
+
+def test_an_earlier_run_that_never_ended_warns_by_its_restart_first(bench):
+    earlier(bench, "run-1", TOLD, restarted=True)
+    earlier(bench, "run-2", "the run was ended from outside", restarted=False)
+    verdict = bench.verdict(RESET, NODE)
+    assert verdict.outcome is Outcome.WARN
+    assert verdict.detail == f"the run run-1 before this one never ended: {TOLD} (and 1 more)"
+    assert "power supply" in verdict.remedy
+    assert decide(bench.verdicts()) is Decision.ACCEPTED
+
+
+def test_an_earlier_run_that_was_killed_does_not_blame_the_power_supply(bench):
+    earlier(bench, "run-2", "the run was ended from outside; the host did not restart", restarted=False)
+    verdict = bench.verdict(RESET, NODE)
+    assert verdict.outcome is Outcome.WARN
+    assert "power supply" not in verdict.remedy
+
+
+def test_a_warning_does_not_stand_in_for_a_reading(bench):
+    earlier(bench, "run-1", TOLD, restarted=True)
+    bench.recording.boots = []
+    assert bench.verdict(RESET, NODE).outcome is Outcome.NOT_MEASURED
+
+
+def test_a_host_that_could_not_keep_its_words_passes_and_says_so(bench):
+    bench.event("black_box", NODE, "what this host does last cannot be kept: Permission denied", stage=None)
+    verdict = bench.verdict(RESET, NODE)
+    assert verdict.outcome is Outcome.PASS
+    assert "Permission denied" in verdict.detail
+
+
+def test_a_node_that_restarted_is_not_sent_to_its_network_cable(bench):
+    bench.event("node_lost", NODE, "the node is gone: no heartbeat", 34.0, stage=None)
+    assert "network cable" in bench.verdict("cluster.nodes_present", NODE).remedy
+    bench.event("host_reset", NODE, TOLD, 34.0, stage=None, run_id="run", restarted=True)
+    remedy = bench.verdict("cluster.nodes_present", NODE).remedy
+    assert "health.reset" in remedy
+    assert "network cable" not in remedy
