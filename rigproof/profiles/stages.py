@@ -76,6 +76,7 @@ _FED = (
     "clock-drops-idle",
     "rewards-slow",
     "rewards-differ",
+    "rewards-crash",
     "gpu-starved",
     "gpu-half-used",
 )

@@ -18,7 +18,7 @@ BOOST_S = 1.5  # the cap bites later: 1.5 to 2.3 s at 1980 MHz in each sustained
 FEWEST_ROUNDS = 4  # of gemm to measure, however short the level is
 TRAINING_SETUP, TRAINING_ROUND, TRAINING_ROUNDS = 0.03, 0.017, 7  # shares of the stage; rounds of a precision
 SCALER_SHARE = 0.015  # fp16's first steps wait for the host: 0.7 s at 121 W (h200-every-stage)
-SEARCH_SHARES, SWEEP_ROUND, SWEEP_ROUNDS = (0.015, 0.015, 0.015), 0.005, 4
+SEARCH_SHARES, SWEEP_ROUND, SWEEP_ROUNDS = (0.015, 0.015, 0.015), 0.005, 7
 GENERATES_FROM, GENERATES_TO = 0.2, 0.95  # of the feeding stage; rewards are compared before and after
 # Of each number's time: processes start and fill their memory; of the rest, until they have settled.
 SHARING_PAUSE, SHARING_WARM_UP = 0.2, 0.2

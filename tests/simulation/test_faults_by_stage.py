@@ -47,7 +47,7 @@ def rig_of(cards, stage):
 # the one that it is there for does not judge that stage.
 KEYS = {
     ("throughput-sag", "gemm"): ("by=60%", "throughput.gemm_bf16"),
-    ("throughput-sag", "training"): ("by=60%", "training.step"),
+    ("throughput-sag", "training"): ("after=10%,by=60%", "training.step"),
     ("throughput-sag", "sharing"): ("after=60%,by=60%", "scaling.sharing"),
     ("bit-flip", "gemm"): ("after=20%", None),
     ("early-heat", "gemm"): ("after=20%", None),
@@ -57,7 +57,7 @@ KEYS = {
     ("gpu-idle", "feeding"): ("", "feeding.idle_gaps"),
 }
 # So little work that nothing was measured without a break.
-TOO_LITTLE = {("gpu-idle", "gemm"), ("gpu-idle", "sharing")}
+TOO_LITTLE = {("gpu-idle", "gemm"), ("gpu-idle", "training"), ("gpu-idle", "sharing")}
 # They end the work of the whole run, or of the whole node: each has a run of its own in the fault matrix.
 NOT_BESIDE_OTHERS = ("node-lost", "gpu-lost", "nvml-hang", "ecc-uncorrected")
 OF_THE_PROCESS = ("hung-kernel", "worker-killed", "worker-frozen", "timeout")

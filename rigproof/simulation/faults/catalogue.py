@@ -487,6 +487,7 @@ KINDS: tuple[FaultKind, ...] = (
         "every strategy that is played beside the generation crashes",
         "feeding.parallel_rewards",
         stage="feeding",
+        keys=("stage",),
         needs="feeding",
     ),
     _gpu(
