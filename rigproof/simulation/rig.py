@@ -12,10 +12,15 @@ from rigproof.simulation.host import SimulatedHost
 from rigproof.simulation.nvml_library import Switch
 from rigproof.simulation.nvml_model import Fault, SimulatedDriver
 from rigproof.simulation.readings import idle_gpu, show
+from rigproof.simulation.timetable import timetable
 from rigproof.simulation.vram import CONTEXT_MIB, Fill, Vram, fill_together
 from rigproof.telemetry.nvml.protocol import Code
 
 DRIVER_LOST_XID = 79  # "GPU has fallen off the bus"
+DOUBLE_BIT_XID, UNCONTAINED_XID = (
+    48,
+    95,
+)  # an uncorrectable memory error; "uncontained", where rows can be remapped
 TRAINING_SHARE, LITTLE_MIB = 0.9, 2000.0  # of the card, in the batch search; in stages that fill nothing
 LEFT_MIB = 200.0  # of the card, beside the plan, under the fault memory-taken
 ABSENT = {"gpu-missing", "gpu-hidden"}  # faults of a card that nobody is given
@@ -89,6 +94,13 @@ class SimulatedNode:
                 rig=rig.loaded.rig.name,
                 seed=rig.seed,
             )
+            card.work = timetable(
+                rig.plan.stages,
+                card.precisions(),
+                card.half_precision,
+                rig.loaded.training_of(device),
+                rig.loaded.rig.sharing.workers or (1,),
+            )
             self.cards[device.subject] = card
             if "gpu-missing" not in card.faults:
                 nvml_name = device.sku.nvml_names[0]
@@ -119,15 +131,22 @@ class SimulatedNode:
                 self._raise(card, t_s)
 
     def _raise(self, card: SimulatedCard, t_s: float) -> None:
-        for name, default in (("xid", 48), ("gpu-lost", DRIVER_LOST_XID), ("nvml-hang", 0)):
+        contained = "row_remap" in card.sku.unsupported_sensors
+        broken = (DOUBLE_BIT_XID,) if contained else (DOUBLE_BIT_XID, UNCONTAINED_XID)
+        xids = {"xid": (DOUBLE_BIT_XID,), "gpu-lost": (DRIVER_LOST_XID,), "ecc-uncorrected": broken}
+        for name in (*xids, "nvml-hang") if card.faults else ():
             fault = card.begun(name, t_s, self.stages)
             if fault is None or (card.subject, name) in self._told:
                 continue
             self._told.add((card.subject, name))
             if name == "nvml-hang":
                 self.driver.inject(Fault("nvmlDeviceGetFieldValues", uuid=card.uuid, hang=Event()))
-            else:
-                self.driver.raise_xid(card.uuid, fault.code or default)
+            for xid in (fault.code,) if fault.code is not None else xids.get(name, ()):
+                self.driver.raise_xid(card.uuid, xid)
+
+    def silent(self, subject: str, t_s: float) -> bool:
+        """Whether the samples of that GPU are lost at that moment."""
+        return self.cards[subject].acting("telemetry-gap", t_s, self.stages) is not None
 
     def vram(self, subject: str) -> Vram:
         """The memory of a promised GPU's card."""

@@ -64,7 +64,8 @@ class SimulatedSensing:
             found.append(sample)
             found += self._gap()
             for uuid, subject in self._duty.uuids.items():
-                found += self._gpu(uuid, subject)
+                if not self._node.silent(subject, self._grid_s):
+                    found += self._gpu(uuid, subject)
             while self._xids is not None and self._xids.supported and self._xids.hear(0):
                 found += self._xids.drain()
         if self._nvml is not None:
