@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.stages import Duty, with_duty
@@ -15,7 +15,7 @@ Scope = Literal["device", "node", "rig"]
 class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
     """Raised where the evidence does not suffice; the reason is told to the reader."""
 
-    required = True
+    outcome: ClassVar[Outcome] = Outcome.NOT_MEASURED
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -25,7 +25,7 @@ class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
 class NotApplicable(NotMeasured):
     """Raised where the hardware cannot measure it at all, and nobody promised that it would."""
 
-    required = False
+    outcome = Outcome.NOT_APPLICABLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ Each criterion is a function from what was recorded to one verdict for each prom
 | `pass` | measured, and within its limit |
 | `warn` | measured, within what fails, but worth a look |
 | `fail` | outside its limit: the rig is REJECTED |
-| `not_measured` | too little, or a sensor that stands still: where it is required, the run is INCOMPLETE |
+| `not_measured` | it should have been measured, and was not, or too little of it: the run is INCOMPLETE |
+| `not_applicable` | the hardware cannot have it from the start, and nobody promised it: it decides nothing |
 | `no_limit` | measured, and nothing is known to judge it by: it becomes the baseline |
 
 What holds for all of them:
@@ -30,7 +31,7 @@ What holds for all of them:
   temperature and clock all stand still, so do all readings of that GPU.
 - A figure that is not finite is not measured.
 - A stage that was broken off can make a criterion fail, but not pass.
-- A measurement is required, except where the hardware cannot give it: the SKU file lists the sensor in
+- Not applicable is only what the hardware cannot give: the SKU file lists the sensor in
   `unsupported_sensors`; ECC is switched off; the driver delivers no Xid events; an unknown card has no ECC,
   has no such precision, or gives neither a reading nor a limit of its memory temperature; no other GPU of its
   kind has its power limit.

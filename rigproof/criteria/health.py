@@ -23,7 +23,7 @@ FOLLOWS_ANOTHER = (43, 45)  # work that stopped because of an earlier fault
     remedy="look the Xid up in NVIDIA's Xid catalogue; 79 means that the card fell off the bus: check "
     "seat, riser and power",
     unmeasured="nobody listened for a while: the node or its agent died, an NVML call failed or hung, or the "
-    "GPU was lost; not required where the driver delivers none",
+    "GPU was lost; not applicable where the driver delivers none",
     faults=("xid", "gpu-lost"),
     applies_to_cpu=False,
     stages=("sustained",),

@@ -64,7 +64,7 @@ def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
         if finding.outcome is not Outcome.FAIL:
             _require_stages(criterion, evidence)
     except NotMeasured as reason:
-        return not_judged(criterion, subject, reason.reason, required=reason.required)
+        return not_judged(criterion, subject, reason.reason, reason.outcome)
     except Exception as error:  # a criterion that breaks must neither pass nor end the report
         return not_judged(criterion, subject, f"judging it failed: {type(error).__name__}: {error}")
     return _verdict(criterion, subject, finding)
@@ -129,17 +129,11 @@ def judge_all(
     return judgement.whole([judgement.part(judgement.subjects)])
 
 
-def not_judged(criterion: Criterion, subject: str, reason: str, *, required: bool = True) -> Verdict:
-    """NOT MEASURED, for this reason."""
-    return Verdict(
-        criterion.name,
-        subject,
-        Outcome.NOT_MEASURED,
-        unit=criterion.unit,
-        detail=reason,
-        remedy="",
-        required=required,
-    )
+def not_judged(
+    criterion: Criterion, subject: str, reason: str, outcome: Outcome = Outcome.NOT_MEASURED
+) -> Verdict:
+    """NOT MEASURED or NOT APPLICABLE, for this reason."""
+    return Verdict(criterion.name, subject, outcome, unit=criterion.unit, detail=reason)
 
 
 def _about(

@@ -61,7 +61,7 @@ def draw(device: DeviceEvidence) -> Finding:
     limit="`limits.power_limit_w`; where the rig states none, the card's default limit (NVML's, else the SKU "
     "file's), and a lower one only warns",
     remedy="set it with `nvidia-smi -pl`, or state the range that you mean as `limits.power_limit_w`",
-    unmeasured="NVML reports no enforced limit; not required on a card whose driver reports no power",
+    unmeasured="NVML reports no enforced limit; not applicable on a card whose driver reports no power",
     faults=("power-limit-off",),
     warns_on=("power-capped",),
     applies_to_cpu=False,

@@ -54,7 +54,7 @@ def _promised(device: PromisedDevice) -> bool:
     remedy="compare with throughput.gemm_fp16: where that is slow too, look at the card's clock and power; "
     "where it is not, this torch has no tensor-core kernels for the card: install a build for its compute "
     "capability",
-    unmeasured="fewer than 3 verified rounds of fp16 or of fp32 at the same batch size; not required where "
+    unmeasured="fewer than 3 verified rounds of fp16 or of fp32 at the same batch size; not applicable where "
     "an unknown device has no fp16",
     faults=("tensor-cores-unused",),
     stages=("training",),

@@ -59,7 +59,8 @@ def _gemm(precision: Precision) -> Criterion:
         unit="TFLOP/s",
         limit=FLOORS,
         remedy=SLOW,
-        unmeasured="too few verified rounds of this precision; not required where an unknown device lacks it",
+        unmeasured="too few verified rounds of this precision; not applicable where an unknown device "
+        "lacks it",
         faults=("clock-stuck", "thermal-throttle"),
         stages=("gemm",),
         holds_for=promised,

@@ -25,7 +25,7 @@ GENERATIONS, LANES = range(1, 11), range(1, 33)  # anything else is no PCIe link
     remedy="put the card in again, and its riser; look into the manual for the lanes of that slot, and into "
     "the BIOS for its generation and for slots that share lanes",
     unmeasured="too few readings of the link under load, no figure of what it could be, or no counter of "
-    "replays before or after the run; not required where the SKU file lists `pcie` in "
+    "replays before or after the run; not applicable where the SKU file lists `pcie` in "
     "`unsupported_sensors`. An unknown card need not count replays",
     faults=("pcie-degraded",),
     warns_on=("pcie-replays",),

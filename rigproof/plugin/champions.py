@@ -8,8 +8,9 @@ from rigproof.history.champions import ChampionError, champions_folder
 from rigproof.history.goodness import GOOD
 from rigproof.plugin.preparation import Prepared
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Verdict
+from rigproof.records.verdict import Outcome, Verdict
 
+FIT = GOOD | {Outcome.NOT_APPLICABLE}
 TOO_SHORT = (
     "quick"  # its cards are not hot yet: a floor made of its rates could be out of reach for longer runs
 )
@@ -20,7 +21,7 @@ def may_become_champion(prepared: Prepared, recording: Recording, verdicts: Sequ
     planned_s = getattr(prepared.loaded.rig.levels, prepared.level).sustained_s
     asked_s = prepared.request.sustained_s
     shortened = asked_s is not None and planned_s is not None and asked_s < planned_s
-    measured = all(one.outcome in GOOD or not one.required for one in verdicts if one.family == "throughput")
+    measured = all(one.outcome in FIT for one in verdicts if one.family == "throughput")
     return not recording.run.simulated and prepared.level != TOO_SHORT and not shortened and measured
 
 

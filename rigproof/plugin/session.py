@@ -250,10 +250,12 @@ class HardwareSession:
         )
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """NOT MEASURED is shown as that, not as a skip like any other."""
+        """What was not measured or does not apply is shown as that, not as a skip like any other."""
         outcome = dict(report.user_properties).get("outcome")
         if report.when == "call" and outcome == Outcome.NOT_MEASURED:
             return "not measured", "n", "NOT MEASURED"
+        if report.when == "call" and outcome == Outcome.NOT_APPLICABLE:
+            return "not applicable", "a", "NOT APPLICABLE"
         if report.when == "call" and outcome == Outcome.WARN:
             return "warned", "w", "WARN"
         if report.when == "call" and outcome == Outcome.NO_LIMIT:

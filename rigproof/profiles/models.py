@@ -84,7 +84,7 @@ class Sku(Table):
         default=TemperatureLimits(), description="where the maker says so; NVML's readings come first"
     )
     unsupported_sensors: tuple[str, ...] = Field(
-        default=(), description="what its driver does not answer: not measured, not required"
+        default=(), description="what its driver does not answer: not applicable"
     )
     pcie_generation: Whole | None = Field(default=None, description="of the card's own link")
 

@@ -76,12 +76,11 @@ def _criteria_lines(result: RunResult, labels: dict[str, str]) -> Iterator[str]:
                     f"{run['simulated']},{subjects[one.subject]},{_label('unit', one.unit)},"
                     f"{uuids.get(one.subject, no_uuid)}}} {_figure(value)}\n"
                 )
-    yield _head(OUTCOME, "1 for the outcome: pass, warn, fail, not_measured or no_limit")
+    yield _head(OUTCOME, "1 for the outcome: pass, warn, fail, not_measured, not_applicable or no_limit")
     for one in result.verdicts:
         yield (
             f"{OUTCOME}{{{_label('criterion', one.criterion)},{run['level']},"
-            f"{_label('outcome', one.outcome.value)},{_label('required', str(one.required).lower())},"
-            f"{run['rig']},{run['simulated']},{subjects[one.subject]},"
+            f"{_label('outcome', one.outcome.value)},{run['rig']},{run['simulated']},{subjects[one.subject]},"
             f"{uuids.get(one.subject, no_uuid)}}} 1.0\n"
         )
 

@@ -45,10 +45,9 @@ def page_text(result: RunResult) -> str:
         lstrip_blocks=True,
     )
     environment.globals.update(figure=figure, sentence=sentence, word=word)
-    loud = (Outcome.FAIL, Outcome.WARN)
+    loud = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
     ordered = reading_order(result.verdicts)
-    unmeasured = [v for v in result.verdicts if v.outcome is Outcome.NOT_MEASURED and v.required]
-    findings = [v for v in ordered if v.outcome in loud] + unmeasured
+    findings = [v for v in ordered if v.outcome in loud]
     counted = counts(result.verdicts)
     return environment.get_template("report.html.jinja").render(
         result=result,

@@ -9,6 +9,7 @@ from rigproof.report.excerpt import excerpt_of
 from rigproof.report.order import (
     count_line,
     meaning,
+    not_applicable_sentences,
     not_measured_groups,
     not_measured_sentence,
     of_outcome,
@@ -71,6 +72,7 @@ def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
         "Failed": [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)],
         "Warnings": [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)],
         "Not measured": [not_measured_sentence(group) for group in not_measured_groups(verdicts)],
+        "Not applicable": not_applicable_sentences(verdicts),
     }
     for title, sentences in findings.items():
         if sentences:

@@ -113,7 +113,6 @@ def criterion_json(verdict: Verdict) -> dict[str, Any]:
         "limit_source": verdict.limit_source,
         "detail": verdict.detail,
         "remedy": verdict.remedy,
-        "required": verdict.required,
     }
     if verdict.from_s is not None:
         content["from_s"] = verdict.from_s

@@ -122,6 +122,21 @@ def test_a_plan_beside_foreign_memory_really_runs_out(simulated):
     assert run.outcome("memory.no_oom", "pc2/gpu0") == "pass"
 
 
+def test_what_a_geforce_cannot_have_does_not_apply_to_it_and_stands_in_every_output(simulated):
+    run = quick(simulated)
+    ecc = run.criteria["memory.ecc", "pc1/gpu0"]
+    assert (ecc["outcome"], ecc["measured"]) == ("not_applicable", None)
+    assert run.result["counts"]["not_applicable"] == 6
+    assert run.result["counts"]["not_measured"] == 0
+    assert f"pc1/gpu0 memory.ecc: not applicable, {ecc['detail']}" in run.output
+    assert "6 not applicable" in run.output.splitlines()[-1]
+    (case,) = [case for name, case in run.junit.items() if name.endswith("ecc[pc1/gpu0]")]
+    assert properties(case)["outcome"] == "not_applicable"
+    assert case.find("skipped") is not None
+    for file in ("summary.md", "report.html"):
+        assert "not applicable" in (run.folder / file).read_text()
+
+
 def test_another_seed_is_another_run(simulated):
     key = ("throughput.sustained", "pc1/gpu0")
     one, other = quick(simulated), quick(simulated, "--simulate-seed=1")
