@@ -7,8 +7,10 @@ from pathlib import Path
 
 from rigproof.cli.halves import side_by_side, two_are_better, without_collections
 from rigproof.criteria.judge import Judgement
+from rigproof.criteria.length import in_place_of_level, shortfalls
 from rigproof.history.champions import ChampionError, read_champions
 from rigproof.profiles.auto import completed
+from rigproof.profiles.levels import own_levels
 from rigproof.profiles.load import load_rig
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.records.champions import Champions
@@ -55,7 +57,8 @@ def rejudge(
     for remark in remarks(recording):
         echo(remark)
     simulated = recording.run.simulated
-    print_summary(decision, verdicts, run, problems=[], write_line=echo, simulated=simulated)
+    short = in_place_of_level(shortfalls(recording, own_levels()), recording.run.level)
+    print_summary(decision, verdicts, run, problems=[], write_line=echo, simulated=simulated, short=short)
     return EXIT_STATUS[decision]
 
 

@@ -15,13 +15,17 @@ __all__ = ["feeding", "finished", "gemm", "judge", "keep_rounds", "rig", "sharin
 
 
 @pytest.fixture(scope="session")
-def rig(request: pytest.FixtureRequest) -> Iterator[AcceptanceRun]:
-    """The rig, up: agents sampling, workers waiting."""
+def rig(
+    request: pytest.FixtureRequest, record_testsuite_property: Callable[[str, object], None]
+) -> Iterator[AcceptanceRun]:
+    """The rig, up: agents sampling, workers waiting. JUnit is told what a short run did."""
     session = request.config.stash[SESSION]
     try:
         yield session.open()
     finally:
         session.close()
+        if session.shortened:
+            record_testsuite_property("shortened", session.shortened)
 
 
 @pytest.fixture(scope="session")

@@ -329,6 +329,14 @@ class Levels(Table):
     standard: Level = Field(default=Level(), description="about 3 minutes")
     extended: Level = Field(default=Level(), description="about 15 minutes")
     soak: Level = Field(default=Level(), description="an hour and more")
+    least_share: Share | None = Field(
+        default=None,
+        description="of a level's own length: less is named by what was done; not for a rig to say",
+    )
+    least_work_share: Share | None = Field(
+        default=None,
+        description="of their length: what stages that end when their work is done fill at least; as above",
+    )
 
 
 class GpuDefaults(Table):

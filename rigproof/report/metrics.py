@@ -35,6 +35,13 @@ def _registry_of_run(result: RunResult, labels: dict[str, str]) -> CollectorRegi
     )
     for decision in Decision:
         verdict.labels(**labels, verdict=decision.value).set(decision is result.decision)
+    shortened = Gauge(
+        "rigproof_shortened",
+        "1 where the run did less than its level promises: ACCEPTED is for what was done",
+        list(labels),
+        registry=registry,
+    )
+    shortened.labels(**labels).set(bool(result.shortfalls))
     _add_run(registry, result, labels)
     return registry
 

@@ -87,17 +87,32 @@ def count_line(verdicts: Iterable[Verdict]) -> str:
     return ", ".join(said) or "nothing was judged"
 
 
+def instead(decision: Decision, short: str) -> str:
+    """What stands behind the decision in a verdict line: ` for 6 s of load, not a soak`.
+
+    `short` says what was done in place of the level; other decisions than ACCEPTED promise nothing by it.
+    """
+    return f" {short}" if short and decision is Decision.ACCEPTED else ""
+
+
 def meaning(
-    decision: Decision, verdicts: Iterable[Verdict], *, interrupted: bool = False, whole: bool = True
+    decision: Decision,
+    verdicts: Iterable[Verdict],
+    *,
+    interrupted: bool = False,
+    whole: bool = True,
+    short: str = "",
 ) -> str:
     """What the decision means to the person who wants to train, in one sentence.
 
-    `whole`: nothing went wrong in writing down what was measured.
+    `whole`: nothing went wrong in writing down what was measured. `short`: as in `instead`.
     """
     verdicts = list(verdicts)
     if decision is Decision.ACCEPTED:
         warned = len(of_outcome(verdicts, Outcome.WARN))
         fit = "this rig is fit for training"
+        if short:
+            fit = "nothing failed in that; whether it holds for the whole level is not proven"
         if only_cpu(verdicts):
             fit = "the CPU was the device here, and did what was asked; this says nothing about a GPU"
         return fit + (f"; look at {_some(warned, 'warning')}" if warned else "")

@@ -11,7 +11,7 @@ from rigproof.records.durable import replacing
 from rigproof.records.verdict import Outcome, counts, figure, sentence
 from rigproof.report.charts import charts_of
 from rigproof.report.excerpt import excerpt_of
-from rigproof.report.order import WORDS, count_line, meaning, reading_order, word
+from rigproof.report.order import WORDS, count_line, instead, meaning, reading_order, word
 from rigproof.report.stage_tables import tables_of
 from rigproof.report.verdict_json import RunResult
 
@@ -60,7 +60,8 @@ def page_text(result: RunResult) -> str:
         findings=findings[:FINDINGS_MAX],
         findings_left=len(findings[FINDINGS_MAX:]),
         outcomes=[(o.value, WORDS[o], counted[o.value]) for o in Outcome if counted[o.value]],
-        meaning=meaning(result.decision, result.verdicts, interrupted=result.interrupted),
+        meaning=meaning(result.decision, result.verdicts, interrupted=result.interrupted, short=result.short),
+        instead=instead(result.decision, result.short),
         count_line=count_line(result.verdicts),
         stages=list(result.recording.stages.values()),
         stage_tables=tables_of(excerpt.result.recording),

@@ -17,6 +17,7 @@ from rigproof.records.verdict import Decision, Outcome, Verdict, figure, sentenc
 from rigproof.report.order import (
     FOLDED_FROM,
     count_line,
+    instead,
     meaning,
     not_applicable_sentences,
     not_measured_groups,
@@ -157,8 +158,12 @@ def summary_lines(
     simulated: bool = False,
     interrupted: bool = False,
     color: bool = False,
+    short: str = "",
 ) -> list[str]:
-    """Failures, warnings, what was not measured or does not apply; counts; the decision and its meaning."""
+    """Failures, warnings, what was not measured or does not apply; counts; the decision and its meaning.
+
+    `short`: what was done in place of the level (`in_place_of_level`).
+    """
     lines = [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
     lines += [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)]
     lines += [not_measured_sentence(group) for group in not_measured_groups(verdicts)]
@@ -171,8 +176,8 @@ def summary_lines(
         lines.append(f"report: {folder}/report.html")
     shown = f"\x1b[{COLORS[decision]}m{decision.value}\x1b[0m" if color else decision.value
     mark = "SIMULATED " if simulated else ""
-    said = meaning(decision, verdicts, interrupted=interrupted, whole=not problems)
-    lines.append(f"{mark}{shown}: {said}")
+    said = meaning(decision, verdicts, interrupted=interrupted, whole=not problems, short=short)
+    lines.append(f"{mark}{shown}{instead(decision, short)}: {said}")
     return lines
 
 
@@ -187,6 +192,7 @@ def print_summary(
     simulated: bool = False,
     interrupted: bool = False,
     color: bool = False,
+    short: str = "",
 ) -> None:
     """The table and the summary, line by line."""
     for line in table_lines(verdicts, width, color=color):
@@ -200,5 +206,6 @@ def print_summary(
         simulated=simulated,
         interrupted=interrupted,
         color=color,
+        short=short,
     ):
         write_line(line)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -135,6 +136,26 @@ def test_what_a_geforce_cannot_have_does_not_apply_to_it_and_stands_in_every_out
     assert case.find("skipped") is not None
     for file in ("summary.md", "report.html"):
         assert "not applicable" in (run.folder / file).read_text()
+
+
+def test_a_soak_of_six_seconds_says_so_in_every_output_and_when_it_is_judged_again(simulated):
+    run = simulated("--hwprofile=h200-x2", "--level=soak", "--duration=0.1")
+    assert run.status == 0, run.output
+    (short,) = run.result["shortened"]
+    assert (short["stage"], short["length_s"]) == ("sustained", 3600)
+    assert 4 < short["done_s"] <= 6
+    line = f"ACCEPTED for {short['done_s']:.2g} s of load, not a soak"
+    for output in (run.output, rigproof("judge", run.folder).stdout):
+        assert f"SIMULATED {line}: nothing failed in that" in output
+        assert "fit for training" not in output
+    assert (run.folder / "summary.md").read_text().startswith(f"# rigproof: SIMULATED {line}\n")
+    assert f"<title>rigproof: SIMULATED {line} " in (run.folder / "report.html").read_text()
+    told = (run.folder / "metrics.prom").read_text().splitlines()
+    assert [one[-4:] for one in told if one.startswith("rigproof_shortened{")] == [" 1.0"]
+    suite = ElementTree.parse(run.folder / "junit.xml").find(".//testsuite")
+    assert suite is not None
+    named = {one.attrib["name"]: one.attrib["value"] for one in suite.findall("properties/property")}
+    assert f"ACCEPTED {named['shortened']}" == line
 
 
 def test_another_seed_is_another_run(simulated):
