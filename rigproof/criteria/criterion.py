@@ -81,6 +81,8 @@ class Criterion:
     can fail, but not pass.
     `holds_for`: whether it is promised for a device of this kind. `among`: of those, the ones that a rig
     promises it for; what compares devices with each other needs several.
+    `rate`: where its figure misses the limit by less than `limits.marginal_share` of it, its stage is
+    measured once more, and a figure that is good only once warns.
     `faults`: names of the faults that prove it can fail. `warns_on`: of those that only warn.
     """
 
@@ -100,6 +102,7 @@ class Criterion:
     judges_absence: bool = False
     holds_for: Callable[[PromisedDevice], bool] = every_device
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
+    rate: bool = False
 
     def loads(self, stages: Collection[str]) -> tuple[str, ...]:
         """The stages that it judges, of a level that has these; empty where one that it needs is missing."""
@@ -139,6 +142,7 @@ def criterion(
     judges_absence: bool = False,
     holds_for: Callable[[PromisedDevice], bool] = every_device,
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
+    rate: bool = False,
 ) -> Callable[[Callable[[Any], Finding]], Criterion]:
     """Make a Criterion of a function; its docstring is what the catalogue says about it."""
 
@@ -160,6 +164,7 @@ def criterion(
             judges_absence=judges_absence,
             holds_for=holds_for,
             among=among,
+            rate=rate,
         )
 
     return declare

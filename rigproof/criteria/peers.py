@@ -20,6 +20,7 @@ from rigproof.criteria.subjects import DeviceEvidence
     stages=("sustained",),
     applies_to_cpu=False,
     among=with_peers,
+    rate=True,
 )
 def peer_outlier(device: DeviceEvidence) -> Finding:
     """No GPU of several is the straggler that all others would wait for."""

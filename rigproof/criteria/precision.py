@@ -60,6 +60,7 @@ def _promised(device: PromisedDevice) -> bool:
     stages=("training",),
     applies_to_cpu=False,
     holds_for=_promised,
+    rate=True,
 )
 def speedup(device: DeviceEvidence) -> Finding:
     """How many times faster a training step is in fp16 (autocast, GradScaler) than in fp32 without tf32.

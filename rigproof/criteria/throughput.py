@@ -64,6 +64,7 @@ def _gemm(precision: Precision) -> Criterion:
         faults=("clock-stuck", "thermal-throttle"),
         stages=("gemm",),
         holds_for=promised,
+        rate=True,
     )(gemm)
 
 
@@ -95,6 +96,7 @@ gemm_fp32, gemm_tf32, gemm_fp16, gemm_bf16 = map(_gemm, get_args(Precision))
     unmeasured="the stage broke off, or no verified round came from this device",
     faults=("clock-stuck", "gpu-idle", "worker-killed"),
     stages=("sustained",),
+    rate=True,
 )
 def sustained(device: DeviceEvidence) -> Finding:
     """Verified 16-bit work of all workers of the device, over the loaded time of the sustained stage."""
@@ -112,6 +114,7 @@ def sustained(device: DeviceEvidence) -> Finding:
     unmeasured="any promised device has no sustained rate: a sum without it would only look low",
     faults=("clock-stuck", "gpu-idle"),
     stages=("sustained",),
+    rate=True,
 )
 def combined(rig: Evidence) -> Finding:
     """The sustained rates of all promised devices together."""

@@ -107,7 +107,10 @@ def _rate(rounds: Sequence[Round]) -> float:
 
 
 def measured_rounds(recording: Recording, criterion: str, subject: str) -> list[Round]:
-    """The rounds behind a throughput criterion: those of one precision in `gemm`, or those of `sustained`."""
+    """The rounds behind a throughput criterion: those of one precision in `gemm`, or those of `sustained`.
+
+    Of a stage that was measured once more, those of the second time.
+    """
     precision = criterion.removeprefix(GEMM) if criterion.startswith(GEMM) else None
     stage = "gemm" if precision else "sustained"
     return [
@@ -117,6 +120,7 @@ def measured_rounds(recording: Recording, criterion: str, subject: str) -> list[
         and one.subject == subject
         and one.phase == "measure"
         and precision in (None, one.precision)
+        and recording.is_last(one)
     ]
 
 

@@ -141,6 +141,10 @@ class Limits(Table):
     headroom_gib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
         default=None, description="least free VRAM at the peak"
     )
+    marginal_share: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = Field(
+        default=None,
+        description="of its limit: a rate that misses it by less is measured once more; 0 or absent: none is",
+    )
     success_share: Share | None = Field(
         default=None, description="least share of tasks that end well, and of rounds that are verified"
     )

@@ -70,6 +70,7 @@ def _recording_of(recording: Recording, subjects: set[str]) -> Recording:
         gpus={name: one for name, one in recording.gpus.items() if name in subjects},
         workers=_some(recording.workers, subjects),
         stages=recording.stages,
+        first_attempts=recording.first_attempts,
         rounds=_some(recording.rounds, subjects),
         memory=_some(recording.memory, subjects),
         rewards=_some(recording.rewards, subjects),

@@ -63,7 +63,7 @@ def page_text(result: RunResult) -> str:
         meaning=meaning(result.decision, result.verdicts, interrupted=result.interrupted, short=result.short),
         instead=instead(result.decision, result.short),
         count_line=count_line(result.verdicts),
-        stages=list(result.recording.stages.values()),
+        stages=result.recording.attempts,
         stage_tables=tables_of(excerpt.result.recording),
         library=library,
         script=script,
