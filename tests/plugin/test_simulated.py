@@ -158,6 +158,25 @@ def test_a_soak_of_six_seconds_says_so_in_every_output_and_when_it_is_judged_aga
     assert f"ACCEPTED {named['shortened']}" == line
 
 
+def test_a_rate_that_misses_its_limit_by_little_is_measured_once_more_and_warns(simulated):
+    run = simulated(
+        "--hwprofile=h200-x2", "--level=quick", "--inject=straggler@localhost/gpu1:by=7%,for=100%"
+    )
+    assert run.status == 0, run.output
+    peer = run.criteria["throughput.peer_outlier", "localhost/gpu1"]
+    assert (peer["outcome"], peer["limit"]) == ("warn", 94)
+    assert peer["detail"].startswith("the first time it was 9")
+    assert "fit for training; look at 1 warning" in run.output
+    assert run.result["shortened"] == []
+    assert (
+        "sustained is measured once more: localhost/gpu1 throughput.peer_outlier"
+        in (run.folder / "recording.jsonl").read_text()
+    )
+    assert (run.folder / "report.html").read_text().count("sustained 19 s with 2 workers") == 2
+    again = rigproof("judge", run.folder)
+    assert (again.returncode, "the first time it was 9" in again.stdout) == (0, True)
+
+
 def test_another_seed_is_another_run(simulated):
     key = ("throughput.sustained", "pc1/gpu0")
     one, other = quick(simulated), quick(simulated, "--simulate-seed=1")
