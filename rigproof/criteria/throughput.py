@@ -65,10 +65,12 @@ def _gemm(precision: Precision) -> Criterion:
         unit="TFLOP/s",
         limit=FLOORS,
         remedy=SLOW,
-        unmeasured="too few verified rounds of this precision; not required where an unknown device lacks it",
+        unmeasured="too few verified rounds of this precision; not applicable where an unknown device "
+        "lacks it",
         faults=("clock-stuck", "thermal-throttle"),
         stages=("gemm",),
         holds_for=promised,
+        rate=True,
     )(gemm)
 
 
@@ -108,6 +110,7 @@ gemm_fp32, gemm_tf32, gemm_fp16, gemm_bf16 = map(_gemm, get_args(Precision))
     unmeasured="the stage broke off, or no verified round came from this device",
     faults=("clock-stuck", "gpu-idle", "worker-killed"),
     stages=("sustained",),
+    rate=True,
 )
 def sustained(device: DeviceEvidence) -> Finding:
     """Verified 16-bit work of all workers of the device, over the loaded time of the sustained stage."""
@@ -130,6 +133,7 @@ def sustained(device: DeviceEvidence) -> Finding:
     unmeasured="any promised device has no sustained rate: a sum without it would only look low",
     faults=("clock-stuck", "gpu-idle"),
     stages=("sustained",),
+    rate=True,
 )
 def combined(rig: Evidence) -> Finding:
     """The sustained rates of all promised devices together."""

@@ -46,6 +46,7 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     applies_to_cpu=False,
     holds_for=trains_in_fp16,
     among=_with_the_others,
+    rate=True,
 )
 def step(device: DeviceEvidence) -> Finding:
     """The rate of verified training steps in fp16 (autocast, GradScaler), by the work that the model counts.
