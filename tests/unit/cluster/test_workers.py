@@ -1,4 +1,4 @@
-"""What the driver does with workers that do not come up, hang, fail or end: deadlines on a clock set by hand."""
+"""Workers that do not come up, hang, fail or end: the driver's deadlines on a clock set by hand."""
 
 from types import SimpleNamespace
 
