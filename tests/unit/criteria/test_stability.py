@@ -1,5 +1,7 @@
 """throughput.stability, window by window: which of them decides, and where the limits are."""
 
+from dataclasses import replace
+
 import pytest
 
 from rigproof.records.measurements import Round
@@ -124,3 +126,20 @@ def test_a_rest_shorter_than_a_window_is_not_judged(bench):
     bench.stage("sustained", loaded_to_s=FROM_S + 16 * WIDTH_S + 4.0)
     bench.rounds(GPU, "sustained", FROM_S + 16 * WIDTH_S + 0.1, tflop=lambda one: one.tflop / 2)
     assert bench.verdict(STABILITY, GPU).outcome is Outcome.PASS
+
+
+def test_a_slow_device_is_judged_as_well_as_a_fast_one(bench):
+    verdict = judged(bench, [0.5] * 16)
+    assert (verdict.outcome, verdict.measured) == (Outcome.PASS, pytest.approx(100.0))
+
+
+def test_what_the_cpu_as_the_device_keeps_is_only_told(bench):
+    windows(bench, [*STEADY[:12], *[50.0] * 4])
+    cpu = {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": [{"sku": "unknown", "device": "cpu"}]}
+    bench.rig(nodes=[cpu])
+    bench.recording.gpus = {"pc1/cpu0": replace(bench.recording.gpus[GPU], subject="pc1/cpu0", device="cpu")}
+    bench.recording.rounds = [
+        replace(one, subject="pc1/cpu0") for one in bench.recording.rounds if one.subject == GPU
+    ]
+    verdict = bench.verdict(STABILITY, "pc1/cpu0")
+    assert (verdict.outcome, verdict.measured) == (Outcome.NO_LIMIT, pytest.approx(50.0))
