@@ -354,3 +354,88 @@ def test_at_the_end_all_are_killed_directly_on_this_host_too(briefed, killed_her
 def test_the_last_records_are_those_of_the_answers_that_came():
     reply = AgentReply(ProcessId(7, 1), ("a", "b"))
     assert records_of([reply, Gone("late"), dataclasses.replace(reply, records=("c",))]) == ["a", "b", "c"]
+
+
+# Limits of waiting
+
+
+class Waited:
+    """Stands for an order that Ray takes its time with: notes how long it may be waited for."""
+
+    def __init__(self, waits, passes=lambda: None):
+        self._waits, self._passes = waits, passes
+
+    def done(self, timeout_s=0.0):
+        self._waits.append(timeout_s)
+        self._passes()
+        return True
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The keys and the limits of everything that was asked of agents."""
+    found = []
+    real = module.ask
+
+    def noted(calls, limit_s):
+        found.append((sorted(calls), limit_s))
+        return real(calls, limit_s)
+
+    monkeypatch.setattr(module, "ask", noted)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("each_s", "waits", "facts_s"),
+    [(20.0, [60.0, 40.0], 20.0), (25.0, [60.0, 35.0], 15.0), (70.0, [60.0, 0.0], 15.0)],
+)
+def test_all_come_up_within_one_limit_and_have_a_quarter_of_it_to_answer(
+    killed_here, asked, monkeypatch, each_s, waits, facts_s
+):
+    team = Team()
+    found = []
+
+    def wait(line, timeout_s):
+        found.append(timeout_s)
+        team.now_s += each_s
+        return line.actor
+
+    monkeypatch.setattr(module.Line, "wait", wait)
+    assert len(team.start()) == 2
+    assert found == waits
+    assert asked[0] == (["pc1", "pc2"], facts_s)
+    assert asked[1:] == [(["clock"], 2.0)] * 2 * ROUND_TRIPS
+
+
+def test_a_duty_and_a_reading_are_waited_for(team, asked):
+    team.agents.begin({"pc1": duty("pc1")}, 3.0)
+    team.agents.read("counters", "before", 4.0)
+    assert asked == [(["pc1"], 3.0), (["pc1", "pc2"], 4.0)]
+
+
+@pytest.mark.parametrize(("nodes", "each_s"), [(["pc1"], 6.0), (["pc1", "pc2"], 3.0)])
+def test_kills_share_the_time_that_is_left_for_them(team, monkeypatch, nodes, each_s):
+    waits, orders = [], []
+
+    def ordered(order, name):
+        orders.append((order, name))
+        return Waited(waits)
+
+    monkeypatch.setattr(module, "Background", ordered)
+    for node in {"pc1", "pc2"} - set(nodes):
+        team.agents.lost(node)
+    team.agents.end()
+    team.agents.wait_kills(6.0)
+    assert waits == [each_s] * len(nodes)
+    assert {name for _, name in orders} == {"kill"}
+
+
+def test_an_agent_that_is_given_up_is_killed_where_it_runs(briefed, killed_here):
+    actors = {node: briefed.actor(node) for node in ("pc1", "pc2")}
+    for node in ("pc1", "pc2"):
+        briefed.link(node).line.send(1.0)
+    briefed.silent_at(100.0)
+    briefed.agents.wait_kills(60.0)
+    assert {id(one) for one in briefed.killed} == {id(one) for one in actors.values()}
+    assert killed_here == [ProcessId(7, 1)]
+    assert briefed.agents.pids() == frozenset()

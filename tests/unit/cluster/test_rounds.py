@@ -107,6 +107,7 @@ def test_a_driver_that_stood_still_blames_nobody(driver):
     assert driver.rounds.paused_s == event.data["paused_s"]
     assert (driver.agents.checks, driver.agents.anew) == (1, 1)
     assert (driver.workers.checks, driver.workers.anew) == (1, 1)
+    assert driver.watch.answered_s == 31
 
     for now_s in (33, 36, 39, 42):  # from there on everybody has the full limit
         beat_at(driver, now_s)

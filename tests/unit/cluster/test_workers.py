@@ -303,6 +303,13 @@ def test_a_worker_is_replaced_once_in_a_stage_and_then_given_up(lonely):
     assert (lonely.slot().state, len(lonely.made)) == ("vacant", 2)
 
 
+def test_before_the_first_stage_a_worker_is_replaced_once_too(lonely):
+    for _ in range(2):
+        lonely.workers.lines()
+        assert lonely.workers.take(lonely.slot().line, Gone("exit code 1"))
+    assert (lonely.slot().state, len(lonely.made)) == ("vacant", 2)
+
+
 def test_each_stage_has_a_replacement_of_its_own(lonely):
     lonely.works()
     lonely.check_at(START_S + 1)
@@ -450,3 +457,14 @@ def test_a_worker_that_hangs_is_killed_by_its_agent_and_by_ray(lonely):
     lonely.workers.wait_kills(60.0)
     assert lonely.agents_told[-1] == ("kill", "pc1", ProcessId(11, 1))
     assert lonely.killed == [lonely.made[0][3]]
+
+
+@pytest.mark.parametrize(("plans", "each_s"), [(PLANS[:1], 6.0), (PLANS, 2.0)])
+def test_kills_share_the_time_that_is_left_for_them(monkeypatch, plans, each_s):
+    waits = []
+    order = SimpleNamespace(done=waits.append)
+    monkeypatch.setattr("rigproof.cluster.workers.Background", lambda kill, name: order)
+    crew = Crew(plans)
+    crew.workers.end()
+    crew.workers.wait_kills(6.0)
+    assert waits == [each_s] * len(plans)
