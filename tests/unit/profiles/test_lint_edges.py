@@ -89,13 +89,13 @@ def test_a_card_that_has_not_even_room_for_a_context_is_too_small(desk):
     assert line.endswith("this device is too small")
 
 
-@pytest.mark.parametrize(
-    ("gib", "wrong"), [(0.75, []), (0.7499, ["write gemm_size = 4096, or give it more"])]
-)
-def test_three_operands_may_fill_a_workers_memory(desk, gib, wrong):
-    card = f'[[nodes.gpus]]\nsku = "rtx-3090"\nvram_gib_per_worker = {gib}\ngemm_size = 8192\n'
-    found = said(desk.load(HEAD + card), "three fp32 operands")
-    assert [line.partition("MiB; ")[2][: len(wrong[0])] for line in found] == wrong if wrong else not found
+def test_three_operands_may_fill_a_workers_memory(desk):
+    def of(gib):
+        card = f'[[nodes.gpus]]\nsku = "rtx-3090"\nvram_gib_per_worker = {gib}\ngemm_size = 8192\n'
+        return said(desk.load(HEAD + card), "three fp32 operands")
+
+    assert of(0.75) == []
+    assert len(of(0.7499)) == 1
 
 
 def test_a_smaller_size_that_just_fits_is_the_way_out(desk):
