@@ -114,3 +114,10 @@ def test_a_share_may_be_at_its_limit(bench):
     bench.loaded = replace(bench.loaded, rig=bench.loaded.rig.model_copy(update={"limits": limits}))
     verdict = bench.verdict("throughput.peer_outlier", subject_of(0))
     assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.PASS, 50.0, 50.0)
+
+
+def test_slow_peers_are_a_measure_too(bench):
+    make_peers(bench, 2)
+    for index in (0, 1):
+        bench.slow(subject_of(index), 0.001)
+    assert bench.verdict("throughput.peer_outlier", subject_of(0)).outcome is Outcome.PASS

@@ -139,3 +139,25 @@ def test_both_kinds_of_threads_may_take_all_cpus_and_one_that_nobody_tells_takes
 def test_too_many_threads_are_told_at_the_rigs_primary_share_where_none_is_stated():
     (line, *_) = threads(primary_thread_share=0.9, secondary_thread_share=0.3)
     assert line.startswith("hwprofiles/rigs/two-nodes.toml: cpu.primary_thread_share = 0.9: ")
+
+
+# Ranges and floors
+
+
+def test_a_working_range_only_has_to_begin_under_what_is_too_much(desk):
+    sound = (
+        "[limits]\nworking_temperature_c = [60, 95]\ncore_temperature_c = 90\nworking_power_w = [100, 800]\n"
+    )
+    assert lint_rig(desk.load(HEAD + CARD + sound)) == []
+    begins = (
+        "[limits]\nworking_temperature_c = [90, 95]\ncore_temperature_c = 90\nworking_power_w = [350, 800]\n"
+    )
+    hot, strong = lint_rig(desk.load(HEAD + CARD + begins))
+    assert hot.endswith("begins at 90 °C, where the core is too hot; begin under 90")
+    assert strong.endswith("begin under 350")
+
+
+def test_a_floor_may_be_what_the_slowest_card_just_does_not_reach(desk):
+    unknown = '[[nodes.gpus]]\nsku = "unknown"\nfloors.gemm_bf16_tflops = '
+    assert lint_rig(desk.load(f"{HEAD}{unknown}0.15\n")) == []
+    assert len(lint_rig(desk.load(f"{HEAD}{unknown}0.149\n"))) == 1
