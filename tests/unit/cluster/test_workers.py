@@ -12,7 +12,7 @@ from rigproof.cluster.processes import ProcessId
 from rigproof.cluster.workers import Workers
 from rigproof.profiles.models import Timeouts
 from rigproof.profiles.plan import WorkerPlan
-from rigproof.records.measurements import Round
+from rigproof.records.measurements import Event, Round
 
 START_S, STALL_S = 60.0, 10.0
 FIRST, SECOND, CPU = "pc1/gpu0#0", "pc1/gpu0#1", "pc2/cpu0#0"
@@ -341,6 +341,12 @@ def test_a_process_that_is_gone_died_or_never_came_up(crew):
     assert crew.slot().replacing == "the process was gone"
 
 
+def test_a_process_that_goes_while_it_opens_its_device_died(lonely):
+    lonely.answers(state="opening")
+    assert lonely.workers.take(lonely.slot().line, Gone("exit code 1"))
+    assert lonely.kinds() == ["worker_died"]
+
+
 def test_a_task_that_failed_is_told_and_its_process_replaced(lonely):
     lonely.works()
     lonely.answers(state="failed", error="CUDA out of memory")
@@ -392,6 +398,17 @@ def test_a_task_s_rounds_and_end_are_noted(lonely):
     assert (slot.first_round_s, slot.last_round_s, slot.finished_s) == (3.0, 5.0, 5.0)
     assert (slot.state, slot.outcome, slot.rounds) == ("finished", "finished", 2)
     assert [one.t_s for one in lonely.records] == [3.0, 4.0, 5.0]
+
+
+def test_only_rounds_and_only_while_it_works_are_a_task_s_rounds(lonely):
+    lonely.answers(state="ready", records=[done_round(1.0)])
+    lonely.works()
+    lonely.answers(records=[Event(2.0, "oom", "pc1/gpu0", "3 GiB wanted", "sustained", FIRST)])
+    assert (lonely.slot().first_round_s, lonely.slot().last_round_s) == (None, None)
+    lonely.answers(rounds=1, records=[done_round(3.0)], state="finished")
+    lonely.answers(state="finished", records=[done_round(9.0)])
+    assert (lonely.slot().first_round_s, lonely.slot().last_round_s) == (3.0, 3.0)
+    assert len(lonely.records) == 3  # all are passed on
 
 
 def test_a_task_that_ended_without_a_round_ended_when_it_was_seen(lonely):

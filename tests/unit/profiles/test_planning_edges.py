@@ -3,6 +3,7 @@
 import pytest
 
 from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.plan import NO_POLICY, MemoryPlan
 from rigproof.profiles.planning import device_plan, make_plan, missing_parts
 from support.recordings import RIG, loaded_rig
 
@@ -162,3 +163,12 @@ def test_the_workers_of_a_device_are_told_apart_and_its_first_is_the_first():
     assert [one.worker for one in plan.workers_of("pc1/gpu0")] == ["pc1/gpu0#0", "pc1/gpu0#1"]
     assert [one.worker for one in plan.first_workers()] == ["pc1/gpu0#0", "pc2/gpu0#0"]
     assert plan.workers_of("pc9/gpu0") == ()
+
+
+def test_a_memory_plan_by_itself_plans_no_policy():
+    assert NO_POLICY == MemoryPlan()
+    switched_on = [NO_POLICY.enabled, NO_POLICY.expandable_segments, NO_POLICY.cpu_fallback]
+    limits = [NO_POLICY.cap_mib, NO_POLICY.max_split_size_mib, NO_POLICY.cleanup_rounds]
+    assert (switched_on, limits) == ([False] * 3, [None] * 3)
+    assert (NO_POLICY.start_share, NO_POLICY.step_share) == (1.0, 1.0)  # all of it at once
+    assert NO_POLICY.mixed_precision
