@@ -75,3 +75,8 @@ def test_work_is_put_into_its_slice_wherever_the_slices_begin_and_however_wide_t
 def test_values_fall_into_one_of_three_slices():
     pairs = [(9.9, 0), (10.0, 1), (11.0, 2), (12.9, 3), (13.0, 4)]
     assert values_by_slice(Readings.of_pairs(pairs), Window(10, 13).slices(1)) == [[1], [2], [3]]
+
+
+def test_slices_may_be_shorter_than_a_second():
+    slices = Window(2.0, 4.0).slices(0.5)
+    assert work_in([work(3.75, 1.0, 10)], slices) == [0.0, 2.5, 5.0, 2.5]

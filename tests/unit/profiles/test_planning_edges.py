@@ -166,7 +166,7 @@ def test_the_workers_of_a_device_are_told_apart_and_its_first_is_the_first():
 
 
 def test_a_memory_plan_by_itself_plans_no_policy():
-    assert NO_POLICY == MemoryPlan()
+    assert MemoryPlan() == NO_POLICY
     switched_on = [NO_POLICY.enabled, NO_POLICY.expandable_segments, NO_POLICY.cpu_fallback]
     limits = [NO_POLICY.cap_mib, NO_POLICY.max_split_size_mib, NO_POLICY.cleanup_rounds]
     assert (switched_on, limits) == ([False] * 3, [None] * 3)
