@@ -127,3 +127,9 @@ def test_a_file_as_large_as_it_may_be_is_written(tmp_path, monkeypatch):
     assert (tmp_path / "deep" / "file.json").read_text() == "x" * 10
     with pytest.raises(ChampionError, match="would take 11 bytes, more than 10"):
         champion_keeping._write(tmp_path, tmp_path / "file.json", "x" * 11)
+
+
+def test_a_kept_figure_cannot_be_changed(bench):
+    (figure,) = gpu_figures(bench.recording, [verdict()])[f"GPU-{GPU}"]
+    with pytest.raises(ValueError, match="frozen"):
+        figure.value = 1.0

@@ -161,3 +161,9 @@ def test_a_floor_may_be_what_the_slowest_card_just_does_not_reach(desk):
     unknown = '[[nodes.gpus]]\nsku = "unknown"\nfloors.gemm_bf16_tflops = '
     assert lint_rig(desk.load(f"{HEAD}{unknown}0.15\n")) == []
     assert len(lint_rig(desk.load(f"{HEAD}{unknown}0.149\n"))) == 1
+
+
+def test_a_speed_up_that_nobody_states_is_told_at_its_limit():
+    loaded = loaded_rig({"limits": LIMITS | {"reward_speedup_share": 0.1}})
+    (line,) = said(loaded, "no speed-up")
+    assert line.split(": ")[1] == "limits.reward_speedup_share = 0.1"
