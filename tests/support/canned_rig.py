@@ -175,7 +175,7 @@ class CannedRig:
 
     def _until(self, stage: str, end_s: float) -> Iterator[Any]:
         recording = self._recording
-        for one in (*recording.rounds, *recording.memory, *recording.rewards):
+        for one in (*recording.rounds, *recording.memory, *recording.rewards, *recording.events):
             if one.stage == stage and one.t_s <= end_s:
                 yield one
         while self._next is not None and self._next.t_s <= end_s:

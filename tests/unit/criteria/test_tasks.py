@@ -153,7 +153,7 @@ def test_a_wrong_result_is_the_reason_of_later_rounds_of_its_worker_and_stage_al
     first, *_ = unverified(bench, 5)
     bench.event("wrong_result", GPU, "changed", first.t_s, FIRST)
     bench.event("wrong_result", GPU, "changed", first.t_s, SECOND, "gemm")
-    bench.event("wrong_result", GPU, "changed", first.t_s + 0.9, SECOND)
+    bench.event("wrong_result", GPU, "changed", first.t_s + 1.1, SECOND)
     assert bench.verdict(RATE, GPU).outcome is Outcome.NOT_MEASURED
     bench.event("wrong_result", GPU, "changed", first.t_s, SECOND)
     assert bench.verdict(RATE, GPU).outcome is Outcome.PASS
