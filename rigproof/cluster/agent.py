@@ -118,12 +118,14 @@ class NodeAgent:
         return AgentReply(self._process, records)
 
     def counters(self, moment: Literal["before", "after"], limit_s: float) -> None:
-        """Read every GPU's error counters; they come with a later poll."""
+        """Read every GPU's error counters; they come with a later poll, as does how well it was watched."""
 
         def read(nvml: Nvml, uuid: str, subject: str) -> GpuCounters:
             return nvml.counters(uuid, subject, moment, self._now_s())
 
         self._read_all(read, f"counters {moment}", limit_s)
+        if self._sensing is not None:
+            self._records += self._sensing.watches()
 
     def foreign_memory(self, own_pids: frozenset[int], limit_s: float) -> None:
         """Read what VRAM others hold; it comes with a later poll."""

@@ -7,6 +7,7 @@ from typing import Literal
 from rigproof.cluster.processes import ProcessId
 from rigproof.profiles.plan import WorkerPlan
 from rigproof.records.identity import GpuIdentity
+from rigproof.records.processes import ProcessLimits
 from rigproof.records.recording import Record, Sample
 
 WorkerState = Literal["opening", "ready", "working", "finished", "failed", "broken"]
@@ -32,13 +33,17 @@ class AgentFacts:
 
 @dataclass(frozen=True, slots=True)
 class AgentDuty:
-    """What an agent watches from now on. `stuck_s`: a GPU whose reading takes longer is given up."""
+    """What an agent watches from now on. `stuck_s`: a GPU whose reading takes longer is given up.
+
+    `processes`: which of their changes are told; None: nobody looks at them.
+    """
 
     node: str
     clock_offset_s: float
     rate_hz: float
     stuck_s: float
     uuids: Mapping[str, str]  # UUID to subject
+    processes: ProcessLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rigproof.criteria.criterion import Finding, Limit, compared, criterion
 from rigproof.criteria.sensors import moving_readings
 from rigproof.criteria.series import values
+from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import Window, work_by_slice
 from rigproof.records.measurements import Event
@@ -23,6 +24,7 @@ WINDOW_S = 1.0  # what "a second with work" means
     unmeasured="the stage broke off, or power was not read often enough; utilisation alone never suffices",
     faults=("gpu-idle", "bit-flip"),
     stages=("sustained",),
+    explained=slowed_by,
 )
 def gpu_active(device: DeviceEvidence) -> Finding:
     """The device did verified work in nearly every second of the sustained stage, and drew power for it.

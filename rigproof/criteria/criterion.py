@@ -54,6 +54,14 @@ class Finding:
     length_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A finding that is not good, and the stages that its criterion judges."""
+
+    finding: Finding
+    stages: tuple[str, ...]
+
+
 def compared(measured: float, limit: Limit, *, good: bool, detail: str = "", **more: Any) -> Finding:
     """PASS where `good`, else FAIL; a figure that is not finite was not measured."""
     if not math.isfinite(measured):
@@ -81,6 +89,8 @@ class Criterion:
     can fail, but not pass.
     `holds_for`: whether it is promised for a device of this kind. `among`: of those, the ones that a rig
     promises it for; what compares devices with each other needs several.
+    `explained`: why a trouble that was found is not the subject's own, in words, or None; it is not measured
+    then.
     `faults`: names of the faults that prove it can fail. `warns_on`: of those that only warn.
     """
 
@@ -100,6 +110,7 @@ class Criterion:
     judges_absence: bool = False
     holds_for: Callable[[PromisedDevice], bool] = every_device
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
+    explained: Callable[[Any, Trouble], str | None] | None = None
 
     def loads(self, stages: Collection[str]) -> tuple[str, ...]:
         """The stages that it judges, of a level that has these; empty where one that it needs is missing."""
@@ -139,6 +150,7 @@ def criterion(
     judges_absence: bool = False,
     holds_for: Callable[[PromisedDevice], bool] = every_device,
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
+    explained: Callable[[Any, Trouble], str | None] | None = None,
 ) -> Callable[[Callable[[Any], Finding]], Criterion]:
     """Make a Criterion of a function; its docstring is what the catalogue says about it."""
 
@@ -160,6 +172,7 @@ def criterion(
             judges_absence=judges_absence,
             holds_for=holds_for,
             among=among,
+            explained=explained,
         )
 
     return declare

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.strangers import crashed_by
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
@@ -27,6 +28,7 @@ FOLLOWS_ANOTHER = (43, 45)  # work that stopped because of an earlier fault
     faults=("xid", "gpu-lost"),
     applies_to_cpu=False,
     stages=("sustained",),
+    explained=crashed_by,
 )
 def xid(device: DeviceEvidence) -> Finding:
     """The driver reports no Xid for this GPU. The root Xid is named first, not those that follow from it."""

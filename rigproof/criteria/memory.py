@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.series import readings, told
+from rigproof.criteria.strangers import crowded_by, holders_at
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.tasks import LOSSES, rounds_by_device, tasks_of
 from rigproof.criteria.windows import Window
@@ -26,6 +27,7 @@ LAST_READING_S = 5.0
     faults=("oom",),
     warns_on=("oom-retry",),
     stages=("sustained",),
+    explained=crowded_by,
 )
 def no_oom(device: DeviceEvidence) -> Finding:
     """No allocation failed for want of memory; one that succeeded only after a retry warns.
@@ -37,7 +39,10 @@ def no_oom(device: DeviceEvidence) -> Finding:
     counted = _sum_of_highest(device.memory, "ooms")
     ooms = max(len(events), counted)
     if ooms > allowed.value:
-        detail = events[0].message if events else "the allocator counted them, and a retry hid them"
+        detail = "the allocator counted them, and a retry hid them"
+        if events:
+            holders = "" if "holders" in events[0].data else holders_at(device, events[0].t_s)
+            detail = "; ".join(filter(None, (events[0].message, holders)))
         return compared(ooms, allowed, good=False, detail=detail, from_s=events[0].t_s if events else None)
     window = device.evidence.complete_window("sustained")
     for worker in device.planned_workers:
@@ -94,6 +99,7 @@ def _sum_of_highest(memory: Sequence[MemoryReading], field: str) -> int:
     unmeasured="no stage ran on the device, or it was left out on purpose",
     faults=("oom", "worker-killed", "hung-kernel", "bit-flip", "cpu-fallback"),
     stages=("sustained",),
+    explained=crowded_by,
 )
 def success_rate(device: DeviceEvidence) -> Finding:
     """Share of the device's tasks that ended well, or of its rounds that were verified, the worse of both."""
@@ -129,6 +135,7 @@ def success_rate(device: DeviceEvidence) -> Finding:
     unmeasured="free memory of the device was not read while its workers held theirs",
     faults=("foreign-memory",),
     stages=("sustained",),
+    explained=crowded_by,
 )
 def headroom(device: DeviceEvidence) -> Finding:
     """Memory still free on the device at the peak of the sustained stage.

@@ -2,6 +2,7 @@
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.rates import PeerGroup, median_of_others, peer_group, sustained_rate, with_peers
+from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 
 
@@ -20,6 +21,7 @@ from rigproof.criteria.subjects import DeviceEvidence
     stages=("sustained",),
     applies_to_cpu=False,
     among=with_peers,
+    explained=slowed_by,
 )
 def peer_outlier(device: DeviceEvidence) -> Finding:
     """No GPU of several is the straggler that all others would wait for."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.rounds import Rounds
+from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.profiles.loaded import PromisedDevice
 from rigproof.records.verdict import Outcome, figure
@@ -60,6 +61,7 @@ def _promised(device: PromisedDevice) -> bool:
     stages=("training",),
     applies_to_cpu=False,
     holds_for=_promised,
+    explained=slowed_by,
 )
 def speedup(device: DeviceEvidence) -> Finding:
     """How many times faster a training step is in fp16 (autocast, GradScaler) than in fp32 without tf32.

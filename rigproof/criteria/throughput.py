@@ -15,6 +15,7 @@ from rigproof.criteria.criterion import (
 from rigproof.criteria.evidence import Evidence
 from rigproof.criteria.floors import floor_of
 from rigproof.criteria.rates import settled, sustained_rate
+from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import work_by_slice
 from rigproof.profiles.loaded import PromisedDevice
@@ -63,6 +64,7 @@ def _gemm(precision: Precision) -> Criterion:
         faults=("clock-stuck", "thermal-throttle"),
         stages=("gemm",),
         holds_for=promised,
+        explained=slowed_by,
     )(gemm)
 
 
@@ -94,6 +96,7 @@ gemm_fp32, gemm_tf32, gemm_fp16, gemm_bf16 = map(_gemm, get_args(Precision))
     unmeasured="the stage broke off, or no verified round came from this device",
     faults=("clock-stuck", "gpu-idle", "worker-killed"),
     stages=("sustained",),
+    explained=slowed_by,
 )
 def sustained(device: DeviceEvidence) -> Finding:
     """Verified 16-bit work of all workers of the device, over the loaded time of the sustained stage."""
@@ -111,6 +114,7 @@ def sustained(device: DeviceEvidence) -> Finding:
     unmeasured="any promised device has no sustained rate: a sum without it would only look low",
     faults=("clock-stuck", "gpu-idle"),
     stages=("sustained",),
+    explained=slowed_by,
 )
 def combined(rig: Evidence) -> Finding:
     """The sustained rates of all promised devices together."""
@@ -143,6 +147,7 @@ def combined(rig: Evidence) -> Finding:
     unmeasured="less than 4 s of settled load",
     faults=("throughput-sag",),
     stages=("sustained",),
+    explained=slowed_by,
 )
 def stability(device: DeviceEvidence) -> Finding:
     """The rate at the end of the sustained stage is the rate at its start, and no window falls far below."""

@@ -21,7 +21,8 @@ class StageKind:
 
     `length_key` is the level's key of its fixed length; None where it ends when its rates have settled.
     `optional`: a level that leaves the length out, or says 0, goes without it. `all_workers`: every planned
-    worker takes part; else the first one of each device.
+    worker takes part; else the first one of each device. `spawns`: a worker starts processes of its own there
+    that work on its device.
     """
 
     name: str
@@ -29,6 +30,7 @@ class StageKind:
     length_key: str | None
     optional: bool = False
     all_workers: bool = False
+    spawns: bool = False
 
 
 # In the order in which they run.
@@ -37,7 +39,7 @@ STAGE_KINDS = (
     StageKind("sustained", "continuous", "sustained_s", all_workers=True),
     StageKind("training", "bursts", "training_s", optional=True),
     StageKind("feeding", "fed", "feeding_s", optional=True),
-    StageKind("sharing", "arms", "sharing_s", optional=True),
+    StageKind("sharing", "arms", "sharing_s", optional=True, spawns=True),
 )
 STAGES = tuple(kind.name for kind in STAGE_KINDS)
 FIRST_WORKER_ONLY = tuple(kind.name for kind in STAGE_KINDS if not kind.all_workers)

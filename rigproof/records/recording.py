@@ -13,6 +13,7 @@ from rigproof.records.measurements import (
     Round,
     Stage,
 )
+from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -25,6 +26,8 @@ Record = (
     | RewardBatch
     | GpuCounters
     | ForeignMemory
+    | GpuProcess
+    | ProcessWatch
     | Stage
     | Event
 )
@@ -38,6 +41,7 @@ _LISTS: dict[type, str] = {
     RewardBatch: "rewards",
     GpuCounters: "counters",
     WorkerIdentity: "workers",
+    GpuProcess: "processes",
 }
 
 
@@ -46,7 +50,8 @@ class Recording:
     """What was measured. Grows by `add` while the run goes on; criteria only read it.
 
     Where it was read from files, what there is much of is held as Rows, which are read like lists.
-    A Stage is recorded when it begins and again when it ends; the later record replaces the earlier.
+    A Stage is recorded when it begins and again when it ends, a ProcessWatch again and again; the later
+    record replaces the earlier.
     """
 
     run: RunInfo
@@ -59,6 +64,8 @@ class Recording:
     rewards: list[RewardBatch] | Rows[RewardBatch] = field(default_factory=list)
     counters: list[GpuCounters] = field(default_factory=list)
     foreign_memory: dict[str, ForeignMemory] = field(default_factory=dict)
+    processes: list[GpuProcess] = field(default_factory=list)
+    process_watches: dict[str, ProcessWatch] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     gpu_samples: list[GpuSample] | Rows[GpuSample] = field(default_factory=list)
     host_samples: list[HostSample] | Rows[HostSample] = field(default_factory=list)
@@ -72,6 +79,8 @@ class Recording:
                 self.gpus[record.subject] = record
             case ForeignMemory():
                 self.foreign_memory[record.subject] = record
+            case ProcessWatch():
+                self.process_watches[record.subject] = record
             case Stage():
                 self.stages[record.name] = record
             case _:
@@ -93,6 +102,7 @@ class Recording:
             self.memory,
             self.rewards,
             self.workers,
+            self.processes,
         )
         return sum(len(one) for one in lists) + len(self.stages) + len(self.nodes) + len(self.gpus)
 

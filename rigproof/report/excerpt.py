@@ -75,6 +75,8 @@ def _recording_of(recording: Recording, subjects: set[str]) -> Recording:
         rewards=_some(recording.rewards, subjects),
         counters=_some(recording.counters, subjects),
         foreign_memory={name: one for name, one in recording.foreign_memory.items() if name in subjects},
+        processes=_some(recording.processes, subjects),
+        process_watches={name: one for name, one in recording.process_watches.items() if name in subjects},
         events=_some(recording.events, subjects | {"rig"}),
         gpu_samples=_some(recording.gpu_samples, subjects),
         host_samples=_some(recording.host_samples, subjects),

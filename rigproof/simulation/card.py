@@ -14,6 +14,7 @@ from rigproof.profiles.loaded import PromisedDevice
 from rigproof.profiles.models import Sku
 from rigproof.profiles.power_curve import power_scale
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
+from rigproof.simulation.strangers import taken_share
 
 STEP_S = 0.25
 AMBIENT_C = 27.0
@@ -156,6 +157,7 @@ class SimulatedCard:
         if stuck is not None:
             share = (stuck.to or 0.45 * self.clock_max_mhz) / self.clock_max_mhz * (1 + noise / 10)
             clock, speed, reasons = share, speed * share / LOADED_CLOCK_SHARE, 0
+        speed *= 1 - taken_share(self.faults, t_s, stages)
         return speed, min(1.0, clock), reasons
 
     def _governed(self, demand: float) -> tuple[float, int]:

@@ -59,12 +59,15 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
 def show(
     card: SimulatedCard, gpu: SimulatedGpu, t_s: float, stages: Sequence[StageWindow], held_mib: float
 ) -> CardState:
-    """Let NVML's `gpu` read as the card is at `t_s`; `held_mib` is what our workers hold of its memory."""
+    """Let NVML's `gpu` read as the card is at `t_s`; `held_mib` is what our workers hold of its memory.
+
+    The driver's list of processes may name them too, or nobody of them.
+    """
     state = card.at(t_s, stages)
     missing = card.sku.unsupported_sensors
     loaded = state.stage is not None and card.acting("gpu-idle", t_s, stages) is None
     core_c, memory_c = _temperatures(card, state, t_s, stages)
-    foreign_mib = sum(process.used_mib or 0.0 for process in gpu.processes or ())
+    listed_mib = sum(process.used_mib or 0.0 for process in gpu.processes or ())
     power_w = state.power_w if (given := _working_power(card, state)) is None else given
     values: dict[str, Any] = {
         "core_temperature_c": round(core_c),
@@ -77,7 +80,7 @@ def show(
         "clock_event_reasons": _reasons(card, state),
         "energy_j": state.energy_j,
         "memory_clock_mhz": gpu.memory_clock_max_mhz if loaded else 405,
-        "memory_used_mib": IDLE_MEMORY_MIB + held_mib + foreign_mib,
+        "memory_used_mib": IDLE_MEMORY_MIB + max(held_mib, listed_mib),
         "pcie_generation": gpu.pcie_generation_max if loaded else IDLE_PCIE_GENERATION,
         **_counters(card, t_s, stages),
     }

@@ -52,6 +52,12 @@ class SimulatedAgent(NodeAgent):
         """What is there of the simulated node."""
         return dataclasses.replace(super().facts(node, gpu_promised, limit_s), hostname=self._simulated.name)
 
+    def adopt(self, process: ProcessId) -> None:
+        """The simulated driver lists it from now on."""
+        super().adopt(process)
+        if process.pid not in self._simulated.own_pids:
+            self._simulated.own_pids.append(process.pid)
+
     def start_host_load(self, load: HostLoad) -> None:
         """Let the simulated host be at the load's target."""
         self.stop_host_load()
