@@ -96,14 +96,16 @@ class Sensing:
 
     def stop(self, timeout_s: float) -> None:
         """End all that reads, in `timeout_s` even where a reading hangs."""
+        share_s = timeout_s / 2
         if self._processes is not None:
+            share_s /= 2
             self._processes.ask_to_stop()
         for sampler in self._samplers.values():
             sampler.ask_to_stop()
         for sampler in self._samplers.values():
-            sampler.stop(timeout_s / (4 * len(self._samplers)))
+            sampler.stop(share_s / len(self._samplers))
         if self._processes is not None:
-            self._processes.stop(timeout_s / 4)
+            self._processes.stop(share_s)
         self._probe.stop(timeout_s / 4)
         if self._xids is not None:
             self._xids.stop(timeout_s / 4)
