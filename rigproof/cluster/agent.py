@@ -176,7 +176,10 @@ class NodeAgent:
         return AgentReply(self._process, last)
 
     def _sense(self, duty: AgentDuty) -> Senses:
-        return Sensing(duty, self._nvml, self._silent, HostReader(), self._now_s)
+        return Sensing(duty, self._nvml, self._silent, HostReader(), self._now_s, own_pids=self._own_pids)
+
+    def _own_pids(self) -> frozenset[int]:
+        return frozenset(process.pid for process in tuple(self._ours))
 
     def _now_s(self) -> float:
         return time.monotonic() + (self._duty.clock_offset_s if self._duty is not None else 0.0)

@@ -4,7 +4,7 @@ A process list takes some 5 ms in which the driver answers nobody else, so it is
 points of the grid.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from rigproof.cluster.gpu_readings import Silent
 from rigproof.cluster.messages import AgentDuty
@@ -28,12 +28,14 @@ class Watchers:
         limits: ProcessLimits,
         nvml: Nvml,
         silent: Silent,
+        *,
+        own_pids: Callable[[], Collection[int]],
         who: Callable[[int], Who] = who_is,
     ) -> None:
         self._nvml = nvml
         self._silent = silent
         self._uuids = {subject: uuid for uuid, subject in duty.uuids.items()}
-        self._watchers = {subject: ProcessWatcher(subject, limits, who) for subject in self._uuids}
+        self._watchers = {subject: ProcessWatcher(subject, limits, who, own_pids) for subject in self._uuids}
 
     def read(self, subject: str, t_s: float) -> Sequence[GpuProcess | ProcessWatch | Event]:
         """Look at one GPU."""

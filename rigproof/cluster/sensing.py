@@ -3,7 +3,7 @@
 One thread each, because a GPU whose driver hangs must not stop the readings of the others.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from rigproof.cluster.gpu_readings import Silent
@@ -39,7 +39,10 @@ class Senses(Protocol):
 
 
 class Sensing:
-    """Samples from `start` to `stop`; `supported` are the subjects whose Xids are heard."""
+    """Samples from `start` to `stop`; `supported` are the subjects whose Xids are heard.
+
+    `own_pids` tells which processes are workers of this run by now.
+    """
 
     def __init__(
         self,
@@ -48,6 +51,8 @@ class Sensing:
         silent: Silent | None,
         host: HostReader,
         now_s: Callable[[], float],
+        *,
+        own_pids: Callable[[], Collection[int]],
     ) -> None:
         self._duty = duty
         self._nvml = nvml
@@ -65,7 +70,7 @@ class Sensing:
         self._missed = dict.fromkeys(self._samplers, 0)
         self._processes: ProcessWatching | None = None
         if duty.processes is not None and nvml is not None and silent is not None:
-            watchers = Watchers(duty, duty.processes, nvml, silent)
+            watchers = Watchers(duty, duty.processes, nvml, silent, own_pids=own_pids)
             self._processes = ProcessWatching(duty, watchers, now_s)
 
     def start(self) -> None:

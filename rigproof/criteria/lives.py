@@ -96,7 +96,7 @@ def foreign_lives(device: DeviceEvidence, lives: Sequence[Life], begin_s: float)
     evidence, node = device.evidence, device.device.node
     own = evidence.kept(("worker pids", node), lambda: _worker_pids(evidence, node))
     if evidence.kept(("pids agree", node), lambda: _agree(evidence, node, own)):
-        return Foreign(tuple(one for one in lives if not one.last.belongs_to(own)), named=True)
+        return Foreign(tuple(one for one in lives if not _is_own(one, own)), named=True)
     workers = evidence.workers_by_uuid.get(device.identity.uuid, [])
     return Foreign(_by_arrival(device, lives, workers, begin_s), named=False)
 
@@ -109,6 +109,11 @@ def _agree(evidence: Evidence, node: str, own: frozenset[int]) -> bool:
     """Whether the driver's pids are those that our workers know of themselves."""
     here = (one for one in evidence.recording.processes if one.subject.partition("/")[0] == node)
     return not own or any(one.belongs_to(own) for one in here)
+
+
+def _is_own(life: Life, own: frozenset[int]) -> bool:
+    """Also one that was seen before its worker was known."""
+    return any(one.process.belongs_to(own) for one in life.states)
 
 
 def _by_arrival(

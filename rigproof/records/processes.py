@@ -19,6 +19,11 @@ def told_pid(pid: int, name: str | None, user: str | None) -> str:
     return f"pid {pid} ({name}, user {user})" if name else f"pid {pid} (user {user})"
 
 
+def descends(pid: int, parents: Iterable[int], pids: Collection[int]) -> bool:
+    """Whether a process is one of these, or was started by one of them."""
+    return pid in pids or any(one in pids for one in parents)
+
+
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
     """A process on one GPU: told when it is first seen, when it changes much, and when it is gone.
@@ -37,10 +42,11 @@ class GpuProcess:
     user: str | None = None
     name: str | None = None
     parents: tuple[int, ...] = ()  # its parent, whose parent, and so on
+    own: bool = False  # a worker of this run, or started by one, as far as its node's agent knows
 
     def belongs_to(self, pids: Collection[int]) -> bool:
-        """Whether it is one of these processes, or was started by one of them."""
-        return self.pid in pids or any(one in pids for one in self.parents)
+        """Whether it is one of these processes, was started by one, or is known to be the run's own."""
+        return self.own or descends(self.pid, self.parents, pids)
 
     @property
     def who(self) -> str:

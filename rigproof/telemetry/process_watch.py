@@ -1,10 +1,10 @@
 """From one process list after the other to what changed on a GPU; a long run leaves few records."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch
+from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch, descends
 from rigproof.telemetry.nvml.processes import Listed
 from rigproof.telemetry.process_names import Who, who_is
 
@@ -23,12 +23,22 @@ class Known:
 
 
 class ProcessWatcher:
-    """Takes the readings of one GPU, and says who came, changed and went."""
+    """Takes the readings of one GPU, and says who came, changed and went.
 
-    def __init__(self, subject: str, limits: ProcessLimits, who: Callable[[int], Who] = who_is) -> None:
+    `own_pids` tells which processes are workers of this run by now.
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        limits: ProcessLimits,
+        who: Callable[[int], Who] = who_is,
+        own_pids: Callable[[], Collection[int]] = frozenset,
+    ) -> None:
         self._subject = subject
         self._limits = limits
         self._who = who
+        self._own_pids = own_pids
         self._known: dict[int, Known] = {}
         self._first_s: float | None = None
         self._last_s = 0.0
@@ -114,18 +124,22 @@ class ProcessWatcher:
             user=who.user,
             name=who.name,
             parents=who.parents,
+            own=descends(one.pid, who.parents, self._own_pids()),
         )
 
     def _changed(self, told: GpuProcess, now: GpuProcess) -> bool:
-        if told.graphics is not now.graphics or (told.used_mib is None) is not (now.used_mib is None):
+        if (told.own, told.graphics) != (now.own, now.graphics):
             return True
-        if abs((now.used_mib or 0.0) - (told.used_mib or 0.0)) >= self._limits.growth_mib:
-            return True
-        if now.sm_percent is None:  # this reading lacks them; nothing was learnt
-            return False
+        if told.used_mib is None or now.used_mib is None:
+            return told.used_mib is not now.used_mib or self._works_otherwise(told, now)
+        grew = abs(now.used_mib - told.used_mib) >= self._limits.growth_mib
+        return grew or self._works_otherwise(told, now)
+
+    def _works_otherwise(self, told: GpuProcess, now: GpuProcess) -> bool:
+        """Whether its use of the SMs passed the limit, went on rising, or came back well under it."""
         before, limit = told.sm_percent, self._limits.sm_percent
-        if before is None:
-            return True
+        if now.sm_percent is None or before is None:
+            return now.sm_percent is not None  # a reading without them teaches nothing
         if now.sm_percent > limit:
             return before <= limit or now.sm_percent >= MORE * before
         return before > limit and now.sm_percent < limit / MORE

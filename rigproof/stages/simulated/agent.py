@@ -91,7 +91,9 @@ class SimulatedAgent(NodeAgent):
         self._records.append(Event(self._t_s, "host_load", self._simulated.name, message, data=data))
 
     def _sense(self, duty: AgentDuty) -> SimulatedSensing:
-        return SimulatedSensing(self._simulated, duty, self._nvml, self._silent, self._now_s)
+        return SimulatedSensing(
+            self._simulated, duty, self._nvml, self._silent, self._now_s, own_pids=self._own_pids
+        )
 
     def _now_s(self) -> float:
         return self._t_s

@@ -1,6 +1,6 @@
 """What an agent of a simulated node reads on its grid: the real NVML code, in simulated time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from rigproof.cluster.bounded import Background
@@ -29,6 +29,8 @@ class SimulatedSensing:
         nvml: Nvml | None,
         silent: Silent | None,
         now_s: Callable[[], float],
+        *,
+        own_pids: Callable[[], Collection[int]],
     ) -> None:
         self._node = node
         self._duty = duty
@@ -45,7 +47,7 @@ class SimulatedSensing:
         self.supported = self._xids.supported if self._xids is not None else frozenset[str]()
         self._watchers: Watchers | None = None
         if duty.processes is not None and nvml is not None and silent is not None:
-            self._watchers = Watchers(duty, duty.processes, nvml, silent, node.who)
+            self._watchers = Watchers(duty, duty.processes, nvml, silent, own_pids=own_pids, who=node.who)
         self._watched_s: float | None = None  # when the processes were looked at last
         self._stopped = False
 

@@ -42,6 +42,12 @@ def test_what_a_worker_started_is_ours(bench, parents):
     assert bench.verdict(UNDISTURBED, GPU).outcome is PASS
 
 
+def test_a_worker_that_never_said_its_name_is_ours(bench):
+    """It was lost while it opened the card; its node's agent knew it."""
+    bench.stranger(3.6, pid=199, own=True, used_mib=[60_000])
+    assert bench.verdict(UNDISTURBED, GPU).outcome is PASS
+
+
 def test_another_job_of_the_same_raylet_is_a_stranger(bench):
     bench.stranger(40, parents=(50, 1), name="ray::Trainer")
     assert bench.verdict(UNDISTURBED, GPU).outcome is FAIL

@@ -81,6 +81,15 @@ def test_a_list_that_never_comes_counts_no_reading_and_one_that_stops_ends_the_w
     assert (watch.t_s, watch.readings) == (1.5, 1)
 
 
+def test_a_worker_and_what_it_started_are_ours_also_when_that_is_learnt_later() -> None:
+    own: set[int] = set()
+    look = ProcessWatcher(SUBJECT, LIMITS, lambda pid: Who(parents=(pid // 10,)), lambda: own)
+    both = (*on(600, pid=7), *on(500, pid=70), *on(400, pid=9))
+    assert [one.own for one in changes(look.take(0.0, both, {}))] == [False] * 3
+    own.add(7)
+    assert [(one.pid, one.own) for one in changes(look.take(1.0, both, {}))] == [(7, True), (70, True)]
+
+
 def test_a_process_that_is_not_listed_once_is_not_told_as_gone_without_a_list() -> None:
     look = watcher()
     look.take(0.0, on(600), {})
