@@ -54,6 +54,14 @@ class Finding:
     length_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A finding that is not good, and the stages that its criterion judges."""
+
+    finding: Finding
+    stages: tuple[str, ...]
+
+
 def compared(measured: float, limit: Limit, *, good: bool, detail: str = "", **more: Any) -> Finding:
     """PASS where `good`, else FAIL; a figure that is not finite was not measured."""
     if not math.isfinite(measured):
@@ -83,6 +91,8 @@ class Criterion:
     promises it for; what compares devices with each other needs several.
     `rate`: where its figure misses the limit by less than `limits.marginal_share` of it, its stage is
     measured once more, and a figure that is good only once warns.
+    `explained`: why a trouble that was found is not the subject's own, in words, or None; it is not measured
+    then.
     `faults`: names of the faults that prove it can fail. `warns_on`: of those that only warn.
     """
 
@@ -103,6 +113,7 @@ class Criterion:
     holds_for: Callable[[PromisedDevice], bool] = every_device
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
     rate: bool = False
+    explained: Callable[[Any, Trouble], str | None] | None = None
 
     def loads(self, stages: Collection[str]) -> tuple[str, ...]:
         """The stages that it judges, of a level that has these; empty where one that it needs is missing."""
@@ -143,6 +154,7 @@ def criterion(
     holds_for: Callable[[PromisedDevice], bool] = every_device,
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
     rate: bool = False,
+    explained: Callable[[Any, Trouble], str | None] | None = None,
 ) -> Callable[[Callable[[Any], Finding]], Criterion]:
     """Make a Criterion of a function; its docstring is what the catalogue says about it."""
 
@@ -165,6 +177,7 @@ def criterion(
             holds_for=holds_for,
             among=among,
             rate=rate,
+            explained=explained,
         )
 
     return declare

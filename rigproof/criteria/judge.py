@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rigproof.criteria.attempts import of_both
 from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.criteria.criterion import Criterion, Finding, NotMeasured
+from rigproof.criteria.criterion import Criterion, Finding, NotMeasured, Trouble
 from rigproof.criteria.evidence import ENDED, Evidence
 from rigproof.criteria.precision import StepTimes
 from rigproof.criteria.rates import SustainedRate
@@ -15,7 +15,7 @@ from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.stages import STAGES, stage_kind
 from rigproof.records.champions import Champions
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, Verdict
+from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
 
 RIG = "rig"
 
@@ -77,6 +77,8 @@ def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
             raise NotMeasured(f"{subject} was not found")
         finding = criterion.find(about)
         _require_figures(finding)
+        if finding.outcome in (Outcome.FAIL, Outcome.WARN):
+            _require_own_trouble(criterion, about, finding, evidence)
         if finding.outcome is not Outcome.FAIL:
             _require_stages(criterion, evidence)
     except NotMeasured as reason:
@@ -174,6 +176,30 @@ def _require_figures(finding: Finding) -> None:
     for value in (finding.measured, finding.limit.value if finding.limit else None):
         if value is not None and not math.isfinite(value):
             raise NotMeasured(f"the figure is {value}, which is no measurement")
+
+
+def _require_own_trouble(
+    criterion: Criterion,
+    about: Evidence | DeviceEvidence | NodeEvidence,
+    finding: Finding,
+    evidence: Evidence,
+) -> None:
+    """What somebody else did to the subject says nothing about it."""
+    if criterion.explained is None:
+        return
+    reason = criterion.explained(about, Trouble(finding, criterion.loads(evidence.stages)))
+    if reason is not None:
+        raise NotMeasured(f"{reason}; so this is not the card's own: {_told(criterion, finding)}")
+
+
+def _told(criterion: Criterion, finding: Finding) -> str:
+    """A finding in words: the figure and its limit, since when, and the detail."""
+    parts = []
+    if finding.measured is not None and finding.limit is not None:
+        parts += figure_and_limit(finding.measured, finding.limit.value, criterion.unit)
+    if finding.from_s is not None:
+        parts.append(f"from t={finding.from_s:.0f} s")
+    return ", ".join(filter(None, [*parts, finding.detail]))
 
 
 def _require_stages(criterion: Criterion, evidence: Evidence) -> None:

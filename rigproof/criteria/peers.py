@@ -2,6 +2,7 @@
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.rates import PeerGroup, median_of_others, peer_group, sustained_rate, with_peers
+from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 
 
@@ -21,6 +22,7 @@ from rigproof.criteria.subjects import DeviceEvidence
     applies_to_cpu=False,
     among=with_peers,
     rate=True,
+    explained=slowed_by,
 )
 def peer_outlier(device: DeviceEvidence) -> Finding:
     """No GPU of several is the straggler that all others would wait for."""

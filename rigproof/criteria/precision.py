@@ -9,6 +9,7 @@ import numpy as np
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.floors import Measured, sku_floor, torch_of
 from rigproof.criteria.rounds import Rounds
+from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.profiles.evidence import Conditions
 from rigproof.profiles.loaded import PromisedDevice
@@ -89,6 +90,7 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
     applies_to_cpu=False,
     holds_for=trains_in_fp16,
     rate=True,
+    explained=slowed_by,
 )
 def speedup(device: DeviceEvidence) -> Finding:
     """How many times faster a training step is in fp16 (autocast, GradScaler) than in fp32 without tf32.

@@ -91,6 +91,10 @@ MEANINGFUL = {
     "pcie_replays_warn": Bound(highest=600, above="is a link that repeats itself ten times a second"),
     # A CUDA context without any work holds 0.3 to 0.6 GiB.
     "foreign_memory_warn_mib": Bound(highest=1024, above="is what another job holds, and no leftover"),
+    # Two programs that both keep a GPU busy get half of it each; a third of that is felt in any rate.
+    "stranger_sm_percent": Bound(highest=15, above="is a program that takes a sixth of the card"),
+    # A program that takes a GiB leaves less than any level's headroom on a card that the plan fills.
+    "stranger_growth_mib": Bound(highest=4096, above="is what a job takes, and no desktop"),
     # The seed documents call 71 % utilisation, 29 % idle, the state to get away from.
     "idle_share": Bound(highest=0.5, above="calls a card fed that waits half the time"),
     # What hands out the work and gathers the results runs on one CPU, whatever the number of processes.

@@ -239,6 +239,12 @@ class Limits(Table):
     foreign_memory_warn_mib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
         default=None, description="VRAM held by others before the run, over this: warn"
     )
+    stranger_sm_percent: Annotated[float, Field(gt=0, lt=100, strict=True)] | None = Field(
+        default=None, description="most of the SMs' time that a process of others may use during the run, %"
+    )
+    stranger_growth_mib: Positive | None = Field(
+        default=None, description="most VRAM by which a process of others may grow during the run"
+    )
     sample_coverage_share: Share | None = Field(
         default=None, description="least samples got, of the grid points due, else not measured"
     )

@@ -22,8 +22,9 @@ class StageKind:
 
     `length_key` is the level's key of its fixed length; None where it ends when its rates have settled.
     `optional`: a level that leaves the length out, or says 0, goes without it. `all_workers`: every planned
-    worker takes part; else the first one of each device. `faults`: those of a simulated rig that can act
-    in it, and that a check of it notices, by name.
+    worker takes part; else the first one of each device. `spawns`: a worker starts processes of its own there
+    that work on its device. `faults`: those of a simulated rig that can act in it, and that a check of it
+    notices, by name.
     """
 
     name: str
@@ -31,6 +32,7 @@ class StageKind:
     length_key: str | None
     optional: bool = False
     all_workers: bool = False
+    spawns: bool = False
     faults: tuple[str, ...] = ()
 
 
@@ -44,6 +46,9 @@ _ANY_LOAD = (
     "heat-spike",
     "early-heat",
     "memory-overheat",
+    "stranger-computes",
+    "stranger-takes-memory",
+    "stranger-crashes",
     "thermal-throttle",
     "power-brake",
     "power-over-limit",
@@ -104,6 +109,7 @@ STAGE_KINDS = (
         "arms",
         "sharing_s",
         optional=True,
+        spawns=True,
         faults=(*_ANY_LOAD, *_MULTIPLIED, "sharing-collapse"),
     ),
 )

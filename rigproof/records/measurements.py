@@ -159,7 +159,7 @@ EVENT_KINDS = {
     "worker_replaced": "a new process took over the worker's place",
     "worker_failed": "a worker's task ended with an error; data.error holds it",
     "timeout": "a wait passed its deadline; data.limit_s holds it",
-    "oom": "an allocation failed for want of memory; data.requested_mib, data.recovered",
+    "oom": "an allocation failed for want of memory; data.requested_mib, recovered, holders",
     "memory_policy": "how a worker takes VRAM, each decision; data.technique, before, after, unit, reason",
     "model": "the model that is trained; data.width, blocks, vocabulary, sequence, parameters, held_mib",
     "training": "how a precision's steps went; data.precision, batch, first_loss, last_loss, overflows",

@@ -14,6 +14,7 @@ from rigproof.records.measurements import (
     Round,
     Stage,
 )
+from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -27,6 +28,8 @@ Record = (
     | GpuCounters
     | BootReading
     | ForeignMemory
+    | GpuProcess
+    | ProcessWatch
     | Stage
     | Event
 )
@@ -41,6 +44,7 @@ _LISTS: dict[type, str] = {
     GpuCounters: "counters",
     BootReading: "boots",
     WorkerIdentity: "workers",
+    GpuProcess: "processes",
 }
 
 
@@ -49,8 +53,9 @@ class Recording:
     """What was measured. Grows by `add` while the run goes on; criteria only read it.
 
     Where it was read from files, what there is much of is held as Rows, which are read like lists.
-    A Stage is recorded when it begins and again when it ends; the later record replaces the earlier. One of
-    the same name that begins anew is another attempt: `stages` has the last, `first_attempts` the one before.
+    A Stage is recorded when it begins and again when it ends, a ProcessWatch again and again; the later
+    record replaces the earlier. A Stage of the same name that begins anew is another attempt: `stages` has
+    the last, `first_attempts` the one before.
     """
 
     run: RunInfo
@@ -65,6 +70,8 @@ class Recording:
     counters: list[GpuCounters] = field(default_factory=list)
     boots: list[BootReading] = field(default_factory=list)
     foreign_memory: dict[str, ForeignMemory] = field(default_factory=dict)
+    processes: list[GpuProcess] = field(default_factory=list)
+    process_watches: dict[str, ProcessWatch] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     gpu_samples: list[GpuSample] | Rows[GpuSample] = field(default_factory=list)
     host_samples: list[HostSample] | Rows[HostSample] = field(default_factory=list)
@@ -78,6 +85,8 @@ class Recording:
                 self.gpus[record.subject] = record
             case ForeignMemory():
                 self.foreign_memory[record.subject] = record
+            case ProcessWatch():
+                self.process_watches[record.subject] = record
             case Stage():
                 before = self.stages.get(record.name)
                 if before is not None and before.start_s != record.start_s:
@@ -103,6 +112,7 @@ class Recording:
             self.memory,
             self.rewards,
             self.workers,
+            self.processes,
         )
         tables = (self.stages, self.first_attempts, self.nodes, self.gpus)
         return sum(len(one) for one in lists) + sum(len(one) for one in tables)

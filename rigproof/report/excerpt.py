@@ -77,6 +77,8 @@ def _recording_of(recording: Recording, subjects: set[str]) -> Recording:
         counters=_some(recording.counters, subjects),
         boots=_some(recording.boots, subjects),
         foreign_memory={name: one for name, one in recording.foreign_memory.items() if name in subjects},
+        processes=_some(recording.processes, subjects),
+        process_watches={name: one for name, one in recording.process_watches.items() if name in subjects},
         events=_some(recording.events, subjects | {"rig"}),
         gpu_samples=_some(recording.gpu_samples, subjects),
         host_samples=_some(recording.host_samples, subjects),

@@ -9,7 +9,7 @@ import math
 import random
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from rigproof.profiles.loaded import PromisedDevice
@@ -19,6 +19,7 @@ from rigproof.simulation import timetable
 from rigproof.simulation.cooling import Cooling, Heat
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.governor import IDLE, Governor, Noise, Pace
+from rigproof.simulation.strangers import taken_share
 from rigproof.simulation.timetable import Segment
 
 STEP_S = 0.25
@@ -185,7 +186,9 @@ class SimulatedCard:
             return self._governor.resting(noise, held=bool(stages))
         acting = partial(self.acting, t_s=t_s, stages=stages)
         boosted = into_s < segment.from_s + segment.boost_s
-        return self._governor.working(segment.work, noise, self.cooling.slowed(heat), acting, boosted=boosted)
+        pace = self._governor.working(segment.work, noise, self.cooling.slowed(heat), acting, boosted=boosted)
+        taken = taken_share(self.faults, t_s, stages)
+        return pace if not taken else replace(pace, speed=pace.speed * (1 - taken))
 
     def _noise(self) -> float:
         normal = self._random.gauss(0, 1)

@@ -62,15 +62,18 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
 def show(
     card: SimulatedCard, gpu: SimulatedGpu, t_s: float, stages: Sequence[StageWindow], held_mib: float
 ) -> CardState:
-    """Let NVML's `gpu` read as the card is at `t_s`; `held_mib` is what our workers hold of its memory."""
+    """Let NVML's `gpu` read as the card is at `t_s`; `held_mib` is what our workers hold of its memory.
+
+    The driver's list of processes may name them too, or nobody of them.
+    """
     state = card.at(t_s, stages)
     awake = state.stage is not None and card.acting("gpu-idle", t_s, stages) is None
-    foreign_mib = sum(process.used_mib or 0.0 for process in gpu.processes or ())
+    listed_mib = sum(process.used_mib or 0.0 for process in gpu.processes or ())
     values: dict[str, Any] = {
         **_sensed(card, state),
         "energy_j": state.energy_at(t_s),
         "memory_clock_mhz": gpu.memory_clock_max_mhz if awake else 405,
-        "memory_used_mib": IDLE_MEMORY_MIB + held_mib + foreign_mib,
+        "memory_used_mib": IDLE_MEMORY_MIB + max(held_mib, listed_mib),
         "pcie_generation": gpu.pcie_generation_max if awake else IDLE_PCIE_GENERATION,
         **_counters(card, t_s, stages),
     }

@@ -124,6 +124,8 @@ class CannedRig:
             *self._recording.nodes.values(),
             *(replace(gpu, sku=match_sku(gpu.name, skus)) for gpu in self._recording.gpus.values()),
             *self._recording.foreign_memory.values(),
+            *self._recording.processes,
+            *self._recording.process_watches.values(),
         ):
             self._sink(record)
         self.read_counters("before")

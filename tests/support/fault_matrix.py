@@ -162,6 +162,9 @@ BY_POWER = (
     "Work alone does not show that a card was active: power has to say so too. Nor is the power cap a reason "
     "for a low clock where nobody knows what the card drew."
 )
+THEIRS = (
+    "What a stranger explains is its doing, not the card's: it is named, and what it touched is not measured."
+)
 LEARNT = "Whoever is asked for a reading that does not come, or does not change, says so; nothing else does."
 
 CASES: tuple[Case, ...] = (
@@ -200,11 +203,14 @@ CASES: tuple[Case, ...] = (
             *(
                 f"{entry}@{subject}"
                 for subject in (FIRST, SECOND)
-                for entry in ("sensors", "counters", "later stages", "memory.no_oom", "health.xid")
+                for entry in (
+                    *("sensors", "counters", "later stages"),
+                    *("memory.no_oom", "health.xid", "activity.undisturbed"),
+                )
             ),
         ),
         why="Its agent and workers are lost with it: their work ends in the middle of the stage, and nobody "
-        "reads its sensors, counters and Xids from then on.",
+        "reads its sensors, counters, processes and Xids from then on.",
     ),
     Case(
         "reset",
@@ -255,7 +261,7 @@ CASES: tuple[Case, ...] = (
             "throughput.combined",
             "memory.success_rate",
         ),
-        unmeasured=("sensors", "counters", "later stages", "memory.no_oom"),
+        unmeasured=("sensors", "counters", "later stages", "memory.no_oom", "activity.undisturbed"),
         why="Its worker fails with a CUDA error, its work ends, and it is asked nothing more.",
     ),
     Case(
@@ -365,9 +371,12 @@ CASES: tuple[Case, ...] = (
     Case(
         "nvml-hang",
         fails=("cluster.no_timeouts",),
-        unmeasured=("sensors", "counters", "activity.gpu_active", "feeding.idle_gaps", "health.xid"),
-        why="The card is not asked again: its sensors, counters and Xids are not known from then on. Its "
-        "work goes on.",
+        unmeasured=(
+            *("sensors", "counters", "activity.gpu_active", "activity.undisturbed"),
+            *("feeding.idle_gaps", "health.xid"),
+        ),
+        why="The card is not asked again: its sensors, counters, processes and Xids are not known from "
+        "then on. Its work goes on.",
     ),
     Case(
         "driver-mismatch",
@@ -460,6 +469,25 @@ CASES: tuple[Case, ...] = (
     Case("memory-taken"),
     Case("half-filled"),
     Case("wrong-arithmetic"),
+    Case(
+        "stranger-computes",
+        fails=("activity.undisturbed",),
+        unmeasured=("throughput.stability", "throughput.peer_outlier"),
+        why=THEIRS,
+    ),
+    Case(
+        "stranger-computes:after=5%",
+        fails=("activity.undisturbed",),
+        unmeasured=("throughput.sustained", "throughput.peer_outlier", "throughput.combined"),
+        why=THEIRS,
+    ),
+    Case(
+        "stranger-takes-memory",
+        fails=("activity.undisturbed",),
+        unmeasured=("memory.no_oom", "memory.success_rate", "memory.headroom"),
+        why=THEIRS,
+    ),
+    Case("stranger-crashes", fails=("activity.undisturbed",), unmeasured=("health.xid",), why=THEIRS),
     Case(
         "bit-flip",
         fails=(

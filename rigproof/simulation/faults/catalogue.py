@@ -396,6 +396,28 @@ KINDS: tuple[FaultKind, ...] = (
         needs="peers",
     ),
     _gpu(
+        "stranger-computes",
+        "a process of somebody else comes and computes; by= is its share of the card",
+        "activity.undisturbed",
+        keys=(*TIMES, "by"),
+        defaults={"by": "45%", **_MID},
+    ),
+    _gpu(
+        "stranger-takes-memory",
+        "a process of somebody else comes and takes the memory that is free; to= is in MiB",
+        "activity.undisturbed",
+        keys=(*TIMES, "to"),
+        defaults=_MID,
+    ),
+    _gpu(
+        "stranger-crashes",
+        "a process of somebody else comes and ends by an illegal access, which the driver reports as Xid 31",
+        "activity.undisturbed",
+        keys=TIMES,
+        defaults={**_MID, "for": "5"},
+        brief=True,
+    ),
+    _gpu(
         "bit-flip",
         "results differ from their reference, without any event of the driver",
         "activity.gpu_active",

@@ -6,13 +6,14 @@ from typing import Any
 from rigproof.profiles.plan import SUSTAINED_SETTLE_SHARE
 from rigproof.records.measurements import Phase
 from rigproof.simulation.timetable import FILL_S, ROUND_S
-from rigproof.simulation.vram import Fill
+from rigproof.simulation.vram import Fill, Shortage
 from rigproof.simulation.work.task import Records, Task, TaskFailed
 from rigproof.workloads.specs import SustainedSpec
 
 MEMORY_EVERY = 4  # rounds
 FAILED_ALLOCATIONS = 3  # of the fault cpu-fallback
 CPU_SHARE = 1 / 1000  # of the card's rate, by the CPU in its place
+NEXT_MATRIX_MIB = 128.0  # that a worker asks for again and again: 8192 × 8192 in 16 bits
 
 
 def sustained(task: Task, spec: SustainedSpec) -> Records:
@@ -55,12 +56,18 @@ def sustained(task: Task, spec: SustainedSpec) -> Records:
         yield task.round(t_s, precision, phase, seconds, work, **more)
         if number % MEMORY_EVERY == 0 or t_s + seconds > start_s + spec.duration_s:
             retries = 3 if task.begun("oom-retry", t_s) else 0
-            yield task.memory(t_s, held_mib, ooms=ooms, retries=retries)
+            reading = task.memory(t_s, held_mib, ooms=ooms, retries=retries)
+            if (reading.device_free_mib or 0.0) < NEXT_MATRIX_MIB and task.node.strangers(
+                reading.subject, t_s
+            ):
+                shortage = Shortage(NEXT_MATRIX_MIB, reading.device_free_mib or 0.0, recovered=True)
+                yield task.event(t_s, "oom", shortage.message(task.card.memory_mib), shortage.data)
+                ooms += 1
+            yield reading
 
 
 def _shortages(task: Task, fill: Fill) -> Records:
     """Each allocation that failed while the card was filled."""
     for number, shortage in enumerate(fill.shortages, 1):
         t_s = task.start_s + FILL_S * number / (len(fill.shortages) + 1)
-        data = {"requested_mib": shortage.requested_mib, "recovered": shortage.recovered}
-        yield task.event(t_s, "oom", shortage.message(task.card.memory_mib), data)
+        yield task.event(t_s, "oom", shortage.message(task.card.memory_mib), shortage.data)

@@ -11,6 +11,7 @@ from rigproof.records.measurements import Event, MemoryReading, Phase, RewardBat
 from rigproof.simulation.card import SimulatedCard
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.rig import SimulatedNode
+from rigproof.simulation.strangers import held_mib as stranger_mib
 from rigproof.simulation.timetable import Segment
 from rigproof.workloads.specs import WorkloadSpec
 
@@ -142,7 +143,8 @@ class Task:
         if self.spec.stage == "sustained":
             fills = self.node.fills(self.plan.subject)
             others_mib = sum(one.held_mib for name, one in fills.items() if name != self.plan.worker)
-        vram = self.node.vram(self.plan.subject)
+        free_mib = self.node.vram(self.plan.subject).free_mib(self.workers, held_mib + others_mib)
+        free_mib -= sum(stranger_mib(self.node.strangers(self.plan.subject, t_s), free_mib).values())
         return MemoryReading(
             t_s=t_s,
             stage=self.spec.stage,
@@ -151,7 +153,7 @@ class Task:
             allocated_mib=held_mib,
             reserved_mib=held_mib,
             peak_reserved_mib=held_mib,
-            device_free_mib=vram.free_mib(self.workers, held_mib + others_mib),
+            device_free_mib=free_mib,
             device_total_mib=card.memory_mib,
             ooms=ooms,
             alloc_retries=retries,

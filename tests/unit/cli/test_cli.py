@@ -46,8 +46,10 @@ def run(tmp_path, profile):
     folder.mkdir()
     recording = healthy_recording(load_rig(str(profile)).dump(), sku="h200-sxm")
     writer = RecordingWriter(folder, recording.run)
-    for records in (recording.nodes, recording.gpus, recording.foreign_memory, recording.stages):
+    watches = recording.process_watches
+    for records in (recording.nodes, recording.gpus, recording.foreign_memory, watches, recording.stages):
         writer.extend(records.values())
+    writer.extend(recording.processes)
     lists = (recording.workers, recording.rounds, recording.memory, recording.rewards, recording.counters)
     for records in (*lists, recording.boots, recording.events):
         writer.extend(records)

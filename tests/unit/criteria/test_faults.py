@@ -89,6 +89,7 @@ ALONE = {
     "inventory.foreign_memory": (GPU, lambda b: hold_memory(b, 60_000), set()),
     "distribution.workers_spread": (GPU, all_work_on_one_gpu, set()),
     "activity.gpu_active": (GPU, lambda b: b.samples(GPU, 5, power_w=lambda s: 90 + s.t_s % 3), set()),
+    "activity.undisturbed": (GPU, lambda b: b.stranger(45), set()),
     "throughput.gemm_fp32": (GPU, gemm_slow("fp32"), set()),
     "throughput.gemm_tf32": (GPU, gemm_slow("tf32"), set()),
     "throughput.gemm_fp16": (GPU, gemm_slow("fp16"), set()),

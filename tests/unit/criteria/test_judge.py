@@ -20,6 +20,7 @@ from rigproof.records.measurements import (
     Round,
     Stage,
 )
+from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
@@ -51,6 +52,7 @@ def cpu_bench(new_bench):
     recording.gpus = {CPU: identity}
     del recording.nodes["pc2"]
     recording.gpu_samples, recording.counters, recording.foreign_memory = [], [], {}
+    recording.processes, recording.process_watches = [], {}
     recording.rounds = [replace(one, **cpu) for one in recording.rounds if one.subject == GPU]
     recording.memory = [
         replace(one, **cpu, device_free_mib=None) for one in recording.memory if one.subject == GPU
@@ -75,6 +77,7 @@ def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
         "compute.exact",
         "inventory.driver",
         "inventory.foreign_memory",
+        "activity.undisturbed",
         "memory.ecc",
         "memory.row_remap",
         "throughput.peer_outlier",
@@ -177,6 +180,7 @@ NEEDS = {
     "inventory.foreign_memory": ("foreign_memory",),
     "distribution.workers_spread": ("workers",),
     "activity.gpu_active": ("rounds", "gpu_samples", "stages"),
+    "activity.undisturbed": ("process_watches", "stages"),
     **{
         f"throughput.gemm_{precision}": ("rounds", "stages") for precision in ("fp32", "tf32", "fp16", "bf16")
     },
@@ -321,6 +325,20 @@ others = st.one_of(
         counts,
     ),
     st.builds(ForeignMemory, moments, subjects, maybe, st.none() | st.tuples(st.integers(1, 9))),
+    st.builds(
+        GpuProcess,
+        moments,
+        subjects,
+        st.sampled_from([100, 101, 5263]),
+        st.booleans(),
+        st.booleans(),
+        maybe,
+        maybe,
+        st.none() | words,
+        st.none() | words,
+        st.sampled_from([(), (100,), (7, 1)]),
+    ),
+    st.builds(ProcessWatch, moments, subjects, moments, st.integers(0, 9), moments, st.booleans()),
     st.builds(
         WorkerIdentity,
         workers,
