@@ -25,7 +25,7 @@ UNKNOWN_ACTION = "look at the GPU recovery action in `nvidia-smi -q`, and do wha
     remedy="look the Xid up in hwprofiles/xids.toml, then in `dmesg`",
     unmeasured="nobody listened for a while: the node or its agent died, an NVML call failed or hung, or the "
     "GPU was lost; or the driver told before the load what it wants done with the GPU, and not after it. Not "
-    "required where the driver delivers no Xids",
+    "applicable where the driver delivers no Xids",
     faults=("xid", "gpu-lost", "recovery-wanted"),
     applies_to_cpu=False,
     stages=("sustained",),

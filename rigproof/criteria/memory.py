@@ -19,7 +19,8 @@ MIB_PER_GIB = 1024
 # Workers read their allocator once a second, between two rounds; the last reading must be from the end.
 LAST_READING_S = 5.0
 ROUNDING_MIB = 1.0
-TOLD_WITH_S = 0.05  # a worker tells why a round was not verified right before it tells the round
+TOLD_WITH_S = 0.05  # a worker tells an overflow right before its round
+HEARD_S = 1.0  # a wrong result of a process that shares the device is told when its worker hears of it
 
 
 @criterion(
@@ -169,7 +170,7 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
         overflows[event.stage, event.worker].append(event.t_s)
     for one in unverified.only(unverified.same("phase", "measure")).records():
         doer = (one.stage, one.worker)
-        if wrong.get(doer, math.inf) <= one.t_s + TOLD_WITH_S:
+        if wrong.get(doer, math.inf) <= one.t_s + HEARD_S:
             continue
         if any(abs(t_s - one.t_s) <= TOLD_WITH_S for t_s in overflows.get(doer, ())):
             continue

@@ -99,11 +99,9 @@ class Rounds:
 
     def fastest(self) -> dict[str, float]:
         """TFLOP/s of the fastest one of each precision. Times must be positive."""
-        rates, precisions = self.tflop / self.seconds, self.all("precision")
-        found: dict[str, float] = {}
-        for precision in dict.fromkeys(precisions):
-            found[precision] = float(rates[self.same("precision", precision)].max())
-        return found
+        rates = self.tflop / self.seconds
+        precisions = sorted(self.distinct("precision"))
+        return {one: float(rates[self.same("precision", one)].max()) for one in precisions}
 
     def doers(self) -> npt.NDArray[np.intp]:
         """A number for each, equal where one process did them: a worker, or one of those that its part names.

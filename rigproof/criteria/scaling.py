@@ -76,6 +76,7 @@ def _gib_each(events: Iterable[Event], number: int) -> float | None:
     "`sharing.workers` does not begin with 1, or names no other number",
     faults=("sharing-collapse",),
     stages=("sharing",),
+    rate=True,
 )
 def sharing(device: DeviceEvidence) -> Finding:
     """Verified 16-bit products of several processes on one device together, against one process alone.

@@ -33,6 +33,7 @@ FLOORS = (
 SLOW = (
     "close other programs on the card, check its power limit and cooling, and compare with its last good run"
 )
+NO_CEILING = "nothing tells the most that this card can do, so that no rate is too high"
 STABILITY_WINDOW_S = 5.0
 SHORTEST_WINDOW_S = 1.0  # a shorter window is noise: it holds a few rounds
 FEWEST_WINDOWS = 4
@@ -53,7 +54,7 @@ def _gemm(precision: Precision) -> Criterion:
         rate = median((rounds.tflop / rounds.seconds).tolist())
         name = f"throughput.gemm_{precision}"
         measured = Measured.of(device, name, precision, precision, workers=1, rounds=rounds)
-        return against(rate, floor_of(device, measured), device)
+        return against(device, rate, measured)
 
     gemm.__doc__ = (
         f"Median rate of verified {precision} matrix products in the steady state, by the device's own clock."
@@ -64,10 +65,12 @@ def _gemm(precision: Precision) -> Criterion:
         unit="TFLOP/s",
         limit=FLOORS,
         remedy=SLOW,
-        unmeasured="too few verified rounds of this precision; not required where an unknown device lacks it",
+        unmeasured="too few verified rounds of this precision; not applicable where an unknown device "
+        "lacks it",
         faults=("clock-stuck", "thermal-throttle"),
         stages=("gemm",),
         holds_for=promised,
+        rate=True,
     )(gemm)
 
 
@@ -80,12 +83,19 @@ def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -
     raise NotMeasured(f"{number} verified rounds of {precision}" + (f": {cause}" if cause else ""))
 
 
-def against(rate: float, floor: Limit | NoFloor, device: DeviceEvidence) -> Finding:
-    """A rate held against its floor; without one it is the baseline, and the detail says why."""
+def against(device: DeviceEvidence, rate: float, measured: Measured, *others: Limit) -> Finding:
+    """A rate held against its floor; without one it is the baseline, and the detail says why.
+
+    `others` are floors beside those of champion and SKU file.
+    """
+    floor = floor_of(device, measured, *others)
+    unbounded = not device.is_cpu and device.silicon.ceiling(measured.here.precision) is None
+    said = [NO_CEILING] if unbounded else []
     if isinstance(floor, NoFloor):
-        return Finding(Outcome.NO_LIMIT, rate, detail=f"{floor.why}; this is its baseline")
+        return Finding(Outcome.NO_LIMIT, rate, detail="; ".join([floor.why, "this is its baseline", *said]))
     good = rate >= floor.value
-    return compared(rate, floor, good=good, detail="" if good else device.cause())
+    detail = "; ".join(filter(None, ["" if good else device.cause(), *said]))
+    return compared(rate, floor, good=good, detail=detail)
 
 
 gemm_fp32, gemm_tf32, gemm_fp16, gemm_bf16 = map(_gemm, get_args(Precision))
@@ -100,6 +110,7 @@ gemm_fp32, gemm_tf32, gemm_fp16, gemm_bf16 = map(_gemm, get_args(Precision))
     unmeasured="the stage broke off, or no verified round came from this device",
     faults=("clock-stuck", "gpu-idle", "worker-killed"),
     stages=("sustained",),
+    rate=True,
 )
 def sustained(device: DeviceEvidence) -> Finding:
     """Verified 16-bit work of all workers of the device, over the loaded time of the sustained stage."""
@@ -110,7 +121,7 @@ def sustained(device: DeviceEvidence) -> Finding:
     measured = Measured.of(
         device, "throughput.sustained", "sustained", rate.precision, workers=workers, rounds=rounds
     )
-    return against(rate.tflops, floor_of(device, measured), device)
+    return against(device, rate.tflops, measured)
 
 
 @criterion(
@@ -122,6 +133,7 @@ def sustained(device: DeviceEvidence) -> Finding:
     unmeasured="any promised device has no sustained rate: a sum without it would only look low",
     faults=("clock-stuck", "gpu-idle"),
     stages=("sustained",),
+    rate=True,
 )
 def combined(rig: Evidence) -> Finding:
     """The sustained rates of all promised devices together."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, criterion
 from rigproof.criteria.evidence import Evidence
-from rigproof.criteria.floors import Measured, floor_of
+from rigproof.criteria.floors import Measured
 from rigproof.criteria.precision import (
     StepTime,
     measured_steps,
@@ -46,6 +46,7 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     applies_to_cpu=False,
     holds_for=trains_in_fp16,
     among=_with_the_others,
+    rate=True,
 )
 def step(device: DeviceEvidence) -> Finding:
     """The rate of verified training steps in fp16 (autocast, GradScaler), by the work that the model counts.
@@ -55,8 +56,7 @@ def step(device: DeviceEvidence) -> Finding:
     own = _step(device)
     measured = Measured("training.step", "training", "training_tflops", step_conditions(device, own))
     peers = _peer_floor(device, own)
-    floor = floor_of(device, measured, *([peers] if peers is not None else []))
-    return against(own.tflops, floor, device)
+    return against(device, own.tflops, measured, *([] if peers is None else [peers]))
 
 
 def _step(device: DeviceEvidence) -> StepTime:

@@ -57,6 +57,8 @@ MEANINGFUL = {
     "stability_worst_window_share": Bound(lowest=0.3, below="allows a rate that all but stops"),
     # The known stragglers lack 8 to 15 %; sound cards of a model are within 3 %, so half of them lack some.
     "peer_share": Bound(0.5, 0.99, "calls a card that works at half the rate a peer", "fails sound cards"),
+    # The known stragglers lack 8 to 15 %.
+    "marginal_share": Bound(highest=0.08, above="gives stragglers a second chance"),
     # A card is full where the next matrix does not fit: 128 MiB in 16-bit at the usual size of 8192.
     "headroom_gib": Bound(lowest=0.125, below="is free on a card that is full"),
     # The seed documents want 95 %; a rig that fails at every other task trains nothing.

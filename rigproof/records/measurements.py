@@ -179,6 +179,7 @@ EVENT_KINDS = {
     "black_box": "a host's last words could not be kept, or were late; the message says why",
     "champions": "the best rates kept before the run, which floors come from; data.gpus, by UUID",
     "open_cluster": "a cluster that asks nobody for a token was joined, as the user allowed; data.address",
+    "measured_again": "a rate missed its limit by little: the message says which stage is measured anew",
     "left_out": "nobody asked for a criterion; data.criterion, the message says why",
     "paused": "the driver itself did not run for a while; data.paused_s",
     "interrupted": "the run was stopped from outside; data.signal",

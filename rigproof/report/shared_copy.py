@@ -129,8 +129,9 @@ def shared_recording(recording: Recording, scrubber: Scrubber) -> Recording:
     shared = Recording(_scrubbed(recording.run, scrubber))
     for node in recording.nodes.values():
         shared.add(replace(_scrubbed(node, scrubber), hostname=scrubber.host(node.hostname)))
-    for records in (recording.gpus, recording.foreign_memory, recording.stages):
+    for records in (recording.gpus, recording.foreign_memory):
         shared.extend(_scrubbed(record, scrubber) for record in records.values())
+    shared.extend(_scrubbed(stage, scrubber) for stage in recording.attempts)
     lists: tuple[Sequence[Any], ...] = (
         recording.workers,
         recording.rounds,
@@ -149,8 +150,9 @@ def shared_recording(recording: Recording, scrubber: Scrubber) -> Recording:
 
 def _write_recording(folder: Path, recording: Recording) -> list[str]:
     writer = RecordingWriter(folder, recording.run)
-    for records in (recording.nodes, recording.gpus, recording.foreign_memory, recording.stages):
+    for records in (recording.nodes, recording.gpus, recording.foreign_memory):
         writer.extend(records.values())
+    writer.extend(recording.attempts)
     for one in (recording.workers, recording.rounds, recording.memory, recording.rewards):
         writer.extend(one)
     for readings in (recording.counters, recording.boots):

@@ -33,9 +33,13 @@ def test_only_good_figures_are_kept(two_runs):
         for path in two_runs.history
     )
     both = {(name, subject) for name in GEMMS for subject in ("pc1/gpu0", "pc2/gpu0")}
-    sustained = {("throughput.sustained", "pc1/gpu0"), ("throughput.sustained", "pc2/gpu0")}
-    assert second == both | sustained
-    assert first == {key for key in both if key[1] == "pc2/gpu0"} | sustained
+    others = {
+        (name, subject)
+        for name in ("throughput.sustained", "training.step")
+        for subject in ("pc1/gpu0", "pc2/gpu0")
+    }
+    assert second == both | others
+    assert first == {key for key in both if key[1] == "pc2/gpu0"} | others
 
 
 def test_the_rounds_of_a_failed_criterion_stay_with_the_run(acceptance):

@@ -93,7 +93,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Changes:
-    """Verdicts that are not good: criterion and subject. `unmeasured` are those that were required."""
+    """Verdicts that are not good: criterion and subject. What does not apply is none of them."""
 
     fails: frozenset[Key] = field(default_factory=frozenset)
     warns: frozenset[Key] = field(default_factory=frozenset)
@@ -104,8 +104,7 @@ def changes_of(verdicts: Iterable[Verdict]) -> Changes:
     """Those of a run."""
     found: dict[Outcome, set[Key]] = {outcome: set() for outcome in Outcome}
     for one in verdicts:
-        if one.outcome is not Outcome.NOT_MEASURED or one.required:
-            found[one.outcome].add((one.criterion, one.subject))
+        found[one.outcome].add((one.criterion, one.subject))
     kinds = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
     return Changes(*(frozenset(found[outcome]) for outcome in kinds))
 

@@ -118,7 +118,7 @@ def test_a_criterion_that_breaks_is_not_measured(bench):
 
     criterion = replace(CATALOGUE["power.draw"], find=broken)
     verdict = judge(criterion, GPU, Evidence(bench.recording, bench.loaded))
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "judging it failed: ZeroDivisionError: of course"
 
 
@@ -129,7 +129,7 @@ def test_a_subject_that_is_not_promised_is_a_mistake_of_the_caller(bench):
 
 def test_what_was_not_judged_is_not_measured():
     verdict = not_judged(CATALOGUE["power.draw"], GPU, "deselected")
-    assert (verdict.outcome, verdict.required, verdict.detail) == (Outcome.NOT_MEASURED, True, "deselected")
+    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, "deselected")
 
 
 def test_a_recording_is_judged_by_the_profile_inside_it(bench):
@@ -208,7 +208,6 @@ def test_without_what_it_needs_no_criterion_passes(bench, criterion, kind):
     for subject in promised(CATALOGUE[criterion], bench.loaded):
         verdict = bench.verdict(criterion, subject)
         assert verdict.outcome in (Outcome.NOT_MEASURED, Outcome.FAIL)
-        assert verdict.required
 
 
 @pytest.mark.parametrize("status", ["running", "interrupted"])

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.criteria.throughput import NO_CEILING
 from rigproof.profiles.files import profile_folder, read_toml
 from rigproof.profiles.models import Rig
 from rigproof.records.champions import ChampionRate
@@ -70,7 +71,7 @@ def test_a_card_whose_clock_was_not_read_has_no_floor_and_is_not_passed():
     bench = unknown()
     bench.samples(GPU, 5, sm_clock_mhz=None)
     verdict = bench.verdict(BF16, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
 
 
 def test_a_card_whose_sms_nobody_told_is_not_passed():
@@ -120,7 +121,11 @@ def test_a_brand_that_says_it_decides_between_two_rate_classes(capability, brand
 )
 def test_who_has_no_floor_is_told_why(capability, identity, why):
     verdict = unknown(capability, **identity).verdict(BF16, GPU)
-    assert (verdict.outcome, verdict.limit, verdict.detail) == (Outcome.NO_LIMIT, None, why)
+    assert (verdict.outcome, verdict.limit, verdict.detail) == (
+        Outcome.NO_LIMIT,
+        None,
+        f"{why}; {NO_CEILING}",
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,7 +165,7 @@ def test_a_million_times_the_rate_is_not_measured(make, name):
     for stage in ("gemm", "sustained", "sharing"):
         bench.rounds(GPU, stage, tflop=lambda one: one.tflop * 1e6)
     verdict = bench.verdict(name, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
     assert "a measurement error, not a rate" in verdict.detail
     assert bench.verdict("throughput.combined", "rig").outcome is Outcome.NOT_MEASURED
 
@@ -190,7 +195,9 @@ def test_the_ceiling_is_the_maximum_clock_and_not_the_measured_one():
 def test_where_nothing_is_known_there_is_no_ceiling():
     bench = unknown(None)
     bench.rounds(GPU, "gemm", tflop=lambda one: one.tflop * 1e6)
-    assert bench.verdict(BF16, GPU).outcome is Outcome.NO_LIMIT
+    verdict = bench.verdict(BF16, GPU)
+    assert verdict.outcome is Outcome.NO_LIMIT
+    assert verdict.detail.endswith(NO_CEILING)
 
 
 @pytest.mark.parametrize("table", ARCHITECTURES, ids=lambda table: table["compute_capability"])
