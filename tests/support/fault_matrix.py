@@ -231,7 +231,14 @@ CASES: tuple[Case, ...] = (
             *(
                 f"{entry}@{subject}"
                 for subject in (FIRST, SECOND)
-                for entry in ("sensors", "counters", "later stages", "memory.no_oom", "health.xid")
+                for entry in (
+                    "sensors",
+                    "counters",
+                    "later stages",
+                    "memory.no_oom",
+                    "health.xid",
+                    "activity.undisturbed",
+                )
             ),
         ),
         why="The node is lost, with all that a lost node leaves unmeasured; once it is back, a new agent "
@@ -472,13 +479,23 @@ CASES: tuple[Case, ...] = (
     Case(
         "stranger-computes",
         fails=("activity.undisturbed",),
-        unmeasured=("throughput.stability", "throughput.peer_outlier"),
+        unmeasured=(
+            "throughput.sustained",
+            "throughput.stability",
+            "throughput.peer_outlier",
+            "training.step",
+        ),
         why=THEIRS,
     ),
     Case(
         "stranger-computes:after=5%",
         fails=("activity.undisturbed",),
-        unmeasured=("throughput.sustained", "throughput.peer_outlier", "throughput.combined"),
+        unmeasured=(
+            "throughput.sustained",
+            "throughput.peer_outlier",
+            "throughput.combined",
+            "training.step",
+        ),
         why=THEIRS,
     ),
     Case(

@@ -10,7 +10,7 @@ RATE, CLOCK = CATALOGUE["throughput.sustained"], CATALOGUE["clock.ratio"]
 SHARE = 0.03
 RATES = (
     "throughput.gemm_", "throughput.sustained", "throughput.combined", "throughput.peer_outlier",
-    "precision.speedup", "scaling.sharing",
+    "precision.speedup", "scaling.sharing", "training.step",
 )  # fmt: skip
 
 

@@ -130,7 +130,7 @@ def test_a_pid_that_is_used_again_is_another_process(bench):
 def test_a_watch_that_was_not_whole_is_no_pass(bench, fields, why):
     bench.watched(GPU, **fields)
     verdict = bench.verdict(UNDISTURBED, GPU)
-    assert (verdict.outcome, verdict.required) == (NOT_MEASURED, True)
+    assert verdict.outcome is NOT_MEASURED
     assert why in verdict.detail
 
 
@@ -143,7 +143,7 @@ def test_a_stranger_that_was_seen_fails_although_the_watch_broke_off(bench):
 def test_a_list_that_the_driver_does_not_give_is_not_applicable(bench):
     bench.watched(GPU, readings=0)
     verdict = bench.verdict(UNDISTURBED, GPU)
-    assert (verdict.outcome, verdict.required) == (NOT_MEASURED, False)
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
 
 
 def test_a_list_that_failed_by_an_error_is_not_measured(bench):
@@ -151,7 +151,7 @@ def test_a_list_that_failed_by_an_error_is_not_measured(bench):
     query = "nvmlDeviceGetComputeRunningProcesses"
     bench.event("nvml_error", GPU, f"{query}: Unknown Error", 1.0, query=query)
     verdict = bench.verdict(UNDISTURBED, GPU)
-    assert (verdict.outcome, verdict.required) == (NOT_MEASURED, True)
+    assert verdict.outcome is NOT_MEASURED
 
 
 def test_without_its_sms_nobody_can_tell_whether_an_old_process_computes(bench):
@@ -159,7 +159,7 @@ def test_without_its_sms_nobody_can_tell_whether_an_old_process_computes(bench):
     assert bench.verdict(UNDISTURBED, GPU).outcome is PASS
     bench.stranger(0.5, sm_percent=[None])
     verdict = bench.verdict(UNDISTURBED, GPU)
-    assert (verdict.outcome, verdict.required) == (NOT_MEASURED, False)
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
     assert "pid 5263 (python3, user ml)" in verdict.detail
 
 
@@ -192,14 +192,14 @@ def test_in_a_container_a_stranger_is_named_by_its_pid_alone(contained):
 def test_in_a_container_who_comes_while_our_workers_start_cannot_be_told_apart(contained):
     contained.stranger(4.5, pid=75_263)
     verdict = contained.verdict(UNDISTURBED, GPU)
-    assert (verdict.outcome, verdict.required) == (NOT_MEASURED, False)
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
     assert "3 processes came while 2 of ours started" in verdict.detail
 
 
 def test_in_a_container_that_lists_nobody_ours_are_not_there_either(contained):
     contained.recording.processes.clear()
     verdict = contained.verdict(UNDISTURBED, GPU)
-    assert (verdict.outcome, verdict.required) == (NOT_MEASURED, False)
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize(("number", "outcome"), [(3, PASS), (4, NOT_MEASURED)])
@@ -227,7 +227,7 @@ def test_in_a_container_a_replaced_worker_is_ours_too(contained):
 def test_a_rate_that_a_stranger_took_is_not_measured_with_its_name(bench):
     stranger_computes(bench)
     verdict = bench.verdict(STABILITY, GPU)
-    assert (verdict.outcome, verdict.required, verdict.measured) == (NOT_MEASURED, True, None)
+    assert (verdict.outcome, verdict.measured) == (NOT_MEASURED, None)
     assert verdict.detail.startswith("pid 5263 (python3, user ml) computed on this card from t=60 s on")
     assert "limit 95 %" in verdict.detail
 
