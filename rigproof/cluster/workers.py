@@ -55,9 +55,8 @@ class Workers:
     ) -> None:
         """Ask for all of them; they come up in parallel, and `take` notices."""
         self._groups, self._group_cpus = groups, group_cpus
-        for plan in plans:
-            slot = Slot(plan)
-            self.slots[plan.worker] = slot
+        self.slots.update((plan.worker, Slot(plan)) for plan in plans)
+        for slot in self.slots.values():  # all are there: those of a GPU share the CPUs reserved with it
             self._launch(slot)
 
     def starting(self) -> bool:

@@ -50,7 +50,7 @@ def _whereabouts(
     device: DeviceEvidence, strayed: list[WorkerIdentity], strangers: list[WorkerIdentity]
 ) -> str:
     everywhere = device.evidence.workers_by_uuid
-    if len(everywhere) == 1 and len(device.evidence.recording.gpus) > 1:
+    if (strayed or strangers) and len(everywhere) == 1 and len(device.evidence.recording.gpus) > 1:
         (only,) = everywhere
         return f"all work runs on one GPU, {_name(device, only)}"
     parts = [f"{worker.worker} really runs on {_name(device, worker.uuid)}" for worker in strayed]

@@ -5,7 +5,7 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RaySystemError
 
 from rigproof.cluster import calls
-from rigproof.cluster.calls import Gone, Line, Maker, ask, collect
+from rigproof.cluster.calls import FETCH_S, Gone, Line, LocalCall, Maker, ask, collect, created
 
 
 def refuse():
@@ -173,3 +173,73 @@ def test_a_silence_that_was_the_drivers_own_is_forgotten():
     assert line.silent_s(9.0) == 9.0
     line.begin_anew(8.0)
     assert line.silent_s(9.0) == 1.0
+
+
+def test_what_ray_makes_is_given_and_what_it_refuses_or_keeps_is_gone():
+    never = threading.Event()
+    assert created(lambda: "group", 60.0) == "group"
+    assert created(refuse, 60.0) == Gone("Ray refused it: System error: the head said no")
+    assert created(lambda: never.wait(60), 0.01) == Gone("Ray did not answer for 0.01 s")
+    never.set()
+    with pytest.raises(KeyError, match="a fault of ours"):
+        created(lambda: {}["a fault of ours"], 60.0)
+
+
+def test_who_has_answered_and_was_not_asked_again_owes_nothing(answers):
+    line = Line(Actor(), 0.0)
+    assert line.silent_s(5.0) == 5.0  # it has never answered
+    answers["call 1"] = ["first"]
+    collect([line], 1.0, 1.0)
+    assert line.heard
+    assert line.silent_s(50.0) == 0.0
+
+
+def test_out_of_reach_again_the_silence_counts_from_the_last_answer(answers):
+    line = Line(Actor(), 0.0)
+    answers |= {
+        "call 1": ["first"],
+        "call 2": [ActorUnavailableError("for the moment", None)],
+        "call 3": [GetTimeoutError("2 s")],
+    }
+    collect([line], 1.0, 1.0)
+    collect([line], 1.0, 5.0)
+    assert not line.heard
+    assert line.silent_s(9.0) == 4.0  # since it was asked for the second time
+    collect([line], 1.0, 9.0)
+    assert line.silent_s(12.0) == 7.0
+
+
+def test_calls_within_this_process_need_no_ray(monkeypatch):
+    monkeypatch.setattr(calls.ray, "wait", refuse)
+    found = ask({"one": LocalCall(1), "never": LocalCall(2, pending=True)}, 1.0)
+    assert found == {"one": 1}
+    assert ask({}, 1.0) == {}
+
+
+def test_calls_are_waited_for_together_and_each_answer_for_what_is_left(monkeypatch):
+    waits, gets = [], []
+    clock = iter([100.0, 101.0, 109.0])
+    monkeypatch.setattr(calls.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(
+        calls.ray, "wait", lambda refs, **options: waits.append((len(refs), options)) or (refs, [])
+    )
+    monkeypatch.setattr(calls.ray, "get", lambda call, timeout: gets.append(timeout) or call)
+    real = calls.Background
+    limits = []
+
+    class Noted(real):
+        def done(self, timeout_s=0.0):
+            limits.append(timeout_s)
+            return super().done(60)
+
+    monkeypatch.setattr(calls, "Background", Noted)
+    assert ask({"one": "a", "other": "b"}, 5.0) == {"one": "a", "other": "b"}
+    assert waits == [(2, {"num_returns": 2, "timeout": 5.0})]
+    assert gets == [4.0, FETCH_S]
+    assert limits == [5.0 + FETCH_S]
+
+
+def test_what_nobody_expects_of_an_answer_is_raised(answers):
+    answers["a"] = [KeyError("a fault of ours")]
+    with pytest.raises(KeyError, match="a fault of ours"):
+        ask({"one": "a"}, 1.0)

@@ -21,3 +21,12 @@ def test_any_other_error_keeps_its_words():
 
 def test_an_error_without_words_is_told_by_its_name():
     assert reason_of(TimeoutError()) == "TimeoutError"
+
+
+def test_of_a_long_error_what_tells_is_kept():
+    lines = ["The task failed", "at line 3", "Error: one", "the node ended", "exit code 1"]
+    assert reason_of(RuntimeError("\n".join(lines))) == "The task failed Error: one the node ended"
+
+
+def test_a_reason_is_at_most_600_characters_long():
+    assert reason_of(RuntimeError("x" * 1000)) == "x" * 600

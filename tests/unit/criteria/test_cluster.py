@@ -118,3 +118,57 @@ def test_a_stage_without_workers_waited_for_nothing(bench):
     for name in bench.recording.stages:
         bench.stage(name, workers=(), status="failed")
     assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.NOT_MEASURED
+
+
+# Where it is not as simple
+
+
+def test_a_node_that_was_lost_is_dated_and_one_that_never_came_is_not(bench):
+    bench.event("node_lost", "pc2", "no heartbeat", 47.0)
+    assert bench.verdict(NODES, "pc2").from_s == 47.0
+    bench.event("node_missing", "pc1", "nobody answers")
+    assert bench.verdict(NODES, "pc1").from_s is None
+
+
+def test_a_node_without_an_answer_is_named(bench):
+    del bench.recording.nodes["pc2"]
+    assert bench.verdict(NODES, "pc2").detail == "pc2 did not answer"
+    bench.recording.nodes.clear()
+    assert bench.verdict(NODES, "pc2").detail == "the run ended before its nodes were looked for"
+
+
+@pytest.mark.parametrize("kind", ["node_missing", "gpu_missing"])
+def test_where_anybody_was_missed_everybody_was_looked_for(bench, kind):
+    bench.recording.nodes.clear()
+    bench.event(kind, "pc1", "not there")
+    assert bench.verdict(NODES, "pc2").outcome is Outcome.FAIL
+
+
+def test_a_run_that_was_broken_off_before_its_first_stage_may_not_have_looked_for_all(bench):
+    del bench.recording.nodes["pc2"]
+    bench.event("interrupted", "rig", "Ctrl-C")
+    assert bench.verdict(NODES, "pc2").outcome is Outcome.FAIL
+    bench.recording.stages.clear()
+    assert bench.verdict(NODES, "pc2").outcome is Outcome.NOT_MEASURED
+
+
+def test_losses_are_counted_and_none_is_the_limit(bench):
+    assert (bench.verdict(TIMEOUTS, "rig").measured, bench.verdict(TIMEOUTS, "rig").limit) == (0, 0)
+    bench.event("timeout", "pc2/gpu0", "no answer", 50.0, worker="pc2/gpu0#0")
+    bench.event("worker_died", GPU, "killed", 60.0)
+    bench.event("agent_died", "pc1", "gone", 61.0)
+    verdict = bench.verdict(TIMEOUTS, "rig")
+    assert (verdict.measured, verdict.limit, verdict.from_s) == (3, 0, 50.0)
+    assert verdict.detail == "pc2/gpu0#0: no answer (and 2 more)"
+
+
+def test_a_stage_that_nobody_could_begin_does_not_hide_the_others(bench):
+    bench.stage("gemm", workers=(), status="failed")
+    assert bench.verdict(TIMEOUTS, "rig").outcome is Outcome.PASS
+
+
+def test_the_stage_that_was_broken_off_is_named(bench):
+    bench.stage("training", status="interrupted")
+    assert bench.verdict(TIMEOUTS, "rig").detail == "the training stage was broken off"
+    bench.recording.stages.clear()
+    assert bench.verdict(TIMEOUTS, "rig").detail == "no stage had a worker to wait for"

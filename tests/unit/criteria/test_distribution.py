@@ -72,3 +72,58 @@ def test_a_gpu_that_was_left_out_on_purpose_is_not_measured(bench, kind):
     bench.event(kind, GPU, "60 GiB of it are held by pid 4711")
     verdict = bench.verdict(SPREAD, GPU)
     assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, "60 GiB of it are held by pid 4711")
+
+
+def test_the_planned_number_is_the_limit(bench):
+    verdict = bench.verdict(SPREAD, GPU)
+    assert (verdict.outcome, verdict.measured, verdict.limit, verdict.detail) == (Outcome.PASS, 2, 2, "")
+
+
+def test_a_device_on_which_nobody_came_up_fails_where_others_did(bench):
+    bench.drop("workers", GPU)
+    verdict = bench.verdict(SPREAD, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 0)
+    assert verdict.detail == "some planned workers did not come up"
+    bench.event("worker_failed", GPU, "CUDA error 101", 3.0)
+    assert bench.verdict(SPREAD, GPU).detail == "CUDA error 101 (at t=3 s)"
+
+
+def test_why_nobody_came_up_anywhere_is_said(bench):
+    bench.recording.workers.clear()
+    assert bench.verdict(SPREAD, GPU).detail == "no worker came up on any device"
+
+
+def test_a_stranger_in_two_processes_is_one_worker_and_named_once(bench):
+    move(bench, "pc1/gpu0#1", f"GPU-{OTHER}")
+    stray = next(one for one in bench.recording.workers if one.worker == "pc1/gpu0#1")
+    bench.recording.add(replace(stray, pid=999, generation=1))
+    verdict = bench.verdict(SPREAD, OTHER)
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, 2, 1)
+    assert verdict.detail == "pc1/gpu0#1 runs here too"
+    assert bench.verdict(SPREAD, GPU).detail == "pc1/gpu0#1 really runs on pc2/gpu0"
+
+
+def test_everybody_that_strayed_is_named(bench):
+    move(bench, "pc1/gpu0#0", "GPU-spare")
+    move(bench, "pc2/gpu0#0", f"GPU-{GPU}")
+    assert bench.verdict(SPREAD, GPU).detail == (
+        "pc1/gpu0#0 really runs on GPU-spare, a card that is not in the profile; pc2/gpu0#0 runs here too"
+    )
+
+
+def test_of_a_rig_of_one_card_nobody_says_that_all_work_runs_on_one(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "h200", "workers": 2}]}])
+    del bench.recording.gpus[OTHER]
+    bench.drop("workers", OTHER)
+    bench.recording.workers = [replace(one, uuid="GPU-spare") for one in bench.recording.workers]
+    assert bench.verdict(SPREAD, GPU).detail.startswith("pc1/gpu0#0 really runs on GPU-spare")
+
+
+def test_on_a_cpu_nobody_is_a_stranger(bench):
+    cpu = {"name": "pc1", "gpus": [{"sku": "unknown", "device": "cpu", "workers": 1}]}
+    bench.rig(nodes=[cpu, {"name": "pc2", "gpus": [{"sku": "h200", "workers": 1}]}])
+    first, _, other = bench.recording.workers
+    bench.recording.gpus["pc1/cpu0"] = replace(bench.recording.gpus[GPU], subject="pc1/cpu0", uuid="CPU-pc1")
+    own = replace(first, subject="pc1/cpu0", worker="pc1/cpu0#0", uuid="CPU-pc1")
+    bench.recording.workers = [own, replace(other, uuid="CPU-pc1")]
+    assert bench.verdict(SPREAD, "pc1/cpu0").outcome is Outcome.PASS

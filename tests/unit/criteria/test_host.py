@@ -177,3 +177,141 @@ def test_a_frozen_host_is_caught_by_its_one_long_delay(bench):
     bench.host("pc1", 60.05, 60.15, wakeup_delays_ms=(20_000.0,))
     verdict = bench.verdict(AWAKE, "pc1")
     assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 20_000)
+
+
+# At the edges of what counts
+
+
+def without(table, *names):
+    return {name: value for name, value in table.items() if name not in names}
+
+
+def test_what_was_measured_and_required_is_told(bench):
+    verdict = bench.verdict(BAND, "pc1")
+    assert (verdict.measured, verdict.limit) == (100.0, 80.0)
+    assert verdict.limit_source.endswith(", band 70–85 %")
+    assert verdict.detail.startswith("mean 77.5 %, 0 of 40 windows under 70 %, 0 over 85 %")
+
+
+def test_a_failure_is_dated_by_the_first_window_out_of_band_and_not_at_its_ends(bench):
+    bench.host("pc1", 30, 39.95, cpu_percent=70)
+    bench.host("pc1", 40, 49.95, cpu_percent=85)
+    bench.host("pc1", 50, cpu_percent=60)
+    verdict = bench.verdict(BAND, "pc1")
+    assert (verdict.outcome, verdict.measured, verdict.from_s) == (Outcome.FAIL, 50.0, 50.0)
+
+
+def test_as_many_windows_over_as_under_the_band_are_somebody_elses_load(bench):
+    bench.host("pc1", 40, 44.95, cpu_percent=99)
+    bench.host("pc1", 50, 54.95, cpu_percent=40)
+    assert "end what else runs" in bench.verdict(BAND, "pc1").remedy
+
+
+def test_a_host_at_the_warning_does_not_warn(bench):
+    bench.rig(cpu=RIG["cpu"] | {"band_percent": [70, 99]})
+    bench.host("pc1", cpu_percent=90)
+    assert bench.verdict(BAND, "pc1").outcome is Outcome.PASS
+    bench.host("pc1", cpu_percent=95)
+    verdict = bench.verdict(BAND, "pc1")
+    assert (verdict.outcome, verdict.detail) == (Outcome.WARN, "100 % of windows over 90 %, mean 95.0 %")
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.248, Outcome.WARN), (0.25, Outcome.PASS)])
+def test_as_many_windows_over_the_warning_as_allowed_do_not_warn(bench, share, outcome):
+    bench.rig(cpu=RIG["cpu"] | {"band_percent": [70, 99], "warn_windows_share": share})
+    bench.host("pc1", 40, 49.95, cpu_percent=95)
+    assert bench.verdict(BAND, "pc1").outcome is outcome
+
+
+def test_of_two_reports_of_the_load_the_later_one_is_quoted(bench):
+    load_ended(bench, "the first part", own_percent=1, foreign_percent=2, short_cpus=0.0)
+    load_ended(bench, "the second part", own_percent=3, foreign_percent=4, short_cpus=0.0)
+    bench.host("pc1", cpu_percent=98)
+    detail = bench.verdict(BAND, "pc1").detail
+    assert detail.endswith("; the second part: it used 3 %, everybody else 4 %")
+
+
+@pytest.mark.parametrize(
+    ("short_cpus", "advice"), [(0.05, "raise `cpu.secondary"), (0.04, "give the node more CPUs")]
+)
+def test_a_twentieth_of_a_cpu_is_a_thread_too_few(bench, short_cpus, advice):
+    load_ended(bench, own_percent=50, foreign_percent=3, short_cpus=short_cpus)
+    bench.host("pc1", cpu_percent=53)
+    assert bench.verdict(BAND, "pc1").remedy.startswith(advice)
+
+
+def test_a_profile_without_a_band_says_so(bench):
+    bench.rig(cpu=without(RIG["cpu"], "band_percent"))
+    assert bench.verdict(BAND, "pc1").detail == "the profile has no cpu.band_percent"
+
+
+def test_readings_of_the_cpu_are_counted_before_their_windows(bench):
+    bench.host("pc1", 30, 44.95, cpu_percent=None)
+    detail = bench.verdict(BAND, "pc1").detail
+    assert detail == "251 readings of CPU load under load where 400 were due: under 80 %"
+
+
+@pytest.mark.parametrize(("empty", "outcome"), [(8, Outcome.PASS), (9, Outcome.NOT_MEASURED)])
+def test_a_fifth_of_the_windows_may_be_empty_however_many_samples_the_others_have(bench, empty, outcome):
+    bench.rig(sampling={"rate_hz": 5})
+    bench.host("pc1", 30, 29.95 + empty, cpu_percent=None)
+    verdict = bench.verdict(BAND, "pc1")
+    assert verdict.outcome is outcome
+    if outcome is Outcome.NOT_MEASURED:
+        assert verdict.detail == "only 31 of 40 windows have samples of the CPU load"
+
+
+def wake_ups(bench, delays_ms):
+    """These delays alone, in a load of 1.2 s."""
+    bench.stage("sustained", loaded_to_s=31.2)
+    bench.host("pc1", wakeup_delays_ms=())
+    bench.host("pc1", 30.45, 30.55, wakeup_delays_ms=tuple(delays_ms))
+
+
+@pytest.mark.parametrize(("number", "outcome"), [(99, Outcome.NOT_MEASURED), (100, Outcome.PASS)])
+def test_a_hundred_wake_ups_are_the_fewest(bench, number, outcome):
+    wake_ups(bench, [2.0] * number)
+    assert bench.verdict(AWAKE, "pc1").outcome is outcome
+
+
+def test_the_99th_percentile_is_the_value_that_99_in_a_hundred_do_not_exceed(bench):
+    wake_ups(bench, [n / 10 for n in range(150, 0, -1)])
+    verdict = bench.verdict(AWAKE, "pc1")
+    assert verdict.measured == 14.9
+    assert verdict.detail == "99th percentile of 150 wake-up delays, longest 15.0 ms"
+
+
+def test_wake_ups_at_the_limit_pass(bench):
+    wake_ups(bench, [50.0] * 150)
+    verdict = bench.verdict(AWAKE, "pc1")
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.PASS, 50.0, 50.0)
+
+
+@pytest.mark.parametrize(("delay_ms", "outcome"), [(1.7, Outcome.NOT_MEASURED), (2.1, Outcome.PASS)])
+def test_wake_ups_account_for_most_of_the_time_with_what_they_waited(bench, delay_ms, outcome):
+    """A hundred times 10 ms and the delay are 1.17 s or 1.21 s; four fifths of the load are 1.2 s."""
+    wake_ups(bench, [delay_ms] * 100)
+    bench.stage("sustained", loaded_to_s=31.5)
+    assert bench.verdict(AWAKE, "pc1").outcome is outcome
+
+
+def test_one_delay_that_is_no_number_makes_all_of_them_none(bench):
+    bench.host("pc1", 40, 40.05, wakeup_delays_ms=(1.0, float("nan"), 1.0))
+    verdict = bench.verdict(AWAKE, "pc1")
+    assert (verdict.outcome, verdict.detail) == (
+        Outcome.NOT_MEASURED,
+        "a wake-up delay is not a finite number",
+    )
+
+
+def test_a_frozen_host_is_dated_by_the_report_of_its_longest_delay(bench):
+    bench.host("pc1", 40, 40.05, wakeup_delays_ms=(300.0,))
+    bench.host("pc1", 50, 50.05, wakeup_delays_ms=(1.0, 900.0, 2.0))
+    bench.host("pc1", 60, 60.05, wakeup_delays_ms=(400.0,))
+    verdict = bench.verdict(AWAKE, "pc1")
+    assert (verdict.outcome, verdict.measured, verdict.from_s) == (Outcome.FAIL, 900.0, 50.0)
+
+
+def test_a_probe_that_was_silent_for_most_of_the_load_says_how_much_it_told(bench):
+    bench.host("pc1", 50, wakeup_delays_ms=None)
+    assert bench.verdict(AWAKE, "pc1").detail == "the probe reported 1800 wake-ups, 19 s of 40 s"

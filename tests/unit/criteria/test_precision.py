@@ -142,3 +142,55 @@ def test_it_is_promised_where_the_card_has_fp16_and_the_level_has_the_stage():
     peak = H200.peak_tflops.model_copy(update={"fp16": None})
     old = replace(rig, skus={"h200": H200.model_copy(update={"peak_tflops": peak})})
     assert promised(speedup, old) == ()
+
+
+def test_rounds_without_a_batch_or_steps_or_time_are_no_step():
+    wrong = [{"batch": None}, {"batch": 0}, {"steps": 0}, {"steps": None}, {"seconds": 0.0}]
+    assert (
+        step_times(Rounds.of_records([round_("fp32", 1.0, **one) for one in wrong[:-1]]), "precision") == {}
+    )
+    assert step_times(Rounds.of_records([round_("fp32", **wrong[-1])]), "precision") == {}
+    (found,) = step_times(Rounds.of_records([round_("fp32", 1.0, batch=1, steps=1)]), "precision").values()
+    assert (found.batch, found.seconds) == (1, 1.0)
+
+
+def test_a_step_s_rate_is_the_median_of_its_rounds():
+    rounds = [round_("fp16", 2.0, tflop=tflop) for tflop in (2.0, 8.0, 4.0)]
+    (found,) = step_times(Rounds.of_records(rounds), "precision").values()
+    assert (found.precision, found.batch, found.tflops, found.seconds) == ("fp16", 4, 2.0, 1.0)
+
+
+def test_of_two_batches_that_both_have_the_larger_is_told(bench):
+    smaller = [
+        replace(one, batch=4, seconds=one.seconds / 2)
+        for one in bench.recording.rounds
+        if one.stage == "training" and one.part == "precision"
+    ]
+    bench.recording.extend(smaller)
+    assert bench.verdict(NAME, GPU).detail.startswith("a step of 16 examples")
+
+
+def test_a_speedup_may_be_at_its_floor(bench):
+    bench.limits(training_speedup=bench.verdict(NAME, GPU).measured)
+    assert bench.verdict(NAME, GPU).outcome is Outcome.PASS
+
+
+def test_a_speedup_under_its_floor_names_what_happened(bench):
+    bench.limits(training_speedup=9.5)
+    assert bench.verdict(NAME, GPU).detail.endswith("80 ms in fp16")
+    bench.event("oom", GPU, "3 GiB wanted", 75, stage="training")
+    assert bench.verdict(NAME, GPU).detail.endswith("80 ms in fp16; 3 GiB wanted (at t=75 s)")
+
+
+def test_a_known_card_without_fp16_is_required_to_have_it(bench):
+    bench.recording.workers = [replace(one, precisions=("fp32",)) for one in bench.recording.workers]
+    bench.rounds(GPU, "training", precision="fp32")
+    verdict = bench.verdict(NAME, GPU)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.detail == "this device has no fp16"
+
+
+def test_without_any_worker_it_is_the_rounds_that_are_missing(bench):
+    bench.recording.workers.clear()
+    without(bench, lambda one: one.precision != "fp16")
+    assert bench.verdict(NAME, GPU).detail.startswith("too few verified rounds")

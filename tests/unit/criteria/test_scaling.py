@@ -129,3 +129,37 @@ def test_the_cpu_as_device_has_no_limit(new_bench):
     verdict = bench.verdict(SHARING, cpu)
     assert (verdict.outcome, verdict.limit) == (Outcome.NO_LIMIT, None)
     assert "the CPU's threads are divided" in verdict.detail
+
+
+def test_three_rounds_over_one_second_are_enough():
+    rounds = rounds_of("workers=2#0", 10.0, 100.0, count=3) + rounds_of("workers=2#1", 10.5, 60.0, count=3)
+    rate = shared_rate(rounds, [], 2)
+    assert rate.window.length_s == 1.0
+    assert rate.tflops == pytest.approx(160.0)
+
+
+def test_the_memory_of_another_stage_or_number_is_not_theirs():
+    def told(kind="allocation", stage="sharing", workers=2, allocated_mib=4096.0):
+        return Event(9.0, kind, GPU, "", stage, "w", {"workers": workers, "allocated_mib": allocated_mib})
+
+    others = [told(stage="sustained", allocated_mib=1.0), told("oom", allocated_mib=2.0)]
+    others += [told(workers=3, allocated_mib=3.0), told(allocated_mib=None)]
+    rounds = rounds_of("workers=2#0", 10.0, 1.0) + rounds_of("workers=2#1", 10.0, 1.0)
+    assert shared_rate(rounds, others, 2).gib_each is None
+    assert shared_rate(rounds, [*others, told()], 2).gib_each == 2.0
+
+
+def test_processes_whose_memory_nobody_told_are_counted(bench):
+    bench.recording.events = [one for one in bench.recording.events if one.kind != "allocation"]
+    told = "1 process: 660 TFLOP/s; 2 processes: 0.92×, 3 processes: 0.91×"
+    assert bench.verdict(SHARING, GPU).detail == told
+
+
+def test_a_ratio_may_be_at_its_limit(bench):
+    bench.limits(sharing_share=bench.verdict(SHARING, GPU).measured)
+    assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS
+
+
+def test_without_a_cause_only_the_missing_rounds_are_told(bench):
+    bench.recording.rounds = [one for one in bench.recording.rounds if one.stage != "sharing"]
+    assert bench.verdict(SHARING, GPU).detail == "no round in the sharing stage"

@@ -1,0 +1,145 @@
+"""throughput.stability, window by window: which of them decides, and where the limits are."""
+
+from dataclasses import replace
+
+import pytest
+
+from rigproof.records.measurements import Round
+from rigproof.records.verdict import Outcome
+
+GPU, STABILITY = "pc1/gpu0", "throughput.stability"
+FROM_S, WIDTH_S = 31.0, 5.0
+STEADY = [100.0] * 16
+
+
+def windows(bench, rates, width_s=WIDTH_S):
+    """A sustained stage of these rates, TFLOP/s, one a window; 0 leaves the window empty."""
+    rounds = [one for one in bench.recording.rounds if (one.subject, one.stage) != (GPU, "sustained")]
+    for place, rate in enumerate(rates):
+        for half in (1, 2) if rate else ():
+            end_s = FROM_S + (place + half / 2) * width_s
+            seconds = width_s / 2
+            made = ("pc1/gpu0#0", GPU, "bf16", "measure", seconds, rate * seconds, True, 1024)
+            rounds.append(Round(end_s, "sustained", *made))
+    bench.recording.rounds = rounds
+    bench.stage("sustained", loaded_from_s=FROM_S, loaded_to_s=FROM_S + len(rates) * width_s, end_s=200.0)
+
+
+def judged(bench, rates, width_s=WIDTH_S):
+    windows(bench, rates, width_s)
+    return bench.verdict(STABILITY, GPU)
+
+
+def at(place, rate):
+    return [*STEADY[:place], rate, *STEADY[place + 1 :]]
+
+
+def test_a_steady_rate_keeps_all_of_it(bench):
+    verdict = judged(bench, STEADY)
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.PASS, pytest.approx(100.0), 95.0)
+    assert verdict.detail == "worst window 100.0 TFLOP/s, median 100.0"
+
+
+def test_the_last_quarter_is_judged_by_its_median(bench):
+    verdict = judged(bench, [*STEADY[:12], 90.0, 90.0, 90.0, 100.0])
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, pytest.approx(90.0))
+    assert verdict.detail == "90.0 TFLOP/s in the last quarter, 100.0 in the first"
+    assert verdict.from_s == FROM_S + 12 * WIDTH_S
+    assert judged(bench, [*STEADY[:12], 90.0, 100.0, 100.0, 100.0]).outcome is Outcome.PASS
+
+
+def test_the_first_quarter_is_judged_by_its_median(bench):
+    assert judged(bench, [115.0, 100.0, 100.0, 100.0, *STEADY[4:12], *[96.0] * 4]).outcome is Outcome.PASS
+    verdict = judged(bench, [90.0, 100.0, 100.0, 100.0, *STEADY[4:12], *[94.0] * 4])
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, pytest.approx(94.0))
+
+
+def test_a_quarter_is_a_quarter_of_the_windows(bench):
+    assert judged(bench, [*STEADY[:12], 90.0, 100.0, 100.0, 90.0]).outcome is Outcome.PASS
+    assert judged(bench, [*STEADY[:11], *[90.0] * 5]).from_s == FROM_S + 12 * WIDTH_S
+    verdict = judged(bench, [*[110.0] * 4, *STEADY[4:]])
+    assert verdict.measured == pytest.approx(100 / 1.1)
+
+
+@pytest.mark.parametrize(("last", "outcome"), [(95.0, Outcome.PASS), (94.9, Outcome.FAIL)])
+def test_the_last_quarter_may_be_at_its_limit(bench, last, outcome):
+    assert judged(bench, [*STEADY[:12], *[last] * 4]).outcome is outcome
+
+
+@pytest.mark.parametrize("place", [0, 5, 8, 15])
+def test_one_window_that_falls_far_below_fails_wherever_it_is(bench, place):
+    verdict = judged(bench, at(place, 84.0))
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, pytest.approx(84.0), 85.0)
+    assert (verdict.from_s, verdict.length_s) == (FROM_S + place * WIDTH_S, WIDTH_S)
+    assert verdict.detail == "worst window 84.0 TFLOP/s, median 100.0"
+
+
+def test_the_worst_window_may_be_at_its_limit(bench):
+    assert judged(bench, at(8, 85.0)).outcome is Outcome.PASS
+
+
+def test_the_worst_window_is_compared_with_the_median_of_all(bench):
+    """Half of them slower: the median is between both, and the worst one is not far below it."""
+    slow = [100.0, 80.0] * 8
+    assert judged(bench, slow).outcome is Outcome.PASS
+    verdict = judged(bench, [*slow[:9], 76.0, *slow[10:]])
+    assert (verdict.outcome, verdict.detail) == (Outcome.FAIL, "worst window 76.0 TFLOP/s, median 90.0")
+
+
+def test_an_empty_window_fails(bench):
+    verdict = judged(bench, at(9, 0.0))
+    assert (verdict.outcome, verdict.measured, verdict.from_s) == (Outcome.FAIL, 0.0, FROM_S + 45.0)
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [
+        [100.0, 0.0, 0.0, 0.0, *STEADY[4:]],  # the first quarter's median
+        [*STEADY[:4], *[0.0] * 12],  # that of all
+    ],
+)
+def test_without_work_in_most_windows_there_is_nothing_to_compare(bench, rates):
+    verdict = judged(bench, rates)
+    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.detail == "the rate of most windows is zero; there is nothing to compare"
+
+
+def test_four_windows_of_a_second_are_the_fewest(bench):
+    verdict = judged(bench, [100.0, 100.0, 100.0, 90.0], width_s=1.0)
+    assert (verdict.outcome, verdict.measured, verdict.from_s) == (
+        Outcome.FAIL,
+        pytest.approx(90.0),
+        FROM_S + 3.0,
+    )
+    verdict = judged(bench, [100.0] * 4, width_s=0.99)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == "4.0 s of settled load do not hold 4 windows of 1 s"
+
+
+def test_a_stage_of_less_than_four_full_windows_is_cut_into_four(bench):
+    verdict = judged(bench, [100.0, 100.0, 80.0, 100.0], width_s=3.0)
+    assert (verdict.outcome, verdict.from_s, verdict.length_s) == (Outcome.FAIL, FROM_S + 6.0, 3.0)
+
+
+def test_a_rest_shorter_than_a_window_is_not_judged(bench):
+    windows(bench, [*STEADY, 100.0])
+    bench.stage("sustained", loaded_to_s=FROM_S + 16 * WIDTH_S + 4.0)
+    bench.rounds(GPU, "sustained", FROM_S + 16 * WIDTH_S + 0.1, tflop=lambda one: one.tflop / 2)
+    assert bench.verdict(STABILITY, GPU).outcome is Outcome.PASS
+
+
+def test_a_slow_device_is_judged_as_well_as_a_fast_one(bench):
+    verdict = judged(bench, [0.5] * 16)
+    assert (verdict.outcome, verdict.measured) == (Outcome.PASS, pytest.approx(100.0))
+
+
+def test_what_the_cpu_as_the_device_keeps_is_only_told(bench):
+    windows(bench, [*STEADY[:12], *[50.0] * 4])
+    cpu = {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": [{"sku": "unknown", "device": "cpu"}]}
+    bench.rig(nodes=[cpu])
+    bench.recording.gpus = {"pc1/cpu0": replace(bench.recording.gpus[GPU], subject="pc1/cpu0", device="cpu")}
+    bench.recording.rounds = [
+        replace(one, subject="pc1/cpu0") for one in bench.recording.rounds if one.subject == GPU
+    ]
+    verdict = bench.verdict(STABILITY, "pc1/cpu0")
+    assert (verdict.outcome, verdict.measured) == (Outcome.NO_LIMIT, pytest.approx(50.0))

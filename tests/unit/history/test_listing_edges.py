@@ -1,0 +1,97 @@
+"""What the listing says of a history with several rigs, cards and damaged files."""
+
+import json
+
+import pytest
+
+from rigproof.history.champions import KeptChampions
+from rigproof.history.listing import (
+    champion_lines,
+    champions_listing,
+    listing_lines,
+    read_history,
+    unreadable,
+)
+
+
+def stored(rate=70.0, **extra):
+    told = {"criterion": "throughput.gemm_bf16", "subject": "pc1/gpu0", "gpu_uuid": "GPU-1", **extra}
+    return {"extra_info": told, "stats": {"ops": rate, "rounds": 20}}
+
+
+def write(folder, name, *benchmarks, when="2026-01-02T03:04:05+00:00"):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(json.dumps({"datetime": when, "benchmarks": benchmarks}))
+
+
+@pytest.fixture
+def history(tmp_path):
+    write(tmp_path / "lab", "0001_run-1.json", stored(), stored(35.0, gpu_uuid="GPU-2", subject="pc1/gpu1"))
+    write(tmp_path / "attic", "0001_run-9.json", stored(gpu_name="NVIDIA L4"))
+    return tmp_path
+
+
+def test_cards_and_criteria_are_listed_by_themselves(history):
+    assert list(listing_lines(history, "lab")) == [
+        "lab: 2 measurements of 1 runs",
+        "  pc1/gpu0 throughput.gemm_bf16   GPU-1",
+        "    2026-01-02 03:04      70.00 TFLOP/s           driver none, torch unknown",
+        "  pc1/gpu1 throughput.gemm_bf16   GPU-2",
+        "    2026-01-02 03:04      35.00 TFLOP/s           driver none, torch unknown",
+    ]
+
+
+def test_all_rigs_are_listed_by_name(history):
+    heads = [line for line in listing_lines(history) if not line.startswith(" ")]
+    assert heads == ["attic: 1 measurements of 1 runs", "lab: 2 measurements of 1 runs"]
+    (line,) = listing_lines(history, "cellar")
+    assert line == f"{history}: cellar: no such rig; there are: attic, lab"
+
+
+def test_a_run_that_is_not_told_is_that_of_the_files_name(history):
+    kept, _ = read_history(history / "lab").kept
+    assert (kept.run_id, kept.gpu_name, kept.driver, kept.file) == ("run-1", "", None, "0001_run-1.json")
+    assert read_history(history / "attic").kept[0].gpu_name == "NVIDIA L4"
+
+
+def test_a_change_is_told_from_the_rate_before(history):
+    for number, rate in ((2, 77.0), (3, 38.5)):
+        write(history / "lab", f"000{number}_run-{number}.json", stored(rate))
+    lines = list(listing_lines(history, "lab"))[2:5]
+    changes = [line.partition("TFLOP/s")[2].partition("driver")[0].strip() for line in lines]
+    assert changes == ["", "+10.0 %", "-50.0 %"]
+
+
+def test_what_was_left_out_stands_below_what_was_not(history):
+    (history / "lab" / "0002_run-2.json").write_text("{")
+    *_, last = listing_lines(history, "lab")
+    assert last.startswith(f"  {history / 'lab' / '0002_run-2.json'}: left out: ")
+    assert last.endswith("; move it out of this folder")
+
+
+def test_whether_anything_was_left_out_is_told_of_one_rig_or_of_all(history, tmp_path):
+    champions = tmp_path / "champions"
+    (champions / "lab").mkdir(parents=True)
+    assert not unreadable(history, champions)
+    (history / "attic" / "0002_run-2.json").write_text("{")
+    assert unreadable(history, champions)
+    assert unreadable(history, champions, "attic")
+    assert not unreadable(history, champions, "lab")
+    (champions / "lab" / "rig.json").write_text("{")
+    assert unreadable(history, champions, "lab")
+    assert not unreadable(history, champions, "cellar")
+
+
+def test_files_beside_the_rigs_folders_are_none(history, tmp_path):
+    (history / "notes.txt").write_text("mine")
+    champions = tmp_path / "champions"
+    champions.mkdir()
+    (champions / "notes.txt").write_text("mine")
+    assert not unreadable(history, champions)
+    assert [line for line in listing_lines(history) if "notes" in line] == []
+    assert list(champions_listing(champions)) == []
+    assert list(champions_listing(tmp_path / "nowhere")) == []
+
+
+def test_where_nothing_is_kept_nothing_is_listed():
+    assert list(champion_lines(KeptChampions(), "lab")) == []
