@@ -7,7 +7,7 @@ import pytest
 
 import rigproof
 from rigproof.cluster import agents as module
-from rigproof.cluster.agents import ROUND_TRIPS, Agents, records_of
+from rigproof.cluster.agents import MARK_LIMIT_S, ROUND_TRIPS, Agents, records_of
 from rigproof.cluster.calls import Gone, LocalCall
 from rigproof.cluster.matching import FoundNode
 from rigproof.cluster.messages import AgentDuty, AgentFacts, AgentReply
@@ -122,6 +122,20 @@ def briefed(team):
     for node in ("pc1", "pc2"):
         team.answers(node)
     return team
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The keys and the limits of everything that was asked of agents."""
+    found = []
+    real = module.ask
+
+    def noted(calls, limit_s):
+        found.append((sorted(calls), limit_s))
+        return real(calls, limit_s)
+
+    monkeypatch.setattr(module, "ask", noted)
+    return found
 
 
 def duty(node):
@@ -323,6 +337,42 @@ def test_an_agent_without_a_duty_is_told_of_workers_later(team):
     assert team.link().workers == {WORKER, ProcessId(501, 1)}
 
 
+# Steps of load
+
+
+def test_a_stage_is_noted_by_all_that_know_their_duty_and_waited_for(briefed, asked):
+    briefed.now_s = 5.0
+    briefed.agents.lost("pc2")
+    briefed.agents.mark("sustained")
+    assert briefed.actor().calls("mark") == [["sustained", 5.0]]
+    assert asked == [(["pc1"], MARK_LIMIT_S)]
+    briefed.now_s = 9.0
+    briefed.agents.unmark()
+    briefed.agents.unmark()
+    assert briefed.actor().calls("mark")[1:] == [[None, 9.0]]
+
+
+def test_a_restarted_agent_notes_the_stage_that_runs(briefed):
+    briefed.now_s = 5.0
+    briefed.agents.mark("sustained")
+    briefed.ends()
+    briefed.agents.lines()
+    assert briefed.actor().calls("mark") == [["sustained", 5.0]]
+
+
+def test_steps_are_told_once_and_those_of_the_stage_before_are_forgotten(briefed):
+    briefed.agents.note("pc1", "pc1/gpu0#0", "bf16")
+    briefed.agents.note("pc1", "pc1/gpu0#0", "fp16")
+    briefed.agents.tell_steps()
+    briefed.agents.tell_steps()
+    assert briefed.actor().calls("doing") == [[{"pc1/gpu0#0": "fp16"}]]
+    assert briefed.actor("pc2").calls("doing") == []
+    briefed.agents.note("pc1", "pc1/gpu0#0", "bf16")
+    briefed.agents.mark("training")
+    briefed.agents.tell_steps()
+    assert len(briefed.actor().calls("doing")) == 1
+
+
 # Ending
 
 
@@ -369,20 +419,6 @@ class Waited:
         self._waits.append(timeout_s)
         self._passes()
         return True
-
-
-@pytest.fixture
-def asked(monkeypatch):
-    """The keys and the limits of everything that was asked of agents."""
-    found = []
-    real = module.ask
-
-    def noted(calls, limit_s):
-        found.append((sorted(calls), limit_s))
-        return real(calls, limit_s)
-
-    monkeypatch.setattr(module, "ask", noted)
-    return found
 
 
 @pytest.mark.parametrize(
