@@ -475,3 +475,24 @@ def test_an_agent_that_is_given_up_is_killed_where_it_runs(briefed, killed_here)
     assert {id(one) for one in briefed.killed} == {id(one) for one in actors.values()}
     assert killed_here == [ProcessId(7, 1)]
     assert briefed.agents.pids() == frozenset()
+
+
+def test_nodes_that_came_back_are_asked_within_one_limit_and_their_records_kept(
+    killed_here, asked, monkeypatch
+):
+    team = Team(pc1={"came_back": ("restarted",)}, pc2={"came_back": None})
+    team.now_s = 33.0
+    clock, waits = [100.0, 101.0, 109.5], []
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock.pop(0) if clock else 109.8)
+    monkeypatch.setattr(module.Line, "wait", lambda line, limit_s: waits.append(limit_s) or line.actor)
+    team.agents.came_back(team.nodes, "run-1", 10.0)
+    assert waits[:2] == [9.0, 0.5]  # kills wait for ever, in the background
+    assert asked == [(["pc1", "pc2"], 1.0)]
+    assert [made[:3] for made in team.made] == [
+        ("run-back-pc1", "pc1", "id-pc1"),
+        ("run-back-pc2", "pc2", "id-pc2"),
+    ]
+    assert team.made[0][3].calls("came_back") == [["pc1", "run-1", 33.0]]
+    assert team.records == ["restarted"]
+    team.agents.wait_kills(60.0)
+    assert len(team.killed) == 2
