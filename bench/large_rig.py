@@ -37,6 +37,7 @@ from rigproof.profiles.models import Floors, Gpu, Node
 from rigproof.records import columns
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import BootReading, ForeignMemory, GpuCounters, Stage
+from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.reading import (
     PARQUET_FILE,
     RECORD_TYPES,
@@ -113,6 +114,10 @@ def identities(shape: work.Shape) -> Iterator[object]:
             f"{subject}#0", subject, subject.partition("/")[0], "cuda", uuid_of(place),
             5000 + place % shape.gpus, 3.0, "2.11.0+cu130", "13.0", ("fp32", "tf32", "fp16", "bf16"),
         )  # fmt: skip
+        yield GpuProcess(
+            2.8, subject, 5000 + place % shape.gpus, used_mib=620.0, sm_percent=0.0, user="runner",
+            name="ray::Worker", parents=(4000, 1),
+        )  # fmt: skip
 
 
 def address_of(place: int) -> str:
@@ -162,7 +167,12 @@ def lines(shape: work.Shape, rig: LoadedRig) -> Iterator[str]:
                 loaded_to_s=work.START_S + end - 0.02,
             )
         )
-    yield from map(line, counters(shape, "after", work.START_S + shape.seconds + 1))
+    end_s = work.START_S + shape.seconds + 1
+    yield from map(line, counters(shape, "after", end_s))
+    yield from (
+        line(ProcessWatch(end_s, subject, 2.5, int(end_s), 1.2, sm_readable=True))
+        for subject in shape.subjects
+    )
 
 
 def stage_of(shape: work.Shape, name: str, start_s: float) -> Stage:

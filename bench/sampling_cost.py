@@ -1,9 +1,11 @@
-"""What sampling at 10 Hz costs the GEMM rate.
+"""What sampling at 10 Hz, and looking at the processes once a second, costs the GEMM rate.
 
 The gemm stage runs without and with a sampler in a process of its own, interleaved: A B A B ….
-The sampler reads everything that a node agent reads, of every GPU of the host and of the host.
+The sampler reads everything that a node agent reads, of every GPU of the host and of the host. With
+`--compare processes` both arms are sampled, and the processes are looked at in the second one alone.
 
     python3 bench/sampling_cost.py --out sampling.json
+    python3 bench/sampling_cost.py --compare processes --out processes.json
 """
 
 import argparse
@@ -21,10 +23,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from rigproof.records.measurements import Event, Round
 from rigproof.telemetry.host import HostReader
 from rigproof.telemetry.nvml import NvmlUnavailable, open_nvml
+from rigproof.telemetry.process_watch import RATE_HZ
 from rigproof.telemetry.sampler import Sampler
 
 
-def sample_until_told(rate_hz: float, *, nvml_required: bool) -> None:
+def sample_until_told(rate_hz: float, *, nvml_required: bool, processes: bool) -> None:
     """The sampler's process: says "ready", samples until its input closes, then says what it read."""
     host = HostReader()
     with contextlib.ExitStack() as stack:
@@ -40,11 +43,24 @@ def sample_until_told(rate_hz: float, *, nvml_required: bool) -> None:
             samples = [nvml.sample(gpu.uuid, gpu.subject, t_s, lateness_s) for gpu in gpus]
             return [*samples, host.sample("host", t_s, lateness_s, None)]
 
+        took_ms: list[float] = []
+
+        def look(t_s: float, _lateness_s: float) -> list:
+            for gpu in gpus:
+                nvml.processes(gpu.uuid, gpu.subject, t_s)
+                nvml.sm_use(gpu.uuid, gpu.subject, t_s)
+            took_ms.append(1e3 * (time.monotonic() - t_s))
+            return []
+
         sampler = Sampler(rate_hz, read, time.monotonic)
+        watch = Sampler(RATE_HZ, look, time.monotonic, offset_s=0.5 / rate_hz)
         read(time.monotonic(), 0.0)  # first calls are slow
         sampler.start()
+        if processes:
+            watch.start()
         print("ready", flush=True)
         sys.stdin.read()
+        watch.stop(5.0)
         sampler.stop(5.0)
         samples = sampler.drain()
         lateness = [sample.lateness_s for sample in samples if not isinstance(sample, Event)]
@@ -54,16 +70,20 @@ def sample_until_told(rate_hz: float, *, nvml_required: bool) -> None:
             "missed": sampler.missed,
             "errors": [sample.message for sample in samples if isinstance(sample, Event)],
             "lateness_max_ms": 1e3 * max(lateness, default=0.0),
+            "looks": len(took_ms),
+            "look_max_ms": max(took_ms, default=0.0),
         }
         print(json.dumps(summary), flush=True)
 
 
 @contextlib.contextmanager
-def sampler_process(rate_hz: float, *, nvml_required: bool) -> Iterator[list[dict]]:
+def sampler_process(rate_hz: float, *, nvml_required: bool, processes: bool) -> Iterator[list[dict]]:
     """A sampler beside the work; what it read is in the list afterwards."""
     command = [sys.executable, __file__, "--sampler", "--rate", str(rate_hz)]
     if not nvml_required:
         command += ["--device", "cpu"]
+    if processes:
+        command += ["--compare", "processes"]
     summaries: list[dict] = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
@@ -85,6 +105,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--round", type=float, default=0.1, help="seconds")
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--rate", type=float, default=10.0, help="Hz")
+    parser.add_argument("--compare", choices=["sampling", "processes"], default="sampling")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--sampler", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -108,22 +129,30 @@ def measure(given: argparse.Namespace) -> dict:
 
     device = open_device(given.device, 1)
     rate(device)  # warm: the first arm must not be the only cold one
-    alone, sampled, samplers = [], [], []
+    without, with_it, samplers = [], [], []
+
+    def sampled(*, processes: bool) -> float:
+        nvml_required = given.device == "cuda"
+        with sampler_process(given.rate, nvml_required=nvml_required, processes=processes) as summaries:
+            found = rate(device)
+        samplers.extend(summaries)
+        return found
+
+    watched = given.compare == "processes"
     for _ in range(given.pairs):
-        alone.append(rate(device))
-        with sampler_process(given.rate, nvml_required=given.device == "cuda") as summaries:
-            sampled.append(rate(device))
-        samplers += summaries
+        without.append(sampled(processes=False) if watched else rate(device))
+        with_it.append(sampled(processes=watched))
     return {
         "device": device.name,
         "torch": device.torch_version,
         "size": given.size,
         "precision": device.half,
         "rate_hz": given.rate,
-        "alone_tflops": alone,
-        "sampled_tflops": sampled,
+        "compared": given.compare,
+        "without_tflops": without,
+        "with_tflops": with_it,
         "samplers": samplers,
-        "ratio": sum(sampled) / sum(alone),
+        "ratio": sum(with_it) / sum(without),
     }
 
 
@@ -131,7 +160,9 @@ def main() -> None:
     """Be the sampler, or measure, print and write."""
     given = arguments()
     if given.sampler:
-        sample_until_told(given.rate, nvml_required=given.device == "cuda")
+        sample_until_told(
+            given.rate, nvml_required=given.device == "cuda", processes=given.compare == "processes"
+        )
         return
     text = json.dumps(measure(given), indent=1)
     print(text)

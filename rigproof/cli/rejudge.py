@@ -4,14 +4,20 @@ import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast, get_args
 
 from rigproof.cli.halves import side_by_side, two_are_better, without_collections
 from rigproof.cli.last_words import add_last_words
 from rigproof.criteria.judge import Judgement
+from rigproof.criteria.length import in_place_of_level, shortfalls
 from rigproof.history.champions import ChampionError, read_champions
 from rigproof.profiles.auto import completed
+from rigproof.profiles.errors import ProfileError, problem
+from rigproof.profiles.levels import own_levels
+from rigproof.profiles.lint import lint_rig
 from rigproof.profiles.load import load_rig
 from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.models import LevelName
 from rigproof.records.champions import Champions
 from rigproof.records.inventory import HostInventory
 from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
@@ -45,19 +51,22 @@ def rejudge(
 ) -> int:
     """Print the verdicts of `run` by its own or another profile; returns the exit status. Writes nothing.
 
-    `champions`: a rig's folder of them, in place of those that the run recorded.
+    `champions`: a rig's folder of them, in place of those that the run recorded. Another profile is linted as
+    before a run: ProfileError with everything that is wrong with it.
     """
     recording = read_recording(run)
     add_last_words(run, recording)
     if hwprofile is not None:
-        recording.run = dataclasses.replace(recording.run, rig=_rig(hwprofile, recording).dump())
+        loaded = _linted(_rig(hwprofile, recording), recording.run.level)
+        recording.run = dataclasses.replace(recording.run, rig=loaded.dump())
     rates = None if champions is None else read_champions(_folder(champions)).rates()
     verdicts = _verdicts(recording, rates)
     decision = decide(verdicts, interrupted=interrupted(recording))
     for remark in remarks(recording):
         echo(remark)
     simulated = recording.run.simulated
-    print_summary(decision, verdicts, run, problems=[], write_line=echo, simulated=simulated)
+    short = in_place_of_level(shortfalls(recording, own_levels()), recording.run.level)
+    print_summary(decision, verdicts, run, problems=[], write_line=echo, simulated=simulated, short=short)
     return EXIT_STATUS[decision]
 
 
@@ -86,6 +95,17 @@ def _folder(champions: Path) -> Path:
     if not champions.is_dir():
         raise ChampionError(f"--champions {champions}: no such folder; give one like reports/champions/NAME")
     return champions
+
+
+def _linted(loaded: LoadedRig, level: str) -> LoadedRig:
+    """The profile as a run at this level would take it. ProfileError names all that is wrong with it."""
+    if level not in get_args(LevelName):
+        wrong, way_out = "no such level", "read it with the rigproof that wrote it"
+        raise ProfileError([problem("recording", "level", level, wrong, way_out)])
+    problems = lint_rig(loaded, cast(LevelName, level))
+    if problems:
+        raise ProfileError(problems)
+    return loaded
 
 
 def _rig(hwprofile: str, recording: Recording) -> LoadedRig:
@@ -163,8 +183,8 @@ def rewrite(
                 problems = write(FILES)
     except OSError as error:
         problems = [f"{error.filename or run}: not written: {error.strerror or error}"]
-    for problem in problems:
-        echo(problem)
+    for line in problems:
+        echo(line)
     if not problems:
         echo(f"{'SIMULATED run ' if recording.run.simulated else ''}written: {written}")
     return EXIT_NOT_WRITTEN if problems else 0

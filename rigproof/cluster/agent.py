@@ -152,7 +152,10 @@ class NodeAgent:
         return (dataclasses.replace(boot, t_s=t_s), *self._look_back(node, run_id, t_s))
 
     def counters(self, moment: Literal["before", "after"], limit_s: float) -> None:
-        """Read every GPU's error counters, and after the load the boot id; they come with a later poll."""
+        """Read every GPU's error counters, and after the load the boot id; they come with a later poll.
+
+        So does how well its processes were watched.
+        """
         if moment == "after" and self._memory is not None:
             self._records.append(self._memory.boot(moment))
 
@@ -160,6 +163,8 @@ class NodeAgent:
             return nvml.counters(uuid, subject, moment, self._now_s())
 
         self._read_all(read, f"counters {moment}", limit_s)
+        if self._sensing is not None:
+            self._records += self._sensing.watches()
 
     def foreign_memory(self, own_pids: frozenset[int], limit_s: float) -> None:
         """Read what VRAM others hold; it comes with a later poll."""
@@ -214,7 +219,10 @@ class NodeAgent:
         return AgentReply(self._process, last)
 
     def _sense(self, duty: AgentDuty) -> Senses:
-        return Sensing(duty, self._nvml, self._silent, HostReader(), self._now_s)
+        return Sensing(duty, self._nvml, self._silent, HostReader(), self._now_s, own_pids=self._own_pids)
+
+    def _own_pids(self) -> frozenset[int]:
+        return frozenset(process.pid for process in tuple(self._ours))
 
     def _remember(self, node: str, run_id: str, /) -> Memory:
         sensing = self._sensing

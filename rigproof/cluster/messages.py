@@ -7,6 +7,7 @@ from typing import Literal
 from rigproof.cluster.processes import ProcessId
 from rigproof.profiles.plan import WorkerPlan
 from rigproof.records.identity import GpuIdentity
+from rigproof.records.processes import ProcessLimits
 from rigproof.records.recording import Record, Sample
 
 WorkerState = Literal["opening", "ready", "working", "finished", "failed", "broken"]
@@ -40,6 +41,7 @@ class AgentDuty:
     """What an agent watches from now on. `stuck_s`: a GPU whose reading takes longer is given up.
 
     `run_id`: of the run that it takes part in; None where it only watches.
+    `processes`: which of their changes are told; None: nobody looks at them.
     """
 
     node: str
@@ -48,6 +50,7 @@ class AgentDuty:
     stuck_s: float
     uuids: Mapping[str, str]  # UUID to subject
     run_id: str | None = None
+    processes: ProcessLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)

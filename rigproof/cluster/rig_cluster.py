@@ -12,6 +12,7 @@ from rigproof.cluster.calls import ask
 from rigproof.cluster.errors import ClusterError, ClusterStartFailed, ClusterUnreachable
 from rigproof.cluster.foreign_memory import skipped
 from rigproof.cluster.ground import Ground, RayGround, Reserving, Watch
+from rigproof.cluster.holders import naming_holders
 from rigproof.cluster.matching import FoundNode
 from rigproof.cluster.messages import AgentDuty, AgentFacts
 from rigproof.cluster.placement import WantedGpu
@@ -25,6 +26,7 @@ from rigproof.profiles.matching import match_sku
 from rigproof.profiles.plan import Plan, StagePlan, WorkerPlan
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, Stage
+from rigproof.records.processes import ProcessLimits
 from rigproof.records.recording import Record, Sample
 from rigproof.workloads.cpu_band import HostLoad
 from rigproof.workloads.specs import WorkloadSpec
@@ -72,7 +74,7 @@ class RigCluster:
         self._loaded = loaded
         self._plan = plan
         self._ray_address = ray_address
-        self._sink = sink
+        self._sink = sink = naming_holders(sink)
         self._now_s = now_s
         self._run_id = run_id
         self._start_s = timeouts.start_s
@@ -240,6 +242,7 @@ class RigCluster:
                 stuck_s=stuck_s,
                 uuids={gpu.uuid: subject for subject, gpu in gpus.items() if node_of[subject] == node},
                 run_id=self._run_id,
+                processes=_watched(self._loaded),
             )
             for node in facts
         }
@@ -293,3 +296,9 @@ class RigCluster:
 
     def _event(self, kind: str, subject: str, message: str, **data: object) -> None:
         self._sink(Event(self._now_s(), kind, subject, message, data=data))
+
+
+def _watched(loaded: LoadedRig) -> ProcessLimits | None:
+    """Which changes of processes are told; None where the profile has no limits to judge them by."""
+    growth_mib, sm_percent = loaded.rig.limits.stranger_growth_mib, loaded.rig.limits.stranger_sm_percent
+    return None if growth_mib is None or sm_percent is None else ProcessLimits(growth_mib, sm_percent)

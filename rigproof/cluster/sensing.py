@@ -4,13 +4,15 @@ One thread each, because a GPU whose driver hangs must not stop the readings of 
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from rigproof.cluster.gpu_readings import Silent
 from rigproof.cluster.messages import AgentDuty
+from rigproof.cluster.process_watching import PROCESSES, ProcessWatching, Watchers
 from rigproof.records.measurements import Event
-from rigproof.records.recording import Sample
+from rigproof.records.processes import ProcessWatch
+from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample
 from rigproof.telemetry.host import HostReader
 from rigproof.telemetry.nvml import GpuLost, Nvml
@@ -32,15 +34,21 @@ class Senses(Protocol):
     def start(self) -> None:
         """Begin."""
 
-    def drain(self) -> list[Sample | Event]:
-        """Samples and events since the last drain."""
+    def drain(self) -> list[Sample | Record]:
+        """Samples, events and what changed on the GPUs since the last drain."""
+
+    def watches(self) -> list[ProcessWatch]:
+        """How well the processes of each GPU were watched so far."""
 
     def stop(self, timeout_s: float) -> None:
         """End, in `timeout_s` even where a reading hangs."""
 
 
 class Sensing:
-    """Samples from `start` to `stop`; `supported` are the subjects whose Xids are heard."""
+    """Samples from `start` to `stop`; `supported` are the subjects whose Xids are heard.
+
+    `own_pids` tells which processes are workers of this run by now.
+    """
 
     def __init__(
         self,
@@ -49,6 +57,8 @@ class Sensing:
         silent: Silent | None,
         host: HostReader,
         now_s: Callable[[], float],
+        *,
+        own_pids: Callable[[], Collection[int]],
     ) -> None:
         self._duty = duty
         self._nvml = nvml
@@ -66,18 +76,26 @@ class Sensing:
                 read = self._gpu_reader(nvml, silent, uuid, subject)
                 self._samplers[subject] = Sampler(duty.rate_hz, read, now_s, subject=subject)
         self._missed = dict.fromkeys(self._samplers, 0)
+        self._processes: ProcessWatching | None = None
+        if duty.processes is not None and nvml is not None and silent is not None:
+            watchers = Watchers(duty, duty.processes, nvml, silent, own_pids=own_pids)
+            self._processes = ProcessWatching(duty, watchers, now_s)
 
     def start(self) -> None:
         """Begin sampling."""
         for sampler in self._samplers.values():
             sampler.start()
+        if self._processes is not None:
+            self._processes.start()
 
-    def drain(self) -> list[Sample | Event]:
-        """Samples and events since the last drain."""
-        found: list[Sample | Event] = []
+    def drain(self) -> list[Sample | Record]:
+        """Samples, events and what changed on the GPUs since the last drain."""
+        found: list[Sample | Record] = []
         for subject, sampler in self._samplers.items():
             found += sampler.drain()
             found += self._gap(subject, sampler)
+        if self._processes is not None:
+            found += self._processes.drain()
         if self._xids is not None:
             found += self._xids.drain()
         found += self._give_up_stuck()
@@ -85,12 +103,22 @@ class Sensing:
             found += self._nvml.problems()
         return found
 
+    def watches(self) -> list[ProcessWatch]:
+        """How well the processes of each GPU were watched so far."""
+        return self._processes.watches() if self._processes is not None else []
+
     def stop(self, timeout_s: float) -> None:
-        """End sampling, the Xid listener and the probe, in `timeout_s` even where a reading hangs."""
+        """End all that reads, in `timeout_s` even where a reading hangs."""
+        share_s = timeout_s / 2
+        if self._processes is not None:
+            share_s /= 2
+            self._processes.ask_to_stop()
         for sampler in self._samplers.values():
             sampler.ask_to_stop()
         for sampler in self._samplers.values():
-            sampler.stop(timeout_s / (2 * len(self._samplers)))
+            sampler.stop(share_s / len(self._samplers))
+        if self._processes is not None:
+            self._processes.stop(share_s)
         self._probe.stop(timeout_s / 4)
         if self._xids is not None:
             self._xids.stop(timeout_s / 4)
@@ -127,9 +155,15 @@ class Sensing:
         """A GPU whose reading does not return is not asked again."""
         events: list[Event] = []
         for uuid, subject in self._duty.uuids.items():
-            sampler = self._samplers.get(subject)
-            if self._silent is None or sampler is None:
+            if self._silent is None:
                 continue
-            if sampler.stuck_for_s(self._now_s()) > self._duty.stuck_s:
-                events += self._silent.hung(uuid, subject, SAMPLE, self._duty.stuck_s)
+            for query, sampler in self._readers(subject):
+                if sampler.stuck_for_s(self._now_s()) > self._duty.stuck_s:
+                    events += self._silent.hung(uuid, subject, query, self._duty.stuck_s)
         return events
+
+    def _readers(self, subject: str) -> list[tuple[str, Sampler]]:
+        """What reads a GPU, each by the name of its query."""
+        watching = {} if self._processes is None else self._processes.samplers
+        both = ((SAMPLE, self._samplers.get(subject)), (PROCESSES, watching.get(subject)))
+        return [(query, sampler) for query, sampler in both if sampler is not None]

@@ -8,6 +8,7 @@ from statistics import fmean
 from rigproof.criteria.criterion import Finding, Limit, compared, criterion
 from rigproof.criteria.loads import Load, load_of, over_stages
 from rigproof.criteria.sensors import power_field, readings_by_stretch
+from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import Window, work_by_slice
 from rigproof.profiles.stages import DUTIES, stage_kind
@@ -29,6 +30,7 @@ WINDOW_S = 1.0  # what "a second with work" means
     faults=("gpu-idle", "bit-flip"),
     stages=("sustained",),
     duties=DUTIES,
+    explained=slowed_by,
 )
 def gpu_active(device: DeviceEvidence) -> Finding:
     """The device did verified work in nearly every second of every load, and drew power for it.

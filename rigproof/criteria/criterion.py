@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.stages import Duty, with_duty
@@ -15,7 +15,7 @@ Scope = Literal["device", "node", "rig"]
 class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
     """Raised where the evidence does not suffice; the reason is told to the reader."""
 
-    required = True
+    outcome: ClassVar[Outcome] = Outcome.NOT_MEASURED
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -25,7 +25,7 @@ class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
 class NotApplicable(NotMeasured):
     """Raised where the hardware cannot measure it at all, and nobody promised that it would."""
 
-    required = False
+    outcome = Outcome.NOT_APPLICABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,14 @@ class Finding:
     source: str = ""  # of a limit that is no number
     from_s: float | None = None
     length_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A finding that is not good, and the stages that its criterion judges."""
+
+    finding: Finding
+    stages: tuple[str, ...]
 
 
 def compared(measured: float, limit: Limit, *, good: bool, detail: str = "", **more: Any) -> Finding:
@@ -81,6 +89,10 @@ class Criterion:
     can fail, but not pass.
     `holds_for`: whether it is promised for a device of this kind. `among`: of those, the ones that a rig
     promises it for; what compares devices with each other needs several.
+    `rate`: where its figure misses the limit by less than `limits.marginal_share` of it, its stage is
+    measured once more, and a figure that is good only once warns.
+    `explained`: why a trouble that was found is not the subject's own, in words, or None; it is not measured
+    then.
     `faults`: names of the faults that prove it can fail. `warns_on`: of those that only warn.
     """
 
@@ -100,6 +112,8 @@ class Criterion:
     judges_absence: bool = False
     holds_for: Callable[[PromisedDevice], bool] = every_device
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
+    rate: bool = False
+    explained: Callable[[Any, Trouble], str | None] | None = None
 
     def loads(self, stages: Collection[str]) -> tuple[str, ...]:
         """The stages that it judges, of a level that has these; empty where one that it needs is missing."""
@@ -139,6 +153,8 @@ def criterion(
     judges_absence: bool = False,
     holds_for: Callable[[PromisedDevice], bool] = every_device,
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
+    rate: bool = False,
+    explained: Callable[[Any, Trouble], str | None] | None = None,
 ) -> Callable[[Callable[[Any], Finding]], Criterion]:
     """Make a Criterion of a function; its docstring is what the catalogue says about it."""
 
@@ -160,6 +176,8 @@ def criterion(
             judges_absence=judges_absence,
             holds_for=holds_for,
             among=among,
+            rate=rate,
+            explained=explained,
         )
 
     return declare

@@ -20,7 +20,8 @@ Each criterion is a function from what was recorded to one verdict for each prom
 | `pass` | measured, and within its limit |
 | `warn` | measured, within what fails, but worth a look |
 | `fail` | outside its limit: the rig is REJECTED |
-| `not_measured` | too little, or a sensor that stands still: where it is required, the run is INCOMPLETE |
+| `not_measured` | it should have been measured, and was not, or too little of it: the run is INCOMPLETE |
+| `not_applicable` | the hardware cannot have it from the start, and nobody promised it: it decides nothing |
 | `no_limit` | measured, and nothing is known to judge it by: it becomes the baseline |
 
 What holds for all of them:
@@ -31,11 +32,16 @@ What holds for all of them:
   temperature and clock all stand still, so do all readings of that GPU.
 - A figure that is not finite is not measured.
 - A stage that was broken off can make a criterion fail, but not pass.
-- A measurement is required, except where the hardware cannot give it: the SKU file lists the sensor in
+- Not applicable is only what the hardware cannot give: the SKU file lists the sensor in
   `unsupported_sensors`; ECC is switched off; the driver delivers no Xid events; an unknown card has no ECC,
   has no such precision, or gives neither a reading nor a limit of its memory temperature; no other GPU of its
   kind has its power limit, or can be compared with it bit by bit.
 - Where a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
+- A rate (`throughput.gemm_*`, `sustained`, `combined` and `peer_outlier`, `precision`, `scaling`) that
+  misses its limit by less than `limits.marginal_share` of it is measured once more, its whole stage,
+  before anything of it is judged; not where anything else in the stage failed. One that is good only
+  once warns, with both figures; one that misses it twice fails. All else is judged by the worse of both
+  attempts.
 - Work counts only where its result was verified. Figures at the limit pass.
 """
 SCOPES = {"device": "each promised device", "node": "each promised node", "rig": "the rig"}

@@ -8,6 +8,7 @@ Whatever is missing raises NotMeasured with the reason, so that a criterion cann
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
@@ -54,6 +55,8 @@ class Evidence:
         self.recording = recording
         self.loaded = loaded
         self._champions = champions
+        # What counts of a stage that was measured once more: rounds that ended from then until then.
+        self._spans = {name: (recording.stages[name].start_s, math.inf) for name in recording.first_attempts}
         # By device, or why it has none: what devices are compared by, as far as it was asked for.
         self.sustained_rates: dict[str, SustainedRate | NotMeasured] = {}
         self.training_steps: dict[str, StepTimes | NotMeasured] = {}
@@ -61,6 +64,23 @@ class Evidence:
         self._held: dict[Hashable, Any] = {}
         self._devices = {device.subject: DeviceEvidence(self, device) for device in loaded.devices()}
         self._nodes = {node.name: NodeEvidence(self, node) for node in loaded.rig.nodes}
+
+    @cached_property
+    def earlier(self) -> "Evidence | None":
+        """The same run with the first attempt at each stage that was measured once more; None: none was."""
+        recording = self.recording
+        if not recording.first_attempts:
+            return None
+        first = {name: (-math.inf, since_s) for name, (since_s, _) in self._spans.items()}
+        stages = recording.stages | recording.first_attempts
+        found = Evidence(replace(recording, stages=stages, first_attempts={}), self.loaded, self._champions)
+        found._spans = first
+        return found
+
+    def marginal_share(self, subject: str) -> float | None:
+        """By how much of its limit a rate of the subject may miss it to be measured once more."""
+        device = self._devices.get(subject)
+        return (self.loaded.rig.limits if device is None else device.device.limits).marginal_share
 
     def device(self, subject: str) -> DeviceEvidence:
         """The evidence about one promised device; KeyError where it is not promised."""
@@ -126,15 +146,31 @@ class Evidence:
 
     def rounds(self, subject: str) -> Rounds:
         """Of one device, as recorded: a round without a finite time must not vanish."""
+        return self.held(("rounds", subject), lambda: self._attempt(self._rounds(subject)))
+
+    def _rounds(self, subject: str) -> Rounds:
         records = self.recording.rounds
         if isinstance(records, Rows) and not records.added:
-            return self.held(("rounds", subject), lambda: Rounds.of_subject(records, subject))
-        own = self._recorded("round records", records, subject)
-        return self.held(("rounds", subject), lambda: Rounds.of_records(own))
+            return Rounds.of_subject(records, subject)
+        return Rounds.of_records(self._recorded("round records", records, subject))
+
+    def _attempt(self, rounds: Rounds) -> Rounds:
+        """Without those of another attempt at their stage."""
+        for name, (from_s, to_s) in self._spans.items():
+            other = rounds.same("stage", name) & ((rounds.t_s < from_s) | (rounds.t_s >= to_s))
+            rounds = rounds.only(~other)
+        return rounds
 
     def rewards(self, subject: str) -> list[RewardBatch]:
         """Of one device, as recorded."""
-        return self._recorded("rewards", self.recording.rewards, subject)
+        found = self._recorded("rewards", self.recording.rewards, subject)
+        whole = (-math.inf, math.inf)
+        return [
+            one
+            for one in found
+            if not one.t_s < self._spans.get(one.stage, whole)[0]
+            and not one.t_s >= self._spans.get(one.stage, whole)[1]
+        ]
 
     def _series(self, name: str, records: list[Item] | Rows[Item], subject: str) -> Series[Item]:
         if isinstance(records, Rows):
@@ -170,6 +206,8 @@ class Evidence:
     def let_go(self) -> None:
         """Forget what is held: the subject that it is about has been judged."""
         self._held.clear()
+        if self.recording.first_attempts and self.earlier is not None:
+            self.earlier.let_go()
 
     @cached_property
     def subjects_by_uuid(self) -> dict[str, list[str]]:

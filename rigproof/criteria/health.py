@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.strangers import crashed_by
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.profiles.xids import FILE, Severity, XidCatalogue
 from rigproof.records.measurements import Event
@@ -25,10 +26,11 @@ UNKNOWN_ACTION = "look at the GPU recovery action in `nvidia-smi -q`, and do wha
     remedy="look the Xid up in hwprofiles/xids.toml, then in `dmesg`",
     unmeasured="nobody listened for a while: the node or its agent died, an NVML call failed or hung, or the "
     "GPU was lost; or the driver told before the load what it wants done with the GPU, and not after it. Not "
-    "required where the driver delivers no Xids",
+    "applicable where the driver delivers no Xids",
     faults=("xid", "gpu-lost", "recovery-wanted"),
     applies_to_cpu=False,
     stages=("sustained",),
+    explained=crashed_by,
 )
 def xid(device: DeviceEvidence) -> Finding:
     """The driver reports no Xid for this GPU, and wants nothing done with it: no reset, no restart.

@@ -4,8 +4,9 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from rigproof.criteria.attempts import of_both
 from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.criteria.criterion import Criterion, Finding, NotMeasured
+from rigproof.criteria.criterion import Criterion, Finding, NotMeasured, Trouble
 from rigproof.criteria.evidence import ENDED, Evidence
 from rigproof.criteria.precision import StepTimes
 from rigproof.criteria.rates import SustainedRate
@@ -14,7 +15,7 @@ from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.stages import STAGES, stage_kind
 from rigproof.records.champions import Champions
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, Verdict
+from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
 
 RIG = "rig"
 
@@ -26,6 +27,7 @@ class Part:
     verdicts: list[Verdict]
     sustained_rates: dict[str, SustainedRate | NotMeasured]
     training_steps: dict[str, StepTimes | NotMeasured]
+    earlier_rates: dict[str, SustainedRate | NotMeasured]  # by the first attempt, where there were two
 
 
 def promised(criterion: Criterion, loaded: LoadedRig, stages: Collection[str] = STAGES) -> tuple[str, ...]:
@@ -53,7 +55,19 @@ def promised(criterion: Criterion, loaded: LoadedRig, stages: Collection[str] = 
 
 
 def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
-    """One verdict. Never raises for what a Recording holds; KeyError where the subject is not promised."""
+    """One verdict. Never raises for what a Recording holds; KeyError where the subject is not promised.
+
+    Where a stage was measured once more, both attempts are judged (`of_both`).
+    """
+    last = _judged(criterion, subject, evidence)
+    if evidence.earlier is None:
+        return last
+    first = _judged(criterion, subject, evidence.earlier)
+    return of_both(criterion, first, last, evidence.marginal_share(subject))
+
+
+def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
+    """By one attempt at each stage."""
     about = _about(criterion, subject, evidence)
     for event in evidence.events_of(subject, "left_out"):
         if event.data.get("criterion") == criterion.name:
@@ -63,10 +77,12 @@ def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
             raise NotMeasured(f"{subject} was not found")
         finding = criterion.find(about)
         _require_figures(finding)
+        if finding.outcome in (Outcome.FAIL, Outcome.WARN):
+            _require_own_trouble(criterion, about, finding, evidence)
         if finding.outcome is not Outcome.FAIL:
             _require_stages(criterion, evidence)
     except NotMeasured as reason:
-        return not_judged(criterion, subject, reason.reason, required=reason.required)
+        return not_judged(criterion, subject, reason.reason, reason.outcome)
     except Exception as error:  # a criterion that breaks must neither pass nor end the report
         return not_judged(criterion, subject, f"judging it failed: {type(error).__name__}: {error}")
     return _verdict(criterion, subject, finding)
@@ -105,7 +121,13 @@ class Judgement:
         for subject in subjects:
             verdicts += [judge(criterion, subject, self._evidence) for criterion in self._by_subject[subject]]
             self._evidence.let_go()
-        return Part(verdicts, self._evidence.sustained_rates, self._evidence.training_steps)
+        earlier = self._evidence.earlier
+        return Part(
+            verdicts,
+            self._evidence.sustained_rates,
+            self._evidence.training_steps,
+            {} if earlier is None else earlier.sustained_rates,
+        )
 
     def whole(self, parts: Iterable[Part]) -> list[Verdict]:
         """All verdicts, in the catalogue's order, from parts that hold all subjects."""
@@ -113,6 +135,8 @@ class Judgement:
         for part in parts:
             self._evidence.sustained_rates.update(part.sustained_rates)
             self._evidence.training_steps.update(part.training_steps)
+            if self._evidence.earlier is not None:
+                self._evidence.earlier.sustained_rates.update(part.earlier_rates)
             found.update({(one.criterion, one.subject): one for one in part.verdicts})
         return [
             judge(criterion, subject, self._evidence)
@@ -132,17 +156,11 @@ def judge_all(
     return judgement.whole([judgement.part(judgement.subjects)])
 
 
-def not_judged(criterion: Criterion, subject: str, reason: str, *, required: bool = True) -> Verdict:
-    """NOT MEASURED, for this reason."""
-    return Verdict(
-        criterion.name,
-        subject,
-        Outcome.NOT_MEASURED,
-        unit=criterion.unit,
-        detail=reason,
-        remedy="",
-        required=required,
-    )
+def not_judged(
+    criterion: Criterion, subject: str, reason: str, outcome: Outcome = Outcome.NOT_MEASURED
+) -> Verdict:
+    """NOT MEASURED or NOT APPLICABLE, for this reason."""
+    return Verdict(criterion.name, subject, outcome, unit=criterion.unit, detail=reason)
 
 
 def _about(
@@ -158,6 +176,30 @@ def _require_figures(finding: Finding) -> None:
     for value in (finding.measured, finding.limit.value if finding.limit else None):
         if value is not None and not math.isfinite(value):
             raise NotMeasured(f"the figure is {value}, which is no measurement")
+
+
+def _require_own_trouble(
+    criterion: Criterion,
+    about: Evidence | DeviceEvidence | NodeEvidence,
+    finding: Finding,
+    evidence: Evidence,
+) -> None:
+    """What somebody else did to the subject says nothing about it."""
+    if criterion.explained is None:
+        return
+    reason = criterion.explained(about, Trouble(finding, criterion.loads(evidence.stages)))
+    if reason is not None:
+        raise NotMeasured(f"{reason}; so this is not the card's own: {_told(criterion, finding)}")
+
+
+def _told(criterion: Criterion, finding: Finding) -> str:
+    """A finding in words: the figure and its limit, since when, and the detail."""
+    parts = []
+    if finding.measured is not None and finding.limit is not None:
+        parts += figure_and_limit(finding.measured, finding.limit.value, criterion.unit)
+    if finding.from_s is not None:
+        parts.append(f"from t={finding.from_s:.0f} s")
+    return ", ".join(filter(None, [*parts, finding.detail]))
 
 
 def _require_stages(criterion: Criterion, evidence: Evidence) -> None:

@@ -71,7 +71,7 @@ def over_stages(device: DeviceEvidence, duties: Collection[Duty], find: Callable
     if worst is not None and worst.outcome is Outcome.FAIL:
         return worst
     if unmeasured:
-        raise next((one for one in unmeasured if one.required), unmeasured[0])
+        raise next((one for one in unmeasured if one.outcome is Outcome.NOT_MEASURED), unmeasured[0])
     if worst is None:
         raise NotMeasured("the level has no stage that this is judged in")
     return worst

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.series import readings, told
+from rigproof.criteria.strangers import crowded_by, holders_at
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.tasks import LOSSES, rounds_by_device, tasks_of
 from rigproof.criteria.windows import Window
@@ -19,7 +20,8 @@ MIB_PER_GIB = 1024
 # Workers read their allocator once a second, between two rounds; the last reading must be from the end.
 LAST_READING_S = 5.0
 ROUNDING_MIB = 1.0
-TOLD_WITH_S = 0.05  # a worker tells why a round was not verified right before it tells the round
+TOLD_WITH_S = 0.05  # a worker tells an overflow right before its round
+HEARD_S = 1.0  # a wrong result of a process that shares the device is told when its worker hears of it
 
 
 @criterion(
@@ -34,6 +36,7 @@ TOLD_WITH_S = 0.05  # a worker tells why a round was not verified right before i
     faults=("oom",),
     warns_on=("oom-retry",),
     stages=("sustained",),
+    explained=crowded_by,
 )
 def no_oom(device: DeviceEvidence) -> Finding:
     """No allocation failed for want of memory; one that succeeded only after a retry warns.
@@ -45,7 +48,10 @@ def no_oom(device: DeviceEvidence) -> Finding:
     counted = _sum_of_highest(device.memory, "ooms")
     ooms = max(len(events), counted)
     if ooms > allowed.value:
-        detail = events[0].message if events else "the allocator counted them, and a retry hid them"
+        detail = "the allocator counted them, and a retry hid them"
+        if events:
+            holders = "" if "holders" in events[0].data else holders_at(device, events[0].t_s)
+            detail = "; ".join(filter(None, (events[0].message, holders)))
         return compared(ooms, allowed, good=False, detail=detail, from_s=events[0].t_s if events else None)
     window = device.evidence.complete_window("sustained")
     for worker in device.planned_workers:
@@ -126,6 +132,7 @@ def _sum_of_highest(memory: Sequence[MemoryReading], field: str) -> int:
     "verified, and neither a wrong result nor an overflow was told",
     faults=("oom", "worker-killed", "hung-kernel", "bit-flip", "cpu-fallback"),
     stages=("sustained",),
+    explained=crowded_by,
 )
 def success_rate(device: DeviceEvidence) -> Finding:
     """Share of the device's tasks that ended well, or of its rounds that were verified, the worse of both."""
@@ -169,7 +176,7 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
         overflows[event.stage, event.worker].append(event.t_s)
     for one in unverified.only(unverified.same("phase", "measure")).records():
         doer = (one.stage, one.worker)
-        if wrong.get(doer, math.inf) <= one.t_s + TOLD_WITH_S:
+        if wrong.get(doer, math.inf) <= one.t_s + HEARD_S:
             continue
         if any(abs(t_s - one.t_s) <= TOLD_WITH_S for t_s in overflows.get(doer, ())):
             continue
@@ -190,6 +197,7 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     faults=("memory-taken",),
     warns_on=("foreign-memory",),
     stages=("sustained",),
+    explained=crowded_by,
 )
 def headroom(device: DeviceEvidence) -> Finding:
     """Memory still free on the device at the peak of the sustained stage.

@@ -13,8 +13,8 @@ from rigproof.records.verdict import Outcome
     unit="errors",
     limit="`limits.ecc_uncorrected`",
     remedy="reset or restart the machine; if errors come back, have the card replaced",
-    unmeasured="a counter is missing before or after the run; not required where ECC is switched off, or the "
-    "SKU file lists `ecc` in `unsupported_sensors`; nor on an unknown card without ECC",
+    unmeasured="a counter is missing before or after the run; not applicable where ECC is switched off, or "
+    "the SKU file lists `ecc` in `unsupported_sensors`; nor on an unknown card without ECC",
     faults=("ecc-uncorrected",),
     warns_on=("ecc-corrected-rate",),
     applies_to_cpu=False,
@@ -43,7 +43,7 @@ def ecc(device: DeviceEvidence) -> Finding:
 
 
 def _excuse(device: DeviceEvidence, sensor: str, lacks: str) -> None:
-    """NotMeasured, not required, where the card cannot count; a card of a known SKU only by its file."""
+    """NotApplicable where the card cannot count; to a card of a known SKU only by its file."""
     enabled = device.identity.ecc_enabled
     if enabled is False:
         raise NotApplicable("ECC is switched off")
@@ -66,8 +66,8 @@ def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> b
     "`limits.retired_pages_fail` and `limits.retired_pages_warn`",
     remedy="restart the machine so that the remap takes effect; if one failed or there are many, have "
     "the card replaced",
-    unmeasured="the counters are missing before or after the run; not required where ECC is switched off, or "
-    "the SKU file lists `row_remap` in `unsupported_sensors`; nor on an unknown card without ECC",
+    unmeasured="the counters are missing before or after the run; not applicable where ECC is switched off, "
+    "or the SKU file lists `row_remap` in `unsupported_sensors`; nor on an unknown card without ECC",
     faults=("row-remap-pending", "row-remap-failed"),
     applies_to_cpu=False,
     stages=("sustained",),

@@ -2,6 +2,7 @@
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.rates import PeerGroup, median_of_others, peer_group, sustained_rate, with_peers
+from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 
 
@@ -14,12 +15,14 @@ from rigproof.criteria.subjects import DeviceEvidence
     "profile has such another GPU",
     remedy="compare its clock, temperature, power and PCIe link with the others' in the report, then swap it "
     "with one of them: what stays slow in the other slot is the card",
-    unmeasured="the device has no sustained rate, or none of its peers has; not required where no peer has "
+    unmeasured="the device has no sustained rate, or none of its peers has; not applicable where no peer has "
     "its power limit",
     faults=("straggler",),
     stages=("sustained",),
     applies_to_cpu=False,
     among=with_peers,
+    rate=True,
+    explained=slowed_by,
 )
 def peer_outlier(device: DeviceEvidence) -> Finding:
     """No GPU of several is the straggler that all others would wait for."""

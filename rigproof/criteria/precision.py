@@ -9,6 +9,7 @@ import numpy as np
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.floors import Measured, sku_floor, torch_of
 from rigproof.criteria.rounds import Rounds
+from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.profiles.evidence import Conditions
 from rigproof.profiles.loaded import PromisedDevice
@@ -82,12 +83,14 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
     remedy="compare with throughput.gemm_fp16: where that is slow too, look at the card's clock and power; "
     "where it is not, this torch has no tensor-core kernels for the card: install a build for its compute "
     "capability",
-    unmeasured="fewer than 3 verified rounds of fp16 or of fp32 at the same batch size; not required where "
+    unmeasured="fewer than 3 verified rounds of fp16 or of fp32 at the same batch size; not applicable where "
     "an unknown device has no fp16",
     faults=("tensor-cores-unused",),
     stages=("training",),
     applies_to_cpu=False,
     holds_for=trains_in_fp16,
+    rate=True,
+    explained=slowed_by,
 )
 def speedup(device: DeviceEvidence) -> Finding:
     """How many times faster a training step is in fp16 (autocast, GradScaler) than in fp32 without tf32.

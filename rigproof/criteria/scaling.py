@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.evidence import SHORTEST_LOAD_S
 from rigproof.criteria.rounds import Rounds
+from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import Window, work_by_slice
 from rigproof.records.measurements import Event, Round
@@ -76,6 +77,8 @@ def _gib_each(events: Iterable[Event], number: int) -> float | None:
     "`sharing.workers` does not begin with 1, or names no other number",
     faults=("sharing-collapse",),
     stages=("sharing",),
+    rate=True,
+    explained=slowed_by,
 )
 def sharing(device: DeviceEvidence) -> Finding:
     """Verified 16-bit products of several processes on one device together, against one process alone.

@@ -75,7 +75,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     limit="`limits.memory_temperature_c` of the rig; else NVML's MEM_MAX; else the SKU file's",
     remedy="check airflow over the card's backplate; dried-out thermal pads on its memory are the usual "
     "cause",
-    unmeasured="too few readings under load, or a frozen sensor; not required on a card whose driver "
+    unmeasured="too few readings under load, or a frozen sensor; not applicable on a card whose driver "
     "reports none",
     faults=("memory-overheat",),
     applies_to_cpu=False,

@@ -15,6 +15,7 @@ from rigproof.criteria.criterion import (
 from rigproof.criteria.evidence import Evidence
 from rigproof.criteria.floors import Measured, NoFloor, floor_of
 from rigproof.criteria.rates import settled, sustained_rate
+from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import work_by_slice
 from rigproof.profiles.loaded import PromisedDevice
@@ -65,10 +66,13 @@ def _gemm(precision: Precision) -> Criterion:
         unit="TFLOP/s",
         limit=FLOORS,
         remedy=SLOW,
-        unmeasured="too few verified rounds of this precision; not required where an unknown device lacks it",
+        unmeasured="too few verified rounds of this precision; not applicable where an unknown device "
+        "lacks it",
         faults=("clock-stuck", "thermal-throttle"),
         stages=("gemm",),
         holds_for=promised,
+        rate=True,
+        explained=slowed_by,
     )(gemm)
 
 
@@ -108,6 +112,8 @@ gemm_fp32, gemm_tf32, gemm_fp16, gemm_bf16 = map(_gemm, get_args(Precision))
     unmeasured="the stage broke off, or no verified round came from this device",
     faults=("clock-stuck", "gpu-idle", "worker-killed"),
     stages=("sustained",),
+    rate=True,
+    explained=slowed_by,
 )
 def sustained(device: DeviceEvidence) -> Finding:
     """Verified 16-bit work of all workers of the device, over the loaded time of the sustained stage."""
@@ -130,6 +136,8 @@ def sustained(device: DeviceEvidence) -> Finding:
     unmeasured="any promised device has no sustained rate: a sum without it would only look low",
     faults=("clock-stuck", "gpu-idle"),
     stages=("sustained",),
+    rate=True,
+    explained=slowed_by,
 )
 def combined(rig: Evidence) -> Finding:
     """The sustained rates of all promised devices together."""
@@ -162,6 +170,7 @@ def combined(rig: Evidence) -> Finding:
     unmeasured="less than 4 s of settled load",
     faults=("throughput-sag",),
     stages=("sustained",),
+    explained=slowed_by,
 )
 def stability(device: DeviceEvidence) -> Finding:
     """The rate at the end of the sustained stage is the rate at its start, and no window falls far below."""

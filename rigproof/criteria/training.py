@@ -15,6 +15,7 @@ from rigproof.criteria.precision import (
     trains_in_fp16,
 )
 from rigproof.criteria.rates import median_of_others
+from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.throughput import SLOW, against
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
@@ -46,6 +47,8 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     applies_to_cpu=False,
     holds_for=trains_in_fp16,
     among=_with_the_others,
+    rate=True,
+    explained=slowed_by,
 )
 def step(device: DeviceEvidence) -> Finding:
     """The rate of verified training steps in fp16 (autocast, GradScaler), by the work that the model counts.

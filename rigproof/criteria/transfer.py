@@ -27,7 +27,7 @@ GENERATIONS, LANES = range(1, 11), range(1, 33)  # anything else is no PCIe link
     "the BIOS for its generation and for slots that share lanes; a slot that is so by design is stated with "
     "`limits.pcie_width` or `limits.pcie_generation`",
     unmeasured="too few readings of the link under load, no figure of what it could be, or no counter of "
-    "replays before or after the run; not required where the SKU file lists `pcie` in "
+    "replays before or after the run; not applicable where the SKU file lists `pcie` in "
     "`unsupported_sensors`. An unknown card need not count replays",
     faults=("pcie-degraded",),
     warns_on=("pcie-replays",),

@@ -108,7 +108,10 @@ def _rate(rounds: Sequence[Round]) -> float:
 
 
 def measured_rounds(recording: Recording, criterion: str, subject: str) -> list[Round]:
-    """The rounds behind a rate: of one precision in `gemm`, of `sustained`, or of the training step."""
+    """The rounds behind a rate: of one precision in `gemm`, of `sustained`, or of the training step.
+
+    Of a stage that was measured once more, those of the second time.
+    """
     if criterion == TRAINING:
         return _training_rounds(recording, subject)
     precision = criterion.removeprefix(GEMM) if criterion.startswith(GEMM) else None
@@ -120,6 +123,7 @@ def measured_rounds(recording: Recording, criterion: str, subject: str) -> list[
         and one.subject == subject
         and one.phase == "measure"
         and precision in (None, one.precision)
+        and recording.is_last(one)
     ]
 
 

@@ -61,8 +61,8 @@ class BenchmarkHooks:
 
     def _keep(self, output_json: Mapping[str, Any]) -> dict[str, Any]:
         recording = self._session.recording
-        simulated = recording is not None and recording.run.simulated
-        return keep_good(output_json, self._session.verdicts.values(), simulated=simulated)
+        foreign = recording is not None and (recording.run.simulated or bool(self._session.shortened))
+        return keep_good(output_json, self._session.verdicts.values(), none=foreign)
 
 
 @pytest.fixture

@@ -3,13 +3,16 @@
 import shlex
 from collections.abc import Sequence
 
+from rigproof.criteria.length import shortfalls
 from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, profile_file, rig_figure
 from rigproof.history.champions import ChampionError, champions_folder
 from rigproof.history.goodness import GOOD
 from rigproof.plugin.preparation import Prepared
+from rigproof.profiles.levels import own_levels
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Verdict
+from rigproof.records.verdict import Outcome, Verdict
 
+FIT = GOOD | {Outcome.NOT_APPLICABLE}
 TOO_SHORT = (
     "quick"  # its cards are not hot yet: a floor made of its rates could be out of reach for longer runs
 )
@@ -17,10 +20,8 @@ TOO_SHORT = (
 
 def may_become_champion(prepared: Prepared, recording: Recording, verdicts: Sequence[Verdict]) -> bool:
     """Whether an accepted run's rates are to be kept: real devices, long enough, all of them measured."""
-    planned_s = getattr(prepared.loaded.rig.levels, prepared.level).sustained_s
-    asked_s = prepared.request.sustained_s
-    shortened = asked_s is not None and planned_s is not None and asked_s < planned_s
-    measured = all(one.outcome in GOOD or not one.required for one in verdicts if one.family == "throughput")
+    shortened = bool(shortfalls(recording, own_levels()))
+    measured = all(one.outcome in FIT for one in verdicts if one.family == "throughput")
     return not recording.run.simulated and prepared.level != TOO_SHORT and not shortened and measured
 
 

@@ -8,20 +8,24 @@ from rigproof.plugin.benchmarks import keep_rounds
 from rigproof.plugin.keys import SESSION
 from rigproof.records.measurements import Stage
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, Verdict, sentence
+from rigproof.records.verdict import UNJUDGED, Outcome, Verdict, sentence
 from rigproof.stages.acceptance import AcceptanceRun
 
 __all__ = ["feeding", "finished", "gemm", "judge", "keep_rounds", "rig", "sharing", "sustained", "training"]
 
 
 @pytest.fixture(scope="session")
-def rig(request: pytest.FixtureRequest) -> Iterator[AcceptanceRun]:
-    """The rig, up: agents sampling, workers waiting."""
+def rig(
+    request: pytest.FixtureRequest, record_testsuite_property: Callable[[str, object], None]
+) -> Iterator[AcceptanceRun]:
+    """The rig, up: agents sampling, workers waiting. JUnit is told what a short run did."""
     session = request.config.stash[SESSION]
     try:
         yield session.open()
     finally:
         session.close()
+        if session.shortened:
+            record_testsuite_property("shortened", session.shortened)
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +68,7 @@ def finished(rig: AcceptanceRun) -> Recording:
 def judge(
     request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
 ) -> Callable[[str], Verdict]:
-    """Judge the test's criterion on a subject: fail, skip as not measured, or pass."""
+    """Judge the test's criterion on a subject: fail, skip as not measured or not applicable, or pass."""
     session = request.config.stash[SESSION]
     marker = request.node.get_closest_marker("criterion")
 
@@ -84,7 +88,7 @@ def judge(
             record_property("simulated", "true")
         if verdict.outcome is Outcome.FAIL:
             pytest.fail(sentence(verdict), pytrace=False)
-        if verdict.outcome is Outcome.NOT_MEASURED:
+        if verdict.outcome in UNJUDGED:
             pytest.skip(sentence(verdict))
         return verdict
 

@@ -13,6 +13,7 @@ from rigproof.cluster.ground import Ground
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.evidence import Evidence
 from rigproof.criteria.judge import judge
+from rigproof.criteria.second_chance import second_chance
 from rigproof.plugin.preparation import Prepared
 from rigproof.records.champions import champions_event
 from rigproof.records.identity import RunInfo
@@ -69,6 +70,7 @@ class Run:
             now_s=self.now_s,
             on_tick=self._view.tick,
             ground=self._ground(),
+            again=lambda stage: second_chance(self.recording, self._prepared.loaded, stage),
         )
         opened = self._resources.enter_context(rig)
         self._record_champions()

@@ -16,6 +16,7 @@ from rigproof.cluster.errors import ClusterError
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.criterion import Criterion
 from rigproof.criteria.judge import promised
+from rigproof.criteria.length import in_place_of_level, shortfalls
 from rigproof.plugin import fixtures
 from rigproof.plugin.benchmarks import BenchmarkHooks
 from rigproof.plugin.conclusion import Conclusion, Judged, Key, conclude
@@ -24,6 +25,7 @@ from rigproof.plugin.options import Request
 from rigproof.plugin.preparation import Prepared, Refused, prepare
 from rigproof.plugin.run import Run
 from rigproof.plugin.signals import SignalGuard
+from rigproof.profiles.levels import own_levels
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import USAGE, Outcome, Verdict
 from rigproof.report.folders import ReportFolderError, new_run_folder
@@ -158,6 +160,14 @@ class HardwareSession:
         """What was measured so far; None before the rig is up."""
         return None if self.run is None else self.run.recording
 
+    @property
+    def shortened(self) -> str:
+        """What was done so far in place of the level; empty for a whole run."""
+        recording = self.recording
+        if recording is None:
+            return ""
+        return in_place_of_level(shortfalls(recording, own_levels()), recording.run.level)
+
     def judge(self, criterion: str, subject: str) -> Verdict:
         """The verdict of one criterion on one subject, from what was recorded so far."""
         assert self.run is not None, "a criterion is judged inside a run"
@@ -250,10 +260,12 @@ class HardwareSession:
         )
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """NOT MEASURED is shown as that, not as a skip like any other."""
+        """What was not measured or does not apply is shown as that, not as a skip like any other."""
         outcome = dict(report.user_properties).get("outcome")
         if report.when == "call" and outcome == Outcome.NOT_MEASURED:
             return "not measured", "n", "NOT MEASURED"
+        if report.when == "call" and outcome == Outcome.NOT_APPLICABLE:
+            return "not applicable", "a", "NOT APPLICABLE"
         if report.when == "call" and outcome == Outcome.WARN:
             return "warned", "w", "WARN"
         if report.when == "call" and outcome == Outcome.NO_LIMIT:
@@ -278,6 +290,7 @@ class HardwareSession:
             interrupted=self.conclusion.interrupted,
             simulated=self.prepared.simulated is not None,
             color=terminalreporter.hasmarkup,
+            short=self.shortened,
         )
 
 

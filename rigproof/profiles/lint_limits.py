@@ -57,6 +57,8 @@ MEANINGFUL = {
     "stability_worst_window_share": Bound(lowest=0.3, below="allows a rate that all but stops"),
     # The known stragglers lack 8 to 15 %; sound cards of a model are within 3 %, so half of them lack some.
     "peer_share": Bound(0.5, 0.99, "calls a card that works at half the rate a peer", "fails sound cards"),
+    # The known stragglers lack 8 to 15 %.
+    "marginal_share": Bound(highest=0.08, above="gives stragglers a second chance"),
     # A card is full where the next matrix does not fit: 128 MiB in 16-bit at the usual size of 8192.
     "headroom_gib": Bound(lowest=0.125, below="is free on a card that is full"),
     # The seed documents want 95 %; a rig that fails at every other task trains nothing.
@@ -89,6 +91,10 @@ MEANINGFUL = {
     "pcie_replays_warn": Bound(highest=600, above="is a link that repeats itself ten times a second"),
     # A CUDA context without any work holds 0.3 to 0.6 GiB.
     "foreign_memory_warn_mib": Bound(highest=1024, above="is what another job holds, and no leftover"),
+    # Two programs that both keep a GPU busy get half of it each; a third of that is felt in any rate.
+    "stranger_sm_percent": Bound(highest=15, above="is a program that takes a sixth of the card"),
+    # A program that takes a GiB leaves less than any level's headroom on a card that the plan fills.
+    "stranger_growth_mib": Bound(highest=4096, above="is what a job takes, and no desktop"),
     # The seed documents call 71 % utilisation, 29 % idle, the state to get away from.
     "idle_share": Bound(highest=0.5, above="calls a card fed that waits half the time"),
     # What hands out the work and gathers the results runs on one CPU, whatever the number of processes.

@@ -88,7 +88,7 @@ class Sku(Table):
         default=TemperatureLimits(), description="where the maker says so; NVML's readings come first"
     )
     unsupported_sensors: tuple[str, ...] = Field(
-        default=(), description="what its driver does not answer: not measured, not required"
+        default=(), description="what its driver does not answer: not applicable"
     )
     pcie_generation: Whole | None = Field(default=None, description="of the card's own link")
 
@@ -170,6 +170,10 @@ class Limits(Table):
     headroom_gib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
         default=None, description="least free VRAM at the peak"
     )
+    marginal_share: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = Field(
+        default=None,
+        description="of its limit: a rate that misses it by less is measured once more; 0 or absent: none is",
+    )
     success_share: Share | None = Field(
         default=None, description="least share of tasks that end well, and of rounds that are verified"
     )
@@ -234,6 +238,12 @@ class Limits(Table):
     )
     foreign_memory_warn_mib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
         default=None, description="VRAM held by others before the run, over this: warn"
+    )
+    stranger_sm_percent: Annotated[float, Field(gt=0, lt=100, strict=True)] | None = Field(
+        default=None, description="most of the SMs' time that a process of others may use during the run, %"
+    )
+    stranger_growth_mib: Positive | None = Field(
+        default=None, description="most VRAM by which a process of others may grow during the run"
     )
     sample_coverage_share: Share | None = Field(
         default=None, description="least samples got, of the grid points due, else not measured"
@@ -394,6 +404,14 @@ class Levels(Table):
     standard: Level = Field(default=Level(), description="about 3 minutes")
     extended: Level = Field(default=Level(), description="about 15 minutes")
     soak: Level = Field(default=Level(), description="an hour and more")
+    least_share: Share | None = Field(
+        default=None,
+        description="of a level's own length: less is named by what was done; not for a rig to say",
+    )
+    least_work_share: Share | None = Field(
+        default=None,
+        description="of their length: what stages that end when their work is done fill at least; as above",
+    )
 
 
 class GpuDefaults(Table):

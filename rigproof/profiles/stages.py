@@ -22,7 +22,9 @@ class StageKind:
 
     `length_key` is the level's key of its fixed length; None where it ends when its rates have settled.
     `optional`: a level that leaves the length out, or says 0, goes without it. `all_workers`: every planned
-    worker takes part; else the first one of each device.
+    worker takes part; else the first one of each device. `spawns`: a worker starts processes of its own there
+    that work on its device. `faults`: those of a simulated rig that can act in it, and that a check of it
+    notices, by name.
     """
 
     name: str
@@ -30,15 +32,86 @@ class StageKind:
     length_key: str | None
     optional: bool = False
     all_workers: bool = False
+    spawns: bool = False
+    faults: tuple[str, ...] = ()
 
+
+# What can go wrong under any load: the card, its driver and sensors, its worker's process, the node.
+_ANY_LOAD = (
+    "node-lost",
+    "reset",
+    "gpu-lost",
+    "gpu-idle",
+    "overheat",
+    "heat-spike",
+    "early-heat",
+    "memory-overheat",
+    "stranger-computes",
+    "stranger-takes-memory",
+    "stranger-crashes",
+    "thermal-throttle",
+    "power-brake",
+    "power-over-limit",
+    "clock-stuck",
+    "clock-locked",
+    "pcie-degraded",
+    "pcie-replays",
+    "ecc-uncorrected",
+    "ecc-corrected-rate",
+    "row-remap-pending",
+    "row-remap-failed",
+    "xid",
+    "recovery-wanted",
+    "nvml-hang",
+    "sensor-missing",
+    "sensor-frozen",
+    "sensor-impossible",
+    "telemetry-gap",
+    "hung-kernel",
+    "worker-killed",
+    "worker-frozen",
+    "timeout",
+)
+_MULTIPLIED = ("bit-flip", "throughput-sag")  # where the same products are done again and again
+_STEADY = ("sensor-shifted",)  # told by the energy of ten steady seconds
+_BESIDE_CPU_LOAD = ("cpu-saturated", "cpu-starved", "host-frozen")
+_FED = (
+    "temperature-out-of-range",
+    "power-out-of-range",
+    "clock-drops-idle",
+    "rewards-slow",
+    "rewards-differ",
+    "rewards-crash",
+    "gpu-starved",
+    "gpu-half-used",
+)
 
 # In the order in which they run.
 STAGE_KINDS = (
-    StageKind("gemm", "arms", None),
-    StageKind("sustained", "continuous", "sustained_s", all_workers=True),
-    StageKind("training", "bursts", "training_s", optional=True),
-    StageKind("feeding", "fed", "feeding_s", optional=True),
-    StageKind("sharing", "arms", "sharing_s", optional=True),
+    StageKind("gemm", "arms", None, faults=(*_ANY_LOAD, *_MULTIPLIED)),
+    StageKind(
+        "sustained",
+        "continuous",
+        "sustained_s",
+        all_workers=True,
+        faults=(*_ANY_LOAD, *_MULTIPLIED, *_STEADY, *_BESIDE_CPU_LOAD, "straggler", "oom-retry"),
+    ),
+    StageKind(
+        "training",
+        "bursts",
+        "training_s",
+        optional=True,
+        faults=(*_ANY_LOAD, "throughput-sag", "tensor-cores-unused"),
+    ),
+    StageKind("feeding", "fed", "feeding_s", optional=True, faults=(*_ANY_LOAD, *_STEADY, *_FED)),
+    StageKind(
+        "sharing",
+        "arms",
+        "sharing_s",
+        optional=True,
+        spawns=True,
+        faults=(*_ANY_LOAD, *_MULTIPLIED, "sharing-collapse"),
+    ),
 )
 STAGES = tuple(kind.name for kind in STAGE_KINDS)
 FIRST_WORKER_ONLY = tuple(kind.name for kind in STAGE_KINDS if not kind.all_workers)

@@ -40,6 +40,7 @@ from rigproof.records.measurements import (
     Round,
     Stage,
 )
+from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import Recording
 from rigproof.records.tables import Samples
 from rigproof.records.telling import first_problem, shortened
@@ -59,6 +60,8 @@ RECORD_TYPES: dict[str, type] = {
     "counters": GpuCounters,
     "boot": BootReading,
     "foreign_memory": ForeignMemory,
+    "process": GpuProcess,
+    "process_watch": ProcessWatch,
     "stage": Stage,
     "event": Event,
 }

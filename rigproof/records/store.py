@@ -186,7 +186,8 @@ class RecordingWriter:
         whole = self.recording
         records: list[Any] = [whole.run, *whole.nodes.values(), *whole.gpus.values(), *whole.workers]
         records += [*whole.rounds, *whole.memory, *whole.rewards, *whole.counters, *whole.boots]
-        records += [*whole.foreign_memory.values(), *whole.stages.values(), *whole.events]
+        records += [*whole.foreign_memory.values(), *whole.processes, *whole.process_watches.values()]
+        records += [*whole.attempts, *whole.events]
         with replacing(self.folder / RECORDING_FILE) as file:
             file.writelines(_line(record) for record in records)
 

@@ -9,13 +9,17 @@ from typing import Any
 
 
 class Outcome(StrEnum):
-    """What a criterion can say. Only PASS, WARN and NO_LIMIT let a rig be accepted."""
+    """What a criterion can say. Only PASS, WARN and NO_LIMIT speak for a rig."""
 
     PASS = "pass"  # noqa: S105 - an outcome, not a password
     WARN = "warn"
     FAIL = "fail"
-    NOT_MEASURED = "not_measured"
+    NOT_MEASURED = "not_measured"  # it should have been
+    NOT_APPLICABLE = "not_applicable"  # the hardware cannot have it, and nobody promised it
     NO_LIMIT = "no_limit"
+
+
+UNJUDGED = (Outcome.NOT_MEASURED, Outcome.NOT_APPLICABLE)  # their `detail` says why
 
 
 class Decision(StrEnum):
@@ -45,7 +49,6 @@ class Verdict:
     limit_source: str = ""
     detail: str = ""
     remedy: str = ""
-    required: bool = True
     from_s: float | None = None  # where in the run the fault was seen
     length_s: float | None = None
 
@@ -90,8 +93,8 @@ def sentence(verdict: Verdict) -> str:
             parts += figure_and_limit(verdict.measured, verdict.limit, verdict.unit)
         else:
             parts.append(figure(verdict.measured, verdict.unit))
-    elif verdict.outcome is Outcome.NOT_MEASURED:
-        parts.append("not measured")
+    elif verdict.outcome in UNJUDGED:
+        parts.append(verdict.outcome.value.replace("_", " "))
     when = []
     if verdict.from_s is not None:
         when.append(f"from t={verdict.from_s:.0f} s")
@@ -114,12 +117,11 @@ def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 
 def decide(verdicts: Sequence[Verdict], *, interrupted: bool = False) -> Decision:
-    """REJECTED by any failure; INCOMPLETE where nothing or a required criterion was not measured."""
+    """REJECTED by any failure; INCOMPLETE where something was not measured, or nothing was at all."""
     outcomes = [verdict.outcome for verdict in verdicts]
     if Outcome.FAIL in outcomes:
         return Decision.REJECTED
-    measured = any(outcome is not Outcome.NOT_MEASURED for outcome in outcomes)
-    unmeasured = any(v.required and v.outcome is Outcome.NOT_MEASURED for v in verdicts)
-    if interrupted or unmeasured or not measured:
+    measured = any(outcome not in UNJUDGED for outcome in outcomes)
+    if interrupted or Outcome.NOT_MEASURED in outcomes or not measured:
         return Decision.INCOMPLETE
     return Decision.ACCEPTED

@@ -47,7 +47,7 @@ def excerpt_of(result: RunResult, most: int = DEVICES_MAX, shown: int = DEVICES_
         return Excerpt(result, tuple(devices), len(devices))
     promised = set(devices)
     order = {outcome: place for place, outcome in enumerate(TROUBLED)}
-    troubled = [one for one in result.verdicts if one.outcome in order and one.required]
+    troubled = [one for one in result.verdicts if one.outcome in order]
     first = [one.subject for one in sorted(troubled, key=lambda one: order[one.outcome])]
     chosen = [one for one in dict.fromkeys(first) if one in promised]
     kept = set(list(dict.fromkeys([*chosen, *devices]))[: min(most, shown)])
@@ -70,12 +70,15 @@ def _recording_of(recording: Recording, subjects: set[str]) -> Recording:
         gpus={name: one for name, one in recording.gpus.items() if name in subjects},
         workers=_some(recording.workers, subjects),
         stages=recording.stages,
+        first_attempts=recording.first_attempts,
         rounds=_some(recording.rounds, subjects),
         memory=_some(recording.memory, subjects),
         rewards=_some(recording.rewards, subjects),
         counters=_some(recording.counters, subjects),
         boots=_some(recording.boots, subjects),
         foreign_memory={name: one for name, one in recording.foreign_memory.items() if name in subjects},
+        processes=_some(recording.processes, subjects),
+        process_watches={name: one for name, one in recording.process_watches.items() if name in subjects},
         events=_some(recording.events, subjects | {"rig"}),
         gpu_samples=_some(recording.gpu_samples, subjects),
         host_samples=_some(recording.host_samples, subjects),

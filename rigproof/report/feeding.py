@@ -17,11 +17,11 @@ def feeding_tables(recording: Recording) -> Iterator[StageTable]:
     """What the rewards took alone and in the pool, and how long each device waited for them."""
     rounds: dict[str, list[Round]] = {}
     for one in recording.rounds:
-        if one.stage == STAGE and one.device is None and one.seconds > 0:
+        if one.stage == STAGE and one.device is None and one.seconds > 0 and recording.is_last(one):
             rounds.setdefault(one.subject, []).append(one)
     rewards: dict[str, list[RewardBatch]] = {}
     for batch in recording.rewards:
-        if batch.stage == STAGE:
+        if batch.stage == STAGE and recording.is_last(batch):
             rewards.setdefault(batch.subject, []).append(batch)
     subjects = dict.fromkeys((*rounds, *rewards))
     cpus = {subject for subject, gpu in recording.gpus.items() if gpu.device == "cpu"}

@@ -4,6 +4,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rigproof.criteria.length import shortfalls
+from rigproof.profiles.levels import own_levels
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Decision, Verdict
 from rigproof.report.facts import run_facts
@@ -34,7 +36,15 @@ def write_reports(
     folder = Path(folder)
     facts = run_facts(recording)
     result = RunResult(
-        recording, facts, tuple(verdicts), decision, elapsed_s, interrupted, write_error, exit_status
+        recording,
+        facts,
+        tuple(verdicts),
+        decision,
+        elapsed_s,
+        interrupted,
+        write_error,
+        exit_status,
+        shortfalls(recording, own_levels()),
     )
     problems = []
     for name in names:

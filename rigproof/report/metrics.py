@@ -35,6 +35,13 @@ def _registry_of_run(result: RunResult, labels: dict[str, str]) -> CollectorRegi
     )
     for decision in Decision:
         verdict.labels(**labels, verdict=decision.value).set(decision is result.decision)
+    shortened = Gauge(
+        "rigproof_shortened",
+        "1 where the run did less than its level promises: ACCEPTED is for what was done",
+        list(labels),
+        registry=registry,
+    )
+    shortened.labels(**labels).set(bool(result.shortfalls))
     _add_run(registry, result, labels)
     return registry
 
@@ -76,12 +83,11 @@ def _criteria_lines(result: RunResult, labels: dict[str, str]) -> Iterator[str]:
                     f"{run['simulated']},{subjects[one.subject]},{_label('unit', one.unit)},"
                     f"{uuids.get(one.subject, no_uuid)}}} {_figure(value)}\n"
                 )
-    yield _head(OUTCOME, "1 for the outcome: pass, warn, fail, not_measured or no_limit")
+    yield _head(OUTCOME, "1 for the outcome: pass, warn, fail, not_measured, not_applicable or no_limit")
     for one in result.verdicts:
         yield (
             f"{OUTCOME}{{{_label('criterion', one.criterion)},{run['level']},"
-            f"{_label('outcome', one.outcome.value)},{_label('required', str(one.required).lower())},"
-            f"{run['rig']},{run['simulated']},{subjects[one.subject]},"
+            f"{_label('outcome', one.outcome.value)},{run['rig']},{run['simulated']},{subjects[one.subject]},"
             f"{uuids.get(one.subject, no_uuid)}}} 1.0\n"
         )
 

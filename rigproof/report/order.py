@@ -8,31 +8,31 @@ from rigproof.records.verdict import Decision, Outcome, Verdict, counts, sentenc
 FOLDED_FROM = 4  # that many of a kind are said once
 CPU_DEVICE, GPU_DEVICE = re.compile(r"/cpu\d+$"), re.compile(r"/gpu\d+$")
 
-READING_ORDER = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED, Outcome.NO_LIMIT, Outcome.PASS)
+READING_ORDER = (
+    Outcome.FAIL,
+    Outcome.WARN,
+    Outcome.NOT_MEASURED,
+    Outcome.NO_LIMIT,
+    Outcome.PASS,
+    Outcome.NOT_APPLICABLE,
+)
 WORDS = {
     Outcome.PASS: "pass",
     Outcome.WARN: "WARN",
     Outcome.FAIL: "FAIL",
     Outcome.NOT_MEASURED: "NOT MEASURED",
+    Outcome.NOT_APPLICABLE: "not applicable",
     Outcome.NO_LIMIT: "no limit",
 }
 
 
 def reading_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Failures, warnings, what was not measured (required first), baselines, passes; else as judged."""
-    return sorted(
-        verdicts,
-        key=lambda verdict: (
-            READING_ORDER.index(verdict.outcome),
-            verdict.outcome is Outcome.NOT_MEASURED and not verdict.required,
-        ),
-    )
+    """Failures, warnings, what was not measured, baselines, passes, what does not apply; else as judged."""
+    return sorted(verdicts, key=lambda verdict: READING_ORDER.index(verdict.outcome))
 
 
 def word(verdict: Verdict) -> str:
-    """The outcome as a table shows it; what need not be measured is not shouted."""
-    if verdict.outcome is Outcome.NOT_MEASURED and not verdict.required:
-        return "not measured"
+    """The outcome as a table shows it."""
     return WORDS[verdict.outcome]
 
 
@@ -45,8 +45,7 @@ def not_measured_groups(verdicts: Iterable[Verdict]) -> Iterator[list[Verdict]]:
     """What had to be measured and was not: together where one cause kept a subject from it, else singly."""
     groups: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in of_outcome(verdicts, Outcome.NOT_MEASURED):
-        if verdict.required:
-            groups.setdefault((verdict.subject, verdict.detail), []).append(verdict)
+        groups.setdefault((verdict.subject, verdict.detail), []).append(verdict)
     for group in groups.values():
         if len(group) >= FOLDED_FROM:
             yield group
@@ -62,6 +61,19 @@ def not_measured_sentence(group: list[Verdict]) -> str:
     return f"{first.subject}: {len(group)} criteria not measured, {first.detail}"
 
 
+def not_applicable_sentences(verdicts: Iterable[Verdict]) -> list[str]:
+    """What the hardware cannot have, with the reason: once for all subjects that share it."""
+    groups: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in of_outcome(verdicts, Outcome.NOT_APPLICABLE):
+        groups.setdefault((verdict.criterion, verdict.detail), []).append(verdict)
+    return [
+        sentence(group[0])
+        if len(group) == 1
+        else f"{criterion}: not applicable to {len(group)} subjects, {reason}"
+        for (criterion, reason), group in groups.items()
+    ]
+
+
 def only_cpu(verdicts: Iterable[Verdict]) -> bool:
     """Whether the CPU was the device, and no GPU was promised."""
     subjects = {verdict.subject for verdict in verdicts}
@@ -75,17 +87,32 @@ def count_line(verdicts: Iterable[Verdict]) -> str:
     return ", ".join(said) or "nothing was judged"
 
 
+def instead(decision: Decision, short: str) -> str:
+    """What stands behind the decision in a verdict line: ` for 6 s of load, not a soak`.
+
+    `short` says what was done in place of the level; other decisions than ACCEPTED promise nothing by it.
+    """
+    return f" {short}" if short and decision is Decision.ACCEPTED else ""
+
+
 def meaning(
-    decision: Decision, verdicts: Iterable[Verdict], *, interrupted: bool = False, whole: bool = True
+    decision: Decision,
+    verdicts: Iterable[Verdict],
+    *,
+    interrupted: bool = False,
+    whole: bool = True,
+    short: str = "",
 ) -> str:
     """What the decision means to the person who wants to train, in one sentence.
 
-    `whole`: nothing went wrong in writing down what was measured.
+    `whole`: nothing went wrong in writing down what was measured. `short`: as in `instead`.
     """
     verdicts = list(verdicts)
     if decision is Decision.ACCEPTED:
         warned = len(of_outcome(verdicts, Outcome.WARN))
         fit = "this rig is fit for training"
+        if short:
+            fit = "nothing failed in that; whether it holds for the whole level is not proven"
         if only_cpu(verdicts):
             fit = "the CPU was the device here, and did what was asked; this says nothing about a GPU"
         return fit + (f"; look at {_some(warned, 'warning')}" if warned else "")
@@ -95,9 +122,9 @@ def meaning(
         return f"{what}; do not train on this rig until that is fixed"
     if interrupted:
         return "the run was stopped before its end; the rig is not proven fit"
-    missing = sum(verdict.required for verdict in of_outcome(verdicts, Outcome.NOT_MEASURED))
+    missing = len(of_outcome(verdicts, Outcome.NOT_MEASURED))
     if missing:
-        what = _some(missing, "required criterion was not measured", "required criteria were not measured")
+        what = _some(missing, "criterion was not measured", "criteria were not measured")
         return f"nothing failed, but {what}; the rig is not proven fit"
     if not whole:
         return "nothing failed, but not all of it could be written down; see the problems above"

@@ -11,7 +11,7 @@ from rigproof.records.durable import replacing
 from rigproof.records.verdict import Outcome, counts, figure, sentence
 from rigproof.report.charts import charts_of
 from rigproof.report.excerpt import excerpt_of
-from rigproof.report.order import WORDS, count_line, meaning, reading_order, word
+from rigproof.report.order import WORDS, count_line, instead, meaning, reading_order, word
 from rigproof.report.stage_tables import tables_of
 from rigproof.report.verdict_json import RunResult
 
@@ -45,10 +45,9 @@ def page_text(result: RunResult) -> str:
         lstrip_blocks=True,
     )
     environment.globals.update(figure=figure, sentence=sentence, word=word)
-    loud = (Outcome.FAIL, Outcome.WARN)
+    loud = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
     ordered = reading_order(result.verdicts)
-    unmeasured = [v for v in result.verdicts if v.outcome is Outcome.NOT_MEASURED and v.required]
-    findings = [v for v in ordered if v.outcome in loud] + unmeasured
+    findings = [v for v in ordered if v.outcome in loud]
     counted = counts(result.verdicts)
     return environment.get_template("report.html.jinja").render(
         result=result,
@@ -61,9 +60,10 @@ def page_text(result: RunResult) -> str:
         findings=findings[:FINDINGS_MAX],
         findings_left=len(findings[FINDINGS_MAX:]),
         outcomes=[(o.value, WORDS[o], counted[o.value]) for o in Outcome if counted[o.value]],
-        meaning=meaning(result.decision, result.verdicts, interrupted=result.interrupted),
+        meaning=meaning(result.decision, result.verdicts, interrupted=result.interrupted, short=result.short),
+        instead=instead(result.decision, result.short),
         count_line=count_line(result.verdicts),
-        stages=list(result.recording.stages.values()),
+        stages=result.recording.attempts,
         stage_tables=tables_of(excerpt.result.recording),
         library=library,
         script=script,

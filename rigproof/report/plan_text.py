@@ -32,6 +32,12 @@ def plan_lines(
     """Every line; loads nothing. `catalogue` and `promised` are the criteria's, in the order to print."""
     yield from header_lines(loaded, plan, nvml_error=nvml_error, simulated=simulated)
     yield from _stages(plan)
+    share = loaded.rig.limits.marginal_share
+    if share:
+        yield (
+            f"  a rate that misses its limit by less than {share * 100:g} % "
+            f"({loaded.source_of('limits.marginal_share')}): its stage once more, in time of its own"
+        )
     yield from _workers(plan)
     yield ""
     yield "criteria: what is judged, on whom, by which limit"

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
+from rigproof.records.processes import TOLD_PID, told_pid
 from rigproof.report.pseudonyms import Pseudonyms
 
 # Variables whose values may be told: how the work is set up, nobody's names.
@@ -113,8 +114,21 @@ class Scrubber:
         """A host's pseudonym, whatever it is called."""
         return self._pseudonyms.of("host", original)
 
+    def user(self, original: str) -> str:
+        """A user's pseudonym, whatever that one is called."""
+        return self._pseudonyms.of("user", original)
+
+    def program(self, original: str) -> str:
+        """A program's pseudonym, whatever it is called."""
+        return self._pseudonyms.of("program", original)
+
+    def _process(self, found: re.Match[str]) -> str:
+        name = None if found["name"] is None else self.program(found["name"])
+        return told_pid(int(found["pid"]), name, self.user(found["user"]))
+
     def _text(self, text: str) -> str:
         text = ASSIGNMENT.sub(self._assignment, text)
+        text = TOLD_PID.sub(self._process, text)
         text = UUID.sub(lambda found: self._pseudonyms.uuid(found[0]), text)
         text = PATH.sub(self._path, text)
         text = HOME.sub(lambda found: f"/home/{self._pseudonyms.of('user', found[1])}", text)

@@ -118,7 +118,11 @@ def scrubber_of(recording: Recording, pseudonyms: Pseudonyms, environment: Mappi
         pseudonyms,
         hosts=_hosts(recording),
         uuids=uuids,
-        users={*_users(environment), *(name for text in texts for name in HOME.findall(text))},
+        users={
+            *_users(environment),
+            *(name for text in texts for name in HOME.findall(text)),
+            *(one.user for one in recording.processes if one.user is not None),
+        },
         environment=environment,
         own_words={*COMMON, *_own_words(recording)},
     )
@@ -129,8 +133,12 @@ def shared_recording(recording: Recording, scrubber: Scrubber) -> Recording:
     shared = Recording(_scrubbed(recording.run, scrubber))
     for node in recording.nodes.values():
         shared.add(replace(_scrubbed(node, scrubber), hostname=scrubber.host(node.hostname)))
-    for records in (recording.gpus, recording.foreign_memory, recording.stages):
+    for one in recording.processes:
+        name = None if one.name is None else scrubber.program(one.name)
+        shared.add(replace(one, user=None if one.user is None else scrubber.user(one.user), name=name))
+    for records in (recording.gpus, recording.foreign_memory, recording.process_watches):
         shared.extend(_scrubbed(record, scrubber) for record in records.values())
+    shared.extend(_scrubbed(stage, scrubber) for stage in recording.attempts)
     lists: tuple[Sequence[Any], ...] = (
         recording.workers,
         recording.rounds,
@@ -142,18 +150,20 @@ def shared_recording(recording: Recording, scrubber: Scrubber) -> Recording:
         recording.gpu_samples,
         recording.host_samples,
     )
-    for one in lists:
-        shared.extend(_scrubbed(record, scrubber) for record in one)
+    for many in lists:
+        shared.extend(_scrubbed(record, scrubber) for record in many)
     return shared
 
 
 def _write_recording(folder: Path, recording: Recording) -> list[str]:
     writer = RecordingWriter(folder, recording.run)
-    for records in (recording.nodes, recording.gpus, recording.foreign_memory, recording.stages):
+    watches = recording.process_watches
+    for records in (recording.nodes, recording.gpus, recording.foreign_memory, watches):
         writer.extend(records.values())
+    writer.extend(recording.attempts)
     for one in (recording.workers, recording.rounds, recording.memory, recording.rewards):
         writer.extend(one)
-    for readings in (recording.counters, recording.boots):
+    for readings in (recording.counters, recording.boots, recording.processes):
         writer.extend(readings)
     for many in (recording.events, recording.gpu_samples, recording.host_samples):
         writer.extend(many)

@@ -15,7 +15,7 @@ def sharing_tables(recording: Recording) -> Iterator[StageTable]:
     """The rate of each number of processes on each device, and what it is of one process alone."""
     rounds: dict[str, list[Round]] = defaultdict(list)
     for one in recording.rounds:
-        if one.stage == "sharing" and one.device is None and one.seconds > 0:
+        if one.stage == "sharing" and one.device is None and one.seconds > 0 and recording.is_last(one):
             rounds[one.subject].append(one)
     rows = [row for subject, own in rounds.items() for row in _rows(recording, subject, own)]
     yield StageTable(

@@ -8,7 +8,9 @@ from rigproof.records.verdict import Outcome, Verdict, figure, sentence
 from rigproof.report.excerpt import excerpt_of
 from rigproof.report.order import (
     count_line,
+    instead,
     meaning,
+    not_applicable_sentences,
     not_measured_groups,
     not_measured_sentence,
     of_outcome,
@@ -33,15 +35,15 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
     """The whole text, at most `bytes_max` long in UTF-8; what does not fit is counted."""
     run = result.recording.run
     mark = "SIMULATED " if result.simulated else ""
-    lines = [f"# rigproof: {mark}{result.decision.value}", ""]
+    lines = [f"# rigproof: {mark}{result.decision.value}{instead(result.decision, result.short)}", ""]
+    sense = meaning(result.decision, result.verdicts, interrupted=result.interrupted, short=result.short)
     if result.simulated:
         lines += ["> **SIMULATED**: no real device was measured. This says nothing about any rig.", ""]
     lines += [
         f"**{_text(result.facts.rig)}** · level {_text(run.level)} · {_text(run.started_at)} · "
         f"{result.elapsed_s:.0f} s · run `{run.run_id}`",
         "",
-        f"{_upper(meaning(result.decision, result.verdicts, interrupted=result.interrupted))}. "
-        f"{_upper(count_line(result.verdicts))}.",
+        f"{_upper(sense)}. {_upper(count_line(result.verdicts))}.",
         "",
     ]
     for remark in result.remarks:
@@ -71,6 +73,7 @@ def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
         "Failed": [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)],
         "Warnings": [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)],
         "Not measured": [not_measured_sentence(group) for group in not_measured_groups(verdicts)],
+        "Not applicable": not_applicable_sentences(verdicts),
     }
     for title, sentences in findings.items():
         if sentences:

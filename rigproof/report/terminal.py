@@ -17,7 +17,9 @@ from rigproof.records.verdict import Decision, Outcome, Verdict, figure, sentenc
 from rigproof.report.order import (
     FOLDED_FROM,
     count_line,
+    instead,
     meaning,
+    not_applicable_sentences,
     not_measured_groups,
     not_measured_sentence,
     of_outcome,
@@ -26,6 +28,8 @@ from rigproof.report.order import (
 )
 
 SIMULATED = "SIMULATED: no real device is measured; this says nothing about any rig"
+LOUD = (Outcome.FAIL, Outcome.WARN)
+FOLDED = (Outcome.PASS, Outcome.NOT_APPLICABLE)
 STYLES = {
     Outcome.FAIL: "bold red",
     Outcome.WARN: "yellow",
@@ -85,8 +89,8 @@ def duration(seconds: float) -> str:
 def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     """One row for each verdict, failures first.
 
-    Many passes of one criterion are one row, and so is what one cause kept a subject from measuring. A limit
-    is in the unit of what was measured.
+    Many passes of one criterion are one row, and so is what applies to no subject, or what one cause kept a
+    subject from measuring. A limit is in the unit of what was measured.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("Outcome", no_wrap=True)
@@ -95,10 +99,9 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     table.add_column("Measured", justify="right")
     table.add_column("Limit", justify="right")
     for verdict, same in _rows(verdicts):
-        style = "" if not verdict.required else STYLES.get(verdict.outcome, "")
         criteria, subjects = {one.criterion for one in same}, {one.subject for one in same}
         table.add_row(
-            Text(word(verdict), style),
+            Text(word(verdict), STYLES.get(verdict.outcome, "")),
             verdict.criterion if len(criteria) == 1 else f"{len(criteria)} criteria",
             Text(verdict.subject if len(subjects) == 1 else f"all {len(subjects)}"),
             Text(_range([one.measured for one in same], verdict.unit)),
@@ -109,19 +112,14 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
 
 def _rows(verdicts: Sequence[Verdict]) -> Iterator[tuple[Verdict, Sequence[Verdict]]]:
     """A verdict for each row, and all that the row stands for."""
-    for outcome in (Outcome.FAIL, Outcome.WARN):
+    for outcome in LOUD:
         yield from ((one, [one]) for one in of_outcome(verdicts, outcome))
     yield from ((group[0], group) for group in not_measured_groups(verdicts))
     judged = Counter(verdict.criterion for verdict in verdicts)
-    calm = [
-        one
-        for one in reading_order(verdicts)
-        if one.outcome not in (Outcome.FAIL, Outcome.WARN)
-        and not (one.outcome is Outcome.NOT_MEASURED and one.required)
-    ]
+    calm = [one for one in reading_order(verdicts) if one.outcome not in (*LOUD, Outcome.NOT_MEASURED)]
     for (outcome, criterion), group in groupby(calm, lambda one: (one.outcome, one.criterion)):
         same = list(group)
-        if outcome is Outcome.PASS and len(same) == judged[criterion] and len(same) >= FOLDED_FROM:
+        if outcome in FOLDED and len(same) == judged[criterion] and len(same) >= FOLDED_FROM:
             yield same[0], same
         else:
             yield from ((one, [one]) for one in same)
@@ -160,11 +158,16 @@ def summary_lines(
     simulated: bool = False,
     interrupted: bool = False,
     color: bool = False,
+    short: str = "",
 ) -> list[str]:
-    """Failures, warnings and what was not measured as sentences; counts; the decision and what it means."""
+    """Failures, warnings, what was not measured or does not apply; counts; the decision and its meaning.
+
+    `short`: what was done in place of the level (`in_place_of_level`).
+    """
     lines = [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
     lines += [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)]
     lines += [not_measured_sentence(group) for group in not_measured_groups(verdicts)]
+    lines += not_applicable_sentences(verdicts)
     lines += [f"problem: {problem}" for problem in problems]
     if lines:
         lines.append("")
@@ -173,8 +176,8 @@ def summary_lines(
         lines.append(f"report: {folder}/report.html")
     shown = f"\x1b[{COLORS[decision]}m{decision.value}\x1b[0m" if color else decision.value
     mark = "SIMULATED " if simulated else ""
-    said = meaning(decision, verdicts, interrupted=interrupted, whole=not problems)
-    lines.append(f"{mark}{shown}: {said}")
+    said = meaning(decision, verdicts, interrupted=interrupted, whole=not problems, short=short)
+    lines.append(f"{mark}{shown}{instead(decision, short)}: {said}")
     return lines
 
 
@@ -189,6 +192,7 @@ def print_summary(
     simulated: bool = False,
     interrupted: bool = False,
     color: bool = False,
+    short: str = "",
 ) -> None:
     """The table and the summary, line by line."""
     for line in table_lines(verdicts, width, color=color):
@@ -202,5 +206,6 @@ def print_summary(
         simulated=simulated,
         interrupted=interrupted,
         color=color,
+        short=short,
     ):
         write_line(line)

@@ -16,10 +16,10 @@ LEFT_OUT = "left out"
 
 def training_tables(recording: Recording) -> Iterator[StageTable]:
     """Step time and rate of each precision and each batch size, and the largest batch that fits."""
-    events = [one for one in recording.events if one.stage == "training"]
+    events = [one for one in recording.events if one.stage == "training" and recording.is_last(one)]
     rounds: dict[str, list[Round]] = {}
     for one in recording.rounds:
-        if one.stage == "training" and one.device is None:
+        if one.stage == "training" and one.device is None and recording.is_last(one):
             rounds.setdefault(one.subject, []).append(one)
     models = {one.subject: one.data for one in events if one.kind == "model"}
     told = [one for one in events if one.kind == "batch_search"]

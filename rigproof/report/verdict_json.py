@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from rigproof.criteria.length import Shortfall, in_place_of_level
 from rigproof.records.clean import plain
 from rigproof.records.durable import replacing
 from rigproof.records.recording import Recording
@@ -32,11 +33,17 @@ class RunResult:
     interrupted: bool = False
     write_error: str | None = None
     command_status: int | None = None  # what the command ends with, where it is known
+    shortfalls: tuple[Shortfall, ...] = ()  # stages that were shorter than the level promises
 
     @property
     def simulated(self) -> bool:
         """Whether no real device was measured."""
         return self.recording.run.simulated
+
+    @property
+    def short(self) -> str:
+        """What was done in place of the level; empty for a whole run."""
+        return in_place_of_level(self.shortfalls, self.recording.run.level)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -86,6 +93,7 @@ def verdict_json(result: RunResult, criteria: list[dict[str, Any]] | None = None
         "interrupted": result.interrupted,
         "exit_status": result.exit_status,
         "level": run.level,
+        "shortened": [asdict(one) for one in result.shortfalls],
         "started_at": run.started_at,
         "elapsed_s": round(result.elapsed_s, 3),
         "rigproof_version": run.rigproof_version,
@@ -113,7 +121,6 @@ def criterion_json(verdict: Verdict) -> dict[str, Any]:
         "limit_source": verdict.limit_source,
         "detail": verdict.detail,
         "remedy": verdict.remedy,
-        "required": verdict.required,
     }
     if verdict.from_s is not None:
         content["from_s"] = verdict.from_s

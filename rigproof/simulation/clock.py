@@ -19,6 +19,6 @@ class SimulatedClock:
         self._t_s += max(0.0, seconds)
 
     def stage_begins(self, name: str, start_s: float, length_s: float) -> None:
-        """Remember a stage; the same one begins once."""
-        if all(stage.name != name for stage in self.stages):
+        """Remember a stage, as often as it is begun; faults count from its first begin."""
+        if all((stage.name, stage.start_s) != (name, start_s) for stage in self.stages):
             self.stages += (StageWindow(name, start_s, length_s),)

@@ -83,3 +83,20 @@ def _processes(gpu: SimulatedGpu, count: Any, out: Any, *, graphics: bool) -> in
         not_available = process.used_mib is None
         entry.usedGpuMemory = 2**64 - 1 if not_available else int((process.used_mib or 0) * MIB)
     return Code.SUCCESS
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetProcessUtilization")
+def _process_use(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any, count: Any, since: Any) -> int:
+    """A sample of every process that used the SMs; where there is none, NOT_FOUND, as the driver says."""
+    if gpu.processes is None or not gpu.process_use_supported:
+        return Code.NOT_SUPPORTED
+    found = [process for process in gpu.processes if process.sm_percent]
+    if not found:
+        return Code.NOT_FOUND
+    room = 0 if out is None else target(count).value
+    write(count, len(found))
+    if len(found) > room:
+        return Code.INSUFFICIENT_SIZE
+    for entry, process in zip(out, found, strict=False):
+        entry.pid, entry.smUtil, entry.timeStamp = process.pid, process.sm_percent, since.value + 1
+    return Code.SUCCESS

@@ -54,6 +54,7 @@ FUNCTION_NAMES = frozenset(
         "nvmlDeviceGetRetiredPages",
         "nvmlDeviceGetComputeRunningProcesses_v3",
         "nvmlDeviceGetGraphicsRunningProcesses_v3",
+        "nvmlDeviceGetProcessUtilization",
         "nvmlDeviceGetSupportedEventTypes",
         "nvmlDeviceRegisterEvents",
         "nvmlEventSetCreate",
@@ -78,11 +79,12 @@ def check_function_name(name: str) -> None:
 
 @dataclass(slots=True)
 class SimulatedProcess:
-    """A process that holds VRAM. `used_mib` None is NVML's "not available"."""
+    """A process that holds VRAM. `used_mib` None is NVML's "not available"; `sm_percent` None: used none."""
 
     pid: int
     used_mib: float | None
     graphics: bool = False
+    sm_percent: int | None = None
 
 
 @dataclass(slots=True)
@@ -137,6 +139,7 @@ class SimulatedGpu:
     retired_pages_double_bit: int | None = None
     xid_supported: bool = True
     processes: list[SimulatedProcess] | None = field(default_factory=list)  # None: not readable
+    process_use_supported: bool = True  # whether the driver tells which process uses the SMs
     # Field id to (nvmlValueType_t, member of nvmlValue_t, value), in place of the value above.
     raw_fields: dict[int, tuple[int, str, float]] = field(default_factory=dict)
 

@@ -10,12 +10,27 @@ from rigproof.simulation.card import SimulatedCard
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.host import SimulatedHost
 from rigproof.simulation.nvml_library import Switch
-from rigproof.simulation.nvml_model import Fault, SimulatedDriver
-from rigproof.simulation.readings import idle_gpu, show
+from rigproof.simulation.nvml_model import Fault, SimulatedDriver, SimulatedProcess
+from rigproof.simulation.readings import FOREIGN_PID, idle_gpu, show
+from rigproof.simulation.strangers import (
+    CRASHES,
+    ILLEGAL_ACCESS_XID,
+    WHO,
+    Stranger,
+    held_mib,
+    listed,
+    strangers_at,
+)
+from rigproof.simulation.timetable import timetable
 from rigproof.simulation.vram import CONTEXT_MIB, Fill, Vram, fill_together
 from rigproof.telemetry.nvml.protocol import Code
+from rigproof.telemetry.process_names import Who
 
 DRIVER_LOST_XID = 79  # "GPU has fallen off the bus"
+DOUBLE_BIT_XID, UNCONTAINED_XID = (
+    48,
+    95,
+)  # an uncorrectable memory error; "uncontained", where rows can be remapped
 TRAINING_SHARE, LITTLE_MIB = 0.9, 2000.0  # of the card, in the batch search; in stages that fill nothing
 LEFT_MIB = 200.0  # of the card, beside the plan, under the fault memory-taken
 ABSENT = {"gpu-missing", "gpu-hidden"}  # faults of a card that nobody is given
@@ -77,6 +92,7 @@ class SimulatedNode:
         self.cards: dict[str, SimulatedCard] = {}
         self.host = SimulatedHost(rig.loaded, name, rig.faults_of(name), seed=rig.seed)
         self.driver = SimulatedDriver()
+        self.own_pids: list[int] = []  # of our workers, in the order in which they came up
         self._told: set[tuple[str, str]] = set()
         self._fills: dict[str, dict[str, Fill]] = {}
         devices = [one for one in rig.loaded.devices() if one.node == name and one.gpu.device == "cuda"]
@@ -88,6 +104,13 @@ class SimulatedNode:
                 rig.faults_of(device.subject),
                 rig=rig.loaded.rig.name,
                 seed=rig.seed,
+            )
+            card.work = timetable(
+                rig.plan.stages,
+                card.precisions(),
+                card.half_precision,
+                rig.loaded.training_of(device),
+                rig.loaded.rig.sharing.workers or (1,),
             )
             self.cards[device.subject] = card
             if "gpu-missing" not in card.faults:
@@ -115,19 +138,53 @@ class SimulatedNode:
         there = {gpu.uuid: gpu for gpu in self.driver.gpus}
         for card in self.cards.values():
             if card.uuid in there:
-                show(card, there[card.uuid], t_s, self.stages, self._held_mib(card, t_s))
+                own_mib = self._held_mib(card, t_s)
+                there[card.uuid].processes = self._processes(card, t_s, own_mib)
+                show(card, there[card.uuid], t_s, self.stages, own_mib)
                 self._raise(card, t_s)
 
+    def who(self, pid: int) -> Who:
+        """Whose a process of this node is."""
+        return Who() if pid in self.own_pids else WHO
+
+    def strangers(self, subject: str, t_s: float) -> tuple[Stranger, ...]:
+        """Who else has come onto a promised GPU's card."""
+        return strangers_at(self.cards[subject].faults, t_s, self.stages)
+
+    def _processes(self, card: SimulatedCard, t_s: float, own_mib: float) -> list[SimulatedProcess]:
+        subjects = list(self.cards)
+        numbers = [len(self.rig.plan.workers_of(one)) for one in subjects]
+        place = subjects.index(card.subject)
+        own = self.own_pids[sum(numbers[:place]) :][: numbers[place]]
+        foreign_mib = self._foreign_mib(card)
+        found = [SimulatedProcess(FOREIGN_PID, foreign_mib)] if foreign_mib else []
+        free_mib = Vram(card.memory_mib, foreign_mib).free_mib(0, own_mib)
+        strangers = strangers_at(card.faults, t_s, self.stages)
+        loaded = card.at(t_s, self.stages).stage is not None
+        return found + listed(own, own_mib, strangers, free_mib, loaded=loaded)
+
     def _raise(self, card: SimulatedCard, t_s: float) -> None:
-        for name, default in (("xid", 48), ("gpu-lost", DRIVER_LOST_XID), ("nvml-hang", 0)):
+        contained = "row_remap" in card.sku.unsupported_sensors
+        broken = (DOUBLE_BIT_XID,) if contained else (DOUBLE_BIT_XID, UNCONTAINED_XID)
+        xids = {"xid": (DOUBLE_BIT_XID,), "gpu-lost": (DRIVER_LOST_XID,), "ecc-uncorrected": broken}
+        for name in (*xids, "nvml-hang") if card.faults else ():
             fault = card.begun(name, t_s, self.stages)
             if fault is None or (card.subject, name) in self._told:
                 continue
             self._told.add((card.subject, name))
             if name == "nvml-hang":
                 self.driver.inject(Fault("nvmlDeviceGetFieldValues", uuid=card.uuid, hang=Event()))
-            else:
-                self.driver.raise_xid(card.uuid, fault.code or default)
+            for xid in (fault.code,) if fault.code is not None else xids.get(name, ()):
+                self.driver.raise_xid(card.uuid, xid)
+        crash = card.faults.get(CRASHES)
+        window = crash.window(self.stages) if crash is not None else None
+        if window is not None and window[1] <= t_s and (card.subject, CRASHES) not in self._told:
+            self._told.add((card.subject, CRASHES))
+            self.driver.raise_xid(card.uuid, ILLEGAL_ACCESS_XID)
+
+    def silent(self, subject: str, t_s: float) -> bool:
+        """Whether the samples of that GPU are lost at that moment."""
+        return self.cards[subject].acting("telemetry-gap", t_s, self.stages) is not None
 
     def vram(self, subject: str) -> Vram:
         """The memory of a promised GPU's card."""
@@ -148,7 +205,12 @@ class SimulatedNode:
         if subject not in self._fills:
             plans = self.rig.plan.workers_of(subject)
             precision = self.cards[subject].half_precision
-            self._fills[subject] = fill_together(self.vram(subject), plans, precision)
+            begun_s = next((one.start_s for one in self.stages if one.name == "sustained"), 0.0)
+            room_mib = self.vram(subject).room_mib(len(plans))
+            taken_mib = sum(held_mib(self.strangers(subject, begun_s), room_mib).values())
+            vram = self.vram(subject)
+            beside = replace(vram, foreign_mib=vram.foreign_mib + taken_mib)
+            self._fills[subject] = fill_together(beside, plans, precision)
         return self._fills[subject]
 
     def _held_mib(self, card: SimulatedCard, t_s: float) -> float:

@@ -46,6 +46,11 @@ class Shortage:
     free_mib: float
     recovered: bool
 
+    @property
+    def data(self) -> dict[str, float | bool]:
+        """As a worker tells it."""
+        return {"requested_mib": self.requested_mib, "recovered": self.recovered}
+
     def message(self, total_mib: float) -> str:
         """As torch words it."""
         return (

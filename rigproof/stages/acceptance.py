@@ -8,17 +8,24 @@ from rigproof.cluster.ground import Ground
 from rigproof.cluster.rig_cluster import RigCluster
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.plan import Plan, StagePlan
-from rigproof.records.measurements import Stage
+from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample
 from rigproof.stages.workloads import host_load, specs_of
 from rigproof.workloads.cpu_band import HostLoad
 
 Sink = Callable[[Record | Sample], None]
+Again = Callable[[str], str]
+
+
+def never_again(_stage: str) -> str:
+    """Nothing is measured a second time."""
+    return ""
 
 
 class AcceptanceRun:
-    """Owns the cluster while a run goes on. Each stage runs once, in the plan's order.
+    """Owns the cluster while a run goes on. Each stage runs in the plan's order, once.
 
+    `again` is asked about each stage that has ended: why it has to be measured once more, if so.
     `recording` grows through `sink`; `needed` are the stages that somebody is going to judge;
     `on_tick` is called about twice a second while a stage runs.
     """
@@ -36,6 +43,7 @@ class AcceptanceRun:
         now_s: Callable[[], float],
         on_tick: Callable[[], None],
         ground: Ground | None = None,
+        again: Again = never_again,
     ) -> None:
         self._loaded = loaded
         self._plan = plan
@@ -43,6 +51,8 @@ class AcceptanceRun:
         self._sink = sink
         self._needed = needed
         self._on_tick = on_tick
+        self._now_s = now_s
+        self._again = again
         self._counted = False
         self.cluster = RigCluster(
             loaded,
@@ -73,6 +83,9 @@ class AcceptanceRun:
             wanted = planned.name == name or planned.name in self._needed
             if wanted and planned.name not in self.recording.stages:
                 self._run(planned)
+                if reason := self._again(planned.name):
+                    self._sink(Event(self._now_s(), "measured_again", "rig", reason, planned.name))
+                    self._run(planned)
             if planned.name == name:
                 break
         return self.recording.stages.get(name)

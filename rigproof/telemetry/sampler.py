@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rigproof.records.measurements import Event
-from rigproof.records.recording import Sample
+from rigproof.records.recording import Record, Sample
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlError
 
-Reader = Callable[[float, float], Sequence[Sample | Event]]
+Reader = Callable[[float, float], Sequence[Sample | Record]]
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Sampler:
 
     `read` never overlaps itself. When it raises, that becomes an Event "nvml_error" (each distinct
     error once; `failures` counts all) and sampling goes on. When it hangs, `drain` and `stop` still
-    return at once, or after `stop`'s limit, with what there is.
+    return at once, or after `stop`'s limit, with what there is. The grid begins `offset_s` after `start`.
     """
 
     def __init__(
@@ -56,6 +56,8 @@ class Sampler:
         now_s: Callable[[], float],
         sleep: Callable[[float], object] = time.sleep,
         subject: str = "rig",
+        *,
+        offset_s: float = 0.0,
     ) -> None:
         if not rate_hz > 0:
             raise ValueError(f"rate_hz = {rate_hz}: must be over 0; write e.g. 10")
@@ -66,18 +68,19 @@ class Sampler:
         self._now_s = now_s
         self._sleep = sleep
         self._subject = subject
+        self._offset_s = offset_s
         self._lock = threading.Lock()
-        self._kept: list[Sample | Event] = []
+        self._kept: list[Sample | Record] = []
         self._reported: set[tuple[str, str]] = set()
         self._reading_since: float | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="rigproof-sampler", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first grid point is now."""
+        """Begin."""
         self._thread.start()
 
-    def drain(self) -> list[Sample | Event]:
+    def drain(self) -> list[Sample | Record]:
         """What was read since the last drain, in order."""
         with self._lock:
             kept, self._kept = self._kept, []
@@ -101,7 +104,7 @@ class Sampler:
 
     def run(self) -> None:
         """The grid itself, until stopped; `start` runs it in the thread."""
-        grid = Grid(self._now_s(), self._rate_hz)
+        grid = Grid(self._now_s() + self._offset_s, self._rate_hz)
         while not self._stopping.is_set():
             wait_s = grid.due_s - self._now_s()
             if wait_s > 0:
@@ -123,7 +126,7 @@ class Sampler:
         with self._lock:
             self._kept.extend(found)
 
-    def _failed(self, t_s: float, error: Exception) -> list[Sample | Event]:
+    def _failed(self, t_s: float, error: Exception) -> list[Sample | Record]:
         self.failures += 1
         subject = error.subject if isinstance(error, GpuLost) else self._subject
         message = f"{type(error).__name__}: {error}"

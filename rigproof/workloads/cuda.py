@@ -71,16 +71,23 @@ def cublas_version(maps: Path) -> str | None:
     """
     for line in maps.read_text(encoding="utf-8", errors="replace").splitlines():
         path = line[line.find("/") :] if "/" in line else ""
-        if not path.rpartition("/")[2].startswith("libcublas.so"):
-            continue
-        library, number = ctypes.CDLL(path), ctypes.c_int()
-        numbers = []
-        for part in range(3):  # major, minor, patch
-            if library.cublasGetProperty(part, ctypes.byref(number)) != 0:
-                return None
-            numbers.append(str(number.value))
-        return ".".join(numbers)
+        if path.rpartition("/")[2].startswith("libcublas.so"):
+            return _told_version(path)
     return None
+
+
+def _told_version(path: str) -> str | None:
+    """Major, minor and patch as the library says them."""
+    number, numbers = ctypes.c_int(), []
+    try:
+        ask = ctypes.CDLL(path).cublasGetProperty
+    except (OSError, AttributeError):
+        return None
+    for part in range(3):
+        if ask(part, ctypes.byref(number)) != 0:
+            return None
+        numbers.append(str(number.value))
+    return ".".join(numbers)
 
 
 def _in_short(setting: Any) -> Any:

@@ -15,6 +15,8 @@ CARD_GIB = 7.67
 ON_GPU = any(Path("/proc/driver/nvidia/gpus").glob("*"))
 SUBJECT = "here/gpu0" if ON_GPU else "here/cpu0"
 OLD, SAFE = (4, 1.7), (3, 1.5)  # workers, GiB each
+# On a GPU the process that makes the card small is a stranger: it is named, and the plan is not blamed.
+RAN_OUT = "not_measured" if ON_GPU else "fail"
 # The CPU's cap on all workers together: 0.8 of the card for four, 0.75 for three, at a tenth of the size.
 CAP_SHARE = {OLD: 0.08, SAFE: 0.075}
 
@@ -119,8 +121,8 @@ def test_the_old_plan_runs_out_of_memory_is_recovered_and_rejected(on_small_card
     outcomes = run.outcomes()
     ooms = events(run, "oom")
     assert status == 1, run.text()
-    assert outcomes["memory.no_oom", SUBJECT] == "fail"
-    assert outcomes["memory.success_rate", SUBJECT] == "fail"
+    assert outcomes["memory.no_oom", SUBJECT] == RAN_OUT
+    assert outcomes["memory.success_rate", SUBJECT] == RAN_OUT
     assert ooms
     assert all(event["data"]["recovered"] for event in ooms)
     assert decided(run, "target")  # what was done about it
@@ -146,7 +148,7 @@ def test_the_old_plan_without_a_policy_loses_workers(on_small_card):
     status, run = on_small_card(OLD, enabled=False)
 
     assert status == 1, run.text()
-    assert run.outcomes()["memory.no_oom", SUBJECT] == "fail"
+    assert run.outcomes()["memory.no_oom", SUBJECT] == RAN_OUT
     assert events(run, "worker_failed")
     assert {event["data"]["recovered"] for event in events(run, "oom")} == {False}
     assert {

@@ -10,13 +10,16 @@ import pytest
 
 from rigproof.cli.rejudge import rejudge
 from rigproof.history.champions import champions_folder, gpu_file, read_champions
+from rigproof.plugin import champions
 from rigproof.plugin.champions import may_become_champion
 from rigproof.profiles.load import load_rig
+from rigproof.profiles.models import Levels
 from rigproof.profiles.planning import make_plan
 from rigproof.records.store import read_recording
 from rigproof.records.verdict import Outcome, Verdict
 from support.acceptance import accept, rigproof
 from support.bench import Bench
+from support.recordings import RIG as RECORDED
 
 RIG, BF16 = "two-nodes", "throughput.gemm_bf16"
 UUID = "GPU-pc1/gpu0"
@@ -140,36 +143,43 @@ def healthy():
     return bench, bench.verdicts()
 
 
-def prepared(bench, level="standard", sustained_s=None):
-    request = SimpleNamespace(sustained_s=sustained_s)
-    return SimpleNamespace(loaded=bench.loaded, level=level, request=request)
+def prepared(level="standard"):
+    return SimpleNamespace(level=level)
+
+
+@pytest.fixture(autouse=True)
+def lengths_of_the_canned_rig(monkeypatch):
+    """A level is as long as the canned run was."""
+    levels = Levels.model_validate(RECORDED["levels"] | {"least_share": 0.9, "least_work_share": 0.5})
+    monkeypatch.setattr(champions, "own_levels", lambda: levels)
 
 
 @pytest.mark.parametrize(
-    ("level", "sustained_s", "may"),
+    ("level", "loaded_s", "may"),
     [
-        ("standard", None, True),
-        ("soak", None, True),
-        ("quick", None, False),
-        ("quick", 3600.0, False),
-        ("standard", 15.0, True),
-        ("standard", 600.0, True),
-        ("standard", 14.0, False),
+        ("standard", 40.0, True),
+        ("soak", 40.0, True),
+        ("quick", 40.0, False),
+        ("standard", 13.6, True),
+        ("standard", 13.4, False),  # of 15 s
     ],
 )
-def test_only_runs_that_are_long_enough_become_champions(healthy, level, sustained_s, may):
-    bench, verdicts = healthy
-    assert may_become_champion(prepared(bench, level, sustained_s), bench.recording, verdicts) is may
+def test_only_runs_that_are_long_enough_become_champions(level, loaded_s, may):
+    bench = Bench()
+    verdicts = bench.verdicts()
+    bench.recording.run = replace(bench.recording.run, level=level)
+    bench.stage("sustained", loaded_from_s=70.0 - loaded_s)
+    assert may_become_champion(prepared(level), bench.recording, verdicts) is may
 
 
 def test_a_simulated_run_never_does(healthy):
     bench, verdicts = healthy
-    simulated = SimpleNamespace(run=replace(bench.recording.run, simulated=True))
-    assert not may_become_champion(prepared(bench), simulated, verdicts)
+    simulated = replace(bench.recording, run=replace(bench.recording.run, simulated=True))
+    assert not may_become_champion(prepared(), simulated, verdicts)
 
 
-@pytest.mark.parametrize(("required", "may"), [(True, False), (False, True)])
-def test_all_its_rates_must_be_measured_but_those_that_a_device_cannot_give(healthy, required, may):
+@pytest.mark.parametrize(("outcome", "may"), [(Outcome.NOT_MEASURED, False), (Outcome.NOT_APPLICABLE, True)])
+def test_all_its_rates_must_be_measured_but_those_that_a_device_cannot_give(healthy, outcome, may):
     bench, verdicts = healthy
-    missing = Verdict("throughput.gemm_fp16", "pc1/gpu0", Outcome.NOT_MEASURED, required=required)
-    assert may_become_champion(prepared(bench), bench.recording, [*verdicts, missing]) is may
+    missing = Verdict("throughput.gemm_fp16", "pc1/gpu0", outcome)
+    assert may_become_champion(prepared(), bench.recording, [*verdicts, missing]) is may

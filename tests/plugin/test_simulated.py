@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -120,6 +121,60 @@ def test_a_plan_whose_memory_others_take_really_runs_out(simulated):
     assert run.status == 1, run.output
     assert run.outcome("memory.no_oom", "pc1/gpu0") == "fail"
     assert run.outcome("memory.no_oom", "pc2/gpu0") == "pass"
+
+
+def test_what_a_geforce_cannot_have_does_not_apply_to_it_and_stands_in_every_output(simulated):
+    run = quick(simulated)
+    ecc = run.criteria["memory.ecc", "pc1/gpu0"]
+    assert (ecc["outcome"], ecc["measured"]) == ("not_applicable", None)
+    assert run.result["counts"]["not_applicable"] == 6
+    assert run.result["counts"]["not_measured"] == 0
+    assert f"pc1/gpu0 memory.ecc: not applicable, {ecc['detail']}" in run.output
+    assert "6 not applicable" in run.output.splitlines()[-1]
+    (case,) = [case for name, case in run.junit.items() if name.endswith("ecc[pc1/gpu0]")]
+    assert properties(case)["outcome"] == "not_applicable"
+    assert case.find("skipped") is not None
+    for file in ("summary.md", "report.html"):
+        assert "not applicable" in (run.folder / file).read_text()
+
+
+def test_a_soak_of_six_seconds_says_so_in_every_output_and_when_it_is_judged_again(simulated):
+    run = simulated("--hwprofile=h200-x2", "--level=soak", "--duration=0.1")
+    assert run.status == 0, run.output
+    (short,) = run.result["shortened"]
+    assert (short["stage"], short["length_s"]) == ("sustained", 3600)
+    assert 4 < short["done_s"] <= 6
+    line = f"ACCEPTED for {short['done_s']:.2g} s of load, not a soak"
+    for output in (run.output, rigproof("judge", run.folder).stdout):
+        assert f"SIMULATED {line}: nothing failed in that" in output
+        assert "fit for training" not in output
+    assert (run.folder / "summary.md").read_text().startswith(f"# rigproof: SIMULATED {line}\n")
+    assert f"<title>rigproof: SIMULATED {line} " in (run.folder / "report.html").read_text()
+    told = (run.folder / "metrics.prom").read_text().splitlines()
+    assert [one[-4:] for one in told if one.startswith("rigproof_shortened{")] == [" 1.0"]
+    suite = ElementTree.parse(run.folder / "junit.xml").find(".//testsuite")
+    assert suite is not None
+    named = {one.attrib["name"]: one.attrib["value"] for one in suite.findall("properties/property")}
+    assert f"ACCEPTED {named['shortened']}" == line
+
+
+def test_a_rate_that_misses_its_limit_by_little_is_measured_once_more_and_warns(simulated):
+    run = simulated(
+        "--hwprofile=h200-x2", "--level=quick", "--inject=straggler@localhost/gpu1:by=7%,for=100%"
+    )
+    assert run.status == 0, run.output
+    peer = run.criteria["throughput.peer_outlier", "localhost/gpu1"]
+    assert (peer["outcome"], peer["limit"]) == ("warn", 94)
+    assert peer["detail"].startswith("the first time it was 9")
+    assert "fit for training; look at 1 warning" in run.output
+    assert run.result["shortened"] == []
+    assert (
+        "sustained is measured once more: localhost/gpu1 throughput.peer_outlier"
+        in (run.folder / "recording.jsonl").read_text()
+    )
+    assert (run.folder / "report.html").read_text().count("sustained 19 s with 2 workers") == 2
+    again = rigproof("judge", run.folder)
+    assert (again.returncode, "the first time it was 9" in again.stdout) == (0, True)
 
 
 def test_another_seed_is_another_run(simulated):

@@ -47,10 +47,10 @@ def test_a_fault_decides_the_exit_status_and_is_named_in_verdict_json(tmp_path, 
 
 
 def test_two_faults_at_once_are_both_named(tmp_path):
-    run = simulated(tmp_path, f"--inject=overheat@{FIRST}", f"--inject=ecc-uncorrected@{OTHER}:after=80%")
+    run = simulated(tmp_path, f"--inject=overheat@{FIRST}:to=82", f"--inject=pcie-degraded@{OTHER}:after=20%")
     assert run.status == 1
     failed = {key for key, one in run.criteria.items() if one["outcome"] == "fail"}
-    assert failed == {("thermal.core_temperature", FIRST), ("memory.ecc", OTHER)}
+    assert failed == {("thermal.core_temperature", FIRST), ("transfer.link", OTHER)}
 
 
 @pytest.mark.parametrize(
@@ -80,5 +80,5 @@ def test_lint_lists_the_faults_with_keys_defaults_and_what_each_trips():
     done = rigproof("lint", "--faults")
     assert done.returncode == 0
     lines = done.stdout.splitlines()
-    at = lines.index("straggler[@GPU]:after=…,for=…,by=10%")
+    at = lines.index("straggler[@GPU]:stage=…,after=…,for=…,by=10%")
     assert lines[at + 2].strip() == "fails: throughput.peer_outlier"

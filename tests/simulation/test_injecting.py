@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 
 from rigproof.profiles.load import load_rig
 from rigproof.profiles.plan import StagePlan
+from rigproof.profiles.stages import STAGE_KINDS, STAGES, stage_kind
 from rigproof.simulation.faults.catalogue import ARRIVES_WITH, BY_NAME, FIELDS, KINDS, lacks, unseen_field
-from rigproof.simulation.faults.injected import InjectedFault
+from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.faults.parsing import FaultError, parse_faults
 from support.fault_matrix import rig
 
-STAGES = ("gemm", "sustained", "training", "feeding", "sharing")
 STAGE_S = 60.0
 WORDS = [*"@:,=%-09", "80%", "1e400", "nan", "٣", "n1", "n1/gpu0", "n2/gpu0"]
-KEYS = ["after", "for", "by", "to", "code", "field"]
+KEYS = ["stage", "training", "after", "for", "by", "to", "code", "field"]
 PARTS = st.sampled_from([*BY_NAME, *ARRIVES_WITH, *FIELDS, *WORDS, *KEYS, " ", "\n", "\0"])
 GPUS = {one.subject: one for one in rig().devices()}
 
@@ -57,6 +57,7 @@ def spans(least, seconds):
 VALUES = {
     "after": spans(0, 59),
     "for": spans(1, 9999),
+    "stage": st.sampled_from(STAGES),
     "by": st.one_of(figures(1, 99).map("{}%".format), st.integers(1, 99).map(lambda n: f"{n / 100:g}")),
     "to": figures(1, 9999),
     "code": st.integers(0, 9999).map(str),
@@ -72,8 +73,11 @@ def faults(draw):
     subject = draw(st.sampled_from([s for s in subjects if not lacks(kind, rig(), GPUS.get(s), STAGES)]))
     keys = draw(st.lists(st.sampled_from(kind.keys), unique=True)) if kind.keys else []
     values = {key: draw(VALUES[key]) for key in keys}
+    if "stage" in values:
+        values["stage"] = draw(st.sampled_from([one.name for one in STAGE_KINDS if kind.name in one.faults]))
     sensor = values.get("field", "")
-    if sensor and unseen_field(kind, sensor, GPUS[subject], STAGES):
+    stages = (values["stage"],) if "stage" in values else STAGES
+    if sensor and unseen_field(kind, sensor, GPUS[subject], stages):
         values["field"] = "power"
     told = ",".join(f"{key}={value}" for key, value in values.items())
     return f"{kind.name}@{subject}" + (f":{told}" if told else "")
@@ -117,7 +121,7 @@ REFUSED = {
     "overheat@n1": "hits a gpu",
     "node-lost@n1/gpu0": "hits a node",
     "overheat:afer=3": "did you mean 'after'?",
-    "overheat:code=3": "its keys: after, for, to",
+    "overheat:code=3": "its keys: stage, after, for, to",
     "node-missing:after=3": "its keys: none",
     "overheat:after": "'after' is no key=value",
     "overheat:": "'' is no key=value",
@@ -128,8 +132,28 @@ REFUSED = {
     "overheat:to=nan": "that is no figure",
     "overheat:to=1e400": "that is no figure",
     "overheat:to=0": "write a figure over 0",
-    "overheat:for=0": "it would never act; write a time over 0",
-    "overheat:for=0%": "it would never act; write a time over 0",
+    "overheat:for=0": "it would never act for sure; write 0.5 s or more",
+    "overheat:for=0%": "it would never act for sure; write 0.5 s or more",
+    "overheat:for=0.4": "it would never act for sure; write 0.5 s or more",
+    "overheat:stage=trainnig": "did you mean 'training'?",
+    "overheat:stage=training,after=60": "it would never begin; the training stage takes 60 s, write less",
+    "overheat:stage=training,after=59.9": "it would never begin; the training stage takes 60 s, write less",
+    "overheat:stage=training,after=100%": "it would never begin; the training stage takes 60 s, write less",
+    "straggler:stage=training": "straggler can act in: sustained",
+    "rewards-slow:stage=gemm": "rewards-slow can act in: feeding",
+    "bit-flip:stage=feeding": "bit-flip can act in: gemm, sustained",
+    "bit-flip:after=60": "the sustained stage takes 60 s, write less; stage= takes another one",
+    "hung-kernel:after=60": "the sustained stage takes 60 s, write less; stage= takes another one",
+    "oom-retry:after=60": "the sustained stage takes 60 s, write less; stage= takes another one",
+    "gpu-idle:after=60": "the sustained stage takes 60 s, write less; stage= takes another one",
+    "straggler:after=60": "it would begin in the training stage, where it would never act",
+    "cpu-starved:after=75": "it would begin in the training stage, where it would never act",
+    "host-frozen:after=75": "it would begin in the training stage, where it would never act",
+    "foreign-memory:after=3": "takes no 'after'",
+    "sensor-shifted:by=0s": "write over 0s and up to 600s, such as 5s",
+    "sensor-shifted:field=sm_clock": "nothing else tells what sm_clock should read",
+    "sensor-impossible:field=clock_event_reasons": "any clock_event_reasons can be",
+    "sensor-missing:stage=gemm,field=utilization": "take another --level",
     "overheat:after=240": "from the begin of the sustained stage the load takes 240 s, write less",
     "straggler:by=0%": "over 0% and under 100%",
     "straggler:by=100%": "over 0% and under 100%",
@@ -177,3 +201,35 @@ def test_a_fault_that_begins_within_a_later_stage_acts_and_one_that_would_begin_
     assert "the load takes 60 s" in refusal("overheat:after=100%", stages=("gemm", "sustained"))
     assert parsed("overheat:after=100%").after.share
     assert "it would never begin" in refusal("overheat:after=0", stages=("gemm",))
+
+
+def test_a_fault_that_is_given_a_stage_acts_in_no_other():
+    fault = parsed("thermal-throttle:stage=training,after=20%")
+    assert str(fault) == "thermal-throttle@n1/gpu0:stage=training,after=20%,by=40%"
+    stages = (StageWindow("sustained", 0.0, 60.0), StageWindow("training", 61.0, 50.0))
+    assert fault.window(stages[:1]) is None
+    assert fault.window(stages) == (71.0, 111.0)
+    assert fault.window((*stages, StageWindow("feeding", 105.0, 20.0))) == (71.0, 105.0)
+
+
+def test_a_fault_of_the_card_that_begins_after_the_sustained_stage_acts_in_the_next_one():
+    assert parsed("thermal-throttle:after=75").window((StageWindow("sustained", 1.0, 60.0),))[0] == 76.0
+
+
+def test_a_reading_can_be_late_by_seconds_or_low_by_a_share():
+    assert (parsed("sensor-shifted:by=5s").late_s, parsed("sensor-shifted:by=5s").by) == (5.0, None)
+    assert (parsed("sensor-shifted:by=5%").late_s, parsed("sensor-shifted:by=5%").by) == (None, 0.05)
+
+
+DECLARED = {name for one in STAGE_KINDS for name in one.faults}
+
+
+def test_every_fault_that_a_stage_declares_is_one_of_the_catalogue():
+    assert set(BY_NAME) >= DECLARED
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=BY_NAME)
+def test_a_fault_that_has_a_time_or_a_stage_is_declared_by_its_own_stage(kind):
+    timed = {"stage", "after", "for"} & set(kind.keys)
+    assert bool(timed) == (kind.name in DECLARED)
+    assert not timed or kind.name in stage_kind(kind.stage).faults

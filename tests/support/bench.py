@@ -1,5 +1,6 @@
 """A bench to break one thing in a healthy rig's Recording, and to judge what is left."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from rigproof.profiles.plan import Plan
 from rigproof.profiles.planning import make_plan
 from rigproof.records.champions import Champions
 from rigproof.records.measurements import Event
+from rigproof.records.processes import GpuProcess
 from rigproof.records.verdict import Verdict
 from support.recordings import END_S, LIMITS, healthy_recording, loaded_rig
 
@@ -69,6 +71,35 @@ class Bench:
         **data: Any,
     ) -> None:
         self.recording.add(Event(t_s, kind, subject, message, stage, worker, data))
+
+    def stranger(
+        self,
+        from_s: float,
+        *,
+        subject: str = "pc1/gpu0",
+        pid: int = 5263,
+        gone_s: float | None = None,
+        used_mib: Sequence[float | None] = (520,),
+        sm_percent: Sequence[float | None] = (0,),
+        **fields: Any,
+    ) -> None:
+        """A process of somebody else: seen at `from_s`, and a second later for each further figure."""
+        known = {"user": "ml", "name": "python3", "parents": (900, 1)} | fields
+        for number in range(max(len(used_mib), len(sm_percent))):
+            mib, percent = (
+                used_mib[min(number, len(used_mib) - 1)],
+                sm_percent[min(number, len(sm_percent) - 1)],
+            )
+            self.recording.add(
+                GpuProcess(from_s + number, subject, pid, used_mib=mib, sm_percent=percent, **known)
+            )
+        if gone_s is not None:
+            self.recording.add(GpuProcess(gone_s, subject, pid, gone=True))
+
+    def watched(self, subject: str, **fields: Any) -> None:
+        """Change how well a GPU's processes were watched."""
+        was = self.recording.process_watches[subject]
+        self.recording.process_watches[subject] = replace(was, **fields)
 
     def lose(self, worker: str, kind: str, message: str, t_s: float) -> None:
         """A worker is lost in the sustained stage and not replaced: it does nothing from then on."""

@@ -15,10 +15,12 @@ import pytest
 
 from rigproof.cluster.errors import ClusterStartFailed
 from rigproof.cluster.remembering import Remembering
+from rigproof.profiles import levels
 from rigproof.profiles.load import all_skus, match_sku
 from rigproof.records.measurements import Event, Stage
 from rigproof.stages import acceptance
 from support.bench import Bench
+from support.recordings import RIG
 
 
 def _nothing(_bench: Bench) -> None:
@@ -122,6 +124,8 @@ class CannedRig:
             *self._recording.nodes.values(),
             *(replace(gpu, sku=match_sku(gpu.name, skus)) for gpu in self._recording.gpus.values()),
             *self._recording.foreign_memory.values(),
+            *self._recording.processes,
+            *self._recording.process_watches.values(),
         ):
             self._sink(record)
         self.read_counters("before")
@@ -173,7 +177,7 @@ class CannedRig:
 
     def _until(self, stage: str, end_s: float) -> Iterator[Any]:
         recording = self._recording
-        for one in (*recording.rounds, *recording.memory, *recording.rewards):
+        for one in (*recording.rounds, *recording.memory, *recording.rewards, *recording.events):
             if one.stage == stage and one.t_s <= end_s:
                 yield one
         while self._next is not None and self._next.t_s <= end_s:
@@ -189,10 +193,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """From here on an acceptance run gets the canned rig."""
+    """From here on an acceptance run gets the canned rig, and a level is as long as the canned run was."""
     scenario = SCENARIOS[config.getoption("--canned")]
 
     def rig(*promised: object, **settings: Any) -> CannedRig:
         return CannedRig(scenario, *promised, **settings)
 
     acceptance.RigCluster = rig  # type: ignore[misc, assignment]
+    own = {"name": "defaults", "levels": RIG["levels"] | {"least_share": 0.9, "least_work_share": 0.5}}
+    levels.read_toml = lambda _path: own  # type: ignore[attr-defined]

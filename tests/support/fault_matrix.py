@@ -93,7 +93,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Changes:
-    """Verdicts that are not good: criterion and subject. `unmeasured` are those that were required."""
+    """Verdicts that are not good: criterion and subject. What does not apply is none of them."""
 
     fails: frozenset[Key] = field(default_factory=frozenset)
     warns: frozenset[Key] = field(default_factory=frozenset)
@@ -104,8 +104,7 @@ def changes_of(verdicts: Iterable[Verdict]) -> Changes:
     """Those of a run."""
     found: dict[Outcome, set[Key]] = {outcome: set() for outcome in Outcome}
     for one in verdicts:
-        if one.outcome is not Outcome.NOT_MEASURED or one.required:
-            found[one.outcome].add((one.criterion, one.subject))
+        found[one.outcome].add((one.criterion, one.subject))
     kinds = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
     return Changes(*(frozenset(found[outcome]) for outcome in kinds))
 
@@ -159,6 +158,13 @@ KILLED = (
     "The card does no more work until its worker is replaced after the stage, so all that counts its work "
     "says so, and the rig's sum. Neither its stability nor its allocator can be told up to the end."
 )
+BY_POWER = (
+    "Work alone does not show that a card was active: power has to say so too. Nor is the power cap a reason "
+    "for a low clock where nobody knows what the card drew."
+)
+THEIRS = (
+    "What a stranger explains is its doing, not the card's: it is named, and what it touched is not measured."
+)
 LEARNT = "Whoever is asked for a reading that does not come, or does not change, says so; nothing else does."
 
 CASES: tuple[Case, ...] = (
@@ -197,11 +203,14 @@ CASES: tuple[Case, ...] = (
             *(
                 f"{entry}@{subject}"
                 for subject in (FIRST, SECOND)
-                for entry in ("sensors", "counters", "later stages", "memory.no_oom", "health.xid")
+                for entry in (
+                    *("sensors", "counters", "later stages"),
+                    *("memory.no_oom", "health.xid", "activity.undisturbed"),
+                )
             ),
         ),
         why="Its agent and workers are lost with it: their work ends in the middle of the stage, and nobody "
-        "reads its sensors, counters and Xids from then on.",
+        "reads its sensors, counters, processes and Xids from then on.",
     ),
     Case(
         "reset",
@@ -252,14 +261,16 @@ CASES: tuple[Case, ...] = (
             "throughput.combined",
             "memory.success_rate",
         ),
-        unmeasured=("sensors", "counters", "later stages", "memory.no_oom"),
+        unmeasured=("sensors", "counters", "later stages", "memory.no_oom", "activity.undisturbed"),
         why="Its worker fails with a CUDA error, its work ends, and it is asked nothing more.",
     ),
     Case(
         "gpu-idle",
         fails=("activity.gpu_active", *SLOW, "feeding.idle_gaps", "clock.ratio", "transfer.link"),
+        unmeasured=("gemm", "precision.speedup", "scaling.sharing", "power.draw"),
         why="Little work is a low rate, and a low sum; a card that is idle lets its clock and its "
-        "PCIe link go, also while it should generate.",
+        "PCIe link go, also while it should generate. One round in eight is too little to measure a rate in "
+        "seconds.",
     ),
     Case(
         "wrong-gpu",
@@ -281,30 +292,72 @@ CASES: tuple[Case, ...] = (
         fails=("throughput.stability", "training.step"),
         why="The card has not recovered when it trains, and its step falls behind those of its peers.",
     ),
-    Case("overheat"),
+    Case(
+        "overheat",
+        fails=("thermal.core_temperature", "thermal.throttle"),
+        why="Over the highest temperature that its maker allows, a card lowers its clock.",
+    ),
     Case("heat-spike"),
     Case("early-heat"),
     Case(f"temperature-out-of-range@{SECOND}"),
-    Case("memory-overheat"),
+    Case(
+        "memory-overheat",
+        fails=("thermal.memory_temperature", "thermal.throttle"),
+        why="Over the highest temperature that its maker allows, a card lowers its clock.",
+    ),
     Case(
         "thermal-throttle",
         fails=("thermal.throttle", "gemm", *SLOW, "training.step"),
         why="By 40 % the rates fall under their floors and behind those of the peers.",
     ),
+    Case(
+        "thermal-throttle:after=50%,for=0.5",
+        warns=("thermal.throttle",),
+        why="A single short event warns.",
+    ),
     Case("power-brake"),
     Case("power-capped"),
+    Case(
+        "power-capped:to=300",
+        fails=("power.limit", "throughput.combined"),
+        why="Under half of the default fails. The card's own floors are scaled to its cap, the sum's is not.",
+    ),
     Case(f"power-limit-off@{OTHER}"),
     Case("power-over-limit"),
-    Case(f"power-out-of-range@{SECOND}"),
+    Case(
+        f"power-out-of-range@{SECOND}",
+        fails=("power.draw", "thermal.core_temperature"),
+        why="A card that draws half of what it should stays colder than it should.",
+    ),
     Case(
         "clock-stuck",
         fails=("clock.ratio", "gemm", *SLOW, "training.step"),
         why="At half its clock a card has half its rate.",
     ),
+    Case(
+        "clock-locked",
+        fails=("gemm", "throughput.sustained", "throughput.peer_outlier", "training.step"),
+        warns=("clock.ratio",),
+        why="Somebody wanted it; at half its clock the card is slow for all that.",
+    ),
     Case("clock-drops-idle"),
     Case("pcie-degraded"),
     Case("pcie-replays"),
-    Case("ecc-uncorrected"),
+    Case(
+        "ecc-uncorrected",
+        fails=(
+            "memory.ecc",
+            "health.xid",
+            "cluster.no_timeouts",
+            "activity.gpu_active",
+            "rate",
+            "throughput.combined",
+            "memory.success_rate",
+        ),
+        unmeasured=("clock.ratio", "power.draw", "transfer.link", "later stages", "memory.no_oom"),
+        why="Its workers end with a CUDA error, and so does every later one until the card is reset; a card "
+        "without work tells nothing by its clock.",
+    ),
     Case("ecc-corrected-rate"),
     Case("row-remap-pending"),
     Case("row-remap-failed"),
@@ -318,9 +371,12 @@ CASES: tuple[Case, ...] = (
     Case(
         "nvml-hang",
         fails=("cluster.no_timeouts",),
-        unmeasured=("sensors", "counters", "activity.gpu_active", "feeding.idle_gaps", "health.xid"),
-        why="The card is not asked again: its sensors, counters and Xids are not known from then on. Its "
-        "work goes on.",
+        unmeasured=(
+            *("sensors", "counters", "activity.gpu_active", "activity.undisturbed"),
+            *("feeding.idle_gaps", "health.xid"),
+        ),
+        why="The card is not asked again: its sensors, counters, processes and Xids are not known from "
+        "then on. Its work goes on.",
     ),
     Case(
         "driver-mismatch",
@@ -340,26 +396,31 @@ CASES: tuple[Case, ...] = (
     Case("sensor-missing", why=LEARNT),
     *(
         Case(f"sensor-missing:field={sensor}", unmeasured=(FIELDS[sensor],), why=LEARNT)
-        for sensor in ("memory_temperature", "sm_clock", "utilization", "clock_event_reasons")
+        for sensor in ("memory_temperature", "sm_clock", "utilization")
     ),
     Case(
-        "sensor-missing:field=power",
-        unmeasured=("power.draw", "activity.gpu_active"),
-        why="Work alone does not show that a card was active: power has to say so too.",
-    ),
-    Case(
-        "sensor-frozen",
-        unmeasured=("power.draw", "activity.gpu_active"),
-        why="Work alone does not show that a card was active: power has to say so too.",
+        "sensor-missing:field=clock_event_reasons",
+        unmeasured=("thermal.throttle", "clock.ratio"),
+        why="A clock that the power cap lowers needs the reason to explain it.",
     ),
     *(
-        Case(f"sensor-frozen:field={sensor}", unmeasured=(FIELDS[sensor],), why=LEARNT)
+        Case(
+            f"{name}:field=power",
+            unmeasured=("power.draw", "activity.gpu_active", "clock.ratio"),
+            why=BY_POWER,
+        )
+        for name in ("sensor-missing", "sensor-frozen", "sensor-shifted", "sensor-impossible")
+    ),
+    *(
+        Case(f"{name}:field={sensor}", unmeasured=(FIELDS[sensor],), why=LEARNT)
+        for name in ("sensor-frozen", "sensor-impossible")
         for sensor in ("core_temperature", "memory_temperature")
     ),
+    Case("sensor-impossible:field=sm_clock", unmeasured=("clock.ratio",), why=LEARNT),
     Case(
-        "sensor-frozen:field=utilization",
-        fails=("feeding.idle_gaps",),
-        why="A utilisation that stays at 0 % says that the card waits.",
+        "telemetry-gap",
+        unmeasured=("sensors", "activity.gpu_active", "transfer.link"),
+        why="Whatever is read of a card lacks the same stretch; its work goes on.",
     ),
     Case(
         "oom",
@@ -370,7 +431,14 @@ CASES: tuple[Case, ...] = (
     Case(
         "cpu-fallback",
         fails=("memory.success_rate", "memory.no_oom", "activity.gpu_active"),
-        unmeasured=("rate", "throughput.combined", "compute.exact"),
+        unmeasured=(
+            "rate",
+            "throughput.combined",
+            "clock.ratio",
+            "power.draw",
+            "transfer.link",
+            "compute.exact",
+        ),
         why="It begins with allocations that fail; what the CPU does in a card's place is no work of "
         "the card, so that it has no rate and nothing to compare.",
     ),
@@ -387,6 +455,8 @@ CASES: tuple[Case, ...] = (
             "memory.success_rate",
             "memory.headroom",
             "clock.ratio",
+            "power.draw",
+            "transfer.link",
         ),
         why="A card on which the plan does not fit is left alone: it gets no work, and whatever asks for "
         "some is not measured.",
@@ -399,6 +469,25 @@ CASES: tuple[Case, ...] = (
     Case("memory-taken"),
     Case("half-filled"),
     Case("wrong-arithmetic"),
+    Case(
+        "stranger-computes",
+        fails=("activity.undisturbed",),
+        unmeasured=("throughput.stability", "throughput.peer_outlier"),
+        why=THEIRS,
+    ),
+    Case(
+        "stranger-computes:after=5%",
+        fails=("activity.undisturbed",),
+        unmeasured=("throughput.sustained", "throughput.peer_outlier", "throughput.combined"),
+        why=THEIRS,
+    ),
+    Case(
+        "stranger-takes-memory",
+        fails=("activity.undisturbed",),
+        unmeasured=("memory.no_oom", "memory.success_rate", "memory.headroom"),
+        why=THEIRS,
+    ),
+    Case("stranger-crashes", fails=("activity.undisturbed",), unmeasured=("health.xid",), why=THEIRS),
     Case(
         "bit-flip",
         fails=(
@@ -468,8 +557,12 @@ A simulated rig can have every fault below: `pytest -m hardware --simulate --hwp
 FAULT[@SUBJECT][:key=value,…]`, repeatable, several at once. Without a subject a fault hits the first GPU or
 node. `rigproof lint --faults` prints this list too.
 
+- `stage=`: in which stage it acts (`stage=training`), and in no other; `after=` and `for=` count in that one.
+  Without it they count from the begin of the sustained stage, or of the only stage in which it can act, and
+  a fault of which only the begin is said lasts to the end of the run.
 - `after=`, `for=`: when it begins, and how long it lasts; seconds, or a share of the stage (`after=80%`).
-- `by=`: a share (`by=15%`). `to=`: a value, in the unit of what it changes.
+- `by=`: a share (`by=15%`); of `sensor-shifted` a delay too (`by=5s`). `to=`: a value, in the unit of what it
+  changes.
 - `code=`: an Xid. `field=`: a sensor.
 """
 MATRIX = """\

@@ -64,7 +64,9 @@ def gpu_is_missing(bench: Bench, subject: str = GPU) -> None:
     del bench.recording.gpus[subject]
     for kind in ("gpu_samples", "rounds", "memory", "counters", "workers"):
         bench.drop(kind, subject)
+    bench.drop("processes", subject)
     bench.recording.foreign_memory.pop(subject)
+    bench.recording.process_watches.pop(subject)
 
 
 def gpu_is_lost(bench: Bench) -> None:
@@ -136,8 +138,8 @@ def heat_throttles(bench: Bench) -> None:
         bench.slow(GPU, 0.6, stage)
 
 
-def sag(bench: Bench) -> None:
-    bench.slow(GPU, 0.9, from_s=60)
+def sag(bench: Bench, share: float = 0.9) -> None:
+    bench.slow(GPU, share, from_s=60)
 
 
 def memory_runs_out(bench: Bench) -> None:
@@ -156,8 +158,8 @@ def allocations_are_retried(bench: Bench) -> None:
     bench.recording.memory[2] = replace(bench.recording.memory[2], alloc_retries=3)
 
 
-def leave_free(bench: Bench, free_mib: float) -> None:
-    bench.recording.memory[1] = replace(bench.recording.memory[1], device_free_mib=free_mib)
+def leave_free(bench: Bench, free_mib: float, t_s: float = 40.0) -> None:
+    bench.recording.memory[1] = replace(bench.recording.memory[1], t_s=t_s, device_free_mib=free_mib)
 
 
 def hold_memory(bench: Bench, used_mib: float) -> None:
@@ -168,6 +170,24 @@ def hold_memory(bench: Bench, used_mib: float) -> None:
 def others_hold_memory(bench: Bench) -> None:
     hold_memory(bench, 60_000)
     leave_free(bench, 100)
+
+
+def stranger_computes(bench: Bench) -> None:
+    """It comes at 60 s, takes half of the rate, and is seen to."""
+    sag(bench, share=0.5)
+    bench.stranger(60, sm_percent=[4, 48])
+
+
+def stranger_takes_memory(bench: Bench) -> None:
+    """It takes what is free, so that allocations fail."""
+    bench.stranger(45, used_mib=[520, 60_000])
+    bench.event("oom", GPU, "128 MiB wanted, 72 MiB free", 50, WORKER, recovered=True)
+    leave_free(bench, 72, 50.0)
+
+
+def stranger_crashes(bench: Bench) -> None:
+    bench.stranger(45, gone_s=51)
+    bench.event("xid", GPU, "Xid 31: GPU memory page fault", 50.2, xid=31)
 
 
 def host_freezes(bench: Bench) -> None:
@@ -303,6 +323,9 @@ FAULTS = (
         on(GPU, "activity.gpu_active", "throughput.sustained", "throughput.stability")
         | on("rig", "throughput.combined"),
     ),
+    Fault("stranger-computes", stranger_computes, on(GPU, "activity.undisturbed")),
+    Fault("stranger-takes-memory", stranger_takes_memory, on(GPU, "activity.undisturbed")),
+    Fault("stranger-crashes", stranger_crashes, on(GPU, "activity.undisturbed")),
     Fault("bit-flip", bit_flips_once, on(GPU, "activity.gpu_active", "compute.exact")),
     Fault(
         "bit-flip",

@@ -28,10 +28,10 @@ def make_peers(bench: Bench, number: int = 8, cards: dict[int, dict[str, Any]] |
             fields["worker"] = record.worker.replace(MODEL, subject)
         return replace(record, **fields)
 
-    for kind in ("gpu_samples", "rounds", "memory", "counters", "workers", "events", "rewards"):
+    for kind in ("gpu_samples", "rounds", "memory", "counters", "workers", "events", "rewards", "processes"):
         of_model = [one for one in getattr(recording, kind) if one.subject == MODEL]
         setattr(recording, kind, [copied(one, subject) for subject in subjects for one in of_model])
-    for kind in ("gpus", "foreign_memory"):
+    for kind in ("gpus", "foreign_memory", "process_watches"):
         of_model = getattr(recording, kind)[MODEL]
         setattr(recording, kind, {subject: copied(of_model, subject) for subject in subjects})
     del recording.nodes["pc2"]

@@ -25,6 +25,7 @@ from rigproof.records.measurements import (
     Round,
     Stage,
 )
+from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -60,6 +61,8 @@ LIMITS = {
     "retired_pages_warn": 10,
     "pcie_replays_warn": 8,
     "foreign_memory_warn_mib": 15,
+    "stranger_sm_percent": 5.0,
+    "stranger_growth_mib": 512.0,
     "sample_coverage_share": 0.80,
     "sharing_share": 0.80,
     "idle_share": 0.10,
@@ -159,6 +162,7 @@ RTX_3090 = Sku.model_validate(
 WORKERS = {"pc1/gpu0": ("pc1/gpu0#0", "pc1/gpu0#1"), "pc2/gpu0": ("pc2/gpu0#0",)}
 STEP_S, END_S, LOAD_S = 0.1, 136.0, (30.0, 70.0)
 STAGES_RUN = ("gemm", "sustained", "training", "feeding", "sharing")
+OURS: dict[str, Any] = {"user": "tester", "name": "ray::Worker", "parents": (50, 1)}
 SHARING = {1: 1.0, 2: 0.92, 3: 0.91}  # processes on a card: their rate together, of one alone
 
 
@@ -391,6 +395,7 @@ def healthy_recording(rig: dict[str, Any] | None = None, sku: str = "h200") -> R
         identity = gpu_identity(subject, sku)
         recording.add(identity)
         recording.add(ForeignMemory(1.0, subject, 3.0, ()))
+        recording.add(ProcessWatch(END_S, subject, 0.5, 136, 1.1, sm_readable=True))
         for moment, t_s in (("before", 2.0), ("after", 71.5)):
             recording.add(
                 GpuCounters(
@@ -421,6 +426,8 @@ def healthy_recording(rig: dict[str, Any] | None = None, sku: str = "h200") -> R
                     precisions=tuple(RATES),
                 )
             )
+            recording.add(GpuProcess(3.5, subject, 100 + number, used_mib=600.0, sm_percent=0.0, **OURS))
+            recording.add(GpuProcess(27.5, subject, 100 + number, used_mib=41_600.0, sm_percent=49.0, **OURS))
             recording.extend(
                 MemoryReading(
                     t_s, "sustained", worker, subject, 40_000, 41_000, 41_000, 40_000, 141 * 1024, 0, 0

@@ -10,8 +10,9 @@ from typing import Literal
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 
 Scope = Literal["gpu", "node", "rig"]
-Key = Literal["after", "for", "by", "to", "code", "field"]
-TIMES: tuple[Key, ...] = ("after", "for")
+Key = Literal["stage", "after", "for", "by", "to", "code", "field"]
+TIMES: tuple[Key, ...] = ("stage", "after", "for")
+FROM: tuple[Key, ...] = ("stage", "after")
 # The sensors that `field=` can name, and the criterion that misses their readings.
 FIELDS = {
     "core_temperature": "thermal.core_temperature",
@@ -21,13 +22,24 @@ FIELDS = {
     "utilization": "feeding.idle_gaps",
     "clock_event_reasons": "thermal.throttle",
 }
-# A clock that stays, and the reasons for it, are what a healthy card shows too.
-STEADY_FIELDS = ("sm_clock", "clock_event_reasons")
+# A clock that stays, the reasons for it and a full utilisation are what a healthy card shows too.
+STEADY_FIELDS = ("sm_clock", "clock_event_reasons", "utilization")
+# What sensors cannot read; any bits are reasons.
+IMPOSSIBLE = {
+    "core_temperature": 300.0,
+    "memory_temperature": 300.0,
+    "power": 9999.0,
+    "sm_clock": 30000.0,
+    "utilization": 250.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class FaultKind:
-    """A fault by name. `defaults`: values of keys that nobody gives. `stage`: what `after` counts in."""
+    """A fault by name. `defaults`: values of keys that nobody gives.
+
+    `stage`: what `after` counts in where nobody says another one; each stage declares its faults.
+    """
 
     name: str
     scope: Scope
@@ -39,6 +51,7 @@ class FaultKind:
     needs: str | None = None  # what the card or profile must have: a key of NEEDS
     ends: int = 1  # the exit status that it leads to by itself
     brief: bool = False  # it ends by itself: its length stays where only `after` is given
+    of_task: bool = False  # it hits what a worker does in its stage, and not what follows
 
 
 def _gpu(name: str, what: str, *trips: str, **more: object) -> FaultKind:
@@ -58,7 +71,7 @@ KINDS: tuple[FaultKind, ...] = (
         "node-lost",
         "a node leaves the cluster while it works",
         "cluster.nodes_present",
-        keys=("after",),
+        keys=FROM,
         defaults=_MID,
     ),
     _node(
@@ -90,7 +103,7 @@ KINDS: tuple[FaultKind, ...] = (
         "the card falls off the bus: Xid 79, and GPU_IS_LOST from then on",
         "inventory.gpus_present",
         "health.xid",
-        keys=("after",),
+        keys=FROM,
         defaults=_MID,
     ),
     _gpu(
@@ -98,6 +111,7 @@ KINDS: tuple[FaultKind, ...] = (
         "its workers hardly get to work, and it draws next to nothing",
         "activity.gpu_active",
         keys=TIMES,
+        of_task=True,
     ),
     _gpu(
         "wrong-gpu",
@@ -109,7 +123,7 @@ KINDS: tuple[FaultKind, ...] = (
         "straggler",
         "slower than its peers of the same SKU, within its floor",
         "throughput.peer_outlier",
-        keys=("after", "for", "by"),
+        keys=(*TIMES, "by"),
         defaults={"by": "10%"},
         needs="peers",
     ),
@@ -117,27 +131,28 @@ KINDS: tuple[FaultKind, ...] = (
         "throughput-sag",
         "the rate falls inside the run",
         "throughput.stability",
-        keys=("after", "for", "by"),
+        keys=(*TIMES, "by"),
         defaults={"by": "12%", "after": "70%"},
     ),
     _gpu(
         "overheat",
-        "the core passes its limit",
+        "the cooling fails: the core passes its limit; to= is where it settles, °C",
         "thermal.core_temperature",
         keys=(*TIMES, "to"),
         defaults=_PART,
     ),
     _gpu(
         "heat-spike",
-        "a single reading of the core over what is never allowed",
+        "the core loses its heatsink for a moment, and passes what is never allowed",
         "thermal.core_temperature",
-        keys=("after", "to"),
-        defaults=_MID,
+        keys=(*TIMES, "to"),
+        defaults={**_MID, "for": "0.75"},
         needs="never_limit",
+        brief=True,
     ),
     _gpu(
         "early-heat",
-        "the core comes near its limit",
+        "the cooling weakens: the core comes near its limit",
         "thermal.core_temperature",
         keys=(*TIMES, "to"),
         defaults=_PART,
@@ -148,7 +163,7 @@ KINDS: tuple[FaultKind, ...] = (
         "temperature-out-of-range",
         "the core leaves the working range while the card is fed",
         "thermal.core_temperature",
-        keys=("to",),
+        keys=("stage", "to"),
         stage="feeding",
         needs="working_temperature",
     ),
@@ -200,7 +215,7 @@ KINDS: tuple[FaultKind, ...] = (
         "power-out-of-range",
         "the mean power leaves the working range while the card is fed",
         "power.draw",
-        keys=("to",),
+        keys=("stage", "to"),
         stage="feeding",
         needs="working_power",
     ),
@@ -211,32 +226,39 @@ KINDS: tuple[FaultKind, ...] = (
         keys=(*TIMES, "to"),
     ),
     _gpu(
+        "clock-locked",
+        "somebody set the SM clock (reason 0x2); to= is in MHz",
+        "clock.ratio",
+        keys=(*TIMES, "to"),
+        ends=0,
+    ),
+    _gpu(
         "clock-drops-idle",
         "the card lets its clock go while it waits for rewards",
         "clock.ratio",
         stage="feeding",
-        keys=("to",),
+        keys=("stage", "to"),
         needs="feeding",
     ),
     _gpu(
         "pcie-degraded",
         "the link trained down; to= is the generation",
         "transfer.link",
-        keys=("to",),
+        keys=(*TIMES, "to"),
     ),
     _gpu(
         "pcie-replays",
         "the link repeats packets",
         "transfer.link",
-        keys=("after", "to"),
+        keys=(*FROM, "to"),
         defaults=_MID,
         ends=0,
     ),
     _gpu(
         "ecc-uncorrected",
-        "a double-bit error is counted during the run",
+        "a double-bit error: it is counted, Xid 48 (and 95 with row remapping) is raised, and what runs ends",
         "memory.ecc",
-        keys=("after",),
+        keys=FROM,
         defaults=_MID,
         needs="ecc",
     ),
@@ -244,7 +266,7 @@ KINDS: tuple[FaultKind, ...] = (
         "ecc-corrected-rate",
         "corrected errors climb during the run",
         "memory.ecc",
-        keys=("after",),
+        keys=FROM,
         defaults={"after": "20%"},
         needs="ecc",
         ends=0,
@@ -253,7 +275,7 @@ KINDS: tuple[FaultKind, ...] = (
         "row-remap-pending",
         "a memory row waits for its remap",
         "memory.row_remap",
-        keys=("after",),
+        keys=FROM,
         defaults=_MID,
         needs="row_remap",
     ),
@@ -261,7 +283,7 @@ KINDS: tuple[FaultKind, ...] = (
         "row-remap-failed",
         "a memory row could not be remapped",
         "memory.row_remap",
-        keys=("after",),
+        keys=FROM,
         defaults=_MID,
         needs="row_remap",
     ),
@@ -269,21 +291,21 @@ KINDS: tuple[FaultKind, ...] = (
         "xid",
         "the driver reports an Xid; code= says which",
         "health.xid",
-        keys=("after", "code"),
+        keys=(*FROM, "code"),
         defaults={"after": "50%", "code": "48"},
     ),
     _gpu(
         "recovery-wanted",
         "the driver wants the card reset, and reports no Xid; to= is another NVML recovery action",
         "health.xid",
-        keys=("after", "to"),
+        keys=(*FROM, "to"),
         defaults=_MID,
     ),
     _gpu(
         "nvml-hang",
         "NVML calls for the card never return",
         "cluster.no_timeouts",
-        keys=("after",),
+        keys=FROM,
         defaults=_MID,
     ),
     _node(
@@ -295,16 +317,43 @@ KINDS: tuple[FaultKind, ...] = (
         "sensor-missing",
         "a sensor that the card should have does not answer; field= says which",
         "thermal.core_temperature",
-        keys=("field",),
+        keys=(*TIMES, "field"),
         defaults={"field": "core_temperature"},
         ends=6,
     ),
     _gpu(
         "sensor-frozen",
-        "a sensor repeats its first reading; field= says which",
+        "a sensor repeats what it read when it froze; field= says which",
         "power.draw",
-        keys=("field",),
-        defaults={"field": "power"},
+        keys=(*FROM, "field"),
+        defaults={"field": "power", "after": "30%"},
+        ends=6,
+    ),
+    _gpu(
+        "sensor-shifted",
+        "a sensor reads too little (by=15%), or late (by=5s); field= says which",
+        "power.draw",
+        keys=(*TIMES, "by", "field"),
+        defaults={"field": "power", "by": "15%", "after": "30%"},
+        ends=6,
+    ),
+    _gpu(
+        "sensor-impossible",
+        "a sensor reads what cannot be; field= says which, to= what",
+        "power.draw",
+        keys=(*TIMES, "to", "field"),
+        defaults={"field": "power", "after": "30%"},
+        ends=6,
+    ),
+    _gpu(
+        "telemetry-gap",
+        "the card's samples are lost, and nobody says so",
+        "thermal.core_temperature",
+        "thermal.throttle",
+        "power.draw",
+        "clock.ratio",
+        keys=TIMES,
+        defaults={"after": "81%", "for": "19%"},
         ends=6,
     ),
     _gpu("oom", "allocations fail for want of memory", "memory.no_oom"),
@@ -312,9 +361,10 @@ KINDS: tuple[FaultKind, ...] = (
         "oom-retry",
         "allocations succeed only after the cache was emptied",
         "memory.no_oom",
-        keys=("after",),
+        keys=FROM,
         defaults=_MID,
         ends=0,
+        of_task=True,
     ),
     _gpu(
         "cpu-fallback",
@@ -346,6 +396,28 @@ KINDS: tuple[FaultKind, ...] = (
         needs="peers",
     ),
     _gpu(
+        "stranger-computes",
+        "a process of somebody else comes and computes; by= is its share of the card",
+        "activity.undisturbed",
+        keys=(*TIMES, "by"),
+        defaults={"by": "45%", **_MID},
+    ),
+    _gpu(
+        "stranger-takes-memory",
+        "a process of somebody else comes and takes the memory that is free; to= is in MiB",
+        "activity.undisturbed",
+        keys=(*TIMES, "to"),
+        defaults=_MID,
+    ),
+    _gpu(
+        "stranger-crashes",
+        "a process of somebody else comes and ends by an illegal access, which the driver reports as Xid 31",
+        "activity.undisturbed",
+        keys=TIMES,
+        defaults={**_MID, "for": "5"},
+        brief=True,
+    ),
+    _gpu(
         "bit-flip",
         "results differ from their reference, without any event of the driver",
         "activity.gpu_active",
@@ -353,29 +425,37 @@ KINDS: tuple[FaultKind, ...] = (
         "compute.exact",
         keys=TIMES,
         defaults={"after": "50%", "for": "30%"},
+        of_task=True,
     ),
     _gpu(
         "hung-kernel",
         "a kernel never ends: no further round",
         "cluster.no_timeouts",
-        keys=("after",),
+        keys=FROM,
         defaults={"after": "30%"},
+        of_task=True,
     ),
     _gpu(
         "worker-killed",
         "a worker's process is killed",
         "cluster.no_timeouts",
-        keys=("after",),
+        keys=FROM,
         defaults=_MID,
     ),
     _gpu(
         "worker-frozen",
         "a worker's process does not answer any more",
         "cluster.no_timeouts",
-        keys=("after",),
+        keys=FROM,
         defaults={"after": "30%"},
     ),
-    _gpu("timeout", "a worker's task does not end at its end", "cluster.no_timeouts"),
+    _gpu(
+        "timeout",
+        "a worker's task does not end at its end",
+        "cluster.no_timeouts",
+        keys=("stage",),
+        of_task=True,
+    ),
     _node(
         "cpu-saturated",
         "something else takes the whole CPU, and wake-ups come late",
@@ -405,6 +485,7 @@ KINDS: tuple[FaultKind, ...] = (
         "precision.speedup",
         "training.step",
         stage="training",
+        keys=("stage",),
         needs="training_speedup",
     ),
     _gpu(
@@ -412,6 +493,7 @@ KINDS: tuple[FaultKind, ...] = (
         "the pool plays its strategies one after the other",
         "feeding.parallel_rewards",
         stage="feeding",
+        keys=("stage",),
         needs="feeding",
     ),
     _gpu(
@@ -419,6 +501,7 @@ KINDS: tuple[FaultKind, ...] = (
         "the pool gives other rewards than the sequential run",
         "feeding.parallel_rewards",
         stage="feeding",
+        keys=("stage",),
         needs="feeding",
     ),
     _gpu(
@@ -426,6 +509,7 @@ KINDS: tuple[FaultKind, ...] = (
         "every strategy that is played beside the generation crashes",
         "feeding.parallel_rewards",
         stage="feeding",
+        keys=("stage",),
         needs="feeding",
     ),
     _gpu(
@@ -433,7 +517,7 @@ KINDS: tuple[FaultKind, ...] = (
         "rewards are late, and the card waits for them",
         "feeding.idle_gaps",
         stage="feeding",
-        keys=("by",),
+        keys=("stage", "by"),
         defaults={"by": "20%"},
         needs="feeding",
     ),
@@ -442,7 +526,7 @@ KINDS: tuple[FaultKind, ...] = (
         "NVML's utilisation is low while the card generates; to= is in %",
         "feeding.idle_gaps",
         stage="feeding",
-        keys=("to",),
+        keys=("stage", "to"),
         needs="feeding",
     ),
     _gpu(
@@ -450,7 +534,7 @@ KINDS: tuple[FaultKind, ...] = (
         "processes that share the card keep each other from working",
         "scaling.sharing",
         stage="sharing",
-        keys=("by",),
+        keys=("stage", "by"),
         defaults={"by": "50%"},
         needs="sharing",
     ),
@@ -469,6 +553,10 @@ def unseen_field(kind: FaultKind, sensor: str, device: PromisedDevice | None, st
     sku = device.sku if device is not None else None
     if sensor in STEADY_FIELDS and kind.name == "sensor-frozen":
         return f"a reading of {sensor} that stays the same is what a healthy card shows too"
+    if kind.name == "sensor-impossible" and sensor not in IMPOSSIBLE:
+        return f"any {sensor} can be"
+    if kind.name == "sensor-shifted" and sensor != "power":
+        return f"nothing else tells what {sensor} should read"
     if sku is not None and sensor in sku.unsupported_sensors:
         return "its driver reports no such sensor"
     if sensor == "utilization" and "feeding" not in stages:
@@ -478,8 +566,6 @@ def unseen_field(kind: FaultKind, sensor: str, device: PromisedDevice | None, st
 
 def lacks(kind: FaultKind, loaded: LoadedRig, device: PromisedDevice | None, stages: tuple[str, ...]) -> str:
     """Why nothing could notice this fault on this device of this rig, in words; empty where something can."""
-    if kind.stage != "sustained" and kind.stage not in stages:
-        return f"the level has no {kind.stage} stage; take another --level"
     if kind.needs is None:
         return ""
     limits = device.limits if device is not None else loaded.rig.limits

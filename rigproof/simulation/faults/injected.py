@@ -35,7 +35,8 @@ class InjectedFault:
     """A fault of the catalogue on one subject, all its values filled in.
 
     `after` counts from the begin of `stage`; None: it is there from the start of the run. `length` None:
-    until the end. `by` is a share (0.1 is 10 %), `to` a value in the unit of what it changes.
+    until the end. `within`: it acts in that stage alone. `by` is a share (0.1 is 10 %), `to` a value in the
+    unit of what it changes, `late_s` a delay.
     """
 
     name: str
@@ -47,16 +48,21 @@ class InjectedFault:
     to: float | None = None
     code: int | None = None
     field: str | None = None
+    within: bool = False
+    late_s: float | None = None
 
     def window(self, stages: Sequence[StageWindow]) -> tuple[float, float] | None:
         """From when to when it acts, run time, s; None where its stage has not begun."""
-        if self.after is None and self.length is None:
+        if self.after is None and self.length is None and not self.within:
             return (0.0, WHOLE_RUN_S)
-        for stage in stages:
+        for number, stage in enumerate(stages):
             if stage.name == self.stage:
                 after = self.after or Span(0.0)
                 from_s = stage.start_s + after.seconds(stage.length_s)
                 to_s = WHOLE_RUN_S if self.length is None else from_s + self.length.seconds(stage.length_s)
+                if self.within:
+                    next_s = stages[number + 1].start_s if number + 1 < len(stages) else WHOLE_RUN_S
+                    to_s = min(to_s, stage.start_s + stage.length_s, next_s)
                 return (from_s, to_s)
         return None
 
@@ -72,12 +78,18 @@ class InjectedFault:
 
     def __str__(self) -> str:
         keys = {
+            "stage": self.stage if self.within else None,
             "after": self.after,
             "for": self.length,
-            "by": None if self.by is None else f"{self.by * 100:g}%",
+            "by": self._by(),
             "to": None if self.to is None else f"{self.to:g}",
             "code": self.code,
             "field": self.field,
         }
         told = ",".join(f"{key}={value}" for key, value in keys.items() if value is not None)
         return f"{self.name}@{self.subject}" + (f":{told}" if told else "")
+
+    def _by(self) -> str | None:
+        if self.late_s is not None:
+            return f"{self.late_s:g}s"
+        return None if self.by is None else f"{self.by * 100:g}%"

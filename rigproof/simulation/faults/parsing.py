@@ -8,12 +8,15 @@ from collections.abc import Iterable, Sequence
 
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.plan import StagePlan
+from rigproof.profiles.stages import STAGE_KINDS, STAGES, stage_kind
 from rigproof.simulation.faults.catalogue import ARRIVES_WITH, BY_NAME, FIELDS, FaultKind, lacks, unseen_field
 from rigproof.simulation.faults.injected import InjectedFault, Span
 
 SHAPE = re.compile(r"(?P<name>[^@:]*)(@(?P<subject>[^:]*))?(:(?P<keys>.*))?", re.DOTALL)
 LONGEST_TEXT = 500
 HIGHEST = 1e9  # of any figure: more is a slip of the finger
+LATE, LONGEST_DELAY_S = "sensor-shifted", 600.0  # the fault whose by= can be a delay
+SHORTEST_S = 0.5  # a round, and two steps of a simulated card: what is shorter may fall between them
 
 
 class FaultError(ValueError):
@@ -39,30 +42,58 @@ def _parse(text: str, loaded: LoadedRig, plans: tuple[StagePlan, ...]) -> Inject
     kind = _kind(text, shape["name"].strip())
     device, subject = _subject(text, kind, shape["subject"], loaded)
     stages = tuple(plan.name for plan in plans)
+    given = _keys(text, kind, shape["keys"])
+    stage = _stage(text, kind, given.get("stage"), stages)
     why = lacks(kind, loaded, device, stages)
     if why:
         raise FaultError(f"--inject {text}: nothing could notice {kind.name} on {subject}: {why}")
-    given = _keys(text, kind, shape["keys"])
     values = {**kind.defaults, **given}
     if "after" in given and "for" not in given and not kind.brief:
         values.pop("for", None)  # whoever says when it begins, and not for how long, means to the end
     sensor = _field(text, values.get("field"))
-    why = unseen_field(kind, sensor, device, stages) if sensor is not None else ""
+    why = (
+        unseen_field(kind, sensor, device, (given["stage"],) if "stage" in given else stages)
+        if sensor
+        else ""
+    )
     if why:
         raise FaultError(f"--inject {text}: nothing could notice field={sensor} on {subject}: {why}")
     after, length = (_span(text, key, values.get(key)) for key in ("after", "for"))
-    _check_that_it_acts(text, kind, after, length, plans)
-    return InjectedFault(
+    by, late_s = _by(text, kind, values.get("by"))
+    fault = InjectedFault(
         name=kind.name,
         subject=subject,
-        stage=kind.stage,
+        stage=stage,
         after=after,
         length=length,
-        by=_share(text, values.get("by")),
+        by=by,
         to=_number(text, "to", values.get("to")),
         code=_code(text, values.get("code")),
         field=sensor,
+        within="stage" in given or kind.stage != "sustained",
+        late_s=late_s,
     )
+    _check_that_it_acts(text, kind, fault, plans)
+    return fault
+
+
+def _stage(text: str, kind: FaultKind, written: str | None, stages: Sequence[str]) -> str:
+    """The stage in which it acts, or from whose begin `after` counts."""
+    stage = written or kind.stage
+    if stage not in STAGES:
+        raise FaultError(
+            f"--inject {text}: there is no stage {stage!r}; "
+            f"{_nearest(stage, STAGES)}write one of {', '.join(STAGES)}"
+        )
+    if kind.name not in stage_kind(stage).faults and written is not None:
+        can = ", ".join(one.name for one in STAGE_KINDS if kind.name in one.faults)
+        raise FaultError(
+            f"--inject {text}: it would never act, or nothing would notice it, in the {stage} stage; "
+            f"{kind.name} can act in: {can}"
+        )
+    if stage not in stages and (written is not None or kind.stage != "sustained"):
+        raise FaultError(f"--inject {text}: the level has no {stage} stage; take another --level")
+    return stage
 
 
 def _kind(text: str, name: str) -> FaultKind:
@@ -129,18 +160,53 @@ def _span(text: str, key: str, value: str | None) -> Span | None:
 
 
 def _check_that_it_acts(
-    text: str, kind: FaultKind, after: Span | None, length: Span | None, plans: tuple[StagePlan, ...]
+    text: str, kind: FaultKind, fault: InjectedFault, plans: tuple[StagePlan, ...]
 ) -> None:
     """A fault that never begins, or ends as it begins, would show nothing by not being caught."""
-    if length is not None and length.value == 0:
-        raise FaultError(f"--inject {text}: for={length}: it would never act; write a time over 0")
-    left = list(itertools.dropwhile(lambda plan: plan.name != kind.stage, plans))
-    left_s = sum(plan.expected_s for plan in left)
-    if after is not None and after.seconds(left[0].expected_s if left else 0.0) >= left_s:
+    left = list(itertools.dropwhile(lambda plan: plan.name != fault.stage, plans))
+    stage_s = left[0].expected_s if left else 0.0
+    if fault.length is not None and fault.length.seconds(stage_s) < SHORTEST_S:
         raise FaultError(
-            f"--inject {text}: after={after}: it would never begin; from the begin of the {kind.stage} stage "
-            f"the load takes {left_s:g} s, write less"
+            f"--inject {text}: for={fault.length}: it would never act for sure; "
+            f"write {SHORTEST_S:g} s or more"
         )
+    if fault.after is None:
+        return
+    after_s, end_s = fault.after.seconds(stage_s), 0.0
+    alone = fault.within or kind.of_task
+    for plan in left[:1] if alone else left:
+        end_s += plan.expected_s
+        if after_s > end_s - SHORTEST_S:
+            continue
+        if fault.within or not _in_some_stage(kind) or kind.name in stage_kind(plan.name).faults:
+            return
+        raise FaultError(
+            f"--inject {text}: after={fault.after}: it would begin in the {plan.name} stage, where it would "
+            f"never act, or nothing would notice it; the {fault.stage} stage takes {stage_s:g} s, write less"
+        )
+    what = f"the {fault.stage} stage" if alone else f"from the begin of the {fault.stage} stage the load"
+    other = "; stage= takes another one" if alone and "stage" in kind.keys and not fault.within else ""
+    raise FaultError(
+        f"--inject {text}: after={fault.after}: it would never begin; {what} takes {end_s:g} s, "
+        f"write less{other}"
+    )
+
+
+def _in_some_stage(kind: FaultKind) -> bool:
+    """Whether any stage declares it; faults of the whole run are declared by none."""
+    return any(kind.name in one.faults for one in STAGE_KINDS)
+
+
+def _by(text: str, kind: FaultKind, value: str | None) -> tuple[float | None, float | None]:
+    """A share, or a delay in seconds where the fault can be late."""
+    if value is None or kind.name != LATE or not value.endswith("s"):
+        return _share(text, value), None
+    late_s = _figure(text, "by", value[:-1])
+    if not 0 < late_s <= LONGEST_DELAY_S:
+        raise FaultError(
+            f"--inject {text}: by={value}: write over 0s and up to {LONGEST_DELAY_S:g}s, such as 5s"
+        )
+    return None, late_s
 
 
 def _share(text: str, value: str | None) -> float | None:

@@ -8,6 +8,7 @@ from rigproof.profiles.plan import WorkerPlan
 from rigproof.simulation.rig import SimulatedNode
 from rigproof.simulation.work.feeding import feeding
 from rigproof.simulation.work.gemm import gemm
+from rigproof.simulation.work.hurt import hurt
 from rigproof.simulation.work.sharing import sharing
 from rigproof.simulation.work.sustained import sustained
 from rigproof.simulation.work.task import Records, Task, TaskFailed, TaskHangs, Timed
@@ -71,6 +72,10 @@ class Work:
 
 
 def _records(task: Task) -> Records:
+    return hurt(task, _healthy(task)) if task.card.faults else _healthy(task)
+
+
+def _healthy(task: Task) -> Records:
     match task.spec:
         case GemmSpec() as spec:
             return gemm(task, spec)

@@ -5,32 +5,29 @@ from rigproof.simulation.work.task import Records, Task
 from rigproof.workloads.specs import SharingSpec
 
 TOGETHER = 0.92  # of one process's rate; measured on an H200
-ROUNDS, WARM_UP = 8, 2
-PAUSE_SHARE = 0.2  # of each number's time: processes start and fill their memory
+ROUNDS, WARM_UP = 10, 2
 
 
 def sharing(task: Task, spec: SharingSpec) -> Records:
     """For each number of processes an allocation, and rounds of each of them."""
-    each_s = spec.duration_s / len(spec.workers)
-    precision = task.card.half_precision
     collapse = task.fault("sharing-collapse")
-    for place, number in enumerate(spec.workers):
-        t_s = task.start_s + each_s * (place + PAUSE_SHARE)
+    segments = task.segments()
+    for segment in segments:
+        number, t_s = segment.number, segment.from_s
         room_mib = task.node.vram(task.plan.subject).room_mib(task.workers + number)
         filled_mib = min(spec.vram_mib, room_mib)
         data = {"workers": number, "target_mib": spec.vram_mib, "allocated_mib": filled_mib}
-        if place == 0:
-            yield task.references(t_s, precision)
+        if segment is segments[0]:
+            yield task.references(t_s, segment.precision)
         yield task.event(t_s, "allocation", f"{number} × {filled_mib / number:.0f} MiB", data)
         share = 1.0 if number == 1 else TOGETHER
         if collapse is not None and number == max(spec.workers) and number > 1:
             share *= 1 - (collapse.by or 0.0)
-        seconds = each_s * (1 - PAUSE_SHARE) / (ROUNDS + 1)
+        seconds = (segment.to_s - segment.from_s) / ROUNDS
         for one in range(ROUNDS):
             t_s += seconds
-            task.check(t_s)
             phase: Phase = "warmup" if one < WARM_UP else "measure"
             for process in range(number):
-                tflop = task.rate(precision, t_s) * share * seconds / number
+                tflop = task.rate(segment.precision, t_s - seconds, t_s) * share * seconds / number
                 part = f"workers={number}#{process}"
-                yield task.round(t_s, precision, phase, seconds, tflop, part=part)
+                yield task.round(t_s, segment.precision, phase, seconds, tflop, part=part)

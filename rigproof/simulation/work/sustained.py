@@ -5,14 +5,15 @@ from typing import Any
 
 from rigproof.profiles.plan import SUSTAINED_SETTLE_SHARE
 from rigproof.records.measurements import Phase
-from rigproof.simulation.vram import Fill
-from rigproof.simulation.work.task import FILL_S, ROUND_S, Records, Task, TaskFailed, TaskHangs
+from rigproof.simulation.timetable import FILL_S, ROUND_S
+from rigproof.simulation.vram import Fill, Shortage
+from rigproof.simulation.work.task import Records, Task, TaskFailed
 from rigproof.workloads.specs import SustainedSpec
 
 MEMORY_EVERY = 4  # rounds
 FAILED_ALLOCATIONS = 3  # of the fault cpu-fallback
 CPU_SHARE = 1 / 1000  # of the card's rate, by the CPU in its place
-IDLE_EVERY = 8  # of the fault gpu-idle: one round in so many is done
+NEXT_MATRIX_MIB = 128.0  # that a worker asks for again and again: 8192 × 8192 in 16 bits
 
 
 def sustained(task: Task, spec: SustainedSpec) -> Records:
@@ -43,33 +44,30 @@ def sustained(task: Task, spec: SustainedSpec) -> Records:
         yield task.event(start_s + FILL_S, "allocation", message, data)
     settled_s = start_s + min(spec.settle_s, spec.duration_s * SUSTAINED_SETTLE_SHARE)
     seconds = max(spec.round_s, ROUND_S)
-    t_s, told_wrong = start_s + FILL_S, False
+    t_s = start_s + FILL_S
     for number in count(1):
         t_s += seconds
-        if t_s > start_s + spec.duration_s and not task.fault("timeout"):
+        if t_s > start_s + spec.duration_s:
             break
-        task.check(t_s)
-        if task.begun("hung-kernel", t_s) and task.first:
-            raise TaskHangs
         phase: Phase = "warmup" if t_s - seconds < settled_s else "measure"
-        tflop = task.rate(precision, t_s) * seconds / task.workers
-        flipped = task.acting("bit-flip", t_s) is not None and task.first
-        if flipped and not told_wrong:
-            told_wrong = True
-            message = f"{precision} result of pair 3 changed between equal products"
-            yield task.event(t_s, "wrong_result", message, {"precision": precision, "pair": 3})
-        if not task.acting("gpu-idle", t_s) or number % IDLE_EVERY == 0:
-            more = {"device": "cpu", "part": "cpu"} if on_cpu else {}
-            work = tflop * (CPU_SHARE if on_cpu else 1.0)
-            yield task.round(t_s, precision, phase, seconds, work, verified=not flipped, **more)
+        tflop = task.rate(precision, t_s - seconds, t_s) * seconds / task.workers
+        more = {"device": "cpu", "part": "cpu"} if on_cpu else {}
+        work = tflop * (CPU_SHARE if on_cpu else 1.0)
+        yield task.round(t_s, precision, phase, seconds, work, **more)
         if number % MEMORY_EVERY == 0 or t_s + seconds > start_s + spec.duration_s:
             retries = 3 if task.begun("oom-retry", t_s) else 0
-            yield task.memory(t_s, held_mib, ooms=ooms, retries=retries)
+            reading = task.memory(t_s, held_mib, ooms=ooms, retries=retries)
+            if (reading.device_free_mib or 0.0) < NEXT_MATRIX_MIB and task.node.strangers(
+                reading.subject, t_s
+            ):
+                shortage = Shortage(NEXT_MATRIX_MIB, reading.device_free_mib or 0.0, recovered=True)
+                yield task.event(t_s, "oom", shortage.message(task.card.memory_mib), shortage.data)
+                ooms += 1
+            yield reading
 
 
 def _shortages(task: Task, fill: Fill) -> Records:
     """Each allocation that failed while the card was filled."""
     for number, shortage in enumerate(fill.shortages, 1):
         t_s = task.start_s + FILL_S * number / (len(fill.shortages) + 1)
-        data = {"requested_mib": shortage.requested_mib, "recovered": shortage.recovered}
-        yield task.event(t_s, "oom", shortage.message(task.card.memory_mib), data)
+        yield task.event(t_s, "oom", shortage.message(task.card.memory_mib), shortage.data)

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -11,11 +11,11 @@ from rigproof.records.measurements import Event, MemoryReading, Phase, RewardBat
 from rigproof.simulation.card import SimulatedCard
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.rig import SimulatedNode
+from rigproof.simulation.strangers import held_mib as stranger_mib
+from rigproof.simulation.timetable import Segment
 from rigproof.workloads.specs import WorkloadSpec
 
 Timed = Round | Event | MemoryReading | RewardBatch
-ROUND_S = 0.5  # as long as a round is aimed at in the levels of minutes
-FILL_S = 0.5  # until the memory is filled and the first product is done
 RATE_NOISE = 0.003
 
 
@@ -73,10 +73,23 @@ class Task:
         """Whether it has begun by this moment."""
         return self.card.begun(name, t_s, self.node.stages) is not None
 
-    def rate(self, precision: str, t_s: float) -> float:
-        """TFLOP/s of the whole card at this moment."""
-        speed = self.card.at(t_s, self.node.stages).speed
-        return self.card.steady_tflops(precision) * speed * (1 + self.noise.gauss(0, RATE_NOISE))
+    def segments(self, part: str = "") -> tuple[Segment, ...]:
+        """What the card works on in this stage, in run time; of that part, where one is named."""
+        made = self.card.work[self.spec.stage]
+        return tuple(
+            replace(one, from_s=self.start_s + one.from_s, to_s=self.start_s + one.to_s)
+            for one in made
+            if part in ("", one.part)
+        )
+
+    def speed(self, from_s: float, to_s: float) -> float:
+        """Of the card between two moments, of a healthy one's."""
+        return self.card.speed_over(from_s, to_s, self.node.stages)
+
+    def rate(self, precision: str, from_s: float, to_s: float) -> float:
+        """TFLOP/s of the whole card between two moments."""
+        noise = 1 + self.noise.gauss(0, RATE_NOISE)
+        return self.card.steady_tflops(precision) * self.speed(from_s, to_s) * noise
 
     def round(
         self, t_s: float, precision: str, phase: Phase, seconds: float, tflop: float, **more: Any
@@ -130,7 +143,8 @@ class Task:
         if self.spec.stage == "sustained":
             fills = self.node.fills(self.plan.subject)
             others_mib = sum(one.held_mib for name, one in fills.items() if name != self.plan.worker)
-        vram = self.node.vram(self.plan.subject)
+        free_mib = self.node.vram(self.plan.subject).free_mib(self.workers, held_mib + others_mib)
+        free_mib -= sum(stranger_mib(self.node.strangers(self.plan.subject, t_s), free_mib).values())
         return MemoryReading(
             t_s=t_s,
             stage=self.spec.stage,
@@ -139,7 +153,7 @@ class Task:
             allocated_mib=held_mib,
             reserved_mib=held_mib,
             peak_reserved_mib=held_mib,
-            device_free_mib=vram.free_mib(self.workers, held_mib + others_mib),
+            device_free_mib=free_mib,
             device_total_mib=card.memory_mib,
             ooms=ooms,
             alloc_retries=retries,
@@ -149,6 +163,8 @@ class Task:
         """What ends a process, or its task, from outside. Raises the way in which it does."""
         if self.begun("gpu-lost", t_s):
             raise TaskFailed("AcceleratorError: CUDA error: unspecified launch failure (719)")
+        if self.begun("ecc-uncorrected", t_s):
+            raise TaskFailed("AcceleratorError: CUDA error: uncorrectable ECC error encountered (214)")
         if self.first and self.begun("worker-killed", t_s):
             raise WorkerKilled
         if self.first and self.begun("worker-frozen", t_s):

@@ -4,14 +4,21 @@ from dataclasses import replace
 from typing import Any
 
 from rigproof.records.measurements import Round
-from rigproof.simulation.work.task import Records, Task
+from rigproof.simulation.timetable import (
+    SWEEP_ROUND,
+    SWEEP_ROUNDS,
+    TRAINING_ROUND,
+    TRAINING_ROUNDS,
+    TRAINING_SETUP,
+)
+from rigproof.simulation.work.task import RATE_NOISE, Records, Task
 from rigproof.workloads.specs import TrainingSpec
 
 MODEL = {"width": 2496, "blocks": 8, "vocabulary": 8192, "parameters": 640_296_384}
-STEP_SHARE = 0.018  # of the stage: an fp32 step of the compared batch
+STEP_SHARE = TRAINING_ROUND / 3.3  # of the stage: an fp32 step of the compared batch; three in a round
 UNKNOWN_SPEEDUP = 3.0  # of fp16 over fp32, on a card of which nobody has measured it
-ROUNDS, WARM_UP, SWEEP_ROUNDS = 7, 2, 4
-MODEL_RATE = 0.6  # of a plain GEMM's
+WARM_UP = 2
+MODEL_RATE = 0.66  # of a plain GEMM's in fp16; measured on H200s: 424 of 643 TFLOP/s
 PROBES = (0.4, 0.7, 0.95)  # of the largest batch
 
 
@@ -23,43 +30,44 @@ def training(task: Task, spec: TrainingSpec) -> Records:
     )
     if task.fault("tensor-cores-unused"):
         speedup = 1.0
-    step_s = STEP_SHARE * spec.duration_s  # fp32, `batch` examples
+    length_s = spec.duration_s
+    step_s = STEP_SHARE * length_s  # fp32, `batch` examples
     fp16_tflops = (
         known.training.value if known.training is not None else MODEL_RATE * task.card.steady_tflops("fp16")
     )
     example_tflop = fp16_tflops * step_s / healthy / spec.batch
     faster = {"fp32": 1.0, "tf32": max(1.0, speedup / 2.3), "fp16": speedup}
-    precisions = [one for one in faster if one in task.card.precisions()]
-    t_s = task.start_s + 0.03 * spec.duration_s
     data: dict[str, Any] = {**MODEL, "sequence": spec.sequence, "held_mib": spec.model_share * spec.vram_mib}
+    t_s = task.start_s + TRAINING_SETUP * length_s
     yield task.event(t_s, "model", "640.3 M parameters", data)
 
     def steps(t_s: float, part: str, precision: str, batch: int, of_s: float) -> Round:
         """A round of about `of_s` from `t_s` on."""
-        speed = task.card.at(t_s, task.node.stages).speed
-        each_s = step_s * batch / spec.batch / faster[precision] / speed * (1 + task.noise.gauss(0, 0.003))
-        number = max(1, round(of_s / each_s))
+        speed = task.speed(t_s, t_s + of_s) * (1 + task.noise.gauss(0, RATE_NOISE))
+        each_s = step_s * batch / spec.batch / faster[precision] / speed
+        number = max(1, int(of_s / each_s))
         seconds = number * each_s
         tflop = number * batch * example_tflop
         more = {"size": MODEL["width"], "part": part, "batch": batch, "steps": number}
         return task.round(t_s + seconds, precision, "measure", seconds, tflop, **more)
 
-    for precision in precisions:
-        for number in range(ROUNDS):
-            task.check(t_s)
-            made = steps(t_s, "precision", precision, spec.batch, step_s)
+    best = ""
+    for segment in task.segments("precision"):
+        best, t_s = segment.precision, max(t_s, segment.from_s)
+        for number in range(TRAINING_ROUNDS):
+            made = steps(t_s, "precision", best, spec.batch, TRAINING_ROUND * length_s)
             t_s = made.t_s
             yield replace(made, phase="warmup") if number < WARM_UP else made
-        ends = {"precision": precision, "batch": spec.batch, "first_loss": 9.5, "last_loss": 2.1}
-        yield task.event(t_s, "training", f"{precision}: loss 9.500 to 2.100", {**ends, "overflows": 0})
-    best = precisions[-1]
+        ends = {"precision": best, "batch": spec.batch, "first_loss": 9.5, "last_loss": 2.1}
+        yield task.event(t_s, "training", f"{best}: loss 9.500 to 2.100", {**ends, "overflows": 0})
     room_mib = task.node.vram(task.plan.subject).room_mib(task.workers)
     limit_mib = min(spec.target_share * task.card.memory_mib, room_mib - spec.reserve_mib)
     largest = max(spec.batch, int((limit_mib - 5000) / 450))
     told: dict[str, Any] = {"precision": best, "limit_mib": limit_mib}
-    for share in PROBES if spec.search else ():
+    for share, segment in zip(PROBES, task.segments("search"), strict=False):
+        t_s = max(t_s, segment.from_s)
         batch = max(1, int(share * largest))
-        made = steps(t_s, "search", best, min(batch, spec.batch), 0.3 * step_s)
+        made = steps(t_s, "search", best, min(batch, spec.batch), 0.9 * (segment.to_s - segment.from_s))
         t_s = made.t_s
         yield made
         data = {**told, "what": "probe", "batch": batch, "peak_mib": share * limit_mib}
@@ -68,11 +76,12 @@ def training(task: Task, spec: TrainingSpec) -> Records:
         data = {**told, "what": "largest", "batch": largest, "peak_mib": 0.97 * limit_mib}
         message = f"the largest batch is {largest}"
         yield task.event(t_s, "batch_search", message, {**data, "complete": True, "too_large": largest + 9})
-    for batch in spec.batches:
+    for segment in task.segments("sweep"):
+        t_s = max(t_s, segment.from_s)
         for _ in range(SWEEP_ROUNDS):
-            made = steps(t_s, "sweep", best, batch, 0.2 * step_s)
+            made = steps(t_s, "sweep", best, segment.batch, SWEEP_ROUND * length_s)
             t_s = made.t_s
             yield made
-        data = {**told, "what": "sweep", "batch": batch, "peak_mib": 5000.0 + 450 * batch}
-        yield task.event(t_s, "batch_search", f"sweep {batch}", data)
+        data = {**told, "what": "sweep", "batch": segment.batch, "peak_mib": 5000.0 + 450 * segment.batch}
+        yield task.event(t_s, "batch_search", f"sweep {segment.batch}", data)
     yield task.memory(t_s, 2000.0)

@@ -53,6 +53,12 @@ class SimulatedAgent(NodeAgent):
         """What is there of the simulated node."""
         return dataclasses.replace(super().facts(node, gpu_promised, limit_s), hostname=self._simulated.name)
 
+    def adopt(self, process: ProcessId) -> None:
+        """The simulated driver lists it from now on."""
+        super().adopt(process)
+        if process.pid not in self._simulated.own_pids:
+            self._simulated.own_pids.append(process.pid)
+
     def start_host_load(self, load: HostLoad) -> None:
         """Let the simulated host be at the load's target."""
         self.stop_host_load()
@@ -86,7 +92,9 @@ class SimulatedAgent(NodeAgent):
         self._records.append(Event(self._t_s, "host_load", self._simulated.name, message, data=data))
 
     def _sense(self, duty: AgentDuty) -> SimulatedSensing:
-        return SimulatedSensing(self._simulated, duty, self._nvml, self._silent, self._now_s)
+        return SimulatedSensing(
+            self._simulated, duty, self._nvml, self._silent, self._now_s, own_pids=self._own_pids
+        )
 
     def _remember(self, _node: str, _run_id: str, /) -> SimulatedMemory:
         return SimulatedMemory(self._simulated, self._now_s)

@@ -1,17 +1,20 @@
 """What an agent of a simulated node reads on its grid: the real NVML code, in simulated time."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from rigproof.cluster.bounded import Background
 from rigproof.cluster.gpu_readings import Silent
 from rigproof.cluster.messages import AgentDuty
+from rigproof.cluster.process_watching import Watchers
 from rigproof.cluster.sensing import SAMPLE
 from rigproof.records.measurements import Event
-from rigproof.records.recording import Sample
+from rigproof.records.processes import ProcessWatch
+from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample
 from rigproof.simulation.rig import SimulatedNode
 from rigproof.telemetry.nvml import GpuLost, Nvml
+from rigproof.telemetry.process_watch import RATE_HZ
 
 ANSWER_S = 5.0  # real time, on a busy machine too: a simulated driver that takes longer never answers
 
@@ -26,6 +29,8 @@ class SimulatedSensing:
         nvml: Nvml | None,
         silent: Silent | None,
         now_s: Callable[[], float],
+        *,
+        own_pids: Callable[[], Collection[int]],
     ) -> None:
         self._node = node
         self._duty = duty
@@ -41,6 +46,11 @@ class SimulatedSensing:
         if nvml is not None and duty.uuids:
             self._xids = nvml.xids(duty.uuids, lambda: self._grid_s, by_itself=False)
         self.supported = self._xids.supported if self._xids is not None else frozenset[str]()
+        self._watchers: Watchers | None = None
+        if duty.processes is not None and nvml is not None and silent is not None:
+            self._watchers = Watchers(duty, duty.processes, nvml, silent, own_pids=own_pids, who=node.who)
+        self._watched_s: float | None = None  # when the processes were looked at last
+        self._stopped = False
 
     def start(self) -> None:
         """The first point of the grid is now."""
@@ -50,10 +60,15 @@ class SimulatedSensing:
         """Nothing runs by itself here."""
         if self._xids is not None:
             self._xids.stop(timeout_s)
+        self._stopped = True
 
-    def drain(self) -> list[Sample | Event]:
-        """Samples and events since the last drain."""
-        found: list[Sample | Event] = []
+    def watches(self) -> list[ProcessWatch]:
+        """How well the processes of each GPU were watched so far."""
+        return self._watchers.watches() if self._watchers is not None else []
+
+    def drain(self) -> list[Sample | Record]:
+        """Samples, events and what changed on the GPUs since the last drain."""
+        found: list[Sample | Record] = []
         while self._grid_s + self._step_s <= self._now_s():
             self._grid_s += self._step_s
             self._node.show(self._grid_s)
@@ -64,12 +79,23 @@ class SimulatedSensing:
             found.append(sample)
             found += self._gap()
             for uuid, subject in self._duty.uuids.items():
-                found += self._gpu(uuid, subject)
+                if not self._node.silent(subject, self._grid_s):
+                    found += self._gpu(uuid, subject)
+            found += self._look()
             while self._xids is not None and self._xids.supported and self._xids.hear(0):
                 found += self._xids.drain()
         if self._nvml is not None:
             found += self._nvml.problems()
-        return found
+        return [*found, *self.watches()] if self._stopped else found
+
+    def _look(self) -> list[Record]:
+        """What changed among the processes, where it is time to look at them again."""
+        due_s = -1.0 if self._watched_s is None else self._watched_s + 1 / RATE_HZ
+        if self._watchers is None or self._grid_s < due_s - self._step_s / 2:
+            return []
+        self._watched_s = self._grid_s
+        subjects = [one for uuid, one in self._duty.uuids.items() if uuid not in self._hung_since_s]
+        return [record for one in subjects for record in self._watchers.read(one, self._grid_s)]
 
     def _gap(self) -> list[Event]:
         missed, self._missed = self._missed, 0

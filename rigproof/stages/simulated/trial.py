@@ -1,6 +1,6 @@
 """A whole acceptance of a simulated rig in this process, in simulated time; no pytest, no Ray, no file."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loaded import LoadedRig
@@ -12,7 +12,7 @@ from rigproof.simulation.clock import SimulatedClock
 from rigproof.simulation.faults.parsing import parse_faults
 from rigproof.simulation.inventory import simulated_inventory
 from rigproof.simulation.rig import SimulatedRig
-from rigproof.stages.acceptance import AcceptanceRun
+from rigproof.stages.acceptance import AcceptanceRun, never_again
 from rigproof.stages.simulated.ground import simulated_ground
 from rigproof.stages.simulated.stages import heard_by
 
@@ -20,10 +20,16 @@ NAME = "simulated"
 
 
 def simulated_recording(
-    loaded: LoadedRig, level: LevelName, faults: Iterable[str] = (), *, seed: int = 0
+    loaded: LoadedRig,
+    level: LevelName,
+    faults: Iterable[str] = (),
+    *,
+    seed: int = 0,
+    again: Callable[[Recording, LoadedRig, str], str] | None = None,
 ) -> Recording:
     """What an acceptance of this rig with these faults would record; kept in memory only.
 
+    `again` says why a stage that has ended is to be measured once more (`second_chance`); None: none is.
     What the profile leaves open is as `simulated_inventory` says; all its devices have to be GPUs.
 
     Raises:
@@ -55,6 +61,7 @@ def simulated_recording(
         now_s=clock.now_s,
         on_tick=_nothing_to_show,
         ground=simulated_ground(rig, clock, inline=True),
+        again=never_again if again is None else lambda stage: again(recording, loaded, stage),
     )
     with acceptance:
         acceptance.finished()

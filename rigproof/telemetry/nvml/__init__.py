@@ -5,7 +5,8 @@ understand is None and noted once as an event (`Nvml.problems`), and a GPU that 
 """
 
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlUnavailable
+from rigproof.telemetry.nvml.processes import Listed
 from rigproof.telemetry.nvml.session import Nvml, open_nvml
 from rigproof.telemetry.nvml.xid import XidListener
 
-__all__ = ["GpuLost", "Nvml", "NvmlUnavailable", "XidListener", "open_nvml"]
+__all__ = ["GpuLost", "Listed", "Nvml", "NvmlUnavailable", "XidListener", "open_nvml"]

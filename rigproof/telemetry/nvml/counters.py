@@ -4,19 +4,19 @@ from typing import Any, Literal
 
 from rigproof.records.measurements import ForeignMemory, GpuCounters
 from rigproof.telemetry.nvml.device import Reading
+from rigproof.telemetry.nvml.processes import COMPUTE, GRAPHICS, held_mib
 from rigproof.telemetry.nvml.protocol import (
     ECC_CORRECTED,
     ECC_UNCORRECTED,
     ECC_VOLATILE,
     MEMORY_INFO_V2,
-    NOT_AVAILABLE,
     RETIRED_DOUBLE_BIT,
     RETIRED_MULTIPLE_SINGLE_BIT,
     Field,
 )
 from rigproof.telemetry.nvml.sampling import MIB
 
-PROCESS_LISTS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
+PROCESS_LISTS = (COMPUTE, GRAPHICS)
 
 
 def read_counters(reading: Reading, moment: Literal["before", "after"]) -> GpuCounters:
@@ -76,19 +76,17 @@ def read_foreign_memory(reading: Reading, own_pids: frozenset[int]) -> ForeignMe
     if all(processes is None for processes in lists):
         return ForeignMemory(reading.t_s, reading.subject, used_mib, None, reserved_mib)
     # A process can be in both lists, with the same memory.
-    held_mib = {
-        int(process.pid): _held_mib(process) for processes in lists if processes for process in processes
+    held = {
+        int(process.pid): held_mib(process) or 0.0
+        for processes in lists
+        if processes
+        for process in processes
     }
-    own_mib = sum(mib for pid, mib in held_mib.items() if pid in own_pids)
+    own_mib = sum(mib for pid, mib in held.items() if pid in own_pids)
     return ForeignMemory(
         reading.t_s,
         reading.subject,
         None if used_mib is None else max(0.0, used_mib - own_mib),
-        pids=tuple(sorted(held_mib.keys() - own_pids)),
+        pids=tuple(sorted(held.keys() - own_pids)),
         reserved_mib=reserved_mib,
     )
-
-
-def _held_mib(process: Any) -> float:
-    held = process.usedGpuMemory
-    return 0.0 if held is None or held in NOT_AVAILABLE else float(held / MIB)

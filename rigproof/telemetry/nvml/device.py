@@ -108,6 +108,18 @@ class Reading:
             return error.code == Code.NOT_SUPPORTED
         return False
 
+    def samples(self, query: str, *args: Any) -> Sequence[Any] | None:
+        """The answer of a query for recent samples, else None; where there are none, an empty list."""
+        self._check_reachable()
+        try:
+            found: Sequence[Any] = self.library.call(query, self.device.handle, *args)
+        except NvmlError as error:
+            if error.code in (Code.SUCCESS, Code.NOT_FOUND):  # as pynvml, and as the driver, say "none"
+                return []
+            self._failed(error)
+            return None
+        return found
+
     def fields(self, ids: Sequence[int]) -> dict[int, int | float | None]:
         """Field values by id, all in one call; None where one is not to be had."""
         self._check_reachable()

@@ -13,6 +13,7 @@ from rigproof.telemetry.nvml.device import Device, Problems, Reading
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlError, unavailable
 from rigproof.telemetry.nvml.identity import read_identity
 from rigproof.telemetry.nvml.library import Library
+from rigproof.telemetry.nvml.processes import Listed, read_processes, read_sm_use
 from rigproof.telemetry.nvml.protocol import LOST
 from rigproof.telemetry.nvml.sampling import read_sample
 from rigproof.telemetry.nvml.xid import XidListener
@@ -61,6 +62,14 @@ class Nvml:
     def foreign_memory(self, uuid: str, subject: str, own_pids: frozenset[int], t_s: float) -> ForeignMemory:
         """VRAM that processes other than `own_pids` hold. Raises GpuLost."""
         return read_foreign_memory(self._reading(uuid, subject, t_s), own_pids)
+
+    def processes(self, uuid: str, subject: str, t_s: float) -> tuple[Listed, ...] | None:
+        """Who is on one GPU (see `processes`); None where the driver does not tell. Raises GpuLost."""
+        return read_processes(self._reading(uuid, subject, t_s))
+
+    def sm_use(self, uuid: str, subject: str, t_s: float) -> Mapping[int, float] | None:
+        """Percent of the SMs by pid, of late; None where the driver does not tell. Raises GpuLost."""
+        return read_sm_use(self._reading(uuid, subject, t_s))
 
     def xids(
         self, uuids: Mapping[str, str], now_s: Callable[[], float], *, by_itself: bool = True

@@ -70,31 +70,31 @@ def hurt_worker(module):
     module.Worker.__init__ = begin_hurt
 
 
-def hurt_pool(module):
-    """Hurt the products of the sustained stage."""
-    launch = module.Pool.launch
+def hurt_filling(module):
+    """Hurt the products of the sustained stage; those of others have pools of their own."""
 
-    def launch_hurt(self, products, sums):
-        COUNT["rounds"] += 1
-        how = HURTS.get(here())
-        if how is None or COUNT["rounds"] <= HEALTHY_ROUNDS:
-            return launch(self, products, sums)
-        if how is not flip:
-            how(self)
-            return launch(self, products, sums)
-        multiply = self._device.multiply
+    class HurtPool(module.Pool):
+        def launch(self, products, sums):
+            COUNT["rounds"] += 1
+            how = HURTS.get(here())
+            if how is None or COUNT["rounds"] <= HEALTHY_ROUNDS:
+                return super().launch(products, sums)
+            if how is not flip:
+                how(self)
+                return super().launch(products, sums)
+            multiply = self._device.multiply
 
-        def multiply_wrongly(a, b, out):
-            multiply(a, b, out)
-            flip(self)
+            def multiply_wrongly(a, b, out):
+                multiply(a, b, out)
+                flip(self)
 
-        self._device.multiply = multiply_wrongly
-        try:
-            return launch(self, products, sums)
-        finally:
-            self._device.multiply = multiply
+            self._device.multiply = multiply_wrongly
+            try:
+                return super().launch(products, sums)
+            finally:
+                self._device.multiply = multiply
 
-    module.Pool.launch = launch_hurt
+    module.Pool = HurtPool
 
 
 def hurt_rounds(module):
@@ -112,7 +112,7 @@ def hurt_rounds(module):
 PATCHES = {
     "rigproof.workloads.rounds": hurt_rounds,
     "rigproof.cluster.worker": hurt_worker,
-    "rigproof.workloads.pool": hurt_pool,
+    "rigproof.workloads.filling": hurt_filling,
 }
 
 

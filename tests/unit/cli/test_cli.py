@@ -46,8 +46,10 @@ def run(tmp_path, profile):
     folder.mkdir()
     recording = healthy_recording(load_rig(str(profile)).dump(), sku="h200-sxm")
     writer = RecordingWriter(folder, recording.run)
-    for records in (recording.nodes, recording.gpus, recording.foreign_memory, recording.stages):
+    watches = recording.process_watches
+    for records in (recording.nodes, recording.gpus, recording.foreign_memory, watches, recording.stages):
         writer.extend(records.values())
+    writer.extend(recording.processes)
     lists = (recording.workers, recording.rounds, recording.memory, recording.rewards, recording.counters)
     for records in (*lists, recording.boots, recording.events):
         writer.extend(records)
@@ -68,7 +70,10 @@ def refused(answer, *said):
 def test_judge_accepts_what_is_well(cli, run):
     status, out, err = cli("judge", run)
     assert (status, err) == (0, "")
-    assert out.splitlines()[-1] == "ACCEPTED: this rig is fit for training"
+    assert out.splitlines()[-1] == (
+        "ACCEPTED for 40 s of load and 19 s of training, not a standard run: "
+        "nothing failed in that; whether it holds for the whole level is not proven"
+    )
     assert sorted(path.name for path in run.iterdir()) == ["recording.jsonl", "telemetry.parquet"]
 
 
@@ -91,6 +96,40 @@ def test_judge_by_another_profile_finds_what_that_one_does_not_allow(cli, run, t
     assert status == 1
     assert failed in out
     assert out.splitlines()[-1].startswith("REJECTED: ")
+
+
+CANNOT_FAIL = {
+    "limits": {
+        "core_temperature_c": 200,
+        "throttle_share": 0.99,
+        "clock_ratio_share": 0.01,
+        "stability_drop_share": 0.01,
+        "success_share": 0.01,
+    }
+}
+
+
+def test_judge_refuses_a_profile_that_a_run_would_refuse_and_names_all_that_is_wrong(cli, run, tmp_path):
+    lax = tmp_path / "lax.toml"
+    lax.write_text(profile_text(CANNOT_FAIL))
+    refused(cli("judge", run, "--hwprofile", lax), *(f"limits.{key} = " for key in CANNOT_FAIL["limits"]))
+
+
+def test_judge_by_the_profile_that_was_recorded_is_refused_nothing(cli, run):
+    text = (run / "recording.jsonl").read_text()
+    assert '"stability_drop_share":0.95' in text
+    (run / "recording.jsonl").write_text(
+        text.replace('"stability_drop_share":0.95', '"stability_drop_share":0.01')
+    )
+    assert cli("judge", run)[0] == 0
+
+
+def test_judge_by_another_profile_refuses_a_level_that_nobody_knows(cli, run, tmp_path):
+    other = tmp_path / "other.toml"
+    other.write_text(profile_text())
+    text = (run / "recording.jsonl").read_text()
+    (run / "recording.jsonl").write_text(text.replace('"level":"standard"', '"level":"mine"'))
+    refused(cli("judge", run, "--hwprofile", other), 'level = "mine": no such level')
 
 
 def test_judge_of_a_run_without_samples_proves_nothing(cli, run):

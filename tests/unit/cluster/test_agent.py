@@ -9,6 +9,7 @@ import pytest
 from rigproof.cluster.agent import NodeAgent
 from rigproof.cluster.messages import AgentDuty
 from rigproof.records.measurements import ForeignMemory, GpuCounters
+from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch
 from rigproof.records.samples import GpuSample
 from rigproof.simulation.nvml_library import installed
 from rigproof.simulation.nvml_model import Fault, SimulatedDriver, SimulatedGpu, SimulatedProcess
@@ -21,12 +22,12 @@ SAMPLED = "nvmlDeviceGetUtilizationRates"
 
 
 @contextmanager
-def agent_on(driver, stuck_s=LIMIT_S):
+def agent_on(driver, stuck_s=LIMIT_S, processes=None):
     """An agent that samples both GPUs."""
     with installed(driver):
         agent = NodeAgent()
         try:
-            agent.begin(AgentDuty("pc1", 0.0, 50.0, stuck_s, SUBJECTS))
+            agent.begin(AgentDuty("pc1", 0.0, 50.0, stuck_s, SUBJECTS, processes))
             yield agent
         finally:
             for fault in driver.faults:
@@ -111,6 +112,34 @@ def test_foreign_memory_comes_with_the_next_poll():
     found = {record.subject: record for record in records if isinstance(record, ForeignMemory)}
     assert found[SUBJECTS[A]].used_mib == 1.0
     assert (found[SUBJECTS[B]].used_mib, found[SUBJECTS[B]].pids) == (9000.0, (17,))
+
+
+def test_processes_are_watched_beside_the_samples_and_the_watch_is_told_with_the_counters():
+    driver = two_gpus()
+    driver.gpu(B).processes = [SimulatedProcess(17, 8999.0, sm_percent=60)]
+    duty = AgentDuty("pc1", 0.0, 50.0, LIMIT_S, SUBJECTS, ProcessLimits(512, 5))
+    with installed(driver):
+        agent = NodeAgent()
+        agent.begin(duty)
+        seen = gather(agent, lambda found: [one for one in found if isinstance(one, GpuProcess)])
+        agent.counters("after", LIMIT_S)
+        told = agent.poll().records
+        last = agent.finish(LIMIT_S).records
+    [process] = [one for one in seen if isinstance(one, GpuProcess)]
+    assert (process.subject, process.pid, process.used_mib) == (SUBJECTS[B], 17, 8999.0)
+    for records in (told, last):
+        watches = {one.subject: one for one in records if isinstance(one, ProcessWatch)}
+        assert watches.keys() == set(SUBJECTS.values())
+        assert all(one.readings >= 1 and one.sm_readable for one in watches.values())
+
+
+def test_a_process_list_that_hangs_is_given_up_like_any_query():
+    driver = two_gpus()
+    driver.inject(Fault("nvmlDeviceGetComputeRunningProcesses_v3", uuid=A, hang=threading.Event()))
+    with agent_on(driver, stuck_s=0.2, processes=ProcessLimits(512, 5)) as agent:
+        records = gather(agent, lambda found: events(found, "timeout"))
+    [event] = events(records, "timeout")
+    assert (event.subject, event.data["query"]) == (SUBJECTS[A], "processes")
 
 
 @pytest.mark.parametrize(

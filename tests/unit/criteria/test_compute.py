@@ -11,8 +11,7 @@ FIRST, SECOND = "pc1/gpu0#0", "pc1/gpu0#1"
 
 
 def outcome(bench, subject=GPU):
-    verdict = bench.verdict(EXACT, subject)
-    return verdict.outcome, verdict.required
+    return bench.verdict(EXACT, subject).outcome
 
 
 def change(bench, subject, stage=None, worker=None, **data):
@@ -88,12 +87,12 @@ def test_three_different_results_fail_all_three(bench):
 def test_cards_and_libraries_that_may_differ_are_not_compared(bench, data):
     change(bench, GPU, **data)
     products_differ(bench, GPU)
-    assert outcome(bench) == outcome(bench, OTHER) == (Outcome.NOT_MEASURED, False)
+    assert outcome(bench) == outcome(bench, OTHER) is Outcome.NOT_APPLICABLE
 
 
 def test_a_lone_card_is_not_compared_and_need_not_be(bench):
     make_peers(bench, 1)
-    assert outcome(bench) == (Outcome.NOT_MEASURED, False)
+    assert outcome(bench) is Outcome.NOT_APPLICABLE
     assert bench.verdict(EXACT, GPU).detail == "the run has no other NVIDIA H200"
 
 
@@ -123,7 +122,7 @@ def test_a_worker_that_does_not_say_what_it_computed_is_no_measurement(bench, st
         for one in bench.recording.events
         if (one.kind, one.stage, one.worker) != ("reference", stage, worker)
     ]
-    assert outcome(bench) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench) is Outcome.NOT_MEASURED
     assert f"{worker} recorded no reference in the {stage} stage" in bench.verdict(EXACT, GPU).detail
 
 

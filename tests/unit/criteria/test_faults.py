@@ -89,6 +89,7 @@ ALONE = {
     "inventory.foreign_memory": (GPU, lambda b: hold_memory(b, 60_000), set()),
     "distribution.workers_spread": (GPU, all_work_on_one_gpu, set()),
     "activity.gpu_active": (GPU, lambda b: b.samples(GPU, 5, power_w=lambda s: 90 + s.t_s % 3), set()),
+    "activity.undisturbed": (GPU, lambda b: b.stranger(45), set()),
     "throughput.gemm_fp32": (GPU, gemm_slow("fp32"), set()),
     "throughput.gemm_tf32": (GPU, gemm_slow("tf32"), set()),
     "throughput.gemm_fp16": (GPU, gemm_slow("fp16"), set()),
@@ -152,14 +153,13 @@ def test_the_cause_is_told_once_where_a_node_is_missing(bench):
     assert failed == {"cluster.nodes_present", "inventory.gpus_present"}
     others = [v for v in verdicts if v.outcome is not Outcome.FAIL]
     assert {v.outcome for v in others} == {Outcome.NOT_MEASURED}
-    assert all(v.required for v in others)
     assert {v.detail for v in others} == {"pc2 was not found", "pc2/gpu0 was not found"}
 
 
 def test_the_other_gpu_is_judged_as_before_where_one_is_missing(bench):
     gpu_is_missing(bench)
     others = [v for v in bench.verdicts() if v.subject == OTHER]
-    assert {v.outcome for v in others if v.required} == {Outcome.PASS}
+    assert {v.outcome for v in others} <= {Outcome.PASS, Outcome.NOT_APPLICABLE}
 
 
 def test_two_faults_on_two_gpus_are_both_named(bench):
@@ -197,4 +197,3 @@ def test_one_sample_of_a_gpu_is_no_measurement(bench):
     bench.recording.add(GpuSample(40.0, GPU, core_temperature_c=50.0, power_w=600.0))
     verdict = bench.verdict("thermal.core_temperature", GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.required

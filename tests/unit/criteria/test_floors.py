@@ -195,7 +195,6 @@ def test_champions_that_cannot_be_read_are_no_pass(bench, gpus):
     bench.event("champions", "rig", stage=None, gpus=gpus)
     verdict = bench.verdict(BF16, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.required
 
 
 def test_the_share_of_a_champion_is_the_profiles(bench):

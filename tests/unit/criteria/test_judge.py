@@ -20,6 +20,7 @@ from rigproof.records.measurements import (
     Round,
     Stage,
 )
+from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
@@ -51,6 +52,7 @@ def cpu_bench(new_bench):
     recording.gpus = {CPU: identity}
     del recording.nodes["pc2"]
     recording.gpu_samples, recording.counters, recording.foreign_memory = [], [], {}
+    recording.processes, recording.process_watches = [], {}
     recording.rounds = [replace(one, **cpu) for one in recording.rounds if one.subject == GPU]
     recording.memory = [
         replace(one, **cpu, device_free_mib=None) for one in recording.memory if one.subject == GPU
@@ -75,6 +77,7 @@ def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
         "compute.exact",
         "inventory.driver",
         "inventory.foreign_memory",
+        "activity.undisturbed",
         "memory.ecc",
         "memory.row_remap",
         "throughput.peer_outlier",
@@ -118,7 +121,7 @@ def test_a_criterion_that_breaks_is_not_measured(bench):
 
     criterion = replace(CATALOGUE["power.draw"], find=broken)
     verdict = judge(criterion, GPU, Evidence(bench.recording, bench.loaded))
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "judging it failed: ZeroDivisionError: of course"
 
 
@@ -129,7 +132,7 @@ def test_a_subject_that_is_not_promised_is_a_mistake_of_the_caller(bench):
 
 def test_what_was_not_judged_is_not_measured():
     verdict = not_judged(CATALOGUE["power.draw"], GPU, "deselected")
-    assert (verdict.outcome, verdict.required, verdict.detail) == (Outcome.NOT_MEASURED, True, "deselected")
+    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, "deselected")
 
 
 def test_a_recording_is_judged_by_the_profile_inside_it(bench):
@@ -177,6 +180,7 @@ NEEDS = {
     "inventory.foreign_memory": ("foreign_memory",),
     "distribution.workers_spread": ("workers",),
     "activity.gpu_active": ("rounds", "gpu_samples", "stages"),
+    "activity.undisturbed": ("process_watches", "stages"),
     **{
         f"throughput.gemm_{precision}": ("rounds", "stages") for precision in ("fp32", "tf32", "fp16", "bf16")
     },
@@ -208,7 +212,6 @@ def test_without_what_it_needs_no_criterion_passes(bench, criterion, kind):
     for subject in promised(CATALOGUE[criterion], bench.loaded):
         verdict = bench.verdict(criterion, subject)
         assert verdict.outcome in (Outcome.NOT_MEASURED, Outcome.FAIL)
-        assert verdict.required
 
 
 @pytest.mark.parametrize("status", ["running", "interrupted"])
@@ -322,6 +325,20 @@ others = st.one_of(
         counts,
     ),
     st.builds(ForeignMemory, moments, subjects, maybe, st.none() | st.tuples(st.integers(1, 9))),
+    st.builds(
+        GpuProcess,
+        moments,
+        subjects,
+        st.sampled_from([100, 101, 5263]),
+        st.booleans(),
+        st.booleans(),
+        maybe,
+        maybe,
+        st.none() | words,
+        st.none() | words,
+        st.sampled_from([(), (100,), (7, 1)]),
+    ),
+    st.builds(ProcessWatch, moments, subjects, moments, st.integers(0, 9), moments, st.booleans()),
     st.builds(
         WorkerIdentity,
         workers,

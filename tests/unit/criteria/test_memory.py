@@ -10,8 +10,7 @@ ECC, REMAP = "memory.ecc", "memory.row_remap"
 
 
 def outcome(bench, criterion):
-    verdict = bench.verdict(criterion, GPU)
-    return verdict.outcome, verdict.required
+    return bench.verdict(criterion, GPU).outcome
 
 
 def test_an_oom_that_was_recovered_fails_and_says_what_was_wanted(bench):
@@ -66,14 +65,14 @@ def test_an_allocation_that_needed_a_retry_warns(bench):
 
 def test_a_worker_that_never_reported_its_memory_is_no_measurement(bench):
     bench.recording.memory = [one for one in bench.recording.memory if one.worker != "pc1/gpu0#1"]
-    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench, OOM) is Outcome.NOT_MEASURED
 
 
 def test_a_worker_that_stopped_reporting_before_the_end_is_no_measurement(bench):
     bench.recording.memory = [
         one for one in bench.recording.memory if one.worker != "pc1/gpu0#1" or one.t_s < 60
     ]
-    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench, OOM) is Outcome.NOT_MEASURED
     assert bench.verdict(OOM, GPU).detail == (
         "pc1/gpu0#1 last reported its memory at t=40 s; the load ended at t=70 s"
     )
@@ -82,7 +81,7 @@ def test_a_worker_that_stopped_reporting_before_the_end_is_no_measurement(bench)
 @pytest.mark.parametrize("kind", ["worker_died", "worker_failed", "worker_hung"])
 def test_a_worker_that_was_lost_is_no_measurement_however_late(bench, kind):
     bench.event(kind, GPU, "gone", 69.5, "pc1/gpu0#1")
-    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench, OOM) is Outcome.NOT_MEASURED
     assert bench.verdict(OOM, GPU).detail == "pc1/gpu0#1 was lost at t=70 s: gone"
 
 
@@ -90,13 +89,13 @@ def test_the_readings_of_the_other_stage_do_not_count(bench):
     bench.recording.memory = [
         replace(one, stage="gemm") if one.worker == "pc1/gpu0#1" else one for one in bench.recording.memory
     ]
-    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench, OOM) is Outcome.NOT_MEASURED
 
 
 @pytest.mark.parametrize("field", ["ooms", "alloc_retries"])
 def test_an_allocator_that_keeps_no_count_on_a_gpu_is_no_measurement(bench, field):
     bench.recording.memory = [replace(one, **{field: None}) for one in bench.recording.memory]
-    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench, OOM) is Outcome.NOT_MEASURED
     assert "PYTORCH_CUDA_ALLOC_CONF" in bench.verdict(OOM, GPU).detail
 
 
@@ -179,14 +178,14 @@ def test_free_memory_outside_the_load_is_not_judged(bench):
 
 def test_free_memory_that_was_never_read_is_no_measurement(bench):
     bench.recording.memory = [replace(one, device_free_mib=None) for one in bench.recording.memory]
-    assert outcome(bench, HEADROOM) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench, HEADROOM) is Outcome.NOT_MEASURED
 
 
 def test_free_memory_that_is_not_a_number_is_no_measurement(bench):
     nan = float("nan")
     for place, free_mib in ((0, nan), (1, 10_000.0)):
         bench.recording.memory[place] = replace(bench.recording.memory[place], device_free_mib=free_mib)
-    assert outcome(bench, HEADROOM) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench, HEADROOM) is Outcome.NOT_MEASURED
 
 
 def test_an_uncorrected_error_during_the_run_fails(bench):
@@ -211,24 +210,24 @@ def test_corrected_errors_during_the_run_warn(bench):
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_counter_that_is_missing_at_one_end_is_no_measurement(bench, moment):
     bench.counters(GPU, moment, ecc_uncorrected=None, remapped_uncorrectable=None)
-    assert outcome(bench, ECC) == (Outcome.NOT_MEASURED, True)
-    assert outcome(bench, REMAP) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench, ECC) is Outcome.NOT_MEASURED
+    assert outcome(bench, REMAP) is Outcome.NOT_MEASURED
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_counters_that_were_not_read_at_one_end_are_no_measurement(bench, moment):
     bench.recording.counters = [one for one in bench.recording.counters if one.moment != moment]
-    assert outcome(bench, ECC) == (Outcome.NOT_MEASURED, True)
-    assert outcome(bench, REMAP) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench, ECC) is Outcome.NOT_MEASURED
+    assert outcome(bench, REMAP) is Outcome.NOT_MEASURED
 
 
 def test_a_counter_that_went_back_is_no_measurement(bench):
     bench.counters(GPU, "before", ecc_uncorrected=5)
-    assert outcome(bench, ECC) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench, ECC) is Outcome.NOT_MEASURED
 
 
 @pytest.mark.parametrize(
-    ("sku", "enabled", "required"),
+    ("sku", "enabled", "owed"),
     [
         ("h200", True, True),
         ("h200", None, True),  # a card that has ECC, whose mode could not be read either
@@ -239,22 +238,22 @@ def test_a_counter_that_went_back_is_no_measurement(bench):
         ("unknown", False, False),
     ],
 )
-def test_which_cards_are_required_to_count_errors(bench, sku, enabled, required):
+def test_which_cards_have_to_count_errors(bench, sku, enabled, owed):
     card = {"sku": sku, "workers": 2, "memory_gib": 141}
     bench.rig(nodes=[{"name": "pc1", "gpus": [card]}])
     bench.gpu(GPU, ecc_enabled=enabled)
     for moment in ("before", "after"):
         bench.counters(GPU, moment, ecc_uncorrected=None, ecc_corrected=None, remapped_uncorrectable=None)
-    assert outcome(bench, ECC) == (Outcome.NOT_MEASURED, required)
-    assert outcome(bench, REMAP) == (Outcome.NOT_MEASURED, required)
+    expected = Outcome.NOT_MEASURED if owed else Outcome.NOT_APPLICABLE
+    assert outcome(bench, ECC) is outcome(bench, REMAP) is expected
 
 
 def test_a_card_whose_ecc_is_on_must_count_errors_whatever_its_file_says(bench):
     bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "rtx-3090", "workers": 2}]}])
     for moment in ("before", "after"):
         bench.counters(GPU, moment, ecc_uncorrected=None, remapped_uncorrectable=None)
-    assert outcome(bench, ECC) == (Outcome.NOT_MEASURED, True)
-    assert outcome(bench, REMAP) == (Outcome.NOT_MEASURED, False)
+    assert outcome(bench, ECC) is Outcome.NOT_MEASURED
+    assert outcome(bench, REMAP) is Outcome.NOT_APPLICABLE
 
 
 def test_errors_that_were_counted_are_judged_on_any_card(bench):

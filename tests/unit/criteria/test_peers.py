@@ -115,7 +115,7 @@ def test_the_only_card_under_its_power_limit_need_not_be_compared(bench):
     make_peers(bench, 3)
     bench.gpu(FIRST, power_limit_w=680.0)
     verdict = bench.verdict(PEERS, FIRST)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, False)
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
     assert verdict.detail == "no other h200 with the same work has its power limit and precision"
     assert decide(bench.verdicts()) is Decision.ACCEPTED
 
@@ -132,7 +132,7 @@ def test_a_card_is_judged_by_the_peers_that_have_a_rate(bench):
     bench.drop("rounds", subject_of(3))
     assert bench.verdict(PEERS, FIRST).detail.endswith("the median of 2 others of h200 660.0")
     verdict = bench.verdict(PEERS, subject_of(3))
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "no verified rounds in the sustained stage"
 
 
@@ -141,7 +141,7 @@ def test_a_card_without_any_peer_that_has_a_rate_is_not_judged(bench):
     for index in (1, 2):
         bench.drop("rounds", subject_of(index))
     verdict = bench.verdict(PEERS, FIRST)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "no other h200 with the same work has a sustained rate"
 
 

@@ -73,7 +73,6 @@ def test_three_rounds_of_each_are_a_measurement(bench, precision, number, outcom
     only_first(bench, number, precision)
     verdict = bench.verdict(NAME, GPU)
     assert verdict.outcome is outcome
-    assert verdict.required
 
 
 def test_unverified_rounds_do_not_count(bench):
@@ -132,7 +131,7 @@ def test_an_unknown_device_without_fp16_need_not_be_measured(new_bench):
     bench.recording.workers = [replace(one, precisions=("fp32",)) for one in bench.recording.workers]
     bench.rounds(GPU, "training", precision="fp32")
     verdict = bench.verdict(NAME, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, False)
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
 
 
 def test_it_is_promised_where_the_card_has_fp16_and_the_level_has_the_stage():

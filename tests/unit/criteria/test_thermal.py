@@ -122,7 +122,7 @@ def test_a_card_without_any_known_limit_gets_no_limit(bench):
 def test_no_samples_of_the_core_are_no_measurement(bench):
     bench.samples(GPU, core_temperature_c=None)
     verdict = bench.verdict(CORE, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "no core temperature was read under load"
 
 
@@ -194,22 +194,24 @@ def test_a_stage_that_was_broken_off_can_fail_but_not_pass(bench):
 def test_a_memory_temperature_that_a_data_centre_card_does_not_give_is_required(bench):
     bench.samples(GPU, memory_temperature_c=None)
     verdict = bench.verdict(MEMORY, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
 
 
-def test_a_memory_temperature_that_the_sku_file_calls_unsupported_is_not_required(bench):
+def test_a_memory_temperature_that_the_sku_file_calls_unsupported_does_not_apply(bench):
     bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "rtx-3090", "workers": 2}]}])
     bench.samples(GPU, memory_temperature_c=None)
     verdict = bench.verdict(MEMORY, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, False)
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
 
 
-def test_a_memory_temperature_that_an_unknown_card_never_gave_is_not_required(bench):
+def test_a_memory_temperature_that_an_unknown_card_never_gave_does_not_apply(bench):
     bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
     bench.samples(GPU, memory_temperature_c=None)
-    assert bench.verdict(MEMORY, GPU).required, "NVML knows its limit, so there is a sensor"
+    assert bench.verdict(MEMORY, GPU).outcome is Outcome.NOT_MEASURED, (
+        "NVML knows its limit, so there is a sensor"
+    )
     bench.gpu(GPU, temperature_memory_max_c=None)
-    assert not bench.verdict(MEMORY, GPU).required
+    assert bench.verdict(MEMORY, GPU).outcome is Outcome.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize(
@@ -273,4 +275,4 @@ def test_throttling_names_its_reasons(bench):
 def test_reasons_that_were_not_read_are_no_measurement(bench):
     bench.samples(GPU, clock_event_reasons=None)
     verdict = bench.verdict(THROTTLE, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED

@@ -40,7 +40,7 @@ def test_warm_up_rounds_do_not_count(bench):
 def test_rounds_that_were_not_verified_are_no_measurement(bench):
     bench.rounds(GPU, "gemm", verified=False)
     verdict = bench.verdict(BF16, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
 
 
 def test_two_rounds_are_no_measurement(bench):
@@ -69,7 +69,7 @@ def test_rounds_that_are_told_twice_are_no_measurement(bench, stage):
     criteria = (BF16,) if stage == "gemm" else (SUSTAINED, STABILITY)
     for criterion in criteria:
         verdict = bench.verdict(criterion, GPU)
-        assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+        assert verdict.outcome is Outcome.NOT_MEASURED
         assert f"in the {stage} stage overlap by" in verdict.detail
 
 
@@ -87,21 +87,21 @@ def test_a_precision_that_the_sku_lacks_is_not_promised(bench):
     assert promised(CATALOGUE[BF16], bench.loaded) == (GPU,)
 
 
-def test_an_unknown_card_is_promised_every_precision_but_not_required_to_have_it(bench):
+def test_an_unknown_card_is_promised_every_precision_but_need_not_have_it(bench):
     bench.rig(nodes=ONE_UNKNOWN)
     assert promised(CATALOGUE["throughput.gemm_tf32"], bench.loaded) == (GPU,)
     bench.recording.rounds = [one for one in bench.recording.rounds if one.precision != "tf32"]
-    assert bench.verdict("throughput.gemm_tf32", GPU).required
+    assert bench.verdict("throughput.gemm_tf32", GPU).outcome is Outcome.NOT_MEASURED
     bench.recording.workers = [replace(one, precisions=("fp32", "bf16")) for one in bench.recording.workers]
     verdict = bench.verdict("throughput.gemm_tf32", GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, False)
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
     assert verdict.detail == "this device has no tf32"
 
 
 def test_a_precision_that_the_sku_has_is_required_even_where_the_worker_lacks_it(bench):
     bench.recording.rounds = [one for one in bench.recording.rounds if one.precision != "tf32"]
     bench.recording.workers = [replace(one, precisions=("fp32", "bf16")) for one in bench.recording.workers]
-    assert bench.verdict("throughput.gemm_tf32", GPU).required
+    assert bench.verdict("throughput.gemm_tf32", GPU).outcome is Outcome.NOT_MEASURED
 
 
 def test_an_unknown_card_gets_no_limit_and_that_is_said(bench):
@@ -133,7 +133,7 @@ def test_a_sustained_stage_that_was_broken_off_has_no_rate(bench):
 def test_the_combined_rate_is_never_silently_less(bench):
     bench.drop("rounds", OTHER)
     verdict = bench.verdict("throughput.combined", "rig")
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "no sustained rate of pc2/gpu0"
 
 
@@ -165,7 +165,7 @@ def test_a_short_stage_is_judged_by_shorter_windows(bench):
 def test_three_seconds_are_no_measurement_of_stability(bench):
     bench.stage("sustained", loaded_to_s=33.5)
     verdict = bench.verdict(STABILITY, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
 
 
 def test_the_rate_of_the_cpu_as_the_device_has_no_limit_to_its_stability(bench):

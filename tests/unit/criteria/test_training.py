@@ -60,7 +60,7 @@ def test_who_has_another_power_limit_is_no_peer(bench):
     without_figure(bench)
     bench.gpu(OTHER, power_limit_w=500)
     verdict = bench.verdict(NAME, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NO_LIMIT, True)
+    assert verdict.outcome is Outcome.NO_LIMIT
     assert (
         verdict.detail
         == "no floor: nobody knows a figure of this work on such a device; this is its baseline"
@@ -95,7 +95,7 @@ def test_too_few_steps_are_no_measurement(bench, drop):
     told = {"unverified": [replace(one, verified=False) for one in own], "none": [], "two": own[:2]}
     bench.recording.rounds = others + told[drop]
     verdict = bench.verdict(NAME, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "too few verified rounds of fp16"
 
 

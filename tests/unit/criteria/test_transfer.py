@@ -75,7 +75,7 @@ def test_what_the_owner_states_over_nvmls_best_asks_for_no_more(bench):
 def test_where_nvml_does_not_say_what_is_possible_the_owner_can(bench):
     bench.gpu(GPU, pcie_generation_max=None, pcie_width_max=None)
     verdict = bench.verdict(LINK, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "NVML does not report the link's best generation"
     bench.limits(pcie_generation=5, pcie_width=16)
     assert bench.verdict(LINK, GPU).outcome is Outcome.PASS
@@ -85,7 +85,7 @@ def test_where_nvml_does_not_say_what_is_possible_the_owner_can(bench):
 def test_a_link_that_is_not_read_is_not_measured(bench, field):
     bench.samples(GPU, **{field: None})
     verdict = bench.verdict(LINK, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
 
 
 def test_a_link_that_was_not_read_for_a_quarter_is_not_measured(bench):
@@ -94,18 +94,18 @@ def test_a_link_that_was_not_read_for_a_quarter_is_not_measured(bench):
     assert "no PCIe width was read for 10.2 s" in bench.verdict(LINK, GPU).detail
 
 
-def test_it_is_not_required_where_the_driver_reports_none(bench):
+def test_it_does_not_apply_where_the_driver_reports_none(bench):
     without_link(bench, "pcie")
     bench.samples(GPU, pcie_generation=None, pcie_width=None, pcie_replays=None)
     verdict = bench.verdict(LINK, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, False)
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize(("field", "value"), [("pcie_generation", 77), ("pcie_width", 33)])
 def test_a_link_that_there_is_not_is_no_measurement(bench, field, value):
     bench.samples(GPU, **{field: value})
     verdict = bench.verdict(LINK, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
     assert "which no link has" in verdict.detail
 
 
@@ -140,7 +140,7 @@ def test_a_degraded_link_fails_whatever_its_replays(bench):
 def test_replays_that_were_not_counted_let_nothing_pass(bench):
     bench.counters(GPU, "after", pcie_replays=None)
     verdict = bench.verdict(LINK, GPU)
-    assert (verdict.outcome, verdict.required) == (Outcome.NOT_MEASURED, True)
+    assert verdict.outcome is Outcome.NOT_MEASURED
     bench.counters(GPU, "after", pcie_replays=1)
     assert "went back from 2 to 1" in bench.verdict(LINK, GPU).detail
 

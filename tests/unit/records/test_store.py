@@ -17,6 +17,7 @@ import rigproof
 from rigproof.records.durable import GrowingFile
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, Round, Stage
+from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.reading import PARQUET_FILE, RECORDING_FILE, RECORDING_LINE_BYTES_MAX, STREAM_FILE
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.store import RecordingError, RecordingWriter, read_recording
@@ -89,6 +90,11 @@ records = st.one_of(
         remap_pending=st.none() | st.booleans(),
     ),
     st.builds(ForeignMemory, numbers, texts, optional_numbers, st.none() | st.tuples(small, small)),
+    st.builds(
+        GpuProcess, numbers, texts, small, st.booleans(), st.booleans(), optional_numbers, optional_numbers,
+        st.none() | texts, st.none() | texts, st.lists(small, max_size=3).map(tuple),
+    ),
+    st.builds(ProcessWatch, numbers, texts, numbers, small, numbers, st.booleans()),
     st.builds(
         Stage, texts, numbers, optional_numbers, st.sampled_from(["running", "finished", "partial"]),
         st.lists(texts, max_size=3).map(tuple), optional_numbers, optional_numbers, json_tables,

@@ -17,8 +17,8 @@ HOT = Verdict(
 )
 
 
-def verdict(outcome, *, required=True, **fields):
-    return Verdict("power.draw", "pc1/gpu0", outcome, required=required, **fields)
+def verdict(outcome, **fields):
+    return Verdict("power.draw", "pc1/gpu0", outcome, **fields)
 
 
 def test_the_sentence_of_a_failure_says_measured_limit_when_how_long_and_what_to_do():
@@ -31,6 +31,11 @@ def test_the_sentence_of_a_failure_says_measured_limit_when_how_long_and_what_to
 def test_the_sentence_of_what_was_not_measured_says_why():
     unmeasured = verdict(Outcome.NOT_MEASURED, unit="W", detail="no power was read under load")
     assert sentence(unmeasured) == "pc1/gpu0 power.draw: not measured, no power was read under load"
+
+
+def test_the_sentence_of_what_does_not_apply_says_why():
+    no_ecc = verdict(Outcome.NOT_APPLICABLE, unit="W", detail="ECC is switched off")
+    assert sentence(no_ecc) == "pc1/gpu0 power.draw: not applicable, ECC is switched off"
 
 
 def test_the_sentence_of_a_pass_gives_no_advice():
@@ -79,12 +84,12 @@ def test_warnings_and_unknown_limits_are_accepted():
     assert decide([verdict(Outcome.WARN), verdict(Outcome.NO_LIMIT)]) is Decision.ACCEPTED
 
 
-def test_a_required_criterion_that_was_not_measured_makes_the_run_incomplete():
+def test_a_criterion_that_was_not_measured_makes_the_run_incomplete():
     assert decide([verdict(Outcome.PASS), verdict(Outcome.NOT_MEASURED)]) is Decision.INCOMPLETE
 
 
 def test_a_sensor_that_the_card_lacks_does_not_make_the_run_incomplete():
-    verdicts = [verdict(Outcome.PASS), verdict(Outcome.NOT_MEASURED, required=False)]
+    verdicts = [verdict(Outcome.PASS), verdict(Outcome.NOT_APPLICABLE)]
     assert decide(verdicts) is Decision.ACCEPTED
 
 
@@ -92,20 +97,21 @@ def test_an_interrupted_run_is_incomplete():
     assert decide([verdict(Outcome.PASS)], interrupted=True) is Decision.INCOMPLETE
 
 
-@pytest.mark.parametrize("verdicts", [[], [verdict(Outcome.NOT_MEASURED, required=False)]])
+@pytest.mark.parametrize("verdicts", [[], [verdict(Outcome.NOT_APPLICABLE)]])
 def test_nothing_measured_is_incomplete(verdicts):
     assert decide(verdicts) is Decision.INCOMPLETE
 
 
 def test_counts_name_every_outcome():
     found = counts([verdict(Outcome.PASS), verdict(Outcome.PASS), verdict(Outcome.FAIL)])
-    assert found == {"pass": 2, "warn": 0, "fail": 1, "not_measured": 0, "no_limit": 0}
+    assert found == {"pass": 2, "warn": 0, "fail": 1, "not_measured": 0, "not_applicable": 0, "no_limit": 0}
 
 
 @given(st.lists(st.sampled_from(Outcome)), st.booleans())
 def test_only_a_run_without_failures_and_gaps_is_accepted(outcomes, interrupted):
     accepted = decide([verdict(o) for o in outcomes], interrupted=interrupted) is Decision.ACCEPTED
-    good = bool(outcomes) and set(outcomes) <= {Outcome.PASS, Outcome.WARN, Outcome.NO_LIMIT}
+    judged = set(outcomes) - {Outcome.NOT_APPLICABLE}
+    good = bool(judged) and judged <= {Outcome.PASS, Outcome.WARN, Outcome.NO_LIMIT}
     assert accepted == (good and not interrupted)
 
 

@@ -129,7 +129,7 @@ def _round(t_s, stage, worker, rate, chance):
 
 @pytest.fixture(scope="session")
 def verdicts() -> list[Verdict]:
-    """One failure, one warning, one baseline, two kinds of not measured, passes."""
+    """One failure, one warning, one baseline, one not measured, one that does not apply, passes."""
     rig, rtx_3090 = "hwprofiles/rigs/lab.toml", "hwprofiles/gpus/rtx-3090.toml"
     found = [
         Verdict("throughput.gemm_bf16", "pc1/gpu0", Outcome.PASS, "TFLOP/s", 71.04, 53.4, rtx_3090),
@@ -141,7 +141,7 @@ def verdicts() -> list[Verdict]:
         ),
         Verdict("host.cpu_band", "pc1", Outcome.WARN, "%", 91, 90, "hwprofiles/defaults.toml",
                 remedy="stop other programs on this host"),
-        Verdict("memory.ecc", "pc1/gpu0", Outcome.NOT_MEASURED, required=False, detail="no ECC here"),
+        Verdict("memory.ecc", "pc1/gpu0", Outcome.NOT_APPLICABLE, detail="no ECC here"),
         Verdict("power.draw", "pc1/gpu1", Outcome.NOT_MEASURED, "W", detail="no power samples",
                 remedy="look at nvidia-smi -q -d POWER"),
     ]  # fmt: skip

@@ -30,6 +30,13 @@ def test_stages_and_workers_are_told_with_their_lengths():
     assert any(line.startswith("  pc2/gpu0#0: 1 GPU, ") and "GEMM 4096" in line for line in lines)
 
 
+def test_that_a_stage_may_be_measured_once_more_is_told():
+    assert (
+        "  a rate that misses its limit by less than 3 % (hwprofiles/defaults.toml): its stage once more, "
+        "in time of its own"
+    ) in lines_of(load_rig("dual-3090-3070"))
+
+
 def test_every_promised_criterion_is_told_with_its_subjects():
     loaded = load_rig("dual-3090-3070")
     text = "\n".join(lines_of(loaded))

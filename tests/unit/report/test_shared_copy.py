@@ -10,6 +10,7 @@ import pytest
 from rigproof.criteria.judge import judge_all
 from rigproof.records.identity import NodeIdentity
 from rigproof.records.measurements import Event
+from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.store import read_recording
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.folders import ReportFolderError
@@ -138,6 +139,26 @@ def test_what_was_measured_is_the_same_and_judged_the_same(identified, told, tmp
     assert verdict["elapsed_s"] == 60.0
     assert [one["outcome"] for one in verdict["criteria"]] == ["fail", "pass"]
     assert "RAY_AUTH_MODE=token ray start --address=address-" in verdict["criteria"][0]["remedy"]
+
+
+def test_users_and_programs_of_strangers_are_hidden_in_every_file(recording, tmp_path):
+    """Also those that are called like a word of ours, which is left alone elsewhere."""
+    for pid, user, name in ((5263, "thorsten", "finetune.py"), (5264, "host", "gemm")):
+        recording.add(GpuProcess(40.0, "pc1/gpu0", pid, used_mib=900.0, user=user, name=name))
+    limits = recording.run.rig["limits"] | {"stranger_sm_percent": 5.0, "stranger_growth_mib": 512.0}
+    recording.run = replace(recording.run, rig=recording.run.rig | {"limits": limits})
+    recording.extend(GpuProcess(one.t_s, one.subject, one.pid) for one in recording.workers)
+    recording.add(ProcessWatch(900.0, "pc1/gpu0", 0.0, 900, 1.0, sm_readable=True))
+    verdicts = judge_all(recording)
+    undisturbed = next(one for one in verdicts if one.criterion == "activity.undisturbed")
+    assert "pid 5263 (finetune.py, user thorsten)" in undisturbed.detail
+    shared = share(tmp_path / "run", recording, verdicts).folder
+    for name, content in everything_in(shared):
+        for secret in ("thorsten", "finetune", "(gemm, user", "user host)", '"user":"host"'):
+            assert secret not in content, f"{secret} in {name}"
+    copy = next(one for one in judge_all(read_recording(shared)) if one.criterion == "activity.undisturbed")
+    assert "pid 5263 (program-" in copy.detail
+    assert (copy.outcome, copy.measured) == (Outcome.FAIL, 2)
 
 
 @pytest.mark.usefixtures("without_reports")

@@ -22,9 +22,14 @@ def test_it_stands_still_where_nobody_moves_it() -> None:
     assert clock.now_s() == clock.now_s() == 1.5
 
 
-def test_a_stage_begins_once() -> None:
+def test_a_stage_begins_as_often_as_it_is_run() -> None:
     clock = SimulatedClock()
     clock.stage_begins("gemm", 1.0, 20.0)
-    clock.stage_begins("gemm", 5.0, 20.0)
+    clock.stage_begins("gemm", 1.0, 20.0)
     clock.stage_begins("sustained", 22.0, 60.0)
-    assert clock.stages == (StageWindow("gemm", 1.0, 20.0), StageWindow("sustained", 22.0, 60.0))
+    clock.stage_begins("sustained", 90.0, 60.0)
+    assert clock.stages == (
+        StageWindow("gemm", 1.0, 20.0),
+        StageWindow("sustained", 22.0, 60.0),
+        StageWindow("sustained", 90.0, 60.0),
+    )

@@ -54,16 +54,65 @@ def test_the_link_goes_down_where_there_is_no_traffic() -> None:
 
 def test_the_counter_of_energy_only_grows() -> None:
     one = node("pc1")
-    energies = [sample(one, t_s).energy_j or 0 for t_s in (1.0, 10.0, 30.0, 60.0)]
+    energies = [sample(one, t_s).energy_j or 0 for t_s in (1.0, 10.0, 10.1, 30.0, 60.0)]
     assert energies == sorted(energies)
     assert energies[-1] > energies[0]
 
 
-def test_a_missing_sensor_is_none_and_a_frozen_one_stays() -> None:
+def test_a_missing_sensor_is_none_from_the_moment_on_that_is_said() -> None:
     missing = node("pc1", "sensor-missing@pc1/gpu0:field=core_temperature")
     assert sample(missing, LOADED_S).core_temperature_c is None
-    frozen = node("pc1", "sensor-frozen@pc1/gpu0:field=power")
-    assert sample(frozen, GEMM_S).power_w == sample(frozen, LOADED_S).power_w
+    later = node("pc1", "sensor-missing@pc1/gpu0:stage=sustained,after=50%")
+    assert [sample(later, t_s).core_temperature_c is None for t_s in (GEMM_S, 40.0, 55.0)] == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_a_frozen_sensor_shows_what_it_read_when_it_froze_and_energy_goes_on() -> None:
+    frozen = node("pc1", "sensor-frozen@pc1/gpu0:field=power,after=50%")  # from 52 s on
+    last, *after = (sample(frozen, t_s) for t_s in (51.0, 53.0, 60.0, 90.0))
+    assert last.power_w is not None
+    assert last.power_w > 300
+    assert {one.power_w for one in after} == {last.power_w}
+    assert (after[2].energy_j or 0) < (
+        after[1].energy_j or 0
+    ) + 30 * 300  # it rests from 82 s on: less than it shows
+
+
+def test_a_shifted_sensor_reads_too_little_or_late() -> None:
+    true = sample(node("pc1"), LOADED_S).power_w or 0.0
+    low = sample(node("pc1", "sensor-shifted@pc1/gpu0:by=15%"), LOADED_S)
+    assert low.power_w == pytest.approx(0.85 * true, abs=0.01)
+    late = node("pc1", "sensor-shifted@pc1/gpu0:by=5s,after=0")
+    assert sample(late, LOADED_S).power_w == pytest.approx(sample(node("pc1"), LOADED_S - 5).power_w)
+
+
+@pytest.mark.parametrize(("keys", "watts"), [("", 9999), (":to=5000", 5000)])
+def test_an_impossible_reading_is_what_is_said(keys: str, watts: float) -> None:
+    assert sample(node("pc1", f"sensor-impossible@pc1/gpu0{keys}"), LOADED_S).power_w == watts
+
+
+def test_a_card_in_a_gap_of_the_telemetry_is_silent_for_so_long() -> None:
+    one = node("pc1", "telemetry-gap@pc1/gpu0:stage=sustained,after=50%,for=25%")
+    assert [one.silent("pc1/gpu0", t_s) for t_s in (GEMM_S, 51.0, 53.0, 66.0, 68.0)] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_an_uncorrectable_error_is_counted_and_brings_its_xids() -> None:
+    one = simulated(rig_named("h200-x2"), "ecc-uncorrected@localhost/gpu0").node("localhost")
+    one.stages = STAGES
+    one.show(51.0)
+    assert not one.driver.xids
+    one.show(LOADED_S)
+    assert [xid for _, xid in one.driver.xids] == [48, 95]
+    assert one.driver.gpus[0].ecc_uncorrected == 1
 
 
 def test_foreign_memory_is_seen_with_its_process() -> None:

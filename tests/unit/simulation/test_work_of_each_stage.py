@@ -16,13 +16,13 @@ START_S = 1.0
 CPUS = {"pc1": 80.0, "pc2": 16.0}
 
 
-def work(stage: str, *faults: str, seed: int = 0, generation: int = 0) -> Work:
+def work(stage: str, *faults: str, seed: int = 0, generation: int = 0, name: str = DUAL) -> Work:
     """The first card's task in a stage that begins at START_S."""
-    rig: SimulatedRig = simulated(rig_named(DUAL), *faults, level="extended", seed=seed)
+    rig: SimulatedRig = simulated(rig_named(name), *faults, level="extended", seed=seed)
     planned = rig.plan.stage(stage)
-    node = rig.node("pc1")
+    worker = rig.plan.workers[0]
+    node = rig.node(worker.node)
     node.stages = (StageWindow(stage, START_S, planned.expected_s),)
-    worker = rig.plan.workers_of("pc1/gpu0")[0]
     spec = specs_of(rig.loaded, rig.plan, planned, CPUS)[worker.worker]
     return Work(node, worker, spec, START_S, generation=generation)
 
@@ -128,6 +128,35 @@ def test_a_lost_card_ends_the_task_with_cudas_error() -> None:
     all_of(one)
     assert one.ended == "failed"
     assert "CUDA error" in (one.error or "")
+
+
+@pytest.mark.parametrize("stage", ["gemm", "sustained", "training", "feeding", "sharing"])
+def test_an_uncorrectable_memory_error_ends_what_runs(stage: str) -> None:
+    one = work(stage, f"ecc-uncorrected@localhost/gpu0:stage={stage}", name="h200-x2")
+    records = all_of(one)
+    assert one.ended == "failed"
+    assert "uncorrectable ECC error" in (one.error or "")
+    assert rounds(records)
+
+
+@pytest.mark.parametrize("stage", ["gemm", "training", "feeding", "sharing"])
+def test_a_hung_kernel_of_another_stage_hangs_there(stage: str) -> None:
+    one = work(stage, f"hung-kernel@pc1/gpu0:stage={stage}")
+    assert rounds(all_of(one))
+    assert one.ended is None
+
+
+@pytest.mark.parametrize("stage", ["gemm", "sharing"])
+def test_a_bit_that_flips_in_another_stage_is_told_there(stage: str) -> None:
+    records = all_of(work(stage, f"bit-flip@pc1/gpu0:stage={stage}"))
+    assert {one.stage for one in events(records, "wrong_result")} == {stage}
+    assert not all(one.verified for one in rounds(records))
+
+
+def test_the_rate_of_a_round_is_that_of_the_clock_at_its_time() -> None:
+    slow = rounds(all_of(work("gemm", "clock-stuck@pc1/gpu0:stage=gemm,to=987")))
+    bf16 = [one.tflop / one.seconds for one in slow if one.precision == "bf16"]
+    assert bf16[-1] == pytest.approx(78 * 987 / (0.94 * 2100), rel=0.02)
 
 
 @pytest.mark.parametrize(("fault", "way"), [("worker-killed", WorkerKilled), ("worker-frozen", WorkerFrozen)])

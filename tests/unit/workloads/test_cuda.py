@@ -4,7 +4,7 @@ import warnings
 import pytest
 import torch
 
-from rigproof.workloads.cuda import CudaDevice, best_half, cuda_precisions, set_tf32
+from rigproof.workloads.cuda import CudaDevice, best_half, cublas_version, cuda_precisions, set_tf32
 from rigproof.workloads.device import open_device
 
 
@@ -102,3 +102,26 @@ def test_no_gpu_is_one_clear_error(monkeypatch):
     with pytest.raises(RuntimeError, match="torch sees no CUDA device"):
         open_device("cuda", cpu_threads=1)
     assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+
+
+@pytest.mark.parametrize(
+    "mapped",
+    [
+        "",
+        "7f00-7f01 r--p 00000000 08:01 12 /lib/libc.so.6\n7f02-7f03 rw-p 00000000 00:00 0\n",
+        "7f00-7f01 r--p 00000000 08:01 12 /lib/libcublasLt.so.13\n",
+        "7f00-7f01 r--p 00000000 08:01 12 /nowhere/libcublas.so.13\n",
+    ],
+    ids=["nothing", "no cuBLAS", "another library", "one that is gone"],
+)
+def test_a_cublas_that_cannot_be_asked_has_no_version(tmp_path, mapped):
+    maps = tmp_path / "maps"
+    maps.write_text(mapped)
+    assert cublas_version(maps) is None
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+def test_cublas_says_its_own_version():
+    version = CudaDevice(cpu_threads=1).arithmetic()["cublas"]
+    assert version is not None
+    assert len(version.split(".")) == 3

@@ -1,0 +1,69 @@
+"""Who is on a GPU now: its processes with their memory, and what share of the SMs each used of late."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rigproof.telemetry.nvml.device import Reading
+from rigproof.telemetry.nvml.protocol import NOT_AVAILABLE
+from rigproof.telemetry.nvml.sampling import MIB
+
+COMPUTE, GRAPHICS = "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"
+USE = "nvmlDeviceGetProcessUtilization"
+RECENT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One process of the driver's lists."""
+
+    pid: int
+    used_mib: float | None
+    graphics: bool  # it is in the list of those that draw, perhaps in the other one too
+
+
+def read_processes(reading: Reading) -> tuple[Listed, ...] | None:
+    """Every process with a context, by pid; None where the driver does not list those that compute.
+
+    The lists take some 5 ms: not for a timed section.
+
+    Raises:
+        GpuLost: where the GPU does not answer any more.
+    """
+    computing: Any = reading.ask(COMPUTE)
+    if computing is None:
+        return None
+    drawing: Any = reading.ask(GRAPHICS) or ()
+    found = {
+        int(one.pid): Listed(int(one.pid), held_mib(one), graphics)
+        for graphics, processes in ((False, computing), (True, drawing))
+        for one in processes
+    }
+    return tuple(found[pid] for pid in sorted(found))
+
+
+def read_sm_use(reading: Reading) -> Mapping[int, float] | None:
+    """Percent of the SMs' time by pid, in the last second; who is not named used nothing.
+
+    None where the driver does not tell (before Maxwell, in a vGPU, with MIG). Its samples are stamped in
+    microseconds since the epoch.
+
+    Raises:
+        GpuLost: where the GPU does not answer any more.
+    """
+    since_us = int((time.time() - RECENT_S) * 1e6)
+    samples = reading.samples(USE, since_us)
+    if samples is None:
+        return None
+    shares: dict[int, list[int]] = {}
+    for one in samples:
+        if int(one.smUtil) not in NOT_AVAILABLE:
+            shares.setdefault(int(one.pid), []).append(min(100, int(one.smUtil)))
+    return {pid: sum(own) / len(own) for pid, own in shares.items()}
+
+
+def held_mib(process: Any) -> float | None:
+    """VRAM that a listed process holds; None where the driver does not tell."""
+    held = process.usedGpuMemory
+    return None if held is None or held in NOT_AVAILABLE else float(held / MIB)

@@ -1,0 +1,145 @@
+"""From one process list after the other to what changed on a GPU; a long run leaves few records."""
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch, descends
+from rigproof.telemetry.nvml.processes import Listed
+from rigproof.telemetry.process_names import Who, who_is
+
+RATE_HZ = 1.0
+READINGS = 5  # over which the use of the SMs is averaged, so that one frame that is drawn is no work
+SAID_EVERY_S = 30.0  # that the watch goes on
+MORE = 1.5  # use of the SMs that is worth another record, of what was told last
+
+
+@dataclass(slots=True)
+class Known:
+    """A process that is on the GPU: what was told of it last, and its use of the SMs in the last readings."""
+
+    told: GpuProcess
+    uses: deque[float] = field(default_factory=lambda: deque([0.0] * READINGS, READINGS))
+
+
+class ProcessWatcher:
+    """Takes the readings of one GPU, and says who came, changed and went.
+
+    `own_pids` tells which processes are workers of this run by now.
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        limits: ProcessLimits,
+        who: Callable[[int], Who] = who_is,
+        own_pids: Callable[[], Collection[int]] = frozenset,
+    ) -> None:
+        self._subject = subject
+        self._limits = limits
+        self._who = who
+        self._own_pids = own_pids
+        self._known: dict[int, Known] = {}
+        self._first_s: float | None = None
+        self._last_s = 0.0
+        self._said_s = 0.0
+        self._readings = 0
+        self._longest_gap_s = 0.0
+        self._sm_readable = False
+
+    def take(
+        self, t_s: float, listed: Sequence[Listed] | None, use: Mapping[int, float] | None
+    ) -> list[GpuProcess | ProcessWatch]:
+        """What one reading adds; None is a list, or uses, that the driver did not give."""
+        if self._first_s is None:
+            self._first_s = self._last_s = t_s
+        if listed is None:
+            return self._say_when_due(t_s)
+        if self._readings:
+            self._longest_gap_s = max(self._longest_gap_s, t_s - self._last_s)
+        self._readings += 1
+        self._last_s = t_s
+        self._sm_readable |= use is not None
+        return [*self._changes(t_s, listed, use), *self._say_when_due(t_s)]
+
+    def watch(self) -> ProcessWatch | None:
+        """How well the GPU was watched so far; None before the first reading."""
+        if self._first_s is None:
+            return None
+        return ProcessWatch(
+            self._last_s,
+            self._subject,
+            self._first_s,
+            self._readings,
+            self._longest_gap_s,
+            self._sm_readable,
+        )
+
+    def _say_when_due(self, t_s: float) -> list[GpuProcess | ProcessWatch]:
+        watch = self.watch()
+        if watch is None or (t_s > watch.from_s and t_s - self._said_s < SAID_EVERY_S):
+            return []
+        self._said_s = t_s
+        return [watch]
+
+    def _changes(
+        self, t_s: float, listed: Sequence[Listed], use: Mapping[int, float] | None
+    ) -> Iterator[GpuProcess]:
+        here = {one.pid: one for one in listed}
+        for pid in [pid for pid in self._known if pid not in here]:
+            del self._known[pid]
+            yield GpuProcess(t_s, self._subject, pid, gone=True)
+        for pid, one in here.items():
+            known = self._known.get(pid)
+            now = self._now(t_s, one, known, use)
+            if known is None:
+                known = self._known[pid] = Known(now)
+                if use is not None:
+                    known.uses.append(use.get(pid, 0.0))
+                yield now
+            elif self._changed(known.told, now):
+                known.told = now
+                yield now
+
+    def _now(
+        self, t_s: float, one: Listed, known: Known | None, use: Mapping[int, float] | None
+    ) -> GpuProcess:
+        """The process as it is, by the name that it had when it was seen first."""
+        if known is None:
+            who = self._who(one.pid)
+            share = None if use is None else use.get(one.pid, 0.0) / READINGS
+        else:
+            who = Who(known.told.user, known.told.name, known.told.parents)
+            share = None
+            if use is not None:
+                known.uses.append(use.get(one.pid, 0.0))
+                share = sum(known.uses) / READINGS
+        return GpuProcess(
+            t_s=t_s,
+            subject=self._subject,
+            pid=one.pid,
+            graphics=one.graphics,
+            used_mib=one.used_mib,
+            sm_percent=share,
+            user=who.user,
+            name=who.name,
+            parents=who.parents,
+            own=descends(one.pid, who.parents, self._own_pids()),
+        )
+
+    def _changed(self, told: GpuProcess, now: GpuProcess) -> bool:
+        if (told.own, told.graphics) != (now.own, now.graphics):
+            return True
+        if told.used_mib is None or now.used_mib is None:
+            return told.used_mib is not now.used_mib or self._works_otherwise(told, now)
+        grew = abs(now.used_mib - told.used_mib) >= self._limits.growth_mib
+        return grew or self._works_otherwise(told, now)
+
+    def _works_otherwise(self, told: GpuProcess, now: GpuProcess) -> bool:
+        """Whether its use of the SMs passed the limit, went on rising, or came back well under it."""
+        before, limit = told.sm_percent, self._limits.sm_percent
+        if now.sm_percent is None or before is None:
+            return now.sm_percent is not None  # a reading without them teaches nothing
+        if now.sm_percent > limit:
+            return before <= limit or now.sm_percent >= MORE * before
+        return before > limit and now.sm_percent < limit / MORE

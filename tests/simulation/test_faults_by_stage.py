@@ -1,0 +1,146 @@
+"""Each fault that can act in a stage is noticed there, by the criterion that it is there for.
+
+Faults of one card do not reach another, so that many of them share a run: a fault a card.
+"""
+
+from functools import cache
+
+import pytest
+
+from rigproof.criteria.catalogue import CATALOGUE
+from rigproof.criteria.judge import judge_all
+from rigproof.profiles.load import over_defaults
+from rigproof.profiles.stages import STAGE_KINDS, STAGES, stage_kind
+from rigproof.records.verdict import Outcome, sentence
+from rigproof.simulation.faults.catalogue import BY_NAME
+from rigproof.stages.simulated.trial import simulated_recording
+
+NODE, LEVEL = "n1", "extended"
+CARDS = 30
+LENGTHS = {"sustained": 40, "training": 40, "feeding": 30, "sharing": 30}
+
+
+def level_of(stage):
+    """As short as the stage lets it be."""
+    lengths = {"sustained_s": 8} | ({f"{stage}_s": LENGTHS[stage]} if stage in LENGTHS else {})
+    return {"gemm_settle_s": 4, "gemm_measure_s": 4, "round_s": 0.5, **lengths}
+
+
+def rig_of(cards, stage):
+    tables = {
+        "name": "a-fault-a-card",
+        "sampling": {"rate_hz": 4},
+        "limits": {
+            "core_temperature_c": 80,
+            "core_temperature_warn_c": 78,
+            "core_temperature_never_c": 84,
+            "working_temperature_c": [50, 75],
+            "working_power_w": [300, 700],
+        },
+        "levels": {LEVEL: {"training_s": 0, "feeding_s": 0, "sharing_s": 0, **level_of(stage)}},
+        "nodes": [{"name": NODE, "cpus": 96, "gpus": [{"sku": "h200-sxm"}] * cards}],
+    }
+    return over_defaults(tables, "a-fault-a-card")
+
+
+# What a fault needs beyond its defaults, to be noticed in a stage; and the criterion that notices it, where
+# the one that it is there for does not judge that stage.
+KEYS = {
+    ("throughput-sag", "gemm"): ("by=60%", "throughput.gemm_bf16"),
+    ("throughput-sag", "training"): ("after=10%,by=60%", "training.step"),
+    ("throughput-sag", "sharing"): ("after=60%,by=60%", "scaling.sharing"),
+    ("bit-flip", "gemm"): ("after=20%", None),
+    ("early-heat", "gemm"): ("after=20%", None),
+    ("early-heat", "sharing"): ("after=20%", None),
+    ("telemetry-gap", "training"): ("after=30%,for=20%", None),  # its last quarter is not measured
+    ("telemetry-gap", "feeding"): ("after=50%,for=20%", None),
+    ("gpu-idle", "feeding"): ("", "feeding.idle_gaps"),
+}
+# So little work that nothing was measured without a break.
+TOO_LITTLE = {("gpu-idle", "gemm"), ("gpu-idle", "training"), ("gpu-idle", "sharing")}
+# They end the work of the whole run, or of the whole node: each has a run of its own in the fault matrix.
+NOT_BESIDE_OTHERS = ("node-lost", "gpu-lost", "nvml-hang", "ecc-uncorrected")
+OF_THE_PROCESS = ("hung-kernel", "worker-killed", "worker-frozen", "timeout")
+# Judged stage by stage, so that a finding says in which stage it was.
+BY_STAGE = (
+    "thermal.core_temperature",
+    "thermal.memory_temperature",
+    "thermal.throttle",
+    "power.draw",
+    "clock.ratio",
+    "activity.gpu_active",
+    "transfer.link",
+)
+COUNTED = ("pcie-replays",)  # in the whole run
+OF_CARDS = {
+    stage: [
+        name
+        for name in stage_kind(stage).faults
+        if BY_NAME[name].scope == "gpu" and name not in (*NOT_BESIDE_OTHERS, *OF_THE_PROCESS)
+    ]
+    for stage in STAGES
+}
+# A criterion of the rig names one of its devices: one run each.
+OF_RUNS = [(name, stage) for stage in STAGES for name in OF_THE_PROCESS]
+
+
+def told(name, stage, subject):
+    more = KEYS.get((name, stage), ("", None))[0]
+    keys = ",".join(filter(None, (f"stage={stage}" if "stage" in BY_NAME[name].keys else "", more)))
+    return f"{name}@{subject}" + (f":{keys}" if keys else "")
+
+
+@cache
+def judged(stage):
+    """The stage's recording with a fault on each card, and its verdicts by criterion and subject."""
+    faults = [told(name, stage, f"{NODE}/gpu{place}") for place, name in enumerate(OF_CARDS[stage])]
+    recording = simulated_recording(rig_of(CARDS, stage), LEVEL, faults)
+    return recording, {(one.criterion, one.subject): one for one in judge_all(recording)}
+
+
+def test_there_are_enough_cards():
+    assert max(map(len, OF_CARDS.values())) < CARDS  # a healthy one is left
+
+
+@pytest.mark.parametrize(("stage", "name"), [(stage, name) for stage in STAGES for name in OF_CARDS[stage]])
+def test_a_fault_is_noticed_in_the_stage_in_which_it_acts(stage, name):
+    recording, verdicts = judged(stage)
+    kind, subject = BY_NAME[name], f"{NODE}/gpu{OF_CARDS[stage].index(name)}"
+    other = KEYS.get((name, stage), ("", None))[1]
+    ends = 6 if (name, stage) in TOO_LITTLE else kind.ends
+    outcome = {0: Outcome.WARN, 1: Outcome.FAIL, 6: Outcome.NOT_MEASURED}[ends]
+    for criterion in kind.trips if other is None else (other,):
+        verdict = verdicts[criterion, "rig" if CATALOGUE[criterion].scope == "rig" else subject]
+        assert verdict.outcome is outcome, sentence(verdict)
+        if criterion in BY_STAGE and name not in COUNTED and ends != 6:
+            window = recording.stages[stage]
+            at_s = verdict.from_s
+            within = at_s is not None and window.start_s <= at_s <= (window.end_s or at_s) + 1
+            assert within or stage in sentence(verdict)
+
+
+def test_the_card_without_a_fault_is_well():
+    healthy = f"{NODE}/gpu{CARDS - 1}"
+    for stage in STAGES:
+        _, verdicts = judged(stage)
+        bad = [
+            sentence(one)
+            for (_, subject), one in verdicts.items()
+            if subject == healthy and one.outcome in (Outcome.FAIL, Outcome.WARN)
+        ]
+        assert not bad
+
+
+@pytest.mark.parametrize(("name", "stage"), OF_RUNS)
+def test_a_process_that_is_hurt_is_noticed_in_its_stage(name, stage):
+    recording = simulated_recording(rig_of(1, stage), LEVEL, [f"{name}:stage={stage}"])
+    [verdict] = [one for one in judge_all(recording) if one.criterion == "cluster.no_timeouts"]
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.from_s is not None
+    assert recording.stages[stage].start_s <= verdict.from_s <= (recording.stages[stage].end_s or 0) + 1
+
+
+def test_every_declared_fault_is_shown_here_or_in_the_matrix():
+    shown = {name for names in OF_CARDS.values() for name in names} | set(OF_THE_PROCESS)
+    of_nodes = {name for one in STAGE_KINDS for name in one.faults if BY_NAME[name].scope == "node"}
+    assert {name for one in STAGE_KINDS for name in one.faults} - shown == of_nodes | set(NOT_BESIDE_OTHERS)

@@ -1,0 +1,158 @@
+"""A stage whose rates miss their limit by little is measured once more, and nothing of it is forgotten."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from rigproof.criteria.judge import judge_all
+from rigproof.criteria.second_chance import second_chance
+from rigproof.history.rounds import measured_rounds
+from rigproof.profiles.load import over_defaults
+from rigproof.records.measurements import Event
+from rigproof.records.recording import Recording
+from rigproof.records.store import RecordingWriter, read_recording
+from rigproof.records.verdict import Outcome, decide
+from rigproof.report.pseudonyms import Key, Pseudonyms
+from rigproof.report.shared_copy import scrubber_of, shared_recording
+from rigproof.stages.simulated.trial import simulated_recording
+
+FOUR = over_defaults(
+    {
+        "name": "four",
+        "sampling": {"rate_hz": 4},
+        "levels": {
+            "quick": {"gemm_settle_s": 2, "gemm_measure_s": 2, "sustained_s": 20, "round_s": 0.5},
+        },
+        "nodes": [{"name": "n1", "cpus": 64, "gpus": [{"sku": "h200-sxm"}] * 4}],
+    },
+    "four",
+)
+SLOW, PEER = "n1/gpu1", "throughput.peer_outlier"
+ONCE, ALWAYS = f"straggler@{SLOW}:by=7%,for=100%", f"straggler@{SLOW}:by=7%"
+
+
+@cache
+def recorded(*faults: str, forced: bool = False) -> Recording:
+    again = (lambda *_: "for the test") if forced else second_chance
+    return simulated_recording(FOUR, "quick", faults, again=again)
+
+
+def told(recording):
+    """What is not good, and of the straggler's rate beside its peers all."""
+    verdicts = judge_all(recording)
+    bad = {
+        (one.criterion, one.subject): one.outcome
+        for one in verdicts
+        if one.outcome in (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
+    }
+    (own,) = [one for one in verdicts if (one.criterion, one.subject) == (PEER, SLOW)]
+    return bad, own
+
+
+def again(recording):
+    return [one.message for one in recording.events if one.kind == "measured_again"]
+
+
+def test_a_rate_that_missed_its_limit_by_little_once_warns_with_both_figures():
+    recording = recorded(ONCE)
+    assert list(recording.first_attempts) == ["sustained"]
+    (message,) = again(recording)
+    assert message.startswith(f"sustained is measured once more: {SLOW} {PEER}: 93.0 %, limit 94 %")
+    bad, own = told(recording)
+    assert bad == {(PEER, SLOW): Outcome.WARN}
+    assert own.measured == pytest.approx(100, abs=1)
+    assert own.detail.startswith("the first time it was 92.9")
+    assert decide(judge_all(recording)).value == "ACCEPTED"
+
+
+def test_a_rate_that_misses_it_twice_fails_with_both_figures_and_is_not_measured_a_third_time():
+    recording = recorded(ALWAYS)
+    assert len(again(recording)) == 1
+    bad, own = told(recording)
+    assert bad == {(PEER, SLOW): Outcome.FAIL}
+    assert own.detail.startswith("the first time it was 92.9")
+    assert second_chance(recording, FOUR, "sustained") == ""
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        (),
+        (f"straggler@{SLOW}:by=12%",),  # far off
+        (ALWAYS, "straggler@n1/gpu2:by=14%"),  # another one far off
+        (ALWAYS, "thermal-throttle@n1/gpu2"),
+        (ALWAYS, "bit-flip@n1/gpu2"),
+        (ALWAYS, "oom@n1/gpu2"),
+        (ALWAYS, "worker-killed@n1/gpu2"),
+        (ALWAYS, "xid@n1/gpu2"),
+    ],
+)
+def test_nothing_else_gets_a_second_chance(faults):
+    recording = recorded(*faults)
+    assert (again(recording), recording.first_attempts) == ([], {})
+
+
+def test_an_interrupted_run_gets_none():
+    recording = simulated_recording(FOUR, "quick", (ALWAYS,))
+    assert second_chance(recording, FOUR, "sustained") != ""
+    assert second_chance(recording, FOUR, "gemm") == second_chance(recording, FOUR, "training") == ""
+    stopped = Event(30.0, "interrupted", "rig", "stopped by SIGTERM")
+    assert second_chance(replace(recording, events=[stopped]), FOUR, "sustained") == ""
+    partial = replace(recording.stages["sustained"], status="partial")
+    assert second_chance(replace(recording, stages={"sustained": partial}), FOUR, "sustained") == ""
+
+
+def test_without_a_share_nothing_is_measured_again():
+    limits = FOUR.rig.limits.model_copy(update={"marginal_share": 0.0})
+    strict = replace(FOUR, rig=FOUR.rig.model_copy(update={"limits": limits}))
+    assert again(simulated_recording(strict, "quick", (ALWAYS,), again=second_chance)) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "criterion"),
+    [
+        ("overheat", "thermal.core_temperature"),
+        ("thermal-throttle", "thermal.throttle"),
+        ("straggler", PEER),
+    ],
+)
+@pytest.mark.parametrize("when", ["for=100%", "after=99%"])
+def test_what_went_wrong_in_either_attempt_fails(fault, criterion, when):
+    recording = recorded(f"{fault}@{SLOW}:{when}", forced=True)
+    assert set(recording.first_attempts) == {"gemm", "sustained"}
+    bad, _ = told(recording)
+    assert bad[criterion, SLOW] is Outcome.FAIL
+
+
+def test_a_healthy_rig_that_is_measured_twice_is_as_healthy():
+    assert told(recorded(forced=True))[0] == {}
+
+
+def test_a_recording_of_two_attempts_is_judged_the_same_from_its_files_and_as_shared(tmp_path):
+    recording = recorded(ONCE)
+    writer = RecordingWriter(tmp_path, recording.run)
+    for records in (recording.nodes, recording.gpus, recording.foreign_memory):
+        writer.extend(records.values())
+    writer.extend(recording.attempts)
+    for records in (recording.workers, recording.rounds, recording.memory, recording.counters):
+        writer.extend(records)
+    writer.extend([*recording.events, *recording.gpu_samples, *recording.host_samples])
+    writer.close()
+    read = read_recording(tmp_path)
+    assert [(one.name, one.start_s) for one in read.attempts] == [
+        (one.name, one.start_s) for one in recording.attempts
+    ]
+    assert judge_all(read) == judge_all(recording)
+    shared = shared_recording(recording, scrubber_of(recording, Pseudonyms(Key(b"1" * 32)), {}))
+    assert shared.first_attempts.keys() == recording.first_attempts.keys()
+    outcomes = [[one.outcome for one in judge_all(of)] for of in (shared, recording)]
+    assert outcomes[0] == outcomes[1]
+
+
+def test_the_history_is_of_the_second_attempt():
+    recording = recorded(ONCE)
+    rounds = measured_rounds(recording, "throughput.sustained", SLOW)
+    assert min(one.t_s for one in rounds) > recording.stages["sustained"].start_s
+    everything = [one for one in recording.rounds if (one.stage, one.subject) == ("sustained", SLOW)]
+    assert 0 < len(rounds) < len(everything) / 2

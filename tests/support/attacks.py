@@ -1,0 +1,381 @@
+"""Attacks on the verdict: runs that were accepted, rejected or explained wrongly once, and what they say now.
+
+`PYTHONPATH=.:tests python -m support.attacks > docs/attacks.md` writes them down; a test runs the simulated
+ones and sees that each other one's test is there.
+"""
+
+from dataclasses import dataclass
+
+TWO_PCS, TWO_H200 = "dual-3090-3070", "h200-x2"
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A fault of a simulated rig, and the verdict that has to follow.
+
+    `verdict`: ACCEPTED, REJECTED, INCOMPLETE, or `usage` where the fault is refused. `told`: criterion,
+    subject and outcome that are among the verdicts.
+    """
+
+    about: str
+    fault: str
+    before: str
+    verdict: str
+    told: tuple[str, str, str] | None = None
+    rig: str = TWO_PCS
+    level: str = "standard"
+
+    @property
+    def command(self) -> str:
+        """As it is typed."""
+        inject = f" --inject {self.fault}" if self.fault else ""
+        return f"--simulate-inline --hwprofile {self.rig} --level {self.level}{inject}"
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What no simulated rig shows by one fault: the test that does, below tests/."""
+
+    about: str
+    before: str
+    now: str
+    test: str
+
+
+GPU = "pc2/gpu0"
+ATTACKS = (
+    Attack(
+        "throttling behind the sustained stage",
+        "thermal-throttle@pc2/gpu0:after=75",
+        "ACCEPTED",
+        "REJECTED",
+        ("thermal.throttle", GPU, "fail"),
+    ),
+    Attack(
+        "throttling in training",
+        "thermal-throttle@pc2/gpu0:stage=training,after=20%",
+        "ACCEPTED",
+        "REJECTED",
+        ("thermal.throttle", GPU, "fail"),
+    ),
+    Attack(
+        "a power brake in gemm",
+        "power-brake@pc2/gpu0:stage=gemm,after=30%,for=30%",
+        "ACCEPTED",
+        "REJECTED",
+        ("thermal.throttle", GPU, "fail"),
+        level="quick",
+    ),
+    Attack(
+        "a stuck clock while fed",
+        "clock-stuck@pc2/gpu0:stage=feeding",
+        "ACCEPTED",
+        "REJECTED",
+        ("clock.ratio", GPU, "fail"),
+    ),
+    Attack(
+        "a training step that takes more than twice as long",
+        "throughput-sag@localhost/gpu1:stage=training,after=10%,by=60%",
+        "ACCEPTED",
+        "REJECTED",
+        ("training.step", "localhost/gpu1", "fail"),
+        rig=TWO_H200,
+    ),
+    Attack(
+        "a draw over the limit in training",
+        "power-over-limit@pc2/gpu0:stage=training,after=10%",
+        "ACCEPTED",
+        "REJECTED",
+        ("power.draw", GPU, "fail"),
+    ),
+    Attack(
+        "one short slowdown",
+        "thermal-throttle@pc2/gpu0:after=50%,for=0.5,by=1%",
+        "REJECTED",
+        "ACCEPTED",
+        ("thermal.throttle", GPU, "warn"),
+    ),
+    Attack(
+        "one late wake-up",
+        "host-frozen@pc2:after=50%,for=0.5",
+        "REJECTED",
+        "ACCEPTED",
+        ("host.responsiveness", "pc2", "warn"),
+        level="quick",
+    ),
+    Attack(
+        "a 3070 capped at 60 of 220 W",
+        "power-capped@pc2/gpu0:to=60",
+        "a warning",
+        "REJECTED",
+        ("power.limit", GPU, "fail"),
+        level="quick",
+    ),
+    Attack(
+        "power that stands still under load",
+        "sensor-frozen@pc2/gpu0:field=power,after=30%",
+        "ACCEPTED",
+        "INCOMPLETE",
+        ("power.draw", GPU, "not_measured"),
+    ),
+    Attack(
+        "telemetry that ends before the load",
+        "telemetry-gap@pc2/gpu0:after=81%",
+        "ACCEPTED",
+        "INCOMPLETE",
+        ("thermal.core_temperature", GPU, "not_measured"),
+        level="quick",
+    ),
+    Attack(
+        "an Xid of the newer ones",
+        "xid@pc2/gpu0:code=171",
+        "a warning",
+        "REJECTED",
+        ("health.xid", GPU, "fail"),
+        level="quick",
+    ),
+    Attack(
+        "Xid 92, which NVIDIA says to ignore",
+        "xid@pc2/gpu0:code=92",
+        "REJECTED",
+        "ACCEPTED",
+        ("health.xid", GPU, "warn"),
+        level="quick",
+    ),
+    Attack(
+        "a reset that the driver wants, without an Xid",
+        "recovery-wanted@pc2/gpu0",
+        "ACCEPTED",
+        "REJECTED",
+        ("health.xid", GPU, "fail"),
+        level="quick",
+    ),
+    Attack(
+        "1.1 GiB of others' memory beside a plan that fits",
+        "foreign-memory@pc2/gpu0:to=1126",
+        "REJECTED",
+        "ACCEPTED",
+        ("memory.headroom", GPU, "warn"),
+        level="quick",
+    ),
+    Attack(
+        "a card that computes the same wrong result each time",
+        "wrong-arithmetic@localhost/gpu1",
+        "ACCEPTED",
+        "REJECTED",
+        ("compute.exact", "localhost/gpu1", "fail"),
+        rig=TWO_H200,
+        level="quick",
+    ),
+    Attack(
+        "half of the memory filled, without a word",
+        "half-filled@pc2/gpu0",
+        "ACCEPTED",
+        "INCOMPLETE",
+        ("memory.no_oom", GPU, "not_measured"),
+        level="quick",
+    ),
+    Attack(
+        "rewards that all crash",
+        "rewards-crash@pc2/gpu0",
+        "ACCEPTED",
+        "REJECTED",
+        ("feeding.parallel_rewards", GPU, "fail"),
+    ),
+    Attack(
+        "a PC that resets under load",
+        "reset@pc2:after=4",
+        "“check its network cable”",
+        "REJECTED",
+        ("health.reset", "pc2", "fail"),
+        level="quick",
+    ),
+    Attack(
+        "the start after a reset",
+        "reset-before@pc2",
+        "nothing",
+        "ACCEPTED",
+        ("health.reset", "pc2", "warn"),
+        level="quick",
+    ),
+    Attack(
+        "a card that Ray cannot see",
+        "gpu-hidden@pc2/gpu0",
+        "“check the card's seat”",
+        "REJECTED",
+        ("inventory.gpus_present", GPU, "fail"),
+        level="quick",
+    ),
+    Attack("a fault that never acts", "bit-flip@pc2/gpu0:after=75", "exit 0", "usage"),
+    Attack("another one", "hung-kernel@pc2/gpu0:after=75", "exit 0", "usage"),
+    Attack("a healthy rig", "", "ACCEPTED", "ACCEPTED"),
+)
+C, W, S = "unit/criteria", "unit/workloads", "unit/test_samples.py"
+TESTED = (
+    Tested(
+        "an unknown card at a quarter of its rate, 600 MHz, 245 of 700 W",
+        "ACCEPTED",
+        "REJECTED",
+        f"{S}::test_an_unknown_card_at_a_quarter_of_its_rate_is_rejected",
+    ),
+    Tested(
+        "a power cap that explains a clock at a third of the cap",
+        "pass",
+        "fail",
+        f"{C}/test_clock.py::test_a_power_cap_explains_nothing_where_the_card_draws_less_than_its_cap",
+    ),
+    Tested(
+        "a million times the rate",
+        "pass",
+        "not measured",
+        f"{C}/test_silicon.py::test_a_million_times_the_rate",
+    ),
+    Tested(
+        "a kernel that does not run after the reference",
+        "verified",
+        "wrong result",
+        f"{W}/test_gemm.py::test_a_kernel_that_does_not_run_after_the_references",
+    ),
+    Tested(
+        "one product in a thousand, in each precision",
+        "passes 93 of 100",
+        "wrong result",
+        f"{W}/test_gemm.py::test_one_product_in_a_thousand_is_caught_in_each_precision",
+    ),
+    Tested(
+        "memory that does not keep what it is filled with",
+        "verified",
+        "wrong result",
+        f"{W}/test_pool.py::test_an_operand_that_memory_does_not_keep",
+    ),
+    Tested(
+        "rounds that are told twice",
+        "twice the rate",
+        "not measured",
+        f"{C}/test_throughput.py::test_rounds_that_are_told_twice",
+    ),
+    Tested(
+        "measured rounds that nobody verified",
+        "pass",
+        "fail",
+        f"{C}/test_tasks.py::test_measured_rounds_that_nobody_verified",
+    ),
+    Tested(
+        "energy that disagrees with power",
+        "pass",
+        "not measured",
+        f"{C}/test_sensors.py::test_power_and_energy_agree_within_a_tenth",
+    ),
+    Tested(
+        "a temperature that ignores a step of power",
+        "pass",
+        "not measured",
+        f"{C}/test_sensors.py::test_a_temperature_that_ignores_a_step_of_power_is_frozen",
+    ),
+    Tested(
+        "readings from another time than the work",
+        "pass",
+        "not measured",
+        f"{C}/test_sensors.py::test_readings_from_another_time_than_the_work_are_none",
+    ),
+    Tested(
+        "a clock at which the card could not do its work",
+        "pass or fail",
+        "not measured",
+        f"{C}/test_clock.py::test_a_clock_at_which_the_card_could_not_do_its_work_is_no_reading",
+    ),
+    Tested(
+        "a 3090 at its printed boost",
+        "REJECTED",
+        "pass",
+        f"{C}/test_clock.py::test_a_geforce_at_its_printed_boost_passes",
+    ),
+    Tested(
+        "a card without a power limit",
+        "not measured",
+        "active by its utilisation",
+        f"{C}/test_activity.py::test_a_card_without_a_power_limit_is_active_by_its_utilisation",
+    ),
+    Tested(
+        "a power limit that moves",
+        "read once",
+        "judged by its lowest",
+        f"{C}/test_power.py::test_a_limit_that_falls_during_the_run_is_judged_by_its_lowest",
+    ),
+    Tested(
+        "two drivers on purpose",
+        "fail",
+        "pass",
+        f"{C}/test_inventory.py::test_different_drivers_on_purpose_pass",
+    ),
+    Tested(
+        "`--level soak --duration 0.1`",
+        "“fit for training”",
+        "“ACCEPTED for … s of load, not a soak”",
+        "plugin/test_simulated.py::test_",
+    ),
+    Tested(
+        "`judge --hwprofile` with a profile that lint refuses",
+        "judged",
+        "exit 4",
+        "unit/cli/test_cli.py::test_judge_refuses_a_profile",
+    ),
+    Tested(
+        "a rate that misses its limit by 1 %",
+        "REJECTED on one measurement",
+        "measured twice, both figures told",
+        "simulation/test_measured_again.py::test_",
+    ),
+    Tested(
+        "an `auto` run judged by another profile",
+        "“check its network cable”",
+        "not measured, with both ways out",
+        f"{C}/test_cluster.py::test_a_node_of_another_profile",
+    ),
+    Tested(
+        "a driver that is killed in the middle, and the next start",
+        "nothing",
+        "INCOMPLETE; the next one warns",
+        "faults/test_reset.py::test_",
+    ),
+)
+
+INTRODUCTION = """\
+# Attacks on the verdict
+
+Written by `PYTHONPATH=.:tests python -m support.attacks > docs/attacks.md`; tests/simulation/test_attacks.py
+runs the first table and keeps this page current. Do not edit it by hand.
+
+Each line was a green that was not earned, a red that was not deserved, or a wrong cause. `before` is what
+the verdict was when it was attacked.
+
+## On simulated rigs
+
+`pytest -m hardware` with:
+
+| What | Options | Before | Now |
+|---|---|---|---|
+"""
+OTHERS = """
+## By tests
+
+| What | Before | Now | Test, below `tests/` |
+|---|---|---|---|
+"""
+
+
+def markdown() -> str:
+    """The whole page."""
+    rows = []
+    for one in ATTACKS:
+        now = "exit 4" if one.verdict == "usage" else one.verdict
+        if one.told is not None:
+            criterion, subject, outcome = one.told
+            now += f": `{criterion}` of {subject} {outcome.replace('_', ' ')}"
+        rows.append(f"| {one.about} | `{one.command}` | {one.before} | {now} |")
+    others = [f"| {one.about} | {one.before} | {one.now} | `{one.test}…` |" for one in TESTED]
+    return INTRODUCTION + "\n".join(rows) + "\n" + OTHERS + "\n".join(others) + "\n"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")  # noqa: T201

@@ -1,0 +1,345 @@
+"""Strangers on a card are named, and what they explain is not blamed on it; all else stays the card's."""
+
+from dataclasses import replace
+
+import pytest
+
+from rigproof.records.processes import GpuProcess
+from rigproof.records.verdict import Outcome
+from support.faults import stranger_computes, stranger_crashes, stranger_takes_memory
+
+GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
+UNDISTURBED, SUSTAINED, STABILITY = "activity.undisturbed", "throughput.sustained", "throughput.stability"
+FAIL, WARN, PASS, NOT_MEASURED = Outcome.FAIL, Outcome.WARN, Outcome.PASS, Outcome.NOT_MEASURED
+
+
+def outcomes(bench, *criteria, subject=GPU):
+    return [bench.verdict(one, subject).outcome for one in criteria]
+
+
+# Who is a stranger
+
+
+def test_a_stranger_is_named_with_pid_program_user_memory_and_time(bench):
+    bench.stranger(31, gone_s=52, used_mib=[520, 1229], sm_percent=[4, 48])
+    verdict = bench.verdict(UNDISTURBED, GPU)
+    assert (verdict.outcome, verdict.measured, verdict.from_s) == (FAIL, 1, 31)
+    assert verdict.detail == (
+        "pid 5263 (python3, user ml) was there from t=31 s to t=52 s, 1.20 GiB, up to 48 % of the SMs"
+    )
+    assert "end that process" in verdict.remedy
+
+
+def test_the_other_card_is_left_alone(bench):
+    bench.stranger(31)
+    assert bench.verdict(UNDISTURBED, OTHER).outcome is PASS
+
+
+@pytest.mark.parametrize("parents", [(100,), (700, 101, 1)])
+def test_what_a_worker_started_is_ours(bench, parents):
+    """As the sharing stage does."""
+    bench.stranger(116, parents=parents, sm_percent=[50])
+    assert bench.verdict(UNDISTURBED, GPU).outcome is PASS
+
+
+def test_a_worker_that_never_said_its_name_is_ours(bench):
+    """It was lost while it opened the card; its node's agent knew it."""
+    bench.stranger(3.6, pid=199, own=True, used_mib=[60_000])
+    assert bench.verdict(UNDISTURBED, GPU).outcome is PASS
+
+
+def test_another_job_of_the_same_raylet_is_a_stranger(bench):
+    bench.stranger(40, parents=(50, 1), name="ray::Trainer")
+    assert bench.verdict(UNDISTURBED, GPU).outcome is FAIL
+
+
+def test_who_was_there_before_and_rests_is_foreign_memory_s_business(bench):
+    bench.stranger(0.5, used_mib=[2000, 2100], sm_percent=[0, 4])
+    assert bench.verdict(UNDISTURBED, GPU).outcome is PASS
+
+
+@pytest.mark.parametrize(
+    "fields", [{"sm_percent": [0, 5.1]}, {"used_mib": [2000, 2513]}], ids=["computes", "grows"]
+)
+def test_who_was_there_before_is_a_stranger_once_it_computes_or_grows(bench, fields):
+    bench.stranger(0.5, **fields)
+    for number, one in enumerate(bench.recording.processes):
+        if one.pid == 5263 and one.t_s == 1.5:
+            bench.recording.processes[number] = replace(one, t_s=45.0)
+    verdict = bench.verdict(UNDISTURBED, GPU)
+    assert (verdict.outcome, verdict.from_s) == (FAIL, 45)
+
+
+def test_what_is_at_its_limit_passes(bench):
+    bench.stranger(0.5, used_mib=[2000, 2512], sm_percent=[0, 5.0])
+    assert bench.verdict(UNDISTURBED, GPU).outcome is PASS
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        ({"used_mib": [300]}, PASS),
+        ({"used_mib": [300], "sm_percent": [0, 30]}, FAIL),
+        ({"used_mib": [100, 513]}, FAIL),
+    ],
+    ids=["a desktop", "a game", "a browser that takes memory"],
+)
+def test_what_draws_is_a_stranger_only_where_it_computes_or_grows(bench, fields, outcome):
+    bench.stranger(45, graphics=True, **fields)
+    assert bench.verdict(UNDISTURBED, GPU).outcome is outcome
+
+
+def test_who_came_and_went_before_the_load_disturbed_nothing(bench):
+    bench.stranger(1.5, gone_s=4.5)
+    assert bench.verdict(UNDISTURBED, GPU).outcome is PASS
+
+
+def test_who_comes_after_the_load_disturbs_nothing(bench):
+    bench.stranger(134.5)
+    assert bench.verdict(UNDISTURBED, GPU).outcome is PASS
+
+
+def test_many_strangers_are_counted_and_some_are_named(bench):
+    for pid in range(6000, 6007):
+        bench.stranger(40, pid=pid)
+    verdict = bench.verdict(UNDISTURBED, GPU)
+    assert verdict.measured == 7
+    assert verdict.detail.endswith("; and 3 more")
+
+
+def test_a_pid_that_is_used_again_is_another_process(bench):
+    """The desktop that had it is gone; what has it now computes."""
+    bench.stranger(0.5, gone_s=20, graphics=True)
+    bench.stranger(40)
+    assert bench.verdict(UNDISTURBED, GPU).from_s == 40
+
+
+# Nobody looked, or nobody can tell
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"t_s": 100.0}, "broke off at t=100 s"),
+        ({"longest_gap_s": 10.5}, "nobody looked at its processes for 10 s"),
+        ({"from_s": 9.0}, "from t=9 s on only"),
+        ({"t_s": float("nan")}, "broke off"),
+        ({"longest_gap_s": float("nan")}, "nobody looked"),
+    ],
+)
+def test_a_watch_that_was_not_whole_is_no_pass(bench, fields, why):
+    bench.watched(GPU, **fields)
+    verdict = bench.verdict(UNDISTURBED, GPU)
+    assert (verdict.outcome, verdict.required) == (NOT_MEASURED, True)
+    assert why in verdict.detail
+
+
+def test_a_stranger_that_was_seen_fails_although_the_watch_broke_off(bench):
+    bench.watched(GPU, t_s=60.0)
+    bench.stranger(45)
+    assert bench.verdict(UNDISTURBED, GPU).outcome is FAIL
+
+
+def test_a_list_that_the_driver_does_not_give_is_not_applicable(bench):
+    bench.watched(GPU, readings=0)
+    verdict = bench.verdict(UNDISTURBED, GPU)
+    assert (verdict.outcome, verdict.required) == (NOT_MEASURED, False)
+
+
+def test_a_list_that_failed_by_an_error_is_not_measured(bench):
+    bench.watched(GPU, readings=0)
+    query = "nvmlDeviceGetComputeRunningProcesses"
+    bench.event("nvml_error", GPU, f"{query}: Unknown Error", 1.0, query=query)
+    verdict = bench.verdict(UNDISTURBED, GPU)
+    assert (verdict.outcome, verdict.required) == (NOT_MEASURED, True)
+
+
+def test_without_its_sms_nobody_can_tell_whether_an_old_process_computes(bench):
+    bench.watched(GPU, sm_readable=False)
+    assert bench.verdict(UNDISTURBED, GPU).outcome is PASS
+    bench.stranger(0.5, sm_percent=[None])
+    verdict = bench.verdict(UNDISTURBED, GPU)
+    assert (verdict.outcome, verdict.required) == (NOT_MEASURED, False)
+    assert "pid 5263 (python3, user ml)" in verdict.detail
+
+
+# A container, where the driver tells the host's pids
+
+
+@pytest.fixture
+def contained(bench):
+    """The same run with pids that our workers do not know: 100 is 70100 on the host."""
+    bench.recording.processes = [
+        replace(one, pid=one.pid + 70_000, user=None, name=None, parents=())
+        for one in bench.recording.processes
+    ]
+    return bench
+
+
+def test_in_a_container_ours_are_those_that_came_while_our_workers_started(contained):
+    assert outcomes(contained, UNDISTURBED) == [PASS]
+    assert outcomes(contained, UNDISTURBED, subject=OTHER) == [PASS]
+
+
+def test_in_a_container_a_stranger_is_named_by_its_pid_alone(contained):
+    """/proc tells of another process that has this number here."""
+    contained.stranger(45, pid=75_263, user="root", name="bash", sm_percent=[60])
+    verdict = contained.verdict(UNDISTURBED, GPU)
+    assert verdict.outcome is FAIL
+    assert verdict.detail.startswith("pid 75263 was there from t=45 s on")
+
+
+def test_in_a_container_who_comes_while_our_workers_start_cannot_be_told_apart(contained):
+    contained.stranger(4.5, pid=75_263)
+    verdict = contained.verdict(UNDISTURBED, GPU)
+    assert (verdict.outcome, verdict.required) == (NOT_MEASURED, False)
+    assert "3 processes came while 2 of ours started" in verdict.detail
+
+
+def test_in_a_container_that_lists_nobody_ours_are_not_there_either(contained):
+    contained.recording.processes.clear()
+    verdict = contained.verdict(UNDISTURBED, GPU)
+    assert (verdict.outcome, verdict.required) == (NOT_MEASURED, False)
+
+
+@pytest.mark.parametrize(("number", "outcome"), [(3, PASS), (4, NOT_MEASURED)])
+def test_in_a_container_the_processes_of_the_sharing_stage_are_ours_if_no_more_than_planned(
+    contained, number, outcome
+):
+    """With one more, nobody can tell which of them it is."""
+    for pid in range(75_000, 75_000 + number):
+        contained.stranger(120, pid=pid, gone_s=130, sm_percent=[30])
+    assert contained.verdict(UNDISTURBED, GPU).outcome is outcome
+
+
+def test_in_a_container_a_replaced_worker_is_ours_too(contained):
+    contained.recording.processes.append(GpuProcess(50, GPU, 70_101, gone=True))
+    contained.event("worker_died", GPU, "signal 9", 50, "pc1/gpu0#1")
+    first = next(one for one in contained.recording.workers if one.worker == "pc1/gpu0#1")
+    contained.recording.add(replace(first, pid=180, t_s=55.0, generation=1))
+    contained.stranger(54, pid=70_180)
+    assert contained.verdict(UNDISTURBED, GPU).outcome is PASS
+
+
+# What a stranger explains
+
+
+def test_a_rate_that_a_stranger_took_is_not_measured_with_its_name(bench):
+    stranger_computes(bench)
+    verdict = bench.verdict(STABILITY, GPU)
+    assert (verdict.outcome, verdict.required, verdict.measured) == (NOT_MEASURED, True, None)
+    assert verdict.detail.startswith("pid 5263 (python3, user ml) computed on this card from t=60 s on")
+    assert "limit 95 %" in verdict.detail
+
+
+def test_without_the_stranger_the_same_rate_is_the_card_s(bench):
+    bench.slow(GPU, 0.5, from_s=60)
+    assert bench.verdict(STABILITY, GPU).outcome is FAIL
+
+
+def test_a_pass_stays_a_pass(bench):
+    bench.stranger(45, sm_percent=[60])
+    bad = [one for one in bench.verdicts() if one.outcome is not PASS]
+    assert [(one.criterion, one.outcome) for one in bad] == [(UNDISTURBED, FAIL)]
+
+
+def test_a_stranger_of_another_stage_explains_nothing(bench):
+    bench.slow(GPU, 0.5)
+    bench.stranger(94, gone_s=110, sm_percent=[60])
+    assert bench.verdict(SUSTAINED, GPU).outcome is FAIL
+
+
+def test_a_stranger_of_another_card_explains_nothing(bench):
+    bench.slow(GPU, 0.5)
+    bench.stranger(45, subject=OTHER, sm_percent=[60])
+    assert bench.verdict(SUSTAINED, GPU).outcome is FAIL
+
+
+def test_a_stranger_that_rests_explains_no_rate(bench):
+    bench.slow(GPU, 0.5)
+    bench.stranger(45, sm_percent=[1])
+    assert outcomes(bench, SUSTAINED, UNDISTURBED) == [FAIL, FAIL]
+
+
+def test_where_nobody_tells_who_uses_the_sms_a_stranger_explains_a_rate_by_being_there(bench):
+    bench.slow(GPU, 0.5)
+    bench.watched(GPU, sm_readable=False)
+    bench.stranger(45, sm_percent=[None])
+    assert bench.verdict(SUSTAINED, GPU).outcome is NOT_MEASURED
+
+
+def test_the_rig_s_sum_is_explained_by_a_card_s_stranger(bench):
+    bench.slow(GPU, 0.3)
+    bench.stranger(31, sm_percent=[70])
+    assert bench.verdict("throughput.combined", "rig").outcome is NOT_MEASURED
+
+
+@pytest.mark.parametrize("kind", ["wrong_result", "worker_died", "worker_hung", "worker_failed", "gpu_lost"])
+def test_what_no_stranger_can_do_stays_the_card_s(bench, kind):
+    stranger_computes(bench)
+    bench.event(kind, GPU, "it happened", 61, "pc1/gpu0#1")
+    assert bench.verdict(STABILITY, GPU).outcome is FAIL
+
+
+def test_heat_is_not_a_stranger_s_doing(bench):
+    bench.stranger(45, sm_percent=[60])
+    bench.samples(GPU, 50, 60, core_temperature_c=88, clock_event_reasons=0x40)
+    assert outcomes(bench, "thermal.core_temperature", "thermal.throttle") == [FAIL, FAIL]
+
+
+def test_memory_that_a_stranger_holds_is_told_with_who_holds_how_much(bench):
+    stranger_takes_memory(bench)
+    bench.stranger(46.5, used_mib=[141_824])
+    verdict = bench.verdict("memory.no_oom", GPU)
+    assert verdict.outcome is NOT_MEASURED
+    assert "pid 5263 (python3, user ml) held memory of this card from t=45 s on (138" in verdict.detail
+    assert "128 MiB wanted, 72 MiB free; pid 5263 (python3, user ml) holds 138" in verdict.detail
+    assert outcomes(bench, "memory.success_rate", "memory.headroom") == [NOT_MEASURED, NOT_MEASURED]
+
+
+def test_an_oom_before_the_stranger_came_is_the_plan_s(bench):
+    stranger_takes_memory(bench)
+    bench.event("oom", GPU, "12 GiB wanted", 29, "pc1/gpu0#1")
+    assert outcomes(bench, "memory.no_oom", "memory.success_rate") == [FAIL, FAIL]
+
+
+def test_an_oom_names_who_held_memory_before_the_run_too(bench):
+    bench.stranger(0.5, used_mib=[3174], sm_percent=[0])
+    bench.event("oom", GPU, "12 GiB wanted", 40)
+    verdict = bench.verdict("memory.no_oom", GPU)
+    assert verdict.outcome is FAIL
+    assert verdict.detail == "12 GiB wanted; pid 5263 (python3, user ml) holds 3.10 GiB"
+
+
+def test_an_oom_that_names_its_holders_names_them_once(bench):
+    bench.stranger(0.5, used_mib=[3174])
+    bench.event("oom", GPU, "12 GiB wanted; pid 9 holds 3 GiB", 40, holders="pid 9 holds 3 GiB")
+    assert bench.verdict("memory.no_oom", GPU).detail == "12 GiB wanted; pid 9 holds 3 GiB"
+
+
+def test_the_error_of_a_stranger_that_died_of_it_is_not_the_card_s(bench):
+    stranger_crashes(bench)
+    verdict = bench.verdict("health.xid", GPU)
+    assert verdict.outcome is NOT_MEASURED
+    assert verdict.detail.startswith("pid 5263 (python3, user ml) ended with its own error")
+
+
+@pytest.mark.parametrize(
+    ("change", "outcome"),
+    [
+        (lambda b: b.event("xid", GPU, "again", 60, xid=31), WARN),
+        (lambda b: b.event("xid", GPU, "double-bit ECC error", 50.3, xid=48), FAIL),
+        (lambda b: b.event("worker_failed", GPU, "CUDA error 700", 50.5, "pc1/gpu0#1"), WARN),
+    ],
+    ids=["another one while nobody left", "one of the hardware", "our worker failed too"],
+)
+def test_other_xids_stay_the_card_s_or_ours(bench, change, outcome):
+    stranger_crashes(bench)
+    change(bench)
+    assert bench.verdict("health.xid", GPU).outcome is outcome
+
+
+def test_an_xid_while_the_stranger_stayed_is_not_its(bench):
+    bench.stranger(45)
+    bench.event("xid", GPU, "Xid 31: GPU memory page fault", 50.2, xid=31)
+    assert bench.verdict("health.xid", GPU).outcome is WARN
