@@ -31,7 +31,6 @@ def test_a_finding_is_told_as_it_is(bench):
     assert (verdict.criterion, verdict.subject, verdict.outcome) == ("test.made", GPU, Outcome.FAIL)
     assert (verdict.measured, verdict.limit, verdict.limit_source) == (12.0, 10.0, "defaults.toml")
     assert (verdict.unit, verdict.detail, verdict.from_s, verdict.length_s) == ("W", "too much", 3.0, 2.0)
-    assert verdict.required
 
 
 @pytest.mark.parametrize(
@@ -84,17 +83,16 @@ def test_a_limit_in_another_unit_keeps_its_source():
     assert LIMIT.times(0.5) == Limit(5.0, "defaults.toml")
 
 
-@pytest.mark.parametrize(("reason", "required"), [(NotMeasured, True), (NotApplicable, False)])
-def test_what_nobody_can_measure_is_not_required(bench, reason, required):
+@pytest.mark.parametrize(
+    ("reason", "outcome"),
+    [(NotMeasured, Outcome.NOT_MEASURED), (NotApplicable, Outcome.NOT_APPLICABLE)],
+)
+def test_what_nobody_can_measure_does_not_apply(bench, reason, outcome):
     def find(_evidence):
         raise reason("no sensor")
 
     verdict = judge(made(find), GPU, Evidence(bench.recording, bench.loaded))
-    assert (verdict.outcome, verdict.required, verdict.detail) == (
-        Outcome.NOT_MEASURED,
-        required,
-        "no sensor",
-    )
+    assert (verdict.outcome, verdict.detail) == (outcome, "no sensor")
     assert verdict.remedy == ""
 
 
