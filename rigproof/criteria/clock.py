@@ -11,7 +11,7 @@ from rigproof.criteria.reasons import (
     SET_BY_SOMEBODY,
     names_of,
 )
-from rigproof.criteria.sensors import power_field, readings_by_stretch
+from rigproof.criteria.sensors import moving_readings, power_field, readings_by_stretch
 from rigproof.criteria.series import readings, values
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.tasks import LOSSES
@@ -82,7 +82,7 @@ def _in_stretch(
     reasons = _main_reasons(device, stretch)
     explained = f"{where}, explained by {names_of(reasons)}"
     if reasons & POWER_CAP:
-        drawn, excused = _at_its_cap(device, stretch)
+        drawn, excused = _at_its_cap(device, load, stretch)
         if excused is None:
             return Finding(Outcome.WARN, share, limit, f"{explained}, {drawn}")
         where, explained = f"{where}, {drawn}", f"{explained}, {drawn}"
@@ -151,9 +151,11 @@ def _require_agreeing_rate(device: DeviceEvidence, load: Load, stretch: Window, 
             )
 
 
-def _at_its_cap(device: DeviceEvidence, stretch: Window) -> tuple[str, bool | None]:
+def _at_its_cap(device: DeviceEvidence, load: Load, stretch: Window) -> tuple[str, bool | None]:
     """What it drew, in words, and whether that is its cap; None where the driver reports no power limit."""
-    power_w = readings(device.loaded_samples(stretch), power_field(device)).values
+    field = power_field(device)
+    moving_readings(device, load.window, field, "power")  # a frozen one explains nothing
+    power_w = readings(device.loaded_samples(stretch), field).values
     if not power_w:
         raise NotMeasured("the clock is low under load, and the power that would explain it was not read")
     enforced_w = device.enforced_power_within(stretch)

@@ -65,6 +65,14 @@ def readings_by_stretch(device: DeviceEvidence, load: Load, field: str, what: st
     return found
 
 
+def require_possible(device: DeviceEvidence, field: str, what: str) -> None:
+    """NotMeasured where a reading of the whole run cannot be: what is impossible shows no fault either."""
+    values = readings(device.samples, field).values
+    reason = _impossible(device, field, what, np.asarray(values, np.float64)) if values else ""
+    if reason:
+        raise NotMeasured(reason)
+
+
 def power_field(device: DeviceEvidence) -> str:
     """Instant power where the driver has it, else the average over a second."""
     return POWER[0] if readings(device.samples, POWER[0]) else POWER[1]

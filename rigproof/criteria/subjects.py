@@ -78,7 +78,8 @@ class DeviceEvidence:
         A laptop's limit moves with Dynamic Boost.
         """
         read = readings(self.loaded_samples(window), "power_limit_w").values
-        return median(read) if read else self.identity.power_limit_w
+        limit_w = median(read) if read else self.identity.power_limit_w
+        return limit_w if limit_w is not None and 0 < limit_w < math.inf else None
 
     @property
     def is_cpu(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, compared, criterion
 from rigproof.criteria.readings import Reading, Readings
 from rigproof.criteria.reasons import THROTTLE, names_of
-from rigproof.criteria.sensors import moving_readings
+from rigproof.criteria.sensors import moving_readings, require_possible
 from rigproof.criteria.series import readings, values
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import Window
@@ -51,6 +51,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
         _reported(documented.slowdown_c, device.sku_file),
     ]
     field, what = "core_temperature_c", "core temperature"
+    require_possible(device, field, what)
     pairs = readings(device.samples, field)
     never, warn = (device.optional_limit(f"core_temperature_{name}_c") for name in ("never", "warn"))
     if never is not None:
@@ -92,6 +93,7 @@ def memory_temperature(device: DeviceEvidence) -> Finding:
         _reported(_documented(device).memory_max_c, device.sku_file),
     ]
     field = "memory_temperature_c"
+    require_possible(device, field, "memory temperature")
     return _hottest(device, readings(device.samples, field), field, "memory temperature", limits)
 
 

@@ -121,7 +121,12 @@ class SimulatedCard:
         steady = getattr(self.sku.steady, precision)
         peak = getattr(self.sku.peak_tflops, precision)
         rate = float(steady.value if steady is not None else 0.85 * (peak or 0.0))
-        return rate * power_scale(self.sku, self.power_limit_w / self.default_w)
+        return rate * self.limit_scale
+
+    @property
+    def limit_scale(self) -> float:
+        """What the enforced power limit leaves of a rate."""
+        return power_scale(self.sku, self.power_limit_w / self.default_w)
 
     def precisions(self) -> tuple[str, ...]:
         """Those that the SKU has, of the four that are measured."""

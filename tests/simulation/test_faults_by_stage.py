@@ -16,7 +16,7 @@ from rigproof.simulation.faults.catalogue import BY_NAME
 from rigproof.stages.simulated.trial import simulated_recording
 
 NODE, LEVEL = "n1", "extended"
-CARDS = 30
+CARDS = 32
 LENGTHS = {"sustained": 40, "training": 40, "feeding": 30, "sharing": 30}
 
 

@@ -182,6 +182,8 @@ def test_what_is_no_fault_is_refused_with_the_way_out(text):
         ("row-remap-failed", "its driver reports no remapped rows"),
         ("straggler", "the rig has no other GPU of that SKU"),
         ("heat-spike", "no limits.core_temperature_never_c"),
+        ("throughput-sag:stage=training,by=60%", "nobody has measured this card's training step"),
+        ("throughput-sag:after=75,by=60%", "nobody has measured this card's training step"),
     ],
 )
 def test_a_fault_that_nothing_could_notice_on_this_card_is_refused(text, why):

@@ -267,7 +267,7 @@ CASES: tuple[Case, ...] = (
     Case(
         "gpu-idle",
         fails=("activity.gpu_active", *SLOW, "feeding.idle_gaps", "clock.ratio", "transfer.link"),
-        unmeasured=("gemm", "precision.speedup", "scaling.sharing", "power.draw"),
+        unmeasured=("gemm", "precision.speedup", "training.step", "scaling.sharing", "power.draw"),
         why="Little work is a low rate, and a low sum; a card that is idle lets its clock and its "
         "PCIe link go, also while it should generate. One round in eight is too little to measure a rate in "
         "seconds.",
@@ -524,7 +524,20 @@ CASES: tuple[Case, ...] = (
     ),
     Case("cpu-saturated"),
     Case("cpu-starved"),
-    Case("host-frozen"),
+    Case(
+        "host-frozen",
+        fails=("host.responsiveness",),
+        unmeasured=(
+            "host.cpu_band",
+            *(
+                f"{entry}@{subject}"
+                for subject in (FIRST, SECOND)
+                for entry in ("sensors", "activity.gpu_active", "transfer.link")
+            ),
+        ),
+        why="For so long nobody reads the sensors of its cards, either.",
+    ),
+    Case("host-frozen:for=0.5", warns=("host.responsiveness",), why="A single short freeze warns."),
     Case("tensor-cores-unused"),
     Case("rewards-slow"),
     Case("rewards-differ"),

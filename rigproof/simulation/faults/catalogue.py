@@ -564,6 +564,17 @@ def unseen_field(kind: FaultKind, sensor: str, device: PromisedDevice | None, st
     return ""
 
 
+def unjudged(kind: FaultKind, loaded: LoadedRig, device: PromisedDevice | None, stage: str) -> str:
+    """Why nothing could notice a slow card in that stage, in words; empty where something can."""
+    if kind.name != "throughput-sag" or stage != "training" or device is None:
+        return ""
+    equal = [one for one in loaded.devices() if one.sku_stem == device.sku_stem]
+    known = device.sku is not None and device.sku.steady.training is not None
+    return (
+        "" if known or len(equal) > 1 else "nobody has measured this card's training step, and it has no peer"
+    )
+
+
 def lacks(kind: FaultKind, loaded: LoadedRig, device: PromisedDevice | None, stages: tuple[str, ...]) -> str:
     """Why nothing could notice this fault on this device of this rig, in words; empty where something can."""
     if kind.needs is None:

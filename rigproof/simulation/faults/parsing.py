@@ -9,7 +9,15 @@ from collections.abc import Iterable, Sequence
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.plan import StagePlan
 from rigproof.profiles.stages import STAGE_KINDS, STAGES, stage_kind
-from rigproof.simulation.faults.catalogue import ARRIVES_WITH, BY_NAME, FIELDS, FaultKind, lacks, unseen_field
+from rigproof.simulation.faults.catalogue import (
+    ARRIVES_WITH,
+    BY_NAME,
+    FIELDS,
+    FaultKind,
+    lacks,
+    unjudged,
+    unseen_field,
+)
 from rigproof.simulation.faults.injected import InjectedFault, Span
 
 SHAPE = re.compile(r"(?P<name>[^@:]*)(@(?P<subject>[^:]*))?(:(?P<keys>.*))?", re.DOTALL)
@@ -73,7 +81,10 @@ def _parse(text: str, loaded: LoadedRig, plans: tuple[StagePlan, ...]) -> Inject
         within="stage" in given or kind.stage != "sustained",
         late_s=late_s,
     )
-    _check_that_it_acts(text, kind, fault, plans)
+    begins_in = _check_that_it_acts(text, kind, fault, plans)
+    why = unjudged(kind, loaded, device, begins_in)
+    if why:
+        raise FaultError(f"--inject {text}: nothing could notice it in the {begins_in} stage: {why}")
     return fault
 
 
@@ -161,8 +172,11 @@ def _span(text: str, key: str, value: str | None) -> Span | None:
 
 def _check_that_it_acts(
     text: str, kind: FaultKind, fault: InjectedFault, plans: tuple[StagePlan, ...]
-) -> None:
-    """A fault that never begins, or ends as it begins, would show nothing by not being caught."""
+) -> str:
+    """The stage in which it begins.
+
+    A fault that never begins, or ends as it begins, is refused: it would show nothing by not being caught.
+    """
     left = list(itertools.dropwhile(lambda plan: plan.name != fault.stage, plans))
     stage_s = left[0].expected_s if left else 0.0
     if fault.length is not None and fault.length.seconds(stage_s) < SHORTEST_S:
@@ -171,7 +185,7 @@ def _check_that_it_acts(
             f"write {SHORTEST_S:g} s or more"
         )
     if fault.after is None:
-        return
+        return fault.stage
     after_s, end_s = fault.after.seconds(stage_s), 0.0
     alone = fault.within or kind.of_task
     for plan in left[:1] if alone else left:
@@ -179,7 +193,7 @@ def _check_that_it_acts(
         if after_s > end_s - SHORTEST_S:
             continue
         if fault.within or not _in_some_stage(kind) or kind.name in stage_kind(plan.name).faults:
-            return
+            return plan.name
         raise FaultError(
             f"--inject {text}: after={fault.after}: it would begin in the {plan.name} stage, where it would "
             f"never act, or nothing would notice it; the {fault.stage} stage takes {stage_s:g} s, write less"

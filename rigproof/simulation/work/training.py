@@ -33,7 +33,9 @@ def training(task: Task, spec: TrainingSpec) -> Records:
     length_s = spec.duration_s
     step_s = STEP_SHARE * length_s  # fp32, `batch` examples
     fp16_tflops = (
-        known.training.value if known.training is not None else MODEL_RATE * task.card.steady_tflops("fp16")
+        known.training.value * task.card.limit_scale
+        if known.training is not None
+        else MODEL_RATE * task.card.steady_tflops("fp16")
     )
     example_tflop = fp16_tflops * step_s / healthy / spec.batch
     faster = {"fp32": 1.0, "tf32": max(1.0, speedup / 2.3), "fp16": speedup}
