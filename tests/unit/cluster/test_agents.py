@@ -7,7 +7,7 @@ import pytest
 
 import rigproof
 from rigproof.cluster import agents as module
-from rigproof.cluster.agents import ROUND_TRIPS, Agents, records_of
+from rigproof.cluster.agents import MARK_LIMIT_S, ROUND_TRIPS, Agents, records_of
 from rigproof.cluster.calls import Gone, LocalCall
 from rigproof.cluster.matching import FoundNode
 from rigproof.cluster.messages import AgentDuty, AgentFacts, AgentReply
@@ -122,6 +122,20 @@ def briefed(team):
     for node in ("pc1", "pc2"):
         team.answers(node)
     return team
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The keys and the limits of everything that was asked of agents."""
+    found = []
+    real = module.ask
+
+    def noted(calls, limit_s):
+        found.append((sorted(calls), limit_s))
+        return real(calls, limit_s)
+
+    monkeypatch.setattr(module, "ask", noted)
+    return found
 
 
 def duty(node):
@@ -323,6 +337,42 @@ def test_an_agent_without_a_duty_is_told_of_workers_later(team):
     assert team.link().workers == {WORKER, ProcessId(501, 1)}
 
 
+# Steps of load
+
+
+def test_a_stage_is_noted_by_all_that_know_their_duty_and_waited_for(briefed, asked):
+    briefed.now_s = 5.0
+    briefed.agents.lost("pc2")
+    briefed.agents.mark("sustained")
+    assert briefed.actor().calls("mark") == [["sustained", 5.0]]
+    assert asked == [(["pc1"], MARK_LIMIT_S)]
+    briefed.now_s = 9.0
+    briefed.agents.unmark()
+    briefed.agents.unmark()
+    assert briefed.actor().calls("mark")[1:] == [[None, 9.0]]
+
+
+def test_a_restarted_agent_notes_the_stage_that_runs(briefed):
+    briefed.now_s = 5.0
+    briefed.agents.mark("sustained")
+    briefed.ends()
+    briefed.agents.lines()
+    assert briefed.actor().calls("mark") == [["sustained", 5.0]]
+
+
+def test_steps_are_told_once_and_those_of_the_stage_before_are_forgotten(briefed):
+    briefed.agents.note("pc1", "pc1/gpu0#0", "bf16")
+    briefed.agents.note("pc1", "pc1/gpu0#0", "fp16")
+    briefed.agents.tell_steps()
+    briefed.agents.tell_steps()
+    assert briefed.actor().calls("doing") == [[{"pc1/gpu0#0": "fp16"}]]
+    assert briefed.actor("pc2").calls("doing") == []
+    briefed.agents.note("pc1", "pc1/gpu0#0", "bf16")
+    briefed.agents.mark("training")
+    briefed.agents.tell_steps()
+    assert len(briefed.actor().calls("doing")) == 1
+
+
 # Ending
 
 
@@ -369,20 +419,6 @@ class Waited:
         self._waits.append(timeout_s)
         self._passes()
         return True
-
-
-@pytest.fixture
-def asked(monkeypatch):
-    """The keys and the limits of everything that was asked of agents."""
-    found = []
-    real = module.ask
-
-    def noted(calls, limit_s):
-        found.append((sorted(calls), limit_s))
-        return real(calls, limit_s)
-
-    monkeypatch.setattr(module, "ask", noted)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -439,3 +475,24 @@ def test_an_agent_that_is_given_up_is_killed_where_it_runs(briefed, killed_here)
     assert {id(one) for one in briefed.killed} == {id(one) for one in actors.values()}
     assert killed_here == [ProcessId(7, 1)]
     assert briefed.agents.pids() == frozenset()
+
+
+def test_nodes_that_came_back_are_asked_within_one_limit_and_their_records_kept(
+    killed_here, asked, monkeypatch
+):
+    team = Team(pc1={"came_back": ("restarted",)}, pc2={"came_back": None})
+    team.now_s = 33.0
+    clock, waits = [100.0, 101.0, 109.5], []
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock.pop(0) if clock else 109.8)
+    monkeypatch.setattr(module.Line, "wait", lambda line, limit_s: waits.append(limit_s) or line.actor)
+    team.agents.came_back(team.nodes, "run-1", 10.0)
+    assert waits[:2] == [9.0, 0.5]  # kills wait for ever, in the background
+    assert asked == [(["pc1", "pc2"], 1.0)]
+    assert [made[:3] for made in team.made] == [
+        ("run-back-pc1", "pc1", "id-pc1"),
+        ("run-back-pc2", "pc2", "id-pc2"),
+    ]
+    assert team.made[0][3].calls("came_back") == [["pc1", "run-1", 33.0]]
+    assert team.records == ["restarted"]
+    team.agents.wait_kills(60.0)
+    assert len(team.killed) == 2

@@ -50,6 +50,12 @@ class Team:
 
     # workers and agents
 
+    def mark(self, stage):
+        self.told.append(("mark", stage))
+
+    def unmark(self):
+        self.told.append("unmark")
+
     def begin(self, name, spec, start_at_s):
         self.told.append(("begin", name, start_at_s))
         return name not in self._refuse
@@ -127,7 +133,13 @@ def test_the_cpu_load_lasts_as_long_as_the_stage(team):
     team.at = {1: team.all_end}
     team.run()
     assert team.said("start_host_load") == [("start_host_load", LOADS)]
-    assert team.told[-3:] == ["stop_tasks", "stop_host_load", ("gather", LAST_CALL_S)]
+    assert team.told[-4:] == ["stop_tasks", "stop_host_load", "unmark", ("gather", LAST_CALL_S)]
+
+
+def test_every_node_notes_the_stage_before_anything_of_it_begins(team):
+    team.at = {1: team.all_end}
+    team.run()
+    assert team.told[0] == ("mark", "sustained")
 
 
 def test_who_works_past_the_deadline_is_killed_and_the_stage_is_partial(team):
@@ -236,6 +248,7 @@ def test_a_beat_that_took_long_gives_the_next_one_as_long(monkeypatch):
         check_progress=lambda: None,
         begin_anew=lambda _: None,
         starting=lambda: True,
+        tell_steps=lambda: None,
     )
     watch = SimpleNamespace(news=dict, silent_s=lambda _: 0.0, begin_anew=lambda _: None)
     pauses, events = [], []

@@ -1,5 +1,6 @@
 """Workers that do not come up, hang, fail or end: the driver's deadlines on a clock set by hand."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
@@ -39,6 +40,7 @@ class Crew:
     def __init__(self, plans=PLANS, start_s=START_S, stall_s=STALL_S, cpus=4.0):
         self.now_s = 0.0
         self.events, self.records, self.made, self.killed, self.agents_told = [], [], [], [], []
+        self.steps = []
         links = {
             name: AgentLink(
                 name, FoundNode(f"id-{name}", name, "10.0.0.1", name, 8, 1, here=name == "pc1"), None
@@ -50,6 +52,7 @@ class Crew:
             links=links,
             adopt=lambda node, process: told.append(("adopt", node, process)),
             kill=lambda node, process: told.append(("kill", node, process)),
+            note=lambda node, worker, step: self.steps.append((node, worker, step)),
         )
         self.workers = Workers(
             "run",
@@ -409,6 +412,19 @@ def test_only_rounds_and_only_while_it_works_are_a_task_s_rounds(lonely):
     lonely.answers(state="finished", records=[done_round(9.0)])
     assert (lonely.slot().first_round_s, lonely.slot().last_round_s) == (3.0, 3.0)
     assert len(lonely.records) == 3  # all are passed on
+
+
+def test_another_step_of_load_is_noted_once(lonely):
+    lonely.works()
+    later = dataclasses.replace(done_round(4.0), precision="fp16")
+    lonely.answers(rounds=1, records=[done_round(3.0), done_round(3.5), later])
+    first, second = lonely.steps
+    assert first[:2] == second[:2] == ("pc1", FIRST)
+    assert ("bf16" in first[2], "fp16" in second[2]) == (True, True)
+    lonely.answers(rounds=2, state="finished", records=[later])
+    lonely.works(begin_s=9.0)
+    lonely.answers(rounds=1, records=[later])  # of another task: told again
+    assert lonely.steps[2:] == [second]
 
 
 def test_a_task_that_ended_without_a_round_ended_when_it_was_seen(lonely):

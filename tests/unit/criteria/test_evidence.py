@@ -102,18 +102,36 @@ def test_a_week_is_the_longest_stretch():
 
 
 def test_a_share_of_the_grid_points_due_is_enough(bench):
-    window, limit = Window(0.0, 10.0), Limit(0.8, "defaults")
-    evidence(bench).require_coverage(80, window, limit, "power")
-    said = reason(lambda: evidence(bench).require_coverage(79, window, limit, "power"))
+    def cover(number):
+        times_s = [n / 8 for n in range(number)]
+        evidence(bench).require_coverage(times_s, Window(0.0, 10.0), Limit(0.8, "defaults"), "power")
+
+    cover(80)
+    said = reason(lambda: cover(79))
     assert said == "79 readings of power under load where 100 were due: under 80 %"
-    assert reason(lambda: evidence(bench).require_coverage(0, window, limit, "power")) == (
-        "no power was read under load"
-    )
+    assert reason(lambda: cover(0)) == "no power was read under load"
+
+
+@pytest.mark.parametrize(("rate_hz", "longest_s"), [(10, 2.0), (1, 3.0)])
+def test_no_stretch_may_be_without_readings(bench, rate_hz, longest_s):
+    """Two seconds, or three grid points where these are further apart; at the window's ends too."""
+    bench.rig(sampling={"rate_hz": rate_hz})
+
+    def cover(gap_s, at_s):
+        times_s = [n / 10 for n in range(401) if not at_s < n / 10 < at_s + gap_s]
+        evidence(bench).require_coverage(times_s, Window(0.0, 40.0), Limit(0.5, "defaults"), "power")
+
+    for at_s in (-0.1, 20.0, 40.1 - longest_s):
+        cover(longest_s, at_s)
+    said = reason(lambda: cover(longest_s + 0.5, 20.0))
+    assert said == f"no power was read for {longest_s + 0.5:.1f} s under load, from t=20 s on"
+    assert reason(lambda: cover(longest_s + 0.5, -0.1)).endswith("from t=0 s on")
+    assert reason(lambda: cover(9.0, 31.9)).endswith("from t=32 s on")
 
 
 def test_without_a_rate_nobody_knows_what_was_due(bench):
     bench.rig(sampling={})
-    said = reason(lambda: evidence(bench).require_coverage(80, Window(0, 10), Limit(0.8, "x"), "power"))
+    said = reason(lambda: evidence(bench).require_coverage([], Window(0, 10), Limit(0.8, "x"), "power"))
     assert said == "the profile has no sampling.rate_hz"
 
 

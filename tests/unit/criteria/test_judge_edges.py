@@ -87,7 +87,7 @@ def test_a_limit_in_another_unit_keeps_its_source():
     ("reason", "outcome"),
     [(NotMeasured, Outcome.NOT_MEASURED), (NotApplicable, Outcome.NOT_APPLICABLE)],
 )
-def test_what_nobody_can_measure_is_not_applicable(bench, reason, outcome):
+def test_what_nobody_can_measure_does_not_apply(bench, reason, outcome):
     def find(_evidence):
         raise reason("no sensor")
 

@@ -161,7 +161,7 @@ def test_a_step_s_rate_is_the_median_of_its_rounds():
 
 def test_of_two_batches_that_both_have_the_larger_is_told(bench):
     smaller = [
-        replace(one, batch=4, seconds=one.seconds / 2)
+        replace(one, batch=4, seconds=one.seconds / 4, tflop=one.tflop / 4, t_s=one.t_s + 60)
         for one in bench.recording.rounds
         if one.stage == "training" and one.part == "precision"
     ]
@@ -183,7 +183,7 @@ def test_a_speedup_under_its_floor_names_what_happened(bench):
 
 def test_a_known_card_without_fp16_is_required_to_have_it(bench):
     bench.recording.workers = [replace(one, precisions=("fp32",)) for one in bench.recording.workers]
-    bench.rounds(GPU, "training", precision="fp32")
+    without(bench, lambda one: one.precision == "fp32")
     verdict = bench.verdict(NAME, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "this device has no fp16"

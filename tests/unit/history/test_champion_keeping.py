@@ -92,7 +92,7 @@ def test_the_first_figure_and_a_better_one_say_so(bench, tmp_path):
     said = keep_all(bench, folder)
     assert f"champion: {GPU} {BF16}: 660 TFLOP/s (the first)" in said
     assert f"champion: rig {COMBINED}: 1320 TFLOP/s (the first)" in said
-    assert len(said) == 2 * 5 + 1
+    assert sum(f" {GPU} " in one for one in said) == sum(f" {OTHER} " in one for one in said) > 1
     bench.slow(GPU, 1.01)
     assert keep_all(bench, folder, "run-2") == [
         f"champion: {GPU} throughput.sustained: 667 TFLOP/s (660 TFLOP/s before)",

@@ -7,12 +7,13 @@ import pytest
 from rigproof.profiles import lint
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint import lint_all, lint_rig
+from rigproof.profiles.steady import Figure, SteadyFigures
 from support.recordings import H200, LIMITS, RIG, loaded_rig
 
 HEAD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\nram_gib = 64\n'
 CARD = '[[nodes.gpus]]\nsku = "rtx-3090"\n'
 CPU = '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\n'
-TOO_FAST = H200.model_copy(update={"steady_tflops": H200.steady_tflops.model_copy(update={"bf16": 5000.0})})
+TOO_FAST = H200.model_copy(update={"steady": SteadyFigures(bf16=Figure(value=5000.0))})
 
 
 def said(loaded, about):
@@ -33,14 +34,14 @@ def test_without_names_every_rig_and_every_card_is_linted(monkeypatch):
     monkeypatch.setattr(lint, "load_rig", lambda name: loaded_rig({"nodes": []}))
     first, fast, *_, broken = lint_all()
     assert "no node has a GPU" in first
-    assert fast.startswith("hwprofiles/gpus/fast.toml: steady_tflops.bf16 = 5000")
+    assert fast.startswith("hwprofiles/gpus/fast.toml: steady.bf16 = 5000")
     assert broken == "broken.toml: no table"
     assert not [line for line in lint_all(["lab"]) if "gpus/fast" in line]
 
 
 def test_the_cards_of_a_rig_are_linted_with_it():
     loaded = replace(loaded_rig(), skus={"h200": TOO_FAST})
-    assert said(loaded, "hwprofiles/gpus/h200.toml: steady_tflops.bf16 = 5000")
+    assert said(loaded, "hwprofiles/gpus/h200.toml: steady.bf16 = 5000")
 
 
 def test_what_only_the_plan_of_a_level_lacks_is_told():
