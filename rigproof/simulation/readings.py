@@ -12,7 +12,7 @@ from rigproof.telemetry.nvml.protocol import Brand
 FOREIGN_PID = 4711
 IDLE_MEMORY_MIB = 1.0  # of a card without a context
 IDLE_PCIE_GENERATION = 1  # a link without traffic goes down to save power
-# HBM's readings stray: 53 to 58 °C beside a core of 63 to 64, at constant load (h200-x2-standard-auto).
+# HBM's readings stray: 53 to 58 °C beside a core of 63 to 64, at constant load (two H200, level standard).
 MEMORY_STRAYS_C, MOST_STRAY_C = 50.0, 2.0
 CLOCK_STEP_MHZ = 15  # NVIDIA's SM clocks are multiples of it
 CORRECTED_PER_S = 2.0  # of the fault ecc-corrected-rate

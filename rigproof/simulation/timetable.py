@@ -17,7 +17,7 @@ FILL_S = 0.5  # until the memory is filled and the first product is done
 BOOST_S = 1.5  # the cap bites later: 1.5 to 2.3 s at 1980 MHz in each sustained stage of reports/samples
 FEWEST_ROUNDS = 4  # of gemm to measure, however short the level is
 TRAINING_SETUP, TRAINING_ROUND, TRAINING_ROUNDS = 0.03, 0.017, 7  # shares of the stage; rounds of a precision
-SCALER_SHARE = 0.015  # fp16's first steps wait for the host: 0.7 s at 121 W (h200-every-stage)
+SCALER_SHARE = 0.015  # fp16's first steps wait for the host: 0.7 s at 121 W (an H200)
 SEARCH_SHARES, SWEEP_ROUND, SWEEP_ROUNDS = (0.015, 0.015, 0.015), 0.005, 7
 GENERATES_FROM, GENERATES_TO = 0.2, 0.95  # of the feeding stage; rewards are compared before and after
 # Of each number's time: processes start and fill their memory; of the rest, until they have settled.
@@ -38,8 +38,8 @@ class Work:
     clock_noise: float
 
 
-# h200-x2-standard-auto, gemm: bf16 1455 MHz (1410 to 1485), 687 W (639 to 725), fp16 1410, tf32 1478, and
-# fp32 1950 MHz at 704 W (661 to 734); h100-x2-quick-auto: 1395, 1335, 1380 and 1950 MHz, up to 774 W.
+# Two H200, gemm: bf16 1455 MHz (1410 to 1485), 687 W (639 to 725), fp16 1410, tf32 1478, and
+# fp32 1950 MHz at 704 W (661 to 734); two H100: 1395, 1335, 1380 and 1950 MHz, up to 774 W.
 GEMM = {
     "bf16": Work(0.735, 0.99, 0.022, 0.009),
     "fp16": Work(0.71, 0.99, 0.022, 0.009),
@@ -48,7 +48,7 @@ GEMM = {
 }
 # The same, sustained: 1470 MHz (1440 to 1470), 696 W (658 to 715); the H100 1380 MHz, 653 to 760 W.
 SUSTAINED = Work(0.735, 0.99, 0.015, 0.005)
-# h200-every-stage and h200-training-feeding, training: fp32 1965 to 1980 MHz and 663 W (633 to 750), tf32
+# One H200, training: fp32 1965 to 1980 MHz and 663 W (633 to 750), tf32
 # 1770 MHz (1545 to 1905) and 676 W (580 to 828), fp16 1605 MHz (1335 to 1950) and 704 W (510 to 829).
 TRAINING = {
     "fp32": Work(0.99, 0.975, 0.035, 0.003),

@@ -43,8 +43,8 @@ from rigproof.report.terminal import print_summary
 from support.acceptance import CHECKOUT
 
 SAMPLES = CHECKOUT / "reports" / "samples"
-RUNS = ("h200-quick-single-gpu", "h200-every-stage")
-UUID = "GPU-c7049899-d723-4e65-20b4-528c3744e506"  # of the first run
+RUNS = ("h200-quick", "h200-standard")
+UUID = "GPU-0f69bd63-d8d9-c0fb-b3c3-4aba389f8f78"  # of the first run
 LONGEST_MESSAGE = 20_000  # a hundred problems of a profile
 
 
