@@ -173,9 +173,14 @@ def _require_others(device: DeviceEvidence) -> None:
         raise NotApplicable(f"the run has no other {name}")
 
 
+def _is_whole(checksums: object) -> bool:
+    return isinstance(checksums, dict) and bool(checksums)
+
+
 def _require_references(device: DeviceEvidence) -> None:
     """NotMeasured where a worker did not record what it computed in a stage that repeats products."""
-    told = {(event.stage, event.worker) for event in device.events("reference")}
+    events = device.events("reference")
+    told = {(event.stage, event.worker) for event in events if _is_whole(event.data.get("checksums"))}
     for stage in with_duty(device.evidence.stages, REPEATING):
         workers = device.planned_workers
         for worker in workers[:1] if stage in FIRST_WORKER_ONLY else workers:

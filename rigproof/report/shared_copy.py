@@ -135,7 +135,8 @@ def shared_recording(recording: Recording, scrubber: Scrubber) -> Recording:
         shared.add(replace(_scrubbed(node, scrubber), hostname=scrubber.host(node.hostname)))
     for one in recording.processes:
         name = None if one.name is None else scrubber.program(one.name)
-        shared.add(replace(one, user=None if one.user is None else scrubber.user(one.user), name=name))
+        user = None if one.user is None else scrubber.user(one.user)
+        shared.add(replace(_scrubbed(one, scrubber), user=user, name=name))
     for records in (recording.gpus, recording.foreign_memory, recording.process_watches):
         shared.extend(_scrubbed(record, scrubber) for record in records.values())
     shared.extend(_scrubbed(stage, scrubber) for stage in recording.attempts)

@@ -127,7 +127,7 @@ def test_what_a_geforce_cannot_have_does_not_apply_to_it_and_stands_in_every_out
     run = quick(simulated)
     ecc = run.criteria["memory.ecc", "pc1/gpu0"]
     assert (ecc["outcome"], ecc["measured"]) == ("not_applicable", None)
-    assert run.result["counts"]["not_applicable"] == 6
+    assert run.result["counts"]["not_applicable"] == 8
     assert run.result["counts"]["not_measured"] == 0
     assert f"pc1/gpu0 memory.ecc: not applicable, {ecc['detail']}" in run.output
     assert "6 not applicable" in run.output.splitlines()[-1]
