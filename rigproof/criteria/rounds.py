@@ -98,8 +98,9 @@ class Rounds:
         return found
 
     def fastest(self) -> dict[str, float]:
-        """TFLOP/s of the fastest one of each precision. Times must be positive."""
-        rates = self.tflop / self.seconds
+        """TFLOP/s of the fastest one of each precision; infinite where its time is next to none."""
+        with np.errstate(over="ignore"):
+            rates = self.tflop / self.seconds
         precisions = sorted(self.distinct("precision"))
         return {one: float(rates[self.same("precision", one)].max()) for one in precisions}
 

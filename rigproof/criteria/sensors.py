@@ -23,7 +23,7 @@ from rigproof.criteria.loads import Load, load_of
 from rigproof.criteria.readings import Readings
 from rigproof.criteria.series import readings
 from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.criteria.windows import Window
+from rigproof.criteria.windows import LONGEST_S, Window
 from rigproof.profiles.stages import DUTIES
 
 Floats = npt.NDArray[np.float64]
@@ -192,7 +192,7 @@ def _against_energy(device: DeviceEvidence, times_s: Floats, values: Floats) -> 
 def _still_temperature(device: DeviceEvidence, times_s: Floats, values: Floats, what: str) -> str:
     """Rule 4."""
     power = readings(device.samples, power_field(device))
-    if len(power) < FEWEST or times_s[-1] - times_s[0] < STEP_STILL_S:
+    if len(power) < FEWEST or not STEP_STILL_S <= times_s[-1] - times_s[0] <= LONGEST_S:
         return ""
     grid_s = np.arange(times_s[0], times_s[-1])
     power_w = np.interp(grid_s, power.times_s, np.asarray(power.values, np.float64))

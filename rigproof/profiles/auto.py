@@ -12,7 +12,7 @@ from rigproof.profiles.load import all_skus, over_defaults
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.matching import assign_gpus, match_sku
 from rigproof.profiles.models import Node, Rig, Sku
-from rigproof.profiles.operands import CONTEXT_GIB, fitting_size, operands_mib
+from rigproof.profiles.operands import MOST_CONTEXT_GIB, fitting_size, operands_mib
 from rigproof.profiles.planning import MIB_PER_GIB
 from rigproof.profiles.text import profile_text
 from rigproof.records.identity import GpuIdentity
@@ -171,7 +171,7 @@ def _is_default(loaded: LoadedRig, key: str) -> bool:
 
 def _fitting_share(share: float, memory_gib: float, headroom_gib: float | None, workers: int) -> float:
     """`share`, or the smaller one that leaves the headroom and the workers' CUDA contexts free."""
-    free_gib = memory_gib - (headroom_gib or 0.0) - workers * CONTEXT_GIB
+    free_gib = memory_gib - (headroom_gib or 0.0) - workers * MOST_CONTEXT_GIB
     return min(share, max(SMALLEST_SHARE, int(100 * free_gib / memory_gib) / 100))
 
 

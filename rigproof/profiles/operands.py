@@ -11,6 +11,7 @@ MIB_BYTES = 1 << 20
 CONTEXT_GIB = 0.4
 # By compute capability, where it was measured: 0.67 on an H200 and on an H100 (driver 580, torch 2.11).
 CONTEXT_GIB_OF = {(9, 0): 0.67}
+MOST_CONTEXT_GIB = max(CONTEXT_GIB, *CONTEXT_GIB_OF.values())  # of any card that was measured
 # What torch's allocator holds beside the operands: cuBLAS' workspace and checksums, 34 MiB on an H200.
 WORKSPACE_MIB = 64
 

@@ -16,7 +16,6 @@ class GpuSample:
     power_w: float | None = None  # instant
     power_average_w: float | None = None
     energy_j: float | None = None  # since the driver was loaded
-    power_limit_w: float | None = None  # in force now
     sm_clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
     clock_event_reasons: int | None = None  # NVML's bit mask
@@ -24,6 +23,7 @@ class GpuSample:
     pcie_width: int | None = None
     pcie_replays: int | None = None
     lateness_s: float = 0.0  # behind the grid point it was due at
+    power_limit_w: float | None = None  # in force now
 
 
 @dataclass(frozen=True, slots=True)

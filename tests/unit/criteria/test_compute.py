@@ -48,7 +48,7 @@ def test_one_product_of_one_precision_in_one_stage_is_enough(bench):
 def test_most_cards_are_right_and_the_odd_one_alone_fails(bench):
     make_peers(bench, 3)
     products_differ(bench, subject_of(1))
-    assert [outcome(bench, subject_of(index))[0] for index in range(3)] == [
+    assert [outcome(bench, subject_of(index)) for index in range(3)] == [
         Outcome.PASS,
         Outcome.FAIL,
         Outcome.PASS,
@@ -62,7 +62,7 @@ def test_where_as_many_say_one_as_the_other_all_fail(bench):
     for index in (0, 1):
         products_differ(bench, subject_of(index))
     for index in range(4):
-        assert outcome(bench, subject_of(index))[0] is Outcome.FAIL
+        assert outcome(bench, subject_of(index)) is Outcome.FAIL
     assert "one side of them is wrong" in bench.verdict(EXACT, subject_of(0)).detail
 
 
@@ -70,7 +70,7 @@ def test_three_different_results_fail_all_three(bench):
     make_peers(bench, 3)
     for index in range(3):
         change(bench, subject_of(index), "gemm", checksums={"1·0": f"{index}"})
-    assert all(outcome(bench, subject_of(index))[0] is Outcome.FAIL for index in range(3))
+    assert all(outcome(bench, subject_of(index)) is Outcome.FAIL for index in range(3))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_lone_card_that_contradicts_itself_fails(bench):
     make_peers(bench, 1)
     (event,) = (one for one in bench.recording.events if (one.kind, one.stage) == ("reference", "sharing"))
     bench.recording.add(replace(event, data={**event.data, "checksums": {"0·1": "another process's"}}))
-    assert outcome(bench)[0] is Outcome.FAIL
+    assert outcome(bench) is Outcome.FAIL
     assert "differs between two workers or processes of this card" in bench.verdict(EXACT, GPU).detail
 
 
@@ -129,10 +129,10 @@ def test_a_worker_that_does_not_say_what_it_computed_is_no_measurement(bench, st
 @pytest.mark.parametrize("checksums", [None, "0f", {}])
 def test_references_that_are_damaged_are_none(bench, checksums):
     change(bench, GPU, checksums=checksums)
-    assert outcome(bench)[0] is Outcome.NOT_MEASURED
+    assert outcome(bench) is Outcome.NOT_MEASURED
 
 
 def test_a_stage_that_the_level_leaves_out_needs_no_reference(bench):
     bench.recording.run = replace(bench.recording.run, stages=("gemm", "sustained"))
     bench.only("gemm", "sustained")
-    assert outcome(bench)[0] is Outcome.PASS
+    assert outcome(bench) is Outcome.PASS

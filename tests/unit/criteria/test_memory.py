@@ -122,7 +122,7 @@ def test_less_than_the_plan_is_no_measurement_where_a_matrix_more_would_have_fit
 
 def test_a_half_filled_card_is_told_with_what_the_plan_gives_it(bench):
     fill(bench, allocated_mib=PLANNED_MIB / 2)
-    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench, OOM) is Outcome.NOT_MEASURED
     assert bench.verdict(OOM, GPU).detail == (
         "pc1/gpu0#1 filled 25267 MiB where the plan gives it 50534, and no failed allocation says why"
     )
@@ -133,14 +133,14 @@ def test_a_half_filled_card_is_told_with_what_the_plan_gives_it(bench):
 )
 def test_an_allocation_that_says_nothing_is_no_measurement(bench, data):
     fill(bench, **data)
-    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench, OOM) is Outcome.NOT_MEASURED
 
 
 def test_a_worker_that_reported_no_allocation_is_no_measurement(bench):
     bench.recording.events = [
         one for one in bench.recording.events if (one.kind, one.worker) != ("allocation", "pc1/gpu0#1")
     ]
-    assert outcome(bench, OOM) == (Outcome.NOT_MEASURED, True)
+    assert outcome(bench, OOM) is Outcome.NOT_MEASURED
     assert bench.verdict(OOM, GPU).detail == "pc1/gpu0#1 did not report that its memory was filled"
 
 

@@ -164,7 +164,7 @@ def test_a_completed_rig_is_recorded_whole_and_prints_as_a_profile(desk):
 
 
 NAMES = st.sampled_from([H200[0], RTX_3090[0], L4[0], "NVIDIA T1000", "?"])
-CARDS = st.lists(st.tuples(NAMES, st.just(0.0) | st.floats(4096, 300_000)), max_size=4)
+CARDS = st.lists(st.tuples(NAMES, st.just(0.0) | st.floats(8192, 300_000)), max_size=4)
 PROMISES = st.lists(
     st.fixed_dictionaries(
         {"sku": st.sampled_from(["unknown", "unknown", "h200-sxm", "l4"])},

@@ -85,9 +85,9 @@ def test_a_gpu_of_its_own_limit_and_floor_is_told_apart():
 def test_the_floors_of_a_measured_card_say_their_evidence():
     lines = lines_of(load_rig("h200-x2"), "standard")
     for criterion, told in {
-        "throughput.gemm_bf16": "(0.92 of 660 TFLOP/s, measured on 5 cards; hwprofiles/gpus/h200-sxm.toml)",
-        "throughput.sustained": "(0.92 of 646 TFLOP/s, measured on 5 cards; hwprofiles/gpus/h200-sxm.toml)",
-        "training.step": "(0.85 of 423 TFLOP/s, measured on 1 card; hwprofiles/gpus/h200-sxm.toml)",
+        "throughput.gemm_bf16": "(0.92 of 656 TFLOP/s, measured on 8 cards; hwprofiles/gpus/h200-sxm.toml)",
+        "throughput.sustained": "(0.92 of 650 TFLOP/s, measured on 8 cards; hwprofiles/gpus/h200-sxm.toml)",
+        "training.step": "(0.85 of 426 TFLOP/s, measured on 2 cards; hwprofiles/gpus/h200-sxm.toml)",
     }.items():
         assert any(told in line for line in block(lines, criterion)), criterion
 
