@@ -41,6 +41,7 @@ SAMPLE = 150
 LEAST = 0.95
 TEST_LIMIT_S = 120  # a test of these takes 7 s at most: what takes longer hangs, and is killed by that
 PYTEST = ("-q", "-x", "--no-header", "--tb=no", "-rfE", "-p", "no:cacheprovider")
+HYPOTHESIS = "--hypothesis-profile=first-failure"  # of tests/unit/conftest.py
 LIMITS_IN_A_RUN = 10  # a run that takes longer than so many tests may take hangs, too
 OUTPUT = "output.txt"
 NO_TESTS = 5  # pytest's exit status
@@ -102,8 +103,7 @@ class Trial:
         environment = os.environ | {"PYTHONPATH": str(copy)}
         if not write_bytecode:
             environment["PYTHONDONTWRITEBYTECODE"] = "1"
-        limits = (f"--hypothesis-seed={self.seed}", f"--timeout={self.test_limit_s}")
-        shutil.rmtree(copy / ".hypothesis", ignore_errors=True)  # no mutation learns from another
+        limits = (HYPOTHESIS, f"--hypothesis-seed={self.seed}", f"--timeout={self.test_limit_s}")
         with (copy / OUTPUT).open("wb") as output:
             # A session of its own: what a mutation leaves behind ends with it.
             process = subprocess.Popen(

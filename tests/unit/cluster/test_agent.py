@@ -27,7 +27,7 @@ def agent_on(driver, stuck_s=LIMIT_S, processes=None):
     with installed(driver):
         agent = NodeAgent()
         try:
-            agent.begin(AgentDuty("pc1", 0.0, 50.0, stuck_s, SUBJECTS, processes))
+            agent.begin(AgentDuty("pc1", 0.0, 50.0, stuck_s, SUBJECTS, processes=processes))
             yield agent
         finally:
             for fault in driver.faults:
@@ -117,7 +117,7 @@ def test_foreign_memory_comes_with_the_next_poll():
 def test_processes_are_watched_beside_the_samples_and_the_watch_is_told_with_the_counters():
     driver = two_gpus()
     driver.gpu(B).processes = [SimulatedProcess(17, 8999.0, sm_percent=60)]
-    duty = AgentDuty("pc1", 0.0, 50.0, LIMIT_S, SUBJECTS, ProcessLimits(512, 5))
+    duty = AgentDuty("pc1", 0.0, 50.0, LIMIT_S, SUBJECTS, processes=ProcessLimits(512, 5))
     with installed(driver):
         agent = NodeAgent()
         agent.begin(duty)
