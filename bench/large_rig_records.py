@@ -92,7 +92,7 @@ def second_lines(shape: Shape, rates: Floats, second: int, random: np.random.Gen
     ends = START_S + second + 1 + random.normal(0, 0.004, count).clip(-0.01, 0.01)
     seconds = 0.985 + random.normal(0, 0.002, count).clip(-0.004, 0.004)
     tflop = rates * usual * seconds * random.normal(1.0, 0.002, count).clip(0.994, 1.006)
-    steps = max(1, round(usual / STEP_TFLOP)) if batch else None
+    steps = int(usual / STEP_TFLOP) if batch else None  # what fits into its second
     if steps:  # so many whole steps: the time tells the rate
         tflop = np.full(count, steps * STEP_TFLOP)
         seconds = tflop / (usual * rates) * random.normal(1.0, 0.002, count).clip(0.994, 1.006)

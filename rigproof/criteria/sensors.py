@@ -2,7 +2,7 @@
 
 The rules, all of them about validity and none a limit of a rig:
 
-1. A reading is possible: no negative temperature under load, no clock above the card's highest.
+1. A reading is possible: no negative temperature under load, no clock above what overclocking reaches.
 2. Power does not stand still under load. NVML counts milliwatts, and an H200 at its cap never gave the same
    value for more than 0.4 s. Ten seconds of one value are a frozen sensor; three are one, where the energy
    counter says that the card drew something else meanwhile.
@@ -22,6 +22,7 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.loads import Load, load_of
 from rigproof.criteria.readings import Readings
 from rigproof.criteria.series import readings
+from rigproof.criteria.silicon import OVERCLOCK_RATIO
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import LONGEST_S, Window
 from rigproof.profiles.stages import DUTIES
@@ -122,7 +123,7 @@ def _impossible(device: DeviceEvidence, field: str, what: str, values: Floats) -
         "memory_temperature_c": HIGHEST_C,
         "power_w": None if limit_w is None else PEAK_RATIO * limit_w,
         "power_average_w": None if limit_w is None else PEAK_RATIO * limit_w,
-        "sm_clock_mhz": clock_mhz,
+        "sm_clock_mhz": None if clock_mhz is None else OVERCLOCK_RATIO * clock_mhz,
         "utilization_percent": 100.0,
     }.get(field)
     if highest is not None and highest > 0 and values.max() > highest:

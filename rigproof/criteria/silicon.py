@@ -8,18 +8,25 @@ from rigproof.profiles.architecture import Architecture, tflops
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.records.identity import GpuIdentity, WorkerIdentity
 
+# NVML's highest clock leaves out an offset that the owner set; owners tell of up to 350 MHz on 3090.
+OVERCLOCK_RATIO = 1.15
+
 # NVML's brands of a slice of a card that a hypervisor gives out; its mode of virtualization says it too.
 VGPU_BRANDS = ("grid", "nvidia_vapps", "nvidia_vpc", "nvidia_vcs", "nvidia_vws", "nvidia_cloud_gaming")
 
 
 @dataclass(frozen=True, slots=True)
 class Silicon:
-    """A device that was found: what it is made of, as NVML, its workers and the profile tell."""
+    """A device that was found: what it is made of, as NVML, its workers and the profile tell.
+
+    `highest_mhz` is the highest SM clock that it may have: NVML's, or that of an overclocked card.
+    """
 
     device: PromisedDevice
     identity: GpuIdentity
     workers: tuple[WorkerIdentity, ...]
     loaded: LoadedRig
+    highest_mhz: float | None
 
     @property
     def is_vgpu(self) -> bool:
@@ -70,7 +77,7 @@ class Silicon:
         return min(known, key=lambda one: one.value, default=None)
 
     def _at_highest_clock(self, precision: str) -> Limit | None:
-        found, sms, clock_mhz = self.architecture, self.sms, self.identity.sm_clock_max_mhz
+        found, sms, clock_mhz = self.architecture, self.sms, self.highest_mhz
         fma = None if found is None else getattr(found.highest, precision, None)
         if fma is None or sms is None or clock_mhz is None or clock_mhz <= 0 or self.is_vgpu:
             return None

@@ -11,7 +11,7 @@ from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.readings import Readings
 from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.series import readings
-from rigproof.criteria.silicon import Silicon
+from rigproof.criteria.silicon import OVERCLOCK_RATIO, Silicon
 from rigproof.criteria.windows import LONGEST_S, Window
 from rigproof.profiles.loaded import PromisedDevice
 from rigproof.profiles.models import CpuLoad, Node
@@ -89,7 +89,17 @@ class DeviceEvidence:
     @property
     def silicon(self) -> Silicon:
         """What it is made of; NotMeasured where it was not found."""
-        return Silicon(self.device, self.identity, tuple(self.workers), self.evidence.loaded)
+        highest_mhz = self.evidence.held(("clock", self.subject), self._highest_mhz)
+        return Silicon(self.device, self.identity, tuple(self.workers), self.evidence.loaded, highest_mhz)
+
+    def _highest_mhz(self) -> float | None:
+        """NVML's highest SM clock; of an overclocked card, which reads more, the highest that was read."""
+        stated_mhz = self.identity.sm_clock_max_mhz
+        if stated_mhz is None:
+            return None
+        read = readings(self.samples, "sm_clock_mhz").values
+        highest_mhz: float = max([stated_mhz, *(one for one in read if one <= OVERCLOCK_RATIO * stated_mhz)])
+        return highest_mhz
 
     @property
     def sku_file(self) -> str:

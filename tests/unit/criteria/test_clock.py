@@ -121,7 +121,12 @@ def test_a_clock_at_which_the_card_could_not_do_its_work_is_no_reading(bench):
 
 def test_a_clock_over_the_highest_is_no_reading(bench):
     bench.samples(GPU, 40, 40.05, sm_clock_mhz=2400)
-    assert "2400, which is not possible (at most 1980)" in bench.verdict(RATIO, GPU).detail
+    assert "2400, which is not possible (at most 2277)" in bench.verdict(RATIO, GPU).detail
+
+
+def test_an_overclocked_card_reads_more_than_its_highest_clock(bench):
+    bench.samples(GPU, 5, sm_clock_mhz=2270)
+    assert bench.verdict(RATIO, GPU).outcome is Outcome.PASS
 
 
 def test_an_explanation_of_less_than_half_of_the_samples_is_none(bench):

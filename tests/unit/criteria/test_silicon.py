@@ -192,6 +192,14 @@ def test_the_ceiling_is_the_maximum_clock_and_not_the_measured_one():
     assert bench.verdict(BF16, GPU).outcome is Outcome.PASS
 
 
+@pytest.mark.parametrize(("read_mhz", "outcome"), [(2200, Outcome.PASS), (2300, Outcome.NOT_MEASURED)])
+def test_an_overclocked_card_s_ceiling_is_the_clock_that_it_reached(read_mhz, outcome):
+    bench = bench_of()
+    bench.rounds(GPU, "sustained", tflop=lambda one: one.tflop * 1.7)
+    bench.samples(GPU, 40, 41, sm_clock_mhz=read_mhz)
+    assert bench.verdict(SUSTAINED, GPU).outcome is outcome
+
+
 def test_where_nothing_is_known_there_is_no_ceiling():
     bench = unknown(None)
     bench.rounds(GPU, "gemm", tflop=lambda one: one.tflop * 1e6)
