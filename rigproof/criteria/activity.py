@@ -63,7 +63,7 @@ def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
 
 def _by_results(device: DeviceEvidence, wrong: Sequence[Event]) -> Finding:
     """Any wrong result fails: the share of rounds without one is told."""
-    count = sum(_results(event) for event in wrong)
+    count = sum(event.number for event in wrong)
     share = 100 * (1 - count / max(len(device.all_rounds), count))
     number = "1 wrong result" if count == 1 else f"{count} wrong results"
     return Finding(
@@ -74,12 +74,6 @@ def _by_results(device: DeviceEvidence, wrong: Sequence[Event]) -> Finding:
         remedy="do not train on this card: silently wrong results ruin a run; test its memory and power",
         from_s=wrong[0].t_s,
     )
-
-
-def _results(event: Event) -> int:
-    """Workers tell a wrong result at most every few seconds; `data.untold` counts those in between."""
-    untold = event.data.get("untold", 0)
-    return 1 + (untold if isinstance(untold, int) and untold > 0 else 0)
 
 
 def _without_work(device: DeviceEvidence, window: Window) -> Finding:

@@ -87,7 +87,8 @@ def exact(device: DeviceEvidence) -> Finding:
     if wrong:
         first = wrong[0]
         where = f" in the {first.stage} stage" if first.stage else ""
-        return _failed(sum(map(_results, wrong)), f"{first.message}{where}", "its own reference", first.t_s)
+        number = sum(event.number for event in wrong)
+        return _failed(number, f"{first.message}{where}", "its own reference", first.t_s)
     references = _references(device.evidence)
     differing = _differences(references, device.subject)
     if differing:
@@ -114,12 +115,6 @@ def exact(device: DeviceEvidence) -> Finding:
 
 def _failed(count: int, detail: str, source: str, t_s: float | None) -> Finding:
     return Finding(Outcome.FAIL, float(count), detail=detail, source=source, from_s=t_s)
-
-
-def _results(event: Event) -> int:
-    """Workers tell a wrong result at most every few seconds; `data.untold` counts those in between."""
-    untold = event.data.get("untold", 0)
-    return 1 + (untold if isinstance(untold, int) and untold > 0 else 0)
 
 
 def _references(evidence: Evidence) -> References:

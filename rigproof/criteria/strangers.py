@@ -21,7 +21,6 @@ from rigproof.records.verdict import figure
 LISTS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
 LONGEST_GAP_S = 10.0  # between two looks at the processes, which are a second apart
 AT_THE_TIME_S = 3.0  # a list is read every second, and a process takes a while to die of its error
-APPLICATION_XIDS = (13, 31, 43, 45)  # what a program's own mistake leaves in the driver's log
 # What is the card's, the worker's or the rig's own, whoever else is there.
 NOT_BY_STRANGERS = (
     *("wrong_result", "worker_died", "worker_hung", "agent_died", "node_lost"),
@@ -137,7 +136,9 @@ def crashed_by(device: DeviceEvidence, _trouble: Trouble) -> str | None:
     for event in xids:
         ended = [one for one in _known(device) if abs(one.to_s - event.t_s) <= AT_THE_TIME_S]
         hurt = [one for one in device.events(*LOSSES) if one.t_s >= event.t_s - AT_THE_TIME_S]
-        if event.data.get("xid") not in APPLICATION_XIDS or not ended or hurt:
+        code = event.data.get("xid")
+        known = device.evidence.loaded.xids.xids.get(code) if isinstance(code, int) else None
+        if known is None or known.severity != "program" or not ended or hurt:
             return None
         culprits.append(ended[0])
     return (

@@ -145,6 +145,12 @@ class Event:
     worker: str | None = None
     data: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def number(self) -> int:
+        """How many happened: wrong results are told at most every few seconds, `data.untold` between."""
+        untold = self.data.get("untold")
+        return 1 + (untold if isinstance(untold, int) and untold > 0 else 0)
+
 
 EVENT_KINDS = {
     "node_missing": "a promised node is not in the cluster",
