@@ -9,15 +9,15 @@ GOOD = frozenset({Outcome.PASS, Outcome.WARN, Outcome.NO_LIMIT})
 
 
 def keep_good(
-    output_json: Mapping[str, Any], verdicts: Iterable[Verdict], *, none: bool = False
+    output_json: Mapping[str, Any], verdicts: Iterable[Verdict], *, simulated: bool = False
 ) -> dict[str, Any]:
     """pytest-benchmark's JSON with only the benchmarks whose criterion and subject came out well.
 
-    A benchmark without a verdict is dropped too, and so is every one where `none` is to be kept: of a
-    simulated run, or one that was shorter than its level. `output_json` itself is left as it is.
+    A benchmark without a verdict is dropped too, and so is every one of a simulated run. `output_json`
+    itself is left as it is.
     """
     good = {(verdict.criterion, verdict.subject) for verdict in verdicts if verdict.outcome in GOOD}
-    kept = [] if none else [one for one in output_json["benchmarks"] if _key(one) in good]
+    kept = [] if simulated else [one for one in output_json["benchmarks"] if _key(one) in good]
     return {**output_json, "benchmarks": kept}
 
 

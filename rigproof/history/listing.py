@@ -38,6 +38,7 @@ class Kept:
     rounds: int
     driver: str | None
     torch: str | None
+    shortened: str = ""  # what a run did that was shorter than its level
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class _Extra(_Stored):
     gpu_name: Text | None = None
     driver: Text | None = None
     torch: Text | None = None
+    shortened: Text = ""
 
 
 class _Benchmark(_Stored):
@@ -132,6 +134,7 @@ def _kept(file: str, content: _File, benchmark: _Benchmark) -> Kept:
         rounds=benchmark.stats.rounds,
         driver=extra.driver,
         torch=extra.torch,
+        shortened=extra.shortened,
     )
 
 
@@ -165,7 +168,8 @@ def _rig_lines(history: History) -> Iterator[str]:
             before = one.rate_tflops
             versions = f"driver {one.driver or 'none'}, torch {one.torch or 'unknown'}"
             when = one.measured_at[:16].replace("T", " ")
-            yield f"    {when}  {one.rate_tflops:9.2f} TFLOP/s {change:>8}  {versions}"
+            short = f", {one.shortened}" if one.shortened else ""
+            yield f"    {when}  {one.rate_tflops:9.2f} TFLOP/s {change:>8}  {versions}{short}"
     yield from (f"  {problem}" for problem in history.problems)
 
 

@@ -61,8 +61,8 @@ class BenchmarkHooks:
 
     def _keep(self, output_json: Mapping[str, Any]) -> dict[str, Any]:
         recording = self._session.recording
-        foreign = recording is not None and (recording.run.simulated or bool(self._session.shortened))
-        return keep_good(output_json, self._session.verdicts.values(), none=foreign)
+        simulated = recording is not None and recording.run.simulated
+        return keep_good(output_json, self._session.verdicts.values(), simulated=simulated)
 
 
 @pytest.fixture
@@ -78,7 +78,8 @@ def keep_rounds(request: pytest.FixtureRequest) -> Callable[[str], None]:
         rounds = measured_rounds(recording, criterion, subject)
         if rounds:
             benchmark = request.getfixturevalue("benchmark")
-            benchmark.extra_info.update(extra_info(recording, criterion, subject, rounds))
+            extra = extra_info(recording, criterion, subject, rounds) | {"shortened": session.shortened}
+            benchmark.extra_info.update(extra)
             replay(benchmark, rounds, clock_of(request.node))
 
     return keep

@@ -38,11 +38,12 @@ def test_two_runs_at_once_both_end_well_and_damage_to_their_files_is_told(start_
 
 
 def history_is_whole(reports, run_ids):
-    """Each run's figures are there, in a file of its own."""
+    """Each run's figures are there, in a file of its own, and say that the run was a short one."""
     files = sorted((reports / "history" / "small").glob("*"))
     kept = [one for path in files for one in json.loads(path.read_text())["benchmarks"]]
     assert len(files) == len(run_ids)
     assert {one["extra_info"]["run_id"] for one in kept} == set(run_ids)
+    assert all(one["extra_info"]["shortened"].endswith("not a quick run") for one in kept)
 
 
 def a_truncated_history_is_left_out_by_name(reports):

@@ -47,6 +47,14 @@ def test_a_card_keeps_its_history_when_it_moves(lab):
     ]
 
 
+def test_a_run_that_was_shorter_than_its_level_says_what_it_did(lab):
+    short = content(75.0)
+    short["benchmarks"][0]["extra_info"]["shortened"] = "for 2 s of load, not a quick run"
+    (lab / "0003_run-3.json").write_text(json.dumps(short))
+    *_, last = listing_lines(lab.parent)
+    assert last.endswith("+19.0 %  driver 580.65, torch 2.13.0, for 2 s of load, not a quick run")
+
+
 @pytest.mark.parametrize(
     "damage",
     [
