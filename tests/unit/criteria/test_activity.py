@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from rigproof.records.verdict import Outcome
@@ -18,7 +20,19 @@ def test_utilisation_alone_never_suffices(bench):
     bench.samples(GPU, utilization_percent=100)
     bench.rounds(GPU, "sustained", verified=False)
     verdict = bench.verdict(ACTIVE, GPU)
-    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 0)
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, 0, 90)
+
+
+def test_of_the_cpu_s_short_stretches_verified_work_is_all_that_counts(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "device": "cpu", "workers": 2}]}])
+    cpu = "pc1/cpu0"
+    bench.recording.gpus[cpu] = replace(bench.recording.gpus[GPU], subject=cpu, device="cpu")
+    bench.recording.rounds = [replace(one, subject=cpu, device="cpu") for one in bench.recording.rounds]
+    bench.only("gemm")
+    verdict = bench.verdict(ACTIVE, cpu)
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.PASS, 100, 90)
+    bench.rounds(cpu, "gemm", verified=False)
+    assert bench.verdict(ACTIVE, cpu).outcome is Outcome.FAIL
 
 
 @pytest.mark.parametrize(("power_w", "outcome"), [(211, Outcome.PASS), (205, Outcome.FAIL)])

@@ -328,6 +328,23 @@ def test_what_is_held_of_a_subject_is_made_once_and_let_go(bench):
     assert made == ["held", "kept", "again"]
 
 
+def ends_s(found, stage):
+    rounds = found.rounds(GPU)
+    rewards = [one.t_s for one in found.rewards(GPU) if one.stage == stage]
+    return rewards or rounds.only(rounds.same("stage", stage)).t_s.tolist()
+
+
+@pytest.mark.parametrize("stage", ["gemm", "feeding"])
+def test_what_ends_as_the_second_attempt_begins_belongs_to_that_one(bench, stage):
+    every = ends_s(evidence(bench), stage)
+    middle = len(every) // 2
+    bench.recording.first_attempts[stage] = bench.recording.stages[stage]
+    bench.stage(stage, start_s=every[middle])
+    last = evidence(bench)
+    assert last.earlier is not None
+    assert (ends_s(last.earlier, stage), ends_s(last, stage)) == (every[:middle], every[middle:])
+
+
 def test_only_cuda_devices_have_a_uuid_that_cards_share(bench):
     bench.gpu(OTHER, uuid=f"GPU-{GPU}")
     assert evidence(bench).subjects_by_uuid == {f"GPU-{GPU}": [GPU, OTHER]}
