@@ -81,10 +81,11 @@ def test_an_unknown_enforced_limit_is_no_measurement(bench):
     ("enforced_w", "outcome", "limit"),
     [
         (349, Outcome.FAIL, 350),
-        (349.7, Outcome.PASS, 350),  # 349.7 is 350 W in milliwatts
+        (349.5, Outcome.PASS, 350),  # NVML counts milliwatts
         (350, Outcome.PASS, 420),
         (420, Outcome.PASS, 420),
-        (421, Outcome.FAIL, 420),
+        (420.5, Outcome.PASS, 420),
+        (420.6, Outcome.FAIL, 420),
     ],
 )
 def test_the_enforced_limit_lies_in_the_range_that_the_rig_states(bench, enforced_w, outcome, limit):
@@ -100,8 +101,9 @@ def test_the_enforced_limit_lies_in_the_range_that_the_rig_states(bench, enforce
     ("enforced_w", "outcome", "detail"),
     [
         (699, Outcome.WARN, "a cap under the card's default; floors of the SKU file are scaled to it"),
-        (699.9, Outcome.PASS, ""),
+        (699.5, Outcome.PASS, ""),
         (700, Outcome.PASS, ""),
+        (700.5, Outcome.PASS, ""),
         (750, Outcome.PASS, "over the card's default"),
     ],
 )
@@ -135,7 +137,7 @@ def test_a_card_whose_driver_reports_no_power_is_not_asked_for_its_limit(bench):
     assert verdict.outcome is Outcome.NOT_APPLICABLE
 
 
-@pytest.mark.parametrize(("enforced_w", "outcome"), [(350, Outcome.WARN), (349, Outcome.FAIL)])
+@pytest.mark.parametrize(("enforced_w", "outcome"), [(350, Outcome.WARN), (349.5, Outcome.WARN), (349.4, Outcome.FAIL)])
 def test_a_cap_under_half_of_the_default_fails(bench, enforced_w, outcome):
     bench.gpu(GPU, power_limit_w=enforced_w)
     assert bench.verdict(LIMIT, GPU).outcome is outcome
