@@ -137,7 +137,9 @@ def test_a_card_whose_driver_reports_no_power_is_not_asked_for_its_limit(bench):
     assert verdict.outcome is Outcome.NOT_APPLICABLE
 
 
-@pytest.mark.parametrize(("enforced_w", "outcome"), [(350, Outcome.WARN), (349.5, Outcome.WARN), (349.4, Outcome.FAIL)])
+@pytest.mark.parametrize(
+    ("enforced_w", "outcome"), [(350, Outcome.WARN), (349.5, Outcome.WARN), (349.4, Outcome.FAIL)]
+)
 def test_a_cap_under_half_of_the_default_fails(bench, enforced_w, outcome):
     bench.gpu(GPU, power_limit_w=enforced_w)
     assert bench.verdict(LIMIT, GPU).outcome is outcome

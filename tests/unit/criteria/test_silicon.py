@@ -192,9 +192,16 @@ def test_the_ceiling_is_the_maximum_clock_and_not_the_measured_one():
     assert bench.verdict(BF16, GPU).outcome is Outcome.PASS
 
 
-@pytest.mark.parametrize(("read_mhz", "outcome"), [(2200, Outcome.PASS), (2300, Outcome.NOT_MEASURED)])
-def test_an_overclocked_card_s_ceiling_is_the_clock_that_it_reached(read_mhz, outcome):
-    bench = bench_of()
+@pytest.mark.parametrize(
+    ("highest_mhz", "read_mhz", "outcome"),
+    [
+        (1980, 2200, Outcome.PASS),
+        (1980, 2300, Outcome.NOT_MEASURED),
+        (1840, 2116, Outcome.PASS),  # 1.15 times
+    ],
+)
+def test_an_overclocked_card_s_ceiling_is_the_clock_that_it_reached(highest_mhz, read_mhz, outcome):
+    bench = bench_of(sm_clock_max_mhz=highest_mhz)
     bench.rounds(GPU, "sustained", tflop=lambda one: one.tflop * 1.7)
     bench.samples(GPU, 40, 41, sm_clock_mhz=read_mhz)
     assert bench.verdict(SUSTAINED, GPU).outcome is outcome
