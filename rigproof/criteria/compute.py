@@ -98,17 +98,14 @@ def exact(device: DeviceEvidence) -> Finding:
     _require_others(device)
     _require_references(device)
     products = references.by_card[device.subject]
-    others = {
-        card
-        for product in products
-        for cards in references.by_product[product].values()
-        for card in cards - {device.subject}
-    }
-    if not others:
+    # Nothing differs, so the cards of a product with most cards are those that this one agrees with.
+    agree = (max(map(len, references.by_product[product].values())) for product in products)
+    others = max(agree, default=1) - 1
+    if others < 1:
         raise NotApplicable(
             "no other card of the run has its model, multiprocessors, torch, cuBLAS and size of matrices"
         )
-    count = f"{len(others)} other card{'s' if len(others) > 1 else ''}"
+    count = f"{others} other card{'s' if others > 1 else ''}"
     detail = f"{len(products)} products are the same on {count}"
     return Finding(Outcome.PASS, 0.0, detail=detail, source="the same products of comparable cards")
 
@@ -158,14 +155,13 @@ def _against_others(product: Product, own: str, values: Mapping[str, set[str]]) 
 
 def _require_others(device: DeviceEvidence) -> None:
     """NotApplicable where this is the only card of its model that was found."""
-    name = device.identity.name
-    others = [
-        one
-        for one in device.evidence.devices
-        if one.subject != device.subject and one.found and not one.is_cpu
-    ]
-    if not any(one.identity.name == name for one in others):
-        raise NotApplicable(f"the run has no other {name}")
+    cards = device.evidence.kept("cards by name", lambda: _by_name(device.evidence))
+    if cards[device.identity.name] < 2:
+        raise NotApplicable(f"the run has no other {device.identity.name}")
+
+
+def _by_name(evidence: Evidence) -> Counter[str]:
+    return Counter(one.identity.name for one in evidence.devices if one.found and not one.is_cpu)
 
 
 def _is_whole(checksums: object) -> bool:
