@@ -24,6 +24,7 @@ from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
+from support.faults import stranger_takes_memory
 
 GPU, OTHER, CPU = "pc1/gpu0", "pc2/gpu0", "pc1/cpu0"
 STABILITY, PEERS = "throughput.stability", "throughput.peer_outlier"
@@ -409,3 +410,16 @@ def test_fewer_samples_never_turn_a_failure_of_coverage_into_a_pass(new_bench, k
     if under_load < 0.8 * 400:
         for name in ("thermal.core_temperature", "thermal.throttle", "power.draw", "clock.ratio"):
             assert bench.verdict(name, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_what_somebody_else_explains_tells_since_when_where_that_is_known(bench):
+    stranger_takes_memory(bench)
+    own = bench.verdict("memory.no_oom", GPU).detail.partition("so this is not the card's own: ")[2]
+    assert "1 OOM, limit 0 OOMs, from t=50 s, " in own
+
+
+def test_what_somebody_else_explains_tells_no_moment_that_nobody_knows(bench):
+    bench.stranger(31, gone_s=52, used_mib=[520], sm_percent=[48])
+    bench.slow(GPU, 0.5)
+    detail = bench.verdict("throughput.sustained", GPU).detail
+    assert detail.endswith("so this is not the card's own: 330 TFLOP/s, limit 446 TFLOP/s")

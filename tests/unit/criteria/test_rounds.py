@@ -46,6 +46,18 @@ STEPS = {
 }
 
 
+def test_rounds_are_of_one_kind_where_their_precision_and_their_part_before_the_hash_are():
+    works = [(part, precision) for part in ("a", "b", "c", "d#0", "d#1") for precision in ("bf16", "fp32")]
+    recorded = [
+        replace(one, part=part, precision=precision)
+        for part, precision in works
+        for one in one_after_the_other(count=2)
+    ]
+    same = [(part.partition("#")[0], precision) for part, precision in works for _ in range(2)]
+    numbers = Rounds.of_records(recorded).kinds().tolist()
+    assert len(set(numbers)) == len(set(same)) == len(set(zip(numbers, same, strict=True)))
+
+
 @pytest.mark.parametrize("held", ["as columns", "as records"])
 @given(rounds(), st.lists(st.sampled_from(list(STEPS)), max_size=4))
 def test_what_is_left_after_any_steps_is_what_the_records_leave(held, recorded, steps):
