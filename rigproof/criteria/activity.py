@@ -7,7 +7,7 @@ from statistics import fmean
 
 from rigproof.criteria.criterion import Finding, Limit, compared, criterion
 from rigproof.criteria.loads import Load, load_of, over_stages
-from rigproof.criteria.sensors import power_field, readings_by_stretch
+from rigproof.criteria.sensors import power_field, readings_by_piece
 from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import Window, work_by_slice
@@ -106,27 +106,26 @@ def _by_work(device: DeviceEvidence, stage: str, window: Window) -> Finding:
 
 
 def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
-    """By the stretch in which it drew the least."""
+    """By the piece in which it drew the least."""
     means = [
-        (fmean(pairs.values), stretch)
-        for stretch, pairs in zip(
-            load.stretches, readings_by_stretch(device, load, power_field(device), "power"), strict=True
-        )
+        (fmean(pairs.values), piece)
+        for piece, pairs in readings_by_piece(device, load, power_field(device), "power")
     ]
-    mean_w, stretch = min(means, key=itemgetter(0))
-    enforced_w = device.enforced_power_within(stretch) or device.enforced_power_w
+    mean_w, piece = min(means, key=itemgetter(0))
+    enforced_w = device.enforced_power_within(piece.span) or device.enforced_power_w
     limit = device.limit("active_power_share").times(100, f" of the enforced {enforced_w:.0f} W")
     share = 100 * mean_w / enforced_w
     if share >= limit.value:
         return by_work
     detail = f"mean power {mean_w:.0f} W of {enforced_w:.0f} W while its workers reported work"
-    return compared(share, limit, good=False, detail=detail, from_s=stretch.from_s, length_s=stretch.length_s)
+    from_s, length_s = piece.span.from_s, piece.length_s
+    return compared(share, limit, good=False, detail=detail, from_s=from_s, length_s=length_s)
 
 
 def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
     """Where power says nothing: a card that is busy by its driver, and did verified work."""
-    used = readings_by_stretch(device, load, "utilization_percent", "utilisation")
-    mean = min(fmean(pairs.values) for pairs in used)
+    used = readings_by_piece(device, load, "utilization_percent", "utilisation")
+    mean = min(fmean(pairs.values) for _, pairs in used)
     limit = device.limit("active_utilization_share").times(100)
     if mean >= limit.value:
         detail = f"{by_work.detail}, utilisation {mean:.0f} %; the driver reports no power limit"

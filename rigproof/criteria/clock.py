@@ -1,9 +1,11 @@
 """Does the card reach its clock, or say why not?"""
 
-from statistics import median
+from statistics import fmean, median
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
-from rigproof.criteria.loads import Load, over_loads
+from rigproof.criteria.feeding import idle_share
+from rigproof.criteria.loads import FEWEST_SAMPLES, Load, Piece, over_loads
+from rigproof.criteria.readings import Readings
 from rigproof.criteria.reasons import (
     EXPLAINS_LOW_CLOCK,
     NAMES,
@@ -11,20 +13,17 @@ from rigproof.criteria.reasons import (
     SET_BY_SOMEBODY,
     names_of,
 )
-from rigproof.criteria.sensors import moving_readings, power_field, readings_by_stretch
-from rigproof.criteria.series import readings, values
+from rigproof.criteria.sensors import moving_readings, piece_readings, power_field, readings_by_piece
+from rigproof.criteria.series import readings, told
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.tasks import LOSSES
-from rigproof.criteria.windows import Window, work_by_slice
+from rigproof.criteria.windows import work_by_slice
 from rigproof.profiles.stages import DUTIES
 from rigproof.records.verdict import Outcome
 
 MOST = 0.5  # "most samples": more than half of them
 # Of what the printed peak allows at a clock: a higher rate means that the clock is not the one that it had.
 OVER_PEAK_SHARE = 1.10
-SET_ON_PURPOSE = (
-    "undo it with `nvidia-smi -rgc`, or state `limits.clock_ratio_share` of this GPU as you mean it"
-)
 
 
 @criterion(
@@ -46,52 +45,57 @@ SET_ON_PURPOSE = (
     duties=DUTIES,
 )
 def ratio(device: DeviceEvidence) -> Finding:
-    """Wherever work is measured, the median SM clock is close to the one that the card is made for.
+    """Wherever work is measured, the SM clock is close to the one that the card is made for.
 
-    Judged in each stretch of measured work, of a continuous load in each quarter. A lower clock passes where
-    the driver explains it in most samples there: by a slowdown that thermal.throttle judges, or by the power
-    cap, if the card really drew `limits.clock_capped_power_share` of its limit. One that somebody set warns.
-    A fed card's clock counts while it waits, too.
+    Its median and its mean, in each stretch of measured work, short ones together and long ones in quarters.
+    A lower clock passes where the driver explains most of its low readings there: by a slowdown that
+    thermal.throttle judges, or by the power cap, if the card really drew `limits.clock_capped_power_share` of
+    its limit. One that somebody set warns. A fed card's clock counts while it waits, too.
     """
     return over_loads(device, DUTIES, lambda load: _in_load(device, load))
 
 
 def _in_load(device: DeviceEvidence, load: Load) -> Finding:
-    """The stretch with the lowest clock that nothing explains; else the one with the lowest."""
+    """The piece with the lowest clock that nothing explains; else the one with the lowest."""
     reference = _reference(device, load)
-    clocks = [median(pairs.values) for pairs in readings_by_stretch(device, load, "sm_clock_mhz", "SM clock")]
+    pieces = readings_by_piece(device, load, "sm_clock_mhz", "SM clock")
     found = [
-        _in_stretch(device, load, stretch, clock_mhz, reference)
-        for stretch, clock_mhz in sorted(zip(load.stretches, clocks, strict=True), key=lambda one: one[1])
+        _in_piece(device, load, piece, pairs, reference)
+        for piece, pairs in sorted(pieces, key=lambda one: _clock_mhz(one[1]))
     ]
     order = (Outcome.FAIL, Outcome.WARN, Outcome.PASS)
     return min(found, key=lambda one: order.index(one.outcome))
 
 
-def _in_stretch(
-    device: DeviceEvidence, load: Load, stretch: Window, clock_mhz: float, reference: Limit
-) -> Finding:
+def _clock_mhz(pairs: Readings) -> float:
+    """The median, or the mean where that is lower: a median knows nothing of less than half of the time."""
+    return min(float(median(pairs.values)), fmean(pairs.values))
+
+
+def _in_piece(device: DeviceEvidence, load: Load, piece: Piece, pairs: Readings, reference: Limit) -> Finding:
     """`reference`: the least MHz; what is compared is told in % of the clock that it is a share of."""
-    _require_agreeing_rate(device, load, stretch, clock_mhz)
-    whole_mhz = _whole_mhz(device)
+    _require_agreeing_rate(device, load, piece)
+    whole_mhz, clock_mhz = _whole_mhz(device), _clock_mhz(pairs)
     limit = reference.times(100 / whole_mhz)
     share = 100 * clock_mhz / whole_mhz
     if clock_mhz >= reference.value:
         return compared(share, limit, good=True)
     where = f"{clock_mhz:.0f} MHz of {whole_mhz:.0f} MHz"
-    reasons = _main_reasons(device, stretch)
-    explained = f"{where}, explained by {names_of(reasons)}"
+    reasons = _main_reasons(device, piece, reference.value)
+    drawn = ""
     if reasons & POWER_CAP:
-        drawn, excused = _at_its_cap(device, load, stretch)
+        power, excused = _at_its_cap(device, load, piece)
+        drawn = f", {power}"
         if excused is None:
-            return Finding(Outcome.WARN, share, limit, f"{explained}, {drawn}")
-        where, explained = f"{where}, {drawn}", f"{explained}, {drawn}"
+            return Finding(Outcome.WARN, share, limit, f"{where}, explained by {names_of(reasons)}{drawn}")
         reasons = reasons if excused else reasons & ~POWER_CAP
+    explained = f"{where}, explained by {names_of(reasons)}{drawn}"
     if reasons & SET_BY_SOMEBODY:
-        return Finding(Outcome.WARN, share, limit, explained, SET_ON_PURPOSE)
+        return Finding(Outcome.WARN, share, limit, explained, _set_on_purpose(device))
     if reasons:
         return compared(share, limit, good=True, detail=explained)
-    lost = [one for one in device.events(*LOSSES) if one.stage == load.stage and one.t_s < stretch.to_s]
+    where += drawn
+    lost = [one for one in device.events(*LOSSES) if one.stage == load.stage and one.t_s < piece.span.to_s]
     if lost:
         raise NotMeasured(
             f"{where}, but its worker was lost at t={lost[0].t_s:.0f} s: a card without work lowers its clock"
@@ -101,12 +105,26 @@ def _in_stretch(
         limit,
         good=False,
         detail=f"{where}, and the driver gives no reason that explains it",
-        remedy="see feeding.idle_gaps: a card that waits for rewards lets its clock go"
-        if load.duty == "fed"
-        else "",
-        from_s=stretch.from_s,
-        length_s=stretch.length_s,
+        remedy=_waited(device) if load.duty == "fed" else "",
+        from_s=piece.span.from_s,
+        length_s=piece.length_s,
     )
+
+
+def _set_on_purpose(device: DeviceEvidence) -> str:
+    smi = f"`nvidia-smi -i {device.identity.index}"
+    return (
+        f"undo it on {device.device.node} with {smi} -rgc` (locked clocks) or {smi} -rac` (application "
+        "clocks), or state `limits.clock_ratio_share` of this GPU as you mean it"
+    )
+
+
+def _waited(device: DeviceEvidence) -> str:
+    """What to do about a fed card that waited too long; empty where it did not: its clock fell under work."""
+    most = device.optional_limit("idle_share")
+    if most is None or idle_share(device) <= most.value:
+        return ""
+    return "see feeding.idle_gaps: a card that waits for rewards lets its clock go"
 
 
 def _reference(device: DeviceEvidence, load: Load) -> Limit:
@@ -134,31 +152,36 @@ def _highest_mhz(device: DeviceEvidence) -> float:
     return highest_mhz
 
 
-def _require_agreeing_rate(device: DeviceEvidence, load: Load, stretch: Window, clock_mhz: float) -> None:
-    """NotMeasured where the card did more than it can at that clock, by its SKU's printed peak."""
+def _require_agreeing_rate(device: DeviceEvidence, load: Load, piece: Piece) -> None:
+    """NotMeasured where the card did more than it can at the mean clock, by its SKU's printed peak."""
     sku = device.device.sku
     if sku is None or sku.boost_clock_mhz is None:
         return
     rounds = device.rounds(load.stage)
-    for precision in rounds.distinct("precision"):
-        peak = getattr(sku.peak_tflops, precision, None)
-        own = rounds.only(rounds.same("precision", precision))
-        rate = work_by_slice(own, (stretch,))[0] / stretch.length_s
-        if peak is not None and rate > OVER_PEAK_SHARE * peak * clock_mhz / sku.boost_clock_mhz:
-            raise NotMeasured(
-                f"the SM clock reads {clock_mhz:.0f} MHz from t={stretch.from_s:.0f} s on, at which the card "
-                f"cannot do the {rate:.0f} TFLOP/s of {precision} that it did"
-            )
+    for stretch in piece.stretches:
+        clocks = readings(device.loaded_samples(stretch), "sm_clock_mhz").values
+        if len(clocks) < FEWEST_SAMPLES:
+            continue
+        mean_mhz = fmean(clocks)
+        for precision in rounds.distinct("precision"):
+            peak = getattr(sku.peak_tflops, precision, None)
+            own = rounds.only(rounds.same("precision", precision))
+            rate = work_by_slice(own, (stretch,))[0] / stretch.length_s
+            if peak is not None and rate > OVER_PEAK_SHARE * peak * mean_mhz / sku.boost_clock_mhz:
+                raise NotMeasured(
+                    f"the SM clock reads {mean_mhz:.0f} MHz from t={stretch.from_s:.0f} s on, at which the "
+                    f"card cannot do the {rate:.0f} TFLOP/s of {precision} that it did"
+                )
 
 
-def _at_its_cap(device: DeviceEvidence, load: Load, stretch: Window) -> tuple[str, bool | None]:
+def _at_its_cap(device: DeviceEvidence, load: Load, piece: Piece) -> tuple[str, bool | None]:
     """What it drew, in words, and whether that is its cap; None where the driver reports no power limit."""
     field = power_field(device)
     moving_readings(device, load.window, field, "power")  # a frozen one explains nothing
-    power_w = readings(device.loaded_samples(stretch), field).values
+    power_w = piece_readings(device, piece, field).values
     if not power_w:
         raise NotMeasured("the clock is low under load, and the power that would explain it was not read")
-    enforced_w = device.enforced_power_within(stretch)
+    enforced_w = device.enforced_power_within(piece.span)
     if enforced_w is None:
         return "which no power limit confirms: the driver reports none", None
     drawn_w = median(power_w)
@@ -166,12 +189,18 @@ def _at_its_cap(device: DeviceEvidence, load: Load, stretch: Window) -> tuple[st
     return f"at {drawn_w:.0f} of {enforced_w:.0f} W", drawn_w >= least.value * enforced_w
 
 
-def _main_reasons(device: DeviceEvidence, stretch: Window) -> int:
-    """The explaining bits, if most samples of the stretch have one; 0 where they do not."""
-    samples = device.loaded_samples(stretch)
-    known: list[int] = values(samples, "clock_event_reasons").values
-    if len(known) <= MOST * len(samples):
+def _main_reasons(device: DeviceEvidence, piece: Piece, least_mhz: float) -> int:
+    """The explaining bits that most samples of a low clock have, one with another; 0 where they do not."""
+    samples = [
+        one
+        for stretch in piece.stretches
+        for one in told(device.loaded_samples(stretch), "sm_clock_mhz", "clock_event_reasons")
+    ]
+    if sum(1 for _, bits in samples if bits is not None) <= MOST * len(samples):
         raise NotMeasured("the clock is low under load, and the reasons for it cannot be read")
+    known: list[int] = [
+        bits for clock_mhz, bits in samples if None not in (clock_mhz, bits) and clock_mhz < least_mhz
+    ]
     # Each bit for itself: a slowdown that flickered explains no clock that was low all along.
     return sum(bit for bit in NAMES if bit & EXPLAINS_LOW_CLOCK and _count(known, bit) > MOST * len(known))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.evidence import SHORTEST_LOAD_S
+from rigproof.criteria.readings import Readings
 from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.sensors import moving_readings
 from rigproof.criteria.subjects import DeviceEvidence
@@ -20,6 +21,8 @@ from rigproof.records.verdict import Outcome
 STAGE, PART = "feeding", "generate"
 FEWEST_STEPS = 2  # with rewards: with fewer the GPU never had to wait for any
 FEWEST_RUNS = 2  # sequential ones: one alone is a single reading
+# NVML's utilisation is that of the last second at most: two of zeros are two without any work.
+UNSEEN_S, BUSY_SHARE = 2.0, 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,11 @@ def reward_times(batches: Sequence[RewardBatch], *, beside_generation: bool) -> 
 def fed_window(device: DeviceEvidence) -> Window:
     """When the device was fed; NotMeasured where it was not."""
     return _fed(device).window
+
+
+def idle_share(device: DeviceEvidence) -> float:
+    """Of the time in which the device was fed, without a verified round; NotMeasured where it was not."""
+    return _fed(device).idle_share
 
 
 def _fed(device: DeviceEvidence) -> Fed:
@@ -192,7 +200,8 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
     "device, which computes the rewards too",
     remedy="let the rewards keep up: more processes or CPUs, a shorter `feeding.strategy_s`, larger steps "
     "(`feeding.completions`), and `feeding.overlap = true`",
-    unmeasured="no two steps with their rewards, a lost worker, or utilisation not read often enough",
+    unmeasured="no two steps with their rewards, a lost worker, or utilisation not read often enough, "
+    "or of another time than the work",
     faults=("gpu-starved", "gpu-half-used"),
     stages=("feeding",),
 )
@@ -212,11 +221,32 @@ def idle_gaps(device: DeviceEvidence) -> Finding:
     if device.lacks_sensor("utilization_percent"):
         return compared(idle, limit, good=True, detail=f"{detail}; this card's driver reports no utilisation")
     readings = moving_readings(device, how.window, "utilization_percent", "utilisation")
+    _require_agreeing(device, readings)
     used = fmean(readings.values)
     detail += f"; NVML's mean utilisation {used:.0f} %"
     if 100 - used > limit.value:
         return compared(100 - used, limit, good=False, detail=detail, from_s=how.window.from_s)
     return compared(idle, limit, good=True, detail=detail)
+
+
+def _require_agreeing(device: DeviceEvidence, readings: Readings) -> None:
+    """NotMeasured where NVML saw nothing for a while in which the card did verified work without a gap."""
+    values, times_s = readings.values, readings.times_s
+    verified = device.rounds(STAGE).verified()
+    begun = 0
+    for place, value in enumerate(values):
+        if value > 0:
+            begun = place + 1
+            continue
+        idle = Window(times_s[begun], times_s[place])
+        if idle.length_s < UNSEEN_S:
+            continue
+        inside_s = np.minimum(verified.t_s, idle.to_s) - np.maximum(verified.begins_s, idle.from_s)
+        if float(inside_s.clip(min=0).sum()) >= BUSY_SHARE * idle.length_s:
+            raise NotMeasured(
+                f"NVML's utilisation reads 0 % for {idle.length_s:.0f} s from t={idle.from_s:.0f} s on, "
+                "while the card did verified work: the readings are not from the time of the work"
+            )
 
 
 def _require_steps(device: DeviceEvidence, window: Window) -> None:

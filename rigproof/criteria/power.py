@@ -5,7 +5,7 @@ from statistics import fmean
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.loads import Load, over_loads
-from rigproof.criteria.sensors import readings_by_stretch
+from rigproof.criteria.sensors import readings_by_piece
 from rigproof.criteria.series import readings, values
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.working_range import power_failure
@@ -13,6 +13,7 @@ from rigproof.profiles.stages import DUTIES
 from rigproof.records.verdict import Outcome
 
 ROUNDING_W = 0.5  # NVML counts milliwatts, profiles and SKU files watts
+SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and goes over the limit for a second
 
 
 @criterion(
@@ -32,9 +33,9 @@ ROUNDING_W = 0.5  # NVML counts milliwatts, profiles and SKU files watts
 def draw(device: DeviceEvidence) -> Finding:
     """The average power stays at the enforced limit wherever work is measured.
 
-    It is the mean of the driver's 1 s average over each stretch of measured work, of a continuous load over
-    each quarter; of the instant power where the driver has no average. While the card is fed, its mean power
-    is in its working range, if the rig states one.
+    It is the mean of the driver's 1 s average over each stretch of measured work, short ones together and
+    long ones in quarters; of the instant power where the driver has no average. While the card is fed, its
+    mean power is in its working range, if the rig states one.
     """
     require_power_limit(device)
     finding = over_loads(device, DUTIES, lambda load: _in_load(device, load))
@@ -42,25 +43,25 @@ def draw(device: DeviceEvidence) -> Finding:
 
 
 def _in_load(device: DeviceEvidence, load: Load) -> Finding:
-    """The stretch that is closest to its limit, or furthest over it."""
+    """The piece that is closest to its limit, or furthest over it."""
     average = values(device.loaded_samples(load.window), "power_average_w")
     field = "power_average_w" if average else "power_w"
     over = device.limit("power_over_limit_share")
     found = []
-    for stretch, pairs in zip(load.stretches, readings_by_stretch(device, load, field, "power"), strict=True):
-        mean_w, enforced_w = fmean(pairs.values), device.enforced_power_within(stretch)
+    for piece, pairs in readings_by_piece(device, load, field, "power", SHORTEST_S):
+        mean_w, enforced_w = fmean(pairs.values), device.enforced_power_within(piece.span)
         if mean_w <= 0:
-            raise NotMeasured(f"the power reads 0 W at t={stretch.from_s:.0f} s")
+            raise NotMeasured(f"the power reads 0 W at t={piece.span.from_s:.0f} s")
         if enforced_w is None:
             raise NotMeasured("NVML does not report the enforced power limit")
-        found.append((mean_w / enforced_w, mean_w, enforced_w, stretch))
-    share, mean_w, enforced_w, stretch = max(found, key=itemgetter(0))
+        found.append((mean_w / enforced_w, mean_w, enforced_w, piece))
+    share, mean_w, enforced_w, piece = max(found, key=itemgetter(0))
     limit = Limit(
         enforced_w * over.value, f"NVML's enforced {enforced_w:.0f} W × {over.value:g} of {over.source}"
     )
     if share <= over.value:
         return compared(mean_w, limit, good=True)
-    return compared(mean_w, limit, good=False, from_s=stretch.from_s, length_s=stretch.length_s)
+    return compared(mean_w, limit, good=False, from_s=piece.span.from_s, length_s=piece.length_s)
 
 
 @criterion(

@@ -6,21 +6,30 @@ The rules, all of them about validity and none a limit of a rig:
 2. Power does not stand still under load. NVML counts milliwatts, and an H200 at its cap never gave the same
    value for more than 0.4 s. Ten seconds of one value are a frozen sensor; three are one, where the energy
    counter says that the card drew something else meanwhile.
-3. Over ten seconds of measured work energy and power agree within 10 %. On H100 and H200: within 6.3 %.
-4. A temperature follows the power: 20 s of one value after a lasting step of 30 % are a frozen sensor, and
-   so is one value in a whole run whose power more than doubled. Under constant load a healthy one stood still
-   for 102 of 110 s, so standing still alone says nothing; nor does a clock that does, since a card that
-   reaches its highest clock stays there.
+3. Over ten seconds of measured work energy and power agree within 10 %. On H100 and H200: within 6.3 %. An
+   energy counter that counted once counts under load.
+4. A temperature follows the power: 20 s of one value after a lasting step of 30 % are a frozen sensor, and so
+   are 15 s after the mean of 5 s has changed by half of the highest, however shortly, and one value in a
+   whole run whose power more than doubled. On H100 and H200 a memory stood still for 10 s around such a
+   change, a core not at all. Under constant load a healthy one stood still for 102 of 110 s, so standing
+   still alone says nothing; nor does a clock that does, since a card that reaches its highest clock stays
+   there.
 5. The load is seen when it happens: power rises with the first round and does not fall before the last one.
+   What else makes it rise or fall says nothing: a window that opens, a stage that needs little, a card that
+   slows down but stops with the last round.
 6. Temperature, power and clock do not all stand still together.
 """
+
+import math
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.loads import Load, load_of
+from rigproof.criteria.loads import Load, Piece, load_of
 from rigproof.criteria.readings import Readings
+from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.series import readings
 from rigproof.criteria.silicon import OVERCLOCK_RATIO
 from rigproof.criteria.subjects import DeviceEvidence
@@ -35,6 +44,8 @@ FEWEST = 10  # readings that a rule needs, so that a rig that is read once a sec
 STILL_S, STILL_AGAINST_ENERGY_S = 10.0, 3.0
 ENERGY_SHARE, ENERGY_BLOCK_S = 0.10, 10.0
 STEP_SHARE, STEP_STILL_S = 0.30, 20.0  # of the highest power of the run; how long a temperature may ignore it
+CHANGE_SHARE, CHANGE_MEAN_S = 0.50, 5  # of the highest mean over so long: pauses between stages are as short
+CHANGE_STILL_S = 15.0
 NEVER_MOVED_S = 30.0
 BEFORE_STEP_S = 5  # a shorter pause moves a warm card by no whole degree
 RISE_S = 2  # of a step, from one level to the other
@@ -44,6 +55,15 @@ LOAD_RATIO = 2.0  # power under load against before: less is no step to find in 
 HIGHEST_C = 150.0  # silicon is dead before
 PEAK_RATIO = 3.0  # power against the enforced limit; an H200's instant power reached 1.37
 SETTLING_S = 3.0
+STOP_RATIO = 1.25  # power before the last round's end against the lowest after it: less is no stop to find
+UNITS = {
+    "core_temperature_c": "°C",
+    "memory_temperature_c": "°C",
+    "power_w": "W",
+    "power_average_w": "W",
+    "sm_clock_mhz": "MHz",
+    "utilization_percent": "%",
+}
 
 
 def moving_readings(device: DeviceEvidence, window: Window, field: str, what: str) -> Readings:
@@ -56,20 +76,30 @@ def moving_readings(device: DeviceEvidence, window: Window, field: str, what: st
     return pairs
 
 
-def readings_by_stretch(device: DeviceEvidence, load: Load, field: str, what: str) -> list[Readings]:
-    """Of each of the load's stretches, none of them empty, from a live sensor; else NotMeasured."""
+def readings_by_piece(
+    device: DeviceEvidence, load: Load, field: str, what: str, shortest_s: float = 0.0
+) -> list[tuple[Piece, Readings]]:
+    """Of each of the load's pieces of at least that length, none of them empty, from a live sensor.
+
+    Else NotMeasured.
+    """
     moving_readings(device, load.window, field, what)
-    found = [readings(device.loaded_samples(stretch), field) for stretch in load.stretches]
-    for stretch, pairs in zip(load.stretches, found, strict=True):
+    found = [(piece, piece_readings(device, piece, field)) for piece in load.pieces_of(shortest_s)]
+    for piece, pairs in found:
         if not pairs:
-            raise NotMeasured(f"no {what} was read from t={stretch.from_s:.0f} to {stretch.to_s:.0f} s")
+            raise NotMeasured(f"no {what} was read from t={piece.span.from_s:.0f} to {piece.span.to_s:.0f} s")
     return found
+
+
+def piece_readings(device: DeviceEvidence, piece: Piece, field: str) -> Readings:
+    """Of all its stretches."""
+    each = [readings(device.loaded_samples(stretch), field) for stretch in piece.stretches]
+    return each[0] if len(each) == 1 else Readings.of_pairs(pair for pairs in each for pair in pairs)
 
 
 def require_possible(device: DeviceEvidence, field: str, what: str) -> None:
     """NotMeasured where a reading of the whole run cannot be: what is impossible shows no fault either."""
-    values = readings(device.samples, field).values
-    reason = _impossible(device, field, what, np.asarray(values, np.float64)) if values else ""
+    reason = _impossible(device, readings(device.samples, field), field, what)
     if reason:
         raise NotMeasured(reason)
 
@@ -107,15 +137,21 @@ def _doubt(device: DeviceEvidence, field: str, what: str) -> str:
     if len(pairs) < FEWEST:
         return ""  # too few are no measurement anyway
     times_s, values = np.asarray(pairs.times_s, np.float64), np.asarray(pairs.values, np.float64)
-    doubt = _impossible(device, field, what, values)
+    doubt = _impossible(device, pairs, field, what)
     if not doubt and field in POWER:
-        doubt = _still_power(device, times_s, values, what) or _against_energy(device, times_s, values)
+        doubt = _still_power(device, times_s, values, field) or _against_energy(device, times_s, values)
     if not doubt and field.endswith("_temperature_c"):
         doubt = _still_temperature(device, times_s, values, what)
     return doubt or _out_of_time(device)
 
 
-def _impossible(device: DeviceEvidence, field: str, what: str, values: Floats) -> str:
+def _at(device: DeviceEvidence, t_s: float) -> str:
+    """The stage of a moment, or of the time before it, as a reason begins; empty before the first one."""
+    begun = [stage for stage in device.evidence.recording.stages.values() if stage.start_s <= t_s]
+    return f"{max(begun, key=attrgetter('start_s')).name}: " if begun else ""
+
+
+def _impossible(device: DeviceEvidence, pairs: Readings, field: str, what: str) -> str:
     """Rule 1."""
     limit_w, clock_mhz = device.identity.power_limit_w, device.identity.sm_clock_max_mhz
     highest = {
@@ -126,21 +162,24 @@ def _impossible(device: DeviceEvidence, field: str, what: str, values: Floats) -
         "sm_clock_mhz": None if clock_mhz is None else OVERCLOCK_RATIO * clock_mhz,
         "utilization_percent": 100.0,
     }.get(field)
-    if highest is not None and highest > 0 and values.max() > highest:
-        return f"the {what} reads {values.max():g}, which is not possible (at most {highest:g})"
-    if values.min() < 0:
-        return f"the {what} reads {values.min():g}, which is not possible"
-    return ""
+    most = highest if highest is not None and highest > 0 else math.inf
+    if not pairs or 0 <= min(pairs.values) <= max(pairs.values) <= most:
+        return ""
+    t_s, value = next(pair for pair in pairs if not 0 <= pair[1] <= most)
+    unit = UNITS.get(field, "")
+    bound = f" (at most {most:g} {unit})" if value > most else ""
+    return (
+        f"{_at(device, t_s)}the {what} reads {value:g} {unit} at t={t_s:.0f} s, which is not possible{bound}"
+    )
 
 
 # Power
 
 
-def _still_power(device: DeviceEvidence, times_s: Floats, values: Floats, what: str) -> str:
+def _still_power(device: DeviceEvidence, times_s: Floats, values: Floats, field: str) -> str:
     """Rule 2, inside the windows of the stages."""
-    edges = np.concatenate(([0], np.flatnonzero(np.diff(values)) + 1, [len(values)]))
-    for place in np.flatnonzero(np.diff(edges) > 2).tolist():  # the same reading three times and more
-        first, last = int(edges[place]), int(edges[place + 1]) - 1
+    what = "power" if field == POWER[0] else "power (1 s average)"
+    for first, last in _repeated(values):
         for window in _windows(device):
             from_s, to_s = max(times_s[first], window.from_s), min(times_s[last], window.to_s)
             held_s = to_s - from_s
@@ -150,30 +189,43 @@ def _still_power(device: DeviceEvidence, times_s: Floats, values: Floats, what: 
             if held_s >= STILL_S or against:
                 proof = ", though its energy counter says otherwise" if against else ""
                 return (
-                    f"the {what} reads {values[first]:g} for {held_s:.0f} s under load{proof}: "
-                    "the sensor is frozen"
+                    f"{_at(device, from_s)}the {what} reads {values[first]:g} W for {held_s:.0f} s under "
+                    f"load{proof}: the sensor is frozen"
                 )
     return ""
 
 
+def _repeated(values: Floats) -> list[tuple[int, int]]:
+    """The first and the last place of each value that was read three times and more without a change."""
+    edges = np.concatenate(([0], np.flatnonzero(np.diff(values)) + 1, [len(values)]))
+    long = np.diff(edges) > 2
+    return list(zip(edges[:-1][long].tolist(), (edges[1:][long] - 1).tolist(), strict=True))
+
+
 def _energy_differs(device: DeviceEvidence, from_s: float, to_s: float, power_w: float) -> bool:
     drawn_w = _mean_by_energy(device, from_s, to_s)
-    return drawn_w is not None and abs(drawn_w - power_w) > ENERGY_SHARE / 2 * power_w
+    return drawn_w is not None and drawn_w > 0 and abs(drawn_w - power_w) > ENERGY_SHARE / 2 * power_w
 
 
 def _mean_by_energy(device: DeviceEvidence, from_s: float, to_s: float) -> float | None:
-    """W, by the energy counter; None where it was not read there, or does not count."""
+    """W, by the energy counter; None where it was not read there, or has never counted."""
     pairs = readings(device.loaded_samples(Window(from_s, to_s)), "energy_j")
-    if len(pairs) < 2 or pairs.times_s[-1] <= pairs.times_s[0] or pairs.values[-1] <= pairs.values[0]:
+    counted = device.evidence.held(("energy", device.subject), lambda: _counts_energy(device))
+    if len(pairs) < 2 or pairs.times_s[-1] <= pairs.times_s[0] or not counted:
         return None
     used_j: float = pairs.values[-1] - pairs.values[0]
     return used_j / (pairs.times_s[-1] - pairs.times_s[0])
 
 
+def _counts_energy(device: DeviceEvidence) -> bool:
+    return len(set(readings(device.samples, "energy_j").values)) > 1
+
+
 def _against_energy(device: DeviceEvidence, times_s: Floats, values: Floats) -> str:
-    """Rule 3."""
+    """Rule 3, in blocks that leave out no rest."""
     for stretch in _stretches(device):
-        for block in stretch.slices(ENERGY_BLOCK_S):
+        number = int(stretch.length_s / ENERGY_BLOCK_S)
+        for block in stretch.slices(stretch.length_s / number) if number else ():
             inside = (times_s >= block.from_s) & (times_s <= block.to_s)
             by_energy_w = _mean_by_energy(device, block.from_s, block.to_s)
             if by_energy_w is None or inside.sum() < FEWEST:
@@ -181,7 +233,7 @@ def _against_energy(device: DeviceEvidence, times_s: Floats, values: Floats) -> 
             read_w = float(np.trapezoid(values[inside], times_s[inside]) / np.ptp(times_s[inside]))
             if abs(read_w - by_energy_w) > ENERGY_SHARE * by_energy_w:
                 return (
-                    f"from t={block.from_s:.0f} s the power reads {read_w:.0f} W, "
+                    f"{_at(device, block.from_s)}from t={block.from_s:.0f} s the power reads {read_w:.0f} W, "
                     f"and by the energy counter it was {by_energy_w:.0f} W"
                 )
     return ""
@@ -199,7 +251,10 @@ def _still_temperature(device: DeviceEvidence, times_s: Floats, values: Floats, 
     power_w = np.interp(grid_s, power.times_s, np.asarray(power.values, np.float64))
     never_moved = np.ptp(values) == 0 and np.ptp(times_s) >= NEVER_MOVED_S
     if never_moved and power_w.max() > LOAD_RATIO * power_w.min():
-        return f"the {what} reads {values[0]:g} all along: the sensor is frozen"
+        return f"the {what} reads {values[0]:g} °C all along: the sensor is frozen"
+    ignored = _ignored_change(times_s, values, grid_s, power_w)
+    if ignored:
+        return f"{_at(device, ignored[0])}the {what} {ignored[1]}: the sensor is frozen"
     least_w = STEP_SHARE * float(power_w.max())
     after = int(STEP_STILL_S)
     steps = np.flatnonzero(np.abs(power_w[RISE_S:] - power_w[:-RISE_S]) >= least_w)
@@ -214,10 +269,33 @@ def _still_temperature(device: DeviceEvidence, times_s: Floats, values: Floats, 
         inside = (times_s >= grid_s[begun]) & (times_s <= grid_s[begun] + STEP_STILL_S)
         if inside.sum() >= FEWEST and np.ptp(values[inside]) == 0:
             return (
-                f"the {what} reads {values[inside][0]:g} for {STEP_STILL_S:.0f} s after the power went from "
-                f"{from_w:.0f} to {lasting.mean():.0f} W at t={grid_s[begun]:.0f} s: the sensor is frozen"
+                f"{_at(device, grid_s[begun])}the {what} reads {values[inside][0]:g} °C for "
+                f"{STEP_STILL_S:.0f} s after the power went from {from_w:.0f} to {lasting.mean():.0f} W at "
+                f"t={grid_s[begun]:.0f} s: the sensor is frozen"
             )
     return ""
+
+
+def _ignored_change(
+    times_s: Floats, values: Floats, grid_s: Floats, power_w: Floats
+) -> tuple[float, str] | None:
+    """When a value began that stood after the mean power had changed, and what is to be said of it."""
+    mean_w = np.convolve(power_w, np.full(CHANGE_MEAN_S, 1 / CHANGE_MEAN_S), "valid")  # from each second on
+    for first, last in _repeated(values):
+        from_s, to_s = float(times_s[first]), float(times_s[last])
+        during_w = mean_w[math.ceil(from_s - grid_s[0]) : math.floor(to_s - grid_s[0]) - CHANGE_MEAN_S + 1]
+        spans_w = np.maximum.accumulate(during_w) - np.minimum.accumulate(during_w)
+        changed = np.flatnonzero(spans_w >= CHANGE_SHARE * mean_w.max())
+        if not len(changed):
+            continue
+        changed_s = math.ceil(from_s - grid_s[0]) + grid_s[0] + changed[0] + CHANGE_MEAN_S
+        if to_s - changed_s >= CHANGE_STILL_S:
+            least_w, most_w = during_w.min(), during_w.max()
+            return from_s, (
+                f"reads {values[first]:g} °C for {to_s - from_s:.0f} s from t={from_s:.0f} s on, while the "
+                f"mean power of {CHANGE_MEAN_S} s lay between {least_w:.0f} and {most_w:.0f} W"
+            )
+    return None
 
 
 # Time
@@ -236,27 +314,44 @@ def _shift(device: DeviceEvidence) -> str:
         return ""
     first_s, last_s = float(rounds.begins_s.min()), float(rounds.t_s.max())
     times_s, power_w = np.asarray(power.times_s, np.float64), np.asarray(power.values, np.float64)
-    before = power_w[times_s < first_s]
-    loaded = power_w[(times_s >= first_s + SETTLING_S) & (times_s <= last_s)]
-    if len(before) < FEWEST or len(loaded) < FEWEST:
-        return ""
-    idle_w, loaded_w = float(np.percentile(before, 10)), float(np.median(loaded))
-    if loaded_w < LOAD_RATIO * idle_w:
-        return ""
-    high = power_w > (idle_w + loaded_w) / 2
-    rises_s = times_s[np.flatnonzero(high[1:] & high[:-1])[:1]]
-    falls_s = times_s[np.flatnonzero(high)[-1]]
-    if len(rises_s) and SHIFT_S < abs(rises_s[0] - first_s) <= LONGEST_SHIFT_S:
+    # Late readings leave little of the time before; what they are late by they hold in its place.
+    idle_w = float(power_w[times_s < first_s + LONGEST_SHIFT_S].min(initial=math.inf))
+    first, last = (
+        _high(rounds, place, times_s, power_w, idle_w)
+        for place in (int(np.argmin(rounds.begins_s)), int(np.argmax(rounds.t_s)))
+    )
+    apart_s = _nearest(times_s[1:][first[1:] & ~first[:-1]], first_s)
+    if times_s[0] <= first_s + SHIFT_S and not first[0] and SHIFT_S < abs(apart_s) <= LONGEST_SHIFT_S:
         return (
-            f"its power rises at t={rises_s[0]:.1f} s and its first round began at t={first_s:.1f} s: "
+            f"its power rises at t={first_s + apart_s:.1f} s and its first round began at t={first_s:.1f} s: "
             "the readings are not from the time of the work"
         )
-    if times_s[-1] >= last_s and SHIFT_S < last_s - falls_s <= LONGEST_SHIFT_S:
+    apart_s = _nearest(times_s[:-1][last[:-1] & ~last[1:]], last_s)
+    if times_s[-1] >= last_s and not last[-1] and -LONGEST_SHIFT_S <= apart_s < -SHIFT_S:
+        slowed_w = float(np.median(power_w[(times_s > last_s + apart_s) & (times_s <= last_s)]))
+        if slowed_w > STOP_RATIO * power_w[times_s > last_s].min(initial=math.inf):
+            return ""
         return (
-            f"its power falls at t={falls_s:.1f} s and its last round ended at t={last_s:.1f} s: "
+            f"its power falls at t={last_s + apart_s:.1f} s and its last round ended at t={last_s:.1f} s: "
             "the readings are not from the time of the work"
         )
     return ""
+
+
+def _high(
+    rounds: Rounds, place: int, times_s: Floats, power_w: Floats, idle_w: float
+) -> npt.NDArray[np.bool_]:
+    """Which readings are nearer to what a round's stage draws than to idle; none where both are alike."""
+    own = rounds.only(rounds.same("stage", rounds.all("stage")[place]))
+    loaded = power_w[(times_s >= own.begins_s.min() + SETTLING_S) & (times_s <= own.t_s.max())]
+    loaded_w = float(np.median(loaded)) if len(loaded) >= FEWEST else 0.0
+    return power_w > (idle_w + loaded_w) / 2 if loaded_w >= LOAD_RATIO * idle_w else power_w > math.inf
+
+
+def _nearest(times_s: Floats, moment_s: float) -> float:
+    """How far from a moment the nearest of them is, s; infinity where there is none."""
+    apart_s = times_s - moment_s
+    return float(apart_s[np.argmin(np.abs(apart_s))]) if len(apart_s) else math.inf
 
 
 # Where to look

@@ -1,19 +1,21 @@
 """Is the way to the card as wide and fast as card and slot allow?"""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from statistics import median_high
 
 from rigproof.criteria.counters import growth
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.loads import Load, over_loads
-from rigproof.criteria.sensors import readings_by_stretch
+from rigproof.criteria.loads import Load, Piece, over_loads
+from rigproof.criteria.sensors import readings_by_piece
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.profiles.stages import DUTIES
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
 
 GENERATIONS, LANES = range(1, 11), range(1, 33)  # anything else is no PCIe link
+SHORTEST_S = 2.5  # the link is read once a second: of two of its readings none is the most
+LOW_SHARE = 0.2  # of a piece's readings: a link that works is down for a moment at most
 
 
 @criterion(
@@ -26,9 +28,10 @@ GENERATIONS, LANES = range(1, 11), range(1, 33)  # anything else is no PCIe link
     remedy="put the card in again, and its riser; look into the manual for the lanes of that slot, and into "
     "the BIOS for its generation and for slots that share lanes; a slot that is so by design is stated with "
     "`limits.pcie_width` or `limits.pcie_generation`",
-    unmeasured="too few readings of the link under load, no figure of what it could be, or no counter of "
-    "replays before or after the run; not applicable where the SKU file lists `pcie` in "
-    "`unsupported_sensors`. An unknown card need not count replays",
+    unmeasured="too few readings of the link under load, no figure of what it could be, or a counter of "
+    "replays that was read at one end of the run only; not applicable where the SKU file lists `pcie` in "
+    "`unsupported_sensors`. A card whose driver counts no replays, as in WSL2 and virtual machines, is "
+    "judged by its link",
     faults=("pcie-degraded",),
     warns_on=("pcie-replays",),
     stages=("sustained",),
@@ -38,9 +41,9 @@ GENERATIONS, LANES = range(1, 11), range(1, 33)  # anything else is no PCIe link
 def link(device: DeviceEvidence) -> Finding:
     """Under load the PCIe link has the generation and the width that card and slot allow.
 
-    Judged by the highest that at least half of the readings saw, in each quarter of a continuous load and in
-    the measured work of every other: an idle link goes down to save power, and that is no fault. Replays,
-    packets that had to be sent again, warn.
+    Judged by the highest that at least half of the readings saw, in each stretch of measured work, short ones
+    together and long ones in quarters: an idle link goes down to save power, and that is no fault. One that
+    was down in over a fifth of the readings warns, and so do replays, packets that had to be sent again.
     """
     best_generation = _best(device, "pcie_generation", GENERATIONS)
     best_width = _best(device, "pcie_width", LANES)
@@ -48,34 +51,64 @@ def link(device: DeviceEvidence) -> Finding:
     best = (int(best_generation.value), int(best_width.value))
     limit = Limit(_gbps(*best), " and ".join(sources))
     finding = over_loads(device, DUTIES, lambda load: _in_load(device, load, best, limit))
-    return finding if finding.outcome is Outcome.FAIL else _by_replays(device, limit, _named(*best))
+    if finding.outcome is Outcome.FAIL:
+        return finding
+    replays = _by_replays(device, limit, _named(*best))
+    return finding if finding.outcome is Outcome.WARN else replays
 
 
 def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: Limit) -> Finding:
-    generations = _seen(device, load, "pcie_generation", "PCIe generation")
-    widths = _seen(device, load, "pcie_width", "PCIe width")
+    """The piece in which it was worst for half of the time; else the one in which it was down most often."""
+    generations = _seen(device, load, "pcie_generation", "PCIe generation", best[0])
+    widths = _seen(device, load, "pcie_width", "PCIe width", best[1])
+    seen = list(zip(generations, widths, strict=True))
     # A link that is better than the owner expects makes up for nothing.
-    had = [(min(g, best[0]), min(w, best[1])) for g, w in zip(generations, widths, strict=True)]
-    rates = [_gbps(*one) for one in had]
+    rates = [_gbps(min(g.usual, best[0]), min(w.usual, best[1])) for g, w in seen]
     worst = rates.index(min(rates))
-    if had[worst] == best:
-        return compared(rates[worst], limit, good=True)
-    detail = f"{_named(generations[worst], widths[worst])} where {_named(*best)} is possible"
-    where = load.stretches[worst] if load.duty == "continuous" else load.window
-    return compared(
-        rates[worst], limit, good=False, detail=detail, from_s=where.from_s, length_s=where.length_s
+    generation, width = seen[worst]
+    where = generation.piece
+    possible = f"where {_named(*best)} is possible"
+    if rates[worst] < limit.value:
+        detail = f"{_named(generation.usual, width.usual)} {possible}"
+        return compared(
+            rates[worst], limit, good=False, detail=detail, from_s=where.span.from_s, length_s=where.length_s
+        )
+    generation, width = max(seen, key=lambda one: max(one[0].low_share, one[1].low_share))
+    share = max(generation.low_share, width.low_share)
+    if share <= LOW_SHARE:
+        return compared(limit.value, limit, good=True)
+    lowest = _named(generation.lowest, width.lowest)
+    detail = (
+        f"down to {lowest} in {share:.0%} of the readings from t={generation.piece.span.from_s:.0f} s on, "
     )
+    return Finding(Outcome.WARN, limit.value, limit, detail + possible)
 
 
-def _seen(device: DeviceEvidence, load: Load, field: str, what: str) -> list[int]:
-    """In each quarter of a continuous load; once for any other: its stretches hold few readings each."""
-    stretches = [pairs.values for pairs in readings_by_stretch(device, load, field, what)]
-    if load.duty != "continuous":
-        stretches = [[value for stretch in stretches for value in stretch]]
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a piece's readings were: the highest that half of them saw, the lowest, how many were low."""
+
+    piece: Piece
+    usual: int
+    lowest: int
+    low_share: float
+
+
+def _seen(device: DeviceEvidence, load: Load, field: str, what: str, best: int) -> list[Seen]:
+    pieces = readings_by_piece(device, load, field, what, SHORTEST_S)
+    found = [
+        Seen(
+            piece,
+            int(median_high(pairs.values)),
+            min(pairs.values),
+            sum(1 for value in pairs.values if value < best) / len(pairs),
+        )
+        for piece, pairs in pieces
+    ]
     possible = GENERATIONS if field == "pcie_generation" else LANES
-    found = [int(median_high(values)) for values in stretches]
-    if not all(one in possible for one in found):
-        raise NotMeasured(f"the {what} reads {min(found)} to {max(found)}, which no link has")
+    usual = [one.usual for one in found]
+    if not all(one in possible for one in usual):
+        raise NotMeasured(f"the {what} reads {min(usual)} to {max(usual)}, which no link has")
     return found
 
 
@@ -99,8 +132,7 @@ def _by_replays(device: DeviceEvidence, limit: Limit, name: str) -> Finding:
     if warn is None:  # a recording that is older than this limit
         return good
     before, after = device.counters("before"), device.counters("after")
-    uncounted = all(one is None or one.pcie_replays is None for one in (before, after))
-    if uncounted and (device.lacks_sensor("pcie_replays") or device.device.sku is None):
+    if all(one is not None and one.pcie_replays is None for one in (before, after)):
         return replace(good, detail=f"{name}; its replays are not counted")
     replays = growth(before, after, "pcie_replays", "PCIe replays")
     per_minute = replays / _minutes(before, after)

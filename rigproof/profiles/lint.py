@@ -7,7 +7,7 @@ from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.files import DEFAULTS, stems
 from rigproof.profiles.lint_card import card_limit_problems
 from rigproof.profiles.lint_floors import combined_problems, floor_problems
-from rigproof.profiles.lint_levels import level_problems
+from rigproof.profiles.lint_levels import level_problems, rate_problems
 from rigproof.profiles.lint_limits import limit_problems, told
 from rigproof.profiles.lint_memory import policy_problems
 from rigproof.profiles.lint_sku import lint_sku
@@ -79,6 +79,7 @@ def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
     found += sharing_problems(loaded)
     found += limit_problems(loaded)
     found += level_problems(loaded)
+    found += rate_problems(loaded, level)
     for stem, sku in loaded.skus.items():
         found += lint_sku(f"hwprofiles/gpus/{stem}.toml", sku)
     try:

@@ -42,6 +42,26 @@ def test_a_sample_is_judged_as_it_was(run):
     assert {gpu.name for gpu in recording.gpus.values()} == {CARDS[run.name.partition("-")[0]]}
 
 
+@pytest.mark.parametrize("rate_hz", [5, 2, 1])
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_a_sample_that_was_read_less_often_is_judged_as_it_was(run, rate_hz):
+    said = json.loads((run / "verdict.json").read_text())["verdict"]
+    every = round(10 / rate_hz)
+    for first in {0, every // 2, every - 1}:
+        recording = read_recording(run)
+        rig = LoadedRig.restore(recording.run.rig)
+        sampling = rig.rig.sampling.model_copy(update={"rate_hz": float(rate_hz)})
+        recording.gpu_samples = [
+            sample
+            for subject in recording.gpus
+            for sample in [one for one in recording.gpu_samples if one.subject == subject][first::every]
+        ]
+        slower = dataclasses.replace(rig, rig=rig.rig.model_copy(update={"sampling": sampling}))
+        verdicts = judge_all(recording, slower)
+        assert {one.outcome.value for one in verdicts} <= {"pass", "no_limit", "not_applicable"}
+        assert decide(verdicts).value == said
+
+
 def judged_today(recording):
     """By the limits that the run was recorded with and those that came later; what does not pass."""
     rig = LoadedRig.restore(recording.run.rig)

@@ -551,8 +551,8 @@ ARRIVES_WITH = {
 def unseen_field(kind: FaultKind, sensor: str, device: PromisedDevice | None, stages: tuple[str, ...]) -> str:
     """Why nothing could notice that this sensor is missing or frozen, in words; empty where something can."""
     sku = device.sku if device is not None else None
-    if sensor in STEADY_FIELDS and kind.name == "sensor-frozen":
-        return f"a reading of {sensor} that stays the same is what a healthy card shows too"
+    if kind.name == "sensor-frozen" and _steady(kind, sensor, stages):
+        return _steady(kind, sensor, stages)
     if kind.name == "sensor-impossible" and sensor not in IMPOSSIBLE:
         return f"any {sensor} can be"
     if kind.name == "sensor-shifted" and sensor != "power":
@@ -561,6 +561,17 @@ def unseen_field(kind: FaultKind, sensor: str, device: PromisedDevice | None, st
         return "its driver reports no such sensor"
     if sensor == "utilization" and "feeding" not in stages:
         return "the level has no feeding stage; take another --level"
+    return ""
+
+
+def _steady(kind: FaultKind, sensor: str, stages: tuple[str, ...]) -> str:
+    if sensor in STEADY_FIELDS:
+        return f"a reading of {sensor} that stays the same is what a healthy card shows too"
+    if sensor.endswith("temperature") and stages[1:][-1:] == (kind.stage,):
+        return (
+            f"the level ends with the {kind.stage} stage, under whose constant load a healthy one stays the "
+            "same too; take another --level"
+        )
     return ""
 
 

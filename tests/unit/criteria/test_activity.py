@@ -59,7 +59,7 @@ def test_a_frozen_power_sensor_is_no_measurement(bench):
     verdict = bench.verdict(ACTIVE, GPU)
     assert (verdict.outcome, verdict.detail) == (
         Outcome.NOT_MEASURED,
-        "gemm: the power reads 600 for 20 s under load: the sensor is frozen",
+        "gemm: the power reads 600 W for 20 s under load: the sensor is frozen",
     )
 
 

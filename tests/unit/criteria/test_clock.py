@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from rigproof.criteria.reasons import names_of
@@ -121,7 +123,9 @@ def test_a_clock_at_which_the_card_could_not_do_its_work_is_no_reading(bench):
 
 def test_a_clock_over_the_highest_is_no_reading(bench):
     bench.samples(GPU, 40, 40.05, sm_clock_mhz=2400)
-    assert "2400, which is not possible (at most 2277)" in bench.verdict(RATIO, GPU).detail
+    assert bench.verdict(RATIO, GPU).detail == (
+        "sustained: the SM clock reads 2400 MHz at t=40 s, which is not possible (at most 2277 MHz)"
+    )
 
 
 def test_an_overclocked_card_reads_more_than_its_highest_clock(bench):
@@ -159,3 +163,74 @@ def test_a_clock_that_was_not_read_is_no_measurement(bench):
 def test_reasons_are_named_bit_by_bit():
     assert names_of(0x44) == "power cap (0x4), HW thermal slowdown (0x40)"
     assert names_of(0) == ""
+
+
+@pytest.mark.parametrize(("low", "outcome"), [(2, Outcome.PASS), (3, Outcome.FAIL)])
+def test_a_clock_that_is_low_for_less_than_half_of_the_time_counts_by_its_mean(bench, low, outcome):
+    """In 2 of 10 samples: 1704 MHz in the mean, in 3 of 10: 1566 MHz; 1683 are the least."""
+    bench.samples(GPU, 30, 71, sm_clock_mhz=lambda one: 600 if round(one.t_s * 10) % 10 < low else 1980)
+    bench.slow(GPU, 0.5)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is outcome
+    if outcome is Outcome.FAIL:
+        assert "the driver gives no reason" in verdict.detail
+
+
+def test_what_explains_the_low_part_of_the_time_explains_the_mean(bench):
+    def slowed(one):
+        return round(one.t_s * 10) % 10 < 3
+
+    bench.samples(GPU, sm_clock_mhz=lambda one: 600 if slowed(one) else 1980)
+    bench.samples(GPU, clock_event_reasons=lambda one: 0x40 if slowed(one) else 0x0)
+    verdict = bench.verdict(RATIO, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.PASS, pytest.approx(79, abs=1))
+    assert "explained by HW thermal slowdown (0x40)" in verdict.detail
+    bench.samples(GPU, clock_event_reasons=lambda one: 0x0 if slowed(one) else 0x40)
+    assert bench.verdict(RATIO, GPU).outcome is Outcome.FAIL
+
+
+def test_a_card_that_fell_half_way_through_is_slow_not_misread(bench):
+    """Its rate fell with its clock, so that the mean of both agree; half of the samples are low."""
+    bench.samples(GPU, 45.35, 50.9, sm_clock_mhz=600)
+    bench.slow(GPU, 0.3, from_s=45.35)
+    verdict = bench.verdict(RATIO, GPU)
+    assert (verdict.outcome, verdict.detail[:8]) == (Outcome.FAIL, "600 MHz ")
+
+
+@pytest.mark.parametrize(("index", "node"), [(0, "pc1"), (3, "pc1")])
+def test_a_clock_that_somebody_set_is_undone_on_the_card_that_it_is_of(bench, index, node):
+    bench.gpu(GPU, index=index)
+    at_its_cap(bench, 330)
+    bench.samples(GPU, 5, sm_clock_mhz=1470, clock_event_reasons=0x6)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.WARN
+    # The cap is not what explains it: the card draws half of it.
+    assert verdict.detail.startswith(
+        "1470 MHz of 1980 MHz, explained by application clocks setting (0x2), at 330 of 700 W"
+    )
+    assert verdict.remedy.startswith(
+        f"undo it on {node} with `nvidia-smi -i {index} -rgc` (locked clocks) or `nvidia-smi -i {index} -rac`"
+    )
+
+
+@pytest.mark.parametrize(("gap_s", "waited"), [(1.3, False), (1.4, True)])
+def test_only_a_card_that_waited_is_told_to_wait_less(bench, gap_s, waited):
+    """Of 13 s of generation a tenth may pass without any."""
+    bench.samples(GPU, 93, 113, sm_clock_mhz=1400)
+    kept = [one for one in bench.recording.rounds if (one.subject, one.stage) != (GPU, "feeding")]
+    fed = [one for one in bench.recording.rounds if (one.subject, one.stage) == (GPU, "feeding")]
+    short = gap_s / 26  # the gap is spread over the measured rounds
+    bench.recording.rounds = kept + [
+        replace(one, seconds=one.seconds - short) if one.phase == "measure" else one for one in fed
+    ]
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.remedy.startswith("see feeding.idle_gaps" if waited else "restart the machine")
+
+
+def test_a_fault_in_the_last_part_of_feeding_is_not_averaged_away(bench):
+    bench.samples(GPU, 108.5, 113, sm_clock_mhz=600, clock_event_reasons=0)
+    bench.slow(GPU, 0.3, stage="feeding", from_s=108.5)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.from_s == pytest.approx(108.75)

@@ -149,6 +149,22 @@ def test_what_nvml_says_counts_too(bench, percent, outcome):
     assert bench.verdict(IDLE, GPU).outcome is outcome
 
 
+@pytest.mark.parametrize(("seconds", "outcome"), [(1.9, FAIL), (2.0, NOT_MEASURED)])
+def test_utilisation_that_reads_nothing_while_it_works_is_of_another_time(bench, seconds, outcome):
+    bench.samples(GPU, 104.95, 105.05 + seconds, utilization_percent=0)
+    verdict = bench.verdict(IDLE, GPU)
+    assert verdict.outcome is outcome
+    if outcome is NOT_MEASURED:
+        assert verdict.detail.startswith("NVML's utilisation reads 0 % for 2 s from t=105 s on")
+
+
+def test_utilisation_that_reads_nothing_while_it_waits_agrees(bench):
+    bench.limits(idle_share=0.2)
+    cut(bench, 104.9, 107.4)
+    bench.samples(GPU, 104.5, 107.5, utilization_percent=0)
+    assert bench.verdict(IDLE, GPU).outcome is FAIL
+
+
 def test_readings_with_holes_are_no_measurement(bench):
     bench.samples(GPU, 93, 113, utilization_percent=lambda s: 100 if s.t_s % 1 < 0.5 else None)
     assert bench.verdict(IDLE, GPU).outcome is NOT_MEASURED

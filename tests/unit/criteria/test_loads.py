@@ -167,21 +167,115 @@ def _told(seconds):
     return "pc1/gpu0#0", GPU, "bf16", "measure", seconds, 1.0, True, 1024
 
 
-@pytest.mark.parametrize(("rate_hz", "found"), [(1, [(8.0, 10.0)]), (0.9, None)])
-def test_a_stretch_holds_two_samples_at_least(bench, rate_hz, found):
-    rounds_at(bench, "gemm", *every(6.0, 10.0))
-    sampling = bench.loaded.rig.sampling.model_copy(update={"rate_hz": rate_hz})
-    object.__setattr__(bench.loaded, "rig", bench.loaded.rig.model_copy(update={"sampling": sampling}))
-    if found:
-        assert windows_of(bench, "gemm") == found
+def thinned(bench, *kept_s):
+    """Only these samples of the GPU."""
+    bench.recording.gpu_samples = [
+        one
+        for one in bench.recording.gpu_samples
+        if one.subject != GPU or any(abs(one.t_s - kept) < 0.01 for kept in kept_s)
+    ]
+
+
+def pieces_of(bench, stage, shortest_s=0.0):
+    pieces = load_of(device_of(bench), stage).pieces_of(shortest_s)
+    return [[(one.from_s, one.to_s) for one in piece.stretches] for piece in pieces]
+
+
+ONE, TWO, THREE, FOUR = (8.0, 10.0), (12.0, 14.0), (16.0, 18.0), (20.0, 21.0)
+
+
+@pytest.fixture
+def in_stretches(bench):
+    """Three stretches of 2 s in gemm, and one of 1 s."""
+    ends_s = (every(from_s, to_s) for from_s, to_s in ((6.0, 10.0), TWO, THREE, FOUR))
+    rounds_at(bench, "gemm", *(end_s for ends in ends_s for end_s in ends))
+    return bench
+
+
+def test_stretches_with_five_samples_are_judged_alone(in_stretches):
+    assert pieces_of(in_stretches, "gemm") == [[ONE], [TWO], [THREE], [FOUR]]
+    kept = (8.5, 8.7, 8.9, 9.1, 9.3, 12.5, 12.7, 12.9, 13.1, 13.3, 16.2, 16.4, 16.6, 16.8, 17.0)
+    thinned(in_stretches, *kept, 20.1, 20.3, 20.5, 20.7, 20.9)
+    assert pieces_of(in_stretches, "gemm") == [[ONE], [TWO], [THREE], [FOUR]]
+
+
+@pytest.mark.parametrize(
+    ("kept_s", "pieces"),
+    [
+        ((8.5, 8.7, 8.9, 9.1, 12.5, 16.2, 16.4, 16.6, 16.8, 20.1), [[ONE, TWO], [THREE, FOUR]]),
+        ((8.5, 8.7, 8.9, 9.1, 12.5, 16.2, 16.4, 16.6, 16.8), [[ONE, TWO, THREE, FOUR]]),
+        ((8.5, 8.7, 8.9, 9.1, 9.3, 12.5, 16.2), [[ONE, TWO, THREE, FOUR]]),
+        ((8.5,), [[ONE, TWO, THREE, FOUR]]),
+        ((), [[ONE, TWO, THREE, FOUR]]),
+    ],
+)
+def test_stretches_of_fewer_samples_are_judged_with_their_neighbours(in_stretches, kept_s, pieces):
+    thinned(in_stretches, *kept_s)
+    assert pieces_of(in_stretches, "gemm") == pieces
+    assert load_of(device_of(in_stretches), "gemm").samples == len(kept_s)
+
+
+@pytest.mark.parametrize(
+    ("shortest_s", "pieces"),
+    [
+        (2.0, [[ONE], [TWO], [THREE, FOUR]]),
+        (2.1, [[ONE, TWO], [THREE, FOUR]]),
+        (4.1, [[ONE, TWO, THREE, FOUR]]),
+    ],
+)
+def test_pieces_are_as_long_as_a_mean_needs(in_stretches, shortest_s, pieces):
+    assert pieces_of(in_stretches, "gemm", shortest_s) == pieces
+
+
+def test_a_piece_is_as_long_as_its_stretches_and_reaches_from_the_first_to_the_last(in_stretches):
+    thinned(in_stretches, 8.5, 8.7, 12.5, 12.7, 16.5, 20.1)
+    load = load_of(device_of(in_stretches), "gemm")
+    (piece,) = load.pieces
+    assert (piece.span, piece.length_s, load.measured_s) == (Window(8.0, 21.0), 7.0, 7.0)
+
+
+@pytest.mark.parametrize(("samples", "fails"), [(4, False), (5, True)])
+def test_fewer_than_five_samples_fail_no_card(in_stretches, samples, fails):
+    thinned(in_stretches, *(8.5 + 0.1 * n for n in range(samples)))
+    in_stretches.only("gemm")
+
+    def judge(finding):
+        return over_loads(device_of(in_stretches), ("arms",), lambda load: finding)
+
+    assert judge(LOW).detail == "just over"
+    if fails:
+        assert judge(FAILED).outcome is Outcome.FAIL
     else:
-        said = reason(lambda: windows_of(bench, "gemm"))
-        assert said.reason == "gemm was never measured for 2.22222 s without a break"
+        assert reason(lambda: judge(FAILED)).reason == (
+            "gemm was sampled 4 times while it was measured, which is too little to fail a card by: raise "
+            "`sampling.rate_hz`"
+        )
+
+
+def test_a_stretch_under_a_second_measures_nothing(bench):
+    rounds_at(bench, "gemm", *every(6.0, 8.9, 0.29), seconds=0.29)
+    said = reason(lambda: windows_of(bench, "gemm"))
+    assert said.reason == "gemm was never measured for 1 s without a break"
+
+
+def test_a_reason_of_another_stage_is_not_ascribed_to_the_one_that_asked(bench):
+    doubt = NotMeasured("sustained: the power stands still")
+    assert reason(lambda: judged(bench, doubt, doubt)).reason == "sustained: the power stands still"
+    other = NotMeasured("gemm: the power stands still")
+    assert reason(lambda: judged(bench, other, LOW)).reason == "gemm: the power stands still"
 
 
 def test_a_fed_device_works_from_its_first_measured_round_to_its_last(bench):
-    rounds_at(bench, "feeding", *every(97.0, 99.0), *every(105.0, 107.0))
-    assert windows_of(bench, "feeding") == [(99.0, 107.0)]
+    rounds_at(bench, "feeding", *every(97.0, 99.0), *every(105.0, 106.5))
+    assert windows_of(bench, "feeding") == [(99.0, 106.5)]
+
+
+@pytest.mark.parametrize(
+    ("to_s", "pieces"), [(15.9, [(8.0, 15.9)]), (16.0, [(8, 10), (10, 12), (12, 14), (14, 16)])]
+)
+def test_a_stretch_of_eight_seconds_is_judged_in_quarters(bench, to_s, pieces):
+    rounds_at(bench, "gemm", *every(6.0, 15.0, 1.0), to_s, seconds=1.0)
+    assert windows_of(bench, "gemm") == [pytest.approx(one) for one in pieces]
 
 
 def test_without_a_measured_round_there_is_no_load_and_why_is_told(bench):

@@ -2,6 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.criteria.evidence import Evidence
+from rigproof.criteria.loads import load_of
 from rigproof.records.verdict import Outcome
 
 GPU, DRAW, LIMIT = "pc1/gpu0", "power.draw", "power.limit"
@@ -35,7 +37,9 @@ def test_a_power_sensor_that_stands_still_is_noticed_in_the_quick_level(bench):
     bench.samples(GPU, 26, power_average_w=500.0)
     verdict = bench.verdict(DRAW, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == "gemm: the power reads 500 for 15 s under load: the sensor is frozen"
+    assert verdict.detail == (
+        "sustained: the power (1 s average) reads 500 W for 15 s under load: the sensor is frozen"
+    )
 
 
 def test_a_power_sensor_that_is_read_once_a_second_is_noticed_too(bench):
@@ -187,3 +191,14 @@ def test_a_draw_over_the_limit_in_any_stage_fails(bench, from_s, to_s, stage):
     verdict = bench.verdict(DRAW, GPU)
     assert verdict.outcome is Outcome.FAIL
     assert verdict.detail == f"in the {stage} stage"
+
+
+@pytest.mark.parametrize(("seconds", "outcome"), [(1.0, Outcome.PASS), (2.0, Outcome.FAIL)])
+def test_a_card_whose_average_is_instant_goes_over_its_limit_for_a_second(bench, seconds, outcome):
+    """Of 1 s at 760 W beside 1.5 s at 690 W the mean is 718 W, of two such seconds 729 W and of 3 s 760 W."""
+    bench.samples(GPU, 72, 92, power_average_w=lambda one: 690 + one.t_s % 1 / 10)
+    load = load_of(Evidence(bench.recording, bench.loaded).device(GPU), "training")
+    short = next(one for one in load.stretches if one.length_s < 2.0)
+    to_s = short.to_s if seconds == 1.0 else 92
+    bench.samples(GPU, short.from_s, to_s, power_average_w=lambda one: 760 + one.t_s % 1 / 10)
+    assert bench.verdict(DRAW, GPU).outcome is outcome

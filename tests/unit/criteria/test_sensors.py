@@ -30,7 +30,7 @@ def test_power_that_stands_still_for_three_seconds_while_energy_goes_on_is_froze
     bench.samples(GPU, from_s, from_s + 3.2, power_w=550.0, power_average_w=550.0)
     verdict = bench.verdict(DRAW, GPU)
     assert verdict.outcome is NOT_MEASURED
-    assert "550 for 3 s under load, though its energy counter says otherwise" in verdict.detail
+    assert "550 W for 3 s under load, though its energy counter says otherwise" in verdict.detail
     assert outcome(bench, ACTIVE) is NOT_MEASURED
 
 
@@ -69,7 +69,7 @@ def test_a_temperature_that_ignores_a_step_of_power_is_frozen(bench, field):
     bench.samples(GPU, 48, power_w=lambda one: one.power_w * 0.6)
     verdict = bench.verdict(criterion, GPU)
     assert verdict.outcome is NOT_MEASURED
-    assert "63 for 20 s after the power went from" in verdict.detail
+    assert "63 °C for 20 s after the power went from" in verdict.detail
 
 
 def test_a_temperature_that_follows_a_step_within_twenty_seconds_is_believed(bench):
@@ -108,6 +108,116 @@ def test_readings_from_another_time_than_the_work_are_none(bench, shift_s, expec
     powers |= {key: 80.0 for key in powers if key > 131.2}
     bench.samples(GPU, power_w=moved)
     assert outcome(bench, ACTIVE) is expected
+
+
+def test_a_rest_of_less_than_ten_seconds_has_to_agree_too(bench):
+    """39 s of measured work are three blocks of 13 s: from 62 s on are 8 of the last one."""
+    with_energy(bench, 1.2, from_s=62)
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert verdict.outcome is NOT_MEASURED
+    assert verdict.detail.startswith("sustained: from t=57 s the power reads 630 W")
+
+
+@pytest.mark.parametrize("slope", [0, -1])
+def test_an_energy_counter_that_counts_no_more_is_doubted(bench, slope):
+    with_energy(bench)
+    stood_j = next(one.energy_j for one in bench.recording.gpu_samples if one.t_s >= 40)
+    bench.samples(GPU, 40, energy_j=lambda one: stood_j + slope * (one.energy_j - stood_j))
+    assert "by the energy counter it was " in bench.verdict(ACTIVE, GPU).detail
+    assert (outcome(bench, DRAW), outcome(bench, ACTIVE)) == (NOT_MEASURED, NOT_MEASURED)
+
+
+@pytest.mark.parametrize("energy_j", [0.0, 123.4])
+def test_an_energy_counter_that_never_counted_says_nothing(bench, energy_j):
+    bench.samples(GPU, energy_j=energy_j)
+    assert (outcome(bench, DRAW), outcome(bench, ACTIVE)) == (PASS, PASS)
+
+
+PAUSE = (85.0, 90.0)  # five seconds of idling, of which sensors that live take notice
+
+
+@pytest.mark.parametrize("field", ["core_temperature_c", "memory_temperature_c"])
+def test_a_temperature_that_ignores_a_pause_is_frozen(bench, field):
+    criterion = CORE if field.startswith("core") else "thermal.memory_temperature"
+    bench.samples(GPU, 40, 102.95, **{field: 63})
+    assert outcome(bench, criterion) is PASS  # constant under constant load
+    bench.samples(GPU, *PAUSE, power_w=lambda one: 80 + one.t_s % 1)
+    assert outcome(bench, criterion) is PASS  # the mean had changed by half at 88 s
+    bench.samples(GPU, 40, 103.05, **{field: 63})
+    verdict = bench.verdict(criterion, GPU)
+    assert verdict.outcome is NOT_MEASURED
+    what = "core temperature" if field.startswith("core") else "memory temperature"
+    assert verdict.detail.startswith(f"sustained: the {what} reads 63 °C for 63 s from t=40 s on, while the ")
+
+
+def test_a_temperature_need_not_follow_a_change_of_less_than_half(bench):
+    bench.samples(GPU, 40, core_temperature_c=63)
+    """The mean of 5 s, four of them in the pause, went down by 46 and by 54 %."""
+    bench.samples(GPU, 85, 88.05, power_w=lambda one: 265 + one.t_s % 1)
+    assert outcome(bench, CORE) is PASS
+    bench.samples(GPU, 85, 88.05, power_w=lambda one: 215 + one.t_s % 1)
+    assert outcome(bench, CORE) is NOT_MEASURED
+
+
+def test_a_temperature_that_moves_in_the_pause_is_believed(bench):
+    bench.samples(GPU, 40, core_temperature_c=63)
+    bench.samples(GPU, *PAUSE, power_w=lambda one: 80 + one.t_s % 1)
+    bench.samples(GPU, 87, 92, core_temperature_c=62)
+    assert outcome(bench, CORE) is PASS
+
+
+def test_a_window_that_opens_before_the_load_is_no_load(bench):
+    for from_s in (1.0, 2.0, 3.0):
+        bench.samples(GPU, from_s, from_s + 0.3, power_w=420.0)
+        assert outcome(bench, ACTIVE) is PASS
+
+
+def test_a_last_stage_that_needs_little_is_no_end_of_the_load(bench):
+    bench.samples(GPU, 131.2, power_w=lambda one: 80 + one.t_s % 1)
+    bench.samples(GPU, 114, 131.2, power_w=lambda one: 270 + one.t_s % 1)
+    bench.samples(GPU, 125, 125.3, power_w=420.0)
+    assert outcome(bench, CORE) is PASS
+
+
+@pytest.mark.parametrize(("slow_w", "expected"), [(110.0, PASS), (95.0, NOT_MEASURED)])
+def test_a_card_that_slows_down_and_stops_with_the_last_round_is_in_time(bench, slow_w, expected):
+    bench.samples(GPU, 131.2, power_w=lambda one: 80 + one.t_s % 1)
+    bench.samples(GPU, 126, 131.1, power_w=lambda one: slow_w + one.t_s % 1)
+    assert outcome(bench, CORE) is expected
+
+
+@pytest.mark.parametrize(("late_s", "expected"), [(1.0, PASS), (4.0, NOT_MEASURED), (6.0, NOT_MEASURED)])
+def test_readings_that_come_late_leave_no_time_before_the_load_and_are_noticed(bench, late_s, expected):
+    """Nothing was read before 5 s."""
+    mine = [one for one in bench.recording.gpu_samples if one.subject == GPU]
+    powers = {round(one.t_s, 1): one.power_w for one in mine}
+    bench.recording.gpu_samples = [one for one in bench.recording.gpu_samples if one.t_s >= 5]
+    bench.samples(GPU, power_w=lambda one: powers.get(round(one.t_s - late_s, 1), 80.0))
+    assert outcome(bench, CORE) is expected
+
+
+@pytest.mark.parametrize(
+    ("at_s", "value", "said"),
+    [
+        (
+            8.0,
+            151,
+            "gemm: the core temperature reads 151 °C at t=8 s, which is not possible (at most 150 °C)",
+        ),
+        (50.0, -1, "sustained: the core temperature reads -1 °C at t=50 s, which is not possible"),
+        (71.5, -1, "sustained: the core temperature reads -1 °C at t=72 s, which is not possible"),
+        (1.0, -1, "the core temperature reads -1 °C at t=1 s, which is not possible"),
+    ],
+)
+def test_what_is_not_possible_is_told_with_its_stage_and_its_moment(bench, at_s, value, said):
+    bench.samples(GPU, at_s - 0.04, at_s + 0.04, core_temperature_c=value)
+    assert bench.verdict(CORE, GPU).detail == said
+
+
+@pytest.mark.parametrize("value", [0, 150])
+def test_the_ends_of_what_is_possible_are(bench, value):
+    bench.samples(GPU, 50, 50.15, core_temperature_c=value)
+    assert "not possible" not in bench.verdict(CORE, GPU).detail
 
 
 @pytest.mark.parametrize("share", [0.19, 0.5])

@@ -46,8 +46,15 @@ def test_a_link_that_goes_down_while_the_card_idles_is_no_fault(bench):
 
 
 def test_a_moment_at_a_lower_generation_is_no_fault_but_half_of_a_quarter_is(bench):
-    bench.samples(GPU, 40.05, 44, pcie_generation=1)
+    bench.samples(GPU, 40.75, 42.65, pcie_generation=1)  # 19 of 97 readings
     assert bench.verdict(LINK, GPU).outcome is Outcome.PASS
+    bench.samples(GPU, 40.75, 42.75, pcie_generation=1, pcie_width=4)
+    verdict = bench.verdict(LINK, GPU)
+    assert verdict.outcome is Outcome.WARN
+    assert verdict.detail == (
+        "down to Gen1 x4 in 20% of the readings from t=41 s on, where Gen5 x16 is possible, in the "
+        "sustained stage"
+    )
     bench.samples(GPU, 40.05, 46, pcie_generation=1)
     verdict = bench.verdict(LINK, GPU)
     assert (verdict.outcome, verdict.from_s, verdict.length_s) == (Outcome.FAIL, 40.75, 9.75)
@@ -148,12 +155,30 @@ def test_replays_that_were_not_counted_let_nothing_pass(bench):
 def test_a_card_that_cannot_count_replays_is_judged_by_its_link(bench):
     for moment in ("before", "after"):
         bench.counters(GPU, moment, pcie_replays=None)
-    assert bench.verdict(LINK, GPU).outcome is Outcome.NOT_MEASURED
-    without_link(bench, "pcie_replays")
     verdict = bench.verdict(LINK, GPU)
     assert (verdict.outcome, verdict.detail) == (Outcome.PASS, "Gen5 x16; its replays are not counted")
+    without_link(bench, "pcie_replays")
+    assert bench.verdict(LINK, GPU).outcome is Outcome.PASS
     bench.rig(nodes=UNKNOWN)
     assert bench.verdict(LINK, GPU).outcome is Outcome.PASS
+
+
+def test_replays_of_which_no_counters_were_read_let_nothing_pass(bench):
+    bench.drop("counters", GPU)
+    assert bench.verdict(LINK, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_a_link_that_was_down_for_a_while_and_replays_that_were_not_counted_do_not_pass(bench):
+    bench.samples(GPU, 41, 44, pcie_width=4)
+    assert bench.verdict(LINK, GPU).outcome is Outcome.WARN
+    bench.counters(GPU, "after", pcie_replays=None)
+    assert bench.verdict(LINK, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_a_link_that_is_down_in_the_last_part_of_feeding_is_noticed(bench):
+    bench.samples(GPU, 108.5, 113, pcie_generation=1)
+    verdict = bench.verdict(LINK, GPU)
+    assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, pytest.approx(108.75))
 
 
 def test_a_recording_older_than_the_limit_is_judged_by_its_link(bench):

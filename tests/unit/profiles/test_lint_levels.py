@@ -15,3 +15,33 @@ def test_a_rig_that_calls_less_of_a_level_that_level_is_refused(desk, key):
 
 def test_a_rig_may_have_lengths_of_its_own(desk):
     assert lint_rig(desk.load(f"{KNOWN}[levels.soak]\nsustained_s = 60\n")) == []
+
+
+def at(desk, rate_hz, training_s=30):
+    lengths = f"[levels.standard]\ntraining_s = {training_s}\n"
+    return desk.load(f"{KNOWN}[sampling]\nrate_hz = {rate_hz}\n{lengths}")
+
+
+@pytest.mark.parametrize(("rate_hz", "training_s"), [(1, 30), (1.6, 30), (1.9, 26), (10, 4)])
+def test_a_rate_that_leaves_too_few_samples_of_training_is_refused(desk, rate_hz, training_s):
+    (line,) = lint_rig(at(desk, rate_hz, training_s))
+    assert line.startswith(f"lab.toml: sampling.rate_hz = {rate_hz}: of {training_s} s of training at")
+    assert "fewer than the 5 samples" in line
+
+
+def test_it_says_which_rate_would_do(desk):
+    (line,) = lint_rig(at(desk, 1))
+    assert line.endswith("write 2 or more")
+
+
+@pytest.mark.parametrize(("rate_hz", "training_s"), [(2, 30), (2, 25), (1, 50), (1, 0), (10, 5)])
+def test_a_rate_that_leaves_five_samples_is_fine(desk, rate_hz, training_s):
+    assert lint_rig(at(desk, rate_hz, training_s)) == []
+
+
+def test_a_level_without_training_can_be_read_once_a_second(desk):
+    assert lint_rig(at(desk, 1), "quick") == []
+
+
+def test_a_training_stage_that_is_shortened_is_no_matter_of_the_rate(desk):
+    assert lint_rig(desk.load(f"{KNOWN}[levels.standard]\ntraining_s = 4\n")) == []
