@@ -16,6 +16,11 @@ def test_a_tenth_of_the_windows_may_be_without_verified_work(bench, idle_s, outc
     assert (verdict.outcome, verdict.measured) == (outcome, pytest.approx(100 * (1 - idle_s / 40)))
 
 
+def test_work_counts_however_little_a_device_can_do(bench):
+    bench.rounds(GPU, "sustained", tflop=lambda one: one.tflop / 1e4)
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
+
+
 def test_utilisation_alone_never_suffices(bench):
     bench.samples(GPU, utilization_percent=100)
     bench.rounds(GPU, "sustained", verified=False)
@@ -74,6 +79,8 @@ def test_one_wrong_result_fails_and_forbids_training_on_the_card(bench):
     bench.event("wrong_result", GPU, "3 elements of 1048576 differ", 50.0)
     verdict = bench.verdict(ACTIVE, GPU)
     assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 50.0)
+    rounds = sum(one.subject == GPU for one in bench.recording.rounds)
+    assert verdict.measured == pytest.approx(100 * (1 - 1 / rounds))
     assert verdict.detail == "1 wrong result, the first: 3 elements of 1048576 differ"
     assert "do not train on this card" in verdict.remedy
 

@@ -328,6 +328,16 @@ def test_what_is_held_of_a_subject_is_made_once_and_let_go(bench):
     assert made == ["held", "kept", "again"]
 
 
+def test_what_the_first_attempt_holds_is_let_go_too(bench):
+    bench.recording.first_attempts["gemm"] = bench.recording.stages["gemm"]
+    found, made = evidence(bench), []
+    for _ in range(2):
+        assert found.earlier is not None
+        found.earlier.held("key", lambda: made.append("held"))
+        found.let_go()
+    assert made == ["held", "held"]
+
+
 def ends_s(found, stage):
     rounds = found.rounds(GPU)
     rewards = [one.t_s for one in found.rewards(GPU) if one.stage == stage]

@@ -28,6 +28,18 @@ def test_one_card_that_misses_its_floor_by_little_is_named_with_both_figures(mar
     )
 
 
+@pytest.mark.parametrize("change", ["absent", "partial", "repeated"])
+def test_a_stage_that_did_not_run_or_not_to_its_end_or_twice_before_gets_none(marginal, change):
+    own = marginal.recording.stages[STAGE]
+    if change == "absent":
+        del marginal.recording.stages[STAGE]
+    elif change == "partial":
+        marginal.stage(STAGE, status="partial")
+    else:
+        marginal.recording.first_attempts[STAGE] = own
+    assert said(marginal) == ""
+
+
 def test_of_several_the_first_is_named_and_the_others_are_counted(marginal):
     marginal.slow(GPU, 0.9)  # 442.5, where 445.5 are its floor
     marginal.slow(OTHER, 0.99)
