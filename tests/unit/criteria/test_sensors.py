@@ -43,6 +43,17 @@ def test_power_that_stands_still_as_its_energy_says_is_believed_for_ten_seconds(
     assert outcome(bench, DRAW) is NOT_MEASURED
 
 
+@pytest.mark.parametrize(("share", "expected"), [(0.96, PASS), (0.935, NOT_MEASURED)])
+def test_power_that_stands_still_is_frozen_where_energy_says_a_twentieth_more(bench, share, expected):
+    with_energy(bench)
+    drawn_w = [
+        one.power_w for one in bench.recording.gpu_samples if one.subject == GPU and 35 <= one.t_s <= 39
+    ]
+    still_w = share * sum(drawn_w) / len(drawn_w)
+    bench.samples(GPU, 35, 39, power_w=still_w, power_average_w=still_w)
+    assert outcome(bench, DRAW) is expected
+
+
 def test_without_an_energy_counter_power_may_stand_still_for_ten_seconds(bench):
     bench.samples(GPU, 35, 44, power_w=550.0, power_average_w=550.0)
     assert outcome(bench, DRAW) is PASS

@@ -109,7 +109,17 @@ def test_a_run_that_is_shorter_than_what_sustained_means_has_one_mean(bench):
     bench.samples(GPU, 28, 33, core_temperature_c=82)
     kept = [one for one in bench.recording.gpu_samples if 30 <= one.t_s <= 33]
     bench.recording.gpu_samples = kept
-    assert bench.verdict(CORE, GPU).measured == 82
+    verdict = bench.verdict(CORE, GPU)
+    assert (verdict.measured, verdict.from_s, verdict.length_s) == (82, kept[-1].t_s, pytest.approx(0.1))
+
+
+def test_a_reading_stands_for_two_steps_of_the_grid_at_most(bench):
+    bench.samples(GPU, 50, 50.55, core_temperature_c=95)
+    bench.recording.gpu_samples = [
+        one for one in bench.recording.gpu_samples if one.subject != GPU or not 50.55 < one.t_s < 51.5
+    ]
+    number = sum(one.core_temperature_c == 95 for one in bench.recording.gpu_samples)
+    assert bench.verdict(CORE, GPU).length_s == pytest.approx(0.1 * (number + 1))
 
 
 def test_a_card_without_any_known_limit_gets_no_limit(bench):
