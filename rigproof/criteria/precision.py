@@ -1,10 +1,7 @@
 """Does 16-bit arithmetic pay where it has to, in training?"""
 
 from dataclasses import dataclass
-from statistics import median
 from typing import NoReturn
-
-import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.floors import Measured, sku_floor, torch_of
@@ -16,12 +13,12 @@ from rigproof.profiles.loaded import PromisedDevice
 from rigproof.records.verdict import Outcome, figure
 
 PART = "precision"
-FEWEST_ROUNDS = 3  # a median of fewer is a single reading
+FEWEST_ROUNDS = 3  # a rate of fewer is a single reading
 
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """What one precision's step takes at one batch size, s: the median over its measured, verified rounds."""
+    """What one precision's step takes at one batch size, s: over its verified rounds without hiccups."""
 
     precision: str
     batch: int
@@ -42,9 +39,11 @@ def step_times(rounds: Rounds, part: str) -> StepTimes:
     found: StepTimes = {}
     for precision, batch in dict.fromkeys(zip(measured.all("precision"), measured.all("batch"), strict=True)):
         own = measured.only(measured.same("precision", precision) & measured.same("batch", batch))
-        steps = np.asarray(own.all("steps"), np.float64)
-        step_s, tflops = median((own.seconds / steps).tolist()), median((own.tflop / own.seconds).tolist())
-        found[precision, batch] = StepTime(precision, batch, step_s, tflops, len(own), own.all("size")[-1])
+        counted = own.without_hiccups()
+        step_s = float(counted.seconds.sum()) / sum(counted.all("steps"))
+        found[precision, batch] = StepTime(
+            precision, batch, step_s, own.rate(), len(own), own.all("size")[-1]
+        )
     return found
 
 
@@ -95,7 +94,8 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
 def speedup(device: DeviceEvidence) -> Finding:
     """How many times faster a training step is in fp16 (autocast, GradScaler) than in fp32 without tf32.
 
-    The same model, the same batch, by the device's own clock; medians over verified rounds.
+    The same model, the same batch, by the device's own clock; time over steps, without the
+    slowest tenth of the verified rounds.
     """
     times = measured_steps(device)
     batches = [batch for precision, batch in times if precision == "fp16" and ("fp32", batch) in times]

@@ -53,7 +53,8 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
 def step(device: DeviceEvidence) -> Finding:
     """The rate of verified training steps in fp16 (autocast, GradScaler), by the work that the model counts.
 
-    At the batch size at which precisions are compared; the median over its rounds, by the device's own clock.
+    At the batch size at which precisions are compared; work over time by the device's own clock, without the
+    slowest tenth of the rounds.
     """
     own = _step(device)
     measured = Measured("training.step", "training", "training_tflops", step_conditions(device, own))

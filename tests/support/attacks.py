@@ -89,6 +89,14 @@ ATTACKS = (
         ("power.draw", GPU, "fail"),
     ),
     Attack(
+        "a rate that sags in the last 3 s of the sustained stage",
+        "throughput-sag@localhost/gpu1:stage=sustained,after=96%,by=80%",
+        "ACCEPTED",
+        "REJECTED",
+        ("throughput.stability", "localhost/gpu1", "fail"),
+        rig=TWO_H200,
+    ),
+    Attack(
         "one short slowdown",
         "thermal-throttle@pc2/gpu0:after=50%,for=0.5,by=1%",
         "REJECTED",
@@ -331,6 +339,12 @@ TESTED = (
         "“check its network cable”",
         "not measured, with both ways out",
         f"{C}/test_cluster.py::test_a_node_of_another_profile",
+    ),
+    Tested(
+        "a card that stutters in 45 % of its measured rounds",
+        "ACCEPTED: a median",
+        "`throughput.gemm_bf16` fails",
+        f"{C}/test_throughput_edges.py::test_a_card_that_stutters",
     ),
     Tested(
         "a driver that is killed in the middle, and the next start",
