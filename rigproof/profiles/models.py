@@ -121,7 +121,9 @@ class Limits(Table):
         default=None, description="absent: NVML's MEM_MAX, else the SKU file"
     )
     throttle_share: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = Field(
-        default=None, description="most samples with a thermal, HW-slowdown or power-brake reason, as a share"
+        default=None,
+        description="most samples with a thermal, HW-slowdown or power-brake reason in several stretches, "
+        "as a share",
     )
     throttle_events: Annotated[int, Field(ge=0, strict=True)] | None = Field(
         default=None, description="most stretches of such samples in a run; fewer and short ones warn"

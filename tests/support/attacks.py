@@ -104,6 +104,14 @@ ATTACKS = (
         ("thermal.throttle", GPU, "warn"),
     ),
     Attack(
+        "one short slowdown in a short level",
+        "thermal-throttle@pc2/gpu0:after=50%,for=0.5,by=1%",
+        "REJECTED",
+        "ACCEPTED",
+        ("thermal.throttle", GPU, "warn"),
+        level="quick",
+    ),
+    Attack(
         "one late wake-up",
         "host-frozen@pc2:after=50%,for=0.5",
         "REJECTED",
@@ -345,6 +353,12 @@ TESTED = (
         "ACCEPTED: a median",
         "`throughput.gemm_bf16` fails",
         f"{C}/test_throughput_edges.py::test_a_card_that_stutters",
+    ),
+    Tested(
+        "one short slowdown in each attempt at a stage that was repeated",
+        "a warning",
+        "`thermal.throttle` fails",
+        f"{C}/test_thermal.py::test_a_slowdown_in_each_attempt",
     ),
     Tested(
         "a driver that is killed in the middle, and the next start",
