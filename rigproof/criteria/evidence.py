@@ -35,7 +35,7 @@ from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
 if TYPE_CHECKING:  # which itself imports what judges devices
-    from rigproof.criteria.precision import StepTimes
+    from rigproof.criteria.precision import TrainingSteps
 
 Made = TypeVar("Made")
 
@@ -59,7 +59,7 @@ class Evidence:
         self._spans = {name: (recording.stages[name].start_s, math.inf) for name in recording.first_attempts}
         # By device, or why it has none: what devices are compared by, as far as it was asked for.
         self.sustained_rates: dict[str, SustainedRate | NotMeasured] = {}
-        self.training_steps: dict[str, StepTimes | NotMeasured] = {}
+        self.training_steps: dict[str, TrainingSteps | NotMeasured] = {}
         self._kept: dict[Hashable, Any] = {}
         self._held: dict[Hashable, Any] = {}
         self._devices = {device.subject: DeviceEvidence(self, device) for device in loaded.devices()}

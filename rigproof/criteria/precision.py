@@ -12,7 +12,7 @@ from rigproof.profiles.evidence import Conditions
 from rigproof.profiles.loaded import PromisedDevice
 from rigproof.records.verdict import Outcome, figure
 
-PART = "precision"
+PART, SWEEP = "precision", "sweep"
 FEWEST_ROUNDS = 3  # a rate of fewer is a single reading
 
 
@@ -31,6 +31,14 @@ class StepTime:
 StepTimes = dict[tuple[str, int], StepTime]  # by precision and batch size
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingSteps:
+    """Those whose precisions are compared, and those of the sweep; of as many rounds as are a measurement."""
+
+    compared: StepTimes
+    swept: StepTimes
+
+
 def step_times(rounds: Rounds, part: str) -> StepTimes:
     """By precision and batch size, of one part of the training stage; in the order in which they ran."""
     measured = rounds.only(rounds.same("part", part) & rounds.same("phase", "measure")).verified()
@@ -47,23 +55,26 @@ def step_times(rounds: Rounds, part: str) -> StepTimes:
     return found
 
 
-def measured_steps(device: DeviceEvidence) -> StepTimes:
-    """Those whose precisions are compared, of as many rounds as are a measurement; kept for its peers.
+def training_steps(device: DeviceEvidence) -> TrainingSteps:
+    """What was measured of a device; kept for its peers.
 
-    NotMeasured where one is faster than the silicon can be.
+    NotMeasured where a round is faster than the silicon can be.
     """
     known = device.evidence.training_steps
     if device.subject not in known:
         try:
-            times = step_times(device.possible(device.rounds("training")), PART)
+            rounds = device.possible(device.rounds("training"))
+            known[device.subject] = TrainingSteps(_measured(rounds, PART), _measured(rounds, SWEEP))
         except NotMeasured as reason:
             known[device.subject] = reason
-        else:
-            known[device.subject] = {key: one for key, one in times.items() if one.rounds >= FEWEST_ROUNDS}
     found = known[device.subject]
     if isinstance(found, NotMeasured):
         raise type(found)(found.reason)
     return found
+
+
+def _measured(rounds: Rounds, part: str) -> StepTimes:
+    return {key: one for key, one in step_times(rounds, part).items() if one.rounds >= FEWEST_ROUNDS}
 
 
 def trains_in_fp16(device: PromisedDevice) -> bool:
@@ -97,7 +108,7 @@ def speedup(device: DeviceEvidence) -> Finding:
     The same model, the same batch, by the device's own clock; time over steps, without the
     slowest tenth of the verified rounds.
     """
-    times = measured_steps(device)
+    times = training_steps(device).compared
     batches = [batch for precision, batch in times if precision == "fp16" and ("fp32", batch) in times]
     if not batches:
         raise_unmeasured(device, "too few verified rounds of fp16 and fp32 at the same batch size")

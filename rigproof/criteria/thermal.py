@@ -173,10 +173,10 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     "thermal.throttle",
     scope="device",
     unit="%",
-    limit="`limits.throttle_events` stretches of slowed samples in the whole run, attempts at a stage that was "
-    "repeated included, `limits.throttle_event_s` for the longest, and for several of them together "
-    "`limits.throttle_share` of the samples of any stage: what is within all three warns. Power cap (0x4) and "
-    "idle (0x1) do not count",
+    limit="`limits.throttle_events` stretches of slowed samples in the whole run, attempts at a stage that "
+    "was repeated included, `limits.throttle_event_s` for the longest, and for several of them together "
+    "`limits.throttle_share` of the samples of any stage: what is within all three warns. Power cap (0x4) "
+    "and idle (0x1) do not count",
     remedy="cool the card if heat is the reason; check power plugs and power supply if it is the power brake",
     unmeasured="clock-event reasons were not read often enough under load",
     faults=("thermal-throttle", "power-brake"),

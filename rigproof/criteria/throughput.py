@@ -15,6 +15,7 @@ from rigproof.criteria.criterion import (
 from rigproof.criteria.evidence import Evidence
 from rigproof.criteria.floors import Measured, NoFloor, floor_of
 from rigproof.criteria.rates import settled, sustained_rate
+from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import work_by_slice
@@ -47,15 +48,12 @@ def _gemm(precision: Precision) -> Criterion:
         return device.sku is None or getattr(device.sku.peak_tflops, precision) is not None
 
     def gemm(device: DeviceEvidence) -> Finding:
-        done = device.rounds("gemm")
-        done = device.possible(done.only(done.same("precision", precision))).verified()
-        rounds = done.only(done.same("phase", "measure"))
+        rounds = gemm_rounds(device, precision)
         if len(rounds) < FEWEST_ROUNDS:
             _raise_without_rounds(device, precision, len(rounds))
-        rate = rounds.rate()
         name = f"throughput.gemm_{precision}"
         measured = Measured.of(device, name, precision, precision, workers=1, rounds=rounds)
-        return against(device, rate, measured)
+        return against(device, rounds.rate(), measured)
 
     gemm.__doc__ = (
         f"Verified {precision} matrix products in the steady state: their work over the time that they took "
@@ -75,6 +73,13 @@ def _gemm(precision: Precision) -> Criterion:
         rate=True,
         explained=slowed_by,
     )(gemm)
+
+
+def gemm_rounds(device: DeviceEvidence, precision: str) -> Rounds:
+    """Measured, verified and possible ones of a precision."""
+    done = device.rounds("gemm")
+    done = device.possible(done.only(done.same("precision", precision))).verified()
+    return done.only(done.same("phase", "measure"))
 
 
 def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -> None:

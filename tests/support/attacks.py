@@ -97,6 +97,23 @@ ATTACKS = (
         rig=TWO_H200,
     ),
     Attack(
+        "a card that is slow throughout the sharing stage",
+        "throughput-sag@localhost/gpu0:stage=sharing,after=0%,by=60%",
+        "ACCEPTED",
+        "REJECTED",
+        ("scaling.sharing", "localhost/gpu0", "fail"),
+        rig=TWO_H200,
+        level="extended",
+    ),
+    Attack(
+        "a card that is slow in training behind the comparison of precisions",
+        "throughput-sag@localhost/gpu0:stage=training,after=42%,by=80%",
+        "ACCEPTED",
+        "REJECTED",
+        ("training.step", "localhost/gpu0", "fail"),
+        rig=TWO_H200,
+    ),
+    Attack(
         "one short slowdown",
         "thermal-throttle@pc2/gpu0:after=50%,for=0.5,by=1%",
         "REJECTED",
@@ -359,6 +376,12 @@ TESTED = (
         "a warning",
         "`thermal.throttle` fails",
         f"{C}/test_thermal.py::test_a_slowdown_in_each_attempt",
+    ),
+    Tested(
+        "an unknown card that multiplies well and trains at 30 %",
+        "ACCEPTED",
+        "`training.step` fails",
+        f"{C}/test_training.py::test_a_card_without_a_sku_file_trains",
     ),
     Tested(
         "a driver that is killed in the middle, and the next start",
