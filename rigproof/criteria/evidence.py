@@ -26,7 +26,7 @@ from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.models import LevelName
 from rigproof.profiles.plan import Plan
 from rigproof.profiles.planning import make_plan
-from rigproof.profiles.stages import Duty, with_duty
+from rigproof.profiles.stages import STAGES, Duty, with_duty
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, RewardBatch, Stage
@@ -274,8 +274,9 @@ class Evidence:
 
     @cached_property
     def stages(self) -> tuple[str, ...]:
-        """The stages of the run's level, whether they ran or not."""
-        return self.recording.run.stages or self.plan.stage_names
+        """The stages of the run's level, whether they ran or not, and any other one that did."""
+        told = self.recording.run.stages or self.plan.stage_names
+        return tuple(dict.fromkeys((*told, *(one for one in self.recording.stages if one in STAGES))))
 
     def stages_with(self, duties: Collection[Duty]) -> tuple[str, ...]:
         """Those of them that have one of these duties."""

@@ -48,7 +48,10 @@ def step_times(rounds: Rounds, part: str) -> StepTimes:
     for precision, batch in dict.fromkeys(zip(measured.all("precision"), measured.all("batch"), strict=True)):
         own = measured.only(measured.same("precision", precision) & measured.same("batch", batch))
         counted = own.without_hiccups()
-        step_s = float(counted.seconds.sum()) / sum(counted.all("steps"))
+        steps = sum(counted.all("steps"))
+        if steps <= 0:
+            continue
+        step_s = float(counted.seconds.sum()) / steps
         found[precision, batch] = StepTime(
             precision, batch, step_s, own.rate(), len(own), own.all("size")[-1]
         )

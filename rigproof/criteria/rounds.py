@@ -67,8 +67,9 @@ class Rounds:
 
     @property
     def begins_s(self) -> Floats:
-        """Run time of each one's begin."""
-        return self.t_s - self.seconds
+        """Run time of each one's begin; not a number where an end or a length is infinite."""
+        with np.errstate(invalid="ignore"):
+            return self.t_s - self.seconds
 
     def same(self, name: str, *values: Any) -> Mask:
         """Which have one of these values in that field."""

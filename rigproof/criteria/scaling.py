@@ -119,9 +119,9 @@ def _slow_alone(device: DeviceEvidence, alone: SharedRate) -> Finding | None:
     if isinstance(sustained, NotMeasured) or sustained.precision != alone.precision:
         return None
     limit = device.limit("stability_worst_window_share")
-    kept = alone.tflops / sustained.tflops
-    if kept >= limit.value:
+    if alone.tflops >= limit.value * sustained.tflops:
         return None
+    kept = alone.tflops / sustained.tflops
     detail = f"one process alone did {figure(alone.tflops, 'TFLOP/s')}"
     detail += f", where the sustained stage had {figure(sustained.tflops, 'TFLOP/s')}"
     source = f"its own sustained rate in this run; {limit.source}"

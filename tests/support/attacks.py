@@ -384,6 +384,30 @@ TESTED = (
         f"{C}/test_training.py::test_a_card_without_a_sku_file_trains",
     ),
     Tested(
+        "57 of 70 s of the sustained stage told as warm-up, at a third of the rate",
+        "ACCEPTED for 12 s",
+        "not measured",
+        f"{C}/test_rates.py::test_a_warm_up_of_more_than_half",
+    ),
+    Tested(
+        "a last round in fp32 behind a sustained stage in bf16",
+        "judged by the floor of fp32",
+        "not measured",
+        f"{C}/test_rates.py::test_a_rate_is_told_with_its_precision",
+    ),
+    Tested(
+        "a champion of 5000 TFLOP/s",
+        "REJECTED: a floor of 4750",
+        "no floor",
+        f"{C}/test_floors.py::test_a_champion_that_no_silicon_can_do",
+    ),
+    Tested(
+        "a recording that says its level had no sustained stage, and holds one",
+        "“fit for training”",
+        "judged",
+        f"{C}/test_judge.py::test_a_stage_that_ran_is_judged",
+    ),
+    Tested(
         "a driver that is killed in the middle, and the next start",
         "nothing",
         "INCOMPLETE; the next one warns",

@@ -149,6 +149,8 @@ def test_rounds_without_a_batch_or_steps_or_time_are_no_step():
         step_times(Rounds.of_records([round_("fp32", 1.0, **one) for one in wrong[:-1]]), "precision") == {}
     )
     assert step_times(Rounds.of_records([round_("fp32", **wrong[-1])]), "precision") == {}
+    opposed = [round_("fp32", 1.0, steps=steps) for steps in (1, -1)]
+    assert step_times(Rounds.of_records(opposed), "precision") == {}
     (found,) = step_times(Rounds.of_records([round_("fp32", 1.0, batch=1, steps=1)]), "precision").values()
     assert (found.batch, found.seconds) == (1, 1.0)
 

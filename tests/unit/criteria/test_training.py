@@ -145,7 +145,7 @@ def test_a_card_without_products_in_fp16_or_without_the_limit_has_no_such_floor(
     assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
     bench.recording.rounds = left + fp16[:3]
     assert bench.verdict(NAME, GPU).outcome is Outcome.PASS
-    bench.recording.rounds = left + [replace(fp16[0], tflop=-1.0)]
+    bench.recording.rounds = [*left, replace(fp16[0], tflop=-1.0)]
     assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
 
 
