@@ -114,6 +114,13 @@ ATTACKS = (
         rig=TWO_H200,
     ),
     Attack(
+        "a fault behind the simulated work of its stage",
+        "clock-stuck@localhost/gpu0:stage=training,after=80%",
+        "ACCEPTED: it never acted",
+        "usage",
+        rig=TWO_H200,
+    ),
+    Attack(
         "one short slowdown",
         "thermal-throttle@pc2/gpu0:after=50%,for=0.5,by=1%",
         "REJECTED",
