@@ -415,6 +415,12 @@ TESTED = (
         f"{C}/test_judge.py::test_a_stage_that_ran_is_judged",
     ),
     Tested(
+        "a desktop at 6 % of the SMs, an empty CUDA context",
+        "REJECTED",
+        "`activity.undisturbed` warns",
+        f"{C}/test_disturbance.py::test_an_empty_context",
+    ),
+    Tested(
         "a driver that is killed in the middle, and the next start",
         "nothing",
         "INCOMPLETE; the next one warns",

@@ -203,7 +203,8 @@ def _check_that_it_acts(
             f"--inject {text}: after={fault.after}: it would begin in the {plan.name} stage, where it would "
             f"never act, or nothing would notice it; the {fault.stage} stage takes {stage_s:g} s, write less"
         )
-    what = f"the simulated work of the {fault.stage} stage" if alone else f"from the begin of the {fault.stage} stage the load"
+    stage = f"the {fault.stage} stage"
+    what = f"the simulated work of {stage}" if alone else f"from the begin of {stage} the load"
     other = "; stage= takes another one" if alone and "stage" in kind.keys and not fault.within else ""
     raise FaultError(
         f"--inject {text}: after={fault.after}: it would never begin; {what} takes {end_s:g} s, "
