@@ -421,6 +421,12 @@ TESTED = (
         f"{C}/test_disturbance.py::test_an_empty_context",
     ),
     Tested(
+        "ECC switched off on an H200",
+        "not applicable",
+        "`memory.ecc` warns",
+        f"{C}/test_memory.py::test_which_cards_have_to_count_errors",
+    ),
+    Tested(
         "a driver that is killed in the middle, and the next start",
         "nothing",
         "INCOMPLETE; the next one warns",
