@@ -1,9 +1,12 @@
 """Was the card left to the test?"""
 
+from dataclasses import replace
+
 from rigproof.criteria.criterion import Finding, Limit, compared, criterion
 from rigproof.criteria.strangers import Stranger, require_watched, strangers_of
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.records.processes import NAMED
+from rigproof.records.verdict import Outcome
 
 
 @criterion(
@@ -12,7 +15,8 @@ from rigproof.records.processes import NAMED
     unit="strangers",
     limit="none of others that computes and comes after the run has begun; none that was there before, or "
     "draws a desktop, and uses more than `limits.stranger_sm_percent` of the SMs or grows by more than "
-    "`limits.stranger_growth_mib`",
+    "`limits.stranger_growth_mib`. One that draws, or whose context holds no memory and uses no SM, only "
+    "warns: what it took of a rate is found there",
     remedy="end that process, or run again when the card is free: what it explains (a low rate, memory that "
     "ran out, an Xid) was not measured",
     unmeasured="nobody looked at the card's processes for a while, or not up to the end of the load; not "
@@ -34,9 +38,13 @@ def undisturbed(device: DeviceEvidence) -> Finding:
         return compared(0, none, good=True)
     told = [_told(one) for one in strangers[:NAMED]]
     more = [f"and {len(strangers) - NAMED} more"] if len(strangers) > NAMED else []
-    return compared(
+    found = compared(
         len(strangers), none, good=False, detail="; ".join([*told, *more]), from_s=strangers[0].from_s
     )
+    if all(one.may_rest for one in strangers):
+        require_watched(device)
+        return replace(found, outcome=Outcome.WARN)
+    return found
 
 
 def _told(stranger: Stranger) -> str:

@@ -26,7 +26,7 @@ from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.models import LevelName
 from rigproof.profiles.plan import Plan
 from rigproof.profiles.planning import make_plan
-from rigproof.profiles.stages import Duty, with_duty
+from rigproof.profiles.stages import STAGES, Duty, with_duty
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, RewardBatch, Stage
@@ -35,7 +35,7 @@ from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
 if TYPE_CHECKING:  # which itself imports what judges devices
-    from rigproof.criteria.precision import StepTimes
+    from rigproof.criteria.precision import TrainingSteps
 
 Made = TypeVar("Made")
 
@@ -59,7 +59,7 @@ class Evidence:
         self._spans = {name: (recording.stages[name].start_s, math.inf) for name in recording.first_attempts}
         # By device, or why it has none: what devices are compared by, as far as it was asked for.
         self.sustained_rates: dict[str, SustainedRate | NotMeasured] = {}
-        self.training_steps: dict[str, StepTimes | NotMeasured] = {}
+        self.training_steps: dict[str, TrainingSteps | NotMeasured] = {}
         self._kept: dict[Hashable, Any] = {}
         self._held: dict[Hashable, Any] = {}
         self._devices = {device.subject: DeviceEvidence(self, device) for device in loaded.devices()}
@@ -274,8 +274,9 @@ class Evidence:
 
     @cached_property
     def stages(self) -> tuple[str, ...]:
-        """The stages of the run's level, whether they ran or not."""
-        return self.recording.run.stages or self.plan.stage_names
+        """The stages of the run's level, whether they ran or not, and any other one that did."""
+        told = self.recording.run.stages or self.plan.stage_names
+        return tuple(dict.fromkeys((*told, *(one for one in self.recording.stages if one in STAGES))))
 
     def stages_with(self, duties: Collection[Duty]) -> tuple[str, ...]:
         """Those of them that have one of these duties."""

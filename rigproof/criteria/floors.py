@@ -10,6 +10,7 @@ it was measured with. Under a lower one it is scaled down as the SKU file is; un
 little to be a floor.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
@@ -102,13 +103,22 @@ def _champion_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
 
 
 def _champions(device: DeviceEvidence, done: Measured) -> list[ChampionRate]:
-    """Those of this GPU that did the same work. The CPU has none: its rate follows who else runs on it."""
+    """Those of this GPU that did the same work, and that it can have done.
+
+    The CPU has none: its rate follows who else runs on it.
+    """
     if device.is_cpu:
         return []
     here = done.here
     work = (here.precision, here.size, here.workers, here.batch)
+    ceiling = device.silicon.ceiling(here.precision)
+    most = math.inf if ceiling is None else ceiling.value
     kept = device.evidence.champions.get(device.identity.uuid, {}).get(done.criterion, ())
-    return [one for one in kept if (one.precision, one.size, one.workers, one.batch) == work]
+    return [
+        one
+        for one in kept
+        if (one.precision, one.size, one.workers, one.batch) == work and one.tflops <= most
+    ]
 
 
 def _of_champion(tflops: float, champion: ChampionRate, share: Limit, note: str = "") -> Limit:

@@ -8,7 +8,7 @@ from rigproof.criteria.attempts import of_both
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured, Trouble
 from rigproof.criteria.evidence import ENDED, Evidence
-from rigproof.criteria.precision import StepTimes
+from rigproof.criteria.precision import TrainingSteps
 from rigproof.criteria.rates import SustainedRate
 from rigproof.criteria.subjects import DeviceEvidence, NodeEvidence
 from rigproof.profiles.loaded import LoadedRig
@@ -26,7 +26,7 @@ class Part:
 
     verdicts: list[Verdict]
     sustained_rates: dict[str, SustainedRate | NotMeasured]
-    training_steps: dict[str, StepTimes | NotMeasured]
+    training_steps: dict[str, TrainingSteps | NotMeasured]
     earlier_rates: dict[str, SustainedRate | NotMeasured]  # by the first attempt, where there were two
 
 

@@ -6,6 +6,8 @@ from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
 
+SWITCH_ON = "switch it on, unless it is off on purpose: `nvidia-smi -i GPU -e 1`, then restart the machine"
+
 
 @criterion(
     "memory.ecc",
@@ -13,16 +15,18 @@ from rigproof.records.verdict import Outcome
     unit="errors",
     limit="`limits.ecc_uncorrected`",
     remedy="reset or restart the machine; if errors come back, have the card replaced",
-    unmeasured="a counter is missing before or after the run; not applicable where ECC is switched off, or "
-    "the SKU file lists `ecc` in `unsupported_sensors`; nor on an unknown card without ECC",
+    unmeasured="a counter is missing before or after the run; not applicable where the SKU file lists `ecc` "
+    "in `unsupported_sensors`, nor on an unknown card that has none or has it switched off",
     faults=("ecc-uncorrected",),
     warns_on=("ecc-corrected-rate",),
     applies_to_cpu=False,
     stages=("sustained",),
 )
 def ecc(device: DeviceEvidence) -> Finding:
-    """No uncorrected memory error during the run; corrected ones warn."""
+    """No uncorrected memory error during the run; corrected ones warn, as ECC that is switched off does."""
     before, after = device.counters("before"), device.counters("after")
+    if device.identity.ecc_enabled is False and device.device.sku and not device.lacks_sensor("ecc"):
+        return Finding(Outcome.WARN, detail="ECC is switched off, so no error is counted", remedy=SWITCH_ON)
     if not _any(before, after, "ecc_uncorrected") and device.identity.ecc_enabled is not True:
         _excuse(device, "ecc", "this card has no ECC")
     uncorrected = growth(before, after, "ecc_uncorrected", "uncorrected memory errors")

@@ -1,10 +1,7 @@
 """Does 16-bit arithmetic pay where it has to, in training?"""
 
 from dataclasses import dataclass
-from statistics import median
 from typing import NoReturn
-
-import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.floors import Measured, sku_floor, torch_of
@@ -15,13 +12,13 @@ from rigproof.profiles.evidence import Conditions
 from rigproof.profiles.loaded import PromisedDevice
 from rigproof.records.verdict import Outcome, figure
 
-PART = "precision"
-FEWEST_ROUNDS = 3  # a median of fewer is a single reading
+PART, SWEEP = "precision", "sweep"
+FEWEST_ROUNDS = 3  # a rate of fewer is a single reading
 
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """What one precision's step takes at one batch size, s: the median over its measured, verified rounds."""
+    """What one precision's step takes at one batch size, s: over its verified rounds without hiccups."""
 
     precision: str
     batch: int
@@ -34,6 +31,14 @@ class StepTime:
 StepTimes = dict[tuple[str, int], StepTime]  # by precision and batch size
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingSteps:
+    """Those whose precisions are compared, and those of the sweep; of as many rounds as are a measurement."""
+
+    compared: StepTimes
+    swept: StepTimes
+
+
 def step_times(rounds: Rounds, part: str) -> StepTimes:
     """By precision and batch size, of one part of the training stage; in the order in which they ran."""
     measured = rounds.only(rounds.same("part", part) & rounds.same("phase", "measure")).verified()
@@ -42,29 +47,37 @@ def step_times(rounds: Rounds, part: str) -> StepTimes:
     found: StepTimes = {}
     for precision, batch in dict.fromkeys(zip(measured.all("precision"), measured.all("batch"), strict=True)):
         own = measured.only(measured.same("precision", precision) & measured.same("batch", batch))
-        steps = np.asarray(own.all("steps"), np.float64)
-        step_s, tflops = median((own.seconds / steps).tolist()), median((own.tflop / own.seconds).tolist())
-        found[precision, batch] = StepTime(precision, batch, step_s, tflops, len(own), own.all("size")[-1])
+        counted = own.without_hiccups()
+        steps = sum(counted.all("steps"))
+        if steps <= 0:
+            continue
+        step_s = float(counted.seconds.sum()) / steps
+        found[precision, batch] = StepTime(
+            precision, batch, step_s, own.rate(), len(own), own.all("size")[-1]
+        )
     return found
 
 
-def measured_steps(device: DeviceEvidence) -> StepTimes:
-    """Those whose precisions are compared, of as many rounds as are a measurement; kept for its peers.
+def training_steps(device: DeviceEvidence) -> TrainingSteps:
+    """What was measured of a device; kept for its peers.
 
-    NotMeasured where one is faster than the silicon can be.
+    NotMeasured where a round is faster than the silicon can be.
     """
     known = device.evidence.training_steps
     if device.subject not in known:
         try:
-            times = step_times(device.possible(device.rounds("training")), PART)
+            rounds = device.possible(device.rounds("training"))
+            known[device.subject] = TrainingSteps(_measured(rounds, PART), _measured(rounds, SWEEP))
         except NotMeasured as reason:
             known[device.subject] = reason
-        else:
-            known[device.subject] = {key: one for key, one in times.items() if one.rounds >= FEWEST_ROUNDS}
     found = known[device.subject]
     if isinstance(found, NotMeasured):
         raise type(found)(found.reason)
     return found
+
+
+def _measured(rounds: Rounds, part: str) -> StepTimes:
+    return {key: one for key, one in step_times(rounds, part).items() if one.rounds >= FEWEST_ROUNDS}
 
 
 def trains_in_fp16(device: PromisedDevice) -> bool:
@@ -95,9 +108,10 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
 def speedup(device: DeviceEvidence) -> Finding:
     """How many times faster a training step is in fp16 (autocast, GradScaler) than in fp32 without tf32.
 
-    The same model, the same batch, by the device's own clock; medians over verified rounds.
+    The same model, the same batch, by the device's own clock; time over steps, without the
+    slowest tenth of the verified rounds.
     """
-    times = measured_steps(device)
+    times = training_steps(device).compared
     batches = [batch for precision, batch in times if precision == "fp16" and ("fp32", batch) in times]
     if not batches:
         raise_unmeasured(device, "too few verified rounds of fp16 and fp32 at the same batch size")

@@ -14,6 +14,7 @@ from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning import device_plan
 
 Work = tuple[str, int, int | None]  # SKU file, workers, matrix size
+LEAST_SETTLED_SHARE = 0.5  # of the load: a warm-up takes a third of it at most (SUSTAINED_SETTLE_SHARE)
 PeerGroup = tuple[Work, str, int | None]  # and precision, enforced power limit in whole W
 
 
@@ -39,6 +40,11 @@ def settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
     start_s = max(window.from_s, float(starts_s.min()))
     if start_s >= window.to_s:
         raise NotMeasured("its first verified round began after the load")
+    if window.to_s - start_s < LEAST_SETTLED_SHARE * window.length_s:
+        raise NotMeasured(
+            f"it measured {window.to_s - start_s:.0f} of {window.length_s:.0f} s of load, and warmed up "
+            "before: too long for a rate of that load"
+        )
     return Window(start_s, window.to_s), verified
 
 
@@ -49,7 +55,7 @@ def rate_or_reason(device: DeviceEvidence) -> SustainedRate | NotMeasured:
         try:
             window, verified = settled(device)
             rate = work_by_slice(verified, (window,))[0] / window.length_s
-            precision = verified.all("precision")[-1]
+            precision = _one_precision(verified)
             if not device.is_cpu:  # its workers together are no faster either
                 device.silicon.require_possible([(precision, rate)])
         except NotMeasured as reason:
@@ -57,6 +63,15 @@ def rate_or_reason(device: DeviceEvidence) -> SustainedRate | NotMeasured:
         else:
             known[device.subject] = SustainedRate(rate, precision)
     return known[device.subject]
+
+
+def _one_precision(rounds: Rounds) -> str:
+    """NotMeasured where there are several: a floor holds for one, and they differ by a factor of ten."""
+    precision, *others = sorted(rounds.distinct("precision"))
+    if others:
+        names = ", ".join([precision, *others])
+        raise NotMeasured(f"its rounds are of {names}, and one rate is of one precision")
+    return str(precision)
 
 
 def sustained_rate(device: DeviceEvidence) -> SustainedRate:

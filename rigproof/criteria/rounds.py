@@ -20,6 +20,7 @@ Places = slice | npt.NDArray[np.intp]  # a slice where they adjoin: then nothing
 
 NAMES = tuple(field.name for field in fields(Round))
 MEASURED = ("t_s", "seconds", "tflop")  # whatever was reported, finite or not; all others are words
+HICCUP_SHARE = 0.1  # of the rounds: so many may be slow by the host's fault, of which the card knows nothing
 JOINING_S = 0.25  # rounds that are no further apart belong to one stretch of load
 
 
@@ -66,8 +67,9 @@ class Rounds:
 
     @property
     def begins_s(self) -> Floats:
-        """Run time of each one's begin."""
-        return self.t_s - self.seconds
+        """Run time of each one's begin; not a number where an end or a length is infinite."""
+        with np.errstate(invalid="ignore"):
+            return self.t_s - self.seconds
 
     def same(self, name: str, *values: Any) -> Mask:
         """Which have one of these values in that field."""
@@ -103,6 +105,21 @@ class Rounds:
             rates = self.tflop / self.seconds
         precisions = sorted(self.distinct("precision"))
         return {one: float(rates[self.same("precision", one)].max()) for one in precisions}
+
+    def without_hiccups(self) -> "Rounds":
+        """All but the slowest tenth of them, by rate; all of fewer than ten."""
+        rates = self.tflop / self.seconds
+        fast = np.ones(len(rates), np.bool_)
+        fast[np.argsort(rates, kind="stable")[: int(HICCUP_SHARE * len(rates))]] = False
+        return self.only(fast)
+
+    def rate(self) -> float:
+        """TFLOP/s: their work over the time that it took, without hiccups of the host.
+
+        No median: a card that stutters in less than half of its rounds would hide behind it.
+        """
+        counted = self.without_hiccups()
+        return float(counted.tflop.sum() / counted.seconds.sum())
 
     def doers(self) -> npt.NDArray[np.intp]:
         """A number for each, equal where one process did them: a worker, or one of those that its part names.

@@ -5,11 +5,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.evidence import SHORTEST_LOAD_S
+from rigproof.criteria.rates import rate_or_reason
 from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
+from rigproof.criteria.throughput import SLOW
 from rigproof.criteria.windows import Window, work_by_slice
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome, figure
@@ -69,8 +71,9 @@ def _gib_each(events: Iterable[Event], number: int) -> float | None:
     "scaling.sharing",
     scope="device",
     unit="×",
-    limit="`limits.sharing_share`, for the worst number of processes. None for the CPU as the device, whose "
-    "threads are divided among them and which others use too",
+    limit="`limits.sharing_share`, for the worst number of processes; and for the one process alone "
+    "`limits.stability_worst_window_share` of the sustained rate of the same run. None for the CPU as "
+    "the device, whose threads are divided among them and which others use too",
     remedy="give this card one worker (`workers = 1`); where several are wanted, look what else works on it, "
     "and let them run side by side under NVIDIA MPS instead of in turn",
     unmeasured="one of the processes did too little, or did not work together with the others; "
@@ -103,8 +106,28 @@ def sharing(device: DeviceEvidence) -> Finding:
     if device.is_cpu:
         why = "the CPU's threads are divided, and its rate follows whoever else runs on it"
         return Finding(Outcome.NO_LIMIT, worst, detail=f"{detail}; {why}")
+    slow = _slow_alone(device, alone)
+    if slow is not None:
+        return slow
     limit = device.limit("sharing_share")
     return compared(worst, limit, good=worst >= limit.value, detail=detail)
+
+
+def _slow_alone(device: DeviceEvidence, alone: SharedRate) -> Finding | None:
+    """The failure of a card that was slow for all of them: the ratios say nothing about that."""
+    sustained = rate_or_reason(device)
+    if isinstance(sustained, NotMeasured) or sustained.precision != alone.precision:
+        return None
+    limit = device.limit("stability_worst_window_share")
+    if alone.tflops >= limit.value * sustained.tflops:
+        return None
+    kept = alone.tflops / sustained.tflops
+    detail = f"one process alone did {figure(alone.tflops, 'TFLOP/s')}"
+    detail += f", where the sustained stage had {figure(sustained.tflops, 'TFLOP/s')}"
+    source = f"its own sustained rate in this run; {limit.source}"
+    return compared(
+        kept, Limit(limit.value, source), good=False, detail=detail, remedy=SLOW, from_s=alone.window.from_s
+    )
 
 
 def _named(rate: SharedRate) -> str:

@@ -42,6 +42,12 @@ class Stranger:
     to_s: float
     most_mib: float | None
     most_percent: float | None
+    graphics: bool
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether it draws, or holds a context without memory or work: what that took, a rate would tell."""
+        return self.graphics or (self.most_mib == 0 and self.most_percent == 0)
 
     @property
     def who(self) -> str:
@@ -258,6 +264,7 @@ def _stranger(life: Life, foreign: Foreign, from_s: float) -> Stranger:
         to_s=life.to_s,
         most_mib=_most(one.used_mib for one in since),
         most_percent=_most(one.sm_percent for one in since),
+        graphics=life.last.graphics,
     )
 
 

@@ -12,7 +12,7 @@ from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import Window
 from rigproof.criteria.working_range import temperature_failure
 from rigproof.profiles.models import TemperatureLimits
-from rigproof.profiles.stages import DUTIES
+from rigproof.profiles.stages import DUTIES, with_duty
 from rigproof.records.verdict import Outcome
 
 # "Sustained", beside a limit that no single reading may pass: as long as the windows of throughput.stability.
@@ -173,9 +173,10 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     "thermal.throttle",
     scope="device",
     unit="%",
-    limit="`limits.throttle_share` of the samples of any stage, `limits.throttle_events` stretches of them "
-    "in the whole run, and `limits.throttle_event_s` for the longest: what is within all three warns. Power "
-    "cap (0x4) and idle (0x1) do not count",
+    limit="`limits.throttle_events` stretches of slowed samples in the whole run, attempts at a stage that "
+    "was repeated included, `limits.throttle_event_s` for the longest, and for several of them together "
+    "`limits.throttle_share` of the samples of any stage: what is within all three warns. Power cap (0x4) "
+    "and idle (0x1) do not count",
     remedy="cool the card if heat is the reason; check power plugs and power supply if it is the power brake",
     unmeasured="clock-event reasons were not read often enough under load",
     faults=("thermal-throttle", "power-brake"),
@@ -187,12 +188,18 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
 def throttle(device: DeviceEvidence) -> Finding:
     """The driver does not slow the GPU down for heat, for a hardware fault or for the power supply."""
     found = [_slowed(device, stage) for stage in device.evidence.stages_with(DUTIES)]
+    earlier = device.evidence.earlier
+    if earlier is not None:
+        again = with_duty(device.evidence.recording.first_attempts, DUTIES)
+        found += [_slowed(earlier.device(device.subject), stage) for stage in again]
     limit = device.limit("throttle_share").times(100)
     worst = max(found, key=lambda one: one.share)
     number = sum(len(one.events) for one in found)
     most, longest_s = device.limit("throttle_events").value, device.limit("throttle_event_s").value
     events = [event for one in found for event in one.events]
-    if worst.share > limit.value or number > most or any(one.length_s > longest_s for one in events):
+    # In a short stage a single sample is over the share, so the share is asked for where there are several.
+    too_often = number > most or (number > 1 and worst.share > limit.value)
+    if too_often or any(one.length_s > longest_s for one in events):
         detail = f"{names_of(worst.reasons)} in {worst.number} of {worst.known} samples of {worst.stage}"
         if number > 1:
             detail += f", {number} times in the run"

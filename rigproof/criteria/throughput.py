@@ -15,6 +15,7 @@ from rigproof.criteria.criterion import (
 from rigproof.criteria.evidence import Evidence
 from rigproof.criteria.floors import Measured, NoFloor, floor_of
 from rigproof.criteria.rates import settled, sustained_rate
+from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.windows import work_by_slice
@@ -38,7 +39,7 @@ NO_CEILING = "nothing tells the most that this card can do, so that no rate is t
 STABILITY_WINDOW_S = 5.0
 SHORTEST_WINDOW_S = 1.0  # a shorter window is noise: it holds a few rounds
 FEWEST_WINDOWS = 4
-FEWEST_ROUNDS = 3  # a median of fewer is a single reading
+FEWEST_ROUNDS = 3  # a rate of fewer is a single reading
 
 
 def _gemm(precision: Precision) -> Criterion:
@@ -47,18 +48,16 @@ def _gemm(precision: Precision) -> Criterion:
         return device.sku is None or getattr(device.sku.peak_tflops, precision) is not None
 
     def gemm(device: DeviceEvidence) -> Finding:
-        done = device.rounds("gemm")
-        done = device.possible(done.only(done.same("precision", precision))).verified()
-        rounds = done.only(done.same("phase", "measure"))
+        rounds = gemm_rounds(device, precision)
         if len(rounds) < FEWEST_ROUNDS:
             _raise_without_rounds(device, precision, len(rounds))
-        rate = median((rounds.tflop / rounds.seconds).tolist())
         name = f"throughput.gemm_{precision}"
         measured = Measured.of(device, name, precision, precision, workers=1, rounds=rounds)
-        return against(device, rate, measured)
+        return against(device, rounds.rate(), measured)
 
     gemm.__doc__ = (
-        f"Median rate of verified {precision} matrix products in the steady state, by the device's own clock."
+        f"Verified {precision} matrix products in the steady state: their work over the time that they took "
+        "by the device's own clock, without the slowest tenth of the rounds."
     )
     return criterion(
         f"throughput.gemm_{precision}",
@@ -74,6 +73,13 @@ def _gemm(precision: Precision) -> Criterion:
         rate=True,
         explained=slowed_by,
     )(gemm)
+
+
+def gemm_rounds(device: DeviceEvidence, precision: str) -> Rounds:
+    """Measured, verified and possible ones of a precision."""
+    done = device.rounds("gemm")
+    done = device.possible(done.only(done.same("precision", precision))).verified()
+    return done.only(done.same("phase", "measure"))
 
 
 def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -> None:
@@ -163,8 +169,9 @@ def combined(rig: Evidence) -> Finding:
     scope="device",
     unit="%",
     limit="`limits.stability_drop_share` (last quarter's median window against the first's) and "
-    "`limits.stability_worst_window_share` (worst window against the median); windows of 5 s, or of a "
-    "quarter of the stage where that is shorter. None for the CPU as the device, which others use too",
+    "`limits.stability_worst_window_share` (worst window against the median); as many windows of 5 s "
+    "as the settled load holds, and four at least, which divide all of it. None for the CPU as the device, "
+    "which others use too",
     remedy="watch temperature, clock and power over the stage in the report: heat and a weak power "
     "supply show as a sag",
     unmeasured="less than 4 s of settled load",
@@ -175,7 +182,8 @@ def combined(rig: Evidence) -> Finding:
 def stability(device: DeviceEvidence) -> Finding:
     """The rate at the end of the sustained stage is the rate at its start, and no window falls far below."""
     window, verified = settled(device)
-    width_s = min(STABILITY_WINDOW_S, window.length_s / FEWEST_WINDOWS)
+    number = max(FEWEST_WINDOWS, int(window.length_s / STABILITY_WINDOW_S))
+    width_s = window.length_s / number  # no rest is left out: a card may sag in the last seconds
     if width_s < SHORTEST_WINDOW_S:
         raise NotMeasured(
             f"{window.length_s:.1f} s of settled load do not hold {FEWEST_WINDOWS} windows of 1 s"

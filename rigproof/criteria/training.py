@@ -4,22 +4,23 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.evidence import Evidence
 from rigproof.criteria.floors import Measured
 from rigproof.criteria.precision import (
+    FEWEST_ROUNDS,
     StepTime,
-    measured_steps,
     raise_unmeasured,
     step_conditions,
+    training_steps,
     trains_in_fp16,
 )
 from rigproof.criteria.rates import median_of_others
 from rigproof.criteria.strangers import slowed_by
 from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.criteria.throughput import SLOW, against
+from rigproof.criteria.throughput import SLOW, against, gemm_rounds
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
-from rigproof.records.verdict import figure
+from rigproof.records.verdict import Outcome, figure
 
 Group = tuple[str, int, int, int | None]  # SKU file, the model's width, examples, enforced power limit in W
 
@@ -36,9 +37,11 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     limit="the floor in the rig profile; else the highest one of `limits.champion_share` of this GPU's "
     "champion, of a share of the SKU file's `training` figure, by its evidence, where that is of "
     "no larger model or batch, and of `limits.peer_share` of the median of the other GPUs of the "
-    "same SKU that trained the same model and batch under the same power limit; else none, and "
-    "the figure becomes the baseline. More than the silicon can do at its highest clock is not "
-    "measured",
+    "same SKU that trained the same model and batch under the same power limit; of a card without a "
+    "SKU file, `limits.training_unknown_share` of its own rate in throughput.gemm_fp16; else none, and "
+    "the figure becomes the baseline. The same batch in the sweep reaches "
+    "`limits.stability_worst_window_share` of the step. More than the silicon can do at its highest clock "
+    "is not measured",
     remedy=SLOW,
     unmeasured="fewer than 3 verified rounds of fp16 in the comparison of precisions, or one that the "
     "silicon cannot do; not required where an unknown device has no fp16",
@@ -53,17 +56,19 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
 def step(device: DeviceEvidence) -> Finding:
     """The rate of verified training steps in fp16 (autocast, GradScaler), by the work that the model counts.
 
-    At the batch size at which precisions are compared; the median over its rounds, by the device's own clock.
+    At the batch size at which precisions are compared; work over time by the device's own clock, without the
+    slowest tenth of the rounds.
     """
     own = _step(device)
     measured = Measured("training.step", "training", "training_tflops", step_conditions(device, own))
-    peers = _peer_floor(device, own)
-    return against(device, own.tflops, measured, *([] if peers is None else [peers]))
+    others = [one for one in (_peer_floor(device, own), _gemm_floor(device, own)) if one is not None]
+    finding = against(device, own.tflops, measured, *others)
+    return finding if finding.outcome is Outcome.FAIL else _slow_sweep(device, own) or finding
 
 
 def _step(device: DeviceEvidence) -> StepTime:
     """The step in fp16 at the largest batch that has one. NotMeasured where there is none."""
-    steps = [one for (precision, _), one in measured_steps(device).items() if precision == "fp16"]
+    steps = [one for (precision, _), one in training_steps(device).compared.items() if precision == "fp16"]
     if not steps:
         raise_unmeasured(device, "too few verified rounds of fp16")
     return max(steps, key=lambda one: one.batch)  # after an OOM there are smaller ones too
@@ -85,6 +90,37 @@ def _peer_floor(device: DeviceEvidence, own: StepTime) -> Limit | None:
         f"{share.value:g} of {figure(middle, 'TFLOP/s')}, {others} of {device.device.sku_stem} in this run; "
         f"{share.source}",
     )
+
+
+def _gemm_floor(device: DeviceEvidence, own: StepTime) -> Limit | None:
+    """A share of its own matrix products, where there is no SKU file that could tell more."""
+    share = device.optional_limit("training_unknown_share")
+    if device.device.sku is not None or share is None:
+        return None
+    try:
+        rounds = gemm_rounds(device, own.precision)
+    except NotMeasured:
+        return None
+    if len(rounds) < FEWEST_ROUNDS:
+        return None
+    rate = rounds.rate()
+    source = f"{share.value:g} of {figure(rate, 'TFLOP/s')}, its own throughput.gemm_{own.precision}"
+    return Limit(share.value * rate, f"{source}; {share.source}")
+
+
+def _slow_sweep(device: DeviceEvidence, own: StepTime) -> Finding | None:
+    """The failure of a sweep that was slower with the same step: the card slowed down within the stage."""
+    again = training_steps(device).swept.get((own.precision, own.batch))
+    if again is None:
+        return None
+    share = device.limit("stability_worst_window_share")
+    if again.tflops >= share.value * own.tflops:
+        return None
+    source = (
+        f"{share.value:g} of {figure(own.tflops, 'TFLOP/s')}, the same step before the sweep; {share.source}"
+    )
+    limit = Limit(share.value * own.tflops, source)
+    return compared(again.tflops, limit, good=False, detail=f"{own.batch} examples in the sweep")
 
 
 def _rates_by_group(evidence: Evidence) -> Mapping[Group, list[float]]:

@@ -73,6 +73,8 @@ MEANINGFUL = {
     ),
     # Large GEMMs reach 0.66 to 0.87 of what the silicon does at its clock.
     "floor_unknown_share": Bound(0.3, 0.85, "calls a card that hardly works sound", "fails sound cards"),
+    # Measured: 0.66 on an H200.
+    "training_unknown_share": Bound(0.05, 0.65, "calls a card that hardly trains sound", "fails sound cards"),
     # Measured: 0.90 and 0.92 with 2 and with 3 processes.
     "floor_sharing_share": Bound(lowest=0.5, below="allows sharing that halves the rate"),
     "floor_cards": Bound(highest=100, above="is more cards than anybody measures, so that no floor is tight"),

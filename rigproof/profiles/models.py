@@ -121,7 +121,9 @@ class Limits(Table):
         default=None, description="absent: NVML's MEM_MAX, else the SKU file"
     )
     throttle_share: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = Field(
-        default=None, description="most samples with a thermal, HW-slowdown or power-brake reason, as a share"
+        default=None,
+        description="most samples with a thermal, HW-slowdown or power-brake reason in several stretches, "
+        "as a share",
     )
     throttle_events: Annotated[int, Field(ge=0, strict=True)] | None = Field(
         default=None, description="most stretches of such samples in a run; fewer and short ones warn"
@@ -161,7 +163,9 @@ class Limits(Table):
         default=None, description="least rate of the last quarter, of the first quarter's"
     )
     stability_worst_window_share: Share | None = Field(
-        default=None, description="least rate of the worst 5 s window, of the median"
+        default=None,
+        description="least rate of the worst 5 s window, of the median; of one process alone in the sharing "
+        "stage, of the sustained rate; of a step in the sweep, of the same step before",
     )
     peer_share: Share | None = Field(
         default=None,
@@ -196,6 +200,10 @@ class Limits(Table):
         default=None,
         description="where no figure is known: of what the lower rate class of the architecture does at the "
         "clock that was measured",
+    )
+    training_unknown_share: Share | None = Field(
+        default=None,
+        description="floor of a training step on a card without a SKU file, of its own throughput.gemm_fp16",
     )
     floor_sharing_share: Share | None = Field(
         default=None, description="of those floors, where several workers share the device"

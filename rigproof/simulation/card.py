@@ -130,13 +130,12 @@ class SimulatedCard:
 
     def precisions(self) -> tuple[str, ...]:
         """Those that the SKU has, of the four that are measured."""
-        names = ("fp32", "tf32", "fp16", "bf16")
-        return tuple(name for name in names if getattr(self.sku.peak_tflops, name) is not None)
+        return timetable.measured_precisions(self.sku)
 
     @property
     def half_precision(self) -> str:
         """The 16-bit one that it works in."""
-        return "bf16" if "bf16" in self.precisions() else "fp16"
+        return timetable.half_of(self.precisions())
 
     def acting(self, name: str, t_s: float, stages: Sequence[StageWindow]) -> InjectedFault | None:
         """The fault of that name, where it acts at this moment."""

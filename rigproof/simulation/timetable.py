@@ -8,7 +8,9 @@ Each `Work` is measured, on H200s and an H100 of 700 W: in the folders of report
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
+from rigproof.profiles.models import Precision, Sku
 from rigproof.profiles.plan import LATER_SETTLE_SHARE, StagePlan
 from rigproof.profiles.work import Training
 
@@ -92,6 +94,16 @@ def timetable(
     `precisions` are the card's, `half` the 16-bit one that it works in; `numbers`: of processes sharing it.
     """
     return {plan.name: tuple(_segments(plan, precisions, half, training, numbers)) for plan in stages}
+
+
+def measured_precisions(sku: Sku) -> tuple[str, ...]:
+    """Those that the SKU has, of the four that are measured."""
+    return tuple(name for name in get_args(Precision) if getattr(sku.peak_tflops, name) is not None)
+
+
+def half_of(precisions: Sequence[str]) -> str:
+    """The 16-bit one that a card with these works in."""
+    return "bf16" if "bf16" in precisions else "fp16"
 
 
 def at(segments: Sequence[Segment], stage_t_s: float) -> Segment | None:

@@ -1,5 +1,7 @@
 """What `--inject` understands: a fault with all its values, or a refusal that says what to write."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -63,6 +65,7 @@ VALUES = {
     "code": st.integers(0, 9999).map(str),
     "field": st.sampled_from(list(FIELDS)),
 }
+LATEST = {"training": 40, "feeding": 56}  # of 60 s: behind it nothing is done there
 
 
 @st.composite
@@ -75,6 +78,9 @@ def faults(draw):
     values = {key: draw(VALUES[key]) for key in keys}
     if "stage" in values:
         values["stage"] = draw(st.sampled_from([one.name for one in STAGE_KINDS if kind.name in one.faults]))
+    stage = values.get("stage", kind.stage)
+    if stage in LATEST and "after" in kind.keys:  # its default may be later too
+        values["after"] = draw(spans(0, LATEST[stage]))
     sensor = values.get("field", "")
     stages = (values["stage"],) if "stage" in values else STAGES
     if sensor and unseen_field(kind, sensor, GPUS[subject], stages):
@@ -136,9 +142,9 @@ REFUSED = {
     "overheat:for=0%": "it would never act for sure; write 0.5 s or more",
     "overheat:for=0.4": "it would never act for sure; write 0.5 s or more",
     "overheat:stage=trainnig": "did you mean 'training'?",
-    "overheat:stage=training,after=60": "it would never begin; the training stage takes 60 s, write less",
-    "overheat:stage=training,after=59.9": "it would never begin; the training stage takes 60 s, write less",
-    "overheat:stage=training,after=100%": "it would never begin; the training stage takes 60 s, write less",
+    "overheat:stage=training,after=60": "work of the training stage takes 41.22 s, write less",
+    "overheat:stage=training,after=59.9": "work of the training stage takes 41.22 s, write less",
+    "overheat:stage=training,after=100%": "work of the training stage takes 41.22 s, write less",
     "straggler:stage=training": "straggler can act in: sustained",
     "rewards-slow:stage=gemm": "rewards-slow can act in: feeding",
     "bit-flip:stage=feeding": "bit-flip can act in: gemm, sustained",
@@ -182,7 +188,7 @@ def test_what_is_no_fault_is_refused_with_the_way_out(text):
         ("row-remap-failed", "its driver reports no remapped rows"),
         ("straggler", "the rig has no other GPU of that SKU"),
         ("heat-spike", "no limits.core_temperature_never_c"),
-        ("throughput-sag:stage=training,by=60%", "nobody has measured this card's training step"),
+        ("throughput-sag:stage=training,after=20%,by=60%", "nobody has measured this card's training step"),
         ("throughput-sag:after=75,by=60%", "nobody has measured this card's training step"),
     ],
 )
@@ -196,6 +202,27 @@ def test_a_fault_that_nothing_could_notice_on_this_card_is_refused(text, why):
 )
 def test_a_fault_of_a_stage_that_the_level_lacks_is_refused(text):
     assert "take another --level" in refusal(text, ("gemm", "sustained"))
+
+
+@pytest.mark.parametrize(("after", "acts"), [(40.7, True), (40.8, False)])
+def test_a_fault_begins_while_the_simulated_work_of_its_stage_goes_on(after, acts):
+    """Training's segments end at 41.22 of 60 s here; a fault needs half a second."""
+    text = f"clock-stuck@n1/gpu0:stage=training,after={after}"
+    if acts:
+        assert parsed(text).after.value == after
+    else:
+        assert "the simulated work of the training stage takes 41.22 s, write less" in refusal(text)
+
+
+def test_a_card_s_own_work_counts_and_for_a_node_the_slowest_card_s():
+    """A card without tf32 has done its work sooner."""
+    loaded = rig()
+    first = next(iter(loaded.skus))
+    sku = loaded.skus[first]
+    peak = sku.peak_tflops.model_copy(update={"tf32": None})
+    fewer = replace(loaded, skus=loaded.skus | {first: sku.model_copy(update={"peak_tflops": peak})})
+    assert "takes 34.08 s" in refusal("clock-stuck@n1/gpu0:stage=training,after=36", loaded=fewer)
+    assert "takes 41.22 s" in refusal("node-lost@n1:stage=training,after=50")
 
 
 def test_a_fault_that_begins_within_a_later_stage_acts_and_one_that_would_begin_behind_the_last_does_not():

@@ -484,6 +484,7 @@ CASES: tuple[Case, ...] = (
             "throughput.stability",
             "throughput.peer_outlier",
             "training.step",
+            "scaling.sharing",
         ),
         why=THEIRS,
     ),

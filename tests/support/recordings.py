@@ -50,6 +50,7 @@ LIMITS = {
     "floor_similar_share": 0.85,
     "floor_printed_share": 0.75,
     "floor_unknown_share": 0.60,
+    "training_unknown_share": 0.20,
     "floor_sharing_share": 0.90,
     "floor_cards": 3,
     "ceiling_share": 1.25,

@@ -4,7 +4,7 @@ import difflib
 import itertools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.plan import StagePlan
@@ -19,6 +19,7 @@ from rigproof.simulation.faults.catalogue import (
     unseen_field,
 )
 from rigproof.simulation.faults.injected import InjectedFault, Span
+from rigproof.simulation.timetable import half_of, measured_precisions, timetable
 
 SHAPE = re.compile(r"(?P<name>[^@:]*)(@(?P<subject>[^:]*))?(:(?P<keys>.*))?", re.DOTALL)
 LONGEST_TEXT = 500
@@ -81,7 +82,7 @@ def _parse(text: str, loaded: LoadedRig, plans: tuple[StagePlan, ...]) -> Inject
         within="stage" in given or kind.stage != "sustained",
         late_s=late_s,
     )
-    begins_in = _check_that_it_acts(text, kind, fault, plans)
+    begins_in = _check_that_it_acts(text, kind, fault, plans, _work_s(loaded, device, plans))
     why = unjudged(kind, loaded, device, begins_in)
     if why:
         raise FaultError(f"--inject {text}: nothing could notice it in the {begins_in} stage: {why}")
@@ -171,9 +172,13 @@ def _span(text: str, key: str, value: str | None) -> Span | None:
 
 
 def _check_that_it_acts(
-    text: str, kind: FaultKind, fault: InjectedFault, plans: tuple[StagePlan, ...]
+    text: str,
+    kind: FaultKind,
+    fault: InjectedFault,
+    plans: tuple[StagePlan, ...],
+    work_s: Mapping[str, float],
 ) -> str:
-    """The stage in which it begins.
+    """The stage in which it begins. `work_s`: when the simulated work of each stage has ended.
 
     A fault that never begins, or ends as it begins, is refused: it would show nothing by not being caught.
     """
@@ -189,7 +194,7 @@ def _check_that_it_acts(
     after_s, end_s = fault.after.seconds(stage_s), 0.0
     alone = fault.within or kind.of_task
     for plan in left[:1] if alone else left:
-        end_s += plan.expected_s
+        end_s += work_s[plan.name] if alone else plan.expected_s
         if after_s > end_s - SHORTEST_S:
             continue
         if fault.within or not _in_some_stage(kind) or kind.name in stage_kind(plan.name).faults:
@@ -198,12 +203,28 @@ def _check_that_it_acts(
             f"--inject {text}: after={fault.after}: it would begin in the {plan.name} stage, where it would "
             f"never act, or nothing would notice it; the {fault.stage} stage takes {stage_s:g} s, write less"
         )
-    what = f"the {fault.stage} stage" if alone else f"from the begin of the {fault.stage} stage the load"
+    stage = f"the {fault.stage} stage"
+    what = f"the simulated work of {stage}" if alone else f"from the begin of {stage} the load"
     other = "; stage= takes another one" if alone and "stage" in kind.keys and not fault.within else ""
     raise FaultError(
         f"--inject {text}: after={fault.after}: it would never begin; {what} takes {end_s:g} s, "
         f"write less{other}"
     )
+
+
+def _work_s(
+    loaded: LoadedRig, device: PromisedDevice | None, plans: tuple[StagePlan, ...]
+) -> dict[str, float]:
+    """When the simulated work of each stage ends, s: that of the device, else of the slowest GPU."""
+    found = dict.fromkeys((plan.name for plan in plans), 0.0)
+    for one in loaded.devices() if device is None else [device]:
+        if one.sku is None:
+            continue
+        precisions = measured_precisions(one.sku)
+        training, numbers = loaded.training_of(one), loaded.rig.sharing.workers or (1,)
+        for name, segments in timetable(plans, precisions, half_of(precisions), training, numbers).items():
+            found[name] = max([found[name], *(segment.to_s for segment in segments)])
+    return {plan.name: found[plan.name] or plan.expected_s for plan in plans}
 
 
 def _in_some_stage(kind: FaultKind) -> bool:

@@ -79,14 +79,47 @@ def test_what_is_at_its_limit_passes(bench):
     ("fields", "outcome"),
     [
         ({"used_mib": [300]}, PASS),
-        ({"used_mib": [300], "sm_percent": [0, 30]}, FAIL),
-        ({"used_mib": [100, 513]}, FAIL),
+        ({"used_mib": [300], "sm_percent": [0, 30]}, Outcome.WARN),
+        ({"used_mib": [100, 513]}, Outcome.WARN),
     ],
     ids=["a desktop", "a game", "a browser that takes memory"],
 )
 def test_what_draws_is_a_stranger_only_where_it_computes_or_grows(bench, fields, outcome):
     bench.stranger(45, graphics=True, **fields)
     assert bench.verdict(UNDISTURBED, GPU).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("used_mib", "sm_percent", "outcome"),
+    [
+        (0, 0, Outcome.WARN),
+        (1, 0, FAIL),
+        (0, 1, FAIL),
+        (None, 0, FAIL),  # nobody knows what it holds
+        (0, None, FAIL),
+    ],
+)
+def test_an_empty_context_only_warns(bench, used_mib, sm_percent, outcome):
+    bench.stranger(45, used_mib=[used_mib], sm_percent=[sm_percent])
+    assert bench.verdict(UNDISTURBED, GPU).outcome is outcome
+
+
+def test_beside_one_that_computes_a_desktop_is_no_excuse(bench):
+    bench.stranger(45, graphics=True, sm_percent=[6])
+    bench.stranger(50, pid=5300)
+    assert bench.verdict(UNDISTURBED, GPU).outcome is FAIL
+
+
+def test_a_desktop_that_was_seen_by_a_watch_that_broke_off_is_no_pass(bench):
+    bench.stranger(45, graphics=True, sm_percent=[6])
+    bench.watched(GPU, t_s=60.0)
+    assert bench.verdict(UNDISTURBED, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_a_rate_that_a_desktop_took_is_not_measured(bench):
+    bench.stranger(30, graphics=True, sm_percent=[40])
+    bench.slow(GPU, 0.5)
+    assert bench.verdict("throughput.sustained", GPU).outcome is Outcome.NOT_MEASURED
 
 
 def test_who_came_and_went_before_the_load_disturbed_nothing(bench):

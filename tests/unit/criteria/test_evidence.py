@@ -144,8 +144,10 @@ def test_a_level_that_nobody_knows_cannot_be_planned(bench):
         evidence(bench).stages  # noqa: B018 - the plan is made where it is asked for
 
 
-def test_the_stages_of_a_run_are_those_that_it_recorded_else_the_plans(bench):
+def test_the_stages_of_a_run_are_those_of_its_level_else_the_plans_and_any_that_ran(bench):
     bench.recording.run = replace(bench.recording.run, stages=("gemm",))
+    assert evidence(bench).stages == ("gemm", "sustained", "training", "feeding", "sharing")
+    bench.recording.stages = {}
     assert evidence(bench).stages == ("gemm",)
     assert evidence(bench).stages_with(("arms", "continuous")) == ("gemm",)
     bench.recording.run = replace(bench.recording.run, stages=())

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigproof.criteria.evidence import Evidence
 from rigproof.profiles.models import Sku
 from rigproof.profiles.power_curve import power_scale
 from rigproof.records.champions import ChampionRate, champions_event
@@ -95,6 +96,17 @@ def test_a_champion_holds_under_its_own_power_limit(bench, now_w, holds):
     bench.champions = champions((680.0, 700))
     bench.gpu(GPU, power_limit_w=now_w)
     assert (floor(bench)[1] == CHAMPION.format("")) is holds
+
+
+def test_a_champion_that_no_silicon_can_do_is_no_floor(bench):
+    ceiling = Evidence(bench.recording, bench.loaded).device(GPU).silicon.ceiling("bf16")
+    most = ceiling.value
+    bench.champions = champions((most * 1.001, 700))
+    assert floor(bench)[1] == FROM_SKU.format("")
+    bench.champions = champions((most * 1.001, 700), (680.0, 700))
+    assert floor(bench) == (680 * 0.95, CHAMPION.format(""))
+    bench.champions = champions((most, 700))
+    assert floor(bench)[0] == pytest.approx(most * 0.95)
 
 
 @pytest.mark.parametrize("other", [{"precision": "fp16"}, {"size": 8192}, {"workers": 2}])

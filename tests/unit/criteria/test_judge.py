@@ -42,6 +42,17 @@ def test_every_criterion_is_promised_for_the_subjects_of_its_scope(bench):
         assert promised(criterion, bench.loaded) == expected
 
 
+def test_a_stage_that_ran_is_judged_whatever_the_run_says_of_its_level(bench):
+    everything = {(one.criterion, one.subject) for one in bench.verdicts()}
+    bench.recording.run = replace(bench.recording.run, stages=("gemm",))
+    assert {(one.criterion, one.subject) for one in bench.verdicts()} == everything
+    bench.recording.stages["cooking"] = replace(bench.recording.stages["gemm"], name="cooking")
+    assert {(one.criterion, one.subject) for one in bench.verdicts()} == everything
+    del bench.recording.stages["feeding"]
+    left = {(one.criterion, one.subject) for one in bench.verdicts()}
+    assert {name for name, _ in everything - left} == {"feeding.idle_gaps", "feeding.parallel_rewards"}
+
+
 @pytest.fixture
 def cpu_bench(new_bench):
     """The same run with the CPU as pc1's only device, of which NVML says nothing."""

@@ -51,10 +51,27 @@ def test_why_there_is_no_verified_round_is_told(bench):
     )
 
 
-def test_a_rate_is_told_with_the_precision_of_its_last_round(bench):
-    bench.rounds(GPU, "sustained", 69.9, precision="fp16")
+def test_a_rate_is_told_with_its_precision_and_rounds_of_two_are_none(bench):
     rate = sustained_rate(device_of(bench))
-    assert (rate.tflops, rate.precision) == (pytest.approx(660.0), "fp16")
+    assert (rate.tflops, rate.precision) == (pytest.approx(660.0), "bf16")
+    bench.rounds(GPU, "sustained", 69.9, precision="fp16")
+    assert reason(lambda: sustained_rate(device_of(bench))) == (
+        "its rounds are of bf16, fp16, and one rate is of one precision"
+    )
+    bench.rounds(GPU, "sustained", precision="fp16")
+    assert sustained_rate(device_of(bench)).precision == "fp16"
+
+
+@pytest.mark.parametrize(("from_s", "measured"), [(50.0, True), (50.5, False)])
+def test_a_warm_up_of_more_than_half_of_the_load_leaves_no_rate(bench, from_s, measured):
+    """The load takes 40 s; rounds half a second."""
+    bench.rounds(GPU, "sustained", 31.0, from_s + 0.25, phase="warmup")
+    if measured:
+        assert settled(device_of(bench))[0].from_s == from_s
+    else:
+        assert reason(lambda: settled(device_of(bench))) == (
+            "it measured 20 of 40 s of load, and warmed up before: too long for a rate of that load"
+        )
 
 
 def test_a_rate_is_made_once_and_its_reason_too(bench):

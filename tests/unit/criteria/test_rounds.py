@@ -126,3 +126,30 @@ def test_rounds_of_one_process_that_overlap_are_found_with_how_long(recorded, su
     found, place = Rounds.of_records(recorded).surplus()
     assert found == pytest.approx(surplus_s, abs=0.15)
     assert 0 <= place < len(recorded)
+
+
+def in_seconds(seconds):
+    return [
+        Round(float(end), "gemm", "w", "a", "bf16", "measure", one, 1.0, True, 1)
+        for end, one in enumerate(seconds)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "slow", "left"), [(9, 1, 9), (10, 1, 9), (19, 1, 18), (20, 2, 18), (20, 3, 18), (3, 3, 3)]
+)
+def test_a_tenth_of_the_rounds_may_be_a_hiccup(number, slow, left):
+    kept = Rounds.of_records(in_seconds([9.0] * slow + [1.0] * (number - slow))).without_hiccups()
+    assert len(kept) == left
+    assert sorted(kept.seconds)[-1] == (1.0 if left <= number - slow else 9.0)
+
+
+def test_the_slowest_rounds_are_those_with_the_lowest_rate_not_the_longest():
+    longest = replace(in_seconds([1.0])[0], seconds=5.0, tflop=10.0)
+    rounds = [*in_seconds([1.0] * 4), longest, *in_seconds([1.0] * 4), *in_seconds([1.5])]
+    assert sorted(Rounds.of_records(rounds).without_hiccups().seconds) == [*[1.0] * 8, 5.0]
+
+
+def test_a_rate_is_work_over_time_without_hiccups():
+    assert Rounds.of_records(in_seconds([1.0, 1.0, 4.0])).rate() == pytest.approx(0.5)
+    assert Rounds.of_records(in_seconds([1.0] * 8 + [4.0] * 2)).rate() == pytest.approx(9 / 12)

@@ -88,6 +88,30 @@ def test_a_share_under_its_limit_fails_for_that_card_alone(bench):
     assert bench.verdict(SHARING, OTHER).outcome is Outcome.PASS
 
 
+@pytest.mark.parametrize(("share", "outcome"), [(0.851, Outcome.PASS), (0.849, Outcome.FAIL)])
+def test_one_process_alone_does_what_the_sustained_stage_did(bench, share, outcome):
+    """A card that is slow for any number of processes keeps its ratios."""
+    bench.rounds(GPU, "sharing", tflop=lambda one: one.tflop * share)
+    verdict = bench.verdict(SHARING, GPU)
+    assert verdict.outcome is outcome
+    if outcome is Outcome.FAIL:
+        assert (verdict.measured, verdict.limit) == (pytest.approx(share, abs=1e-3), 0.85)
+        assert verdict.limit_source == "its own sustained rate in this run; hwprofiles/defaults.toml"
+        assert verdict.detail.startswith(
+            "one process alone did 560 TFLOP/s, where the sustained stage had 660"
+        )
+        assert verdict.remedy.startswith("close other programs on the card")
+        assert verdict.from_s is not None
+
+
+def test_a_sustained_rate_that_is_missing_or_of_another_precision_is_not_compared(bench):
+    bench.slow(GPU, 0.5, "sharing")
+    bench.rounds(GPU, "sustained", precision="fp16")
+    assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS
+    bench.rounds(GPU, "sustained", verified=False)
+    assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS
+
+
 def test_a_gain_by_sharing_passes(bench):
     bench.rounds(GPU, "sharing", tflop=lambda one: one.tflop * (1 if "=1" in one.part else 1.8))
     assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS

@@ -121,11 +121,27 @@ def test_a_stage_of_less_than_four_full_windows_is_cut_into_four(bench):
     assert (verdict.outcome, verdict.from_s, verdict.length_s) == (Outcome.FAIL, FROM_S + 6.0, 3.0)
 
 
-def test_a_rest_shorter_than_a_window_is_not_judged(bench):
+@pytest.mark.parametrize(("share", "outcome"), [(0.80, Outcome.FAIL), (0.81, Outcome.PASS)])
+def test_the_windows_divide_all_of_the_load_so_that_a_sag_at_the_very_end_is_seen(bench, share, outcome):
     windows(bench, [*STEADY, 100.0])
     bench.stage("sustained", loaded_to_s=FROM_S + 16 * WIDTH_S + 4.0)
-    bench.rounds(GPU, "sustained", FROM_S + 16 * WIDTH_S + 0.1, tflop=lambda one: one.tflop / 2)
-    assert bench.verdict(STABILITY, GPU).outcome is Outcome.PASS
+    bench.rounds(GPU, "sustained", FROM_S + 16 * WIDTH_S + 0.1, tflop=lambda one: one.tflop * share)
+    verdict = bench.verdict(STABILITY, GPU)
+    assert verdict.outcome is outcome
+    if outcome is Outcome.FAIL:
+        assert (verdict.from_s, verdict.length_s) == (
+            pytest.approx(FROM_S + 15 * 84 / 16),
+            pytest.approx(84 / 16),
+        )
+
+
+@pytest.mark.parametrize(("seconds", "number"), [(24.9, 4), (25.0, 5), (29.9, 5), (6.0, 4)])
+def test_there_are_as_many_windows_of_five_seconds_as_fit_and_four_at_least(bench, seconds, number):
+    judged(bench, [100.0] * 20, width_s=2.0)
+    bench.stage("sustained", loaded_to_s=FROM_S + seconds)
+    bench.rounds(GPU, "sustained", FROM_S, FROM_S + 2.0, tflop=lambda one: one.tflop / 4)
+    verdict = bench.verdict(STABILITY, GPU)
+    assert (verdict.outcome, verdict.length_s) == (Outcome.FAIL, pytest.approx(seconds / number))
 
 
 def test_a_slow_device_is_judged_as_well_as_a_fast_one(bench):

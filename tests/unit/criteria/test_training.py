@@ -9,7 +9,7 @@ from rigproof.criteria.training import step
 from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome
 from support.faults import GPU, OTHER
-from support.recordings import H200, loaded_rig
+from support.recordings import H200, LIMITS, loaded_rig
 
 NAME = "training.step"
 SPEEDUP = "precision.speedup"
@@ -110,3 +110,78 @@ def test_it_is_promised_where_the_card_has_fp16_and_the_level_has_the_stage():
     rig = loaded_rig()
     assert promised(step, rig) == (GPU, OTHER)
     assert promised(step, rig, ("gemm", "sustained")) == ()
+
+
+def unknown(bench, **limits):
+    """The cards have no SKU file; pc1/gpu0 trains at 400 TFLOP/s and multiplies at 680."""
+    nodes = [{"name": name, "gpus": [{"sku": "unknown", "workers": 2}]} for name in ("pc1", "pc2")]
+    bench.loaded = loaded_rig({"nodes": nodes, "limits": LIMITS | limits})
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.5, Outcome.PASS), (0.501, Outcome.FAIL)])
+def test_a_card_without_a_sku_file_trains_at_a_share_of_its_own_products(bench, share, outcome):
+    unknown(bench, training_unknown_share=share)
+    bench.rounds(GPU, "training", tflop=lambda one: one.tflop * 0.85)
+    verdict = bench.verdict(NAME, GPU)
+    assert (verdict.outcome, verdict.limit) == (outcome, pytest.approx(680 * share))
+    assert verdict.limit_source == (
+        f"{share:g} of 680 TFLOP/s, its own throughput.gemm_fp16; hwprofiles/defaults.toml"
+    )
+
+
+def test_the_gemm_rate_of_a_known_card_is_no_floor_of_its_training(bench):
+    bench.limits(training_unknown_share=0.6)
+    assert floor(bench)[1] == PEER
+
+
+def test_a_card_without_products_in_fp16_or_without_the_limit_has_no_such_floor(bench):
+    unknown(bench, training_unknown_share=None)
+    assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
+    unknown(bench)
+    left = [one for one in bench.recording.rounds if one.stage != "gemm" or one.precision != "fp16"]
+    fp16 = [one for one in bench.recording.rounds if one not in left and one.subject == GPU]
+    fp16 = [one for one in fp16 if one.phase == "measure"]
+    bench.recording.rounds = left + fp16[:2]
+    assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
+    bench.recording.rounds = left + fp16[:3]
+    assert bench.verdict(NAME, GPU).outcome is Outcome.PASS
+    bench.recording.rounds = [*left, replace(fp16[0], tflop=-1.0)]
+    assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
+
+
+def swept(share, batch=16):
+    def changed(one):
+        return one.tflop * share if (one.part, one.batch) == ("sweep", batch) else one.tflop
+
+    return changed
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.85, Outcome.PASS), (0.849, Outcome.FAIL)])
+def test_the_same_step_in_the_sweep_is_as_fast_as_before(bench, share, outcome):
+    bench.rounds(GPU, "training", tflop=swept(share))
+    verdict = bench.verdict(NAME, GPU)
+    assert verdict.outcome is outcome
+    if outcome is Outcome.FAIL:
+        assert (verdict.measured, verdict.limit) == (pytest.approx(400 * share), pytest.approx(340))
+        assert verdict.limit_source == (
+            "0.85 of 400 TFLOP/s, the same step before the sweep; hwprofiles/defaults.toml"
+        )
+        assert verdict.detail == "16 examples in the sweep"
+
+
+def test_other_batches_in_the_sweep_are_other_work_and_two_rounds_are_no_measurement(bench):
+    bench.rounds(GPU, "training", tflop=swept(0.5, batch=8))
+    assert bench.verdict(NAME, GPU).outcome is Outcome.PASS
+    bench.rounds(GPU, "training", tflop=swept(0.5))
+    same = [one for one in bench.recording.rounds if one.part == "sweep" and one.batch == 16]
+    same = [one for one in same if one.subject == GPU and one.phase == "measure"]
+    others = [one for one in bench.recording.rounds if one not in same]
+    for number, outcome in ((2, Outcome.PASS), (3, Outcome.FAIL)):
+        bench.recording.rounds = others + same[:number]
+        assert bench.verdict(NAME, GPU).outcome is outcome
+
+
+def test_a_step_that_is_too_slow_is_told_before_its_sweep(bench):
+    bench.slow(GPU, 0.5, "training")
+    bench.rounds(GPU, "training", tflop=swept(0.5))
+    assert bench.verdict(NAME, GPU).measured == pytest.approx(200)

@@ -34,7 +34,7 @@ def test_each_precision_has_its_step_its_rate_and_its_ratio_to_fp32():
 
 def test_each_batch_size_has_its_step_its_throughput_and_its_peak():
     rows = table(recorded(), "Batch sizes").rows
-    assert rows[0] == ("pc1/gpu0", "fp16", "1", "5 ms", "200.0", "102,400", "400 TFLOP/s", "10,500 MiB")
+    assert rows[0] == ("pc1/gpu0", "fp16", "1", "5.00 ms", "200.0", "102,400", "400 TFLOP/s", "10,500 MiB")
     assert [row[2] for row in rows if row[0] == "pc2/gpu0"] == ["1", "2", "4", "8", "16", "32"]
 
 
