@@ -91,15 +91,21 @@ def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
 class Judgement:
     """Every promised criterion on every promised subject, by the recorded profile and champions or others.
 
+    `planned_by`: the profile that the run was planned by, where `loaded` is another one.
+
     Subject by subject, so that what is held of one is let go before the next; what compares them last. Parts
     of the subjects can be judged in processes of their own.
     """
 
     def __init__(
-        self, recording: Recording, loaded: LoadedRig | None = None, champions: Champions | None = None
+        self,
+        recording: Recording,
+        loaded: LoadedRig | None = None,
+        champions: Champions | None = None,
+        planned_by: LoadedRig | None = None,
     ) -> None:
         rig = loaded if loaded is not None else LoadedRig.restore(recording.run.rig)
-        self._evidence = Evidence(recording, rig, champions)
+        self._evidence = Evidence(recording, rig, champions, planned_by)
         self._tasks = [
             (criterion, subject)
             for criterion in CATALOGUE.values()

@@ -15,6 +15,7 @@ from rigproof.criteria.silicon import OVERCLOCK_RATIO, Silicon
 from rigproof.criteria.windows import LONGEST_S, Window
 from rigproof.profiles.loaded import PromisedDevice
 from rigproof.profiles.models import CpuLoad, Node
+from rigproof.profiles.plan import WorkerPlan
 from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, RewardBatch
 from rigproof.records.samples import GpuSample, HostSample
@@ -209,8 +210,18 @@ class DeviceEvidence:
 
     @property
     def planned_workers(self) -> tuple[str, ...]:
-        """The names of the workers that the profile plans here."""
+        """The names of the workers that were planned here."""
         return tuple(worker.worker for worker in self.evidence.plan.workers_of(self.subject))
+
+    def require_asked_plan(self) -> None:
+        """NotMeasured where the profile plans other work here than the run was to do."""
+        evidence = self.evidence
+        if evidence.planned_by is evidence.loaded:
+            return
+        done, asked = (_work(plan.workers_of(self.subject)) for plan in (evidence.plan, evidence.asked_plan))
+        if done != asked:
+            both = f"this run was planned with {done} here, and {evidence.loaded.file} plans {asked}"
+            raise NotMeasured(f"{both}; run again with it")
 
     @property
     def workers(self) -> list[WorkerIdentity]:
@@ -229,6 +240,13 @@ class DeviceEvidence:
                 for event in self.evidence.events_of(subject, kind):
                     return f"{event.message} (at t={event.t_s:.0f} s)"
         return ""
+
+
+def _work(workers: Sequence[WorkerPlan]) -> str:
+    """How many workers, what each fills, and the size of its matrices."""
+    number = f"{len(workers)} worker{'' if len(workers) == 1 else 's'}"
+    each = {f"{one.vram_mib / 1024:.2f} GiB and matrices of {one.gemm_size}" for one in workers}
+    return f"{number} of {' or '.join(sorted(each))}" if each else number
 
 
 class NodeEvidence:
