@@ -75,7 +75,7 @@ class Difference:
     remedy="do not train on this card: it computes silently wrong results. See that NVIDIA_TF32_OVERRIDE and "
     "CUBLAS_WORKSPACE_CONFIG are the same on all nodes, put the card into another slot and run again; where "
     "the difference moves with it, replace it",
-    unmeasured="a worker did not record what its products are. Not required where the run has no "
+    unmeasured="a worker did not record what its products are. Not applicable where the run has no "
     "other card that is comparable",
     faults=("wrong-arithmetic", "bit-flip"),
     duties=REPEATING,

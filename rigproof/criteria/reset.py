@@ -18,7 +18,7 @@ WENT_ON = "look for the reason first (the kernel's out-of-memory killer, somebod
     "cable for each socket of a card, and the outlet; load one card at a time (a profile with one GPU), then "
     "lower the cards' power limit (`nvidia-smi -pl`, `limits.power_limit_w`); after a freeze look for Xids",
     unmeasured="the run did not get to its end there: the node or its agent was lost, or the run was killed; "
-    "not required where the boot id cannot be read, or is a container's own",
+    "not applicable where the boot id cannot be read, or is a container's own",
     faults=("reset",),
     warns_on=("reset-before",),
 )

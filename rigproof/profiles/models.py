@@ -282,7 +282,7 @@ class Limits(Table):
         default=None, description="core, not even in one sample; absent: core_temperature_c alone"
     )
     power_limit_w: tuple[Positive, Positive] | None = Field(
-        default=None, description="range in which the enforced power limit must be; absent: as found"
+        default=None, description="range in which the enforced power limit must be; absent: the card's default, a lower one warns"
     )
     driver_minimum: str | None = Field(default=None, description='oldest accepted driver, such as "550.54"')
     driver_mixed: Flag | None = Field(
@@ -420,7 +420,7 @@ class GpuDefaults(Table):
     vram_share: Share | None = Field(default=None, description="of the card, all workers together")
     gemm_size: GemmSize | None = Field(default=None, description="square operands, M = N = K")
     cpus_per_worker: Positive | None = Field(
-        default=None, description="CPUs that Ray reserves for each; absent: gpu_defaults"
+        default=None, description="CPUs that Ray reserves for each worker; absent: defaults.toml's"
     )
     cpu_gemm_size: GemmSize | None = Field(default=None, description="M = N = K where the CPU is the device")
     cpu_vram_share: Share | None = Field(default=None, description="of the node's RAM, the CPU as device")
