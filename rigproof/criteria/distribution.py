@@ -13,8 +13,8 @@ NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
     unit="workers",
     limit="the workers that the rig profile plans for this device",
     remedy="look at CUDA_VISIBLE_DEVICES and at how many GPUs `ray start` was told that the node has",
-    unmeasured="no worker came up anywhere, or this device was left out on purpose; or the run was planned with "
-    "other work than the profile of `rigproof judge --hwprofile`",
+    unmeasured="no worker came up anywhere, or this device was left out on purpose; or the run was planned "
+    "with other work than the profile of `rigproof judge --hwprofile`",
     faults=("wrong-gpu",),
 )
 def workers_spread(device: DeviceEvidence) -> Finding:

@@ -39,9 +39,9 @@ What holds for all of them:
   other GPU of its kind has its power limit, or can be compared with it bit by bit.
 - Where a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
 - A rate (`throughput.gemm_*`, `sustained`, `combined` and `peer_outlier`, `precision`, `training.step`,
-  `scaling`) that misses its limit by less than `limits.marginal_share` of it is measured once more, its whole stage,
-  before anything of it is judged; not where anything else in the stage failed. One that is good only
-  once warns, with both figures; one that misses it twice fails. All else is judged by the worse of both
+  `scaling`) that misses its limit by less than `limits.marginal_share` of it is measured once more, its
+  whole stage, before anything of it is judged; not where anything else in the stage failed. One that is good
+  only once warns, with both figures; one that misses it twice fails. All else is judged by the worse of both
   attempts.
 - Work counts only where its result was verified. Figures at the limit pass.
 """

@@ -22,8 +22,8 @@ LOAD_ENDED = "the CPU load has ended"  # in an orderly way: nothing that needs t
 SHORT_FREEZE = 2.0  # of the longest delay: one that is no longer, and the only one of the run, warns
 FEW_FREEZES = 3  # a busy host is late again and again
 STALLED = (
-    "see `dmesg` for stalls of disk, memory or driver at that time; where it says nothing, lower the CPU load "
-    "(`cpu.band_percent`), or end what else keeps this machine busy"
+    "see `dmesg` for stalls of disk, memory or driver at that time; where it says nothing, lower the CPU "
+    "load (`cpu.band_percent`), or end what else keeps this machine busy"
 )
 FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
 
@@ -36,8 +36,8 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
     "mean is over `cpu.warn_percent`, or more than `cpu.warn_windows_share` of the windows are over it",
     remedy="end what else runs on this machine; if nothing does, adapt `cpu.band_percent` or the node's "
     "`cpus`",
-    unmeasured="too few samples of the CPU in the loaded time; out of the band of `rigproof judge --hwprofile`, "
-    "where the run's load aimed at another one; not promised where the profile switches the load off",
+    unmeasured="too few samples of the CPU in the loaded time; out of the band of `rigproof judge "
+    "--hwprofile`, where the run's load aimed at another one; not promised where the profile switches the load off",
     faults=("cpu-saturated", "cpu-starved"),
     stages=("sustained",),
 )

@@ -20,6 +20,10 @@ TAKEN = (
     "end the other job that holds it (`ray status` there), or start Ray there so that it offers this card: "
     "no MIG, a --num-gpus that counts it, no CUDA_VISIBLE_DEVICES that hides it"
 )
+KEPT = (
+    "end the program that holds it, or move the display to another card, then run again; where it is to "
+    "stay, raise `limits.foreign_memory_warn_mib`"
+)
 LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, then restart the machine"
 
 
@@ -161,7 +165,7 @@ def foreign_memory(device: DeviceEvidence) -> Finding:
         return compared(foreign.used_mib, free, good=False, detail=f"{detail}; {room.told}")
     warn = device.limit("foreign_memory_warn_mib")
     if foreign.used_mib > warn.value and device.identity.display_active is not True:
-        return Finding(Outcome.WARN, foreign.used_mib, warn, detail)
+        return Finding(Outcome.WARN, foreign.used_mib, warn, detail, KEPT)
     return compared(foreign.used_mib, free, good=True)
 
 

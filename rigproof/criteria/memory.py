@@ -9,7 +9,7 @@ from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.series import readings, told
 from rigproof.criteria.strangers import crowded_by, holders_at
 from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.criteria.tasks import LOSSES, rounds_by_device, tasks_of
+from rigproof.criteria.tasks import LOSSES, rounds_by_device, tasks_of, without_advice
 from rigproof.criteria.windows import Window
 from rigproof.profiles.operands import ITEM_BYTES, matrix_mib
 from rigproof.profiles.room import IDLE_MIB
@@ -53,7 +53,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
         detail = "the allocator counted them, and a retry hid them"
         if events:
             holders = "" if "holders" in events[0].data else holders_at(device, events[0].t_s)
-            detail = "; ".join(filter(None, (events[0].message, holders)))
+            detail = "; ".join(filter(None, (without_advice(events[0].message), holders)))
         return compared(ooms, allowed, good=False, detail=detail, from_s=events[0].t_s if events else None)
     window = device.evidence.complete_window("sustained")
     for worker in device.planned_workers:

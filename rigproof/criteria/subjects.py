@@ -39,6 +39,16 @@ CAUSES = (
 )
 
 
+# Where `nvidia-smi -q -d` shows a reading, by a part of its name.
+SECTIONS = {
+    "temperature": "TEMPERATURE",
+    "power": "POWER",
+    "clock_event": "PERFORMANCE",
+    "clock": "CLOCK",
+    "utilization": "UTILIZATION",
+}
+
+
 class DeviceEvidence:
     """The evidence about one promised device."""
 
@@ -145,8 +155,20 @@ class DeviceEvidence:
         pairs = readings(self.loaded_samples(window), field)
         if not pairs and self.lacks_sensor(field):
             raise NotApplicable(f"this card's driver reports no {what}")
+        if not pairs and self.loaded_samples(window):  # it answers, but not this
+            raise NotMeasured(f"no {what} was read under load; {self._where_to_look(field)}")
         self.evidence.require_coverage(pairs.times_s, window, self.limit("sample_coverage_share"), what)
         return pairs
+
+    def _where_to_look(self, field: str) -> str:
+        """What to do about a sensor that gave nothing while others did."""
+        section = next((name for part, name in SECTIONS.items() if part in field), "")
+        query = f"`nvidia-smi -q{f' -d {section}' if section else ''}`"
+        listed = (
+            f"unsupported_sensors of {self.sku_file}" if self.device.sku_stem else "the SKU file of its model"
+        )
+        told = f"check {query} on {self.device.node}"
+        return f"{told}; a sensor that its driver does not have is listed in {listed}"
 
     def rounds(self, stage: str) -> Rounds:
         """The rounds of one stage that this device did: not those of the CPU in place of a GPU.
@@ -231,6 +253,12 @@ class DeviceEvidence:
     def events(self, *kinds: str) -> list[Event]:
         """Events that concern this device."""
         return self.evidence.events_of(self.subject, *kinds)
+
+    @property
+    def left_out(self) -> str:
+        """Why it was left alone on purpose: others hold it; empty where it did any work, or should have."""
+        events = self.events("gpu_taken", "gpu_skipped")
+        return events[0].message if events and not len(self.all_rounds) else ""
 
     def cause(self) -> str:
         """The first event that explains why this device did little or nothing; empty where none does."""

@@ -38,7 +38,9 @@ MEANINGFUL = {
     "clock_ratio_share": Bound(lowest=0.2, below="passes the clock of an idle card"),
     "clock_unknown_share": Bound(lowest=0.2, below="passes the clock of an idle card"),
     # A card at its cap draws 97 % of it; one at 60 % has room for a higher clock.
-    "clock_capped_power_share": Bound(0.6, 0.97, "takes a card for capped that is not at its cap", "is more than a capped card draws"),
+    "clock_capped_power_share": Bound(
+        0.6, 0.97, "takes a card for capped that is not at its cap", "is more than a capped card draws"
+    ),
     # GeForce drivers allow 30 to 45 % of the default at the lowest.
     "power_cap_fail_share": Bound(lowest=0.3, below="is lower than any card can be capped"),
     # A card that waits half of the time shows 50 %.
@@ -88,7 +90,9 @@ MEANINGFUL = {
     "remapped_rows_fail": Bound(highest=512, above="is more rows than a card can remap"),
     "retired_pages_fail": Bound(highest=64, above="is more pages than a card can retire"),
     # DCGM: 0.48 to 1.92 a minute and lane, 8 to 31 on 16 lanes.
-    "pcie_replays_warn": Bound(highest=600, above="warns of no link, not even one that repeats itself ten times a second"),
+    "pcie_replays_warn": Bound(
+        highest=600, above="warns of no link, not even one that repeats itself ten times a second"
+    ),
     # A CUDA context without any work holds 0.3 to 0.6 GiB.
     "foreign_memory_warn_mib": Bound(highest=1024, above="lets another job hold memory without a warning"),
     # Two programs that both keep a GPU busy get half of it each; a third of that is felt in any rate.

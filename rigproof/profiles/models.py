@@ -282,7 +282,9 @@ class Limits(Table):
         default=None, description="core, not even in one sample; absent: core_temperature_c alone"
     )
     power_limit_w: tuple[Positive, Positive] | None = Field(
-        default=None, description="range in which the enforced power limit must be; absent: the card's default, a lower one warns"
+        default=None,
+        description="range in which the enforced power limit must be; absent: the card's default, and a lower "
+        "one warns",
     )
     driver_minimum: str | None = Field(default=None, description='oldest accepted driver, such as "550.54"')
     driver_mixed: Flag | None = Field(

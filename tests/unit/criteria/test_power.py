@@ -137,7 +137,9 @@ def test_a_card_whose_driver_reports_no_power_is_not_asked_for_its_limit(bench):
     assert verdict.outcome is Outcome.NOT_APPLICABLE
 
 
-@pytest.mark.parametrize(("enforced_w", "outcome"), [(350, Outcome.WARN), (349.5, Outcome.WARN), (349.4, Outcome.FAIL)])
+@pytest.mark.parametrize(
+    ("enforced_w", "outcome"), [(350, Outcome.WARN), (349.5, Outcome.WARN), (349.4, Outcome.FAIL)]
+)
 def test_a_cap_under_half_of_the_default_fails(bench, enforced_w, outcome):
     bench.gpu(GPU, power_limit_w=enforced_w)
     assert bench.verdict(LIMIT, GPU).outcome is outcome
@@ -185,3 +187,15 @@ def test_a_draw_over_the_limit_in_any_stage_fails(bench, from_s, to_s, stage):
     verdict = bench.verdict(DRAW, GPU)
     assert verdict.outcome is Outcome.FAIL
     assert verdict.detail == f"in the {stage} stage"
+
+
+@pytest.mark.parametrize(("limit_w", "outcome"), [(500, Outcome.WARN), (200, Outcome.FAIL)])
+def test_a_cap_is_told_with_the_command_that_lifts_it(bench, limit_w, outcome):
+    bench.gpu("pc1/gpu0", power_limit_w=float(limit_w), power_limit_default_w=700.0, index=3)
+    bench.samples("pc1/gpu0", power_limit_w=None)
+    verdict = bench.verdict("power.limit", "pc1/gpu0")
+    assert (verdict.outcome, verdict.remedy) == (
+        outcome,
+        "restore it on pc1 with `nvidia-smi -i 3 -pl 700`; if it is meant, state "
+        f"`limits.power_limit_w = [{limit_w}, {limit_w}]`",
+    )

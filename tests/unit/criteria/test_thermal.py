@@ -123,7 +123,9 @@ def test_no_samples_of_the_core_are_no_measurement(bench):
     bench.samples(GPU, core_temperature_c=None)
     verdict = bench.verdict(CORE, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == "no core temperature was read under load"
+    assert verdict.detail.startswith(
+        "no core temperature was read under load; check `nvidia-smi -q -d TEMPERATURE` "
+    )
 
 
 @pytest.mark.parametrize(("share", "outcome"), [(0.19, Outcome.PASS), (0.21, Outcome.NOT_MEASURED)])
@@ -276,3 +278,13 @@ def test_reasons_that_were_not_read_are_no_measurement(bench):
     bench.samples(GPU, clock_event_reasons=None)
     verdict = bench.verdict(THROTTLE, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
+
+
+def test_a_sensor_that_gives_nothing_is_told_with_where_to_look(bench):
+    bench.samples("pc1/gpu0", core_temperature_c=None)
+    verdict = bench.verdict("thermal.core_temperature", "pc1/gpu0")
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail.endswith(
+        "check `nvidia-smi -q -d TEMPERATURE` on pc1; a sensor that its driver does not have is listed in "
+        "unsupported_sensors of hwprofiles/gpus/h200.toml"
+    )

@@ -123,12 +123,16 @@ def test_a_stage_without_a_time_to_settle_says_none():
     lines = lines_of(load_rig("dual-3090-3070"), "standard")
     (training,) = [line for line in lines if line.startswith("  training: ")]
     assert training == "  training: about 30 s; measures 30 s, rounds of 0.1 s"
-    assert any(line.startswith("  gemm: ") and "; settles for at most 12 s, measures" in line for line in lines)
+    assert any(
+        line.startswith("  gemm: ") and "; settles for at most 12 s, measures" in line for line in lines
+    )
 
 
 def test_a_card_that_none_can_be_compared_with_bit_by_bit_is_told():
     alone = "the only card of its model, so no other one to compare its products with"
-    assert block(lines_of(load_rig("dual-3090-3070")), "compute.exact")[-1] == f"    pc1/gpu0, pc2/gpu0: {alone}"
+    assert (
+        block(lines_of(load_rig("dual-3090-3070")), "compute.exact")[-1] == f"    pc1/gpu0, pc2/gpu0: {alone}"
+    )
     assert alone not in "\n".join(lines_of(load_rig("h200-x2")))
 
 
