@@ -37,7 +37,8 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
     remedy="end what else runs on this machine; if nothing does, adapt `cpu.band_percent` or the node's "
     "`cpus`",
     unmeasured="too few samples of the CPU in the loaded time; out of the band of `rigproof judge "
-    "--hwprofile`, where the run's load aimed at another one; not promised where the profile switches the load off",
+    "--hwprofile`, where the run's load aimed at another one; not promised where the profile "
+    "switches the load off",
     faults=("cpu-saturated", "cpu-starved"),
     stages=("sustained",),
 )

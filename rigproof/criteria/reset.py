@@ -7,9 +7,9 @@ from rigproof.records.verdict import Outcome
 
 SOURCE = "the host's boot id, before and after the load"
 ONE_CARD = (
-    "mostly the power supply, which cannot deliver the card's peaks: check its rating, a cable of its own for "
-    "each power socket of the card, and the outlet; then lower the power limit (`nvidia-smi -pl`, stated as "
-    "`limits.power_limit_w`) and run again; after a freeze look for Xids"
+    "mostly the power supply, which cannot deliver the card's peaks: check its rating, a cable of its own "
+    "for each power socket of the card, and the outlet; then lower the power limit (`nvidia-smi -pl`, "
+    "stated as `limits.power_limit_w`) and run again; after a freeze look for Xids"
 )
 WENT_ON = "look for the reason first (the kernel's out-of-memory killer, somebody's `kill`), then run again"
 

@@ -283,8 +283,8 @@ class Limits(Table):
     )
     power_limit_w: tuple[Positive, Positive] | None = Field(
         default=None,
-        description="range in which the enforced power limit must be; absent: the card's default, and a lower "
-        "one warns",
+        description="range in which the enforced power limit must be; absent: the card's default, and a "
+        "lower one warns",
     )
     driver_minimum: str | None = Field(default=None, description='oldest accepted driver, such as "550.54"')
     driver_mixed: Flag | None = Field(
