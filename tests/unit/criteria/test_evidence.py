@@ -237,8 +237,8 @@ def test_a_sensor_that_the_card_lacks_is_not_applicable_where_nothing_was_read(b
     with pytest.raises(NotApplicable, match="this card's driver reports no memory temperature"):
         device.loaded_readings(window, "memory_temperature_c", "memory temperature")
     assert reason(lambda: device.loaded_readings(window, "power_w", "power")) == (
-        "no power was read under load; check `nvidia-smi -q -d POWER` on pc1; a sensor that its driver does not "
-        "have is listed in unsupported_sensors of hwprofiles/gpus/h200.toml"
+        "no power was read under load; check `nvidia-smi -q -d POWER` on pc1; a sensor that its driver does "
+        "not have is listed in unsupported_sensors of hwprofiles/gpus/h200.toml"
     )
 
 
