@@ -117,7 +117,10 @@ def judge(
         typer.Option(help="a rig's champions, such as reports/champions/NAME, in place of the recorded ones"),
     ] = None,
 ) -> None:
-    """Judge a recorded run again, on any machine, with the recorded or with other limits."""
+    """Judge a recorded run again, on any machine, with the recorded or with other limits.
+
+    What rests on work that the profile plans and the run did not do is not measured.
+    """
     from rigproof.cli.rejudge import rejudge  # noqa: PLC0415
 
     raise typer.Exit(rejudge(run, hwprofile, typer.echo, champions))

@@ -1,6 +1,5 @@
 """Judge a recorded run again: the same criteria on the same data, perhaps with other limits."""
 
-import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,23 +55,34 @@ def rejudge(
     """
     recording = read_recording(run)
     add_last_words(run, recording)
-    if hwprofile is not None:
-        loaded = _linted(_rig(hwprofile, recording), recording.run.level)
-        recording.run = dataclasses.replace(recording.run, rig=loaded.dump())
+    loaded = None if hwprofile is None else _linted(_rig(hwprofile, recording), recording.run.level)
     rates = None if champions is None else read_champions(_folder(champions)).rates()
-    verdicts = _verdicts(recording, rates)
-    decision = decide(verdicts, interrupted=interrupted(recording))
+    verdicts = _verdicts(recording, rates, loaded)
+    stopped = interrupted(recording)
+    decision = decide(verdicts, interrupted=stopped)
     for remark in remarks(recording):
         echo(remark)
     simulated = recording.run.simulated
     short = in_place_of_level(shortfalls(recording, own_levels()), recording.run.level)
-    print_summary(decision, verdicts, run, problems=[], write_line=echo, simulated=simulated, short=short)
+    print_summary(
+        decision,
+        verdicts,
+        run if loaded is None and rates is None else None,  # the run's report is not by these limits
+        problems=[],
+        write_line=echo,
+        simulated=simulated,
+        interrupted=stopped,
+        short=short,
+    )
     return EXIT_STATUS[decision]
 
 
-def _verdicts(recording: Recording, champions: Champions | None = None) -> list[Verdict]:
+def _verdicts(
+    recording: Recording, champions: Champions | None = None, loaded: LoadedRig | None = None
+) -> list[Verdict]:
     """All verdicts; of a large recording by two processes, each for half of the subjects."""
-    judgement = Judgement(recording, champions=champions)
+    planned_by = None if loaded is None else LoadedRig.restore(recording.run.rig)
+    judgement = Judgement(recording, loaded, champions, planned_by)
     subjects = judgement.subjects
     if not two_are_better(recording.count()):
         return judgement.whole([judgement.part(subjects)])

@@ -28,7 +28,7 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
     events = [Event(t_s, "node_missing", node.name, message, data=data)]
     for device in loaded.devices():
         if device.node == node.name:
-            message = f"{_name(device)} is missing with its node {node.name}; type there: {line}"
+            message = f"{_name(device)} is missing with its node {node.name}"
             step = f"bring its node back first: see cluster.nodes_present of {node.name}"
             data = {"promised": device.gpu.sku, "found": [], "remedy": line, "next_step": step}
             events.append(Event(t_s, "gpu_missing", device.subject, message, data=data))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from operator import itemgetter
 from statistics import fmean
 
-from rigproof.criteria.criterion import Finding, Limit, compared, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.loads import Load, load_of, over_stages
 from rigproof.criteria.sensors import power_field, readings_by_piece
 from rigproof.criteria.strangers import slowed_by
@@ -26,7 +26,8 @@ WINDOW_S = 1.0  # what "a second with work" means
     "`limits.active_power_share` of the enforced limit (where the driver has no limit, a mean utilisation of "
     "`limits.active_utilization_share`); no wrong result",
     remedy="see what that worker waited for: a lost process, another job on the card, a blocked queue",
-    unmeasured="the stage broke off, or power was not read often enough; utilisation alone never suffices",
+    unmeasured="the device was left out on purpose, the stage broke off, or power was not read "
+    "often enough; utilisation alone never suffices",
     faults=("gpu-idle", "bit-flip"),
     stages=("sustained",),
     duties=DUTIES,
@@ -41,6 +42,9 @@ def gpu_active(device: DeviceEvidence) -> Finding:
     wrong = device.events("wrong_result")
     if wrong:
         return _by_results(device, wrong)
+    left_out = device.left_out
+    if left_out:
+        raise NotMeasured(left_out)
     return over_stages(device, DUTIES, lambda stage: _in_stage(device, stage))
 
 

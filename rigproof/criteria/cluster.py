@@ -4,12 +4,12 @@ from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, c
 from rigproof.criteria.evidence import ENDED, Evidence
 from rigproof.criteria.subjects import NodeEvidence
 from rigproof.records.measurements import Event
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import FOLLOWS, Outcome
 
 FIRST_LOSS = "start with the first loss, later ones often follow from it"
 # What a wait that failed or a process that was lost is recorded as.
 LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died")
-RESTARTED = "it restarted and is back: `health.reset` says what it did last, and what to do"
+WITH_LINE = "switch that machine on, check its network cable, and type that line there"
 
 
 @criterion(
@@ -26,7 +26,9 @@ def nodes_present(node: NodeEvidence) -> Finding:
     """The promised node joined the cluster and stayed in it until the end."""
     for event in node.events("node_missing", "node_lost"):
         lost = event.kind == "node_lost"
-        remedy = RESTARTED if node.events("host_reset") else ""
+        remedy = WITH_LINE if "remedy" in event.data else ""
+        if node.events("host_reset"):
+            remedy = f"{FOLLOWS}health.reset of {node.subject}, it restarted and is back"
         return Finding(Outcome.FAIL, detail=event.message, remedy=remedy, from_s=event.t_s if lost else None)
     if node.found:
         return Finding(Outcome.PASS, detail=f"answered from {node.identity.address}")
@@ -50,6 +52,15 @@ def require_promised_then(evidence: Evidence, subject: str) -> None:
         "profile with these names (`rigproof judge` without --hwprofile takes its own), or run again with "
         "this profile"
     )
+
+
+def _of_node(rig: Evidence, loss: Event) -> str:
+    """Where its node went, and what was lost with it; empty where the node stayed."""
+    node = loss.subject.partition("/")[0]
+    for kind, root in (("host_reset", "health.reset"), ("node_lost", "cluster.nodes_present")):
+        if rig.events_of(node, kind):
+            return f"{FOLLOWS}{root} of {node}, see there first"
+    return ""
 
 
 def _next_step(loss: Event) -> str:
@@ -97,7 +108,8 @@ def no_timeouts(rig: Evidence) -> Finding:
         who = first.worker or first.subject
         more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
         detail = f"{who}: {first.message}{more}"
-        return Finding(Outcome.FAIL, len(losses), none, detail, _next_step(first), from_s=first.t_s)
+        step = _of_node(rig, first) or _next_step(first)
+        return Finding(Outcome.FAIL, len(losses), none, detail, step, from_s=first.t_s)
     if not any(stage.workers for stage in rig.recording.stages.values()):
         raise NotMeasured("no stage had a worker to wait for")
     for stage in rig.recording.stages.values():

@@ -19,6 +19,12 @@ REPEATING: tuple[Duty, ...] = (
 # multiprocessors may get different kernels of one library.
 KIND = ("precision", "size", "device", "torch", "cublas", "multiprocessors", "capability")
 
+UNDECIDED = (
+    "do not train on any of them until you know which is wrong: see that NVIDIA_TF32_OVERRIDE and "
+    "CUBLAS_WORKSPACE_CONFIG are the same on all nodes, swap the cards' slots and run again, or add another "
+    "card of this model; replace the one that the difference moves with"
+)
+
 Kind = tuple[object, ...]
 Product = tuple[str, Kind, str]  # stage, kind, the seeds of its operands
 
@@ -75,7 +81,7 @@ class Difference:
     remedy="do not train on this card: it computes silently wrong results. See that NVIDIA_TF32_OVERRIDE and "
     "CUBLAS_WORKSPACE_CONFIG are the same on all nodes, put the card into another slot and run again; where "
     "the difference moves with it, replace it",
-    unmeasured="a worker did not record what its products are. Not required where the run has no "
+    unmeasured="a worker did not record what its products are. Not applicable where the run has no "
     "other card that is comparable",
     faults=("wrong-arithmetic", "bit-flip"),
     duties=REPEATING,
@@ -94,7 +100,8 @@ def exact(device: DeviceEvidence) -> Finding:
     if differing:
         first_one = min(differing, key=lambda one: (bool(one.others), one.product[0], one.product[2]))
         source = "the same products of comparable cards"
-        return _failed(len(differing), first_one.told(device.subject), source, None)
+        step = UNDECIDED if first_one.undecided else ""
+        return _failed(len(differing), first_one.told(device.subject), source, None, step)
     _require_others(device)
     _require_references(device)
     products = references.by_card[device.subject]
@@ -110,8 +117,8 @@ def exact(device: DeviceEvidence) -> Finding:
     return Finding(Outcome.PASS, 0.0, detail=detail, source="the same products of comparable cards")
 
 
-def _failed(count: int, detail: str, source: str, t_s: float | None) -> Finding:
-    return Finding(Outcome.FAIL, float(count), detail=detail, source=source, from_s=t_s)
+def _failed(count: int, detail: str, source: str, t_s: float | None, remedy: str = "") -> Finding:
+    return Finding(Outcome.FAIL, float(count), detail=detail, remedy=remedy, source=source, from_s=t_s)
 
 
 def _references(evidence: Evidence) -> References:

@@ -13,12 +13,13 @@ NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
     unit="workers",
     limit="the workers that the rig profile plans for this device",
     remedy="look at CUDA_VISIBLE_DEVICES and at how many GPUs `ray start` was told that the node has",
-    unmeasured="no worker came up anywhere, or this device was left out on purpose",
+    unmeasured="no worker came up anywhere, or this device was left out on purpose; or the run was planned "
+    "with other work than the profile of `rigproof judge --hwprofile`",
     faults=("wrong-gpu",),
 )
 def workers_spread(device: DeviceEvidence) -> Finding:
     """Exactly the planned workers run on this device: each process reports the UUID that it really got."""
-    planned = Limit(device.device.gpu.workers, device.source_of("workers"))
+    planned = _planned(device)
     uuid = device.identity.uuid
     came_up = {worker.worker: worker for worker in device.workers}  # the last process of each place
     if not came_up:
@@ -28,9 +29,19 @@ def workers_spread(device: DeviceEvidence) -> Finding:
     right = len({name for name, worker in came_up.items() if worker.uuid == uuid})
     measured = right + len({worker.worker for worker in strangers})
     good = not strayed and not strangers and right == planned.value
+    if good:
+        device.require_asked_plan()
     detail = "" if good else _whereabouts(device, strayed, strangers)
     lost = not good and not strayed and not strangers  # nobody is elsewhere: some did not come up
     return compared(measured, planned, good=good, detail=detail, remedy=NOT_UP if lost else "")
+
+
+def _planned(device: DeviceEvidence) -> Limit:
+    """How many workers the run was to have here, and the file that says so."""
+    evidence = device.evidence
+    if evidence.planned_by is evidence.loaded:
+        return Limit(device.device.gpu.workers, device.source_of("workers"))
+    return Limit(len(device.planned_workers), evidence.planned_by.file)
 
 
 def _raise_if_left_out(device: DeviceEvidence) -> None:

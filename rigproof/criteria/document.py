@@ -32,15 +32,16 @@ What holds for all of them:
   temperature and clock all stand still, so do all readings of that GPU.
 - A figure that is not finite is not measured.
 - A stage that was broken off can make a criterion fail, but not pass.
-- Not applicable is only what the hardware cannot give: the SKU file lists the sensor in
-  `unsupported_sensors`; ECC is switched off; the driver delivers no Xid events; an unknown card has no ECC,
-  has no such precision, or gives neither a reading nor a limit of its memory temperature; no other GPU of its
-  kind has its power limit, or can be compared with it bit by bit.
+- Not applicable is only what the hardware or its driver cannot give: the SKU file lists the sensor in
+  `unsupported_sensors`; ECC is switched off; the driver delivers no Xid events, has no power limit, or its
+  processes cannot be listed or told apart; the boot id cannot be read, or is a container's own; an unknown
+  card has no ECC, has no such precision, or gives neither a reading nor a limit of its memory temperature; no
+  other GPU of its kind has its power limit, or can be compared with it bit by bit.
 - Where a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
-- A rate (`throughput.gemm_*`, `sustained`, `combined` and `peer_outlier`, `precision`, `scaling`) that
-  misses its limit by less than `limits.marginal_share` of it is measured once more, its whole stage,
-  before anything of it is judged; not where anything else in the stage failed. One that is good only
-  once warns, with both figures; one that misses it twice fails. All else is judged by the worse of both
+- A rate (`throughput.gemm_*`, `sustained`, `combined` and `peer_outlier`, `precision`, `training.step`,
+  `scaling`) that misses its limit by less than `limits.marginal_share` of it is measured once more, its
+  whole stage, before anything of it is judged; not where anything else in the stage failed. One that is good
+  only once warns, with both figures; one that misses it twice fails. All else is judged by the worse of both
   attempts.
 - Work counts only where its result was verified. Figures at the limit pass.
 """
@@ -75,10 +76,12 @@ def _entry(criterion: Criterion) -> str:
 def _needs(criterion: Criterion) -> str:
     """The stages that it cannot do without, then those that it judges where the level has them."""
     needed = [f"the {stage} stage" for stage in criterion.stages]
+    if not criterion.duties:
+        return " and ".join(needed) or "no stage"
     judged = "every stage of the level"
     if set(criterion.duties) != set(DUTIES):
         judged = f"every {' or '.join(criterion.duties)} stage of the level"
-    return " and ".join(needed) + (f"; judges {judged}" if criterion.duties else "") or "no stage"
+    return f"{' and '.join(needed) or 'no stage of its own'}; judges {judged}"
 
 
 def _named(faults: tuple[str, ...]) -> str:

@@ -48,12 +48,20 @@ ENDED = ("finished", "partial", "failed")  # a stage that was not broken off
 class Evidence:
     """A Recording with the profile that it is judged by, and the champions that floors come from.
 
-    These are the ones that the run recorded, unless others are given; an empty mapping: none.
+    These are the ones that the run recorded, unless others are given; an empty mapping: none. `planned_by`:
+    the profile that the run was planned by, where it is judged by another one.
     """
 
-    def __init__(self, recording: Recording, loaded: LoadedRig, champions: Champions | None = None) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        loaded: LoadedRig,
+        champions: Champions | None = None,
+        planned_by: LoadedRig | None = None,
+    ) -> None:
         self.recording = recording
         self.loaded = loaded
+        self.planned_by = planned_by if planned_by is not None else loaded
         self._champions = champions
         # What counts of a stage that was measured once more: rounds that ended from then until then.
         self._spans = {name: (recording.stages[name].start_s, math.inf) for name in recording.first_attempts}
@@ -73,7 +81,8 @@ class Evidence:
             return None
         first = {name: (-math.inf, since_s) for name, (since_s, _) in self._spans.items()}
         stages = recording.stages | recording.first_attempts
-        found = Evidence(replace(recording, stages=stages, first_attempts={}), self.loaded, self._champions)
+        once = replace(recording, stages=stages, first_attempts={})
+        found = Evidence(once, self.loaded, self._champions, self.planned_by)
         found._spans = first
         return found
 
@@ -96,12 +105,20 @@ class Evidence:
 
     @cached_property
     def plan(self) -> Plan:
-        """What each worker was to do, derived from the profile again. ProfileError where it cannot be."""
+        """What each worker was to do in the run, derived again. ProfileError where it cannot be."""
+        return self._plan_of(self.planned_by)
+
+    @cached_property
+    def asked_plan(self) -> Plan:
+        """What each worker would be to do by the profile that the run is judged by."""
+        return self.plan if self.planned_by is self.loaded else self._plan_of(self.loaded)
+
+    def _plan_of(self, loaded: LoadedRig) -> Plan:
         level = self.recording.run.level
         if level not in get_args(LevelName):
             way_out = "read it with the rigproof that wrote it"
             raise ProfileError([problem("recording", "level", level, "no such level", way_out)])
-        return make_plan(self.loaded, cast(LevelName, level))
+        return make_plan(loaded, cast(LevelName, level))
 
     @cached_property
     def champions(self) -> Champions:
@@ -330,7 +347,7 @@ class Evidence:
 
         Nor may any stretch of more than LONGEST_GAP_S, or of GAP_STEPS grid points, be without one.
         """
-        rate_hz = self.loaded.rig.sampling.rate_hz
+        rate_hz = self.planned_by.rig.sampling.rate_hz
         if rate_hz is None:
             raise NotMeasured("the profile has no sampling.rate_hz")
         due, count = window.length_s * rate_hz, len(times_s)

@@ -207,7 +207,7 @@ def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
     for stretch in stretches:
         clocks_mhz = (sample.sm_clock_mhz for sample in device.loaded_samples(stretch))
         found += [one for one in clocks_mhz if one is not None]
-    rate_hz = device.evidence.loaded.rig.sampling.rate_hz or 1.0
+    rate_hz = device.evidence.planned_by.rig.sampling.rate_hz or 1.0
     due = rate_hz * sum(stretch.length_s for stretch in stretches)
     if not found or len(found) < device.limit("sample_coverage_share").value * due:
         raise NotMeasured(f"{len(found)} readings of the SM clock under load where {due:.0f} were due")

@@ -23,7 +23,8 @@ UNKNOWN_ACTION = "look at the GPU recovery action in `nvidia-smi -q`, and do wha
     limit="`hwprofiles/xids.toml`, where each Xid has its meaning, severity, action and source: `fail` "
     "fails, all others warn, a number that is in no catalogue too; `limits.xid_fail` and `limits.xid_warn` "
     "come first. A recovery action that NVML reports before or after the load fails, with or without an Xid",
-    remedy="look the Xid up in hwprofiles/xids.toml, then in `dmesg`",
+    remedy="what hwprofiles/xids.toml says of the Xid; look one that it does not have up in NVIDIA's Xid "
+    "documentation and in `dmesg`",
     unmeasured="nobody listened for a while: the node or its agent died, an NVML call failed or hung, or the "
     "GPU was lost; or the driver told before the load what it wants done with the GPU, and not after it. Not "
     "applicable where the driver delivers no Xids",
@@ -45,8 +46,7 @@ def xid(device: DeviceEvidence) -> Finding:
     if wanted is not None:
         said, action = wanted
         detail = "; ".join([said, *_listed(device, events)])
-        none = Limit(0, "NVML's recovery action")
-        return compared(len(events), none, good=False, detail=detail, remedy=action)
+        return Finding(Outcome.FAIL, detail=detail, remedy=action, source="NVML's recovery action")
     _require_listener(device)
     _require_last_word(device)
     none = Limit(0, FILE)
@@ -58,7 +58,7 @@ def xid(device: DeviceEvidence) -> Finding:
     detail = "; ".join(_listed(device, [root, *events]))
     # What is not the program's own says what to do, also where it came later.
     telling = next((event for event in events if _severity(device, event) != "program"), root)
-    action = device.evidence.loaded.xids.action(_code(telling))
+    action = _action(device, _code(telling))
     return Finding(Outcome.WARN, len(events), none, detail, action, from_s=root.t_s)
 
 
@@ -69,8 +69,21 @@ def _fatal(device: DeviceEvidence, events: Sequence[Event]) -> Finding:
     limit = Limit(0, device.source_of("limits.xid_fail") if stated else FILE)
     number = len({id(event) for event in events})
     detail = "; ".join(_listed(device, events))
-    action = device.evidence.loaded.xids.action(code)
+    action = _action(device, code)
     return compared(number, limit, good=False, detail=detail, remedy=action, from_s=events[0].t_s)
+
+
+def _action(device: DeviceEvidence, code: int | None) -> str:
+    """What to do about a number; of one that no catalogue has, where it is told."""
+    known = device.evidence.loaded.xids.action(code)
+    if known or code is None:
+        return known
+    step = "look it up in NVIDIA's Xid documentation and in `dmesg`"
+    return (
+        step
+        if code in (device.device.limits.xid_fail or ())
+        else f"{step}; `limits.xid_fail = [{code}]` makes it fail"
+    )
 
 
 def _wanted(device: DeviceEvidence) -> tuple[str, str] | None:
@@ -134,7 +147,7 @@ def _listed(device: DeviceEvidence, events: Sequence[Event]) -> list[str]:
     seen: dict[int | None, str] = {}
     for event in events:
         code = _code(event)
-        kind = " (the program's own error)" if _severity(device, event) == "program" else ""
+        kind = " (mostly a program's own error)" if _severity(device, event) == "program" else ""
         meaning = event.message if code is None else catalogue.meaning(code)
         seen.setdefault(code, f"Xid {code}{kind} at t={event.t_s:.0f} s: {meaning}")
     return list(seen.values())

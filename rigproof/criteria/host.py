@@ -18,7 +18,13 @@ Floats = npt.NDArray[np.float64]
 WINDOW_S = 1.0
 SLEEP_S = 0.010  # how long the probe sleeps each time
 REPORTED = ("own_percent", "foreign_percent", "short_cpus")
+LOAD_ENDED = "the CPU load has ended"  # in an orderly way: nothing that needs to be told
 SHORT_FREEZE = 2.0  # of the longest delay: one that is no longer, and the only one of the run, warns
+FEW_FREEZES = 3  # a busy host is late again and again
+STALLED = (
+    "see `dmesg` for stalls of disk, memory or driver at that time; where it says nothing, lower the CPU "
+    "load (`cpu.band_percent`), or end what else keeps this machine busy"
+)
 FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
 
 
@@ -30,8 +36,9 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
     "mean is over `cpu.warn_percent`, or more than `cpu.warn_windows_share` of the windows are over it",
     remedy="end what else runs on this machine; if nothing does, adapt `cpu.band_percent` or the node's "
     "`cpus`",
-    unmeasured="too few samples of the CPU in the loaded time; not promised where the profile switches "
-    "the load off",
+    unmeasured="too few samples of the CPU in the loaded time; out of the band of `rigproof judge "
+    "--hwprofile`, where the run's load aimed at another one; not promised where the profile "
+    "switches the load off",
     faults=("cpu-saturated", "cpu-starved"),
     stages=("sustained",),
 )
@@ -52,6 +59,7 @@ def cpu_band(node: NodeEvidence) -> Finding:
     )
     load = _load_report(node)
     if inside < limit.value:
+        _require_same_aim(node)
         first = next(w for w, mean in zip(windows, means, strict=True) if not low <= mean <= high)
         remedy = "" if over >= under else _remedy_under(load)
         detail += _shares(load)
@@ -62,6 +70,15 @@ def cpu_band(node: NodeEvidence) -> Finding:
         detail = f"{high_share:.0f} % of windows over {warn.value:g} %, mean {fmean(means):.1f} %"
         return Finding(Outcome.WARN, inside, limit, detail + _shares(load))
     return compared(inside, limit, good=True, detail=detail)
+
+
+def _require_same_aim(node: NodeEvidence) -> None:
+    """NotMeasured where the run's CPU load was not to hold the band that is judged by."""
+    done, asked = node.evidence.planned_by.cpu_of(node.subject), node.cpu
+    if not done.enabled or done.band_percent != asked.band_percent:
+        low, high = done.band_percent if done.enabled and done.band_percent else (0.0, 0.0)
+        aim = f"aimed at {low:g}–{high:g} %" if high else "was off"
+        raise NotMeasured(f"the CPU load of this run {aim}; run again with {node.evidence.loaded.file}")
 
 
 def _load_report(node: NodeEvidence) -> Event | None:
@@ -79,7 +96,8 @@ def _shares(load: Event | None) -> str:
     if load is None:
         return ""
     own, foreign = load.data["own_percent"], load.data["foreign_percent"]
-    return f"; {load.message}: it used {own:.0f} %, everybody else {foreign:.0f} %"
+    early = f"; {load.message}" if load.message != LOAD_ENDED else ""
+    return f"{early}; rigproof's load used {own:.0f} %, everybody else {foreign:.0f} %"
 
 
 def _remedy_under(load: Event | None) -> str:
@@ -131,13 +149,15 @@ def responsiveness(node: NodeEvidence) -> Finding:
     short = over == 1 and delays[-1] <= SHORT_FREEZE * longest.value
     if over and not short:
         detail = "longest wake-up delay" if over == 1 else f"longest of {over} wake-up delays over the limit"
-        return compared(float(delays[-1]), longest, good=False, detail=detail, from_s=worst_at_s)
+        remedy = STALLED if over <= FEW_FREEZES else ""
+        worst_ms = float(delays[-1])
+        return compared(worst_ms, longest, good=False, detail=detail, remedy=remedy, from_s=worst_at_s)
     _require_probe(node, window, delays)
     ninety_ninth = float(delays[math.ceil(0.99 * len(delays)) - 1])
     detail = f"99th percentile of {len(delays)} wake-up delays, longest {delays[-1]:.1f} ms"
     if short and ninety_ninth <= p99.value:
         detail = f"a single one of {len(delays)} wake-up delays"
-        return Finding(Outcome.WARN, float(delays[-1]), longest, detail, from_s=worst_at_s)
+        return Finding(Outcome.WARN, float(delays[-1]), longest, detail, STALLED, from_s=worst_at_s)
     return compared(ninety_ninth, p99, good=ninety_ninth <= p99.value, detail=detail)
 
 

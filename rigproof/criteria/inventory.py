@@ -20,6 +20,10 @@ TAKEN = (
     "end the other job that holds it (`ray status` there), or start Ray there so that it offers this card: "
     "no MIG, a --num-gpus that counts it, no CUDA_VISIBLE_DEVICES that hides it"
 )
+KEPT = (
+    "end the program that holds it, or move the display to another card, then run again; where it is to "
+    "stay, raise `limits.foreign_memory_warn_mib`"
+)
 LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, then restart the machine"
 
 
@@ -154,14 +158,14 @@ def foreign_memory(device: DeviceEvidence) -> Finding:
         raise NotMeasured("the memory in use before the run was not read")
     detail = _holders(foreign.pids)
     loaded = device.evidence.loaded
-    workers = device.evidence.plan.workers_of(device.subject)
+    workers = device.evidence.asked_plan.workers_of(device.subject)
     room = room_of(workers, device.identity, foreign)
     free = Limit(room.free_mib, f"what the plan of {loaded.file} leaves free")
     if not room.holds(foreign.used_mib):
         return compared(foreign.used_mib, free, good=False, detail=f"{detail}; {room.told}")
     warn = device.limit("foreign_memory_warn_mib")
     if foreign.used_mib > warn.value and device.identity.display_active is not True:
-        return Finding(Outcome.WARN, foreign.used_mib, warn, detail)
+        return Finding(Outcome.WARN, foreign.used_mib, warn, detail, KEPT)
     return compared(foreign.used_mib, free, good=True)
 
 

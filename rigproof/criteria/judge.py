@@ -10,14 +10,13 @@ from rigproof.criteria.criterion import Criterion, Finding, NotMeasured, Trouble
 from rigproof.criteria.evidence import ENDED, Evidence
 from rigproof.criteria.precision import TrainingSteps
 from rigproof.criteria.rates import SustainedRate
+from rigproof.criteria.roots import RIG, with_roots
 from rigproof.criteria.subjects import DeviceEvidence, NodeEvidence
 from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.stages import STAGES, stage_kind
 from rigproof.records.champions import Champions
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
-
-RIG = "rig"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,24 +81,36 @@ def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
         if finding.outcome is not Outcome.FAIL:
             _require_stages(criterion, evidence)
     except NotMeasured as reason:
-        return not_judged(criterion, subject, reason.reason, reason.outcome)
+        return not_judged(criterion, subject, _reason(about, reason), reason.outcome)
     except Exception as error:  # a criterion that breaks must neither pass nor end the report
         return not_judged(criterion, subject, f"judging it failed: {type(error).__name__}: {error}")
     return _verdict(criterion, subject, finding)
 
 
+def _reason(about: Evidence | DeviceEvidence | NodeEvidence, reason: NotMeasured) -> str:
+    """The reason; of a device that was left alone on purpose the same for all criteria that name it."""
+    left_out = about.left_out if isinstance(about, DeviceEvidence) else ""
+    return left_out if left_out and left_out in reason.reason else reason.reason
+
+
 class Judgement:
     """Every promised criterion on every promised subject, by the recorded profile and champions or others.
+
+    `planned_by`: the profile that the run was planned by, where `loaded` is another one.
 
     Subject by subject, so that what is held of one is let go before the next; what compares them last. Parts
     of the subjects can be judged in processes of their own.
     """
 
     def __init__(
-        self, recording: Recording, loaded: LoadedRig | None = None, champions: Champions | None = None
+        self,
+        recording: Recording,
+        loaded: LoadedRig | None = None,
+        champions: Champions | None = None,
+        planned_by: LoadedRig | None = None,
     ) -> None:
         rig = loaded if loaded is not None else LoadedRig.restore(recording.run.rig)
-        self._evidence = Evidence(recording, rig, champions)
+        self._evidence = Evidence(recording, rig, champions, planned_by)
         self._tasks = [
             (criterion, subject)
             for criterion in CATALOGUE.values()
@@ -138,12 +149,13 @@ class Judgement:
             if self._evidence.earlier is not None:
                 self._evidence.earlier.sustained_rates.update(part.earlier_rates)
             found.update({(one.criterion, one.subject): one for one in part.verdicts})
-        return [
+        verdicts = [
             judge(criterion, subject, self._evidence)
             if criterion.compares
             else found[criterion.name, subject]
             for criterion, subject in self._tasks
         ]
+        return with_roots(verdicts, self._evidence)
 
 
 def judge_all(

@@ -9,7 +9,7 @@ from rigproof.criteria.rounds import Rounds
 from rigproof.criteria.series import readings, told
 from rigproof.criteria.strangers import crowded_by, holders_at
 from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.criteria.tasks import LOSSES, rounds_by_device, tasks_of
+from rigproof.criteria.tasks import LOSSES, rounds_by_device, tasks_of, without_advice
 from rigproof.criteria.windows import Window
 from rigproof.profiles.operands import ITEM_BYTES, matrix_mib
 from rigproof.profiles.room import IDLE_MIB
@@ -21,6 +21,7 @@ MIB_PER_GIB = 1024
 LAST_READING_S = 5.0
 ROUNDING_MIB = 1.0
 TOLD_WITH_S = 0.05  # a worker tells an overflow right before its round
+OTHER_PLAN = "or the run was planned with other work than the profile of `rigproof judge --hwprofile`"
 HEARD_S = 1.0  # a wrong result of a process that shares the device is told when its worker hears of it
 
 
@@ -32,7 +33,7 @@ HEARD_S = 1.0  # a wrong result of a process that shares the device is told when
     remedy="lower `vram_share` or the number of workers in the rig profile, or free the card's memory",
     unmeasured="a planned worker did not report its allocator up to the end of the load, was lost, or has an "
     "allocator that keeps no count (of a CUDA device); or it filled less memory than the plan gives it, and "
-    "no failed allocation says why",
+    f"no failed allocation says why; {OTHER_PLAN}",
     faults=("oom",),
     warns_on=("oom-retry",),
     stages=("sustained",),
@@ -43,6 +44,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
 
     One that the policy of `[memory]` recovered from is counted like any other.
     """
+    device.require_asked_plan()
     allowed = device.limit("ooms")
     events = device.events("oom")
     counted = _sum_of_highest(device.memory, "ooms")
@@ -51,7 +53,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
         detail = "the allocator counted them, and a retry hid them"
         if events:
             holders = "" if "holders" in events[0].data else holders_at(device, events[0].t_s)
-            detail = "; ".join(filter(None, (events[0].message, holders)))
+            detail = "; ".join(filter(None, (without_advice(events[0].message), holders)))
         return compared(ooms, allowed, good=False, detail=detail, from_s=events[0].t_s if events else None)
     window = device.evidence.complete_window("sustained")
     for worker in device.planned_workers:
@@ -129,13 +131,14 @@ def _sum_of_highest(memory: Sequence[MemoryReading], field: str) -> int:
     remedy="read the first error of this device's workers in the report, and lower its load if it ran "
     "out of memory",
     unmeasured="no stage ran on the device, or it was left out on purpose; or a measured round was not "
-    "verified, and neither a wrong result nor an overflow was told",
+    f"verified, and neither a wrong result nor an overflow was told; {OTHER_PLAN}",
     faults=("oom", "worker-killed", "hung-kernel", "bit-flip", "cpu-fallback"),
     stages=("sustained",),
     explained=crowded_by,
 )
 def success_rate(device: DeviceEvidence) -> Finding:
     """Share of the device's tasks that ended well, or of its rounds that were verified, the worse of both."""
+    device.require_asked_plan()
     tally = tasks_of(device)
     if tally.total == 0:
         cause = device.cause()
@@ -193,7 +196,7 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     limit="`limits.headroom_gib`; where it is missing for what others held before the run alone, it warns",
     remedy="lower `vram_share` or `vram_gib_per_worker` in the rig profile, or `limits.headroom_gib` where "
     "less will do",
-    unmeasured="free memory of the device was not read while its workers held theirs",
+    unmeasured=f"free memory of the device was not read while its workers held theirs; {OTHER_PLAN}",
     faults=("memory-taken",),
     warns_on=("foreign-memory",),
     stages=("sustained",),
@@ -204,6 +207,7 @@ def headroom(device: DeviceEvidence) -> Finding:
 
     For the CPU as the device: the RAM that it, and its node, still has available.
     """
+    device.require_asked_plan()
     window = device.evidence.loaded_window("sustained")
     free = [
         (t_s, free_mib)

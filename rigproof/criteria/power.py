@@ -97,12 +97,21 @@ def limit(device: DeviceEvidence) -> Finding:
     least = Limit(fails.value * default.value, f"{fails.source}, of {default.source}")
     if enforced_w < least.value - ROUNDING_W:
         detail = f"a cap far under the card's default of {default.value:.0f} W"
-        return compared(enforced_w, least, good=False, detail=_joined(detail, changed))
+        step = _restore(device, enforced_w, default.value)
+        return compared(enforced_w, least, good=False, detail=_joined(detail, changed), remedy=step)
     if enforced_w < default.value - ROUNDING_W:
         detail = "a cap under the card's default; floors of the SKU file are scaled to it"
-        return Finding(Outcome.WARN, enforced_w, default, _joined(detail, changed))
+        step = _restore(device, enforced_w, default.value)
+        return Finding(Outcome.WARN, enforced_w, default, _joined(detail, changed), step)
     raised = "over the card's default" if enforced_w > default.value + ROUNDING_W else ""
     return compared(enforced_w, default, good=True, detail=_joined(raised, changed))
+
+
+def _restore(device: DeviceEvidence, enforced_w: float, default_w: float) -> str:
+    """How to lift a cap, and how to say that it is meant."""
+    command = f"`nvidia-smi -i {device.identity.index} -pl {default_w:.0f}`"
+    meant = f"`limits.power_limit_w = [{enforced_w:.0f}, {enforced_w:.0f}]`"
+    return f"restore it on {device.device.node} with {command}; if it is meant, state {meant}"
 
 
 def _in_range(

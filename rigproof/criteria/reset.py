@@ -6,6 +6,11 @@ from rigproof.records.measurements import BootReading, Event
 from rigproof.records.verdict import Outcome
 
 SOURCE = "the host's boot id, before and after the load"
+ONE_CARD = (
+    "mostly the power supply, which cannot deliver the card's peaks: check its rating, a cable of its own "
+    "for each power socket of the card, and the outlet; then lower the power limit (`nvidia-smi -pl`, "
+    "stated as `limits.power_limit_w`) and run again; after a freeze look for Xids"
+)
 WENT_ON = "look for the reason first (the kernel's out-of-memory killer, somebody's `kill`), then run again"
 
 
@@ -16,9 +21,10 @@ WENT_ON = "look for the reason first (the kernel's out-of-memory killer, somebod
     limit="the host's boot id is the same before and after the load",
     remedy="mostly the power supply, which cannot take what the cards draw together: check its rating, one "
     "cable for each socket of a card, and the outlet; load one card at a time (a profile with one GPU), then "
-    "lower the cards' power limit (`nvidia-smi -pl`, `limits.power_limit_w`); after a freeze look for Xids",
+    "lower the cards' power limit (`nvidia-smi -pl`, `limits.power_limit_w`); after a freeze look for Xids. "
+    "Of a host with one card the same, but for loading it alone",
     unmeasured="the run did not get to its end there: the node or its agent was lost, or the run was killed; "
-    "not required where the boot id cannot be read, or is a container's own",
+    "not applicable where the boot id cannot be read, or is a container's own",
     faults=("reset",),
     warns_on=("reset-before",),
 )
@@ -30,20 +36,22 @@ def reset(node: NodeEvidence) -> Finding:
     one, which warns, and by `rigproof judge` of its folder.
     """
     for event in node.events("host_reset"):
-        return Finding(Outcome.FAIL, detail=event.message, source=SOURCE, from_s=event.t_s)
+        return Finding(
+            Outcome.FAIL, detail=event.message, remedy=_remedy(node), source=SOURCE, from_s=event.t_s
+        )
     readings = node.evidence.boots(node.subject)
     changed = _changed(readings)
     if changed is not None:
         detail = (
             f"{node.subject} restarted during the run: its boot id is another one at t={changed.t_s:.0f} s"
         )
-        return Finding(Outcome.FAIL, detail=detail, source=SOURCE, from_s=changed.t_s)
+        return Finding(Outcome.FAIL, detail=detail, remedy=_remedy(node), source=SOURCE, from_s=changed.t_s)
     for event in node.events("driver_killed"):
         raise NotMeasured(event.message)
     _require_both(node, readings)
     earlier = sorted(node.events("unfinished_run"), key=_restarted_last)
     if earlier:
-        return _earlier(earlier)
+        return _earlier(node, earlier)
     return Finding(Outcome.PASS, detail=_passed(node), source=SOURCE)
 
 
@@ -69,12 +77,17 @@ def _restarted_last(event: Event) -> tuple[bool, float]:
     return event.data.get("restarted") is True, event.t_s
 
 
-def _earlier(events: list[Event]) -> Finding:
+def _remedy(node: NodeEvidence) -> str:
+    """Of a host with one card; empty where it has more, or none."""
+    return ONE_CARD if len(node.node.gpus) == 1 else ""
+
+
+def _earlier(node: NodeEvidence, events: list[Event]) -> Finding:
     """The worst of what earlier runs left: a restart, where there is one."""
     worst = events[-1]
     more = f" (and {len(events) - 1} more)" if len(events) > 1 else ""
-    detail = f"the run {worst.data.get('run_id')} before this one never ended: {worst.message}{more}"
-    remedy = "" if worst.data.get("restarted") is True else WENT_ON
+    detail = f"an earlier run ({worst.data.get('run_id')}) never ended: {worst.message}{more}"
+    remedy = _remedy(node) if worst.data.get("restarted") is True else WENT_ON
     return Finding(Outcome.WARN, detail=detail, remedy=remedy, source=SOURCE)
 
 

@@ -15,6 +15,7 @@ from rigproof.criteria.silicon import OVERCLOCK_RATIO, Silicon
 from rigproof.criteria.windows import LONGEST_S, Window
 from rigproof.profiles.loaded import PromisedDevice
 from rigproof.profiles.models import CpuLoad, Node
+from rigproof.profiles.plan import WorkerPlan
 from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, RewardBatch
 from rigproof.records.samples import GpuSample, HostSample
@@ -36,6 +37,16 @@ CAUSES = (
     "agent_died",
     "node_lost",
 )
+
+
+# Where `nvidia-smi -q -d` shows a reading, by a part of its name.
+SECTIONS = {
+    "temperature": "TEMPERATURE",
+    "power": "POWER",
+    "clock_event": "PERFORMANCE",
+    "clock": "CLOCK",
+    "utilization": "UTILIZATION",
+}
 
 
 class DeviceEvidence:
@@ -144,8 +155,20 @@ class DeviceEvidence:
         pairs = readings(self.loaded_samples(window), field)
         if not pairs and self.lacks_sensor(field):
             raise NotApplicable(f"this card's driver reports no {what}")
+        if not pairs and self.loaded_samples(window):  # it answers, but not this
+            raise NotMeasured(f"no {what} was read under load; {self._where_to_look(field)}")
         self.evidence.require_coverage(pairs.times_s, window, self.limit("sample_coverage_share"), what)
         return pairs
+
+    def _where_to_look(self, field: str) -> str:
+        """What to do about a sensor that gave nothing while others did."""
+        section = next((name for part, name in SECTIONS.items() if part in field), "")
+        query = f"`nvidia-smi -q{f' -d {section}' if section else ''}`"
+        listed = (
+            f"unsupported_sensors of {self.sku_file}" if self.device.sku_stem else "the SKU file of its model"
+        )
+        told = f"check {query} on {self.device.node}"
+        return f"{told}; a sensor that its driver does not have is listed in {listed}"
 
     def rounds(self, stage: str) -> Rounds:
         """The rounds of one stage that this device did: not those of the CPU in place of a GPU.
@@ -209,8 +232,18 @@ class DeviceEvidence:
 
     @property
     def planned_workers(self) -> tuple[str, ...]:
-        """The names of the workers that the profile plans here."""
+        """The names of the workers that were planned here."""
         return tuple(worker.worker for worker in self.evidence.plan.workers_of(self.subject))
+
+    def require_asked_plan(self) -> None:
+        """NotMeasured where the profile plans other work here than the run was to do."""
+        evidence = self.evidence
+        if evidence.planned_by is evidence.loaded:
+            return
+        done, asked = (_work(plan.workers_of(self.subject)) for plan in (evidence.plan, evidence.asked_plan))
+        if done != asked:
+            both = f"this run was planned with {done} here, and {evidence.loaded.file} plans {asked}"
+            raise NotMeasured(f"{both}; run again with it")
 
     @property
     def workers(self) -> list[WorkerIdentity]:
@@ -221,6 +254,12 @@ class DeviceEvidence:
         """Events that concern this device."""
         return self.evidence.events_of(self.subject, *kinds)
 
+    @property
+    def left_out(self) -> str:
+        """Why it was left alone on purpose: others hold it; empty where it did any work, or should have."""
+        events = self.events("gpu_taken", "gpu_skipped")
+        return events[0].message if events and not len(self.all_rounds) else ""
+
     def cause(self) -> str:
         """The first event that explains why this device did little or nothing; empty where none does."""
         subjects = (self.subject, self.device.node)
@@ -229,6 +268,13 @@ class DeviceEvidence:
                 for event in self.evidence.events_of(subject, kind):
                     return f"{event.message} (at t={event.t_s:.0f} s)"
         return ""
+
+
+def _work(workers: Sequence[WorkerPlan]) -> str:
+    """How many workers, what each fills, and the size of its matrices."""
+    number = f"{len(workers)} worker{'' if len(workers) == 1 else 's'}"
+    each = {f"{one.vram_mib / 1024:.2f} GiB and matrices of {one.gemm_size}" for one in workers}
+    return f"{number} of {' or '.join(sorted(each))}" if each else number
 
 
 class NodeEvidence:

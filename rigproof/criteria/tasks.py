@@ -49,7 +49,7 @@ def tasks_of(device: DeviceEvidence) -> Tally:
             raise NotMeasured(event.message)
     ends = [end for stage in stages for end in _ends(device, stage, planned)]
     failures = [end for end in ends if end is not None]
-    failures += [Failure(event.t_s, event.message) for event in device.events("oom")]
+    failures += [Failure(event.t_s, without_advice(event.message)) for event in device.events("oom")]
     good = ends.count(None) + len(device.events("allocation"))
     return Tally(good, tuple(sorted(failures, key=_moment)))
 
@@ -84,6 +84,11 @@ def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Ite
             why = f"{worker} finished no round of {stage.name}"
             why += " but on the CPU" if worker in helped else ""
             yield None if worker in worked else Failure(stage.start_s, why)
+
+
+def without_advice(message: str) -> str:
+    """Torch's message of memory that did not suffice, without its own figures and advice."""
+    return message.partition(" Of the allocated memory")[0]
 
 
 def _moment(failure: Failure) -> float:

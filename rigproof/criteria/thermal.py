@@ -17,6 +17,7 @@ from rigproof.records.verdict import Outcome
 
 # "Sustained", beside a limit that no single reading may pass: as long as the windows of throughput.stability.
 SUSTAINED_S = 5.0
+FEW_SAMPLES = 2  # slowed ones: more than 1 % of a short stage, and still no more than one short event
 
 
 @criterion(
@@ -160,7 +161,7 @@ def _sustained(pairs: Readings) -> Readings:
 
 def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> float:
     """How long it was over the limit: each reading stands until the next one, or for one step of the grid."""
-    step_s = 1 / (device.evidence.loaded.rig.sampling.rate_hz or 1.0)
+    step_s = 1 / (device.evidence.planned_by.rig.sampling.rate_hz or 1.0)
     ends = [*pairs.times_s[1:], pairs.times_s[-1] + step_s]
     return sum(
         min(end_s - t_s, 2 * step_s)
@@ -174,8 +175,8 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     scope="device",
     unit="%",
     limit="`limits.throttle_events` stretches of slowed samples in the whole run, attempts at a stage that "
-    "was repeated included, `limits.throttle_event_s` for the longest, and for several of them together "
-    "`limits.throttle_share` of the samples of any stage: what is within all three warns. Power cap (0x4) "
+    "was repeated included, `limits.throttle_event_s` for the longest, and, for more than two "
+    "samples, `limits.throttle_share` of those of any stage: what is within all three warns. Power cap (0x4) "
     "and idle (0x1) do not count",
     remedy="cool the card if heat is the reason; check power plugs and power supply if it is the power brake",
     unmeasured="clock-event reasons were not read often enough under load",
@@ -197,9 +198,8 @@ def throttle(device: DeviceEvidence) -> Finding:
     number = sum(len(one.events) for one in found)
     most, longest_s = device.limit("throttle_events").value, device.limit("throttle_event_s").value
     events = [event for one in found for event in one.events]
-    # In a short stage a single sample is over the share, so the share is asked for where there are several.
-    too_often = number > most or (number > 1 and worst.share > limit.value)
-    if too_often or any(one.length_s > longest_s for one in events):
+    too_often = [one for one in found if one.share > limit.value and one.number > FEW_SAMPLES]
+    if too_often or number > most or any(one.length_s > longest_s for one in events):
         detail = f"{names_of(worst.reasons)} in {worst.number} of {worst.known} samples of {worst.stage}"
         if number > 1:
             detail += f", {number} times in the run"

@@ -9,6 +9,7 @@ import pytest
 
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.judge import promised
+from rigproof.criteria.roots import with_roots
 from rigproof.plugin.champions import keep_champions, may_become_champion
 from rigproof.plugin.preparation import Prepared
 from rigproof.plugin.run import Run
@@ -134,7 +135,7 @@ def final_verdicts(prepared: Prepared, run: Run, judged: Judged) -> list[Verdict
             if tested is None or tested.outcome is not Outcome.FAIL:
                 tested = run.judge(*key)
             verdicts.append(tested)
-    return verdicts
+    return with_roots(verdicts, run.evidence)
 
 
 def exit_status(decision: Decision, judged: Judged, problems: list[str]) -> int:

@@ -118,10 +118,15 @@ class Run:
 
     def judge(self, criterion: str, subject: str) -> Verdict:
         """The verdict of one criterion on one subject, from what was recorded so far."""
+        return judge(CATALOGUE[criterion], subject, self.evidence)
+
+    @property
+    def evidence(self) -> Evidence:
+        """What was recorded so far."""
         count = self.recording.count()
         if self._evidence is None or self._evidence[0] != count:
             self._evidence = (count, Evidence(self.recording, self._prepared.loaded))
-        return judge(CATALOGUE[criterion], subject, self._evidence[1])
+        return self._evidence[1]
 
 
 def _run_info(prepared: Prepared, run_id: str, command: tuple[str, ...]) -> RunInfo:

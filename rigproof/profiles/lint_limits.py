@@ -35,10 +35,12 @@ MEANINGFUL = {
     "throttle_events": Bound(highest=10, above="lets a card throttle again and again"),
     "throttle_event_s": Bound(highest=10, above="is no short slowdown any more"),
     # Idle clocks are 210 to 345 MHz of 1700 to 2600.
-    "clock_ratio_share": Bound(lowest=0.2, below="is the clock of an idle card"),
-    "clock_unknown_share": Bound(lowest=0.2, below="is the clock of an idle card"),
+    "clock_ratio_share": Bound(lowest=0.2, below="passes the clock of an idle card"),
+    "clock_unknown_share": Bound(lowest=0.2, below="passes the clock of an idle card"),
     # A card at its cap draws 97 % of it; one at 60 % has room for a higher clock.
-    "clock_capped_power_share": Bound(0.6, 0.97, "is no card at its cap", "is more than a capped card draws"),
+    "clock_capped_power_share": Bound(
+        0.6, 0.97, "takes a card for capped that is not at its cap", "is more than a capped card draws"
+    ),
     # GeForce drivers allow 30 to 45 % of the default at the lowest.
     "power_cap_fail_share": Bound(lowest=0.3, below="is lower than any card can be capped"),
     # A card that waits half of the time shows 50 %.
@@ -48,7 +50,7 @@ MEANINGFUL = {
         1.0, 1.5, "fails a card that is merely at its limit", "is past what a supply gives before it trips"
     ),
     # An idle card draws 5 to 15 % of its limit.
-    "active_power_share": Bound(lowest=0.15, below="is what an idle card draws"),
+    "active_power_share": Bound(lowest=0.15, below="passes what an idle card draws"),
     # Half of the windows empty is a card that waits for its host.
     "active_work_share": Bound(lowest=0.5, below="calls a card active that idles most of the time"),
     # Thermal throttling halves a rate; a drop that is allowed has to be less.
@@ -60,7 +62,7 @@ MEANINGFUL = {
     # The known stragglers lack 8 to 15 %.
     "marginal_share": Bound(highest=0.08, above="gives stragglers a second chance"),
     # A card is full where the next matrix does not fit: 128 MiB in 16-bit at the usual size of 8192.
-    "headroom_gib": Bound(lowest=0.125, below="is free on a card that is full"),
+    "headroom_gib": Bound(lowest=0.125, below="passes a card that is full"),
     # The seed documents want 95 %; a rig that fails at every other task trains nothing.
     "success_share": Bound(lowest=0.5, below="allows every other task to fail"),
     # SuperBench and Megatron call 5 to 10 % a regression.
@@ -81,22 +83,24 @@ MEANINGFUL = {
     # Boost clocks give 1.10 of the printed peak, a maximum clock up to 1.3 of it.
     "ceiling_share": Bound(1.0, 2.0, "calls a sound card's rate an error", "takes twice the peak for a rate"),
     # A worker gives up after 8 tries to fill its memory: a plan that fails this often does not fit.
-    "ooms": Bound(highest=10, above="is more than even a plan that does not fit runs into"),
+    "ooms": Bound(highest=10, above="passes even a plan that does not fit"),
     # The first one ends the process that meets it (Xid 48); a card with many is off the bus before (Xid 79).
-    "ecc_uncorrected": Bound(highest=10, above="is more errors than a broken card survives"),
+    "ecc_uncorrected": Bound(highest=10, above="passes more errors than a broken card survives"),
     # At 10 Hz one reading in five is 2 Hz: a spike of a second is still seen.
     "sample_coverage_share": Bound(lowest=0.2, below="calls a few samples a measurement"),
     # NVIDIA, Memory Error Management: 512 spare rows, and 64 pages before row remapping.
     "remapped_rows_fail": Bound(highest=512, above="is more rows than a card can remap"),
     "retired_pages_fail": Bound(highest=64, above="is more pages than a card can retire"),
     # DCGM: 0.48 to 1.92 a minute and lane, 8 to 31 on 16 lanes.
-    "pcie_replays_warn": Bound(highest=600, above="is a link that repeats itself ten times a second"),
+    "pcie_replays_warn": Bound(
+        highest=600, above="warns of no link, not even one that repeats itself ten times a second"
+    ),
     # A CUDA context without any work holds 0.3 to 0.6 GiB.
-    "foreign_memory_warn_mib": Bound(highest=1024, above="is what another job holds, and no leftover"),
+    "foreign_memory_warn_mib": Bound(highest=1024, above="lets another job hold memory without a warning"),
     # Two programs that both keep a GPU busy get half of it each; a third of that is felt in any rate.
-    "stranger_sm_percent": Bound(highest=15, above="is a program that takes a sixth of the card"),
+    "stranger_sm_percent": Bound(highest=15, above="lets a stranger take a sixth of the card and more"),
     # A program that takes a GiB leaves less than any level's headroom on a card that the plan fills.
-    "stranger_growth_mib": Bound(highest=4096, above="is what a job takes, and no desktop"),
+    "stranger_growth_mib": Bound(highest=4096, above="lets a job take memory as if it were a desktop"),
     # The seed documents call 71 % utilisation, 29 % idle, the state to get away from.
     "idle_share": Bound(highest=0.5, above="calls a card fed that waits half the time"),
     # What hands out the work and gathers the results runs on one CPU, whatever the number of processes.

@@ -75,7 +75,7 @@ def _named_rig(file: str, key: str, name: str) -> Path:
     known = stems("rigs")
     if name in known:
         return profile_folder() / "rigs" / f"{name}.toml"
-    way_out = f"{nearest(name, known)} A file of your own is named with its path, such as ./lab.toml"
+    way_out = f"{nearest(name, known)}; a file of your own is named with its path, such as ./lab.toml"
     raise ProfileError([problem(file, key, name, "no rig of that name in hwprofiles/rigs", way_out)])
 
 

@@ -122,8 +122,8 @@ class Limits(Table):
     )
     throttle_share: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = Field(
         default=None,
-        description="most samples with a thermal, HW-slowdown or power-brake reason in several stretches, "
-        "as a share",
+        description="most samples with a thermal, HW-slowdown or power-brake reason, as a share; two alone "
+        "are none",
     )
     throttle_events: Annotated[int, Field(ge=0, strict=True)] | None = Field(
         default=None, description="most stretches of such samples in a run; fewer and short ones warn"
@@ -290,7 +290,9 @@ class Limits(Table):
         default=None, description="core, not even in one sample; absent: core_temperature_c alone"
     )
     power_limit_w: tuple[Positive, Positive] | None = Field(
-        default=None, description="range in which the enforced power limit must be; absent: as found"
+        default=None,
+        description="range in which the enforced power limit must be; absent: the card's default, and a "
+        "lower one warns",
     )
     driver_minimum: str | None = Field(default=None, description='oldest accepted driver, such as "550.54"')
     driver_mixed: Flag | None = Field(
@@ -428,7 +430,7 @@ class GpuDefaults(Table):
     vram_share: Share | None = Field(default=None, description="of the card, all workers together")
     gemm_size: GemmSize | None = Field(default=None, description="square operands, M = N = K")
     cpus_per_worker: Positive | None = Field(
-        default=None, description="CPUs that Ray reserves for each; absent: gpu_defaults"
+        default=None, description="CPUs that Ray reserves for each worker; absent: defaults.toml's"
     )
     cpu_gemm_size: GemmSize | None = Field(default=None, description="M = N = K where the CPU is the device")
     cpu_vram_share: Share | None = Field(default=None, description="of the node's RAM, the CPU as device")

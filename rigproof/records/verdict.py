@@ -19,6 +19,7 @@ class Outcome(StrEnum):
     NO_LIMIT = "no_limit"
 
 
+FOLLOWS = "follows from "  # how the next step of a failure begins that another one explains
 UNJUDGED = (Outcome.NOT_MEASURED, Outcome.NOT_APPLICABLE)  # their `detail` says why
 
 
@@ -55,6 +56,11 @@ class Verdict:
     def __reduce__(self) -> tuple[type["Verdict"], tuple[Any, ...]]:
         """By its fields, three times as fast as what dataclasses do: there may be hundreds of thousands."""
         return Verdict, tuple(getattr(self, name) for name in self.__slots__)
+
+    @property
+    def follows(self) -> bool:
+        """Whether another failure explains it."""
+        return self.remedy.startswith(FOLLOWS)
 
     @property
     def family(self) -> str:
@@ -98,7 +104,7 @@ def sentence(verdict: Verdict) -> str:
     when = []
     if verdict.from_s is not None:
         when.append(f"from t={verdict.from_s:.0f} s")
-    if verdict.length_s is not None:
+    if verdict.length_s is not None and verdict.length_s >= 1:
         when.append(f"{verdict.length_s:.0f} s long")
     text = ", ".join(parts)
     if when:
@@ -107,6 +113,8 @@ def sentence(verdict: Verdict) -> str:
         text = f"{text}, {verdict.detail}" if text else verdict.detail
     if verdict.remedy and verdict.outcome not in (Outcome.PASS, Outcome.NO_LIMIT):
         text = f"{text}: {verdict.remedy}; see docs/criteria.md#{verdict.family}"
+    elif verdict.outcome is Outcome.NOT_MEASURED:
+        text = f"{text}; see docs/criteria.md#{verdict.family}"
     return head + text
 
 

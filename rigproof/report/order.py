@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from rigproof.records.verdict import Decision, Outcome, Verdict, counts, sentence
 
@@ -27,8 +28,11 @@ WORDS = {
 
 
 def reading_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Failures, warnings, what was not measured, baselines, passes, what does not apply; else as judged."""
-    return sorted(verdicts, key=lambda verdict: READING_ORDER.index(verdict.outcome))
+    """Failures, warnings, what was not measured, baselines, passes, what does not apply; else as judged.
+
+    Failures that follow from others stand behind them.
+    """
+    return sorted(verdicts, key=lambda verdict: (READING_ORDER.index(verdict.outcome), verdict.follows))
 
 
 def word(verdict: Verdict) -> str:
@@ -37,8 +41,8 @@ def word(verdict: Verdict) -> str:
 
 
 def of_outcome(verdicts: Iterable[Verdict], outcome: Outcome) -> list[Verdict]:
-    """Those that say `outcome`."""
-    return [verdict for verdict in verdicts if verdict.outcome is outcome]
+    """Those that say `outcome`; what follows from others behind them."""
+    return sorted((one for one in verdicts if one.outcome is outcome), key=attrgetter("follows"))
 
 
 def not_measured_groups(verdicts: Iterable[Verdict]) -> Iterator[list[Verdict]]:
@@ -58,7 +62,7 @@ def not_measured_sentence(group: list[Verdict]) -> str:
     first = group[0]
     if len(group) == 1:
         return sentence(first)
-    return f"{first.subject}: {len(group)} criteria not measured, {first.detail}"
+    return f"{first.subject}: {len(group)} criteria not measured, {first.detail}; see docs/criteria.md"
 
 
 def not_applicable_sentences(verdicts: Iterable[Verdict]) -> list[str]:

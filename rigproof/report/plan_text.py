@@ -1,6 +1,7 @@
 """What `--plan` prints: what would be done, for how long, and what it would be judged by."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import cast
 
@@ -52,6 +53,8 @@ def plan_lines(
                 yield f"    {criterion.limit.replace('`', '')}"
             rule = criterion.limit
             yield from (f"    {line}" for line in _limits(criterion, subjects, loaded))
+            if criterion.name == "compute.exact":
+                yield from _alone(subjects, loaded)
     unpromised = [one.name for one in catalogue.values() if not promised(one, loaded, STAGES)]
     later = [
         f"{one.name} ({', '.join(name for name in one.stages if name not in plan.stage_names)})"
@@ -68,9 +71,10 @@ def _stages(plan: Plan) -> Iterator[str]:
     yield ""
     yield "stages: each loads all devices at once"
     for stage in plan.stages:
+        settles = f" settles for at most {stage.settle_s:g} s," if stage.settle_s else ""
         each = " for each precision" if stage.name == "gemm" else ""
         yield (
-            f"  {stage.name}: about {duration(stage.expected_s)}; settles for at most {stage.settle_s:g} s, "
+            f"  {stage.name}: about {duration(stage.expected_s)};{settles} "
             f"measures {stage.measure_s:g} s{each}, rounds of {stage.round_s:g} s"
         )
     yield f"  expected in all: {duration(plan.expected_s)}"
@@ -86,6 +90,16 @@ def _workers(plan: Plan) -> Iterator[str]:
             f"  {worker.worker}: {share}, {figure(worker.cpus)} CPU{'' if worker.cpus == 1 else 's'}, "
             f"{figure(worker.vram_mib / 1024, 'GiB')} {memory}, GEMM {worker.gemm_size}"
         )
+
+
+def _alone(subjects: Iterable[str], loaded: LoadedRig) -> Iterator[str]:
+    """Cards that nothing can be compared with, as far as the profile tells."""
+    devices = {device.subject: device for device in loaded.devices()}
+    models = Counter(device.gpu.sku for device in devices.values() if device.gpu.device == "cuda")
+    del models["unknown"]
+    alone = [one for one in subjects if models[devices[one].gpu.sku] == 1]
+    if alone:
+        yield f"    {_some(alone)}: the only card of its model, so no other one to compare its products with"
 
 
 def _says_more_than_keys(limit: str) -> bool:

@@ -152,7 +152,7 @@ def table_lines(verdicts: Sequence[Verdict], width: int = 80, *, color: bool = F
 def summary_lines(
     decision: Decision,
     verdicts: Sequence[Verdict],
-    folder: Path,
+    folder: Path | None,
     *,
     problems: Sequence[str] = (),
     simulated: bool = False,
@@ -162,7 +162,8 @@ def summary_lines(
 ) -> list[str]:
     """Failures, warnings, what was not measured or does not apply; counts; the decision and its meaning.
 
-    `short`: what was done in place of the level (`in_place_of_level`).
+    `folder`: of the run, whose report says the same; None: none does. `short`: what was done in place of the
+    level (`in_place_of_level`).
     """
     lines = [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
     lines += [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)]
@@ -172,7 +173,7 @@ def summary_lines(
     if lines:
         lines.append("")
     lines.append(count_line(verdicts))
-    if (folder / "report.html").exists():
+    if folder is not None and (folder / "report.html").exists():
         lines.append(f"report: {folder}/report.html")
     shown = f"\x1b[{COLORS[decision]}m{decision.value}\x1b[0m" if color else decision.value
     mark = "SIMULATED " if simulated else ""
@@ -184,7 +185,7 @@ def summary_lines(
 def print_summary(
     decision: Decision,
     verdicts: Sequence[Verdict],
-    folder: Path,
+    folder: Path | None,
     *,
     problems: Sequence[str],
     write_line: Callable[[str], None],

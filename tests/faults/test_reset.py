@@ -50,5 +50,5 @@ def test_a_killed_run_is_incomplete_and_one_that_its_host_did_not_survive_is_rej
     run = start_run(profile, report_dir=killed.report_dir)
     assert run.finish() in (0, 6), run.text()  # a slow machine may not do enough products
     assert run.outcomes()["health.reset", "here"] == "warn", run.text()
-    assert f"the run {killed.folder.name} before this one never ended: here restarted" in run.text()
+    assert f"an earlier run ({killed.folder.name}) never ended: here restarted" in run.text()
     run.check_nothing_is_left()

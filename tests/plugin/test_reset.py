@@ -18,7 +18,7 @@ def test_the_next_run_warns_once(state, tmp_path, two_nodes):
     assert (first.status, first.result["verdict"]) == (0, "ACCEPTED"), first.output
     assert first.outcome("health.reset", "pc1") == "warn"
     assert first.outcome("health.reset", "pc2") == "pass"
-    assert f"the run dead-run before this one never ended: pc1 {TOLD}" in first.output
+    assert f"an earlier run (dead-run) never ended: pc1 {TOLD}" in first.output
     assert "power supply" in first.output
 
     second = accept(tmp_path / "again", two_nodes, "this-host")

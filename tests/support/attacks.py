@@ -128,8 +128,8 @@ ATTACKS = (
         ("thermal.throttle", GPU, "warn"),
     ),
     Attack(
-        "one short slowdown in a short level",
-        "thermal-throttle@pc2/gpu0:after=50%,for=0.5,by=1%",
+        "two slowed samples in a short level",
+        "thermal-throttle@pc2/gpu0:after=50%,for=0.15,by=1%",
         "REJECTED",
         "ACCEPTED",
         ("thermal.throttle", GPU, "warn"),
@@ -282,6 +282,24 @@ ATTACKS = (
 )
 C, W, S = "unit/criteria", "unit/workloads", "unit/test_samples.py"
 TESTED = (
+    Tested(
+        "a healthy run judged by a profile that plans other workers",
+        "REJECTED: workers did not come up",
+        "INCOMPLETE: what rests on the plan is not measured",
+        f"{C}/test_memory.py::test_another_number_of_workers_fails_no_healthy_rig",
+    ),
+    Tested(
+        "a healthy run judged by a profile with another CPU band",
+        "REJECTED",
+        "INCOMPLETE",
+        f"{C}/test_host.py::test_the_band_of_another_profile_fails_nobody_whose_load_aimed_elsewhere",
+    ),
+    Tested(
+        "a card that is left alone because others hold it",
+        "`activity.gpu_active` fail: see what that worker waited for",
+        "not measured: see inventory.foreign_memory",
+        f"{C}/test_activity.py::test_a_device_that_was_left_alone_on_purpose_is_not_measured",
+    ),
     Tested(
         "an unknown card at a quarter of its rate, 600 MHz, 245 of 700 W",
         "ACCEPTED",

@@ -6,7 +6,8 @@ from typing import Any
 
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.evidence import Evidence
-from rigproof.criteria.judge import judge, judge_all
+from rigproof.criteria.judge import Judgement, judge
+from rigproof.profiles.loaded import LoadedRig
 from rigproof.profiles.plan import Plan
 from rigproof.profiles.planning import make_plan
 from rigproof.records.champions import Champions
@@ -23,13 +24,15 @@ class Bench:
         self.loaded = loaded_rig(changes)
         self.recording = healthy_recording(self.loaded.dump())
         self.champions: Champions | None = None  # None: those that were recorded
+        self.planned_by: LoadedRig | None = None  # None: the profile that it is judged by
 
     def verdict(self, criterion: str, subject: str) -> Verdict:
-        evidence = Evidence(self.recording, self.loaded, self.champions)
+        evidence = Evidence(self.recording, self.loaded, self.champions, self.planned_by)
         return judge(CATALOGUE[criterion], subject, evidence)
 
     def verdicts(self) -> list[Verdict]:
-        return judge_all(self.recording, self.loaded, self.champions)
+        judgement = Judgement(self.recording, self.loaded, self.champions, self.planned_by)
+        return judgement.whole([judgement.part(judgement.subjects)])
 
     def plan(self) -> Plan:
         """What the profile plans."""
@@ -38,6 +41,10 @@ class Bench:
     def rig(self, **changes: Any) -> None:
         """Replace top-level keys of the profile."""
         self.loaded = loaded_rig(changes)
+
+    def judged_by(self, **changes: Any) -> None:
+        """Judge by a profile with other top-level keys than the run's, as `rigproof judge --hwprofile`."""
+        self.planned_by, self.loaded = self.loaded, loaded_rig(changes)
 
     def limits(self, **changes: Any) -> None:
         self.loaded = loaded_rig({"limits": LIMITS | changes})

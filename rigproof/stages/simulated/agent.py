@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 from rigproof.cluster.agent import NodeAgent
@@ -16,6 +17,7 @@ from rigproof.workloads.cpu_band import HostLoad
 
 OPEN_S = 30.0  # for the simulated driver to be opened, real time: it answers at once
 OTHERS_PERCENT = 6.0  # of the CPU, used by everybody but the load
+GIVES_WAY_PERCENT = 5.0  # so far over its target the load has given way to others
 
 
 class SimulatedAgent(NodeAgent):
@@ -75,17 +77,19 @@ class SimulatedAgent(NodeAgent):
         load, self._simulated_load = self._simulated_load, None
         self._simulated.host.load_percent = None
         if load is not None:
-            self._tell(load, "the CPU load has ended")
+            read = self._sensing.loaded_percent if isinstance(self._sensing, SimulatedSensing) else ()
+            self._tell(load, "the CPU load has ended", read)
 
-    def _tell(self, load: HostLoad, message: str) -> None:
+    def _tell(self, load: HostLoad, message: str, read_percent: Sequence[float] = ()) -> None:
+        own_percent, foreign_percent = _used(read_percent or [load.target_percent], load.target_percent)
         data = {
             "threads": load.threads,
             "primary_threads": load.primary_threads,
             "secondary_threads": load.secondary_threads,
             "target_percent": load.target_percent,
             "share": (load.target_percent - OTHERS_PERCENT) / 100,
-            "own_percent": load.target_percent - OTHERS_PERCENT,
-            "foreign_percent": OTHERS_PERCENT,
+            "own_percent": own_percent,
+            "foreign_percent": foreign_percent,
             "short_cpus": 0.0,
             "error": None,
         }
@@ -104,3 +108,12 @@ class SimulatedAgent(NodeAgent):
 
     def _now_s(self) -> float:
         return self._t_s
+
+
+def _used(read_percent: Sequence[float], target_percent: float) -> tuple[float, float]:
+    """Means of what the load used of the CPU, and everybody else: it gives way to what others take."""
+    own = [
+        max(0.0, one - OTHERS_PERCENT) if one <= target_percent + GIVES_WAY_PERCENT else 0.0
+        for one in read_percent
+    ]
+    return fmean(own), fmean(read_percent) - fmean(own)

@@ -32,7 +32,7 @@ class SimulatedWatch:
         """Nodes lost since the last call."""
         now_s, stages = self._clock.now_s(), self._clock.stages
         lost = {
-            fault.subject: "simulated: no heartbeat"
+            fault.subject: "no heartbeat (simulated)"
             for fault in self._rig.faults
             if fault.name in ("node-lost", "reset")
             and fault.subject not in self._told

@@ -41,6 +41,7 @@ class SimulatedSensing:
         self._grid_s = now_s()
         self._hung_since_s: dict[str, float] = {}
         self._missed = 0
+        self.loaded_percent: list[float] = []  # of the CPU, a reading each while its load runs
         self.latest: Mapping[str, GpuSample] = {}  # nobody keeps a simulated host's last words
         self._xids = None
         if nvml is not None and duty.uuids:
@@ -77,6 +78,8 @@ class SimulatedSensing:
                 self._missed += 1
                 continue
             found.append(sample)
+            if self._node.host.load_percent is not None:
+                self.loaded_percent.append(sample.cpu_percent or 0.0)
             found += self._gap()
             for uuid, subject in self._duty.uuids.items():
                 if not self._node.silent(subject, self._grid_s):

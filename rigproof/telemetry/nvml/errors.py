@@ -42,10 +42,7 @@ class GpuLost(Exception):  # noqa: N818 - says what is the case
         super().__init__(subject, uuid, reason)
 
     def __str__(self) -> str:
-        return (
-            f"{self.subject} ({self.uuid}) does not answer: {self.reason}; "
-            "look for Xid in `dmesg`, reseat the card and its power cables, then reboot"
-        )
+        return f"{self.subject} ({self.uuid}) does not answer: {self.reason}"
 
 
 WAYS_OUT = {

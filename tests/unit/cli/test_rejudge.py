@@ -3,9 +3,9 @@
 from rigproof.cli.rejudge import rejudge
 from rigproof.profiles.auto import completed
 from rigproof.profiles.load import load_rig
-from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo
+from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.inventory import HostInventory
-from rigproof.records.measurements import ForeignMemory
+from rigproof.records.measurements import Event, ForeignMemory
 from rigproof.records.store import RecordingWriter
 
 H200 = GpuIdentity("localhost/gpu0", "cuda", "GPU-0", "NVIDIA H200", 0, 143771.0, sku="h200-sxm")
@@ -43,3 +43,30 @@ def test_the_cards_of_the_run_are_the_ones_found(tmp_path):
 def test_a_run_of_another_machine_is_judged_all_the_same(tmp_path):
     record(tmp_path)
     assert "localhost/gpu0" in judged(tmp_path, "single-gpu")
+
+
+def test_the_report_of_the_run_is_named_where_it_says_the_same_alone(tmp_path):
+    record(tmp_path, HOST, H200)
+    (tmp_path / "report.html").write_text("by the recorded limits")
+    (tmp_path / "champions").mkdir()
+    assert f"report: {tmp_path}/report.html" in judged(tmp_path, None)
+    assert "report.html" not in judged(tmp_path, "single-gpu")
+    lines = []
+    rejudge(tmp_path, None, lines.append, tmp_path / "champions")
+    assert "report.html" not in "\n".join(lines)
+
+
+def test_another_plan_than_the_runs_is_not_measured(tmp_path):
+    gpu = "localhost/gpu0"
+    worker = WorkerIdentity(f"{gpu}#0", gpu, "localhost", "cuda", "GPU-0", 9, 1.0, "2.13", "13.0", ("fp16",))
+    record(tmp_path, HOST, H200, worker)
+    other = tmp_path / "other.toml"
+    other.write_text('name = "other"\nextends = "single-gpu"\n[gpu_defaults]\nvram_share = 0.5\n')
+    said = judged(tmp_path, str(other))
+    assert "this run was planned with 1 worker of " in said
+    assert "run again with it" in said
+
+
+def test_a_run_that_was_interrupted_says_so(tmp_path):
+    record(tmp_path, HOST, H200, Event(1.0, "interrupted", "rig", "Ctrl-C"))
+    assert "the run was stopped before its end" in judged(tmp_path, None)

@@ -128,3 +128,23 @@ def test_a_card_without_a_power_limit_is_active_by_its_utilisation(bench):
     assert bench.verdict(ACTIVE, GPU).outcome is Outcome.FAIL
     bench.samples(GPU, utilization_percent=None)
     assert bench.verdict(ACTIVE, GPU).outcome is Outcome.NOT_MEASURED
+
+
+@pytest.mark.parametrize("kind", ["gpu_taken", "gpu_skipped"])
+def test_a_device_that_was_left_alone_on_purpose_is_not_measured(bench, kind):
+    why = "not loaded: pid 9 holds it; see inventory.foreign_memory"
+    bench.event(kind, GPU, why, 1.0, stage=None)
+    bench.drop("rounds", GPU)
+    verdict = bench.verdict(ACTIVE, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, why)
+    assert bench.verdict("throughput.gemm_fp16", GPU).detail == why
+
+
+def test_one_that_worked_all_the_same_is_judged(bench):
+    bench.event("gpu_skipped", GPU, "not loaded", 1.0, stage=None)
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
+
+
+def test_one_without_work_that_nobody_left_alone_fails(bench):
+    bench.drop("rounds", GPU)
+    assert bench.verdict(ACTIVE, GPU).outcome is Outcome.FAIL

@@ -34,6 +34,7 @@ def test_of_two_cards_that_differ_nobody_knows_which_is_wrong_and_both_fail(benc
         verdict = bench.verdict(EXACT, subject)
         assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 12)
         assert f"another on {other}: one of the two is wrong" in verdict.detail
+        assert verdict.remedy.startswith("do not train on any of them until you know which is wrong: ")
 
 
 def test_one_product_of_one_precision_in_one_stage_is_enough(bench):

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.records.verdict import Outcome
+from support.recordings import RIG
 
 GPU, OTHER, SPREAD = "pc1/gpu0", "pc2/gpu0", "distribution.workers_spread"
 
@@ -127,3 +128,11 @@ def test_on_a_cpu_nobody_is_a_stranger(bench):
     own = replace(first, subject="pc1/cpu0", worker="pc1/cpu0#0", uuid="CPU-pc1")
     bench.recording.workers = [own, replace(other, uuid="CPU-pc1")]
     assert bench.verdict(SPREAD, "pc1/cpu0").outcome is Outcome.PASS
+
+
+def test_a_worker_that_the_run_planned_is_missed_by_any_profile(bench):
+    nodes = [node | {"gpus": [gpu | {"workers": 1} for gpu in node["gpus"]]} for node in RIG["nodes"]]
+    bench.judged_by(nodes=nodes)
+    bench.recording.workers = [one for one in bench.recording.workers if one.worker != "pc1/gpu0#1"]
+    verdict = bench.verdict(SPREAD, GPU)
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, 1, 2)

@@ -25,10 +25,13 @@ def test_the_programs_own_error_is_called_that(bench):
     bench.event("xid", GPU, "MMU fault", xid=31)
     verdict = bench.verdict(XID, GPU)
     assert verdict.detail == (
-        "Xid 31 (the program's own error) at t=40 s: GPU memory page fault: mostly an address that the "
+        "Xid 31 (mostly a program's own error) at t=40 s: GPU memory page fault: mostly an address that the "
         "program does not own"
     )
-    assert verdict.remedy.startswith("this is the program's own error")
+    assert verdict.remedy == (
+        "where another program was on the card, look for an illegal access in it; else run again, and if it "
+        "comes back, suspect the card or its overclock"
+    )
 
 
 def test_the_root_xid_is_named_before_those_that_follow_from_it(bench):
@@ -118,8 +121,18 @@ def test_a_number_that_no_catalogue_has_warns_and_says_so(bench):
     bench.event("xid", GPU, "what the driver says", xid=999)
     verdict = bench.verdict(XID, GPU)
     assert verdict.outcome is Outcome.WARN
-    assert verdict.remedy == "look the Xid up in hwprofiles/xids.toml, then in `dmesg`"
+    assert verdict.remedy == (
+        "look it up in NVIDIA's Xid documentation and in `dmesg`; `limits.xid_fail = [999]` makes it fail"
+    )
     assert verdict.detail == "Xid 999 at t=40 s: in no catalogue that rigproof knows"
+
+
+def test_a_number_that_no_catalogue_has_and_that_fails_is_looked_up(bench):
+    bench.limits(xid_fail=[999])
+    bench.event("xid", GPU, "what the driver says", xid=999)
+    verdict = bench.verdict(XID, GPU)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.remedy == "look it up in NVIDIA's Xid documentation and in `dmesg`"
 
 
 def test_the_card_is_not_cleared_by_a_programs_error_beside_another(bench):
@@ -180,7 +193,8 @@ def test_what_the_driver_wants_fails_without_any_xid(bench, moment, action, want
     for one in ("before", "after"):
         bench.counters(GPU, one, recovery_action=action if one == moment else 0)
     verdict = bench.verdict(XID, GPU)
-    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 0)
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, None, None)
+    assert verdict.limit_source == "NVML's recovery action"
     assert verdict.detail == f"{moment} the load the driver wants {wants} (NVML recovery action {action})"
     assert step in verdict.remedy
 

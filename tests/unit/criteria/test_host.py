@@ -74,7 +74,7 @@ def test_others_above_the_target_are_named_where_the_load_gave_way(bench):
     bench.host("pc1", cpu_percent=98)
     verdict = bench.verdict(BAND, "pc1")
     assert verdict.outcome is Outcome.FAIL
-    assert verdict.detail.endswith("; the CPU load has ended: it used 0 %, everybody else 98 %")
+    assert verdict.detail.endswith("over 85 %; rigproof's load used 0 %, everybody else 98 %")
     assert "end what else runs" in verdict.remedy
 
 
@@ -83,13 +83,13 @@ def test_they_are_named_in_a_warning_too(bench):
     bench.host("pc1", 40, 45, cpu_percent=95)
     verdict = bench.verdict(BAND, "pc1")
     assert verdict.outcome is Outcome.WARN
-    assert "it used 20 %, everybody else 60 %" in verdict.detail
+    assert "rigproof's load used 20 %, everybody else 60 %" in verdict.detail
 
 
 def test_a_load_that_died_is_named_where_the_host_was_idle(bench):
     load_ended(bench, "the CPU load ended by itself", own_percent=77, foreign_percent=3, short_cpus=0.0)
     bench.host("pc1", 40, cpu_percent=3)
-    assert "; the CPU load ended by itself: it used 77 %" in bench.verdict(BAND, "pc1").detail
+    assert "; the CPU load ended by itself; rigproof's load used 77 %" in bench.verdict(BAND, "pc1").detail
 
 
 def test_too_few_threads_are_told_by_how_many_cpus(bench):
@@ -228,7 +228,7 @@ def test_of_two_reports_of_the_load_the_later_one_is_quoted(bench):
     load_ended(bench, "the second part", own_percent=3, foreign_percent=4, short_cpus=0.0)
     bench.host("pc1", cpu_percent=98)
     detail = bench.verdict(BAND, "pc1").detail
-    assert detail.endswith("; the second part: it used 3 %, everybody else 4 %")
+    assert detail.endswith("; the second part; rigproof's load used 3 %, everybody else 4 %")
 
 
 @pytest.mark.parametrize(
@@ -316,3 +316,36 @@ def test_a_frozen_host_is_dated_by_the_report_of_its_longest_delay(bench):
 def test_a_probe_that_was_silent_for_most_of_the_load_says_how_much_it_told(bench):
     bench.host("pc1", 50, wakeup_delays_ms=None)
     assert bench.verdict(AWAKE, "pc1").detail == "the probe reported 1800 wake-ups, 19 s of 40 s"
+
+
+def test_the_band_of_another_profile_fails_nobody_whose_load_aimed_elsewhere(bench):
+    bench.host("pc1", cpu_percent=77.5)
+    bench.judged_by(cpu=RIG["cpu"] | {"band_percent": [40, 60]})
+    verdict = bench.verdict(BAND, "pc1")
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == (
+        "the CPU load of this run aimed at 70–85 %; run again with hwprofiles/rigs/two-nodes.toml"
+    )
+
+
+def test_another_profile_with_the_same_band_judges_as_the_runs_own(bench):
+    bench.judged_by(cpu=RIG["cpu"] | {"in_band_share": 0.99})
+    assert bench.verdict(BAND, "pc1").outcome is Outcome.PASS
+    bench.host("pc1", 40, 41.95, cpu_percent=60)
+    assert bench.verdict(BAND, "pc1").outcome is Outcome.FAIL
+
+
+def test_a_load_that_was_off_holds_no_band(bench):
+    bench.rig(cpu=RIG["cpu"] | {"enabled": False})
+    bench.judged_by()
+    bench.host("pc1", cpu_percent=8)
+    assert bench.verdict(BAND, "pc1").detail.startswith("the CPU load of this run was off; run again")
+
+
+@pytest.mark.parametrize(("freezes", "step"), [(1, "see `dmesg`"), (3, "see `dmesg`"), (4, "lower the CPU")])
+def test_a_few_freezes_are_no_busy_host(bench, freezes, step):
+    for number in range(freezes):
+        bench.host("pc1", 40 + number, 40.04 + number, wakeup_delays_ms=(5000.0,))
+    verdict = bench.verdict(AWAKE, "pc1")
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.remedy.startswith(step)

@@ -276,6 +276,7 @@ def test_a_card_whose_plan_fits_beside_a_desktop_only_warns(bench):
     hold(bench, 1126, (4711,))
     verdict = bench.verdict(FOREIGN, GPU)
     assert (verdict.outcome, verdict.detail) == (Outcome.WARN, "held by pid 4711")
+    assert verdict.remedy.endswith("where it is to stay, raise `limits.foreign_memory_warn_mib`")
 
 
 def test_memory_that_was_never_looked_at_is_no_measurement(bench):

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.records.verdict import Outcome
+from support.recordings import LIMITS, RIG
 
 GPU = "pc1/gpu0"
 OOM, HEADROOM = "memory.no_oom", "memory.headroom"
@@ -307,3 +308,49 @@ def test_a_card_before_ampere_is_judged_by_its_retired_pages(bench, before, afte
             retired_pages=pages,
         )
     assert bench.verdict(REMAP, GPU).outcome is expected
+
+
+PLANNED = [OOM, HEADROOM, "memory.success_rate", "distribution.workers_spread"]
+
+
+@pytest.mark.parametrize("criterion", PLANNED)
+@pytest.mark.parametrize("other", [{"vram_share": 0.5}, {"gemm_size": 2048}])
+def test_work_that_another_profile_plans_was_not_done(bench, criterion, other):
+    bench.judged_by(gpu_defaults=RIG["gpu_defaults"] | other)
+    verdict = bench.verdict(criterion, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert "this run was planned with 2 workers of " in verdict.detail
+    assert verdict.detail.endswith("; run again with it")
+
+
+@pytest.mark.parametrize("criterion", PLANNED)
+def test_another_number_of_workers_fails_no_healthy_rig(bench, criterion):
+    nodes = [node | {"gpus": [gpu | {"workers": 1} for gpu in node["gpus"]]} for node in RIG["nodes"]]
+    bench.judged_by(nodes=nodes)
+    assert bench.verdict(criterion, GPU).outcome is Outcome.NOT_MEASURED
+    assert bench.verdict(criterion, "pc2/gpu0").outcome is Outcome.PASS
+    assert Outcome.FAIL not in {one.outcome for one in bench.verdicts()}
+
+
+@pytest.mark.parametrize("criterion", PLANNED)
+def test_another_profile_with_the_same_plan_judges_by_its_own_limits(bench, criterion):
+    bench.judged_by(limits=LIMITS | {"throttle_share": 0.5})
+    assert bench.verdict(criterion, GPU).outcome is Outcome.PASS
+
+
+def test_headroom_is_judged_by_the_new_limit(bench):
+    bench.judged_by(limits=LIMITS | {"headroom_gib": 140})
+    assert bench.verdict(HEADROOM, GPU).outcome is Outcome.FAIL
+
+
+def test_the_grid_is_the_runs_own(bench):
+    bench.judged_by(sampling={"rate_hz": 50})
+    assert bench.verdict("thermal.core_temperature", GPU).outcome is Outcome.PASS
+
+
+def test_torchs_own_advice_is_left_out_and_who_holds_the_rest_stays(bench):
+    told = "CUDA out of memory. Tried to allocate 2.00 MiB. Process 5182 has 72.46 GiB memory in use."
+    advice = "Of the allocated memory 6.03 GiB is allocated by PyTorch. Try expandable_segments:True"
+    bench.event("oom", GPU, f"{told} {advice}", 44.0, holders=[])
+    assert bench.verdict(OOM, GPU).detail == told
+    assert bench.verdict("memory.success_rate", GPU).detail.endswith(f"first: {told}")

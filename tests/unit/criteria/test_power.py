@@ -202,3 +202,15 @@ def test_a_card_whose_average_is_instant_goes_over_its_limit_for_a_second(bench,
     to_s = short.to_s if seconds == 1.0 else 92
     bench.samples(GPU, short.from_s, to_s, power_average_w=lambda one: 760 + one.t_s % 1 / 10)
     assert bench.verdict(DRAW, GPU).outcome is outcome
+
+
+@pytest.mark.parametrize(("limit_w", "outcome"), [(500, Outcome.WARN), (200, Outcome.FAIL)])
+def test_a_cap_is_told_with_the_command_that_lifts_it(bench, limit_w, outcome):
+    bench.gpu("pc1/gpu0", power_limit_w=float(limit_w), power_limit_default_w=700.0, index=3)
+    bench.samples("pc1/gpu0", power_limit_w=None)
+    verdict = bench.verdict("power.limit", "pc1/gpu0")
+    assert (verdict.outcome, verdict.remedy) == (
+        outcome,
+        "restore it on pc1 with `nvidia-smi -i 3 -pl 700`; if it is meant, state "
+        f"`limits.power_limit_w = [{limit_w}, {limit_w}]`",
+    )

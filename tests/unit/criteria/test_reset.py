@@ -3,6 +3,7 @@
 import pytest
 
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
+from support.recordings import RIG
 
 RESET, NODE = "health.reset", "pc2"
 TOLD = "pc2 restarted 4 s into sustained (bf16), both cards at 100 %, last 348 + 231 W, 71 °C"
@@ -91,7 +92,7 @@ def test_an_earlier_run_that_never_ended_warns_by_its_restart_first(bench):
     earlier(bench, "run-2", "the run was ended from outside", restarted=False)
     verdict = bench.verdict(RESET, NODE)
     assert verdict.outcome is Outcome.WARN
-    assert verdict.detail == f"the run run-1 before this one never ended: {TOLD} (and 1 more)"
+    assert verdict.detail == f"an earlier run (run-1) never ended: {TOLD} (and 1 more)"
     assert "power supply" in verdict.remedy
     assert decide(bench.verdicts()) is Decision.ACCEPTED
 
@@ -123,3 +124,16 @@ def test_a_node_that_restarted_is_not_sent_to_its_network_cable(bench):
     remedy = bench.verdict("cluster.nodes_present", NODE).remedy
     assert "health.reset" in remedy
     assert "network cable" not in remedy
+
+
+@pytest.mark.parametrize(("cards", "words"), [(1, "the card's peaks"), (2, "what the cards draw together")])
+def test_a_host_with_one_card_has_no_others_to_leave_out(bench, cards, words):
+    nodes = [node | {"gpus": [node["gpus"][0]] * cards} for node in RIG["nodes"]]
+    bench.rig(nodes=nodes)
+    bench.event("host_reset", NODE, TOLD, 34.0, stage=None)
+    told = bench.verdict(RESET, NODE).remedy
+    assert words in told
+    assert ("one card at a time" in told) == (cards > 1)
+    bench.recording.events.clear()
+    earlier(bench, "run-1", TOLD, restarted=True)
+    assert words in bench.verdict(RESET, NODE).remedy

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from rigproof.profiles.keys import key_tables
+from rigproof.profiles.levels import own_levels
 from rigproof.profiles.lint import lint_rig
 from rigproof.profiles.load import profile_folder
 from rigproof.profiles.planning import make_plan
@@ -33,3 +34,13 @@ def test_every_example_loads_and_is_clean(desk, text):
 
 def test_there_are_examples():
     assert len(EXAMPLES) == 3
+
+
+def test_the_table_of_levels_says_their_lengths():
+    rows = dict(re.findall(r"^\| (quick|standard|extended|soak) \| (.*?) \| about", PAGE, flags=re.MULTILINE))
+    levels = own_levels()
+    assert rows == {
+        name: f"{one.gemm_settle_s:g} s / {one.gemm_measure_s:g} s | {one.sustained_s:g} s"
+        for name in ("quick", "standard", "extended", "soak")
+        for one in [getattr(levels, name)]
+    }

@@ -134,7 +134,7 @@ def test_a_plan_that_cannot_fit_is_refused(desk, text, expected):
         ),
         (
             "[limits]\nclock_ratio_share = 0.01\n",
-            "limits.clock_ratio_share = 0.01: is the clock of an idle card",
+            "limits.clock_ratio_share = 0.01: passes the clock of an idle card",
         ),
         (
             "[limits]\npower_over_limit_share = 9\n",
@@ -146,7 +146,7 @@ def test_a_plan_that_cannot_fit_is_refused(desk, text, expected):
         ),
         (
             "[limits]\nactive_power_share = 0.05\n",
-            "limits.active_power_share = 0.05: is what an idle card draws",
+            "limits.active_power_share = 0.05: passes what an idle card draws",
         ),
         ("[limits]\nactive_work_share = 0.1\n", "limits.active_work_share = 0.1: calls a card active"),
         (

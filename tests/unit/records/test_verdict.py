@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +32,9 @@ def test_the_sentence_of_a_failure_says_measured_limit_when_how_long_and_what_to
 
 def test_the_sentence_of_what_was_not_measured_says_why():
     unmeasured = verdict(Outcome.NOT_MEASURED, unit="W", detail="no power was read under load")
-    assert sentence(unmeasured) == "pc1/gpu0 power.draw: not measured, no power was read under load"
+    assert sentence(unmeasured) == (
+        "pc1/gpu0 power.draw: not measured, no power was read under load; see docs/criteria.md#power"
+    )
 
 
 def test_the_sentence_of_what_does_not_apply_says_why():
@@ -119,3 +123,10 @@ def test_only_a_run_without_failures_and_gaps_is_accepted(outcomes, interrupted)
 def test_a_sentence_can_be_made_of_any_figures(measured, limit, outcome):
     text = sentence(verdict(outcome, unit="W", measured=measured, limit=limit, detail="d", remedy="r"))
     assert text.startswith("pc1/gpu0 power.draw: ")
+
+
+@pytest.mark.parametrize(("length_s", "said"), [(0.99, "(from t=92 s)"), (1.0, "(from t=92 s, 1 s long)")])
+def test_a_length_under_a_second_is_not_said(length_s, said):
+    assert said in sentence(
+        replace(verdict(Outcome.FAIL, measured=1.0, limit=2.0), from_s=92, length_s=length_s)
+    )

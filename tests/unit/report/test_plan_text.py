@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from rigproof.criteria.catalogue import CATALOGUE
 from rigproof.criteria.judge import promised
 from rigproof.profiles.load import load_rig
@@ -115,3 +117,27 @@ def test_what_a_rig_does_not_promise_is_told_too():
 def test_a_rig_without_nodes_is_still_a_text():
     base = load_rig("single-gpu")
     assert lines_of(LoadedRig(Rig.model_validate({**base.rig.model_dump(), "nodes": ()}), {}, {}, "x.toml"))
+
+
+def test_a_stage_without_a_time_to_settle_says_none():
+    lines = lines_of(load_rig("dual-3090-3070"), "standard")
+    (training,) = [line for line in lines if line.startswith("  training: ")]
+    assert training == "  training: about 30 s; measures 30 s, rounds of 0.1 s"
+    assert any(
+        line.startswith("  gemm: ") and "; settles for at most 12 s, measures" in line for line in lines
+    )
+
+
+def test_a_card_that_none_can_be_compared_with_bit_by_bit_is_told():
+    alone = "the only card of its model, so no other one to compare its products with"
+    assert (
+        block(lines_of(load_rig("dual-3090-3070")), "compute.exact")[-1] == f"    pc1/gpu0, pc2/gpu0: {alone}"
+    )
+    assert alone not in "\n".join(lines_of(load_rig("h200-x2")))
+
+
+def test_of_a_card_that_is_not_known_nothing_is_told():
+    gpu = Gpu(sku="unknown", memory_gib=8, gemm_size=2048, vram_share=0.5, cpus_per_worker=1)
+    rig = load_rig("h200-x2")
+    lone = replace(rig, rig=rig.rig.model_copy(update={"nodes": (Node(name="pc1", cpus=8, gpus=(gpu,)),)}))
+    assert "the only card" not in "\n".join(lines_of(lone))

@@ -133,7 +133,7 @@ def test_what_one_cause_kept_from_measuring_is_said_once():
         ["NOT", "MEASURED", "host.cpu_band", "pc1"],
     ]
     said = summary_lines(Decision.REJECTED, [failed, *absent, alone], Path("r"))
-    assert "pc2/gpu0: 4 criteria not measured, pc2/gpu0 was not found" in said
+    assert "pc2/gpu0: 4 criteria not measured, pc2/gpu0 was not found; see docs/criteria.md" in said
 
 
 def test_the_cpu_as_the_device_is_never_called_fit_for_training():
