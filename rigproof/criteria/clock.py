@@ -1,5 +1,6 @@
 """Does the card reach its clock, or say why not?"""
 
+import math
 from statistics import fmean, median
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
@@ -59,6 +60,7 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     """The piece with the lowest clock that nothing explains; else the one with the lowest."""
     reference = _reference(device, load)
     pieces = readings_by_piece(device, load, "sm_clock_mhz", "SM clock")
+    _require_agreeing_rates(device, load)
     found = [
         _in_piece(device, load, piece, pairs, reference)
         for piece, pairs in sorted(pieces, key=lambda one: _clock_mhz(one[1]))
@@ -74,7 +76,6 @@ def _clock_mhz(pairs: Readings) -> float:
 
 def _in_piece(device: DeviceEvidence, load: Load, piece: Piece, pairs: Readings, reference: Limit) -> Finding:
     """`reference`: the least MHz; what is compared is told in % of the clock that it is a share of."""
-    _require_agreeing_rate(device, load, piece)
     whole_mhz, clock_mhz = _whole_mhz(device), _clock_mhz(pairs)
     limit = reference.times(100 / whole_mhz)
     share = 100 * clock_mhz / whole_mhz
@@ -152,22 +153,26 @@ def _highest_mhz(device: DeviceEvidence) -> float:
     return highest_mhz
 
 
-def _require_agreeing_rate(device: DeviceEvidence, load: Load, piece: Piece) -> None:
+def _require_agreeing_rates(device: DeviceEvidence, load: Load) -> None:
     """NotMeasured where the card did more than it can at the mean clock, by its SKU's printed peak."""
     sku = device.device.sku
     if sku is None or sku.boost_clock_mhz is None:
         return
     rounds = device.rounds(load.stage)
-    for stretch in piece.stretches:
-        clocks = readings(device.loaded_samples(stretch), "sm_clock_mhz").values
-        if len(clocks) < FEWEST_SAMPLES:
+    together = len(set(rounds.doers().tolist()))
+    for precision, fastest in rounds.fastest().items():
+        peak = getattr(sku.peak_tflops, precision, None)
+        if peak is None:
             continue
-        mean_mhz = fmean(clocks)
-        for precision in rounds.distinct("precision"):
-            peak = getattr(sku.peak_tflops, precision, None)
+        most_per_mhz = OVER_PEAK_SHARE * peak / sku.boost_clock_mhz
+        for stretch in load.stretches:
+            clocks = readings(device.loaded_samples(stretch), "sm_clock_mhz").values
+            mean_mhz = fmean(clocks) if len(clocks) >= FEWEST_SAMPLES else math.inf
+            if together * fastest <= most_per_mhz * mean_mhz:
+                continue  # not even all of them at once are too fast: no need to add them up
             own = rounds.only(rounds.same("precision", precision))
             rate = work_by_slice(own, (stretch,))[0] / stretch.length_s
-            if peak is not None and rate > OVER_PEAK_SHARE * peak * mean_mhz / sku.boost_clock_mhz:
+            if rate > most_per_mhz * mean_mhz:
                 raise NotMeasured(
                     f"the SM clock reads {mean_mhz:.0f} MHz from t={stretch.from_s:.0f} s on, at which the "
                     f"card cannot do the {rate:.0f} TFLOP/s of {precision} that it did"
