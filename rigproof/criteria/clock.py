@@ -18,7 +18,7 @@ from rigproof.criteria.sensors import moving_readings, piece_readings, power_fie
 from rigproof.criteria.series import readings, told
 from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.tasks import LOSSES
-from rigproof.criteria.windows import work_by_slice
+from rigproof.criteria.windows import Window, work_by_slice
 from rigproof.profiles.stages import DUTIES
 from rigproof.records.verdict import Outcome
 
@@ -160,14 +160,13 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load) -> None:
         return
     rounds = device.rounds(load.stage)
     together = len(set(rounds.doers().tolist()))
+    means_mhz = [(stretch, _mean_mhz(device, stretch)) for stretch in load.stretches]
     for precision, fastest in rounds.fastest().items():
         peak = getattr(sku.peak_tflops, precision, None)
         if peak is None:
             continue
         most_per_mhz = OVER_PEAK_SHARE * peak / sku.boost_clock_mhz
-        for stretch in load.stretches:
-            clocks = readings(device.loaded_samples(stretch), "sm_clock_mhz").values
-            mean_mhz = fmean(clocks) if len(clocks) >= FEWEST_SAMPLES else math.inf
+        for stretch, mean_mhz in means_mhz:
             if together * fastest <= most_per_mhz * mean_mhz:
                 continue  # not even all of them at once are too fast: no need to add them up
             own = rounds.only(rounds.same("precision", precision))
@@ -177,6 +176,12 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load) -> None:
                     f"the SM clock reads {mean_mhz:.0f} MHz from t={stretch.from_s:.0f} s on, at which the "
                     f"card cannot do the {rate:.0f} TFLOP/s of {precision} that it did"
                 )
+
+
+def _mean_mhz(device: DeviceEvidence, stretch: Window) -> float:
+    """Infinity where too few samples tell it: then it contradicts nothing."""
+    clocks = readings(device.loaded_samples(stretch), "sm_clock_mhz").values
+    return fmean(clocks) if len(clocks) >= FEWEST_SAMPLES else math.inf
 
 
 def _at_its_cap(device: DeviceEvidence, load: Load, piece: Piece) -> tuple[str, bool | None]:
