@@ -37,7 +37,7 @@ def side_by_side(here: Callable[[], Here], there: Callable[[], There]) -> tuple[
             return mine, there()
     finally:
         receiver.close()
-        child.terminate()
+        child.kill()  # it holds nothing; SIGTERM may be handled by whoever forked it
         child.join()
 
 

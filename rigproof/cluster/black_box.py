@@ -77,12 +77,17 @@ class BlackBox:
             except (OSError, ValueError) as error:
                 self.error = f"{self._path}: {error}"
             self._ended = text is not None
+            if self._ended or self.error is not None:
+                self._let_go()  # before anybody hears of it: whoever looks next finds a run that ended
             done.set()
+        while not self._orders.empty():  # nobody waits for an order that comes too late
+            self._orders.get()[1].set()
+
+    def _let_go(self) -> None:
+        """Close the file, and its lock with it."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
-        while not self._orders.empty():  # nobody waits for an order that comes too late
-            self._orders.get()[1].set()
 
     def _append(self, text: bytes) -> None:
         """Bring it to the disk. Raises OSError."""

@@ -82,8 +82,7 @@ def faults(draw):
     if stage in LATEST and "after" in kind.keys:  # its default may be later too
         values["after"] = draw(spans(0, LATEST[stage]))
     sensor = values.get("field", "")
-    stages = (values["stage"],) if "stage" in values else STAGES
-    if sensor and unseen_field(kind, sensor, GPUS[subject], stages):
+    if sensor and unseen_field(kind, sensor, GPUS[subject], STAGES, values.get("stage")):
         values["field"] = "power"
     told = ",".join(f"{key}={value}" for key, value in values.items())
     return f"{kind.name}@{subject}" + (f":{told}" if told else "")
@@ -202,6 +201,25 @@ def test_a_fault_that_nothing_could_notice_on_this_card_is_refused(text, why):
 )
 def test_a_fault_of_a_stage_that_the_level_lacks_is_refused(text):
     assert "take another --level" in refusal(text, ("gemm", "sustained"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "stages", "refused"),
+    [
+        ("", ("gemm", "sustained"), True),
+        (",stage=gemm", ("gemm", "sustained"), True),
+        (",stage=feeding", STAGES[:-1], True),
+        (",stage=feeding", STAGES, False),
+        (",stage=sharing", STAGES, True),
+        ("", STAGES[:-1], False),
+    ],
+)
+def test_a_frozen_temperature_needs_a_later_stage_whose_power_changes_for_long(keys, stages, refused):
+    text = f"sensor-frozen@n1/gpu0:field=core_temperature{keys}"
+    if refused:
+        assert "the power never changes for so long" in refusal(text, stages)
+    else:
+        assert parsed(text, stages).field == "core_temperature"
 
 
 @pytest.mark.parametrize(("after", "acts"), [(40.7, True), (40.8, False)])

@@ -128,14 +128,6 @@ ATTACKS = (
         ("thermal.throttle", GPU, "warn"),
     ),
     Attack(
-        "two slowed samples in a short level",
-        "thermal-throttle@pc2/gpu0:after=50%,for=0.15,by=1%",
-        "REJECTED",
-        "ACCEPTED",
-        ("thermal.throttle", GPU, "warn"),
-        level="quick",
-    ),
-    Attack(
         "one late wake-up",
         "host-frozen@pc2:after=50%,for=0.5",
         "REJECTED",

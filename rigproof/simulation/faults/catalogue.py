@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rigproof.profiles.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.stages import with_duty
 
 Scope = Literal["gpu", "node", "rig"]
 Key = Literal["stage", "after", "for", "by", "to", "code", "field"]
@@ -548,29 +549,39 @@ ARRIVES_WITH = {
 }
 
 
-def unseen_field(kind: FaultKind, sensor: str, device: PromisedDevice | None, stages: tuple[str, ...]) -> str:
-    """Why nothing could notice that this sensor is missing or frozen, in words; empty where something can."""
+def unseen_field(
+    kind: FaultKind,
+    sensor: str,
+    device: PromisedDevice | None,
+    stages: tuple[str, ...],
+    within: str | None = None,
+) -> str:
+    """Why nothing could notice that this sensor is missing or frozen, in words; empty where something can.
+
+    `stages` are the level's, `within` the one that the fault is kept to.
+    """
     sku = device.sku if device is not None else None
-    if kind.name == "sensor-frozen" and _steady(kind, sensor, stages):
-        return _steady(kind, sensor, stages)
+    if kind.name == "sensor-frozen" and _steady(within or kind.stage, sensor, stages):
+        return _steady(within or kind.stage, sensor, stages)
     if kind.name == "sensor-impossible" and sensor not in IMPOSSIBLE:
         return f"any {sensor} can be"
     if kind.name == "sensor-shifted" and sensor != "power":
         return f"nothing else tells what {sensor} should read"
     if sku is not None and sensor in sku.unsupported_sensors:
         return "its driver reports no such sensor"
-    if sensor == "utilization" and "feeding" not in stages:
+    if sensor == "utilization" and "feeding" not in ((within,) if within else stages):
         return "the level has no feeding stage; take another --level"
     return ""
 
 
-def _steady(kind: FaultKind, sensor: str, stages: tuple[str, ...]) -> str:
+def _steady(stage: str, sensor: str, stages: tuple[str, ...]) -> str:
     if sensor in STEADY_FIELDS:
         return f"a reading of {sensor} that stays the same is what a healthy card shows too"
-    if sensor.endswith("temperature") and stages[1:][-1:] == (kind.stage,):
+    later = stages[stages.index(stage) + 1 :]
+    if sensor.endswith("temperature") and not any(with_duty(later, ("bursts", "arms"))):
         return (
-            f"the level ends with the {kind.stage} stage, under whose constant load a healthy one stays the "
-            "same too; take another --level"
+            f"after the {stage} stage the power never changes for so long that a healthy one would not stay "
+            "the same too; take another --level or stage"
         )
     return ""
 

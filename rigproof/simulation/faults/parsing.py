@@ -60,11 +60,7 @@ def _parse(text: str, loaded: LoadedRig, plans: tuple[StagePlan, ...]) -> Inject
     if "after" in given and "for" not in given and not kind.brief:
         values.pop("for", None)  # whoever says when it begins, and not for how long, means to the end
     sensor = _field(text, values.get("field"))
-    why = (
-        unseen_field(kind, sensor, device, (given["stage"],) if "stage" in given else stages)
-        if sensor
-        else ""
-    )
+    why = unseen_field(kind, sensor, device, stages, given.get("stage")) if sensor else ""
     if why:
         raise FaultError(f"--inject {text}: nothing could notice field={sensor} on {subject}: {why}")
     after, length = (_span(text, key, values.get(key)) for key in ("after", "for"))

@@ -99,14 +99,18 @@ def test_a_run_is_told_of_once_and_only_by_one_that_ended_itself(state):
     leave(state, head_of("run-1", boot=OTHER_BOOT))
     killed = Remembering("here", "run-2", lambda: 3.0, dict)
     assert kinds(killed.begin()) == ["unfinished_run"]
-    killed._box.close("SIGTERM", 5.0)  # its driver was killed: nobody has read it
-    second = Remembering("here", "run-3", lambda: 3.0, dict)
-    assert kinds(second.begin()) == ["unfinished_run"] * 2
-    second.end()
-    third = Remembering("here", "run-4", lambda: 3.0, dict)
-    assert kinds(third.begin()) == []
-    third.end()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    assert killed._box.close("SIGTERM", 5.0)  # its driver was killed: nobody has read it
+    second = Remembering("here", "run-3", lambda: 3.0, dict)
+    try:
+        assert kinds(second.begin()) == ["unfinished_run"] * 2
+    finally:
+        second.end()
+    third = Remembering("here", "run-4", lambda: 3.0, dict)
+    try:
+        assert kinds(third.begin()) == []
+    finally:
+        third.end()
 
 
 def test_this_very_run_on_another_start_of_the_host_is_a_reset(state, memory):

@@ -239,3 +239,11 @@ def test_the_last_fifth_of_a_stage_without_telemetry_is_a_gap(bench, share):
     ]
     for criterion in (DRAW, ACTIVE, CORE, CLOCK, "thermal.throttle"):
         assert outcome(bench, criterion) is NOT_MEASURED, criterion
+
+
+def test_power_that_is_still_high_as_the_readings_end_did_not_fall_early(bench):
+    """It dips 5 s before the last round ends, which is at 131.2 s, and stays high from then on."""
+    bench.samples(GPU, 126.5, 128, power_w=lambda one: 80.0 + one.t_s % 1)
+    assert outcome(bench, ACTIVE) is PASS
+    bench.samples(GPU, 126.5, power_w=lambda one: 80.0 + one.t_s % 1)
+    assert outcome(bench, ACTIVE) is NOT_MEASURED
