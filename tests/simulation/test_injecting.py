@@ -52,8 +52,8 @@ def figures(low, high):
 
 
 def spans(least, seconds):
-    plain = figures(least, seconds)
-    return st.one_of(figures(least, 99).map("{}%".format), plain, plain.map("{}s".format))
+    plain, most = figures(least, seconds), min(99, int(100 * seconds / STAGE_S))
+    return st.one_of(figures(least, most).map("{}%".format), plain, plain.map("{}s".format))
 
 
 VALUES = {
