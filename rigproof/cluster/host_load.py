@@ -2,9 +2,9 @@
 
 It has its own interpreter lock, so that sampling does not feel it. It is one process however many CPUs the
 host has: its threads compute outside of the interpreter lock, and processes by the dozen are what once froze
-the seed documents' machine. It yields to everybody (nice 10), so that neither the GPUs' feeders nor people
-wait for it: it takes what is left up to the target. It prints one line of JSON a second and ends when its
-stdin is closed, which the death of its parent does too.
+the seed documents' machine. It yields to everybody (nice 19; Ray runs the GPUs' feeders at 15), so that
+neither they nor people wait for it: it takes what is left up to the target. It prints one line of JSON a
+second and ends when its stdin is closed, which the death of its parent does too.
 """
 
 import json
@@ -25,7 +25,7 @@ from rigproof.workloads.cpu_load import CpuLoad, LoadReading
 MODULE = "rigproof.cluster.host_load"
 BOOT = f"import sys, runpy; sys.path.append(sys.argv[3]); runpy.run_module({MODULE!r}, run_name='__main__')"
 REPORT_S = 1.0
-NICE = 10  # a tenth of the weight of everybody else
+NICE = 19  # the lowest priority there is
 
 
 class HostLoadProcess:

@@ -8,6 +8,8 @@ from rigproof.records.identity import DeviceKind
 
 # Precisions after the first settle for this share of its time: the card is hot and at its power cap by then.
 LATER_SETTLE_SHARE = 0.25
+# Rounds of a precision that the gemm stage measures at least, however long they take on a busy device.
+FEWEST_GEMM_ROUNDS = 4
 # The sustained stage settles for this share of its length at most, so that most of a short one is measured.
 SUSTAINED_SETTLE_SHARE = 1 / 3
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import get_args
 
 from rigproof.profiles.models import Precision, Sku
-from rigproof.profiles.plan import LATER_SETTLE_SHARE, StagePlan
+from rigproof.profiles.plan import FEWEST_GEMM_ROUNDS, LATER_SETTLE_SHARE, StagePlan
 from rigproof.profiles.work import Training
 
 ROUND_S = 0.5  # as long as a round is aimed at in the levels of minutes
 FILL_S = 0.5  # until the memory is filled and the first product is done
 BOOST_S = 1.5  # the cap bites later: 1.5 to 2.3 s at 1980 MHz in each sustained stage of reports/samples
-FEWEST_ROUNDS = 4  # of gemm to measure, however short the level is
 TRAINING_SETUP, TRAINING_ROUND, TRAINING_ROUNDS = 0.03, 0.017, 7  # shares of the stage; rounds of a precision
 SCALER_SHARE = 0.015  # fp16's first steps wait for the host: 0.7 s at 121 W (an H200)
 SEARCH_SHARES, SWEEP_ROUND, SWEEP_ROUNDS = (0.015, 0.015, 0.015), 0.005, 7
@@ -147,12 +146,12 @@ def _gemm(plan: StagePlan, precisions: Sequence[str]) -> Iterator[Segment]:
 
 def gemm_round_s(aimed_s: float, measure_s: float) -> float:
     """Length of a round of the gemm stage."""
-    return max(aimed_s, min(ROUND_S, measure_s / FEWEST_ROUNDS))
+    return max(aimed_s, min(ROUND_S, measure_s / FEWEST_GEMM_ROUNDS))
 
 
 def gemm_measured_s(aimed_s: float, measure_s: float) -> float:
     """For how long a precision is measured."""
-    return max(measure_s, FEWEST_ROUNDS * gemm_round_s(aimed_s, measure_s))
+    return max(measure_s, FEWEST_GEMM_ROUNDS * gemm_round_s(aimed_s, measure_s))
 
 
 def _training(length_s: float, precisions: Sequence[str], training: Training) -> Iterator[Segment]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rigproof.profiles.operands import operands_mib
-from rigproof.profiles.plan import LATER_SETTLE_SHARE
+from rigproof.profiles.plan import FEWEST_GEMM_ROUNDS, LATER_SETTLE_SHARE
 from rigproof.records.measurements import Phase
 from rigproof.workloads.context import WorkerContext
 from rigproof.workloads.device import Device
@@ -84,14 +84,17 @@ class SteadyRate:
         self._count = 0
 
     def run(self, settle_s: float) -> None:
-        """Warm up for at most `settle_s`, measure for the spec's `measure_s`, or until stopped."""
+        """Warm up for at most `settle_s`, measure for the spec's `measure_s`, or until stopped.
+
+        Rounds may last longer than planned: on a busy device the few that a rate needs are waited for.
+        """
         context = self._reporter.context
         self._make_references()
         queue = RoundQueue(self._device, self._pool.launch)
         products = self._calibrated(queue)
         settling = Settling(settle_s)
         phase: Phase = "warmup"
-        since_s = context.now_s()
+        since_s, measured = context.now_s(), 0
         while not context.stopped():
             while not queue.full:
                 queue.add(products, phase)
@@ -103,7 +106,9 @@ class SteadyRate:
                 products = adapted(products, finished.seconds, self._spec.round_s)
                 if settling.done(passed_s):
                     phase, since_s = "measure", context.now_s()
-            elif passed_s >= self._spec.measure_s:
+                continue
+            measured += finished.phase == "measure"
+            if passed_s >= self._spec.measure_s and measured >= FEWEST_GEMM_ROUNDS:
                 break
         while queue:
             self._report_round(queue.finish())

@@ -21,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from support.alone import UNYIELDING
+
 PATIENCE_S = 120.0  # for a step of a test on a busy machine; never what a test is about
 COMMAND_S = 30.0
 SUBNET = "10.77.0"
@@ -48,7 +50,7 @@ class Host:
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """What a shell on that host has: nothing of this process but where programs are."""
-        own = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
+        own = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"} | UNYIELDING
         return own | dict(more or {})
 
     def command(self, *arguments: str | Path) -> list[str]:

@@ -20,6 +20,7 @@ from rigproof.cluster.ray_folder import FOLDER_PREFIX
 from rigproof.records.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
 from rigproof.records.store import read_recording
 from support import fault_times
+from support.alone import UNYIELDING
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SHARED_MEMORY = Path("/dev/shm")
@@ -38,7 +39,8 @@ def own_environment(**more: str) -> dict[str, str]:
     """The environment as a user has it, without what the pytest around this one has put there."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(NOT_INHERITED)}
     path = [str(CHECKOUT), str(CHECKOUT / "tests"), os.environ.get("PYTHONPATH")]
-    return kept | {"PYTHONPATH": os.pathsep.join(filter(None, path)), "PYTHONUNBUFFERED": "1"} | more
+    own = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "PYTHONUNBUFFERED": "1"}
+    return kept | own | UNYIELDING | more
 
 
 @dataclass

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from rigproof.profiles.plan import FEWEST_GEMM_ROUNDS
 from rigproof.workloads.gemm import measuring_order, run_gemm
 from rigproof.workloads.reporting import Reporter
 from rigproof.workloads.specs import GemmSpec
@@ -57,6 +58,11 @@ def test_a_round_tells_its_work_and_the_device_s_own_seconds(cpu, context):
         assert round_.seconds > 0
         assert (round_.stage, round_.worker, round_.subject) == ("gemm", context.worker, context.subject)
         assert (round_.precision, round_.size) == ("fp32", 128)
+
+
+def test_a_busy_device_gets_the_time_for_the_rounds_that_a_rate_needs(cpu, context):
+    run_gemm(replace(SPEC, measure_s=1e-9), cpu, context)
+    assert [round_.phase for round_ in context.rounds].count("measure") >= FEWEST_GEMM_ROUNDS
 
 
 def test_every_precision_of_the_device_is_measured_without_being_named(cpu, context):
