@@ -16,9 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from rigproof.cluster.host_load import HostLoadProcess
+from rigproof.cluster.actors.host_load import HostLoadProcess
+from rigproof.host.cpu_band import HostLoad, thread_plan
 from rigproof.telemetry.host import HostReader
-from rigproof.workloads.cpu_band import HostLoad, thread_plan
 
 DEFAULTS = Path(__file__).resolve().parent.parent / "hwprofiles/defaults.toml"
 SLOT_S = 0.1

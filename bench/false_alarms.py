@@ -13,12 +13,12 @@ from typing import get_args
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from rigproof.criteria.judge import judge_all
-from rigproof.profiles.files import stems
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.models import LevelName
+from rigproof.judging.judge import judge_all
+from rigproof.profiles.loading.files import stems
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.tables.models import LevelName
 from rigproof.records.verdict import Outcome, Verdict, decide, sentence
-from rigproof.stages.simulated.trial import simulated_recording
+from rigproof.run.simulated.trial import simulated_recording
 
 
 def rigs_with_gpus() -> list[str]:

@@ -21,8 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch
 
 from rigproof.records.measurements import Event, Round
-from rigproof.workloads.device import Device, open_device
+from rigproof.workloads.device import Device
 from rigproof.workloads.gemm import run_gemm
+from rigproof.workloads.opening import open_device
 from rigproof.workloads.reporting import product_tflop
 from rigproof.workloads.specs import GemmSpec
 

@@ -1,8 +1,9 @@
 """Judges and reports a recording of a very large rig: how long it takes, and how much memory.
 
 Writes a synthetic recording of a level-standard run (seeded noise, H200, every kind of record) in the format
-of `rigproof/records/store.py`: one GPU is 10 % slow, one gets too hot. Then lets `rigproof report` judge it
-and write its files, measures that process and all its children, and says whether exactly these two failed.
+of `rigproof/records/disk/store.py`: one GPU is 10 % slow, one gets too hot. Then lets `rigproof report`
+judge it and write its files, measures that process and all its children, and says whether exactly these two
+failed.
 
     python3 bench/large_rig.py --nodes 2048 --gpus 8 --seconds 300 --folder /tmp/large --out large_rig.json
 """
@@ -31,20 +32,20 @@ import large_rig_records as work
 import pyarrow as pa
 from pyarrow import parquet
 
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.models import Floors, Gpu, Node
-from rigproof.records import columns
-from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
-from rigproof.records.measurements import BootReading, ForeignMemory, GpuCounters, Stage
-from rigproof.records.processes import GpuProcess, ProcessWatch
-from rigproof.records.reading import (
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.models import Floors, Gpu, Node
+from rigproof.records.disk import columns
+from rigproof.records.disk.reading import (
     PARQUET_FILE,
     RECORD_TYPES,
     RECORDING_FILE,
     RECORDING_SCHEMA_VERSION,
 )
-from rigproof.records.store import ROW_GROUP
+from rigproof.records.disk.store import ROW_GROUP
+from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
+from rigproof.records.measurements import BootReading, ForeignMemory, GpuCounters, Stage
+from rigproof.records.processes import GpuProcess, ProcessWatch
 
 RIG_FILE = "large.toml"
 FLOOR_SHARE = 0.95  # what the rig's owner accepts, of the usual rate: SuperBench judges a 5 % regression

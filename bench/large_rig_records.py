@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rigproof.records import columns
+from rigproof.records.disk import columns
 
 Floats = npt.NDArray[np.float64]
 

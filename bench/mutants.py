@@ -28,14 +28,17 @@ from mutations import Mutation, all_of, picked
 
 ROOT = Path(__file__).resolve().parents[1]
 # What decides whether a rig is accepted, and how long it is waited for.
-PROFILES = ("lint*", "planning", "plan", "power_curve", "checks")
-CLUSTER = ("stage_loop", "workers", "calls", "slots", "agents")
+PROFILES = ("lint/*", "planning/plan*", "planning/power_curve", "loading/checks")
+CLUSTER = ("driver/stage_loop", "driver/workers", "driver/slots", "driver/agents", "ray/calls")
 SCOPE = (
     "rigproof/criteria/*.py",
+    "rigproof/criteria/*/*.py",
+    "rigproof/judging/*.py",
     "rigproof/history/*.py",
     *(f"rigproof/profiles/{name}.py" for name in PROFILES),
     *(f"rigproof/cluster/{name}.py" for name in CLUSTER),
 )
+JUDGED = ("criteria", "judging")  # the tests of one are near those of the other
 SEED = 1
 SAMPLE = 150
 LEAST = 0.95
@@ -136,15 +139,18 @@ def first_failure(output: str) -> str:
     return (failed or lines or [""])[-1][:200]
 
 
-def tests_of(copy: Path, path: str) -> tuple[list[str], str]:
-    """The nearest tests of a file, and the folder of all that are near."""
-    package, name = Path(path).parent.name, Path(path).stem
-    folder = Path("tests", "unit", package)
-    tests = sorted((copy / folder).glob("test_*.py"))
-    own = [one for one in tests if one.stem == f"test_{name}" or one.stem.startswith(f"test_{name}_")]
-    imported = (f"rigproof.{package}.{name} import", f"rigproof.{package} import {name}\n")
+def tests_of(copy: Path, path: str) -> tuple[list[str], list[str]]:
+    """The nearest tests of a file, and the folders of all that are near."""
+    _, *rooms = Path(path).parent.parts
+    name, unit = Path(path).stem, Path("tests", "unit")
+    folders = JUDGED if rooms[0] in JUDGED else rooms[:1]
+    own_folder = copy / unit.joinpath(*rooms)
+    own = sorted((*own_folder.glob(f"test_{name}.py"), *own_folder.glob(f"test_{name}_*.py")))
+    package = ".".join(("rigproof", *rooms))
+    imported = (f"{package}.{name} import", f"{package} import {name}\n")
+    tests = sorted((copy / unit / rooms[0]).rglob("test_*.py"))
     nearest = own or [one for one in tests if any(line in one.read_text("utf-8") for line in imported)]
-    return [str(one.relative_to(copy)) for one in nearest], str(folder)
+    return [str(one.relative_to(copy)) for one in nearest], [str(unit / folder) for folder in folders]
 
 
 def tried(copies: "queue.Queue[Path]", trial: Trial, one: Mutation) -> Outcome:
@@ -165,8 +171,8 @@ def tried(copies: "queue.Queue[Path]", trial: Trial, one: Mutation) -> Outcome:
 
 
 def _killed_by(copy: Path, trial: Trial, path: str) -> tuple[str, str]:
-    nearest, folder = tests_of(copy, path)
-    wider = [folder, *(f"--ignore={name}" for name in nearest)]
+    nearest, folders = tests_of(copy, path)
+    wider = [*folders, *(f"--ignore={name}" for name in nearest)]
     rings = [("nearest", nearest)] if nearest else []
     if not (nearest and trial.nearest_only):
         rings.append(("wider", wider))
@@ -180,9 +186,9 @@ def _killed_by(copy: Path, trial: Trial, path: str) -> tuple[str, str]:
 def without_mutation_they_pass(copies: Sequence[Path], trial: Trial, paths: Sequence[str]) -> bool:
     """Whether all tests pass: one that fails anyway would kill every mutation."""
     found = [tests_of(copies[0], path) for path in paths]
-    chosen = {folder for _, folder in found}
+    chosen = {folder for _, folders in found for folder in folders}
     if trial.nearest_only:
-        chosen = {name for nearest, folder in found for name in nearest or [folder]}
+        chosen = {name for nearest, folders in found for name in nearest or folders}
     for copy in copies:
         # The first copy's tests are run, the others' compiled at least.
         only_compiled = [] if copy == copies[0] else ["--collect-only"]

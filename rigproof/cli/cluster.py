@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rigproof.cluster.commands import GCS_PORT, lines_to_type
-from rigproof.cluster.launch_file import Launch, launch_text
-from rigproof.cluster.launching import addressed, down, up
-from rigproof.cluster.remote import NoSsh
-from rigproof.profiles.load import load_rig
+from rigproof.cluster.launch.commands import GCS_PORT, lines_to_type
+from rigproof.cluster.launch.file import Launch, launch_text
+from rigproof.cluster.launch.launching import addressed, down, up
+from rigproof.cluster.launch.remote import NoSsh
+from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import USAGE
 
 LEFT = 1  # exit status: processes are left

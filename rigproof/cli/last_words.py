@@ -3,12 +3,12 @@
 import contextlib
 from pathlib import Path
 
-from rigproof.cluster.remembering import shut_down_since
-from rigproof.cluster.state_folder import host_folder, runs_of, this_host
+from rigproof.cluster.actors.remembering import shut_down_since
+from rigproof.cluster.actors.state_folder import host_folder, runs_of, this_host
+from rigproof.host.proc import boot_id
 from rigproof.records.black_box import event_of, fate
-from rigproof.records.reading import PARQUET_FILE
+from rigproof.records.disk.reading import PARQUET_FILE
 from rigproof.records.recording import Recording
-from rigproof.telemetry.proc import boot_id
 
 KIND = {"restarted": "host_reset", "shut_down": "driver_killed", "killed": "driver_killed"}
 

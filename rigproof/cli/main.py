@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from rigproof.cli import cluster
-from rigproof.cluster.errors import ClusterError
+from rigproof.cluster.ray.errors import ClusterError
 from rigproof.profiles.errors import ProfileError
 from rigproof.records.verdict import INTERRUPTED, USAGE
-from rigproof.stages.suite import suite_folder
+from rigproof.run.suite import suite_folder
 
 TYPER_INTERRUPTED = 130  # what a new typer makes of Ctrl-C
 
@@ -83,7 +83,7 @@ def lint(
 
         typer.echo("\n".join(listing()))
         return
-    from rigproof.profiles.lint import lint_all  # noqa: PLC0415
+    from rigproof.profiles.lint.rig import lint_all  # noqa: PLC0415
 
     problems = lint_all(profiles)
     for problem in problems:
@@ -98,7 +98,7 @@ def schema(kind: Annotated[str, typer.Argument(help="rig, sku or xids")] = "rig"
     """Print the JSON Schema of rig files, SKU files or the Xid catalogue, for editors."""
     import json  # noqa: PLC0415
 
-    from rigproof.profiles.schema import rig_schema, sku_schema, xids_schema  # noqa: PLC0415
+    from rigproof.profiles.documents.schema import rig_schema, sku_schema, xids_schema  # noqa: PLC0415
 
     schemas = {"rig": rig_schema, "sku": sku_schema, "xids": xids_schema}
     if kind not in schemas:
@@ -203,9 +203,9 @@ def monitor(
 def main() -> None:
     """Run the command line; bad input ends with one message and exit status 4, as it does in pytest."""
     from rigproof.history.champions import ChampionError  # noqa: PLC0415
-    from rigproof.records.store import RecordingError  # noqa: PLC0415
-    from rigproof.report.folders import ReportFolderError  # noqa: PLC0415
-    from rigproof.report.pseudonyms import ShareError  # noqa: PLC0415
+    from rigproof.records.disk.store import RecordingError  # noqa: PLC0415
+    from rigproof.report.files.folders import ReportFolderError  # noqa: PLC0415
+    from rigproof.report.published.pseudonyms import ShareError  # noqa: PLC0415
 
     for stream in (sys.stdout, sys.stderr):  # a file's name, or what it says, need not be what they can write
         if isinstance(stream, io.TextIOWrapper):

@@ -7,29 +7,29 @@ from typing import cast, get_args
 
 from rigproof.cli.halves import side_by_side, two_are_better, without_collections
 from rigproof.cli.last_words import add_last_words
-from rigproof.criteria.judge import Judgement
-from rigproof.criteria.length import in_place_of_level, shortfalls
 from rigproof.history.champions import ChampionError, read_champions
+from rigproof.judging.judge import Judgement
+from rigproof.judging.length import in_place_of_level, shortfalls
 from rigproof.profiles.auto import completed
 from rigproof.profiles.errors import ProfileError, problem
-from rigproof.profiles.levels import own_levels
-from rigproof.profiles.lint import lint_rig
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.models import LevelName
+from rigproof.profiles.lint.rig import lint_rig
+from rigproof.profiles.loading.levels import own_levels
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.models import LevelName
 from rigproof.records.champions import Champions
+from rigproof.records.disk.reading import give_memory_back
+from rigproof.records.disk.store import RecordingError, read_recording
 from rigproof.records.inventory import HostInventory
 from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
-from rigproof.records.reading import give_memory_back
 from rigproof.records.recording import Recording
 from rigproof.records.rows import Rows
-from rigproof.records.store import RecordingError, read_recording
 from rigproof.records.verdict import EXIT_STATUS, Verdict, decide
-from rigproof.report.files import FILES, write_reports
-from rigproof.report.folders import own_folder
-from rigproof.report.remarks import remarks
-from rigproof.report.shared_copy import write_shared
-from rigproof.report.terminal import print_summary
+from rigproof.report.content.remarks import remarks
+from rigproof.report.files.files import FILES, write_reports
+from rigproof.report.files.folders import own_folder
+from rigproof.report.published.shared_copy import write_shared
+from rigproof.report.terminal.terminal import print_summary
 
 # The file's first lines hold it; the rest, which grows with the rig, is not read for it.
 ELAPSED = re.compile(rb'^ "elapsed_s": (\d{1,9}(?:\.\d{1,6})?),?$', re.MULTILINE)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from rigproof.profiles.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.stages import Duty, with_duty
 from rigproof.records.verdict import Outcome
 

@@ -8,13 +8,13 @@ from statistics import fmean, median
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
-from rigproof.criteria.evidence import SHORTEST_LOAD_S
-from rigproof.criteria.readings import Readings
-from rigproof.criteria.rounds import Rounds
-from rigproof.criteria.sensors import moving_readings
-from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.criteria.tasks import LOSSES
-from rigproof.criteria.windows import Window
+from rigproof.criteria.evidence.evidence import SHORTEST_LOAD_S
+from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.sensors import moving_readings
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.tasks import LOSSES
+from rigproof.criteria.evidence.windows import Window
 from rigproof.records.measurements import RewardBatch
 from rigproof.records.verdict import Outcome
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.floors import Measured, sku_floor, torch_of
-from rigproof.criteria.rounds import Rounds
-from rigproof.criteria.strangers import slowed_by
-from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.profiles.evidence import Conditions
-from rigproof.profiles.loaded import PromisedDevice
+from rigproof.criteria.evidence.floors import Measured, sku_floor, torch_of
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.profiles.loading.loaded import PromisedDevice
+from rigproof.profiles.planning.evidence import Conditions
 from rigproof.records.verdict import Outcome, figure
 
 PART, SWEEP = "precision", "sweep"

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.rounds import Rounds
-from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.criteria.windows import Window, work_by_slice
-from rigproof.profiles.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning import device_plan
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.windows import Window, work_by_slice
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.planning.planning import device_plan
 
 Work = tuple[str, int, int | None]  # SKU file, workers, matrix size
 LEAST_SETTLED_SHARE = 0.5  # of the load: a warm-up takes a third of it at most (SUSTAINED_SETTLE_SHARE)

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
-from rigproof.criteria.evidence import SHORTEST_LOAD_S
+from rigproof.criteria.evidence.evidence import SHORTEST_LOAD_S
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.criteria.rates import rate_or_reason
-from rigproof.criteria.rounds import Rounds
-from rigproof.criteria.strangers import slowed_by
-from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.throughput import SLOW
-from rigproof.criteria.windows import Window, work_by_slice
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome, figure
 

@@ -12,15 +12,15 @@ from rigproof.criteria.criterion import (
     compared,
     criterion,
 )
-from rigproof.criteria.evidence import Evidence
-from rigproof.criteria.floors import Measured, NoFloor, floor_of
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.floors import Measured, NoFloor, floor_of
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.windows import work_by_slice
 from rigproof.criteria.rates import settled, sustained_rate
-from rigproof.criteria.rounds import Rounds
-from rigproof.criteria.strangers import slowed_by
-from rigproof.criteria.subjects import DeviceEvidence
-from rigproof.criteria.windows import work_by_slice
-from rigproof.profiles.loaded import PromisedDevice
-from rigproof.profiles.models import Precision
+from rigproof.profiles.loading.loaded import PromisedDevice
+from rigproof.profiles.tables.models import Precision
 from rigproof.records.verdict import Outcome
 
 FLOORS = (

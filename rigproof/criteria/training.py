@@ -5,8 +5,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
-from rigproof.criteria.evidence import Evidence
-from rigproof.criteria.floors import Measured
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.floors import Measured
+from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.precision import (
     FEWEST_ROUNDS,
     StepTime,
@@ -16,10 +18,8 @@ from rigproof.criteria.precision import (
     trains_in_fp16,
 )
 from rigproof.criteria.rates import median_of_others
-from rigproof.criteria.strangers import slowed_by
-from rigproof.criteria.subjects import DeviceEvidence
 from rigproof.criteria.throughput import SLOW, against, gemm_rounds
-from rigproof.profiles.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.verdict import Outcome, figure
 
 Group = tuple[str, int, int, int | None]  # SKU file, the model's width, examples, enforced power limit in W

@@ -3,10 +3,10 @@
 from statistics import fmean
 
 from rigproof.criteria.criterion import Finding, Limit, compared
+from rigproof.criteria.evidence.sensors import moving_readings
+from rigproof.criteria.evidence.series import values
+from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.feeding import STAGE, fed_window
-from rigproof.criteria.sensors import moving_readings
-from rigproof.criteria.series import values
-from rigproof.criteria.subjects import DeviceEvidence
 
 
 def power_failure(device: DeviceEvidence) -> Finding | None:

@@ -24,9 +24,9 @@ from rigproof.history.champions import (
 )
 from rigproof.history.goodness import GOOD
 from rigproof.history.rounds import extra_info, measured_rounds
-from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.champions import same_power
-from rigproof.records.durable import replacing
+from rigproof.records.disk.durable import replacing
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.limits import CHAMPIONS_BYTES_MAX
 from rigproof.records.recording import Recording

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.recording import Recording
 
 

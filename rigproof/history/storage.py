@@ -12,7 +12,7 @@ import pytest
 from pytest_benchmark.storage.file import FileStorage
 from pytest_benchmark.utils import safe_dumps
 
-from rigproof.records.durable import replacing
+from rigproof.records.disk.durable import replacing
 from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, require_inside
 
 Keep = Callable[[Mapping[str, Any]], dict[str, Any]]

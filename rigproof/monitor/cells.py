@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from rigproof.criteria.reasons import NAMES
+from rigproof.criteria.evidence.reasons import NAMES
 from rigproof.monitor.snapshot import GpuNow, RunDevice
 
 NONE = "-"

@@ -6,21 +6,21 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 
-from rigproof.cluster.agents import Agents
-from rigproof.cluster.bounded import Background
-from rigproof.cluster.calls import collect
-from rigproof.cluster.ground import RayActors
-from rigproof.cluster.join_probe import check_joinable
-from rigproof.cluster.matching import FoundNode, match_nodes
-from rigproof.cluster.messages import AgentDuty, AgentFacts
-from rigproof.cluster.nodes import list_nodes, with_numeric_address
-from rigproof.cluster.presence import missing_node
-from rigproof.cluster.ray_session import RaySession, join
+from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
+from rigproof.cluster.driver.agents import Agents
+from rigproof.cluster.driver.ground import RayActors
+from rigproof.cluster.driver.presence import missing_node
+from rigproof.cluster.ray.calls import collect
+from rigproof.cluster.ray.join_probe import check_joinable
+from rigproof.cluster.ray.matching import FoundNode, match_nodes
+from rigproof.cluster.ray.nodes import list_nodes, with_numeric_address
+from rigproof.cluster.ray.session import RaySession, join
+from rigproof.host.bounded import Background
 from rigproof.monitor.following import Follower
 from rigproof.monitor.gathering import Gathering
 from rigproof.profiles.auto import node_name
-from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.models import Timeouts
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.models import Timeouts
 from rigproof.records.measurements import Event
 
 JOIN_LIMIT_S = 30.0

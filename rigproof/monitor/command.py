@@ -20,8 +20,8 @@ from rigproof.monitor.signs import WarningSign, warning_signs
 from rigproof.monitor.snapshot import Snapshot
 from rigproof.monitor.view import PlainView, TerminalView, View, is_terminal
 from rigproof.profiles.auto import AUTO
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.loaded import LoadedRig
 
 CALM, WARNED = 0, 1  # exit status of --once
 READY_LIMIT_S = 30.0  # --once waits this long for the first readings

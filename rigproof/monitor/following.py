@@ -4,14 +4,14 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from rigproof.cluster.bounded import Background
-from rigproof.cluster.messages import AgentDuty, AgentFacts
-from rigproof.cluster.presence import gpus_there
+from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
+from rigproof.cluster.driver.presence import gpus_there
+from rigproof.host.bounded import Background
 from rigproof.monitor.gathering import RATE_HZ, Gathering
 from rigproof.profiles.auto import completed, rig_of
-from rigproof.profiles.load import all_skus
-from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.matching import match_sku
+from rigproof.profiles.loading.load import all_skus
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.loading.matching import match_sku
 from rigproof.records.inventory import HostInventory
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Record

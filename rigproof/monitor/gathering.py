@@ -5,10 +5,10 @@ import threading
 from collections import deque
 from collections.abc import Collection, Sequence
 
-from rigproof.cluster.messages import AgentFacts
+from rigproof.cluster.actors.messages import AgentFacts
 from rigproof.monitor.limits import gpu_limits, node_limits
 from rigproof.monitor.snapshot import GpuNow, NodeNow
-from rigproof.profiles.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, GpuCounters
 from rigproof.records.recording import Record, Sample

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from rigproof.profiles.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.models import TemperatureLimits
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.tables.models import TemperatureLimits
 from rigproof.records.identity import GpuIdentity
 
 MIB_PER_GIB = 1024

@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from rigproof.cluster.agent import NodeAgent
-from rigproof.cluster.matching import local_node
-from rigproof.cluster.messages import AgentDuty, AgentFacts
-from rigproof.cluster.presence import missing_node
+from rigproof.cluster.actors.agent import NodeAgent
+from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
+from rigproof.cluster.driver.presence import missing_node
+from rigproof.cluster.ray.matching import local_node
 from rigproof.monitor.following import Follower
 from rigproof.monitor.gathering import Gathering
 from rigproof.profiles.auto import node_name
 from rigproof.profiles.errors import ProfileError
-from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.telemetry.host import host_addresses
 
 FACTS_LIMIT_S = 15.0  # for NVML to come up: seconds where several cards have to wake first

@@ -3,10 +3,10 @@
 from collections import deque
 from datetime import datetime
 
-from rigproof.criteria.cluster import LOSSES
+from rigproof.criteria.checks.cluster import LOSSES
 from rigproof.monitor.snapshot import RunDevice, RunNow, RunStage, RunWorker, WorkerState
 from rigproof.profiles.errors import ProfileError
-from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.identity import GpuIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import Event, Round, Stage
 from rigproof.records.rates import rate_of

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rigproof.monitor.run_state import RunState
 from rigproof.monitor.snapshot import RunNow
+from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE, record_of_line
 from rigproof.records.identity import RunInfo
 from rigproof.records.limits import (
     RECORDING_BYTES_MAX,
@@ -12,7 +13,6 @@ from rigproof.records.limits import (
     FileRefusedError,
     open_plain,
 )
-from rigproof.records.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE, record_of_line
 
 # A run that writes nothing for this long has broken off: it may wait `start_s` (60 s) for its nodes.
 SILENT_S = 90.0

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from rigproof.criteria.reasons import THROTTLE, names_of
+from rigproof.criteria.evidence.reasons import THROTTLE, names_of
 from rigproof.monitor.gathering import RECENT_S, STALE_S
 from rigproof.monitor.snapshot import GpuNow, NodeNow, RunNow, Snapshot
 from rigproof.records.verdict import figure, figure_and_limit

@@ -1,7 +1,8 @@
 """What connects an acceptance run with pytest-benchmark: device clocks, the rig's identity, its history."""
 
 from collections.abc import Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
@@ -9,16 +10,30 @@ from rigproof.history.goodness import keep_good
 from rigproof.history.machine import machine_info
 from rigproof.history.rounds import benchmark_marker, clock_of, extra_info, measured_rounds, replay
 from rigproof.history.storage import RigStorage, direct_storage, history_folder, install_storage
+from rigproof.plugin.conclusion import Key
 from rigproof.plugin.keys import SESSION, criterion_and_subject
+from rigproof.plugin.preparation import Prepared
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Verdict
 
-if TYPE_CHECKING:
-    from rigproof.plugin.session import HardwareSession
+
+class MeasuredSession(Protocol):
+    """What is asked of an acceptance session here."""
+
+    config: pytest.Config
+    prepared: Prepared
+    folder: Path | None
+    verdicts: dict[Key, Verdict]
+
+    @property
+    def recording(self) -> Recording | None:
+        """What was measured so far; None before the run."""
 
 
 class BenchmarkHooks:
     """pytest-benchmark's hooks for one acceptance session."""
 
-    def __init__(self, session: "HardwareSession") -> None:
+    def __init__(self, session: MeasuredSession) -> None:
         self._session = session
         self._storage: RigStorage | None = None
         prepared = session.prepared

@@ -3,12 +3,12 @@
 import shlex
 from collections.abc import Sequence
 
-from rigproof.criteria.length import shortfalls
 from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, profile_file, rig_figure
 from rigproof.history.champions import ChampionError, champions_folder
 from rigproof.history.goodness import GOOD
+from rigproof.judging.length import shortfalls
 from rigproof.plugin.preparation import Prepared
-from rigproof.profiles.levels import own_levels
+from rigproof.profiles.loading.levels import own_levels
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.criteria.judge import promised
-from rigproof.criteria.roots import with_roots
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import promised
+from rigproof.judging.roots import with_roots
 from rigproof.plugin.champions import keep_champions, may_become_champion
 from rigproof.plugin.preparation import Prepared
 from rigproof.plugin.run import Run
 from rigproof.records.verdict import EXIT_STATUS, Decision, Outcome, Verdict, decide
-from rigproof.report.files import write_reports
-from rigproof.report.folders import ReportFolderError, point_latest
-from rigproof.report.pseudonyms import ShareError
-from rigproof.report.shared_copy import write_shared
+from rigproof.report.files.files import write_reports
+from rigproof.report.files.folders import ReportFolderError, point_latest
+from rigproof.report.published.pseudonyms import ShareError
+from rigproof.report.published.shared_copy import write_shared
 
 Key = tuple[str, str]  # criterion, subject
 

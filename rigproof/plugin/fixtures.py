@@ -9,7 +9,7 @@ from rigproof.plugin.keys import SESSION
 from rigproof.records.measurements import Stage
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import UNJUDGED, Outcome, Verdict, sentence
-from rigproof.stages.acceptance import AcceptanceRun
+from rigproof.run.acceptance import AcceptanceRun
 
 __all__ = ["feeding", "finished", "gemm", "judge", "keep_rounds", "rig", "sharing", "sustained", "training"]
 

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import pytest
 from _pytest.mark.expression import Expression
 
-from rigproof.profiles.models import LevelName
+from rigproof.profiles.tables.models import LevelName
 
 Simulate = Literal["ray", "inline"]
 LEVELS: tuple[LevelName, ...] = get_args(LevelName)

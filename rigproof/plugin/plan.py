@@ -4,13 +4,13 @@ import sys
 
 import pytest
 
-from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.criteria.judge import promised
 from rigproof.history.listing import champion_lines
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import promised
 from rigproof.plugin.options import Request
 from rigproof.plugin.preparation import Refused, prepare
 from rigproof.records.verdict import USAGE
-from rigproof.report.plan_text import plan_lines
+from rigproof.report.terminal.plan_text import plan_lines
 
 
 def print_plan(config: pytest.Config) -> int:

@@ -3,19 +3,19 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rigproof.cluster.address import check_listening
-from rigproof.cluster.errors import ClusterUnreachable
-from rigproof.cluster.ray_version import check_ray_version
+from rigproof.cluster.ray.address import check_listening
+from rigproof.cluster.ray.errors import ClusterUnreachable
+from rigproof.cluster.ray.version import check_ray_version
 from rigproof.history.champions import ChampionError, KeptChampions, champions_folder, read_champions
 from rigproof.plugin.options import Request
 from rigproof.profiles.auto import AUTO, completed, rig_of, unknown_gpus
 from rigproof.profiles.errors import ProfileError, problem
-from rigproof.profiles.lint import lint_rig
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.models import LevelName
-from rigproof.profiles.plan import Plan
-from rigproof.profiles.planning import make_plan
+from rigproof.profiles.lint.rig import lint_rig
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import Plan
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.tables.models import LevelName
 from rigproof.records.inventory import HostInventory
 from rigproof.simulation.faults.parsing import FaultError, parse_faults
 from rigproof.simulation.inventory import simulated_inventory

@@ -9,23 +9,23 @@ from platform import python_version
 from typing import TextIO
 
 from rigproof import __version__
-from rigproof.cluster.ground import Ground
-from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.criteria.evidence import Evidence
-from rigproof.criteria.judge import judge
-from rigproof.criteria.second_chance import second_chance
+from rigproof.cluster.driver.ground import Ground
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import judge
+from rigproof.judging.second_chance import second_chance
 from rigproof.plugin.preparation import Prepared
 from rigproof.records.champions import champions_event
+from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
-from rigproof.records.store import RecordingWriter
 from rigproof.records.verdict import Verdict
-from rigproof.report.live import LiveView
+from rigproof.report.terminal.live import LiveView
+from rigproof.run.acceptance import AcceptanceRun, Sink
+from rigproof.run.simulated.ground import simulated_ground
+from rigproof.run.simulated.stages import heard_by
 from rigproof.simulation.clock import SimulatedClock
-from rigproof.stages.acceptance import AcceptanceRun, Sink
-from rigproof.stages.simulated.ground import simulated_ground
-from rigproof.stages.simulated.stages import heard_by
 
 
 class Run:

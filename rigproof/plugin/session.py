@@ -11,12 +11,12 @@ from typing import Self
 
 import pytest
 
-from rigproof.cluster import leaving
-from rigproof.cluster.errors import ClusterError
-from rigproof.criteria.catalogue import CATALOGUE
+from rigproof.cluster.ray import leaving
+from rigproof.cluster.ray.errors import ClusterError
 from rigproof.criteria.criterion import Criterion
-from rigproof.criteria.judge import promised
-from rigproof.criteria.length import in_place_of_level, shortfalls
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import promised
+from rigproof.judging.length import in_place_of_level, shortfalls
 from rigproof.plugin import fixtures
 from rigproof.plugin.benchmarks import BenchmarkHooks
 from rigproof.plugin.conclusion import Conclusion, Judged, Key, conclude
@@ -25,15 +25,15 @@ from rigproof.plugin.options import Request
 from rigproof.plugin.preparation import Prepared, Refused, prepare
 from rigproof.plugin.run import Run
 from rigproof.plugin.signals import SignalGuard
-from rigproof.profiles.levels import own_levels
+from rigproof.profiles.loading.levels import own_levels
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import USAGE, Outcome, Verdict
-from rigproof.report.folders import ReportFolderError, new_run_folder
-from rigproof.report.live import terminal_copy
-from rigproof.report.remarks import remarks
-from rigproof.report.terminal import header_lines, print_summary
-from rigproof.stages.acceptance import AcceptanceRun
-from rigproof.stages.suite import suite_folder
+from rigproof.report.content.remarks import remarks
+from rigproof.report.files.folders import ReportFolderError, new_run_folder
+from rigproof.report.terminal.live import terminal_copy
+from rigproof.report.terminal.terminal import header_lines, print_summary
+from rigproof.run.acceptance import AcceptanceRun
+from rigproof.run.suite import suite_folder
 
 ITEM_LIMIT_S = 60  # a hardware test only judges; stages have deadlines of their own
 

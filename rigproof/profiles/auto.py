@@ -5,16 +5,16 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from rigproof.profiles.checks import UNKNOWN_SKU
+from rigproof.profiles.documents.text import profile_text
 from rigproof.profiles.errors import ProfileError
-from rigproof.profiles.files import DEFAULTS, profile_folder, read_toml
-from rigproof.profiles.load import all_skus, over_defaults
-from rigproof.profiles.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.matching import assign_gpus, match_sku
-from rigproof.profiles.models import Node, Rig, Sku
-from rigproof.profiles.operands import MOST_CONTEXT_GIB, fitting_size, operands_mib
-from rigproof.profiles.planning import MIB_PER_GIB
-from rigproof.profiles.text import profile_text
+from rigproof.profiles.loading.checks import UNKNOWN_SKU
+from rigproof.profiles.loading.files import DEFAULTS, profile_folder, read_toml
+from rigproof.profiles.loading.load import all_skus, over_defaults
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.loading.matching import assign_gpus, match_sku
+from rigproof.profiles.planning.operands import MOST_CONTEXT_GIB, fitting_size, operands_mib
+from rigproof.profiles.planning.planning import MIB_PER_GIB
+from rigproof.profiles.tables.models import Node, Rig, Sku
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import FiniteFloat, TypeAdapter
 from pydantic_core import from_json
 
-from rigproof.records.clean import plain
+from rigproof.records.disk.clean import plain
 from rigproof.records.measurements import Event
 from rigproof.records.samples import GpuSample
 from rigproof.records.telling import shortened

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.feeding import STAGE, fed, reward_times
-from rigproof.criteria.rounds import Rounds
 from rigproof.records.measurements import RewardBatch, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
-from rigproof.report.table import StageTable
+from rigproof.report.content.table import StageTable
 
 UNTOLD = "not measured"
 

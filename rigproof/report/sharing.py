@@ -8,7 +8,7 @@ from rigproof.criteria.scaling import PART, SharedRate, shared_rate
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
-from rigproof.report.table import StageTable
+from rigproof.report.content.table import StageTable
 
 
 def sharing_tables(recording: Recording) -> Iterator[StageTable]:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.precision import StepTime, step_times
-from rigproof.criteria.rounds import Rounds
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
-from rigproof.report.table import StageTable
+from rigproof.report.content.table import StageTable
 
 SECTION = "Training"
 LEFT_OUT = "left out"

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.stages import stage_kind
 from rigproof.records.samples import HostSample
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow

@@ -1,7 +1,7 @@
 """What would be found on this machine if the simulated rig were it."""
 
-from rigproof.profiles.load import all_skus
-from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.loading.load import all_skus
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 from rigproof.simulation.host import DEFAULT_CPUS, DEFAULT_RAM_GIB

@@ -4,15 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
 
-from rigproof.profiles.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.plan import Plan
-from rigproof.simulation.card import SimulatedCard
+from rigproof.host.process_names import Who
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.planning.plan import Plan
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.host import SimulatedHost
-from rigproof.simulation.nvml_library import Switch
-from rigproof.simulation.nvml_model import Fault, SimulatedDriver, SimulatedProcess
-from rigproof.simulation.readings import FOREIGN_PID, idle_gpu, show
-from rigproof.simulation.strangers import (
+from rigproof.simulation.nvml.library import Switch
+from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedProcess
+from rigproof.simulation.silicon.card import SimulatedCard
+from rigproof.simulation.silicon.readings import FOREIGN_PID, idle_gpu, show
+from rigproof.simulation.silicon.strangers import (
     CRASHES,
     ILLEGAL_ACCESS_XID,
     WHO,
@@ -21,10 +22,9 @@ from rigproof.simulation.strangers import (
     listed,
     strangers_at,
 )
+from rigproof.simulation.silicon.vram import CONTEXT_MIB, Fill, Vram, fill_together
 from rigproof.simulation.timetable import timetable
-from rigproof.simulation.vram import CONTEXT_MIB, Fill, Vram, fill_together
 from rigproof.telemetry.nvml.protocol import Code
-from rigproof.telemetry.process_names import Who
 
 DRIVER_LOST_XID = 79  # "GPU has fallen off the bus"
 DOUBLE_BIT_XID, UNCONTAINED_XID = (

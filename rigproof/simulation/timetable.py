@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from rigproof.profiles.models import Precision, Sku
-from rigproof.profiles.plan import FEWEST_GEMM_ROUNDS, LATER_SETTLE_SHARE, StagePlan
-from rigproof.profiles.work import Training
+from rigproof.profiles.planning.plan import FEWEST_GEMM_ROUNDS, LATER_SETTLE_SHARE, StagePlan
+from rigproof.profiles.tables.models import Precision, Sku
+from rigproof.profiles.tables.work import Training
 
 ROUND_S = 0.5  # as long as a round is aimed at in the levels of minutes
 FILL_S = 0.5  # until the memory is filled and the first product is done

@@ -13,8 +13,8 @@ from typing import Any
 
 import psutil
 
+from rigproof.host import cgroup, proc
 from rigproof.records.samples import CpuTimes, HostSample
-from rigproof.telemetry import cgroup, proc
 
 # Drivers of sensors that sit in the CPU package.
 CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal")

@@ -11,13 +11,13 @@ import signal
 import socket
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
+from rigproof.host.package import ROOT
+from rigproof.host.visible import visible_gpus
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 from rigproof.telemetry.host import HostReader
-from rigproof.telemetry.visible import visible_gpus
 
 MODULE = "rigproof.telemetry.inventory"
 # The package's folder goes to the end of the path: it is there too where it was found by other means
@@ -52,7 +52,7 @@ def detect(timeout_s: float) -> HostInventory:
     Never raises for what NVML does: where the child hangs, crashes or prints nothing of use, the
     inventory is the host alone, and its `nvml_error` says why and what to do.
     """
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(ROOT)
     child = subprocess.Popen(
         [sys.executable, "-P", "-c", BOOT, root],
         stdin=subprocess.DEVNULL,

@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rigproof.host.process_names import Who, who_is
 from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch, descends
 from rigproof.telemetry.nvml.processes import Listed
-from rigproof.telemetry.process_names import Who, who_is
 
 RATE_HZ = 1.0
 READINGS = 5  # over which the use of the SMs is averaged, so that one frame that is drawn is no work

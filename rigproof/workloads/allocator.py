@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
-from rigproof.profiles.plan import MemoryPlan
+from rigproof.profiles.planning.plan import MemoryPlan
 
 NAME, OLD_NAME = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
 # torch 2.9 knows the new name and ignores what it says of CUDA's segments (pytorch#183387); 2.11 obeys it.

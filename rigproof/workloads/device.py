@@ -1,9 +1,5 @@
-"""The device as workloads see it, so that they read the same on a GPU and on the CPU.
+"""The device as workloads see it, so that they read the same on a GPU and on the CPU."""
 
-`open_device` imports torch; this module by itself does not.
-"""
-
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -159,19 +155,3 @@ class Device(Protocol):
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Whether the error is an allocation that failed for want of memory."""
         ...
-
-
-def open_device(kind: DeviceKind, cpu_threads: int) -> Device:
-    """The first visible GPU, or the CPU. `cpu_threads` are what torch may use on the host.
-
-    RuntimeError where there is no such device.
-    """
-    if kind == "cuda":
-        # NVML counts in PCI order; CUDA does so only when told, before it is initialised.
-        os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-        from rigproof.workloads.cuda import CudaDevice  # noqa: PLC0415 - torch is loaded only here
-
-        return CudaDevice(cpu_threads)
-    from rigproof.workloads.cpu import CpuDevice  # noqa: PLC0415 - torch is loaded only here
-
-    return CpuDevice(cpu_threads)

@@ -1,9 +1,10 @@
 """Filling a device's memory with operands step by step, and giving way where it does not suffice."""
 
-from rigproof.profiles.operands import matrix_mib
+from rigproof.profiles.planning.operands import matrix_mib
 from rigproof.records.identity import DeviceKind
 from rigproof.records.measurements import Phase
-from rigproof.workloads.device import Device, open_device
+from rigproof.workloads.device import Device
+from rigproof.workloads.opening import open_device
 from rigproof.workloads.pool import Pool, matrices_in
 from rigproof.workloads.reporting import Reporter
 from rigproof.workloads.retreat import CPU, Attempt

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from rigproof.profiles.operands import operands_mib
-from rigproof.profiles.plan import FEWEST_GEMM_ROUNDS, LATER_SETTLE_SHARE
+from rigproof.profiles.planning.operands import operands_mib
+from rigproof.profiles.planning.plan import FEWEST_GEMM_ROUNDS, LATER_SETTLE_SHARE
 from rigproof.records.measurements import Phase
 from rigproof.workloads.context import WorkerContext
 from rigproof.workloads.device import Device

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
-from rigproof.profiles.operands import matrix_mib
+from rigproof.profiles.planning.operands import matrix_mib
 from rigproof.workloads.device import Checksums, Device, Matrix, Product
 from rigproof.workloads.strategies import ANSWER, WORDS
 from rigproof.workloads.torch_device import DTYPES

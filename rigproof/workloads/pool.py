@@ -1,6 +1,6 @@
 """Operands that fill a device's memory, and what their products must be."""
 
-from rigproof.profiles.operands import matrix_mib
+from rigproof.profiles.planning.operands import matrix_mib
 from rigproof.workloads.device import Checksums, Device, Matrix, Product
 from rigproof.workloads.verification import Operand, Reference, as_hex, make_operand, make_reference
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from itertools import count
 
-from rigproof.profiles.operands import STEP, operands_mib
-from rigproof.profiles.plan import MemoryPlan
+from rigproof.profiles.planning.operands import STEP, operands_mib
+from rigproof.profiles.planning.plan import MemoryPlan
 
 EMERGENCY, CPU = "emergency", "cpu"
 

@@ -10,9 +10,10 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from rigproof.host.package import ROOT
 
 MODULE = "rigproof.workloads.reward_process"
 BOOT = f"import sys, runpy; sys.path.append(sys.argv[4]); runpy.run_module({MODULE!r}, run_name='__main__')"
@@ -61,7 +62,7 @@ class RewardPool:
 
     def __init__(self, processes: int, strategy_s: float, strategy_memory_mib: float) -> None:
         self._told = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
-        arguments = (processes, strategy_s, strategy_memory_mib, Path(__file__).resolve().parents[2])
+        arguments = (processes, strategy_s, strategy_memory_mib, ROOT)
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", BOOT, *map(str, arguments)],
             stdin=subprocess.PIPE,

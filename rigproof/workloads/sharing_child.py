@@ -24,7 +24,8 @@ import time
 from typing import Any
 
 from rigproof.records.measurements import Phase
-from rigproof.workloads.device import Device, open_device
+from rigproof.workloads.device import Device
+from rigproof.workloads.opening import open_device
 from rigproof.workloads.pool import Pool, matrices_in
 from rigproof.workloads.rounds import FinishedRound, RoundQueue, adapted, products_for
 from rigproof.workloads.verification import differing

@@ -7,14 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
+
+from rigproof.host.package import ROOT
 
 MODULE = "rigproof.workloads.sharing_child"
 # The folder comes last, so that the child finds the standard library and torch where this process did.
 BOOT = f"import sys, runpy; sys.path.append(sys.argv[1]); runpy.run_module({MODULE!r}, run_name='__main__')"
 KILL_S = 5.0
-ROOT = str(Path(__file__).resolve().parents[2])
 
 Inbox = queue.SimpleQueue[tuple["SharingProcess", dict[str, Any]]]
 
@@ -32,7 +32,7 @@ class SharingProcess:
         self.mib = 0.0
         self._inbox = inbox
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", BOOT, ROOT, json.dumps(settings)],
+            [sys.executable, "-P", "-c", BOOT, str(ROOT), json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rigproof.profiles.plan import NO_POLICY, MemoryPlan
+from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
 
 
 @dataclass(frozen=True, slots=True)

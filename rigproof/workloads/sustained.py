@@ -1,6 +1,6 @@
 """The sustained stage: memory full of operands, multiplied over and over in 16-bit."""
 
-from rigproof.profiles.plan import SUSTAINED_SETTLE_SHARE
+from rigproof.profiles.planning.plan import SUSTAINED_SETTLE_SHARE
 from rigproof.records.measurements import Phase
 from rigproof.workloads.context import WorkerContext
 from rigproof.workloads.device import Device

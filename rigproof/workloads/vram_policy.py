@@ -4,7 +4,7 @@ import gc
 import os
 from collections.abc import Iterator
 
-from rigproof.profiles.plan import MemoryPlan
+from rigproof.profiles.planning.plan import MemoryPlan
 from rigproof.workloads.allocator import configured, remarks, wanted
 from rigproof.workloads.device import Device
 from rigproof.workloads.reporting import Reporter

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from rigproof.cluster.rig_cluster import RigCluster
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.plan import Plan, StagePlan
-from rigproof.profiles.planning import make_plan
+from rigproof.cluster.driver.rig_cluster import RigCluster
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import Plan, StagePlan
+from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
@@ -208,9 +208,9 @@ faulthandler.register(signal.SIGUSR1)
 sys.path.append({str(ROOT)!r})
 for number in (signal.SIGINT, signal.SIGTERM):  # a shell may have started all of this with SIGINT ignored
     signal.signal(number, signal.default_int_handler)
-from rigproof.cluster.rig_cluster import RigCluster
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.planning import make_plan
+from rigproof.cluster.driver.rig_cluster import RigCluster
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.planning.planning import make_plan
 loaded = load_rig({str(folder / "test.toml")!r})
 plan = make_plan(loaded, "quick")
 now_s = time.monotonic

@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SIMULATED = """
 import sys
 sys.path.append({root!r})
-from rigproof.simulation.nvml_library import installed
-from rigproof.simulation.nvml_model import SimulatedDriver, SimulatedGpu, SimulatedProcess
+from rigproof.simulation.nvml.library import installed
+from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu, SimulatedProcess
 gpu = SimulatedGpu("GPU-a", memory_used_mib={used_mib}, processes=[SimulatedProcess(17, {used_mib})])
 kept = installed(SimulatedDriver([gpu]))
 kept.__enter__()

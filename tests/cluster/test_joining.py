@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rigproof.cluster.rig_cluster import ClusterUnreachable
+from rigproof.cluster.driver.rig_cluster import ClusterUnreachable
 
 
 @pytest.mark.usefixtures("with_token")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from rigproof.cluster import processes
-from rigproof.cluster.rig_cluster import RigCluster
+from rigproof.cluster.driver.rig_cluster import RigCluster
+from rigproof.host import processes
 
 LISTEN = "0A"  # st of /proc/net/tcp, proc_pid_net(5)
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}

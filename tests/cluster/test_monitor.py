@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rigproof.cluster import processes
+from rigproof.host import processes
 
 # A shell may have started the tests with SIGINT ignored.
 MAIN = """

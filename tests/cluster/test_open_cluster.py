@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rigproof.cluster.rig_cluster import ClusterUnreachable
+from rigproof.cluster.driver.rig_cluster import ClusterUnreachable
 from rigproof.monitor.command import Options, monitor
 from support.acceptance import run_pytest
 from support.ray_start import ON_LOOPBACK, end_all

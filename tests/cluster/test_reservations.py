@@ -7,11 +7,11 @@ import pytest
 import ray
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from rigproof.cluster.gpu_probe import Probed
-from rigproof.cluster.matching import FoundNode
-from rigproof.cluster.nodes import list_nodes
-from rigproof.cluster.placement import Reservations, WantedGpu
-from rigproof.cluster.ray_session import start_local
+from rigproof.cluster.ray.gpu_probe import Probed
+from rigproof.cluster.ray.matching import FoundNode
+from rigproof.cluster.ray.nodes import list_nodes
+from rigproof.cluster.ray.placement import Reservations, WantedGpu
+from rigproof.cluster.ray.session import start_local
 
 LIMIT_S = 240  # what comes, comes long before, on a machine that is busy with much else too
 HELD_S = 3  # for what never comes

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rigproof.records.store import read_recording
-from rigproof.stages.simulated.actors import FIRST_PID
+from rigproof.records.disk.store import read_recording
+from rigproof.run.simulated.actors import FIRST_PID
 from support.acceptance import CHECKOUT, Run
 
 LIMIT_S = 300  # on a machine that is busy with much else; alone it takes 10 s

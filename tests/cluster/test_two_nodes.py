@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from rigproof.cluster.processes import process_id
-from rigproof.cluster.rig_cluster import HostLoad, RigCluster
-from rigproof.profiles.plan import StagePlan
+from rigproof.cluster.driver.rig_cluster import HostLoad, RigCluster
+from rigproof.host.processes import process_id
+from rigproof.profiles.planning.plan import StagePlan
 from rigproof.workloads.specs import GemmSpec
 
 NAMES = "import ray; ray.init(address='{address}', log_to_driver=False); "

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from rigproof.records.reading import PARQUET_FILE, RECORDING_FILE
+from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE
 from support.acceptance import rigproof
 from support.small_rigs import small_rig
 

@@ -12,7 +12,7 @@ STALL_S, LOAD_S = 8, 13
 
 
 def test_three_processes_hurt_at_once_are_all_named_and_the_third_device_is_judged(start_run, tmp_path):
-    run = start_run(small_rig(tmp_path, devices=3, sustained_s=LOAD_S, stall_s=STALL_S))
+    run = start_run(small_rig(tmp_path, devices=3, gemm_s=1, sustained_s=LOAD_S, stall_s=STALL_S))
     run.wait_for_stage("sustained")
     agent = run.agent()
     run.hurt(run.worker("here/cpu0"), signal.SIGKILL)
@@ -43,7 +43,7 @@ def test_three_processes_hurt_at_once_are_all_named_and_the_third_device_is_judg
 
 
 def test_a_frozen_agent_is_replaced_and_the_devices_are_judged(start_run, tmp_path):
-    run = start_run(small_rig(tmp_path, devices=2, sustained_s=LOAD_S, stall_s=STALL_S))
+    run = start_run(small_rig(tmp_path, devices=2, gemm_s=1, sustained_s=LOAD_S, stall_s=STALL_S))
     run.wait_for_stage("sustained", inside_s=0.3)
     frozen = run.agent()
     run.hurt(frozen, signal.SIGSTOP)

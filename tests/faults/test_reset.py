@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from rigproof.telemetry.proc import boot_id
+from rigproof.host.proc import boot_id
 from support.last_words import OTHER_BOOT
 from support.real_runs import CHECKOUT, LEFT_S, own_environment
 from support.two_devices import two_devices

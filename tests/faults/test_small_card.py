@@ -158,10 +158,10 @@ def test_the_old_plan_without_a_policy_loses_workers(on_small_card):
 
 GREEDY = """
 import json, sys, time
-from rigproof.profiles.operands import operands_mib
-from rigproof.profiles.plan import MemoryPlan
+from rigproof.profiles.planning.operands import operands_mib
+from rigproof.profiles.planning.plan import MemoryPlan
 from rigproof.records.measurements import Event, Round
-from rigproof.workloads.device import open_device
+from rigproof.workloads.opening import open_device
 from rigproof.workloads.run import run_workload
 from rigproof.workloads.specs import SustainedSpec
 

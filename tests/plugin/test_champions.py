@@ -12,10 +12,10 @@ from rigproof.cli.rejudge import rejudge
 from rigproof.history.champions import champions_folder, gpu_file, read_champions
 from rigproof.plugin import champions
 from rigproof.plugin.champions import may_become_champion
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.models import Levels
-from rigproof.profiles.planning import make_plan
-from rigproof.records.store import read_recording
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.tables.models import Levels
+from rigproof.records.disk.store import read_recording
 from rigproof.records.verdict import Outcome, Verdict
 from support.acceptance import accept, rigproof
 from support.bench import Bench

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from rigproof.criteria.catalogue import CATALOGUE
+from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.stages import STAGES
-from rigproof.stages.suite import suite_folder
+from rigproof.run.suite import suite_folder
 from support.acceptance import run_pytest
 
 

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from rigproof.criteria.judge import judge_all
-from rigproof.records.store import read_recording
-from rigproof.report.verdict_json import criterion_json
+from rigproof.judging.judge import judge_all
+from rigproof.records.disk.store import read_recording
+from rigproof.report.content.verdict_json import criterion_json
 from support.acceptance import rigproof
 from support.recordings import profile_text
 

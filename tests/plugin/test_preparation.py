@@ -33,8 +33,8 @@ def machine(monkeypatch):
 CHILD = """
 import sys
 sys.path.append(sys.argv[1])
-from rigproof.simulation.nvml_library import installed
-from rigproof.simulation.nvml_model import Fault, SimulatedDriver, SimulatedGpu
+from rigproof.simulation.nvml.library import installed
+from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.inventory import inventory, inventory_to_json
 from rigproof.telemetry.nvml.protocol import Code
 driver = SimulatedDriver([SimulatedGpu("GPU-1"), SimulatedGpu("GPU-2")])

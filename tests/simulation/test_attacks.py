@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.criteria.judge import judge_all
-from rigproof.profiles.load import load_rig
+from rigproof.judging.judge import judge_all
+from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import decide
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.parsing import FaultError
-from rigproof.stages.simulated.trial import simulated_recording
 from support.attacks import ATTACKS, TESTED, markdown
 
 TESTS = Path(__file__).parents[1]

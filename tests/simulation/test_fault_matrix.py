@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.criteria.judge import judge_all
-from rigproof.profiles.load import over_defaults
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import judge_all
+from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.catalogue import BY_NAME, KINDS
-from rigproof.stages.simulated.trial import simulated_recording
 from support.fault_matrix import (
     CASES,
     FIRST,

@@ -7,13 +7,13 @@ from functools import cache
 
 import pytest
 
-from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.criteria.judge import judge_all
-from rigproof.profiles.load import over_defaults
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import judge_all
+from rigproof.profiles.loading.load import over_defaults
 from rigproof.profiles.stages import STAGE_KINDS, STAGES, stage_kind
 from rigproof.records.verdict import Outcome, sentence
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.catalogue import BY_NAME
-from rigproof.stages.simulated.trial import simulated_recording
 
 NODE, LEVEL = "n1", "extended"
 LENGTHS = {"sustained": 40, "training": 40, "feeding": 30, "sharing": 30}

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.criteria.judge import judge_all
-from rigproof.profiles.files import stems
-from rigproof.profiles.load import load_rig
+from rigproof.judging.judge import judge_all
+from rigproof.profiles.loading.files import stems
+from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
-from rigproof.stages.simulated.trial import simulated_recording
+from rigproof.run.simulated.trial import simulated_recording
 
 RIGS = sorted(
     name for name in stems("rigs") if all(one.gpu.device == "cuda" for one in load_rig(name).devices())

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.plan import StagePlan
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.planning.plan import StagePlan
 from rigproof.profiles.stages import STAGE_KINDS, STAGES, stage_kind
 from rigproof.simulation.faults.catalogue import ARRIVES_WITH, BY_NAME, FIELDS, KINDS, lacks, unseen_field
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow

@@ -5,17 +5,17 @@ from functools import cache
 
 import pytest
 
-from rigproof.criteria.judge import judge_all
-from rigproof.criteria.second_chance import second_chance
 from rigproof.history.rounds import measured_rounds
-from rigproof.profiles.load import over_defaults
+from rigproof.judging.judge import judge_all
+from rigproof.judging.second_chance import second_chance
+from rigproof.profiles.loading.load import over_defaults
+from rigproof.records.disk.store import RecordingWriter, read_recording
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
-from rigproof.records.store import RecordingWriter, read_recording
 from rigproof.records.verdict import Outcome, decide
-from rigproof.report.pseudonyms import Key, Pseudonyms
-from rigproof.report.shared_copy import scrubber_of, shared_recording
-from rigproof.stages.simulated.trial import simulated_recording
+from rigproof.report.published.pseudonyms import Key, Pseudonyms
+from rigproof.report.published.shared_copy import scrubber_of, shared_recording
+from rigproof.run.simulated.trial import simulated_recording
 
 FOUR = over_defaults(
     {

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.criteria.evidence import Evidence
-from rigproof.criteria.judge import Judgement, judge
-from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.plan import Plan
-from rigproof.profiles.planning import make_plan
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import Judgement, judge
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import Plan
+from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.champions import Champions
 from rigproof.records.measurements import Event
 from rigproof.records.processes import GpuProcess

@@ -13,12 +13,12 @@ from typing import Any, Self
 
 import pytest
 
-from rigproof.cluster.errors import ClusterStartFailed
-from rigproof.cluster.remembering import Remembering
-from rigproof.profiles import levels
-from rigproof.profiles.load import all_skus, match_sku
+from rigproof.cluster.actors.remembering import Remembering
+from rigproof.cluster.ray.errors import ClusterStartFailed
+from rigproof.profiles.loading import levels
+from rigproof.profiles.loading.load import all_skus, match_sku
 from rigproof.records.measurements import Event, Stage
-from rigproof.stages import acceptance
+from rigproof.run import acceptance
 from support.bench import Bench
 from support.recordings import RIG
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.criteria.judge import judge_all, promised
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.loaded import LoadedRig
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import judge_all, promised
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.verdict import Outcome, Verdict
+from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.catalogue import BY_NAME, FIELDS, FaultKind
-from rigproof.stages.simulated.trial import simulated_recording
 
 PROFILE = Path(__file__).parent / "fault_matrix.toml"
 LEVEL = "extended"  # the first one with every stage

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from rigproof.cluster.state_folder import VARIABLE, file_name, host_folder, make_folder, this_host
+from rigproof.cluster.actors.state_folder import VARIABLE, file_name, host_folder, make_folder, this_host
+from rigproof.host.proc import boot_id
 from rigproof.records.black_box import CardWords, Entry, Head, Line, text_of
-from rigproof.telemetry.proc import boot_id
 
 OTHER_BOOT = "0e0e6ab5-6d8f-4c1a-9f47-2f0f57a0a0de"
 CARDS = {

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from rigproof.cluster import processes
+from rigproof.host import processes
 
 # It puts this host's outer address in the place of 127.0.0.1, which a test has no business on.
 ON_LOOPBACK = """

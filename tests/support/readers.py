@@ -18,28 +18,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rigproof.cli.rejudge import elapsed_s, interrupted
-from rigproof.criteria.judge import judge_all
 from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, rig_figure
 from rigproof.history.champions import ChampionError, read_champions
 from rigproof.history.listing import champions_listing, listing_lines
+from rigproof.judging.judge import judge_all
 from rigproof.monitor.document import document
 from rigproof.monitor.frame import frame
 from rigproof.monitor.run_tail import RunTail
 from rigproof.monitor.signs import warning_signs
 from rigproof.monitor.snapshot import Snapshot
 from rigproof.profiles.errors import ProfileError
-from rigproof.profiles.files import read_toml
-from rigproof.profiles.lint import lint_rig, lint_sku
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.models import Sku
-from rigproof.profiles.planning import make_plan
-from rigproof.profiles.structure import structural_problems
-from rigproof.records.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
+from rigproof.profiles.lint.rig import lint_rig, lint_sku
+from rigproof.profiles.loading.files import read_toml
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.loading.structure import structural_problems
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.tables.models import Sku
+from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
+from rigproof.records.disk.store import RecordingError, read_recording
 from rigproof.records.recording import Recording
-from rigproof.records.store import RecordingError, read_recording
 from rigproof.records.verdict import decide
-from rigproof.report.terminal import print_summary
+from rigproof.report.terminal.terminal import print_summary
 from support.acceptance import CHECKOUT
 
 SAMPLES = CHECKOUT / "reports" / "samples"

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rigproof.cluster import processes
-from rigproof.cluster.processes import ProcessId
-from rigproof.cluster.ray_folder import FOLDER_PREFIX
-from rigproof.records.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
-from rigproof.records.store import read_recording
+from rigproof.cluster.ray.folder import FOLDER_PREFIX
+from rigproof.host import processes
+from rigproof.host.processes import ProcessId
+from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
+from rigproof.records.disk.store import read_recording
 from support import fault_times
 from support.alone import UNYIELDING
 

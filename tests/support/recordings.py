@@ -12,8 +12,8 @@ from uuid import NAMESPACE_OID, uuid5
 
 import tomlkit
 
-from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.models import Rig, Sku
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.models import Rig, Sku
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import (
     BootReading,

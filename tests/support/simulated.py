@@ -4,15 +4,15 @@ from functools import cache
 from pathlib import Path
 
 from rigproof.profiles.auto import completed
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.models import LevelName
-from rigproof.profiles.planning import make_plan
-from rigproof.simulation.card import SimulatedCard
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.tables.models import LevelName
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.faults.parsing import parse_faults
 from rigproof.simulation.inventory import simulated_inventory
 from rigproof.simulation.rig import SimulatedRig
+from rigproof.simulation.silicon.card import SimulatedCard
 
 DUAL = "dual-3090-3070"
 GEMM, SUSTAINED = StageWindow("gemm", 1.0, 20.0), StageWindow("sustained", 22.0, 60.0)

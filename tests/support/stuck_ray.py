@@ -3,7 +3,7 @@
 import atexit
 import os
 
-from rigproof.cluster import leaving
+from rigproof.cluster.ray import leaving
 
 
 def pytest_configure() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.criteria.judge import judge_all
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.loaded import LoadedRig
-from rigproof.records.store import read_recording
+from rigproof.judging.judge import judge_all
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.records.disk.store import read_recording
 from rigproof.records.verdict import decide
 
 SAMPLES = Path(__file__).resolve().parents[2] / "reports" / "samples"

@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel
 
 from rigproof.cli.main import app
-from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.profiles.models import Rig, Sku
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.profiles.tables.models import Rig, Sku
 from rigproof.records.measurements import EVENT_KINDS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ What else each trips is in docs/faults.md, with the reason.
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rigproof.profiles.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.stages import with_duty
 
 Scope = Literal["gpu", "node", "rig"]

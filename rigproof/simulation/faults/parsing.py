@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from rigproof.profiles.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.plan import StagePlan
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.planning.plan import StagePlan
 from rigproof.profiles.stages import STAGE_KINDS, STAGES, stage_kind
 from rigproof.simulation.faults.catalogue import (
     ARRIVES_WITH,

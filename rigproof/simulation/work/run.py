@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from typing import Literal
 
-from rigproof.profiles.plan import WorkerPlan
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.simulation.rig import SimulatedNode
 from rigproof.simulation.work.feeding import feeding
 from rigproof.simulation.work.gemm import gemm

@@ -3,10 +3,10 @@
 from itertools import count
 from typing import Any
 
-from rigproof.profiles.plan import SUSTAINED_SETTLE_SHARE
+from rigproof.profiles.planning.plan import SUSTAINED_SETTLE_SHARE
 from rigproof.records.measurements import Phase
+from rigproof.simulation.silicon.vram import Fill, Shortage
 from rigproof.simulation.timetable import FILL_S, ROUND_S
-from rigproof.simulation.vram import Fill, Shortage
 from rigproof.simulation.work.task import Records, Task, TaskFailed
 from rigproof.workloads.specs import SustainedSpec
 

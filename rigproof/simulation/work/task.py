@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from rigproof.profiles.plan import WorkerPlan
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.records.measurements import Event, MemoryReading, Phase, RewardBatch, Round
-from rigproof.simulation.card import SimulatedCard
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.rig import SimulatedNode
-from rigproof.simulation.strangers import held_mib as stranger_mib
+from rigproof.simulation.silicon.card import SimulatedCard
+from rigproof.simulation.silicon.strangers import held_mib as stranger_mib
 from rigproof.simulation.timetable import Segment
 from rigproof.workloads.specs import WorkloadSpec
 

@@ -34,7 +34,7 @@ class XidListener:
         *,
         by_itself: bool = True,
     ) -> None:
-        from rigproof.profiles.xids import xid_catalogue  # noqa: PLC0415 - detection does without
+        from rigproof.profiles.loading.xids import xid_catalogue  # noqa: PLC0415 - detection does without
 
         self._meaning = xid_catalogue().meaning
         self._library = library

@@ -111,7 +111,7 @@ def hurt_rounds(module):
 
 PATCHES = {
     "rigproof.workloads.rounds": hurt_rounds,
-    "rigproof.cluster.worker": hurt_worker,
+    "rigproof.cluster.actors.worker": hurt_worker,
     "rigproof.workloads.filling": hurt_filling,
 }
 

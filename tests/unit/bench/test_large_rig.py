@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rigproof.cli import rejudge
-from rigproof.criteria.judge import judge_all
-from rigproof.records.store import read_recording
+from rigproof.judging.judge import judge_all
+from rigproof.records.disk.store import read_recording
 from rigproof.records.verdict import Outcome
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"

@@ -105,10 +105,11 @@ def test_what_survived_is_counted_and_its_explanation_told(capsys):
 
 
 def test_the_nearest_tests_have_the_files_name_or_import_it():
-    nearest, folder = mutants.tests_of(mutants.ROOT, "rigproof/criteria/host.py")
-    assert (nearest, folder) == (["tests/unit/criteria/test_host.py"], "tests/unit/criteria")
-    nearest, _ = mutants.tests_of(mutants.ROOT, "rigproof/cluster/slots.py")
-    assert "tests/unit/cluster/test_stage_run.py" in nearest
+    nearest, folders = mutants.tests_of(mutants.ROOT, "rigproof/criteria/checks/host.py")
+    assert nearest == ["tests/unit/criteria/checks/test_host.py"]
+    assert folders == ["tests/unit/criteria", "tests/unit/judging"]
+    nearest, _ = mutants.tests_of(mutants.ROOT, "rigproof/cluster/driver/slots.py")
+    assert "tests/unit/cluster/driver/test_stage_run.py" in nearest
 
 
 def test_every_explanation_is_of_a_mutation_that_there_is():

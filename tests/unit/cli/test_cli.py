@@ -9,9 +9,9 @@ import pytest
 
 from rigproof.cli.main import main
 from rigproof.cli.rejudge import elapsed_s
-from rigproof.profiles.lint import lint_rig
-from rigproof.profiles.load import load_rig
-from rigproof.records.store import RecordingWriter, read_recording
+from rigproof.profiles.lint.rig import lint_rig
+from rigproof.profiles.loading.load import load_rig
+from rigproof.records.disk.store import RecordingWriter, read_recording
 from rigproof.telemetry import inventory
 from support.acceptance import rigproof
 from support.recordings import healthy_recording, profile_text
@@ -275,9 +275,9 @@ def test_ctrl_c_ends_it_as_interrupted(cli, monkeypatch):
 @pytest.mark.parametrize(
     ("limit", "arguments", "file"),
     [
-        ("profiles.files.PROFILE_BYTES_MAX", ["lint", "{tmp}/two-nodes.toml"], "two-nodes.toml"),
-        ("records.reading.RECORDING_BYTES_MAX", ["judge", "{run}"], "recording.jsonl"),
-        ("records.reading.RECORDING_BYTES_MAX", ["report", "{run}"], "recording.jsonl"),
+        ("profiles.loading.files.PROFILE_BYTES_MAX", ["lint", "{tmp}/two-nodes.toml"], "two-nodes.toml"),
+        ("records.disk.reading.RECORDING_BYTES_MAX", ["judge", "{run}"], "recording.jsonl"),
+        ("records.disk.reading.RECORDING_BYTES_MAX", ["report", "{run}"], "recording.jsonl"),
         (
             "history.champions.CHAMPIONS_BYTES_MAX",
             ["judge", "{run}", "--champions", "{tmp}/kept"],

@@ -3,11 +3,11 @@
 import pytest
 
 from rigproof.cli.rejudge import rejudge, rewrite
+from rigproof.host.proc import boot_id
 from rigproof.records.black_box import FINISHED, End
+from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import BootReading
-from rigproof.records.store import RecordingWriter
-from rigproof.telemetry.proc import boot_id
 from support.last_words import LAST, OTHER_BOOT, TOLD, head_of, leave
 from support.recordings import gpu_identity, loaded_rig, node_identity
 

@@ -2,11 +2,11 @@
 
 from rigproof.cli.rejudge import rejudge
 from rigproof.profiles.auto import completed
-from rigproof.profiles.load import load_rig
+from rigproof.profiles.loading.load import load_rig
+from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.inventory import HostInventory
 from rigproof.records.measurements import Event, ForeignMemory
-from rigproof.records.store import RecordingWriter
 
 H200 = GpuIdentity("localhost/gpu0", "cuda", "GPU-0", "NVIDIA H200", 0, 143771.0, sku="h200-sxm")
 HOST = NodeIdentity(

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence import Evidence
+from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.feeding import fed_window
 from rigproof.records.verdict import Outcome
 

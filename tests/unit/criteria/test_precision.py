@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.criteria.judge import promised
+from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.precision import speedup, step_times
-from rigproof.criteria.rounds import Rounds
+from rigproof.judging.judge import promised
 from rigproof.records.measurements import Round
 from rigproof.records.verdict import Outcome
 from support.faults import GPU

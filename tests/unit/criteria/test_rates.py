@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence import Evidence
+from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.rates import peer_group, rates_by_group, settled, sustained_rate
 from rigproof.records.verdict import Outcome
 from support.peers import make_peers, subject_of

@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.criteria.catalogue import CATALOGUE
-from rigproof.criteria.judge import promised
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import promised
 from rigproof.records.verdict import Outcome
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"

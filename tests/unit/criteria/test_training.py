@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.criteria.judge import Judgement, promised
 from rigproof.criteria.training import step
+from rigproof.judging.judge import Judgement, promised
 from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome
 from support.faults import GPU, OTHER

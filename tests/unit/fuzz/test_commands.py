@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from rigproof.cli.main import main
-from rigproof.records.reading import PARQUET_FILE, RECORDING_FILE
+from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE
 from support.acceptance import CHECKOUT, rigproof, run_pytest
 from support.readers import READERS, RUNS, SAMPLES, UUID
 

@@ -51,7 +51,7 @@ def test_more_values_than_a_document_can_have_are_refused_before_they_are_read(t
     (sample, *_) = READERS[name].samples()
     READERS[name].read(tmp_path, sample)  # what it needs besides is there now
     monkeypatch.setattr("rigproof.records.limits.VALUES_MAX", 50)
-    monkeypatch.setattr("rigproof.records.reading.LINE_VALUES_MAX", 50)
+    monkeypatch.setattr("rigproof.records.disk.reading.LINE_VALUES_MAX", 50)
     monkeypatch.setattr("rigproof.records.limits.len", lambda _: 1000, raising=False)
     found = READERS[name].read(tmp_path, sample)
     assert found is None or name in ("history", "verdict")

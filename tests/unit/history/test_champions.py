@@ -21,7 +21,7 @@ from rigproof.history.champions import (
     read_champions,
 )
 from rigproof.history.listing import champions_listing
-from rigproof.profiles.load import load_rig
+from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import Outcome
 from support.bench import Bench
 from support.recordings import SHIPPED_SKU, healthy_recording, profile_text

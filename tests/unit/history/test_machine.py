@@ -1,6 +1,6 @@
 from rigproof.history.machine import machine_info
-from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.models import Gpu, Node, Rig
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.models import Gpu, Node, Rig
 
 
 def test_a_recording_names_the_cards_found_and_no_cpu(recording):

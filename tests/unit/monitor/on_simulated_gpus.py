@@ -5,8 +5,8 @@ import sys
 import threading
 
 from rigproof.cli.main import main
-from rigproof.simulation.nvml_library import installed
-from rigproof.simulation.nvml_model import Fault, SimulatedDriver, SimulatedGpu
+from rigproof.simulation.nvml.library import installed
+from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.nvml.protocol import Code
 
 

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import pytest
 
-from rigproof.cluster.matching import FoundNode
-from rigproof.cluster.messages import AgentFacts
-from rigproof.cluster.processes import own_process
+from rigproof.cluster.actors.messages import AgentFacts
+from rigproof.cluster.ray.matching import FoundNode
+from rigproof.host.processes import own_process
 from rigproof.monitor import cluster_source
 from rigproof.monitor.cluster_source import ClusterSource, names_of
 from rigproof.monitor.gathering import Gathering

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.cluster import processes
+from rigproof.host import processes
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rigproof.cluster.messages import AgentFacts
-from rigproof.cluster.processes import ProcessId
+from rigproof.cluster.actors.messages import AgentFacts
+from rigproof.host.processes import ProcessId
 from rigproof.monitor.gathering import Gathering
 from rigproof.records.measurements import Event, GpuCounters
 from rigproof.records.samples import GpuSample, HostSample

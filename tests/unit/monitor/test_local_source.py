@@ -11,9 +11,9 @@ from rigproof.monitor.local_source import LocalSource
 from rigproof.monitor.signs import warning_signs
 from rigproof.monitor.snapshot import Snapshot
 from rigproof.profiles.errors import ProfileError
-from rigproof.profiles.load import load_rig, over_defaults
-from rigproof.simulation.nvml_library import installed
-from rigproof.simulation.nvml_model import Fault, SimulatedDriver, SimulatedGpu
+from rigproof.profiles.loading.load import load_rig, over_defaults
+from rigproof.simulation.nvml.library import installed
+from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.nvml.protocol import Code
 
 A, B = "GPU-a", "GPU-b"

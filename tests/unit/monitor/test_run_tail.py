@@ -8,10 +8,10 @@ import pytest
 
 from rigproof.monitor.run_tail import SILENT_S, RunTail
 from rigproof.monitor.snapshot import RunStage, RunWorker
+from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import RunInfo, WorkerIdentity
 from rigproof.records.limits import RECORDING_LINE_BYTES_MAX
 from rigproof.records.measurements import Event, Round, Stage
-from rigproof.records.store import RecordingWriter
 from support.recordings import gpu_identity, loaded_rig
 
 BEGAN_S = 1767323045  # 2026-01-02T03:04:05Z

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from rigproof.profiles.errors import ProfileError
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.loaded import LoadedRig
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.loaded import LoadedRig
 
 
 class ProfileDesk:

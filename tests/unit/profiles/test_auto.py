@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rigproof.profiles.auto import profile_text, rig_of
-from rigproof.profiles.lint import lint_rig
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.planning import make_plan
+from rigproof.profiles.lint.rig import lint_rig
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 

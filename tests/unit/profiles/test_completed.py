@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from rigproof.profiles.auto import completed, profile_text
 from rigproof.profiles.errors import ProfileError
-from rigproof.profiles.lint import lint_rig
-from rigproof.profiles.load import all_skus, load_rig, over_defaults
-from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.matching import assign_gpus, match_sku
-from rigproof.profiles.planning import make_plan
+from rigproof.profiles.lint.rig import lint_rig
+from rigproof.profiles.loading.load import all_skus, load_rig, over_defaults
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.loading.matching import assign_gpus, match_sku
+from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 

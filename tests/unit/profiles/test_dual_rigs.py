@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from rigproof.profiles.lint import lint_rig
-from rigproof.profiles.load import load_rig
-from rigproof.profiles.operands import CONTEXT_GIB
-from rigproof.profiles.planning import make_plan
+from rigproof.profiles.lint.rig import lint_rig
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.planning.operands import CONTEXT_GIB
+from rigproof.profiles.planning.planning import make_plan
 
 BASE = "dual-3090-3070"
 VARIANTS = ("balanced", "distribution", "vram-safe", "max-stability", "ultimate", "fallback")

@@ -12,12 +12,12 @@ from pydantic import BaseModel
 
 from rigproof.profiles.auto import completed
 from rigproof.profiles.errors import ProfileError
-from rigproof.profiles.lint import lint_rig
-from rigproof.profiles.load import load_rig, match_sku
-from rigproof.profiles.loaded import LoadedRig
-from rigproof.profiles.models import Floors, Rig, Sku
-from rigproof.profiles.planning import make_plan
-from rigproof.profiles.structure import structural_problems
+from rigproof.profiles.lint.rig import lint_rig
+from rigproof.profiles.loading.load import load_rig, match_sku
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.loading.structure import structural_problems
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.tables.models import Floors, Rig, Sku
 from rigproof.records.inventory import HostInventory
 
 

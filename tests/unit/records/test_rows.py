@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.records.bulk import FEWEST, BulkReader
-from rigproof.records.collecting import Collector, kinds_of
+from rigproof.records.disk.bulk import FEWEST, BulkReader
+from rigproof.records.disk.collecting import Collector, kinds_of
+from rigproof.records.disk.reading import record_of_line
 from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import MemoryReading, RewardBatch, Round, Stage
-from rigproof.records.reading import record_of_line
 from rigproof.records.recording import Recording
 
 ROUND = Round(1.0, "gemm", "a/gpu0#0", "a/gpu0", "bf16", "measure", 0.5, 330.0, verified=True, size=8192)
@@ -186,7 +186,7 @@ def test_a_block_takes_no_line_that_is_refused_by_itself(place, byte, instead):
 
 
 def test_cells_that_never_come_twice_are_forgotten_and_two_threads_may_read(monkeypatch):
-    monkeypatch.setattr("rigproof.records.plain_lines.REMEMBERED", 8)
+    monkeypatch.setattr("rigproof.records.disk.plain_lines.REMEMBERED", 8)
     rounds = [replace(ROUND, size=place) for place in range(200 * FEWEST)]
     blocks = [b"".join(lines_of(rounds[start : start + FEWEST])) for start in range(0, len(rounds), FEWEST)]
     bulk = BulkReader()

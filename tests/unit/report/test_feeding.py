@@ -1,5 +1,5 @@
+from rigproof.report.content.stage_tables import tables_of
 from rigproof.report.feeding import feeding_tables
-from rigproof.report.stage_tables import tables_of
 from support.bench import Bench
 
 GPU = "pc1/gpu0"

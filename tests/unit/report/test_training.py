@@ -2,12 +2,12 @@ from dataclasses import replace
 
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision
-from rigproof.report.facts import run_facts
-from rigproof.report.page import page_text
-from rigproof.report.stage_tables import tables_of
-from rigproof.report.summary_md import summary_text
+from rigproof.report.content.facts import run_facts
+from rigproof.report.content.stage_tables import tables_of
+from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.files.summary_md import summary_text
+from rigproof.report.page.page import page_text
 from rigproof.report.training import training_tables
-from rigproof.report.verdict_json import RunResult
 from support.recordings import healthy_recording, loaded_rig
 
 

@@ -29,8 +29,8 @@ def hook(event, arguments):
         started.append(event)
 
 sys.dont_write_bytecode = True
-from rigproof.simulation.nvml_library import installed
-from rigproof.simulation.nvml_model import SimulatedDriver, SimulatedGpu
+from rigproof.simulation.nvml.library import installed
+from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.host import HostReader
 from rigproof.telemetry.nvml import open_nvml
 sys.addaudithook(hook)
@@ -80,7 +80,7 @@ def test_no_function_of_nvml_that_sets_something_is_named_anywhere():
 
 
 def test_cuda_s_driver_is_asked_who_the_card_is_and_nothing_else():
-    called = names_in(PACKAGE / "cluster" / "gpu_probe.py", "cu")
+    called = names_in(PACKAGE / "cluster" / "ray" / "gpu_probe.py", "cu")
     assert called == {"cuInit", "cuDeviceGet", "cuDeviceGetUuid", "cuDeviceGetUuid_v2", "cuGetErrorString"}
 
 

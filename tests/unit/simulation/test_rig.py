@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from rigproof.records.recording import Recording
-from rigproof.stages.simulated.trial import simulated_recording
+from rigproof.run.simulated.trial import simulated_recording
 from support.simulated import DUAL, STAGES, rig_named, simulated
 
 

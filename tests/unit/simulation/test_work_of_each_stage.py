@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rigproof.records.measurements import Event, MemoryReading, RewardBatch, Round
+from rigproof.run.workloads import specs_of
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.rig import SimulatedRig
 from rigproof.simulation.work.run import Work
 from rigproof.simulation.work.task import Timed, WorkerFrozen, WorkerKilled
-from rigproof.stages.workloads import specs_of
 from support.simulated import DUAL, rig_named, simulated
 
 START_S = 1.0

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from rigproof.host.proc import TICKS_PER_S
 from rigproof.telemetry.host import HostReader, host_addresses, hottest_cpu_c
-from rigproof.telemetry.proc import TICKS_PER_S
 
 
 class Host:

@@ -26,7 +26,7 @@ def importers(library: str) -> set[str]:
     ("library", "expected"),
     [
         # The simulation puts itself in the place of the library that pynvml loads.
-        ("pynvml", {"telemetry/nvml/library.py", "simulation/nvml_library.py"}),
+        ("pynvml", {"telemetry/nvml/library.py", "simulation/nvml/library.py"}),
         ("psutil", {"telemetry/host.py"}),
     ],
 )

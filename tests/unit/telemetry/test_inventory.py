@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rigproof.records.inventory import HostInventory
-from rigproof.simulation.nvml_library import installed
-from rigproof.simulation.nvml_model import Fault, SimulatedDriver, SimulatedGpu
+from rigproof.simulation.nvml.library import installed
+from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
 from rigproof.telemetry import inventory as module
 from rigproof.telemetry.inventory import detect, inventory, inventory_from_json, inventory_to_json
 from rigproof.telemetry.nvml.protocol import Code

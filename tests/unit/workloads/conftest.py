@@ -73,7 +73,7 @@ class FaultyCpu(CpuDevice):
 
 ALONE = """
 import pickle, resource, sys, time
-from rigproof.workloads.device import open_device
+from rigproof.workloads.opening import open_device
 from rigproof.workloads.run import run_workload
 from rigproof.workloads.specs import SustainedSpec
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rigproof.profiles.plan import NO_POLICY, MemoryPlan
+from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
 from rigproof.workloads import allocator
 from rigproof.workloads.allocator import configure, configured, remarks, variable_of, wanted
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rigproof.workloads.cuda import CudaDevice, best_half, cublas_version, cuda_precisions, set_tf32
-from rigproof.workloads.device import open_device
+from rigproof.workloads.opening import open_device
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 import subprocess
 import sys
 
-from rigproof.workloads.device import open_device
+from rigproof.workloads.opening import open_device
 
 
 def test_the_specs_and_the_device_s_protocol_need_no_torch():
-    code = (
-        "import sys, rigproof.workloads.device, rigproof.workloads.specs, rigproof.workloads.cpu_load; "
-        + ("sys.exit(bool({'torch', 'numpy', 'psutil'} & set(sys.modules)))")
+    code = "import sys, rigproof.workloads.device, rigproof.workloads.specs, rigproof.host.cpu_load; " + (
+        "sys.exit(bool({'torch', 'numpy', 'psutil'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=240, check=False).returncode == 0
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rigproof.profiles.plan import FEWEST_GEMM_ROUNDS
+from rigproof.profiles.planning.plan import FEWEST_GEMM_ROUNDS
 from rigproof.workloads.gemm import measuring_order, run_gemm
 from rigproof.workloads.reporting import Reporter
 from rigproof.workloads.specs import GemmSpec

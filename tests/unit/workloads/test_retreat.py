@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.profiles.operands import operands_mib
-from rigproof.profiles.plan import MemoryPlan
+from rigproof.profiles.planning.operands import operands_mib
+from rigproof.profiles.planning.plan import MemoryPlan
 from rigproof.workloads.retreat import CPU, EMERGENCY, Attempt, learned_size, next_attempt
 
 PLAN = MemoryPlan(enabled=True, least_size=256, emergency_size=128, cpu_fallback=True)

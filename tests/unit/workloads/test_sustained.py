@@ -4,7 +4,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from rigproof.profiles.plan import MemoryPlan
+from rigproof.profiles.planning.plan import MemoryPlan
 from rigproof.workloads.specs import SustainedSpec
 from rigproof.workloads.sustained import run_sustained
 

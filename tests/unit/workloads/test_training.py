@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rigproof.profiles.plan import NO_POLICY, MemoryPlan
+from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
 from rigproof.workloads.batch_search import NEAR_SHARE
 from rigproof.workloads.run import run_workload
 from rigproof.workloads.specs import TrainingSpec

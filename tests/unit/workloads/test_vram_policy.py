@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.profiles.plan import NO_POLICY, MemoryPlan
+from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
 from rigproof.workloads.cpu import OTHERS_MIB, CpuDevice
 from rigproof.workloads.reporting import Reporter
 from rigproof.workloads.vram_policy import VramPolicy

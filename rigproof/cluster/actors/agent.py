@@ -1,0 +1,286 @@
+"""The node agent: one Ray actor per node, the only process there that opens NVML. It sets nothing."""
+
+import dataclasses
+import os
+import platform
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Literal, Protocol
+
+import rigproof
+from rigproof.cluster.actors.gpu_readings import Counts, Silent, read_all
+from rigproof.cluster.actors.host_load import HostLoadProcess
+from rigproof.cluster.actors.messages import AgentDuty, AgentFacts, AgentReply
+from rigproof.cluster.actors.remembering import Memory, Remembering, look_back
+from rigproof.cluster.actors.sensing import Senses, Sensing
+from rigproof.host import processes
+from rigproof.host.bounded import Background
+from rigproof.host.cpu_band import HostLoad
+from rigproof.host.processes import ProcessId
+from rigproof.host.visible import visible_gpus
+from rigproof.records.identity import GpuIdentity
+from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
+from rigproof.records.recording import Record, Sample
+from rigproof.records.samples import GpuSample
+from rigproof.telemetry.host import HostReader
+from rigproof.telemetry.nvml import Nvml, NvmlUnavailable, open_nvml
+
+
+class Host(Protocol):
+    """How large a host is."""
+
+    def usable_cpus(self) -> float:
+        """CPUs that may be used there."""
+
+    def ram_gib(self) -> float:
+        """RAM that may be used there, GiB."""
+
+
+class NodeAgent:
+    """Answers short calls one after another; what takes time or may hang runs in threads.
+
+    `visible_devices` tells the CUDA_VISIBLE_DEVICES that counts here; by default the raylet's.
+    """
+
+    def __init__(self, visible_devices: Callable[[], str | None] | None = None) -> None:
+        self._visible_devices = visible_devices or _ray_visible_devices
+        self._process = processes.own_process()
+        self._host: Host = HostReader()
+        self._open = ExitStack()
+        self._nvml: Nvml | None = None
+        self._unavailable: NvmlUnavailable | None = None
+        self._silent: Silent | None = None  # where there is NVML
+        self._opening = Background(self._open_nvml, "nvml")
+        self._duty: AgentDuty | None = None
+        self._sensing: Senses | None = None
+        self._load: HostLoadProcess | None = None
+        self._load_reported = True
+        self._records: list[Record | Sample] = []
+        self._ours: set[ProcessId] = set()
+        self._memory: Memory | None = None  # where it takes part in a run
+
+    def clock(self) -> float:
+        """This host's monotonic clock, s."""
+        return time.monotonic()
+
+    def facts(self, node: str, gpu_promised: bool, limit_s: float) -> AgentFacts:
+        """What is here. NVML gets `limit_s` to answer and is left alone from then on where it does not.
+
+        That there is no NVIDIA driver is an error only where a GPU is promised.
+        """
+        gpus: tuple[GpuIdentity, ...] = ()
+        listed: tuple[GpuIdentity, ...] = ()
+        error: str | None = None
+        visible_devices = self._visible_devices()
+        if not self._opening.done(limit_s):
+            error = (
+                f"NVML did not answer within {limit_s:g} s: the driver hangs; see dmesg for Xid, then reboot"
+            )
+        elif self._nvml is not None:
+            nvml = self._nvml
+            listing = Background(lambda: nvml.gpus(node), "gpus")
+            if listing.done(limit_s):
+                listed = listing.result(())
+                gpus = visible_gpus(listed, visible_devices)
+                error = str(listing.error) if listing.error is not None else None
+            else:
+                error = f"NVML did not list the GPUs within {limit_s:g} s; see dmesg for Xid, then reboot"
+        elif self._unavailable is not None and (gpu_promised or not self._unavailable.driver_missing):
+            error = str(self._unavailable)
+        elif self._opening.error is not None:
+            error = (
+                f"NVML could not be opened: {type(self._opening.error).__name__}: {self._opening.error}; "
+                "run `nvidia-smi` there and see `dmesg`"
+            )
+        return AgentFacts(
+            process=self._process,
+            hostname=socket.gethostname(),
+            cpus=self._host.usable_cpus(),
+            ram_gib=self._host.ram_gib(),
+            os=platform.platform(),
+            python_version=platform.python_version(),
+            ray_version=metadata.version("ray"),
+            rigproof_version=rigproof.__version__,
+            torch_version=_version("torch"),
+            driver_version=self._nvml.driver_version if self._nvml is not None else None,
+            nvml_error=error,
+            gpus=gpus,
+            hidden=tuple(gpu for gpu in listed if gpu not in gpus),
+            visible_devices=visible_devices,
+        )
+
+    def begin(self, duty: AgentDuty) -> frozenset[str]:
+        """Sample from now on. Returns the subjects whose Xids are heard."""
+        self._opening.done(duty.stuck_s)  # an agent that takes over is not asked for facts first
+        self._duty = duty
+        self._sensing = self._sense(duty)
+        self._sensing.start()
+        if duty.run_id is not None:
+            self._memory = self._remember(duty.node, duty.run_id)
+            self._records += self._memory.begin()
+        return self._sensing.supported
+
+    def poll(self) -> AgentReply:
+        """Samples and events since the last poll."""
+        if self._sensing is not None:
+            self._records += self._sensing.drain()
+        if self._load is not None and not self._load.alive and not self._load_reported:
+            self._report_load("the CPU load ended by itself")
+        if self._memory is not None:
+            self._records += self._memory.problems()
+        records, self._records = tuple(self._records), []
+        return AgentReply(self._process, records)
+
+    def mark(self, stage: str | None, since_s: float) -> None:
+        """Note on the host's own disk which stage begins at this run time; None: that it has ended."""
+        if self._memory is not None:
+            self._memory.mark(stage, since_s)
+
+    def doing(self, steps: Mapping[str, str]) -> None:
+        """Keep what each of these workers did in its latest round."""
+        if self._memory is not None:
+            self._memory.doing(steps)
+
+    def came_back(self, node: str, run_id: str, t_s: float) -> tuple[Record, ...]:
+        """What the agent of a node that was lost, and is there again, knows of it at run time `t_s`."""
+        boot = self._remember(node, run_id).boot("after")  # its clock is another one than before
+        return (dataclasses.replace(boot, t_s=t_s), *self._look_back(node, run_id, t_s))
+
+    def counters(self, moment: Literal["before", "after"], limit_s: float) -> None:
+        """Read every GPU's error counters, and after the load the boot id; they come with a later poll.
+
+        So does how well its processes were watched.
+        """
+        if moment == "after" and self._memory is not None:
+            self._records.append(self._memory.boot(moment))
+
+        def read(nvml: Nvml, uuid: str, subject: str) -> GpuCounters:
+            return nvml.counters(uuid, subject, moment, self._now_s())
+
+        self._read_all(read, f"counters {moment}", limit_s)
+        if self._sensing is not None:
+            self._records += self._sensing.watches()
+
+    def foreign_memory(self, own_pids: frozenset[int], limit_s: float) -> None:
+        """Read what VRAM others hold; it comes with a later poll."""
+
+        def read(nvml: Nvml, uuid: str, subject: str) -> ForeignMemory:
+            return nvml.foreign_memory(uuid, subject, own_pids, self._now_s())
+
+        self._read_all(read, "foreign memory", limit_s)
+
+    def adopt(self, process: ProcessId) -> None:
+        """Take a worker of this host for ours: only those are ever killed."""
+        self._ours.add(process)
+
+    def kill(self, process: ProcessId) -> bool:
+        """SIGKILL one of our workers, a frozen one too. False for any other process."""
+        return process in self._ours and processes.kill(process)
+
+    def start_host_load(self, load: HostLoad) -> None:
+        """Start to hold the host's CPUs at the load's target."""
+        self.stop_host_load()
+        self._load = HostLoadProcess(load)
+        self._load_reported = False
+        report = self._load.report()
+        message = (
+            f"{load.primary_threads} primary and {load.secondary_threads} secondary threads "
+            f"aim at {load.target_percent:g} % of the CPU"
+        )
+        self._records.append(Event(self._now_s(), "host_load", self._node(), message, data=report))
+
+    def stop_host_load(self) -> None:
+        """End the load, where there is one, and say what it did."""
+        if self._load is not None:
+            self._load.stop()
+            if not self._load_reported:
+                self._report_load("the CPU load has ended")
+            self._load = None
+
+    def finish(self, timeout_s: float) -> AgentReply:
+        """End load, sampling and NVML; the last records."""
+        self.stop_host_load()
+        last = self.poll().records
+        if self._sensing is not None:
+            self._sensing.stop(timeout_s)
+            last += tuple(self._sensing.drain())
+            self._sensing = None
+        if self._memory is not None:
+            self._memory.end()
+            last += tuple(self._memory.problems())
+            self._memory = None
+        if self._opening.done():
+            Background(self._open.close, "nvml-close").done(timeout_s)
+        return AgentReply(self._process, last)
+
+    def _sense(self, duty: AgentDuty) -> Senses:
+        return Sensing(duty, self._nvml, self._silent, HostReader(), self._now_s, own_pids=self._own_pids)
+
+    def _own_pids(self) -> frozenset[int]:
+        return frozenset(process.pid for process in tuple(self._ours))
+
+    def _remember(self, node: str, run_id: str, /) -> Memory:
+        sensing = self._sensing
+        latest = (lambda: sensing.latest) if sensing is not None else dict[str, GpuSample]
+        return Remembering(node, run_id, self._now_s, latest)
+
+    def _look_back(self, node: str, run_id: str, t_s: float, /) -> list[Event]:
+        return look_back(node, run_id, t_s)[0]
+
+    def _now_s(self) -> float:
+        return time.monotonic() + (self._duty.clock_offset_s if self._duty is not None else 0.0)
+
+    def _open_nvml(self) -> None:
+        try:
+            nvml = self._open.enter_context(open_nvml())
+        except NvmlUnavailable as error:
+            self._unavailable = error
+        else:
+            self._silent = Silent(nvml, self._now_s)
+            self._nvml = nvml
+
+    def _read_all(self, read: Callable[[Nvml, str, str], Counts], query: str, limit_s: float) -> None:
+        if self._nvml is None or self._silent is None or self._duty is None:
+            return
+        self._records += read_all(
+            self._duty.uuids,
+            partial(read, self._nvml),
+            query=query,
+            limit_s=limit_s,
+            silent=self._silent,
+            now_s=self._now_s,
+        )
+
+    def _report_load(self, message: str) -> None:
+        assert self._load is not None
+        self._load_reported = True
+        report = self._load.report()
+        self._records.append(Event(self._now_s(), "host_load", self._node(), message, data=report))
+
+    def _node(self) -> str:
+        return self._duty.node if self._duty is not None else socket.gethostname()
+
+
+def _ray_visible_devices() -> str | None:
+    """CUDA_VISIBLE_DEVICES as the raylet got it, whose child this is: Ray may have changed our own."""
+    try:
+        entries = Path(f"/proc/{os.getppid()}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return os.environ.get("CUDA_VISIBLE_DEVICES")
+    for entry in entries:
+        key, _, value = entry.partition(b"=")
+        if key == b"CUDA_VISIBLE_DEVICES":
+            return value.decode()
+    return None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

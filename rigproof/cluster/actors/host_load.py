@@ -1,0 +1,150 @@
+"""The CPU load of a host in a process of its own: `python -m …actors.host_load THREADS PERCENT`.
+
+It has its own interpreter lock, so that sampling does not feel it. It is one process however many CPUs the
+host has: its threads compute outside of the interpreter lock, and processes by the dozen are what once froze
+the seed documents' machine. It yields to everybody (nice 19; Ray runs the GPUs' feeders at 15), so that
+neither they nor people wait for it: it takes what is left up to the target. It prints one line of JSON a
+second and ends when its stdin is closed, which the death of its parent does too.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from rigproof.host.cpu_band import HostLoad
+from rigproof.host.cpu_load import CpuLoad, LoadReading
+from rigproof.host.package import ROOT
+from rigproof.telemetry.host import HostReader
+
+MODULE = "rigproof.cluster.actors.host_load"
+BOOT = f"import sys, runpy; sys.path.append(sys.argv[3]); runpy.run_module({MODULE!r}, run_name='__main__')"
+REPORT_S = 1.0
+NICE = 19  # the lowest priority there is
+
+
+class HostLoadProcess:
+    """Runs the load from its making until `stop`; `seconds` holds what it and everybody else did in each."""
+
+    def __init__(self, load: HostLoad) -> None:
+        self.load = load
+        self.seconds: list[dict[str, float]] = []
+        self.error: str | None = None
+        root = str(ROOT)
+        arguments = [str(load.threads), str(load.target_percent), root]
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", BOOT, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._thread = threading.Thread(target=self._collect, name="rigproof-host-load", daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        """The load's process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the load runs."""
+        return self._process.poll() is None
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended, as subprocess tells it; None while it runs."""
+        return self._process.poll()
+
+    def stop(self, timeout_s: float = 2.0) -> None:
+        """End the load; kill it where it does not end within `timeout_s`."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(timeout_s)
+        self._thread.join(timeout_s)
+        if self._process.stdout is not None and not self._thread.is_alive():
+            self._process.stdout.close()
+
+    def report(self) -> dict[str, Any]:
+        """What it did, as an event's data: means, None before the first second.
+
+        `share` is of a CPU, per thread; `own_percent` and `foreign_percent` of the host, by the load and by
+        everybody else; `short_cpus` what the threads could not give.
+        """
+
+        def mean(name: str) -> float | None:
+            return fmean(second[name] for second in self.seconds) if self.seconds else None
+
+        return {
+            "threads": self.load.threads,
+            "primary_threads": self.load.primary_threads,
+            "secondary_threads": self.load.secondary_threads,
+            "target_percent": self.load.target_percent,
+            **{name: mean(name) for name in ("share", "own_percent", "foreign_percent", "short_cpus")},
+            "error": self.error,
+        }
+
+    def _collect(self) -> None:
+        for line in self._process.stdout or ():
+            try:
+                report = json.loads(line)
+            except ValueError:
+                continue  # cut off by the load's death
+            self.error = report.pop("error", None) or self.error
+            if report:
+                self.seconds.append(report)
+
+
+def main(threads: int, target_percent: float) -> None:
+    """Hold the load until stdin is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is its parent's to handle
+    os.nice(NICE)
+    closed = threading.Event()
+    threading.Thread(target=_wait_for_end, args=(closed,), daemon=True).start()
+    load = CpuLoad(threads, target_percent, HostReader().cpu_times)
+    load.start()
+    told_s = 0.0
+    try:
+        while not closed.wait(REPORT_S):
+            latest = [reading for reading in load.readings() if reading.clock_s > told_s]
+            told_s = latest[-1].clock_s if latest else told_s
+            sys.stdout.write(json.dumps(means(latest) | {"error": load.error}) + "\n")
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os._exit(1)  # nobody is left to tell
+    finally:
+        load.stop()
+
+
+def means(readings: Sequence[LoadReading]) -> dict[str, float]:
+    """What the load and everybody else did in a second; nothing where nothing was read."""
+    if not readings:
+        return {}
+    capacity_cpus = fmean(one.usage.capacity_cpus for one in readings)
+    busy_cpus = fmean(one.usage.busy_cpus for one in readings)
+    own_cpus = fmean(one.usage.own_cpus for one in readings)
+    return {
+        "share": fmean(one.share for one in readings),
+        "own_percent": 100 * own_cpus / capacity_cpus,
+        "foreign_percent": 100 * max(0.0, busy_cpus - own_cpus) / capacity_cpus,
+        "short_cpus": fmean(one.short_cpus for one in readings),
+    }
+
+
+def _wait_for_end(closed: threading.Event) -> None:
+    while os.read(0, 4096):
+        pass
+    closed.set()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]))

@@ -1,0 +1,86 @@
+"""What the driver and its actors tell each other. Plain data, so that each side needs only this module."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from rigproof.host.processes import ProcessId
+from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.records.identity import GpuIdentity
+from rigproof.records.processes import ProcessLimits
+from rigproof.records.recording import Record, Sample
+
+WorkerState = Literal["opening", "ready", "working", "finished", "failed", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFacts:
+    """What an agent finds on its host. `gpus` are those that Ray may give out there, in NVML order.
+
+    `hidden`: those that CUDA_VISIBLE_DEVICES, `visible_devices` there, keeps from it.
+    """
+
+    process: ProcessId
+    hostname: str
+    cpus: float
+    ram_gib: float
+    os: str
+    python_version: str
+    ray_version: str
+    rigproof_version: str
+    torch_version: str | None
+    driver_version: str | None
+    nvml_error: str | None
+    gpus: tuple[GpuIdentity, ...]
+    hidden: tuple[GpuIdentity, ...] = ()
+    visible_devices: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDuty:
+    """What an agent watches from now on. `stuck_s`: a GPU whose reading takes longer is given up.
+
+    `run_id`: of the run that it takes part in; None where it only watches.
+    `processes`: which of their changes are told; None: nobody looks at them.
+    """
+
+    node: str
+    clock_offset_s: float
+    rate_hz: float
+    stuck_s: float
+    uuids: Mapping[str, str]  # UUID to subject
+    run_id: str | None = None
+    processes: ProcessLimits | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReply:
+    """What an agent gathered since it was last asked."""
+
+    process: ProcessId
+    records: tuple[Record | Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSetup:
+    """Who a worker is. `clock_offset_s` turns its monotonic clock into run time."""
+
+    plan: WorkerPlan
+    clock_offset_s: float
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReply:
+    """What a worker did since it was last asked.
+
+    `task` counts the tasks it was given, `rounds` the rounds that this task has finished.
+    "failed" is a task that ended with `error`; "broken" a device that could not be opened.
+    """
+
+    process: ProcessId
+    state: WorkerState
+    task: int
+    rounds: int
+    records: tuple[Record, ...]
+    error: str | None = None

@@ -1,0 +1,169 @@
+"""What an agent reads on its grid: each GPU and the host, every one by its own thread.
+
+One thread each, because a GPU whose driver hangs must not stop the readings of the others.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from rigproof.cluster.actors.gpu_readings import Silent
+from rigproof.cluster.actors.messages import AgentDuty
+from rigproof.cluster.actors.process_watching import PROCESSES, ProcessWatching, Watchers
+from rigproof.records.measurements import Event
+from rigproof.records.processes import ProcessWatch
+from rigproof.records.recording import Record, Sample
+from rigproof.records.samples import GpuSample
+from rigproof.telemetry.host import HostReader
+from rigproof.telemetry.nvml import GpuLost, Nvml
+from rigproof.telemetry.responsiveness import ResponsivenessProbe
+from rigproof.telemetry.sampler import Sampler
+
+SAMPLE = "sample"  # the query's name in events
+
+
+class Senses(Protocol):
+    """What an agent reads with.
+
+    `supported` are the subjects whose Xids are heard, `latest` is each GPU's last sample.
+    """
+
+    supported: frozenset[str]
+    latest: Mapping[str, GpuSample]
+
+    def start(self) -> None:
+        """Begin."""
+
+    def drain(self) -> list[Sample | Record]:
+        """Samples, events and what changed on the GPUs since the last drain."""
+
+    def watches(self) -> list[ProcessWatch]:
+        """How well the processes of each GPU were watched so far."""
+
+    def stop(self, timeout_s: float) -> None:
+        """End, in `timeout_s` even where a reading hangs."""
+
+
+class Sensing:
+    """Samples from `start` to `stop`; `supported` are the subjects whose Xids are heard.
+
+    `own_pids` tells which processes are workers of this run by now.
+    """
+
+    def __init__(
+        self,
+        duty: AgentDuty,
+        nvml: Nvml | None,
+        silent: Silent | None,
+        host: HostReader,
+        now_s: Callable[[], float],
+        *,
+        own_pids: Callable[[], Collection[int]],
+    ) -> None:
+        self._duty = duty
+        self._nvml = nvml
+        self._silent = silent
+        self._host = host
+        self._now_s = now_s
+        self._probe = ResponsivenessProbe()
+        self.latest: Mapping[str, GpuSample] = {}
+        self._latest_lock = threading.Lock()
+        self._xids = nvml.xids(duty.uuids, now_s) if nvml is not None and duty.uuids else None
+        self.supported = self._xids.supported if self._xids is not None else frozenset[str]()
+        self._samplers = {duty.node: Sampler(duty.rate_hz, self._read_host, now_s, subject=duty.node)}
+        if nvml is not None and silent is not None:
+            for uuid, subject in duty.uuids.items():
+                read = self._gpu_reader(nvml, silent, uuid, subject)
+                self._samplers[subject] = Sampler(duty.rate_hz, read, now_s, subject=subject)
+        self._missed = dict.fromkeys(self._samplers, 0)
+        self._processes: ProcessWatching | None = None
+        if duty.processes is not None and nvml is not None and silent is not None:
+            watchers = Watchers(duty, duty.processes, nvml, silent, own_pids=own_pids)
+            self._processes = ProcessWatching(duty, watchers, now_s)
+
+    def start(self) -> None:
+        """Begin sampling."""
+        for sampler in self._samplers.values():
+            sampler.start()
+        if self._processes is not None:
+            self._processes.start()
+
+    def drain(self) -> list[Sample | Record]:
+        """Samples, events and what changed on the GPUs since the last drain."""
+        found: list[Sample | Record] = []
+        for subject, sampler in self._samplers.items():
+            found += sampler.drain()
+            found += self._gap(subject, sampler)
+        if self._processes is not None:
+            found += self._processes.drain()
+        if self._xids is not None:
+            found += self._xids.drain()
+        found += self._give_up_stuck()
+        if self._nvml is not None:
+            found += self._nvml.problems()
+        return found
+
+    def watches(self) -> list[ProcessWatch]:
+        """How well the processes of each GPU were watched so far."""
+        return self._processes.watches() if self._processes is not None else []
+
+    def stop(self, timeout_s: float) -> None:
+        """End all that reads, in `timeout_s` even where a reading hangs."""
+        share_s = timeout_s / 2
+        if self._processes is not None:
+            share_s /= 2
+            self._processes.ask_to_stop()
+        for sampler in self._samplers.values():
+            sampler.ask_to_stop()
+        for sampler in self._samplers.values():
+            sampler.stop(share_s / len(self._samplers))
+        if self._processes is not None:
+            self._processes.stop(share_s)
+        self._probe.stop(timeout_s / 4)
+        if self._xids is not None:
+            self._xids.stop(timeout_s / 4)
+
+    def _read_host(self, t_s: float, lateness_s: float) -> Sequence[Sample | Event]:
+        return [self._host.sample(self._duty.node, t_s, lateness_s, self._probe.drain())]
+
+    def _gpu_reader(
+        self, nvml: Nvml, silent: Silent, uuid: str, subject: str
+    ) -> Callable[[float, float], Sequence[Sample | Event]]:
+        def read(t_s: float, lateness_s: float) -> Sequence[Sample | Event]:
+            try:
+                sample = nvml.sample(uuid, subject, t_s, lateness_s)
+            except GpuLost as error:
+                return silent.lost(error, SAMPLE)
+            self._keep_latest(sample)
+            return [sample]
+
+        return read
+
+    def _keep_latest(self, sample: GpuSample) -> None:
+        with self._latest_lock:
+            self.latest = {**self.latest, sample.subject: sample}  # another one: others read it meanwhile
+
+    def _gap(self, subject: str, sampler: Sampler) -> list[Event]:
+        missed = sampler.missed - self._missed[subject]
+        if missed <= 0:
+            return []
+        self._missed[subject] += missed
+        message = f"{missed} grid points passed without a reading"
+        return [Event(self._now_s(), "sampling_gap", subject, message, data={"missed": missed})]
+
+    def _give_up_stuck(self) -> list[Event]:
+        """A GPU whose reading does not return is not asked again."""
+        events: list[Event] = []
+        for uuid, subject in self._duty.uuids.items():
+            if self._silent is None:
+                continue
+            for query, sampler in self._readers(subject):
+                if sampler.stuck_for_s(self._now_s()) > self._duty.stuck_s:
+                    events += self._silent.hung(uuid, subject, query, self._duty.stuck_s)
+        return events
+
+    def _readers(self, subject: str) -> list[tuple[str, Sampler]]:
+        """What reads a GPU, each by the name of its query."""
+        watching = {} if self._processes is None else self._processes.samplers
+        both = ((SAMPLE, self._samplers.get(subject)), (PROCESSES, watching.get(subject)))
+        return [(query, sampler) for query, sampler in both if sampler is not None]

@@ -1,0 +1,164 @@
+"""The worker: one Ray actor per planned worker process. Its device has a thread of its own."""
+
+import os
+import queue
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+
+from rigproof.cluster.actors.messages import WorkerReply, WorkerSetup, WorkerState
+from rigproof.host import processes
+from rigproof.records.identity import GpuIdentity, WorkerIdentity
+from rigproof.records.measurements import Round
+from rigproof.records.recording import Record
+from rigproof.workloads import allocator
+from rigproof.workloads.device import Device
+from rigproof.workloads.specs import WorkloadSpec
+
+ERROR_CHARACTERS = 2000
+
+
+class Worker:
+    """A WorkerContext, and what the driver asks of it. No call waits for the device."""
+
+    def __init__(self, setup: WorkerSetup) -> None:
+        os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # before CUDA starts: indices as NVML counts them
+        _see_own_gpu_alone(setup)
+        if setup.plan.device == "cuda":
+            allocator.configure(setup.plan.memory, os.environ)  # before torch is imported
+        self._setup = setup
+        self._process = processes.own_process()
+        self._lock = threading.Lock()
+        self._records: list[Record] = []
+        self._state: WorkerState = "opening"
+        self._task = 0
+        self._rounds = 0
+        self._error: str | None = None
+        self._stop = threading.Event()
+        self._tasks: queue.SimpleQueue[tuple[int, WorkloadSpec, float]] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name="rigproof-device", daemon=True)
+        self._thread.start()
+
+    @property
+    def worker(self) -> str:
+        """The worker's name."""
+        return self._setup.plan.worker
+
+    @property
+    def subject(self) -> str:
+        """The promised device."""
+        return self._setup.plan.subject
+
+    def now_s(self) -> float:
+        """Run time."""
+        return time.monotonic() + self._setup.clock_offset_s
+
+    def emit(self, record: Record) -> None:
+        """Keep a record for the next poll."""
+        with self._lock:
+            self._records.append(record)
+            self._rounds += isinstance(record, Round)
+
+    def stopped(self) -> bool:
+        """Whether the task is to end."""
+        return self._stop.is_set()
+
+    def start(self, task: int, spec: WorkloadSpec, start_at_s: float) -> None:
+        """Begin a task at run time `start_at_s`, so that all workers begin together."""
+        with self._lock:
+            self._task, self._rounds, self._error, self._state = task, 0, None, "working"
+        self._stop.clear()
+        self._tasks.put((task, spec, start_at_s))
+
+    def stop(self) -> None:
+        """Let the task end after its current round."""
+        self._stop.set()
+
+    def poll(self) -> WorkerReply:
+        """Records since the last poll, and how far the task is."""
+        with self._lock:
+            records, self._records = tuple(self._records), []
+            return WorkerReply(self._process, self._state, self._task, self._rounds, records, self._error)
+
+    def _serve(self) -> None:
+        """Open the device, then do tasks: every call of torch is made by this thread."""
+        opened: list[Device] = []
+        if not self._ended(lambda: opened.append(self._open()), "ready", "broken"):
+            return
+        from rigproof.workloads.run import run_workload  # noqa: PLC0415 - torch is there by now
+
+        while True:
+            _, spec, start_at_s = self._tasks.get()
+            while not self.stopped() and (left_s := start_at_s - self.now_s()) > 0:
+                time.sleep(min(left_s, 0.05))
+
+            def work(spec: WorkloadSpec = spec) -> None:
+                run_workload(spec, opened[0], self)
+
+            self._ended(work, "finished", "failed")
+
+    def _open(self) -> Device:
+        from rigproof.workloads.opening import open_device  # noqa: PLC0415 - keeps the import beside its cost
+
+        plan = self._setup.plan
+        device = open_device(plan.device, max(1, round(plan.cpus)))
+        self._introduce(device)
+        return device
+
+    def _introduce(self, device: Device) -> None:
+        plan = self._setup.plan
+        torch_version = sys.modules["torch"].version  # the device has loaded it; only workloads import it
+        self.emit(
+            WorkerIdentity(
+                worker=plan.worker,
+                subject=plan.subject,
+                node=plan.node,
+                device=plan.device,
+                uuid=device.uuid,
+                pid=self._process.pid,
+                t_s=self.now_s(),
+                torch_version=torch_version.__version__,
+                cuda_version=torch_version.cuda,
+                precisions=tuple(device.precisions),
+                generation=self._setup.generation,
+                sms=device.sms,
+            )
+        )
+        if plan.device == "cpu":  # no NVML knows the CPU, so its worker says what it is
+            total_mib = device.memory().device_total_mib
+            self.emit(GpuIdentity(plan.subject, "cpu", device.uuid, device.name, 0, total_mib or 0.0))
+
+    def _ended(self, work: Callable[[], object], well: WorkerState, badly: WorkerState) -> bool:
+        """Do `work`, then say how it ended; errors are kept as text, since torch's do not always pickle."""
+        try:
+            work()
+        except BaseException as error:  # whatever a device does, the driver is told
+            with self._lock:
+                self._error = _text(error)
+                self._state = badly
+            return False
+        with self._lock:
+            self._state = well
+        return True
+
+
+def _text(error: BaseException) -> str:
+    """Its first line, and where it came from: behind it torch has advice for who wrote the kernel."""
+    told = "".join(traceback.format_exception_only(error)).strip().partition("\n")[0]
+    where = traceback.extract_tb(error.__traceback__)[-1:]
+    places = "".join(f" ({frame.name}, {frame.filename}:{frame.lineno})" for frame in where)
+    return (told + places)[:ERROR_CHARACTERS]
+
+
+def _see_own_gpu_alone(setup: WorkerSetup) -> None:
+    """Show CUDA the GPU that Ray gave this worker, also where Ray was told not to do so itself."""
+    if setup.plan.device != "cuda":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the CPU as device needs no context on anybody's GPU
+        return
+    import ray  # noqa: PLC0415 - the unit tests of this module need none
+
+    ids = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
+    if ids:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(ids)

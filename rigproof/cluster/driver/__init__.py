@@ -1,0 +1,1 @@
+"""The driver's side: agents, workers and stages as they are watched while a run goes on."""

@@ -1,0 +1,59 @@
+"""One node's agent as the driver knows it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
+from rigproof.cluster.ray.calls import Line
+from rigproof.cluster.ray.matching import FoundNode
+from rigproof.host.cpu_band import HostLoad
+from rigproof.host.processes import ProcessId
+from rigproof.records.identity import NodeIdentity
+
+
+@dataclass(slots=True)
+class AgentLink:
+    """`line` is None once there is no agent any more; `briefed` says whether it knows its duty."""
+
+    node: str
+    found: FoundNode
+    line: Line | None
+    process: ProcessId | None = None
+    identity: NodeIdentity | None = None
+    duty: AgentDuty | None = None
+    load: HostLoad | None = None
+    starts: int = 1
+    briefed: bool = False
+    workers: set[ProcessId] = field(default_factory=set)
+    stage: tuple[str, float] | None = None  # that goes on, and since when (run time)
+    steps: dict[str, str] = field(default_factory=dict)  # of its workers, that it was not told of yet
+
+    @property
+    def actor(self) -> Any | None:
+        """Whom to call; None where nobody is there (yet)."""
+        return self.line.actor if self.line is not None else None
+
+    @property
+    def clock_offset_s(self) -> float:
+        """Adds to the node's monotonic clock to give run time."""
+        return self.identity.clock_offset_s if self.identity is not None else 0.0
+
+    def identify(self, facts: AgentFacts, offset_s: float, error_s: float) -> NodeIdentity:
+        """Keep who the node is: what its agent found, and how far its clock is from run time."""
+        self.identity = NodeIdentity(
+            subject=self.node,
+            hostname=facts.hostname,
+            address=self.found.address,
+            cpus=facts.cpus,
+            ram_gib=facts.ram_gib,
+            os=facts.os,
+            python_version=facts.python_version,
+            ray_version=facts.ray_version,
+            torch_version=facts.torch_version,
+            driver_version=facts.driver_version,
+            nvml_error=facts.nvml_error,
+            agent_pid=facts.process.pid,
+            clock_offset_s=offset_s,
+            clock_error_s=error_s,
+        )
+        return self.identity

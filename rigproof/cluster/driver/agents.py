@@ -1,0 +1,327 @@
+"""The agents as the driver sees them: started, polled, restarted once, and ended."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Literal
+
+import rigproof
+from rigproof.cluster.actors.messages import AgentDuty, AgentFacts, AgentReply
+from rigproof.cluster.driver.agent_link import AgentLink
+from rigproof.cluster.driver.clock import Reading, clock_offset
+from rigproof.cluster.driver.ground import Actors
+from rigproof.cluster.ray.calls import Gone, Line, ask
+from rigproof.cluster.ray.matching import FoundNode
+from rigproof.host import processes
+from rigproof.host.bounded import Background
+from rigproof.host.cpu_band import HostLoad
+from rigproof.host.processes import ProcessId
+from rigproof.profiles.tables.models import Timeouts
+from rigproof.records.measurements import Event
+from rigproof.records.recording import Record, Sample
+
+MARK_LIMIT_S = 3.0  # over what an agent itself waits for its disk
+ROUND_TRIPS = 7
+ROUND_TRIP_S = 2.0
+RESTARTS = 1
+
+Sink = Callable[[Record | Sample], None]
+
+
+class Agents:
+    """All nodes' agents."""
+
+    def __init__(
+        self,
+        prefix: str,
+        timeouts: Timeouts,
+        sink: Sink,
+        now_s: Callable[[], float],
+        *,
+        actors: Actors,
+    ) -> None:
+        assert timeouts.start_s
+        assert timeouts.stall_s
+        assert timeouts.stop_s
+        self._prefix = prefix
+        self._start_s = timeouts.start_s
+        self._stall_s = timeouts.stall_s
+        self._stop_s = timeouts.stop_s
+        self._sink = sink
+        self._now_s = now_s
+        self._actors = actors
+        self.links: dict[str, AgentLink] = {}
+        self._asked: dict[int, AgentLink] = {}  # by the line's id, so that answers of many find their place
+        self.ever: set[ProcessId] = set()  # every agent process of this host, to be gone at the end
+        self._killing: list[Background[object]] = []
+
+    def start(self, nodes: Mapping[str, FoundNode], with_gpu: Collection[str]) -> dict[str, AgentFacts]:
+        """Start one agent per node; facts of those that came up. The others get an "agent_died" event.
+
+        `with_gpu` are the nodes that promise a GPU, where a driver has to be.
+        """
+        for name, found in nodes.items():
+            self.links[name] = AgentLink(name, found, None)
+            self.links[name].line = self._line(self.links[name])
+        end_s = self._now_s() + self._start_s
+        lines = {name: link.line for name, link in self.links.items() if link.line is not None}
+        there = [name for name, line in lines.items() if line.wait(max(0.0, end_s - self._now_s()))]
+        calls = {
+            name: self._call(self.links[name], "facts", name, name in with_gpu, self._start_s / 4)
+            for name in there
+        }
+        refused = {name: gone for name, line in lines.items() if (gone := line.refused()) is not None}
+        answers = refused | ask(calls, max(self._start_s / 4, end_s - self._now_s()))
+        facts = {name: answer for name, answer in answers.items() if isinstance(answer, AgentFacts)}
+        for name, link in self.links.items():
+            if name in facts and facts[name].rigproof_version != rigproof.__version__:
+                other = facts.pop(name).rigproof_version
+                way_out = f"install rigproof=={rigproof.__version__} there"
+                self._give_up(link, f"{name} has rigproof {other}; {way_out}")
+            elif name in facts:
+                self._identify(link, facts[name])
+            elif link.line is not None:
+                answer = answers.get(name)
+                reason = answer.reason if isinstance(answer, Gone) else f"no answer in {self._start_s:g} s"
+                self._give_up(link, f"the node agent did not come up: {reason}")
+        return {name: found for name, found in facts.items() if self.links[name].identity is not None}
+
+    def begin(self, duties: Mapping[str, AgentDuty], limit_s: float) -> frozenset[str]:
+        """Let them sample; subjects whose Xids are heard."""
+        calls = {}
+        for node, duty in duties.items():
+            link = self.links[node]
+            link.duty = duty
+            if link.actor is not None:
+                link.briefed = True
+                calls[node] = self._call(link, "begin", duty)
+        answers = ask(calls, limit_s).values()
+        return frozenset[str]().union(*(answer for answer in answers if isinstance(answer, frozenset)))
+
+    def read(self, query: Literal["counters", "foreign_memory"], argument: Any, limit_s: float) -> None:
+        """Let every agent read its GPUs once; the records come with the polls that follow."""
+        calls = {
+            node: self._call(link, query, argument, limit_s / 2)
+            for node, link in self.links.items()
+            if link.actor is not None
+        }
+        ask(calls, limit_s)
+
+    def mark(self, stage: str) -> None:
+        """Let every node note this stage on its own disk, before anything of it begins there."""
+        calls = {}
+        now_s = self._now_s()
+        for node, link in self.links.items():
+            link.stage, link.steps = (stage, now_s), {}
+            if link.briefed and link.actor is not None:
+                calls[node] = self._call(link, "mark", stage, now_s)
+        ask(calls, MARK_LIMIT_S)
+
+    def unmark(self) -> None:
+        """The stage is over. Does not wait."""
+        for link in self.links.values():
+            if link.stage is not None:
+                link.stage = None
+                if link.briefed and link.actor is not None:
+                    self._call(link, "mark", None, self._now_s())
+
+    def note(self, node: str, worker: str, step: str) -> None:
+        """A worker there has finished a round of this; its agent is told by `tell_steps`."""
+        self.links[node].steps[worker] = step
+
+    def tell_steps(self) -> None:
+        """Tell the agents what was noted since the last time. Does not wait."""
+        for link in self.links.values():
+            steps, link.steps = link.steps, {}
+            if steps and link.briefed and link.actor is not None:
+                self._call(link, "doing", steps)
+
+    def came_back(self, nodes: Mapping[str, FoundNode], run_id: str, limit_s: float) -> None:
+        """Ask these nodes, which were lost and are there again, whether they restarted meanwhile."""
+        now_s = self._now_s()
+        lines = {
+            name: Line(
+                self._actors.agent(f"{self._prefix}-back-{name}", name, found.node_id),
+                now_s,
+                self._actors.kill,
+            )
+            for name, found in nodes.items()
+        }
+        end_s = time.monotonic() + limit_s
+        calls = {}
+        for name, line in lines.items():
+            actor = line.wait(max(0.0, end_s - time.monotonic()))
+            if actor is not None:
+                calls[name] = actor.came_back.remote(name, run_id, now_s)
+        for answer in ask(calls, max(1.0, end_s - time.monotonic())).values():
+            for record in answer if isinstance(answer, tuple) else ():
+                self._sink(record)
+        self._killing += [Background(line.kill, "kill") for line in lines.values()]
+
+    def lines(self) -> list[Line]:
+        """Those to poll. One that has come up late is told its duty first."""
+        for link in self.links.values():
+            if link.actor is not None and not link.briefed:
+                self._brief(link)
+        self._asked = {id(link.line): link for link in self.links.values() if link.line is not None}
+        return [link.line for link in self._asked.values() if link.line is not None]
+
+    def take(self, line: Line, answer: AgentReply | Gone) -> bool:
+        """Deal with an answer to a poll; False where the line is none of ours."""
+        link = self._asked.get(id(line))
+        if link is None or link.line is not line:
+            return False
+        if isinstance(answer, Gone):
+            self._died(link, answer.reason)
+            return True
+        self._came_up(link, answer.process)
+        for record in answer.records:
+            self._sink(record)
+        return True
+
+    def check_silence(self) -> None:
+        """Give up agents that owe an answer for too long."""
+        now_s = self._now_s()
+        for link in self.links.values():
+            limit_s = self._stall_s if link.process is not None else self._start_s
+            if link.line is not None and link.line.silent_s(now_s) > limit_s:
+                self._died(link, f"no answer for {limit_s:g} s")
+
+    def lost(self, node: str) -> None:
+        """The node is gone, and its agent with it."""
+        self.links[node].line = None
+
+    def start_host_load(self, loads: Mapping[str, HostLoad]) -> None:
+        """Hold the CPUs of these nodes in their band from now on."""
+        for node, load in loads.items():
+            link = self.links.get(node)
+            if link is not None:
+                link.load = load
+                if link.briefed and link.actor is not None:
+                    self._call(link, "start_host_load", load)
+
+    def stop_host_load(self) -> None:
+        """End every CPU load."""
+        for link in self.links.values():
+            if link.load is not None:
+                link.load = None
+                if link.actor is not None:
+                    self._call(link, "stop_host_load")
+
+    def adopt(self, node: str, process: ProcessId) -> None:
+        """A worker came up there: its agent may kill it."""
+        link = self.links[node]
+        link.workers.add(process)
+        if link.briefed and link.actor is not None:
+            self._call(link, "adopt", process)
+
+    def kill(self, node: str, process: ProcessId) -> None:
+        """SIGKILL a worker of ours, by its agent and, on this host, directly. Does not wait."""
+        link = self.links[node]
+        if link.actor is not None:
+            self._call(link, "kill", process)
+        if link.found.here:
+            processes.kill(process)
+
+    def finish(self) -> dict[str, Any]:
+        """Let all end their work; the calls, whose answers are the last records."""
+        return {
+            node: self._call(link, "finish", self._stop_s / 8)
+            for node, link in self.links.items()
+            if link.actor is not None
+        }
+
+    def end(self) -> None:
+        """Kill all agents, without waiting."""
+        for link in self.links.values():
+            if link.line is not None:
+                self._kill_agent(link, link.line)
+                link.line = None
+
+    def pids(self) -> frozenset[int]:
+        """The agents' process ids, on all nodes."""
+        return frozenset(link.process.pid for link in self.links.values() if link.process is not None)
+
+    def wait_kills(self, timeout_s: float) -> None:
+        """Wait until Ray has taken our orders to kill."""
+        for killing in self._killing:
+            killing.done(timeout_s / max(1, len(self._killing)))
+
+    def begin_anew(self, now_s: float) -> None:
+        """Nobody is late yet: until now it was the driver that did not listen."""
+        for link in self.links.values():
+            if link.line is not None:
+                link.line.begin_anew(now_s)
+
+    def _line(self, link: AgentLink) -> Line:
+        name = f"{self._prefix}-agent-{link.node}-{link.starts}"
+        actor = self._actors.agent(name, link.node, link.found.node_id)
+        return Line(actor, self._now_s(), self._actors.kill)
+
+    def _brief(self, link: AgentLink) -> None:
+        """Tell an agent that took another's place what that one knew."""
+        if link.duty is not None:
+            link.briefed = True
+            self._call(link, "begin", link.duty)
+            for worker in link.workers:
+                self._call(link, "adopt", worker)
+            if link.load is not None:
+                self._call(link, "start_host_load", link.load)
+            if link.stage is not None:
+                self._call(link, "mark", *link.stage)
+
+    @staticmethod
+    def _call(link: AgentLink, method: str, *arguments: Any) -> Any:
+        assert link.actor is not None
+        return getattr(link.actor, method).remote(*arguments)
+
+    def _identify(self, link: AgentLink, facts: AgentFacts) -> None:
+        readings = []
+        for _ in range(ROUND_TRIPS):
+            sent_s = self._now_s()
+            answer = ask({"clock": self._call(link, "clock")}, ROUND_TRIP_S).get("clock")
+            if isinstance(answer, float):
+                readings.append(Reading(sent_s, self._now_s(), answer))
+        if not readings:
+            self._give_up(link, "the node agent did not tell its clock")
+            return
+        offset_s, error_s = clock_offset(readings)
+        self._came_up(link, facts.process)
+        self._sink(link.identify(facts, offset_s, error_s))
+
+    def _came_up(self, link: AgentLink, process: ProcessId) -> None:
+        if link.process == process:
+            return
+        link.process = process
+        if link.found.here:
+            self.ever.add(process)
+        if link.identity is not None:  # a restarted agent
+            link.identity = dataclasses.replace(link.identity, agent_pid=process.pid)
+            self._sink(link.identity)
+
+    def _died(self, link: AgentLink, reason: str) -> None:
+        assert link.line is not None
+        self._give_up(link, f"the node agent is gone: {reason}")
+        if link.starts > RESTARTS or link.duty is None:
+            return
+        link.starts += 1
+        link.line = self._line(link)
+
+    def _give_up(self, link: AgentLink, message: str) -> None:
+        data = {"node": link.node, "starts": link.starts}
+        self._sink(Event(self._now_s(), "agent_died", link.node, message, data=data))
+        if link.line is not None:
+            self._kill_agent(link, link.line)
+        link.line = None
+        link.process = None
+        link.briefed = False
+
+    def _kill_agent(self, link: AgentLink, line: Line) -> None:
+        if link.found.here and link.process is not None:
+            processes.kill(link.process)
+        self._killing.append(Background(line.kill, "kill"))
+
+
+def records_of(answers: Iterable[Any]) -> list[Record | Sample]:
+    """The records in agents' last answers."""
+    return [record for answer in answers if isinstance(answer, AgentReply) for record in answer.records]

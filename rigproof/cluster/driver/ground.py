@@ -1,0 +1,273 @@
+"""What a rig stands on: where its nodes come from, how its actors are started, how time passes there."""
+
+import socket
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
+
+from rigproof.cluster.actors.agent import NodeAgent
+from rigproof.cluster.actors.messages import WorkerSetup
+from rigproof.cluster.actors.worker import Worker
+from rigproof.cluster.launch.commands import cuda_gpus
+from rigproof.cluster.ray.calls import Maker
+from rigproof.cluster.ray.join_probe import check_joinable
+from rigproof.cluster.ray.matching import FoundNode, local_node
+from rigproof.cluster.ray.nodes import NodeWatch, wait_for_nodes
+from rigproof.cluster.ray.placement import Reservations, WantedGpu
+from rigproof.cluster.ray.reach import answers
+from rigproof.cluster.ray.session import RaySession, join, start_local
+from rigproof.host.bounded import Background
+from rigproof.host.processes import ProcessId
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import Plan
+from rigproof.telemetry.host import HostReader, host_addresses
+from rigproof.telemetry.inventory import detect
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a worker goes: its node, for a GPU the reservation that it shares, and what Ray counts for it."""
+
+    node_id: str
+    group: Any | None
+    gpu_share: float
+    cpus: float
+
+
+class Actors(Protocol):
+    """Starts and ends a rig's actors. Whatever it returns has methods with `.remote()`."""
+
+    def agent(self, name: str, node: str, node_id: str, /) -> Any:
+        """A node's agent."""
+
+    def worker(self, name: str, setup: WorkerSetup, place: Place, /) -> Any:
+        """A planned worker's process."""
+
+    def kill(self, actor: Any) -> None:
+        """End one at once."""
+
+
+class RayActors:
+    """Actors of the Ray that this process is connected to, each ordered in the background."""
+
+    def __init__(self) -> None:
+        self._maker = Maker()
+
+    def agent(self, name: str, _node: str, node_id: str, /) -> Any:
+        """One that costs its node nothing."""
+        return self.start(NodeAgent, agent_options(name, node_id))
+
+    def worker(self, name: str, setup: WorkerSetup, place: Place) -> Any:
+        """One in its reservation, or on its node where the CPU is the device."""
+        return self.start(Worker, worker_options(name, place), setup)
+
+    def start(self, kind: type, options: Mapping[str, Any], *arguments: Any) -> Background[Any]:
+        """Order an actor of this class; it is there sooner or later."""
+        return self._maker.make(lambda: ray.remote(kind).options(**options).remote(*arguments))
+
+    def kill(self, actor: Any) -> None:
+        """As Ray does it."""
+        ray.kill(actor)
+
+
+def agent_options(name: str, node_id: str) -> dict[str, Any]:
+    """Ray's options of an agent's actor."""
+    strategy = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    return {
+        "name": name,
+        "num_cpus": 0,
+        "num_gpus": 0,
+        "max_restarts": 0,
+        "scheduling_strategy": strategy,
+    }
+
+
+def worker_options(name: str, place: Place) -> dict[str, Any]:
+    """Ray's options of a worker's actor."""
+    strategy: Any = NodeAffinitySchedulingStrategy(place.node_id, soft=False)
+    if place.group is not None:
+        strategy = PlacementGroupSchedulingStrategy(place.group, 0)
+    return {
+        "name": name,
+        "num_cpus": place.cpus,
+        "num_gpus": place.gpu_share,
+        "max_restarts": 0,
+        "scheduling_strategy": strategy,
+    }
+
+
+class Watch(Protocol):
+    """Tells which promised nodes have gone."""
+
+    def news(self) -> dict[str, str]:
+        """Nodes lost since the last call, with the reason."""
+
+    def silent_s(self, now_s: float, /) -> float:
+        """How long nobody has answered that knows of the nodes."""
+
+    def begin_anew(self, now_s: float, /) -> None:
+        """Forget the silence until now."""
+
+    def look(self, timeout_s: float, /) -> None:
+        """Look at once, and wait for that at most so long."""
+
+    def stop(self, timeout_s: float, /) -> None:
+        """End it."""
+
+
+class Reserving(Protocol):
+    """Reserves whole GPUs. `groups` and `cpus` are by subject."""
+
+    groups: dict[str, Any]
+    cpus: dict[str, float]
+
+    def reserve(self, wanted: Sequence[WantedGpu], limit_s: float, /) -> dict[str, str]:
+        """Reserve them; subjects that could not be, with the reason."""
+
+    def release(self, timeout_s: float, /) -> None:
+        """Give everything back."""
+
+
+class Ground(Protocol):
+    """What RigCluster needs of the place that a rig runs at."""
+
+    actors: Actors
+
+    @property
+    def up(self) -> bool:
+        """Whether there is something to let go of."""
+
+    def open(self) -> dict[str, FoundNode]:
+        """Bring it up; the promised nodes that are there. Raises ClusterError."""
+
+    def watch(self, found: Mapping[str, FoundNode], now_s: Callable[[], float], /) -> Watch:
+        """Watch these nodes from now on."""
+
+    def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
+        """Those of the lost nodes that are there again."""
+
+    def reservations(self, found: Mapping[str, FoundNode], /) -> Reserving:
+        """For the GPUs of these nodes."""
+
+    def pause(self, length_s: float, spent_s: float, starting: bool, /) -> None:
+        """Let a beat of `length_s` end, of which `spent_s` of real time is over.
+
+        `starting`: some process is coming up, which takes its own time.
+        """
+
+    def close(self, limit_s: float, ours: frozenset[ProcessId], /) -> tuple[ProcessId, ...]:
+        """Let go of it. `ours` must be gone then; those that are not."""
+
+
+class RayGround:
+    """A Ray of our own on this machine, or with `ray_address` a cluster that runs.
+
+    With `allow_open` one that asks nobody for a token too; `on_open` is then told its address.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedRig,
+        plan: Plan,
+        *,
+        prefix: str,
+        ray_address: str | None,
+        wait_nodes_s: float | None = None,
+        allow_open: bool = False,
+        on_open: Callable[[str], None] = lambda _address: None,
+    ) -> None:
+        timeouts = loaded.rig.timeouts
+        assert timeouts.start_s
+        assert timeouts.stop_s
+        assert timeouts.stall_s
+        self.actors: Actors = RayActors()
+        self._loaded = loaded
+        self._plan = plan
+        self._prefix = prefix
+        self._ray_address = ray_address
+        self._allow_open = allow_open
+        self._on_open = on_open
+        self._start_s = timeouts.start_s
+        self._stall_s = timeouts.stall_s
+        self._stop_s = timeouts.stop_s
+        self._wait_nodes_s = min(timeouts.start_s, wait_nodes_s or timeouts.start_s)
+        self._session: RaySession | None = None
+
+    @property
+    def up(self) -> bool:
+        """Whether there is a Ray to let go of."""
+        return self._session is not None
+
+    def open(self) -> dict[str, FoundNode]:
+        """Start or join Ray, and wait for the promised nodes.
+
+        Raises:
+            ClusterUnreachable, ClusterStartFailed: nothing came up, and nothing is left of the attempt.
+        """
+        promised = self._loaded.rig.nodes
+        here = None
+        if self._ray_address is None:
+            here = local_node(promised, socket.gethostname(), host_addresses())
+            if here is not None:
+                self._session = self._start_ray(here)
+        else:
+            self._session = self._join_ray(self._ray_address)
+        if self._session is None:
+            return {}
+        # The others of a local rig cannot come: nobody outside can reach our Ray.
+        wanted = [node for node in promised if here is None or node.name == here]
+        return wait_for_nodes(wanted, self._wait_nodes_s)
+
+    def watch(self, found: Mapping[str, FoundNode], now_s: Callable[[], float], /) -> Watch:
+        """As Ray lists them."""
+        # Half of what a worker may be silent for: what is told is the cause, the node, before its workers.
+        return NodeWatch(found, now_s, self._stall_s / 2)
+
+    def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
+        """As Ray lists them now, those that answer."""
+        there = wait_for_nodes(self._loaded.rig.nodes, 0.0)
+        return {name: node for name, node in there.items() if name in lost and answers(node)}
+
+    def reservations(self, _found: Mapping[str, FoundNode], /) -> Reserving:
+        """Placement groups, each on the card that CUDA says it is."""
+        return Reservations(self._prefix)
+
+    def pause(self, length_s: float, spent_s: float, _starting: bool, /) -> None:
+        """Real time passes by itself."""
+        time.sleep(max(0.0, length_s - spent_s))
+
+    def close(self, limit_s: float, ours: frozenset[ProcessId]) -> tuple[ProcessId, ...]:
+        """Disconnect, and end Ray where it is ours."""
+        session, self._session = self._session, None
+        return () if session is None else session.close(limit_s, ours)
+
+    def _join_ray(self, address: str) -> RaySession:
+        cluster = check_joinable(address, self._start_s, allow_open=self._allow_open)
+        if cluster.open:
+            self._on_open(address)
+        return join(
+            address,
+            namespace=self._prefix,
+            limit_s=self._start_s,
+            stop_s=self._stop_s,
+            open_cluster=cluster.open,
+        )
+
+    def _start_ray(self, here: str) -> RaySession:
+        node = self._loaded.node(here)
+        needed = sum(worker.cpus for worker in self._plan.workers if worker.node == here)
+        gpus = len(detect(self._start_s / 2).gpus) if cuda_gpus(node) else 0
+        cpus = max(HostReader().usable_cpus(), needed + 1)
+        return start_local(
+            here,
+            cpus=cpus,
+            gpus=gpus,
+            namespace=self._prefix,
+            limit_s=self._start_s,
+            stop_s=self._stop_s,
+            stall_s=self._stall_s,
+        )

@@ -1,0 +1,98 @@
+"""Which promised GPUs are there, and what is told of nodes and GPUs that are not. Pure."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rigproof.cluster.actors.messages import AgentFacts
+from rigproof.cluster.launch.commands import head_of, ray_start_line
+from rigproof.cluster.ray.matching import assign_gpus
+from rigproof.profiles.loading.checks import UNKNOWN_SKU
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.tables.models import Node
+from rigproof.records.identity import GpuIdentity
+from rigproof.records.measurements import Event
+from rigproof.records.telling import cause_and_step
+
+
+def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: float) -> list[Event]:
+    """The node's event and one for each of its devices, with the line to type there."""
+    nodes = loaded.rig.nodes
+    head = ray_address
+    if head is None and node.name != nodes[0].name:
+        head = head_of(nodes)
+    line = ray_start_line(node, head)
+    message = f"{node.name} is not in the cluster; type on {node.name}: {line}"
+    if ray_address is None:
+        message += f" (then give --ray-address={head_of(nodes)})"
+    data: dict[str, Any] = {"remedy": line, "address": node.address}
+    events = [Event(t_s, "node_missing", node.name, message, data=data)]
+    for device in loaded.devices():
+        if device.node == node.name:
+            message = f"{_name(device)} is missing with its node {node.name}"
+            step = f"bring its node back first: see cluster.nodes_present of {node.name}"
+            data = {"promised": device.gpu.sku, "found": [], "remedy": line, "next_step": step}
+            events.append(Event(t_s, "gpu_missing", device.subject, message, data=data))
+    return events
+
+
+def gpus_there(
+    loaded: LoadedRig, facts: Mapping[str, AgentFacts], sku_of: Callable[[str], str | None], t_s: float
+) -> tuple[dict[str, GpuIdentity], list[Event]]:
+    """Promised subject to the GPU that it is, on the nodes that have `facts`; an event for each missing one.
+
+    `sku_of` gives NVML's name of a device its SKU's file stem.
+    """
+    gpus: dict[str, GpuIdentity] = {}
+    events = []
+    for node, found in facts.items():
+        promised = [
+            device for device in loaded.devices() if device.node == node and device.gpu.device == "cuda"
+        ]
+        gpus |= assign_gpus(promised, found.gpus, sku_of)
+        missing = [device for device in promised if device.subject not in gpus]
+        events += [missing_gpu(device, found, sku_of, t_s) for device in missing]
+    return gpus, events
+
+
+def missing_gpu(
+    device: PromisedDevice, facts: AgentFacts, sku_of: Callable[[str], str | None], t_s: float
+) -> Event:
+    """A promised GPU that its node does not have; `data.next_step` where the cause says what to do."""
+    names = [f"{gpu.name} ({gpu.uuid})" for gpu in facts.gpus]
+    message, step = f"{_name(device)} is not on {device.node}; ", ""
+    hidden = [gpu for gpu in facts.hidden if _could_be(device, gpu, sku_of)]
+    if hidden:
+        cards = ", ".join(f"{gpu.name} ({gpu.uuid})" for gpu in hidden)
+        message = (
+            f"{_name(device)} is hidden on {device.node}: CUDA_VISIBLE_DEVICES={facts.visible_devices}, "
+            f"set where Ray was started there, leaves out {cards}"
+        )
+        step = (
+            "unset CUDA_VISIBLE_DEVICES, or write the card into it, where Ray is started there; where the "
+            "card is to stay hidden, take it out of the profile"
+        )
+    elif names:
+        message += f"found there: {', '.join(names)}"
+    elif facts.nvml_error is not None:
+        cause, step = cause_and_step(facts.nvml_error)
+        message = f"{_name(device)} cannot be seen on {device.node}: {cause}"
+    else:
+        message += "no GPU is there"
+    data = {"promised": device.gpu.uuid or device.gpu.sku, "found": names, "next_step": step}
+    return Event(t_s, "gpu_missing", device.subject, message, data=data)
+
+
+def _could_be(device: PromisedDevice, gpu: GpuIdentity, sku_of: Callable[[str], str | None]) -> bool:
+    """Whether a card is what was promised."""
+    if device.gpu.uuid is not None:
+        return gpu.uuid == device.gpu.uuid
+    return device.gpu.sku in (UNKNOWN_SKU, sku_of(gpu.name))
+
+
+def _name(device: PromisedDevice) -> str:
+    """The promised device in a sentence."""
+    if device.gpu.device == "cpu":
+        return "the CPU as the device"
+    if device.gpu.uuid is None and device.gpu.sku == UNKNOWN_SKU:
+        return "a GPU"
+    return device.gpu.uuid or device.gpu.sku

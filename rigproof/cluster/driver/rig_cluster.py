@@ -1,0 +1,304 @@
+"""The rig while a run goes on: Ray, one agent per node, one worker per plan entry; and its taking down."""
+
+import dataclasses
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Literal, Self
+
+from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
+from rigproof.cluster.driver.agents import Agents, records_of
+from rigproof.cluster.driver.foreign_memory import skipped
+from rigproof.cluster.driver.ground import Ground, RayGround, Reserving, Watch
+from rigproof.cluster.driver.holders import naming_holders
+from rigproof.cluster.driver.presence import gpus_there, missing_node
+from rigproof.cluster.driver.stage_loop import Rounds, StageRun
+from rigproof.cluster.driver.workers import Workers
+from rigproof.cluster.ray.calls import ask
+from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed, ClusterUnreachable
+from rigproof.cluster.ray.matching import FoundNode
+from rigproof.cluster.ray.placement import WantedGpu
+from rigproof.host.cpu_band import HostLoad
+from rigproof.host.processes import ProcessId
+from rigproof.profiles.loading.load import all_skus
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.loading.matching import match_sku
+from rigproof.profiles.planning.plan import Plan, StagePlan, WorkerPlan
+from rigproof.records.identity import GpuIdentity
+from rigproof.records.measurements import Event, ForeignMemory, Stage
+from rigproof.records.processes import ProcessLimits
+from rigproof.records.recording import Record, Sample
+from rigproof.workloads.specs import WorkloadSpec
+
+__all__ = ["ClusterError", "ClusterStartFailed", "ClusterUnreachable", "HostLoad", "RigCluster"]
+
+OPEN_SAID = (
+    "the cluster asks nobody for a token: whoever reaches it could run code on its nodes and change what was "
+    "measured; it was joined because of --allow-open-cluster"
+)
+SESSION_SHARE = 0.6  # of the time for taking down: Ray itself; the rest is for our actors
+
+Sink = Callable[[Record | Sample], None]
+
+
+class RigCluster:
+    """Owns everything that a run starts. Records go to `sink`, in the thread that calls in here.
+
+    A context manager: entering brings up what is there of the promised rig and records what is missing as
+    events; leaving always takes down what is ours and nothing else.
+
+    `run_id`: of the run that the nodes keep their last words of; None: they keep none.
+    `allow_open`: join a cluster that asks nobody for a token too; an event says that it was one.
+
+    Raises on entering:
+        ClusterUnreachable, ClusterStartFailed: nothing came up, and nothing is left of the attempt.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedRig,
+        plan: Plan,
+        *,
+        ray_address: str | None,
+        sink: Sink,
+        now_s: Callable[[], float],
+        wait_nodes_s: float | None = None,
+        allow_open: bool = False,
+        run_id: str | None = None,
+        ground: Ground | None = None,
+    ) -> None:
+        timeouts = loaded.rig.timeouts
+        assert timeouts.start_s
+        assert timeouts.stop_s
+        self._loaded = loaded
+        self._plan = plan
+        self._ray_address = ray_address
+        self._sink = sink = naming_holders(sink)
+        self._now_s = now_s
+        self._run_id = run_id
+        self._start_s = timeouts.start_s
+        self._stop_s = timeouts.stop_s
+        prefix = f"rigproof-{uuid.uuid4().hex[:8]}"
+        self._ground: Ground = ground or RayGround(
+            loaded,
+            plan,
+            prefix=prefix,
+            ray_address=ray_address,
+            wait_nodes_s=wait_nodes_s,
+            allow_open=allow_open,
+            on_open=lambda address: self._event("open_cluster", "rig", OPEN_SAID, address=address),
+        )
+        self._watch: Watch | None = None
+        self._reservations: Reserving | None = None
+        self._foreign: dict[str, ForeignMemory] = {}
+        actors = self._ground.actors
+        self._agents = Agents(prefix, timeouts, self._keep, now_s, actors=actors)
+        self._workers = Workers(prefix, timeouts, self._agents, sink, now_s, actors=actors)
+        self._rounds: Rounds | None = None
+        self.ready_s: float | None = None  # how long it took to come up
+
+    def __enter__(self) -> Self:
+        begun_s = time.monotonic()
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+        self.ready_s = time.monotonic() - begun_s
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def run_stage(
+        self,
+        stage: StagePlan,
+        specs: Mapping[str, WorkloadSpec],
+        *,
+        host_load: Mapping[str, HostLoad] | None = None,
+        on_tick: Callable[[], None] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> Stage:
+        """Run the specs (by worker) together, the CPU loads (by node) beside them, until all have ended.
+
+        Every record reaches the sink while it runs. `on_tick` is called about twice a second; the stage
+        ends early once `should_stop` says so. It ends at the latest `task_s` after its planned end.
+        """
+        if self._rounds is None:  # no promised node is here
+            failed = Stage(stage.name, self._now_s(), self._now_s(), "failed")
+            self._sink(failed)
+            return failed
+        self._until_up(on_tick)
+        timeouts = self._loaded.rig.timeouts
+        run = StageRun(
+            self._rounds,
+            stage,
+            specs,
+            host_load=host_load,
+            timeouts=timeouts,
+            sink=self._sink,
+            now_s=self._now_s,
+        )
+        return run.run(on_tick, should_stop)
+
+    def read_counters(self, moment: Literal["before", "after"]) -> None:
+        """Read every GPU's error counters into the sink ("before" is done on entering).
+
+        Afterwards nodes that were lost and are back are asked whether they restarted.
+        """
+        if self._rounds is not None:
+            self._agents.read("counters", moment, self._stop_s)
+            self._rounds.gather(self._stop_s / 4)
+            if moment == "after" and self._rounds.lost and self._run_id is not None:
+                self._agents.came_back(self._ground.back(self._rounds.lost), self._run_id, self._stop_s)
+
+    def close(self) -> None:
+        """Take everything of ours down, however the run went. Can be called again."""
+        if not self._ground.up:
+            return
+        left: tuple[ProcessId, ...] = ()
+        try:
+            self._end_actors()
+        finally:
+            ours = frozenset(self._agents.ever | self._workers.ever)
+            left = self._ground.close(SESSION_SHARE * self._stop_s, ours)
+            if left:
+                pids = [process.pid for process in left]
+                message = f"processes {pids} did not end; the kernel holds them (a hung driver?)"
+                self._event("timeout", "rig", message, limit_s=self._stop_s, pids=pids)
+
+    def _open(self) -> None:
+        found = self._ground.open()
+        for node in self._loaded.rig.nodes:
+            if node.name not in found:
+                self._sink_all(missing_node(self._loaded, node, self._ray_address, self._now_s()))
+        if found:
+            self._bring_up(found)
+
+    def _bring_up(self, found: Mapping[str, FoundNode]) -> None:
+        self._watch = self._ground.watch(found, self._now_s)
+        self._reservations = self._ground.reservations(found)
+        with_gpu = {device.node for device in self._loaded.devices() if device.gpu.device == "cuda"}
+        facts = self._agents.start(found, with_gpu)
+        skus = all_skus()
+        gpus, missing = gpus_there(self._loaded, facts, lambda name: match_sku(name, skus), self._now_s())
+        self._sink_all(missing)
+        heard = self._agents.begin(self._duties(facts, gpus), self._start_s)
+        for subject, gpu in gpus.items():
+            self._sink(dataclasses.replace(gpu, xid_supported=subject in heard))
+        self._rounds = Rounds(
+            self._agents,
+            self._workers,
+            self._watch,
+            sink=self._sink,
+            now_s=self._now_s,
+            timeouts=self._loaded.rig.timeouts,
+            pause=self._ground.pause,
+        )
+        self._agents.read("foreign_memory", frozenset[int](), self._stop_s)
+        self._rounds.gather(self._stop_s / 4)
+        self.read_counters("before")
+        left_alone = skipped(gpus, self._foreign, self._plan, self._now_s())
+        self._sink_all(left_alone.values())
+        gpus = {subject: gpu for subject, gpu in gpus.items() if subject not in left_alone}
+        refused = self._reserve(self._reservations, found, gpus)
+        plans = [
+            worker
+            for worker in self._plan.workers
+            if worker.node in facts
+            and worker.subject not in refused
+            and (worker.device == "cpu" or worker.subject in gpus)
+        ]
+        self._workers.start(plans, self._reservations.groups, self._reservations.cpus)
+        self._until_up(None)
+
+    def _until_up(self, on_tick: Callable[[], None] | None) -> None:
+        """Wait for the workers that are coming up; each has its own deadline."""
+        assert self._rounds is not None
+        self._rounds.rest()
+        while self._workers.starting():
+            self._rounds.beat(0.1)
+            if on_tick is not None:
+                on_tick()
+
+    def _duties(
+        self, facts: Mapping[str, AgentFacts], gpus: Mapping[str, GpuIdentity]
+    ) -> dict[str, AgentDuty]:
+        rate_hz, stuck_s = self._loaded.rig.sampling.rate_hz, self._loaded.rig.timeouts.stall_s
+        assert rate_hz
+        assert stuck_s
+        node_of = {device.subject: device.node for device in self._loaded.devices()}
+        return {
+            node: AgentDuty(
+                node=node,
+                clock_offset_s=self._agents.links[node].clock_offset_s,
+                rate_hz=rate_hz,
+                stuck_s=stuck_s,
+                uuids={gpu.uuid: subject for subject, gpu in gpus.items() if node_of[subject] == node},
+                run_id=self._run_id,
+                processes=_watched(self._loaded),
+            )
+            for node in facts
+        }
+
+    def _reserve(
+        self, reservations: Reserving, found: Mapping[str, FoundNode], gpus: Mapping[str, GpuIdentity]
+    ) -> dict[str, str]:
+        """Reserve the promised GPUs; those that could not be, with the reason."""
+        workers: dict[str, list[WorkerPlan]] = {}
+        for worker in self._plan.workers:
+            if worker.device == "cuda" and worker.subject in gpus:
+                workers.setdefault(worker.subject, []).append(worker)
+        wanted = [
+            WantedGpu(subject, gpus[subject].uuid, found[own[0].node], sum(worker.cpus for worker in own))
+            for subject, own in workers.items()
+        ]
+        refused = reservations.reserve(wanted, self._start_s)
+        for subject, reason in refused.items():
+            self._event("gpu_taken", subject, f"could not be reserved: {reason}", limit_s=self._start_s)
+        return refused
+
+    def _end_actors(self) -> None:
+        """Last records, then no actor of ours is left; a call that hangs costs its deadline, not the rest."""
+        share_s = (1 - SESSION_SHARE) * self._stop_s / 8
+        if self._watch is not None:
+            self._watch.stop(0.1)
+        self._workers.stop_tasks()
+        try:
+            if self._rounds is not None:
+                last = self._agents.finish()
+                self._rounds.gather(share_s)
+                self._sink_all(records_of(ask(last, 4 * share_s).values()))
+        finally:
+            self._workers.end()
+            self._workers.wait_kills(share_s)
+            self._agents.end()
+            self._agents.wait_kills(share_s)
+            if self._reservations is not None:
+                self._reservations.release(share_s)
+            self._rounds = None
+
+    def _keep(self, record: Record | Sample) -> None:
+        """Pass on what an agent found, and remember what decides about loading."""
+        if isinstance(record, ForeignMemory):
+            self._foreign[record.subject] = record
+        self._sink(record)
+
+    def _sink_all(self, records: Iterable[Record | Sample]) -> None:
+        for record in records:
+            self._sink(record)
+
+    def _event(self, kind: str, subject: str, message: str, **data: object) -> None:
+        self._sink(Event(self._now_s(), kind, subject, message, data=data))
+
+
+def _watched(loaded: LoadedRig) -> ProcessLimits | None:
+    """Which changes of processes are told; None where the profile has no limits to judge them by."""
+    growth_mib, sm_percent = loaded.rig.limits.stranger_growth_mib, loaded.rig.limits.stranger_sm_percent
+    return None if growth_mib is None or sm_percent is None else ProcessLimits(growth_mib, sm_percent)

@@ -1,0 +1,251 @@
+"""One stage: all workers begin together, are polled until they have ended, and nobody holds up the others."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from rigproof.cluster.driver.agents import Agents
+from rigproof.cluster.driver.ground import Watch
+from rigproof.cluster.driver.slots import Slot
+from rigproof.cluster.driver.workers import Workers
+from rigproof.cluster.ray.calls import FETCH_S, collect
+from rigproof.host.cpu_band import HostLoad
+from rigproof.profiles.planning.plan import StagePlan
+from rigproof.profiles.tables.models import Timeouts
+from rigproof.records.measurements import Event, Stage
+from rigproof.records.recording import Record, Sample
+from rigproof.workloads.specs import WorkloadSpec
+
+TICK_S = 0.5
+# A beat that takes so much longer than it may was no beat of ours: the driver itself stood still (SIGSTOP, a
+# suspended machine, a disk that does not take what is written), and nobody else is late because of it.
+PAUSE_S = 2.0
+HEAD_START_S = 0.3  # for the tasks to reach all workers before they begin
+LAST_CALL_S = 0.5
+
+Sink = Callable[[Record | Sample], None]
+# Lets a beat of so many seconds end, of which so many are spent; whether some process is coming up.
+Pause = Callable[[float, float, bool], None]
+Status = Literal["finished", "partial", "failed", "interrupted"]
+
+
+class Rounds:
+    """The driver's beat: poll everybody, take what came, act on who is missing.
+
+    `paused_s` is how long the driver itself stood still so far.
+    """
+
+    def __init__(
+        self,
+        agents: Agents,
+        workers: Workers,
+        watch: Watch,
+        *,
+        sink: Sink,
+        now_s: Callable[[], float],
+        timeouts: Timeouts,
+        pause: Pause,
+    ) -> None:
+        assert timeouts.stall_s
+        self.agents = agents
+        self.workers = workers
+        self.paused_s = 0.0
+        self.lost: set[str] = set()  # nodes
+        self._watch = watch
+        self._sink = sink
+        self._now_s = now_s
+        self._pause = pause
+        self._head_s = timeouts.stall_s
+        self._head_told = False
+        self._due_s: float | None = None  # when this beat has to be over, unless the driver stands still
+
+    def beat(self, length_s: float = TICK_S) -> None:
+        """One beat of about `length_s`, whoever answers."""
+        begun_s = time.monotonic()
+        self.gather(length_s)
+        if not self._stood_still():
+            self._notice_lost_nodes()
+            self._notice_silent_head()
+            self.agents.check_silence()
+            self.workers.check_progress()
+        spent_s = time.monotonic() - begun_s
+        self._due_s = self._now_s() + max(length_s, spent_s) + length_s + FETCH_S + PAUSE_S
+        self._pause(length_s, spent_s, self.workers.starting())
+
+    def gather(self, timeout_s: float) -> None:
+        """Ask everybody once and take the answers that come within `timeout_s`."""
+        now_s = self._now_s()
+        for line, answer in collect([*self.agents.lines(), *self.workers.lines()], timeout_s, now_s):
+            if not self.agents.take(line, answer):
+                self.workers.take(line, answer)
+        self.agents.tell_steps()
+
+    def rest(self) -> None:
+        """The next beat may come when it likes: nobody is waited for until then."""
+        self._due_s = None
+
+    def look_again(self, timeout_s: float) -> None:
+        """Have the nodes listed once more: what else was lost may have been lost with its node."""
+        self._watch.look(timeout_s)
+        self._notice_lost_nodes()
+
+    def _stood_still(self) -> bool:
+        """Whether the driver did not run since the beat before; then every wait begins anew."""
+        now_s = self._now_s()
+        if self._due_s is None or now_s <= self._due_s:
+            return False
+        late_s = now_s - self._due_s + PAUSE_S
+        self.paused_s += late_s
+        self.agents.begin_anew(now_s)
+        self.workers.begin_anew(now_s)
+        self._watch.begin_anew(now_s)
+        message = f"the driver itself stood still for about {late_s:.0f} s; nobody else is late because of it"
+        self._sink(Event(now_s, "paused", "rig", message, data={"paused_s": late_s}))
+        return True
+
+    def _notice_silent_head(self) -> None:
+        silent_s = self._watch.silent_s(self._now_s())
+        if silent_s > self._head_s and not self._head_told:
+            self._head_told = True
+            message = f"the head of the cluster (Ray's GCS) has not answered for {silent_s:.0f} s"
+            self._sink(Event(self._now_s(), "timeout", "rig", message, data={"limit_s": self._head_s}))
+
+    def _notice_lost_nodes(self) -> None:
+        for node, reason in self._watch.news().items():
+            self.lost.add(node)
+            self._sink(Event(self._now_s(), "node_lost", node, f"the node is gone: {reason}"))
+            self.agents.lost(node)
+            self.workers.lost(node, reason)
+
+
+class StageRun:
+    """One stage from begin to end."""
+
+    def __init__(
+        self,
+        rounds: Rounds,
+        plan: StagePlan,
+        specs: Mapping[str, WorkloadSpec],
+        *,
+        host_load: Mapping[str, HostLoad] | None,
+        timeouts: Timeouts,
+        sink: Sink,
+        now_s: Callable[[], float],
+    ) -> None:
+        assert timeouts.task_s
+        assert timeouts.stop_s
+        self._rounds = rounds
+        self._workers = rounds.workers
+        self._plan = plan
+        self._specs = specs
+        self._host_load = host_load or {}
+        self._task_s = timeouts.task_s
+        self._stop_s = timeouts.stop_s
+        self._sink = sink
+        self._now_s = now_s
+        self._began: list[Slot] = []
+
+    def run(self, on_tick: Callable[[], None] | None, should_stop: Callable[[], bool] | None) -> Stage:
+        """Run it; the Stage as it was recorded at its end. An exception (Ctrl-C) ends it as interrupted."""
+        self._rounds.agents.mark(self._plan.name)
+        start_at_s = self._now_s() + HEAD_START_S
+        self._workers.stage = self._plan.name
+        self._began = [
+            self._workers.slots[name]
+            for name, spec in self._specs.items()
+            if self._workers.begin(name, spec, start_at_s)
+        ]
+        stage = Stage(
+            name=self._plan.name,
+            start_s=start_at_s,
+            workers=tuple(slot.plan.worker for slot in self._began),
+            settings=self._settings(),
+        )
+        self._sink(stage)
+        status: Status = "interrupted"
+        try:
+            if self._began:
+                self._rounds.agents.start_host_load(self._host_load)
+                status = self._until_ended(start_at_s, on_tick, should_stop)
+            else:
+                status = "failed"
+        finally:
+            stage = self._ended(stage, status)
+        return stage
+
+    def _until_ended(
+        self, start_at_s: float, on_tick: Callable[[], None] | None, should_stop: Callable[[], bool] | None
+    ) -> Status:
+        planned_end_s, paused_before_s = start_at_s + self._plan.expected_s, self._rounds.paused_s
+        self._rounds.rest()
+        while any(slot.outcome == "none" for slot in self._began):
+            self._rounds.beat()
+            if on_tick is not None:
+                on_tick()
+            if should_stop is not None and should_stop():
+                self._stop_early()
+                return "interrupted"
+            if self._now_s() >= planned_end_s + self._task_s + self._rounds.paused_s - paused_before_s:
+                self._end_late()
+        finished = sum(slot.outcome == "finished" for slot in self._began)
+        if finished == len(self._specs):
+            return "finished"
+        return "partial" if finished else "failed"
+
+    def _stop_early(self) -> None:
+        """Let the tasks end by themselves, for a while."""
+        self._workers.stop_tasks()
+        end_s = self._now_s() + self._stop_s / 2
+        while any(slot.outcome == "none" for slot in self._began) and self._now_s() < end_s:
+            self._rounds.beat()
+
+    def _end_late(self) -> None:
+        """Past the deadline: who still works is killed."""
+        limit_s = self._plan.expected_s + self._task_s
+        for slot in self._began:
+            if slot.outcome == "none":
+                message = f"{self._plan.name} did not end within {limit_s:.0f} s"
+                self._workers.event("timeout", slot, message, limit_s=limit_s)
+                self._workers.hung(slot, message, limit_s)
+
+    def _ended(self, stage: Stage, status: Status) -> Stage:
+        """Record the end first: whatever Ray does from here on, the stage is closed."""
+        self._workers.stop_tasks()
+        self._rounds.agents.stop_host_load()
+        self._rounds.agents.unmark()
+        if status != "interrupted":
+            self._rounds.gather(LAST_CALL_S)  # what the agents saw up to now
+        if status in ("partial", "failed"):
+            self._rounds.look_again(self._stop_s / 8)
+        since, until = loaded_window(self._began)
+        stage = dataclasses.replace(
+            stage, end_s=self._now_s(), status=status, loaded_from_s=since, loaded_to_s=until
+        )
+        self._sink(stage)
+        self._workers.stage = None
+        return stage
+
+    def _settings(self) -> dict[str, object]:
+        return {
+            "expected_s": self._plan.expected_s,
+            "settle_s": self._plan.settle_s,
+            "measure_s": self._plan.measure_s,
+            "round_s": self._plan.round_s,
+            "specs": {name: dataclasses.asdict(spec) for name, spec in self._specs.items()},
+            "host_load": {node: dataclasses.asdict(load) for node, load in self._host_load.items()},
+        }
+
+
+def loaded_window(slots: list[Slot]) -> tuple[float | None, float | None]:
+    """When all were under load: from the slowest worker's first round to the first worker's end.
+
+    Run time, s. A worker that failed does not shorten the others' window; without one that finished there
+    is no window.
+    """
+    well = [slot for slot in slots if slot.outcome == "finished" and slot.first_round_s is not None]
+    if not well:
+        return None, None
+    since = max(slot.first_round_s for slot in well if slot.first_round_s is not None)
+    until = min(slot.finished_s for slot in well if slot.finished_s is not None)
+    return (since, until) if since < until else (None, None)

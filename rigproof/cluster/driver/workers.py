@@ -1,0 +1,265 @@
+"""The workers as the driver sees them: started, polled, killed where they hang, replaced where they end."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rigproof.cluster.actors.messages import WorkerReply, WorkerSetup
+from rigproof.cluster.driver.agents import Agents
+from rigproof.cluster.driver.ground import Actors, Place
+from rigproof.cluster.driver.slots import Slot
+from rigproof.cluster.ray.calls import Gone, Line
+from rigproof.host.bounded import Background
+from rigproof.host.processes import ProcessId
+from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.profiles.tables.models import Timeouts
+from rigproof.records.black_box import step_of
+from rigproof.records.measurements import Event, Round
+from rigproof.records.recording import Record, Sample
+from rigproof.workloads.specs import WorkloadSpec
+
+REPLACEMENTS = 1  # in each stage, so that a worker that dies at once does not come back for ever
+
+
+class Workers:
+    """All planned workers' slots. `stage` names the stage that runs, for events."""
+
+    def __init__(
+        self,
+        prefix: str,
+        timeouts: Timeouts,
+        agents: Agents,
+        sink: Callable[[Record | Sample], None],
+        now_s: Callable[[], float],
+        *,
+        actors: Actors,
+    ) -> None:
+        assert timeouts.start_s
+        assert timeouts.stall_s
+        self._prefix = prefix
+        self._start_s = timeouts.start_s
+        self._stall_s = timeouts.stall_s
+        self._agents = agents
+        self._sink = sink
+        self._now_s = now_s
+        self._actors = actors
+        self._groups: Mapping[str, Any] = {}
+        self._group_cpus: Mapping[str, float] = {}
+        self._killing: list[Background[object]] = []
+        self.slots: dict[str, Slot] = {}
+        self._asked: dict[int, Slot] = {}  # by the line's id, so that answers of many find their place
+        self.stage: str | None = None
+        self.ever: set[ProcessId] = set()  # every worker process of this host, to be gone at the end
+
+    def start(
+        self, plans: Sequence[WorkerPlan], groups: Mapping[str, Any], group_cpus: Mapping[str, float]
+    ) -> None:
+        """Ask for all of them; they come up in parallel, and `take` notices."""
+        self._groups, self._group_cpus = groups, group_cpus
+        self.slots.update((plan.worker, Slot(plan)) for plan in plans)
+        for slot in self.slots.values():  # all are there: those of a GPU share the CPUs reserved with it
+            self._launch(slot)
+
+    def starting(self) -> bool:
+        """Whether one is still coming up."""
+        return any(slot.state == "starting" for slot in self.slots.values())
+
+    def lines(self) -> list[Line]:
+        """Those to poll."""
+        self._asked = {id(slot.line): slot for slot in self.slots.values() if slot.line is not None}
+        return [slot.line for slot in self._asked.values() if slot.line is not None]
+
+    def take(self, line: Line, answer: WorkerReply | Gone) -> bool:
+        """Deal with an answer to a poll; False where the line is none of ours."""
+        slot = self._asked.get(id(line))
+        if slot is None or slot.line is not line:
+            return False
+        if isinstance(answer, Gone):
+            self._gone(slot, answer)
+        else:
+            self._answered(slot, answer)
+        return True
+
+    def begin(self, worker: str, spec: WorkloadSpec, start_at_s: float) -> bool:
+        """Give a worker its task of the stage; False where nobody is there for it."""
+        slot = self.slots.get(worker)
+        if slot is None or slot.line is None or slot.state not in ("ready", "finished"):
+            return False
+        slot.task += 1
+        slot.rounds, slot.outcome = 0, "none"
+        slot.first_round_s = slot.last_round_s = slot.finished_s = None
+        slot.at, slot.step = ("", ""), ""
+        slot.state, slot.progress_s, slot.replacements = "working", start_at_s, 0
+        assert slot.line.actor is not None
+        slot.line.actor.start.remote(slot.task, spec, start_at_s)
+        return True
+
+    def stop_tasks(self) -> None:
+        """Let all tasks end after their current round, without waiting."""
+        for slot in self.slots.values():
+            if slot.line is not None and slot.line.actor is not None and slot.state == "working":
+                slot.line.actor.stop.remote()
+
+    def check_progress(self) -> None:
+        """Kill and replace workers that do not answer, or finish no round, for too long."""
+        now_s = self._now_s()
+        for slot in self.slots.values():
+            if slot.line is None:
+                continue
+            silent_s = slot.line.silent_s(now_s)
+            idle_s = now_s - slot.progress_s
+            if slot.state == "starting":
+                if now_s - slot.since_s > self._start_s:
+                    self._not_up(slot)
+            elif silent_s > self._stall_s:
+                self.hung(slot, f"no answer for {silent_s:.0f} s", self._stall_s)
+            elif slot.state == "working":
+                # Before the first round the task fills memory and warms up: that has the start's limit.
+                limit_s = self._stall_s if slot.rounds else max(self._start_s, self._stall_s)
+                if idle_s > limit_s:
+                    self.hung(slot, f"no finished round for {idle_s:.0f} s", limit_s)
+
+    def begin_anew(self, now_s: float) -> None:
+        """Nobody is late yet: until now it was the driver that did not listen."""
+        for slot in self.slots.values():
+            slot.progress_s = max(slot.progress_s, now_s)
+            slot.since_s = max(slot.since_s, now_s)
+            if slot.line is not None:
+                slot.line.begin_anew(now_s)
+
+    def hung(self, slot: Slot, why: str, limit_s: float) -> None:
+        """Report, kill and replace a worker that makes no progress."""
+        self.event("worker_hung", slot, f"killed: {why}", limit_s=limit_s, pid=slot.pid)
+        self._replace(slot, why)
+
+    def lost(self, node: str, reason: str) -> None:
+        """The node is gone: its workers are too, and there is no place to put others."""
+        for slot in self.slots.values():
+            if slot.plan.node == node and slot.line is not None:
+                self.event("worker_died", slot, f"its node is gone: {reason}", pid=slot.pid)
+                self._vacate(slot)
+
+    def event(self, kind: str, slot: Slot, message: str, **data: Any) -> None:
+        """Record an event of this worker."""
+        plan = slot.plan
+        data = {**data, "generation": slot.generation}
+        self._sink(Event(self._now_s(), kind, plan.subject, message, self.stage, plan.worker, data))
+
+    def pids(self) -> frozenset[int]:
+        """The process ids of the workers, on all nodes."""
+        return frozenset(slot.process.pid for slot in self.slots.values() if slot.process is not None)
+
+    def end(self) -> None:
+        """Kill all of them, without waiting."""
+        for slot in self.slots.values():
+            self._kill(slot)
+            slot.line, slot.state = None, "vacant"
+
+    def wait_kills(self, timeout_s: float) -> None:
+        """Wait until Ray has taken our orders to kill."""
+        for killing in self._killing:
+            killing.done(timeout_s / max(1, len(self._killing)))
+
+    def _launch(self, slot: Slot) -> None:
+        plan = slot.plan
+        link = self._agents.links[plan.node]
+        cpus = plan.cpus
+        if plan.device == "cuda":
+            sharing = sum(other.plan.subject == plan.subject for other in self.slots.values())
+            cpus = min(cpus, self._group_cpus[plan.subject] / max(1, sharing))
+        group = self._groups[plan.subject] if plan.device == "cuda" else None
+        name = f"{self._prefix}-worker-{plan.worker}-{slot.generation}"
+        setup = WorkerSetup(plan, link.clock_offset_s, slot.generation)
+        place = Place(link.found.node_id, group, plan.gpu_share, cpus)
+        actor = self._actors.worker(name, setup, place)
+        slot.since_s = self._now_s()
+        slot.line = Line(actor, slot.since_s, self._actors.kill)
+        slot.state, slot.process = "starting", None
+
+    def _answered(self, slot: Slot, reply: WorkerReply) -> None:
+        if slot.process is None:
+            slot.process = reply.process
+            if self._agents.links[slot.plan.node].found.here:
+                self.ever.add(reply.process)
+            self._agents.adopt(slot.plan.node, reply.process)
+        for record in reply.records:
+            self._sink(record)
+            if isinstance(record, Round) and slot.state == "working":
+                slot.first_round_s = slot.first_round_s or record.t_s
+                slot.last_round_s = record.t_s
+                self._note(slot, record)
+        if slot.state == "starting":
+            self._opened(slot, reply)
+        elif slot.state == "working" and reply.task == slot.task:
+            self._worked(slot, reply)
+
+    def _note(self, slot: Slot, record: Round) -> None:
+        """Keep which step of load a worker is at, where that is another one than before."""
+        if (record.precision, record.part) != slot.at:
+            slot.at = (record.precision, record.part)
+            step = step_of(*slot.at)
+            if step != slot.step:
+                slot.step = step
+                self._agents.note(slot.plan.node, slot.plan.worker, step)
+
+    def _opened(self, slot: Slot, reply: WorkerReply) -> None:
+        if reply.state == "ready":
+            slot.state = "ready"
+            if slot.replacing is not None:
+                self.event(
+                    "worker_replaced", slot, f"a new process took over: {slot.replacing}", pid=slot.pid
+                )
+                slot.replacing = None
+        elif reply.state == "broken":
+            self.event("worker_failed", slot, f"its device did not open: {reply.error}", error=reply.error)
+            self._vacate(slot)
+
+    def _worked(self, slot: Slot, reply: WorkerReply) -> None:
+        if reply.rounds > slot.rounds:
+            slot.rounds, slot.progress_s = reply.rounds, self._now_s()
+        if reply.state == "finished":
+            slot.state, slot.outcome = "finished", "finished"
+            slot.finished_s = slot.last_round_s or self._now_s()
+        elif reply.state == "failed":
+            slot.outcome = "failed"
+            self.event("worker_failed", slot, f"its task failed: {reply.error}", error=reply.error)
+            # Some errors of CUDA stay with the process, and so may the memory.
+            self._replace(slot, "its task had failed")
+
+    def _gone(self, slot: Slot, gone: Gone) -> None:
+        if slot.line is not None and slot.line.actor is None:  # it never was: asking again changes nothing
+            self.event("worker_failed", slot, f"it was not started: {gone.reason}", error=gone.reason)
+            self._vacate(slot)
+            return
+        kind = "worker_failed" if slot.process is None and slot.state == "starting" else "worker_died"
+        self.event(kind, slot, f"the process is gone: {gone.reason}", error=gone.reason, pid=slot.pid)
+        self._replace(slot, "the process was gone")
+
+    def _not_up(self, slot: Slot) -> None:
+        limit_s = self._start_s
+        if slot.process is None and slot.generation == 0:
+            message = f"Ray found no room for {slot.plan.worker} ({slot.plan.cpus:g} CPUs) in {limit_s:g} s"
+            self.event("gpu_taken", slot, message, limit_s=limit_s)
+        else:
+            message, setting = f"did not come up in {limit_s:g} s", "timeouts.start_s"
+            self.event("worker_hung", slot, message, limit_s=limit_s, setting=setting)
+        self._vacate(slot)
+
+    def _replace(self, slot: Slot, why: str) -> None:
+        self._vacate(slot)
+        if slot.replacements < REPLACEMENTS:
+            slot.replacements += 1
+            slot.generation += 1
+            slot.replacing = why
+            self._launch(slot)
+
+    def _vacate(self, slot: Slot) -> None:
+        self._kill(slot)
+        slot.line, slot.state, slot.process = None, "vacant", None
+        if slot.outcome == "none":
+            slot.outcome = "failed"
+
+    def _kill(self, slot: Slot) -> None:
+        if slot.process is not None:
+            self._agents.kill(slot.plan.node, slot.process)
+        if slot.line is not None:
+            self._killing.append(Background(slot.line.kill, "kill"))

@@ -1,0 +1,1 @@
+"""A cluster over several machines, started and ended over ssh."""

@@ -1,0 +1,76 @@
+"""The lines to type that make a cluster of a rig's machines. Pure."""
+
+import shlex
+from collections.abc import Sequence
+
+from rigproof.profiles.tables.models import Node
+
+GCS_PORT = 6379  # Ray's own default
+TOKEN_PATH = "~/.ray/auth_token"  # noqa: S105 - where `ray get-auth-token` puts it; no token itself
+
+
+def ray_start_line(
+    node: Node,
+    head_address: str | None,
+    *,
+    token: bool = True,
+    port: int = GCS_PORT,
+    ray: str = "ray",
+    more: Sequence[str] = (),
+) -> str:
+    """The line that brings `node` into the cluster at `head_address` ("HOST:PORT").
+
+    Without an address the line makes this node the head, at `port`. `token` puts token authentication in
+    front, which refuses to start without a token instead of letting everybody on the network in. `ray` is how
+    Ray is called there; `more` are further options.
+    """
+    parts = ["RAY_AUTH_MODE=token"] if token else []
+    parts += [shlex.quote(ray), "start"]
+    if head_address is None:
+        parts += ["--head", f"--port={port}", "--include-dashboard=false"]
+    else:
+        parts.append(shlex.quote(f"--address={head_address}"))
+    if node.address is not None:
+        parts.append(shlex.quote(f"--node-ip-address={node.address}"))
+    parts.append(f"--node-name={node.name}")
+    if node.cpus is not None:
+        parts.append(f"--num-cpus={int(node.cpus)}")
+    parts += [f"--num-gpus={cuda_gpus(node)}", *more]
+    return " ".join(parts)
+
+
+def lines_to_type(nodes: Sequence[Node], *, port: int = GCS_PORT, ray: str = "ray") -> list[str]:
+    """Everything to type to bring the rig's cluster up by hand, each line below the machine to type it on."""
+    head, *others = nodes
+    address = head_of(nodes, port)
+    lines = [
+        f"# on {head.name}: a token, once; whoever has none is kept out",
+        f"test -s {TOKEN_PATH} || {shlex.quote(ray)} get-auth-token --generate",
+        f"chmod 600 {TOKEN_PATH}",
+    ]
+    for node in others:
+        there = shlex.quote(node.address or node.name)
+        lines += [
+            f"ssh {there} 'umask 077 && mkdir -p ~/.ray && cat > {TOKEN_PATH}' < {TOKEN_PATH}"
+            f"   # or by a USB stick, and chmod 600 there",
+        ]
+    lines += ["", f"# on {head.name}: the head", ray_start_line(head, None, port=port, ray=ray)]
+    for node in others:
+        lines += ["", f"# on {node.name}", ray_start_line(node, address, ray=ray)]
+    lines += [
+        "",
+        f"# on {head.name}: the test",
+        f"pytest -m hardware --ray-address {address} --hwprofile RIG",
+    ]
+    return lines
+
+
+def head_of(nodes: Sequence[Node], port: int = GCS_PORT) -> str:
+    """Where a cluster of these nodes has its head: the first node."""
+    first = nodes[0]
+    return f"{first.address or first.name}:{port}"
+
+
+def cuda_gpus(node: Node) -> int:
+    """GPUs that the node promises, the CPU as a device left out."""
+    return sum(gpu.device == "cuda" for gpu in node.gpus)

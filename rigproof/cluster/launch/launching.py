@@ -1,0 +1,214 @@
+"""Starting a rig's cluster over ssh with `ray up`, and ending that one and no other."""
+
+import hashlib
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from rigproof.cluster.launch.file import Launch, launch_text, numeric
+from rigproof.cluster.launch.remote import Answer, NoSsh, Remote
+from rigproof.cluster.launch.scripts import END, LOOK, SAVE_IT
+from rigproof.cluster.ray.auth_token import TokenPlace, check_private
+from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed
+from rigproof.cluster.ray.node_list import node_names
+from rigproof.profiles.tables.models import Node
+
+RAY_UP = (sys.executable, "-m", "ray.scripts.scripts", "up", "-y", "--no-config-cache")
+LOOK_S = 60.0
+END_S = 10  # for processes to end by themselves
+ASK_S = 20.0  # for the head to say who is there
+TOKEN_FILE = Path(".ray") / "auth_token"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is there on one machine: our processes, the token's hash, and whether Ray can be called."""
+
+    processes: int
+    token: str | None
+    ray: bool
+
+
+def addressed(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The nodes with numeric addresses. Raises ClusterError where one has none, or its name is not known."""
+    if not nodes:
+        raise ClusterError("the rig has no nodes; there is no cluster to start")
+    found = []
+    for node in nodes:
+        if node.address is None:
+            raise ClusterError(f"{node.name} has no address in the profile; write its address there")
+        try:
+            found.append(socket.gethostbyname(node.address))
+        except OSError as error:
+            raise ClusterError(f"{node.name}: {node.address} is not known here ({error})") from error
+    return numeric(nodes, found)
+
+
+def up(launch: Launch, file: Path, *, limit_s: float, say: Say) -> None:
+    """Start the cluster and wait, at most `limit_s`, until every node is in it. Writes `file` for `ray up`.
+
+    Raises:
+        NoSsh: a machine cannot be reached; nothing was started.
+        ClusterStartFailed: with the reason; what was started has been ended again.
+    """
+    found = _on_all(launch, lambda remote: _found(remote.run(LOOK, launch.mark, launch.ray, limit_s=LOOK_S)))
+    _refuse(launch, found)
+    _keep_tokens(launch, found)
+    file.write_text(launch_text(launch))
+    say(f"{file}: written; `ray up` starts {', '.join(node.name for node in launch.nodes)}")
+    try:
+        _ray_up(file, limit_s)
+        _wait(launch, limit_s, say)
+    except BaseException:
+        down(launch, say=say)
+        raise
+
+
+def down(launch: Launch, *, say: Say) -> int:
+    """End the processes of this cluster on every machine, the head's first; how many are left.
+
+    Raises:
+        NoSsh: a machine cannot be reached; the others are done.
+    """
+    left, unreached = 0, []
+    for node, remote in zip(launch.nodes, _remotes(launch), strict=True):
+        try:
+            answer = remote.run(END, launch.mark, str(END_S), launch.name, limit_s=LOOK_S + END_S)
+        except NoSsh as error:
+            unreached.append(str(error))
+            continue
+        words = [line.split() for line in answer.output.splitlines()]
+        ended = [int(word[1]) for word in words if len(word) == 2 and word[0] == "ended"]
+        still = [word[1] for word in words if len(word) == 2 and word[0] == "left"]
+        left += len(still)
+        say(f"{node.name}: {sum(ended) - len(still)} processes ended")
+        if still:
+            say(f"{node.name}: still there: {' '.join(still)}")
+    _forget(launch)
+    if unreached:
+        raise NoSsh("; ".join(unreached))
+    return left
+
+
+def _remotes(launch: Launch) -> list[Remote]:
+    return [Remote(address, launch.ssh_user, launch.ssh_key) for address in launch.addresses]
+
+
+def _on_all(launch: Launch, do: Callable[[Remote], Found]) -> list[Found]:
+    with ThreadPoolExecutor(len(launch.nodes)) as pool:
+        return list(pool.map(do, _remotes(launch)))
+
+
+def _found(answer: Answer) -> Found:
+    lines = answer.output.splitlines()
+    tokens = [line.removeprefix("token ").strip() for line in lines if line.startswith("token ")]
+    processes = sum(line.startswith("process ") for line in lines)
+    return Found(processes, tokens[0] if tokens else None, "ray" in lines)
+
+
+def _refuse(launch: Launch, found: list[Found]) -> None:
+    for node, there in zip(launch.nodes, found, strict=True):
+        if there.processes:
+            raise ClusterStartFailed(
+                f"{node.name} runs {there.processes} processes of this cluster already; "
+                f"end them with `rigproof cluster down`"
+            )
+        if not there.ray:
+            raise ClusterStartFailed(
+                f"{node.name} has no `{launch.ray}` for the user {launch.ssh_user}; install ray there, or "
+                "say where it is: --ray /path/to/bin/ray"
+            )
+
+
+def _keep_tokens(launch: Launch, found: list[Found]) -> None:
+    """One token everywhere, in files that only their owner reads; another that is there is never replaced."""
+    token = _own_token()
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    for node, remote, there in zip(launch.nodes, _remotes(launch), found, strict=True):
+        if there.token is None:
+            kept = remote.run(SAVE_IT, given=token, limit_s=LOOK_S)
+            if kept.status != 0:
+                raise ClusterStartFailed(f"{node.name}: ~/.ray/auth_token was not written: {kept.output}")
+        elif there.token != digest:
+            raise ClusterStartFailed(
+                f"{node.name} has another token in ~/.ray/auth_token than this machine; make them the same, "
+                "and chmod 600 them (other clusters of yours may use the one that is there)"
+            )
+
+
+def _own_token() -> str:
+    """The token of this machine's user; made where there is none."""
+    if token := os.environ.get("RAY_AUTH_TOKEN", "").strip():
+        return token
+    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / TOKEN_FILE)
+    if path.exists() and (token := path.read_text().strip()):
+        check_private(TokenPlace(path))
+        return token
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    token = secrets.token_hex(32)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
+        stream.write(token)
+    path.chmod(0o600)
+    return token
+
+
+def _ray_up(file: Path, limit_s: float) -> None:
+    """`ray up`, to its end. What it prints matters only where it fails."""
+    environment = os.environ | {"RAY_USAGE_STATS_ENABLED": "0", "RAY_UP_enable_autoscaler_v2": "0"}
+    log = file.with_suffix(".log")
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [*RAY_UP, str(file)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            raise ClusterStartFailed(f"`ray up` did not end within {limit_s:g} s; see {log}") from None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)  # with its ssh
+                process.wait()
+    if status != 0:
+        said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        raise ClusterStartFailed(f"`ray up` ended with status {status}: {' | '.join(said[-3:])}; see {log}")
+
+
+def _wait(launch: Launch, limit_s: float, say: Say) -> None:
+    end_s = time.monotonic() + limit_s
+    missing = list(launch.nodes)
+    while True:
+        there = node_names(launch.head_address, ASK_S)
+        for node in [node for node in missing if node.name in there]:
+            say(f"{node.name}: in the cluster")
+            missing.remove(node)
+        if not missing:
+            return
+        if time.monotonic() > end_s:
+            raise ClusterStartFailed(
+                f"{', '.join(node.name for node in missing)} did not come within {limit_s:g} s; the head "
+                "starts the others by ssh, so it needs a key for them too: see session_latest/logs/monitor.* "
+                f"in Ray's folder on {launch.nodes[0].name} (/tmp/ray)"
+            )
+        time.sleep(1)
+
+
+def _forget(launch: Launch) -> None:
+    """What `ray up` noted on this machine about the cluster, which is gone."""
+    folder = Path(os.environ.get("RAY_TMPDIR") or "/tmp") / "ray"  # noqa: S108 - Ray's own
+    for ending in ("state", "lock"):
+        (folder / f"cluster-{launch.name}.{ending}").unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""One connection to Ray, its nodes, and GPUs reserved on them."""

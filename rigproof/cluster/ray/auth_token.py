@@ -1,0 +1,75 @@
+"""Where this user's token for Ray clusters is, as Ray looks for it, and whether others can read it too.
+
+Imports no Ray: its own C++ reader ends the process where it is told to use a token and finds none.
+"""
+
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rigproof.cluster.ray.errors import ClusterUnreachable
+
+MODE, VALUE, PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+DEFAULT_FILE = Path(".ray") / "auth_token"  # under the home folder, where `ray get-auth-token` puts it
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPlace:
+    """Where the token is: the variable that holds it, or a file."""
+
+    file: Path | None = None  # None: in the environment
+
+
+def token_place(environ: Mapping[str, str]) -> TokenPlace | None:
+    """The place of the token that Ray would use; None where there is none."""
+    if environ.get(VALUE):
+        return TokenPlace()
+    if environ.get(PATH):
+        file = Path(environ[PATH])
+    else:
+        file = Path(environ.get("HOME") or Path.home()) / DEFAULT_FILE
+    try:
+        return TokenPlace(file) if file.stat().st_size > 0 else None
+    except OSError:
+        return None
+
+
+def check_private(place: TokenPlace | None) -> None:
+    """Refuse a token file that others can read or change: its token is theirs too.
+
+    Raises:
+        ClusterUnreachable: with the line that helps. It stays so: who could read it knows the token.
+    """
+    if place is None or place.file is None:
+        return
+    mode = stat.S_IMODE(place.file.stat().st_mode)
+    if mode & OTHERS:
+        raise ClusterUnreachable(
+            f"{place.file}: mode {mode:04o} lets other users of this machine read the cluster's token "
+            f"and run code there with it; chmod 600 {place.file}, and make a new token unless you trust them"
+        )
+
+
+def joining_mode(environ: Mapping[str, str], *, open_cluster: bool) -> dict[str, str]:
+    """The variables to join with. A cluster without token authentication is joined without a token.
+
+    With one, its head's questions to the driver come without and are refused: Ray cancels every actor.
+    """
+    if open_cluster:
+        return {MODE: "disabled"}
+    if MODE not in environ and token_place(environ) is not None:
+        return {MODE: "token"}
+    return {}
+
+
+def token_used(environ: Mapping[str, str]) -> TokenPlace | None:
+    """The token that a cluster which asks for one is going to get; None where Ray is told to send none."""
+    mode = environ.get(MODE, "token")
+    return token_place(environ) if mode == "token" else None
+
+
+def tokenless(environ: Mapping[str, str]) -> bool:
+    """Whether Ray is told to use a token and has none: it would end its process."""
+    return environ.get(MODE) == "token" and token_place(environ) is None

@@ -1,0 +1,208 @@
+"""Actor calls whose answers may never come: nothing here waits longer than it is told."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
+
+from rigproof.host.bounded import Background
+
+FETCH_S = 2.0  # for an answer that is there, to be read
+
+# What Ray raises where it, or its head, refuses to make something; anything else is a fault of ours.
+REFUSALS = (RayError, ValueError, RuntimeError, OSError)
+
+ENDING = re.compile(r"Worker exit type: (?P<kind>\w+) Worker exit detail: (?P<how>[^.]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The actor will not answer any more, and why."""
+
+    reason: str
+
+
+def created(create: Callable[[], Any], limit_s: float) -> Any | Gone:
+    """What `create` makes with Ray, such as a placement group; Gone where Ray refuses it, or is silent."""
+    order = Background(create, "create")
+    if not order.done(limit_s):
+        return Gone(f"Ray did not answer for {limit_s:.3g} s")
+    if order.error is None:
+        return order.results()[0]
+    if isinstance(order.error, REFUSALS):
+        return _refused(order.error)
+    raise order.error
+
+
+@dataclass(frozen=True, eq=False)
+class LocalCall:
+    """A call to an actor in this very process, which needs no Ray. `pending`: it never returns."""
+
+    answer: Any = None
+    pending: bool = False
+
+
+class LocalActorDied(RayError):  # type: ignore[misc]  # noqa: N818 - as Ray names its own
+    """An actor in this process that is gone; the message says how it ended."""
+
+
+class Maker:
+    """Orders actors one after the other, each in a thread of its own: Ray answers an order, or never does."""
+
+    def __init__(self) -> None:
+        self._one_at_a_time = threading.Lock()
+
+    def make(self, order: Callable[[], Any]) -> Background[Any]:
+        """The actor that `order` gives, sooner or later."""
+
+        def in_turn() -> Any:
+            with self._one_at_a_time:
+                return order()
+
+        return Background(in_turn, "make")
+
+
+class Line:
+    """One actor's `poll`, with at most one call on its way.
+
+    `actor` may still be in the making: Ray answers that order too, and a head that does not answer keeps
+    it for ever. Until it is there nothing is sent.
+    """
+
+    def __init__(
+        self, actor: Any | Background[Any], now_s: float, kill: Callable[[Any], None] = ray.kill
+    ) -> None:
+        self._actor = actor
+        self._kill = kill
+        self.gone: Gone | None = None
+        self.heard = False  # whether it ever answered
+        self._silent_since_s = now_s
+        self._call: Any = None
+
+    @property
+    def actor(self) -> Any | None:
+        """The actor; None where it is not there (yet)."""
+        return self._actor.result(None) if isinstance(self._actor, Background) else self._actor
+
+    def wait(self, timeout_s: float | None) -> Any | None:
+        """The actor, waited for at most `timeout_s` (None: for ever); None where it is not there."""
+        if isinstance(self._actor, Background):
+            self._actor.done(timeout_s)
+        return self.actor
+
+    def kill(self) -> None:
+        """Kill the actor, once it is there. May take for ever: call it in the background."""
+        if (actor := self.wait(None)) is not None:
+            self._kill(actor)
+
+    def refused(self) -> Gone | None:
+        """Why Ray did not make the actor, told once; None where it did, or may still. Raises other errors."""
+        error = self._actor.error if isinstance(self._actor, Background) else None
+        if error is None or self.gone is not None:
+            return None
+        if not isinstance(error, REFUSALS):
+            raise error
+        self.gone = _refused(error)
+        return self.gone
+
+    def begin_anew(self, now_s: float) -> None:
+        """Forget the silence until now: it was the driver that did not listen."""
+        self._silent_since_s = now_s
+
+    def silent_s(self, now_s: float) -> float:
+        """How long the actor has owed an answer."""
+        if self._call is None and self.heard:
+            return 0.0
+        return now_s - self._silent_since_s
+
+    def send(self, now_s: float) -> Any:
+        """Ask, unless a call is on its way already; the call."""
+        if self._call is None:
+            if self.heard:
+                self._silent_since_s = max(self._silent_since_s, now_s)
+            assert self.actor is not None
+            self._call = self.actor.poll.remote()
+        return self._call
+
+    def take(self, answer: Any | RayError, now_s: float) -> Any | Gone | None:
+        """The answer of the call. None where it or the actor cannot be reached for the moment."""
+        self._call = None
+        if isinstance(answer, ActorUnavailableError):
+            self.heard = False  # the silence goes on from the last answer
+            return None
+        if isinstance(answer, RayError):
+            self.gone = Gone(reason_of(answer))
+            return self.gone
+        self.heard = True
+        self._silent_since_s = now_s
+        return answer
+
+
+def collect(lines: Sequence[Line], timeout_s: float, now_s: float) -> list[tuple[Line, Any]]:
+    """Ask all that are not gone, wait at most `timeout_s` for all answers, and return those that came."""
+    taken: list[tuple[Line, Any]] = [(line, line.refused()) for line in lines]
+    calls = {line.send(now_s): line for line in lines if line.gone is None and line.actor is not None}
+    taken += [
+        (calls[call], calls[call].take(answer, now_s)) for call, answer in _fetch(list(calls), timeout_s)
+    ]
+    return [(line, answer) for line, answer in taken if answer is not None]
+
+
+def ask(calls: dict[str, Any], timeout_s: float) -> dict[str, Any | Gone]:
+    """Answers by key, of those calls that are done and here within `timeout_s`; a failed one is Gone."""
+    keys = {call: key for key, call in calls.items()}
+    return {
+        keys[call]: Gone(reason_of(answer)) if isinstance(answer, RayError) else answer
+        for call, answer in _fetch(list(keys), timeout_s)
+    }
+
+
+def _fetch(calls: list[Any], timeout_s: float) -> list[tuple[Any, Any | RayError]]:
+    """The calls done within `timeout_s` whose answers, or errors, are here at the latest `FETCH_S` after it.
+
+    In a thread of its own: where an answer is in the object store (above 100 KiB) and the store does not
+    answer, neither `ray.wait` nor `ray.get` keeps its own time-out, and no signal gets through to Python.
+    """
+    found: list[tuple[Any, Any | RayError]] = []
+    end_s = time.monotonic() + timeout_s
+
+    def fetch() -> None:
+        ready, _ = ray.wait(calls, num_returns=len(calls), timeout=timeout_s)
+        for call in ready:
+            try:
+                found.append((call, ray.get(call, timeout=max(FETCH_S, end_s - time.monotonic()))))
+            except GetTimeoutError:
+                continue  # done, but slow to cross the network: nothing of it is lost
+            except RayError as error:
+                found.append((call, error))
+
+    local = [call for call in calls if isinstance(call, LocalCall)]
+    if local:
+        return [(call, call.answer) for call in local if not call.pending]
+    if not calls:
+        return []
+    fetching = Background(fetch, "fetch")
+    fetching.done(timeout_s + FETCH_S)
+    if fetching.error is not None:
+        raise fetching.error
+    return list(found)
+
+
+def _refused(error: BaseException) -> Gone:
+    return Gone(f"Ray refused it: {reason_of(error)}")
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error of Ray says, in one line; of a process that died, how it ended and nothing else."""
+    ended = ENDING.search(" ".join(str(error).split()))
+    if ended:
+        return f"{ended['how']} ({ended['kind']})"
+    wanted = ("cause", "error", "reason", "exit", "died", "killed", "node", "modulenotfound")
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines[1:] if any(word in line.lower() for word in wanted)]
+    return " ".join([*lines[:1], *telling[:2]])[:600] or type(error).__name__

@@ -1,0 +1,74 @@
+"""The folder of a Ray of our own: made, held while its run lives, and known once it is stale."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rigproof.host import processes
+
+FOLDER_PREFIX = "rigproof-ray-"
+SOCKET_PATH_BYTES = 107  # sockaddr_un, unix(7)
+SESSION_PATH = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
+
+
+def make_folder() -> Path:
+    """An empty folder for a Ray of this process, named after it."""
+    return Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir=temp_root()))
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold the folder, so that nobody takes it for stale. The kernel lets go of it when this process ends.
+
+    A run in another container that shares this /tmp does not see this process, but its lock: flock(2).
+    """
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(opened)
+
+
+def remove_stale_folders(root: Path) -> None:
+    """Remove the folders of runs that were killed before they could do it themselves."""
+    for folder in root.glob(f"{FOLDER_PREFIX}*"):
+        pid = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
+        if pid.isdigit() and _own(folder) and processes.process_id(int(pid)) is None and not _held(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def temp_root() -> Path:
+    """The system's temporary folder, or /tmp where that one is too long for Ray's sockets."""
+    root = Path(tempfile.gettempdir())
+    longest = f"{root}/{FOLDER_PREFIX}4194304-abcdefgh{SESSION_PATH}"
+    return root if len(longest.encode()) <= SOCKET_PATH_BYTES else Path("/tmp")  # noqa: S108 - mkdtemp inside
+
+
+def _own(folder: Path) -> bool:
+    try:
+        return folder.is_dir() and not folder.is_symlink() and folder.stat().st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+def _held(folder: Path) -> bool:
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return True  # whatever it is, it is not ours to remove
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # a file system without locks
+    finally:
+        os.close(opened)
+    return False

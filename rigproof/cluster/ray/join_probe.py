@@ -1,0 +1,157 @@
+"""Whether a cluster can be joined, tried in a child process: `python -m …ray.join_probe ADDRESS`.
+
+`ray.init` blocks long, and ends its process, where it meets something that is no Ray of ours: the child takes
+that in place of pytest. It knocks without a token first, so that a cluster which asks nobody for one never
+gets to see it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from rigproof.cluster.ray.address import AUTO, check_listening
+from rigproof.cluster.ray.auth_token import check_private, joining_mode, token_used, tokenless
+from rigproof.cluster.ray.errors import ClusterUnreachable
+from rigproof.cluster.ray.version import check_ray_version
+from rigproof.host.package import ROOT
+
+MODULE = "rigproof.cluster.ray.join_probe"
+BOOT = f"import sys, runpy; sys.path.append(sys.argv[3]); runpy.run_module({MODULE!r}, run_name='__main__')"
+ALLOWED, REFUSED = "open-allowed", "open-refused"
+OPEN_CLUSTER = "OpenCluster"
+UNAUTHENTICATED = "AuthenticationError"
+READABLE = "ReadableByOthers"
+
+
+@dataclass(frozen=True, slots=True)
+class Joinable:
+    """A cluster that can be joined. `open`: it asks nobody for a token."""
+
+    open: bool
+
+
+def check_joinable(address: str, limit_s: float, *, allow_open: bool = False) -> Joinable:
+    """Return where `address` can be joined from here within `limit_s`.
+
+    Raises:
+        ClusterUnreachable: with the reason and the way out; for a cluster that asks nobody for a token too,
+            unless `allow_open`.
+    """
+    check_ray_version(ClusterUnreachable)
+    check_listening(address)
+    root = str(ROOT)
+    command = [sys.executable, "-P", "-c", BOOT, address, ALLOWED if allow_open else REFUSED, root]
+    child = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        printed, _ = child.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        raise ClusterUnreachable(_sentence(address, "timeout", f"no answer within {limit_s:g} s")) from None
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.communicate()
+    answer = _answer(printed)
+    if answer is None:
+        raise ClusterUnreachable(_sentence(address, "ended", f"joining ended with status {child.returncode}"))
+    if answer["error"]:
+        raise ClusterUnreachable(_sentence(address, answer["error"], answer["message"]))
+    return Joinable(open=answer["open"])
+
+
+def _answer(printed: str) -> dict[str, Any] | None:
+    lines = [line for line in printed.splitlines() if line.startswith("{")]
+    try:
+        answer: dict[str, Any] = json.loads(lines[-1])
+    except (IndexError, ValueError):
+        return None
+    return answer
+
+
+def _sentence(address: str, kind: str, message: str) -> str:
+    if kind == READABLE:
+        return message  # it says what to do by itself
+    ways_out = {
+        UNAUTHENTICATED: "give this shell the cluster's token: RAY_AUTH_MODE=token, RAY_AUTH_TOKEN=…, "
+        "or the same ~/.ray/auth_token as on the head",
+        OPEN_CLUSTER: "start it again with a token, on every node: `ray get-auth-token --generate` on the "
+        "head, the same ~/.ray/auth_token everywhere, RAY_AUTH_MODE=token before `ray start` "
+        "(docs/cluster.md); or take it as it is with --allow-open-cluster",
+        "VersionError": "install the same Python and ray on every node",
+    }
+    way_out = ways_out.get(
+        kind,
+        "is it a Ray head, is its token known here, and was `ray start` run on this machine too? "
+        "rigproof joins from one of the cluster's nodes",
+    )
+    return f"--ray-address {address}: {message.rstrip('.')}; {way_out}"
+
+
+def main(address: str, open_clusters: str) -> None:
+    """Join, say in one line of JSON how that went, and leave without waiting for anything."""
+    kind = message = ""
+    is_open = False
+    try:
+        is_open = _asks_nobody(address)
+        if is_open and open_clusters != ALLOWED:
+            kind, message = OPEN_CLUSTER, "it asks nobody for a token: whoever reaches it can run code there"
+        elif not is_open and tokenless({**os.environ, **joining_mode(os.environ, open_cluster=False)}):
+            kind, message = UNAUTHENTICATED, "it asks for a token, and there is none here"
+        else:
+            if not is_open:
+                check_private(token_used(os.environ))
+            _join(address, is_open)
+    except ClusterUnreachable as error:
+        kind, message = READABLE, str(error)
+    except BaseException as error:  # Ray raises SystemExit too
+        kind, message = _kind(error), (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    sys.stdout.write(json.dumps({"error": kind, "message": message, "open": is_open}) + "\n")
+    sys.stdout.flush()
+    os._exit(0)  # the connection ends with the process; Ray's own way of leaving can hang
+
+
+def _asks_nobody(address: str) -> bool:
+    """Whether the head answers somebody who has no token."""
+    import ray  # noqa: PLC0415 - not needed where the driver only asks
+    from ray._private import services  # noqa: PLC0415
+
+    from rigproof.cluster.ray.environment import joining_environment, settings  # noqa: PLC0415 - imports ray
+
+    head = services.canonicalize_bootstrap_address(address) if address == AUTO else address
+    with settings(joining_environment(address, open_cluster=True)):
+        try:
+            ray._raylet.GcsClient(address=head)  # noqa: SLF001 - there is no public way
+        except Exception as error:
+            if _kind(error) != UNAUTHENTICATED:
+                raise
+            return False
+    return True
+
+
+def _join(address: str, is_open: bool) -> None:
+    import ray  # noqa: PLC0415
+
+    from rigproof.cluster.ray.environment import joining_environment, settings  # noqa: PLC0415
+
+    with settings(joining_environment(address, open_cluster=is_open)):
+        if address != AUTO:
+            # Refuses a wrong token at once; ray.init tries the same for 20 s and then hides the reason.
+            ray._raylet.GcsClient(address=address)  # noqa: SLF001 - there is no public way
+        ray.init(address=address, log_to_driver=False, configure_logging=False)
+
+
+def _kind(error: BaseException) -> str:
+    cause: BaseException | None = error
+    while cause is not None:
+        if "Authentication" in type(cause).__name__ or "Unauthenticated" in str(cause):
+            return UNAUTHENTICATED
+        cause = cause.__cause__ or cause.__context__
+    return "VersionError" if "Version mismatch" in str(error) else type(error).__name__
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

@@ -1,0 +1,70 @@
+"""Which Ray node is which promised node; which GPU found there is which promised GPU. Pure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rigproof.profiles.loading.matching import assign_gpus
+from rigproof.profiles.tables.models import Node
+
+__all__ = ["FoundNode", "assign_gpus", "local_node", "match_nodes", "same_host"]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNode:
+    """A living node of the cluster. `here`: the driver's own; `port`: its raylet's, 0 where unknown."""
+
+    node_id: str
+    name: str
+    address: str
+    hostname: str
+    cpus: float
+    gpus: float
+    here: bool = False
+    port: int = 0
+
+
+def match_nodes(promised: Sequence[Node], found: Sequence[FoundNode]) -> dict[str, FoundNode]:
+    """Promised node's name to the Ray node that it is; those without one are left out.
+
+    The strongest sign comes first, for all nodes: the name given to `ray start --node-name`, the address,
+    the hostname (of the profile's name or address). A rig of one node without an address is the machine
+    that the driver runs on. No Ray node is taken twice.
+    """
+    signs: tuple[Callable[[Node, FoundNode], bool], ...] = (
+        lambda node, other: other.name == node.name,
+        lambda node, other: node.address is not None and other.address == node.address,
+        lambda node, other: same_host(other.hostname, node.name),
+        lambda node, other: node.address is not None and same_host(other.hostname, node.address),
+        lambda node, other: len(promised) == 1 and node.address is None and other.here,
+    )
+    matched: dict[str, FoundNode] = {}
+    taken: set[str] = set()
+    for sign in signs:
+        for node in promised:
+            candidates = [other for other in found if other.node_id not in taken and sign(node, other)]
+            if node.name not in matched and candidates:
+                matched[node.name] = candidates[0]
+                taken.add(candidates[0].node_id)
+    return matched
+
+
+def local_node(promised: Sequence[Node], hostname: str, addresses: frozenset[str]) -> str | None:
+    """The promised node that this machine is, without a cluster to ask; None where it is none of them."""
+    if len(promised) == 1 and promised[0].address is None:
+        return promised[0].name
+    for node in promised:
+        if node.address is not None and (node.address in addresses or same_host(hostname, node.address)):
+            return node.name
+    for node in promised:
+        if node.address is None and same_host(hostname, node.name):
+            return node.name
+    return None
+
+
+def same_host(hostname: str, written: str) -> bool:
+    """Whether two host names are the same, one of them perhaps without its domain."""
+    one, other = hostname.lower().rstrip("."), written.lower().rstrip(".")
+    if one == other:
+        return True
+    short_allowed = "." not in one or "." not in other
+    return short_allowed and bool(one) and one.split(".")[0] == other.split(".")[0] and not one[0].isdigit()

@@ -1,0 +1,148 @@
+"""The nodes of the cluster as Ray lists them: waited for at the start, watched afterwards."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ray
+
+from rigproof.cluster.ray.matching import FoundNode, match_nodes
+from rigproof.cluster.ray.reach import Reach, without_dead_doubles
+from rigproof.host.bounded import Background
+from rigproof.profiles.tables.models import Node
+
+LIST_S = 5.0
+WATCH_S = 2.0
+
+
+def wait_for_nodes(promised: Sequence[Node], wait_s: float) -> dict[str, FoundNode]:
+    """The promised nodes that are there, as soon as all are, or after `wait_s`."""
+    addressed = [with_numeric_address(node) for node in promised]
+    end_s = time.monotonic() + wait_s
+    while True:
+        listing = Background(list_nodes, "nodes")
+        listing.done(LIST_S)
+        matched = match_nodes(addressed, listing.result([]))
+        if len(matched) == len(promised) or time.monotonic() >= end_s:
+            return matched
+        time.sleep(0.5)
+
+
+def list_nodes() -> list[FoundNode]:
+    """Every living node; of a host that came back, the entry that answers."""
+    here = ray.get_runtime_context().get_node_id()
+    return without_dead_doubles([_found(node, here) for node in ray.nodes() if node["Alive"]])
+
+
+class NodeWatch:
+    """Asks every 2 s, in a thread, who is there: Ray's list, and the nodes themselves.
+
+    A node that cannot be reached for `unreached_s` is lost, whatever Ray's head says or does not say; one
+    that comes back later stays lost. `now_s` is the clock of `silent_s`.
+    """
+
+    def __init__(
+        self, nodes: Mapping[str, FoundNode], now_s: Callable[[], float], unreached_s: float
+    ) -> None:
+        self._node_ids = {name: node.node_id for name, node in nodes.items()}
+        self._reach = Reach(nodes, unreached_s)
+        self._now_s = now_s
+        self._answered_s = now_s()
+        self._lost: dict[str, str] = {}
+        self._told: set[str] = set()
+        self._stopping = False
+        self._hurry = threading.Event()
+        self._asked = self._answered = 0  # looks that somebody waits for
+        self._looked = threading.Condition()
+        self._thread = threading.Thread(target=self._watch, name="rigproof-nodes", daemon=True)
+        self._thread.start()
+
+    @property
+    def lost(self) -> frozenset[str]:
+        """Promised nodes that are gone."""
+        return frozenset(self._lost)
+
+    def news(self) -> dict[str, str]:
+        """Nodes lost since the last call, with the reason."""
+        fresh = {name: reason for name, reason in dict(self._lost).items() if name not in self._told}
+        self._told |= set(fresh)
+        return fresh
+
+    def silent_s(self, now_s: float) -> float:
+        """How long the head has listed no nodes: it is asked every 2 s."""
+        return now_s - self._answered_s
+
+    def begin_anew(self, now_s: float) -> None:
+        """Forget the silence until now: it was the driver that did not listen."""
+        self._answered_s = now_s
+
+    def look(self, timeout_s: float) -> None:
+        """List them now, and wait for that at most `timeout_s`."""
+        with self._looked:
+            self._asked += 1
+            wanted = self._asked
+            self._hurry.set()
+            self._looked.wait_for(lambda: self._answered >= wanted, timeout_s)
+
+    def stop(self, timeout_s: float) -> None:
+        """End the thread; one that hangs in a call is left behind."""
+        self._stopping = True
+        self._hurry.set()
+        self._thread.join(timeout_s)
+
+    def _watch(self) -> None:
+        listing: Background[Any] | None = None
+        asked = 0
+        while True:
+            self._hurry.wait(WATCH_S)
+            self._hurry.clear()
+            if self._stopping:
+                return
+            if listing is None:  # one at a time: a head that does not answer holds one thread, not many
+                listing, asked = Background(ray.nodes, "nodes"), self._asked
+            for name, reason in self._reach.look(time.monotonic()).items():
+                self._lost.setdefault(name, reason)
+            if not listing.done(WATCH_S):
+                continue  # without an answer nothing is known, and nothing said; `silent_s` grows
+            answer, listing = listing, None
+            if answer.error is None:
+                self._answered_s = self._now_s()
+                self._take(answer.result([]), asked)
+            if self._asked > asked:
+                self._hurry.set()
+
+    def _take(self, listed: Sequence[Mapping[str, Any]], asked: int) -> None:
+        """What Ray lists now; whoever waits for the `asked`-th look has it."""
+        nodes = {node["NodeID"]: node for node in listed}
+        for name, node_id in self._node_ids.items():
+            node = nodes.get(node_id)
+            if node is not None and not node["Alive"]:
+                self._lost.setdefault(name, node.get("DeathReasonMessage") or "Ray declared it dead")
+        with self._looked:
+            self._answered = asked
+            self._looked.notify_all()
+
+
+def _found(node: dict[str, Any], here: str) -> FoundNode:
+    return FoundNode(
+        node_id=node["NodeID"],
+        name=node.get("NodeName") or "",
+        address=node["NodeManagerAddress"],
+        hostname=node["NodeManagerHostname"],
+        cpus=node["Resources"].get("CPU", 0.0),
+        gpus=node["Resources"].get("GPU", 0.0),
+        here=node["NodeID"] == here,
+        port=node.get("NodeManagerPort") or 0,
+    )
+
+
+def with_numeric_address(node: Node) -> Node:
+    """Ray knows its nodes by numeric addresses; a name in the profile is looked up where it can be."""
+    if node.address is None:
+        return node
+    name = node.address
+    lookup = Background(lambda: socket.gethostbyname(name), "lookup")
+    lookup.done(LIST_S)
+    return node.model_copy(update={"address": lookup.result(name)})

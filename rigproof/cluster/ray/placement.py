@@ -1,0 +1,202 @@
+"""Whole GPUs reserved with Ray: one placement group per promised GPU, on its node, known by UUID.
+
+A reserved GPU is nobody else's, and the workers that share it land on the same card.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from rigproof.cluster.ray.calls import Gone, ask, created
+from rigproof.cluster.ray.gpu_probe import Probed, probe_gpu
+from rigproof.cluster.ray.matching import FoundNode
+from rigproof.host.bounded import Background
+
+NODE_LABEL = "ray.io/node-id"
+STEP_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class WantedGpu:
+    """A GPU to reserve. `cpus` are for all its workers together."""
+
+    subject: str
+    uuid: str
+    node: FoundNode
+    cpus: float
+
+
+@dataclass(slots=True)
+class _Bundle:
+    """A placement group on its way: asked for, then ready, then probed, which `answer` ends."""
+
+    node: FoundNode
+    cpus: float
+    group: Any  # None where Ray refused it
+    ready: Any
+    probe: Any = None
+    answer: Probed | None = None
+
+
+class Reservations:
+    """The placement groups of one run."""
+
+    def __init__(self, prefix: str, probe: Callable[[], Probed] = probe_gpu) -> None:
+        self._prefix = prefix
+        self._probe = probe
+        self._bundles: list[_Bundle] = []
+        self._made = 0
+        self._granted: dict[str, int] = {}  # by Ray node
+        self.groups: dict[str, Any] = {}  # by subject
+        self.cpus: dict[str, float] = {}
+
+    def reserve(self, wanted: Sequence[WantedGpu], limit_s: float) -> dict[str, str]:
+        """Reserve them within `limit_s`. Subjects that could not be, with the reason.
+
+        Ends before where nothing more can come: all that a node offers is known, and the rest is not there.
+        """
+        refused = infeasible(wanted)
+        left = {gpu.uuid: gpu for gpu in wanted if gpu.subject not in refused}
+        end_s = time.monotonic() + limit_s
+        self._ask_for(left, end_s)
+        while left and self._waiting() and time.monotonic() < end_s:
+            self._advance(min(STEP_S, max(0.05, end_s - time.monotonic())))
+            self._grant(left)
+            self._ask_for(left, end_s)
+        refused |= {gpu.subject: self._reason(gpu, wanted, limit_s) for gpu in left.values()}
+        for bundle in self._bundles:
+            _remove(bundle.group)
+        self._bundles.clear()
+        return refused
+
+    def release(self, timeout_s: float) -> None:
+        """Give everything back, without waiting longer than `timeout_s`."""
+        groups = [*self.groups.values(), *(bundle.group for bundle in self._bundles)]
+        self.groups.clear()
+        self._bundles.clear()
+        removals = [_remove(group) for group in groups]
+        for removal in removals:
+            removal.done(timeout_s / len(removals))
+
+    def _waiting(self) -> bool:
+        return any(bundle.answer is None for bundle in self._bundles)
+
+    def _grant(self, left: dict[str, WantedGpu]) -> None:
+        """Keep the bundles that turned out to be wanted cards, and take those from `left`."""
+        for bundle in list(self._bundles):
+            uuid = bundle.answer.uuid if bundle.answer is not None else None
+            gpu = left.pop(uuid or "", None)
+            if gpu is not None:
+                self._bundles.remove(bundle)
+                self._granted[gpu.node.node_id] = self._granted.get(gpu.node.node_id, 0) + 1
+                self.groups[gpu.subject] = bundle.group
+                self.cpus[gpu.subject] = bundle.cpus
+
+    def _reason(self, gpu: WantedGpu, wanted: Sequence[WantedGpu], limit_s: float) -> str:
+        node_id = gpu.node.node_id
+        answers = [bundle.answer for bundle in self._bundles if bundle.node.node_id == node_id]
+        return refusal(gpu.node, _wanted_on(node_id, wanted), answers, limit_s)
+
+    def _ask_for(self, left: Mapping[str, WantedGpu], end_s: float) -> None:
+        """One more bundle for each wanted GPU of a node that no open bundle may still turn out to be.
+
+        A bundle on another GPU than wanted is held meanwhile, so that Ray gives out the next one.
+        """
+        by_node: dict[str, list[WantedGpu]] = {}
+        for gpu in left.values():
+            by_node.setdefault(gpu.node.node_id, []).append(gpu)
+        for node_id, gpus in by_node.items():
+            bundles = [bundle for bundle in self._bundles if bundle.node.node_id == node_id]
+            held = self._granted.get(node_id, 0) + len(bundles)
+            pending = sum(bundle.answer is None for bundle in bundles)
+            room = int(gpus[0].node.gpus) - held
+            for _ in range(min(len(gpus) - pending, room)):
+                self._bundles.append(self._bundle(gpus[0].node, bundle_cpus(gpus), end_s))
+
+    def _bundle(self, node: FoundNode, cpus: float, end_s: float) -> _Bundle:
+        self._made += 1
+        group = created(
+            lambda: placement_group(
+                [{"GPU": 1.0, **({"CPU": cpus} if cpus > 0 else {})}],
+                strategy="STRICT_PACK",
+                name=f"{self._prefix}-gpu-{self._made}",
+                bundle_label_selector=[{NODE_LABEL: node.node_id}],
+            ),
+            max(0.0, end_s - time.monotonic()),
+        )
+        if isinstance(group, Gone):
+            return _Bundle(node, cpus, None, None, answer=Probed(error=group.reason))
+        return _Bundle(node, cpus, group, group.ready())
+
+    def _advance(self, timeout_s: float) -> None:
+        """Wait a little for groups and probes, and move those that are done one step on."""
+        waiting = {str(i): b.probe or b.ready for i, b in enumerate(self._bundles) if b.answer is None}
+        for key, answer in ask(waiting, timeout_s).items():
+            bundle = self._bundles[int(key)]
+            if bundle.probe is None and not isinstance(answer, Gone):
+                strategy = PlacementGroupSchedulingStrategy(bundle.group, 0)
+                # Its own process, by max_calls: cuInit names one card for ever. `options` could not say so.
+                probe = ray.remote(num_gpus=1, num_cpus=0, max_retries=1, max_calls=1)(self._probe)
+                bundle.probe = probe.options(scheduling_strategy=strategy).remote()
+            else:
+                bundle.answer = Probed(error=answer.reason) if isinstance(answer, Gone) else answer
+
+
+def given_gpu() -> tuple[str, int]:
+    """In a task with one GPU: the Ray node that it runs on, and the number of the GPU there."""
+    context = ray.get_runtime_context()
+    return context.get_node_id(), int(context.get_accelerator_ids()["GPU"][0])
+
+
+def infeasible(wanted: Sequence[WantedGpu]) -> dict[str, str]:
+    """Subjects that need not be asked for, with the reason: their node offers no GPU at all."""
+    return {
+        gpu.subject: _offers_too_few(gpu.node, _wanted_on(gpu.node.node_id, wanted))
+        for gpu in wanted
+        if int(gpu.node.gpus) == 0
+    }
+
+
+def refusal(node: FoundNode, wanted: int, answers: Sequence[Probed | None], limit_s: float) -> str:
+    """Why a card of `node` was not among what Ray gave out.
+
+    `wanted` counts the cards wanted there; `answers` tell of the bundles that were none of them, None of one
+    that Ray did not give, or that did not answer.
+    """
+    errors = list(dict.fromkeys(answer.error for answer in answers if answer is not None and answer.error))
+    if errors:
+        return f"CUDA does not tell which card Ray gives out there: {'; '.join(errors)}"
+    if None in answers:
+        return f"another job of the cluster holds it, or it did not answer, for {limit_s:g} s"
+    if int(node.gpus) < wanted:
+        return _offers_too_few(node, wanted)
+    others = ", ".join(answer.uuid for answer in answers if answer is not None and answer.uuid)
+    return (
+        f"Ray gives out {others or 'no card'} there and never this one; "
+        "is MIG on, or was Ray started with CUDA_VISIBLE_DEVICES or too small a --num-gpus?"
+    )
+
+
+def bundle_cpus(gpus: Sequence[WantedGpu]) -> float:
+    """CPUs that go with each GPU: what the neediest wants, but no more than its node has for all of them."""
+    neediest = max(gpu.cpus for gpu in gpus)
+    return min(neediest, gpus[0].node.cpus / len(gpus))
+
+
+def _offers_too_few(node: FoundNode, wanted: int) -> str:
+    offered = int(node.gpus) or "no"
+    way_out = f"start Ray there with --num-gpus={wanted}"
+    return f"its node offers Ray {offered} GPU of the {wanted} promised; {way_out}"
+
+
+def _wanted_on(node_id: str, wanted: Sequence[WantedGpu]) -> int:
+    return sum(gpu.node.node_id == node_id for gpu in wanted)
+
+
+def _remove(group: Any) -> Background[None]:
+    return Background(lambda: None if group is None else remove_placement_group(group), "release")

@@ -1,0 +1,348 @@
+"""One connection to Ray: start a local one or join a cluster, and let go of it again.
+
+Ray's processes die with the thread that started them (they ask the kernel for it: PR_SET_PDEATHSIG), so a
+thread of its own starts Ray, lives as long as it, and ends it. That also gives every step a deadline.
+"""
+
+import atexit
+import logging
+import secrets
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray._private.worker as ray_worker
+from ray._private.node import Node
+from ray._private.parameter import RayParams
+
+from rigproof.cluster.ray import leaving
+from rigproof.cluster.ray.environment import joining_environment, local_environment, settings
+from rigproof.cluster.ray.errors import ClusterStartFailed, ClusterUnreachable
+from rigproof.cluster.ray.folder import held, make_folder, remove_stale_folders, temp_root
+from rigproof.cluster.ray.version import check_ray_version
+from rigproof.cluster.ray.warden import Warden
+from rigproof.host import processes
+from rigproof.host.processes import ProcessId
+
+OBJECT_STORE_BYTES = 78_643_200  # the smallest that Ray takes
+LOOK_S = 0.1  # between two looks at what is left of Ray
+LEAST_S = 0.5  # for killed processes to go
+
+
+@dataclass(frozen=True, slots=True)
+class MoreNode:
+    """A further node of a Ray of our own on this machine: a raylet with resources of its own."""
+
+    name: str
+    cpus: float
+    gpus: int
+
+
+class RaySession:
+    """Ray, up. `address` is the cluster's; `started` whether it is ours to end."""
+
+    def __init__(self, started: bool, folder: Path | None, more: Sequence[MoreNode] = ()) -> None:
+        self.started = started
+        self.folder = folder
+        self._more = more
+        self._warden = None if folder is None else Warden(folder)
+        self.address = ""
+        self._undo = ExitStack()
+        self._begun = threading.Event()
+        self._end = threading.Event()
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        self._let_go = True  # whether Ray has let go of this process
+        self._processes: frozenset[ProcessId] = frozenset()
+        self._joined: list[Node] = []  # of `more`
+
+    def open(self, arguments: dict[str, Any], variables: dict[str, str], limit_s: float) -> None:
+        """Run `ray.init` with `arguments`. Raises what it raises, or TimeoutError."""
+        if self.folder is not None:
+            self._undo.enter_context(held(self.folder))
+        self._undo.enter_context(settings(variables))
+        self._undo.enter_context(_silent())
+        self._let_go = False
+        self._thread = threading.Thread(
+            target=self._live, args=(arguments,), name="rigproof-ray", daemon=True
+        )
+        self._thread.start()
+        try:
+            if not self._begun.wait(limit_s):
+                raise TimeoutError(f"Ray did not answer within {limit_s:g} s")
+        finally:
+            _take_back_sigterm()
+        if self._error is not None:
+            raise self._error
+        self.address = ray.get_runtime_context().gcs_address
+        self._processes = self._started_processes()
+
+    def close(self, limit_s: float, ours: Iterable[ProcessId] = ()) -> tuple[ProcessId, ...]:
+        """Disconnect; end Ray where it is ours. `ours` are further processes of this host that must be gone.
+
+        Returns what is still there after everything within `limit_s`: nothing, unless the kernel holds it.
+        """
+        gentle_s, end_s = time.monotonic() + limit_s / 2, time.monotonic() + limit_s
+        family = self._relatives(self._processes | frozenset(ours) | self._started_processes())
+        self._end.set()
+        while self._thread is not None and self._stuck() and time.monotonic() < gentle_s:
+            self._wait_a_little()
+            family = self._relatives(family)  # Ray's processes start others until they are gone
+        if not self._stuck():
+            processes.wait_gone(family, min(1.0, limit_s / 4))
+        left = self._kill(family, max(end_s, time.monotonic() + LEAST_S))
+        if self._thread is not None and self._stuck():
+            self._thread.join(max(0.1, end_s - time.monotonic()))
+        if not self._let_go:
+            self._cut_off()
+        _take_back_sigterm()
+        self._reap()
+        self._undo.close()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        if self._warden is not None:
+            self._warden.dismiss()
+        return left
+
+    def _wait_a_little(self) -> None:
+        """Wait LOOK_S for Ray's thread. Shut down, Ray gives SIGTERM its default effect: no, at once."""
+        end_s = time.monotonic() + LOOK_S
+        while self._stuck() and time.monotonic() < end_s:
+            assert self._thread is not None
+            self._thread.join(LOOK_S / 10)
+            _take_back_sigterm()
+
+    def _reap(self) -> None:
+        """Take the ends of the processes of `more` nodes, which nobody else waits for."""
+        for process in self._processes_of_more():
+            process.poll()
+        self._joined.clear()
+
+    def _processes_of_more(self) -> list[Any]:
+        return [
+            info.process
+            for node in self._joined
+            for infos in list(node.all_processes.values())
+            for info in infos
+        ]
+
+    def _relatives(self, family: frozenset[ProcessId]) -> frozenset[ProcessId]:
+        """These, what they started, and what was started with our folder, wherever its parent is by now."""
+        if not self.started:
+            return family
+        roots = {process.pid for process in family if processes.alive(process)}
+        return family | processes.descendants(roots) | processes.naming(str(self.folder))
+
+    def _kill(self, family: frozenset[ProcessId], end_s: float) -> tuple[ProcessId, ...]:
+        """Kill them and whatever they start meanwhile; who is left at `end_s`."""
+        while True:
+            family = self._relatives(family)
+            left = tuple(process for process in family if processes.alive(process))
+            if not left or time.monotonic() >= end_s:
+                return left
+            for process in left:
+                processes.kill(process)
+            processes.wait_gone(left, LOOK_S)
+
+    @staticmethod
+    def _cut_off() -> None:
+        """Ray did not let go of this process: nothing here may call it from now on."""
+        atexit.unregister(ray.shutdown)  # it would wait for the same lock, for ever
+        # An ObjectRef that is freed without a core worker does nothing; with one that is being taken down it
+        # ends the process, with status 1 (CoreWorkerProcess::GetCoreWorker).
+        vars(ray_worker.global_worker).pop("core_worker", None)
+        leaving.expect_stuck_exit()
+
+    def _stuck(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _live(self, arguments: dict[str, Any]) -> None:
+        try:
+            ray.init(**arguments)
+            for node in self._more:
+                self._joined.append(_add_node(node, str(self.folder)))
+        except BaseException as error:  # Ray raises SystemExit too; `open` raises it again
+            self._error = error
+        self._begun.set()
+        self._end.wait()
+        for process in self._processes_of_more():
+            process.kill()  # whatever they hold is simulated; Ray would leave them to be waited for
+        try:
+            ray.shutdown()
+        except Exception:
+            return  # `close` kills what is left
+        self._let_go = True
+
+    def _started_processes(self) -> frozenset[ProcessId]:
+        node = ray_worker._global_node  # noqa: SLF001 - Ray tells the ids of its processes nowhere else
+        if not self.started or node is None:
+            return frozenset()
+        pids = [info.process.pid for infos in list(node.all_processes.values()) for info in infos]
+        found = (processes.process_id(pid) for pid in pids)
+        return frozenset(process for process in found if process is not None)
+
+
+def start_local(
+    node_name: str,
+    *,
+    cpus: float,
+    gpus: int,
+    namespace: str,
+    limit_s: float,
+    stop_s: float,
+    stall_s: float,
+    more: Sequence[MoreNode] = (),
+) -> RaySession:
+    """A Ray of our own on 127.0.0.1, with a random token and without a dashboard; `more` nodes join it.
+
+    A node of it that does not answer for about `stall_s` is declared dead.
+
+    Raises:
+        ClusterStartFailed: it did not come up within `limit_s`; nothing of it is left.
+    """
+    check_ray_version(ClusterStartFailed)
+    remove_stale_folders(temp_root())
+    folder = make_folder()
+    session = RaySession(started=True, folder=folder, more=more)
+    arguments = {
+        "address": "local",
+        "include_dashboard": False,
+        "num_cpus": max(1, round(cpus)),
+        "num_gpus": gpus,
+        "object_store_memory": OBJECT_STORE_BYTES,
+        "log_to_driver": False,
+        "configure_logging": False,
+        "namespace": namespace,
+        "_node_ip_address": "127.0.0.1",
+        "_node_name": node_name,
+        "_temp_dir": str(folder),
+    }
+
+    def failed(error: BaseException) -> ClusterStartFailed:
+        return ClusterStartFailed(
+            f"Ray did not start on this machine: {_first_line(error)}; is there space in {folder.parent} "
+            "and /dev/shm? Or start Ray yourself with `ray start --head` and give "
+            "--ray-address"
+        )
+
+    _open(
+        session,
+        arguments=arguments,
+        variables=local_environment(secrets.token_hex(32), stall_s),
+        limit_s=limit_s,
+        stop_s=stop_s,
+        failed=failed,
+    )
+    return session
+
+
+def join(
+    address: str, *, namespace: str, limit_s: float, stop_s: float, open_cluster: bool = False
+) -> RaySession:
+    """Connect to a running cluster; `close` disconnects and leaves it as it was.
+
+    `open_cluster`: it asks nobody for a token (`join_probe` finds out).
+
+    Raises:
+        ClusterUnreachable: nobody answers, the token is wrong, or the versions differ.
+    """
+    check_ray_version(ClusterUnreachable)
+    session = RaySession(started=False, folder=None)
+    arguments = {
+        "address": address,
+        "log_to_driver": False,
+        "configure_logging": False,
+        "namespace": namespace,
+    }
+
+    def failed(error: BaseException) -> ClusterUnreachable:
+        return ClusterUnreachable(f"--ray-address {address}: {_first_line(error)}")
+
+    _open(
+        session,
+        arguments=arguments,
+        variables=joining_environment(address, open_cluster=open_cluster),
+        limit_s=limit_s,
+        stop_s=stop_s,
+        failed=failed,
+    )
+    return session
+
+
+def _add_node(node: MoreNode, folder: str) -> Node:
+    """Start one more raylet of the Ray that this process is connected to; `RaySession.close` ends it too."""
+    parameters = RayParams(
+        node_name=node.name,
+        num_cpus=max(1, round(node.cpus)),
+        num_gpus=node.gpus,
+        object_store_memory=OBJECT_STORE_BYTES,
+        node_ip_address="127.0.0.1",
+        gcs_address=ray.get_runtime_context().gcs_address,
+        temp_dir=folder,
+        node_manager_port=0,
+        min_worker_port=0,
+        max_worker_port=0,
+        include_log_monitor=False,
+    )
+    return Node(parameters, head=False, shutdown_at_exit=False, spawn_reaper=False)
+
+
+def _open(
+    session: RaySession,
+    *,
+    arguments: dict[str, Any],
+    variables: dict[str, str],
+    limit_s: float,
+    stop_s: float,
+    failed: Callable[[BaseException], Exception],
+) -> None:
+    try:
+        session.open(arguments, variables, limit_s)
+    except KeyboardInterrupt:
+        session.close(stop_s)
+        raise
+    except BaseException as error:
+        session.close(stop_s)
+        raise failed(error) from error
+
+
+def _take_back_sigterm() -> None:
+    """Put Python's own handling of SIGTERM back.
+
+    Starting, Ray's C++ side takes the signal over (absl's failure signal handler): it passes it on, but also
+    sets an alarm that aborts this process 3 s later, in the middle of taking everything down. Shut down, it
+    leaves the signal's default effect: the process is gone at once, without its reports.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    if threading.current_thread() is threading.main_thread() and handler is not None:
+        signal.signal(signal.SIGTERM, handler)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep Ray from writing between pytest's lines: what matters is recorded as events."""
+    logger = logging.getLogger("ray")
+    level, printing = logger.level, ray_worker._worker_logs_enabled  # noqa: SLF001 - no public switch
+    logger.setLevel(logging.CRITICAL)
+    ray_worker._worker_logs_enabled = False  # noqa: SLF001
+    # Ray's hook reports an uncaught exception to the head, and waits for a head that has gone.
+    if sys.excepthook is getattr(ray_worker, "custom_excepthook", None):
+        sys.excepthook = ray_worker.normal_excepthook
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        ray_worker._worker_logs_enabled = printing  # noqa: SLF001
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:300]

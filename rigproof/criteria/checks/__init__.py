@@ -1,0 +1,1 @@
+"""Checks that belong to no single stage, one file each."""

@@ -1,0 +1,138 @@
+"""Did every GPU really work?"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import itemgetter
+from statistics import fmean
+
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.evidence.loads import Load, load_of, over_stages
+from rigproof.criteria.evidence.sensors import power_field, readings_by_piece
+from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.windows import Window, work_by_slice
+from rigproof.profiles.stages import DUTIES, stage_kind
+from rigproof.records.measurements import Event
+from rigproof.records.verdict import Outcome
+
+WINDOW_S = 1.0  # what "a second with work" means
+
+
+@criterion(
+    "activity.gpu_active",
+    scope="device",
+    unit="%",
+    limit="`limits.active_work_share` of 1 s windows with verified work, and a mean power of at least "
+    "`limits.active_power_share` of the enforced limit (where the driver has no limit, a mean utilisation of "
+    "`limits.active_utilization_share`); no wrong result",
+    remedy="see what that worker waited for: a lost process, another job on the card, a blocked queue",
+    unmeasured="the device was left out on purpose, the stage broke off, or power was not read "
+    "often enough; utilisation alone never suffices",
+    faults=("gpu-idle", "bit-flip"),
+    stages=("sustained",),
+    duties=DUTIES,
+    explained=slowed_by,
+)
+def gpu_active(device: DeviceEvidence) -> Finding:
+    """The device did verified work in nearly every second of every load, and drew power for it.
+
+    A continuous load has to be without a break; of others the stretches of measured work count, and how long
+    a fed device waits is for feeding.idle_gaps. For the CPU as the device the verified work alone counts.
+    """
+    wrong = device.events("wrong_result")
+    if wrong:
+        return _by_results(device, wrong)
+    left_out = device.left_out
+    if left_out:
+        raise NotMeasured(left_out)
+    return over_stages(device, DUTIES, lambda stage: _in_stage(device, stage))
+
+
+def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
+    window = device.evidence.complete_window(stage)
+    rounds = device.rounds(stage)
+    if not len(rounds.only(rounds.same("phase", "measure")).verified()):
+        return _without_work(device, window)
+    if device.is_cpu and stage_kind(stage).duty != "continuous":
+        limit = device.limit("active_work_share").times(100)
+        return compared(100.0, limit, good=True, detail="verified work was measured")
+    finding = _by_work(device, stage, window)
+    if finding.outcome is Outcome.FAIL or device.is_cpu or stage_kind(stage).duty == "fed":
+        return finding
+    load = load_of(device, stage)
+    if device.identity.power_limit_w is None and device.has_no_power_limit:
+        return _by_utilization(device, load, finding)
+    return _by_power(device, load, finding)
+
+
+def _by_results(device: DeviceEvidence, wrong: Sequence[Event]) -> Finding:
+    """Any wrong result fails: the share of rounds without one is told."""
+    count = sum(event.number for event in wrong)
+    share = 100 * (1 - count / max(len(device.all_rounds), count))
+    number = "1 wrong result" if count == 1 else f"{count} wrong results"
+    return Finding(
+        Outcome.FAIL,
+        share,
+        Limit(100, "every result equals its reference"),
+        f"{number}, the first: {wrong[0].message}",
+        remedy="do not train on this card: silently wrong results ruin a run; test its memory and power",
+        from_s=wrong[0].t_s,
+    )
+
+
+def _without_work(device: DeviceEvidence, window: Window) -> Finding:
+    cause = device.cause()
+    detail = "no verified work was measured" + (f"; {cause}" if cause else "")
+    limit = device.limit("active_work_share").times(100)
+    return compared(0.0, limit, good=False, detail=detail, from_s=window.from_s)
+
+
+def _by_work(device: DeviceEvidence, stage: str, window: Window) -> Finding:
+    """Of a continuous load the whole window; of any other the stretches in which it measured.
+
+    A fed device has done work: how much of the time it waits is judged elsewhere.
+    """
+    duty = stage_kind(stage).duty
+    stretches = (window,) if duty == "continuous" else load_of(device, stage).stretches
+    by_stretch = [stretch.slices(WINDOW_S) for stretch in stretches]
+    verified = device.rounds(stage).verified()
+    work = [done for slices in by_stretch for done in work_by_slice(verified, slices)]
+    slices = [piece for slices in by_stretch for piece in slices]
+    idle = [piece for piece, done in zip(slices, work, strict=True) if done <= 0]
+    share = 100 * (1 - len(idle) / len(slices))
+    limit = device.limit("active_work_share").times(100)
+    detail = f"verified work in {len(slices) - len(idle)} of {len(slices)} windows of 1 s"
+    if share >= limit.value or duty == "fed":
+        return compared(share, limit, good=True, detail=detail)
+    cause = device.cause()
+    detail += f"; {cause}" if cause else ""
+    return compared(share, limit, good=False, detail=detail, from_s=idle[0].from_s)
+
+
+def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
+    """By the piece in which it drew the least."""
+    means = [
+        (fmean(pairs.values), piece)
+        for piece, pairs in readings_by_piece(device, load, power_field(device), "power")
+    ]
+    mean_w, piece = min(means, key=itemgetter(0))
+    enforced_w = device.enforced_power_within(piece.span) or device.enforced_power_w
+    limit = device.limit("active_power_share").times(100, f" of the enforced {enforced_w:.0f} W")
+    share = 100 * mean_w / enforced_w
+    if share >= limit.value:
+        return by_work
+    detail = f"mean power {mean_w:.0f} W of {enforced_w:.0f} W while its workers reported work"
+    from_s, length_s = piece.span.from_s, piece.length_s
+    return compared(share, limit, good=False, detail=detail, from_s=from_s, length_s=length_s)
+
+
+def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
+    """Where power says nothing: a card that is busy by its driver, and did verified work."""
+    used = readings_by_piece(device, load, "utilization_percent", "utilisation")
+    mean = min(fmean(pairs.values) for _, pairs in used)
+    limit = device.limit("active_utilization_share").times(100)
+    if mean >= limit.value:
+        detail = f"{by_work.detail}, utilisation {mean:.0f} %; the driver reports no power limit"
+        return replace(by_work, detail=detail)
+    detail = f"mean utilisation {mean:.0f} % while its workers reported work"
+    return compared(mean, limit, good=False, detail=detail, from_s=load.window.from_s)

@@ -1,0 +1,219 @@
+"""Does the card reach its clock, or say why not?"""
+
+import math
+from statistics import fmean, median
+
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, Piece, over_loads
+from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.reasons import (
+    EXPLAINS_LOW_CLOCK,
+    NAMES,
+    POWER_CAP,
+    SET_BY_SOMEBODY,
+    names_of,
+)
+from rigproof.criteria.evidence.sensors import moving_readings, piece_readings, power_field, readings_by_piece
+from rigproof.criteria.evidence.series import readings, told
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.tasks import LOSSES
+from rigproof.criteria.evidence.windows import Window, work_by_slice
+from rigproof.criteria.feeding import idle_share
+from rigproof.profiles.stages import DUTIES
+from rigproof.records.verdict import Outcome
+
+MOST = 0.5  # "most samples": more than half of them
+# Of what the printed peak allows at a clock: a higher rate means that the clock is not the one that it had.
+OVER_PEAK_SHARE = 1.10
+
+
+@criterion(
+    "clock.ratio",
+    scope="device",
+    unit="%",
+    limit="`limits.clock_ratio_share` of the boost clock that the SKU file states; of a card without one "
+    "`limits.clock_unknown_share` of the highest SM clock that NVML reports. In the feeding stage "
+    "`limits.working_clock_mhz`, where the rig states it",
+    remedy="restart the machine and see whether the clock comes back; for a card that is undervolted or "
+    "slowed on purpose, state `limits.clock_ratio_share` under its [[nodes.gpus]]",
+    unmeasured="too few readings of the SM clock under load, no clock to compare with, a low clock whose "
+    "reasons cannot be read, a clock at which the card could not do what it did, or one of a card that had "
+    "lost its worker",
+    faults=("clock-stuck", "clock-drops-idle"),
+    warns_on=("clock-locked",),
+    applies_to_cpu=False,
+    stages=("sustained",),
+    duties=DUTIES,
+)
+def ratio(device: DeviceEvidence) -> Finding:
+    """Wherever work is measured, the SM clock is close to the one that the card is made for.
+
+    Its median and its mean, in each stretch of measured work, short ones together and long ones in quarters.
+    A lower clock passes where the driver explains most of its low readings there: by a slowdown that
+    thermal.throttle judges, or by the power cap, if the card really drew `limits.clock_capped_power_share` of
+    its limit. One that somebody set warns. A fed card's clock counts while it waits, too.
+    """
+    return over_loads(device, DUTIES, lambda load: _in_load(device, load))
+
+
+def _in_load(device: DeviceEvidence, load: Load) -> Finding:
+    """The piece with the lowest clock that nothing explains; else the one with the lowest."""
+    reference = _reference(device, load)
+    pieces = readings_by_piece(device, load, "sm_clock_mhz", "SM clock")
+    _require_agreeing_rates(device, load)
+    found = [
+        _in_piece(device, load, piece, pairs, reference)
+        for piece, pairs in sorted(pieces, key=lambda one: _clock_mhz(one[1]))
+    ]
+    order = (Outcome.FAIL, Outcome.WARN, Outcome.PASS)
+    return min(found, key=lambda one: order.index(one.outcome))
+
+
+def _clock_mhz(pairs: Readings) -> float:
+    """The median, or the mean where that is lower: a median knows nothing of less than half of the time."""
+    return min(float(median(pairs.values)), fmean(pairs.values))
+
+
+def _in_piece(device: DeviceEvidence, load: Load, piece: Piece, pairs: Readings, reference: Limit) -> Finding:
+    """`reference`: the least MHz; what is compared is told in % of the clock that it is a share of."""
+    whole_mhz, clock_mhz = _whole_mhz(device), _clock_mhz(pairs)
+    limit = reference.times(100 / whole_mhz)
+    share = 100 * clock_mhz / whole_mhz
+    if clock_mhz >= reference.value:
+        return compared(share, limit, good=True)
+    where = f"{clock_mhz:.0f} MHz of {whole_mhz:.0f} MHz"
+    reasons = _main_reasons(device, piece, reference.value)
+    drawn = ""
+    if reasons & POWER_CAP:
+        power, excused = _at_its_cap(device, load, piece)
+        drawn = f", {power}"
+        if excused is None:
+            return Finding(Outcome.WARN, share, limit, f"{where}, explained by {names_of(reasons)}{drawn}")
+        reasons = reasons if excused else reasons & ~POWER_CAP
+    explained = f"{where}, explained by {names_of(reasons)}{drawn}"
+    if reasons & SET_BY_SOMEBODY:
+        return Finding(Outcome.WARN, share, limit, explained, _set_on_purpose(device))
+    if reasons:
+        return compared(share, limit, good=True, detail=explained)
+    where += drawn
+    lost = [one for one in device.events(*LOSSES) if one.stage == load.stage and one.t_s < piece.span.to_s]
+    if lost:
+        raise NotMeasured(
+            f"{where}, but its worker was lost at t={lost[0].t_s:.0f} s: a card without work lowers its clock"
+        )
+    return compared(
+        share,
+        limit,
+        good=False,
+        detail=f"{where}, and the driver gives no reason that explains it",
+        remedy=_waited(device) if load.duty == "fed" else "",
+        from_s=piece.span.from_s,
+        length_s=piece.length_s,
+    )
+
+
+def _set_on_purpose(device: DeviceEvidence) -> str:
+    smi = f"`nvidia-smi -i {device.identity.index}"
+    return (
+        f"undo it on {device.device.node} with {smi} -rgc` (locked clocks) or {smi} -rac` (application "
+        "clocks), or state `limits.clock_ratio_share` of this GPU as you mean it"
+    )
+
+
+def _waited(device: DeviceEvidence) -> str:
+    """What to do about a fed card that waited too long; empty where it did not: its clock fell under work."""
+    most = device.optional_limit("idle_share")
+    if most is None or idle_share(device) <= most.value:
+        return ""
+    return "see feeding.idle_gaps: a card that waits for rewards lets its clock go"
+
+
+def _reference(device: DeviceEvidence, load: Load) -> Limit:
+    """The least clock, MHz."""
+    working = device.optional_limit("working_clock_mhz")
+    if load.duty == "fed" and working is not None:
+        return working.times(1, f", {working.value:g} MHz")
+    boost_mhz = None if device.device.sku is None else device.device.sku.boost_clock_mhz
+    if boost_mhz is not None:
+        share = device.limit("clock_ratio_share")
+        return Limit(boost_mhz * share.value, f"{share.source}, of the boost clock of {device.sku_file}")
+    share = device.limit("clock_unknown_share")
+    return Limit(_highest_mhz(device) * share.value, f"{share.source}, of NVML's highest clock")
+
+
+def _whole_mhz(device: DeviceEvidence) -> float:
+    boost_mhz = None if device.device.sku is None else device.device.sku.boost_clock_mhz
+    return _highest_mhz(device) if boost_mhz is None else boost_mhz
+
+
+def _highest_mhz(device: DeviceEvidence) -> float:
+    highest_mhz = device.identity.sm_clock_max_mhz
+    if highest_mhz is None or highest_mhz <= 0:
+        raise NotMeasured("NVML does not report the maximum SM clock")
+    return highest_mhz
+
+
+def _require_agreeing_rates(device: DeviceEvidence, load: Load) -> None:
+    """NotMeasured where the card did more than it can at the mean clock, by its SKU's printed peak."""
+    sku = device.device.sku
+    if sku is None or sku.boost_clock_mhz is None:
+        return
+    rounds = device.rounds(load.stage)
+    together = len(set(rounds.doers().tolist()))
+    means_mhz = [(stretch, _mean_mhz(device, stretch)) for stretch in load.stretches]
+    for precision, fastest in rounds.fastest().items():
+        peak = getattr(sku.peak_tflops, precision, None)
+        if peak is None:
+            continue
+        most_per_mhz = OVER_PEAK_SHARE * peak / sku.boost_clock_mhz
+        for stretch, mean_mhz in means_mhz:
+            if together * fastest <= most_per_mhz * mean_mhz:
+                continue  # not even all of them at once are too fast: no need to add them up
+            own = rounds.only(rounds.same("precision", precision))
+            rate = work_by_slice(own, (stretch,))[0] / stretch.length_s
+            if rate > most_per_mhz * mean_mhz:
+                raise NotMeasured(
+                    f"the SM clock reads {mean_mhz:.0f} MHz from t={stretch.from_s:.0f} s on, at which the "
+                    f"card cannot do the {rate:.0f} TFLOP/s of {precision} that it did"
+                )
+
+
+def _mean_mhz(device: DeviceEvidence, stretch: Window) -> float:
+    """Infinity where too few samples tell it: then it contradicts nothing."""
+    clocks = readings(device.loaded_samples(stretch), "sm_clock_mhz").values
+    return fmean(clocks) if len(clocks) >= FEWEST_SAMPLES else math.inf
+
+
+def _at_its_cap(device: DeviceEvidence, load: Load, piece: Piece) -> tuple[str, bool | None]:
+    """What it drew, in words, and whether that is its cap; None where the driver reports no power limit."""
+    field = power_field(device)
+    moving_readings(device, load.window, field, "power")  # a frozen one explains nothing
+    power_w = piece_readings(device, piece, field).values
+    if not power_w:
+        raise NotMeasured("the clock is low under load, and the power that would explain it was not read")
+    enforced_w = device.enforced_power_within(piece.span)
+    if enforced_w is None:
+        return "which no power limit confirms: the driver reports none", None
+    drawn_w = median(power_w)
+    least = device.limit("clock_capped_power_share")
+    return f"at {drawn_w:.0f} of {enforced_w:.0f} W", drawn_w >= least.value * enforced_w
+
+
+def _main_reasons(device: DeviceEvidence, piece: Piece, least_mhz: float) -> int:
+    """The explaining bits that most samples of a low clock have, one with another; 0 where they do not."""
+    samples = [
+        one
+        for stretch in piece.stretches
+        for one in told(device.loaded_samples(stretch), "sm_clock_mhz", "clock_event_reasons")
+    ]
+    if sum(1 for _, bits in samples if bits is not None) <= MOST * len(samples):
+        raise NotMeasured("the clock is low under load, and the reasons for it cannot be read")
+    known: list[int] = [
+        bits for clock_mhz, bits in samples if None not in (clock_mhz, bits) and clock_mhz < least_mhz
+    ]
+    # Each bit for itself: a slowdown that flickered explains no clock that was low all along.
+    return sum(bit for bit in NAMES if bit & EXPLAINS_LOW_CLOCK and _count(known, bit) > MOST * len(known))
+
+
+def _count(known: list[int], bit: int) -> int:
+    return sum(1 for bits in known if bits & bit)

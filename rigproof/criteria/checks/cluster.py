@@ -1,0 +1,118 @@
+"""Is everybody there, and does nobody hang?"""
+
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.evidence.evidence import ENDED, Evidence
+from rigproof.criteria.evidence.subjects import NodeEvidence
+from rigproof.records.measurements import Event
+from rigproof.records.verdict import FOLLOWS, Outcome
+
+FIRST_LOSS = "start with the first loss, later ones often follow from it"
+# What a wait that failed or a process that was lost is recorded as.
+LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died")
+WITH_LINE = "switch that machine on, check its network cable, and type that line there"
+
+
+@criterion(
+    "cluster.nodes_present",
+    scope="node",
+    unit="",
+    limit="the nodes that the rig profile promises",
+    remedy="switch that machine on, check its network cable, and type its `ray start` line there",
+    unmeasured="the cluster itself did not come up, or the run is of another rig and never looked for it",
+    faults=("node-missing", "node-lost"),
+    judges_absence=True,
+)
+def nodes_present(node: NodeEvidence) -> Finding:
+    """The promised node joined the cluster and stayed in it until the end."""
+    for event in node.events("node_missing", "node_lost"):
+        lost = event.kind == "node_lost"
+        remedy = WITH_LINE if "remedy" in event.data else ""
+        if node.events("host_reset"):
+            remedy = f"{FOLLOWS}health.reset of {node.subject}, it restarted and is back"
+        return Finding(Outcome.FAIL, detail=event.message, remedy=remedy, from_s=event.t_s if lost else None)
+    if node.found:
+        return Finding(Outcome.PASS, detail=f"answered from {node.identity.address}")
+    if not looked_for(node.evidence):
+        raise NotMeasured("the run ended before its nodes were looked for")
+    require_promised_then(node.evidence, node.subject)
+    return Finding(Outcome.FAIL, detail=f"{node.subject} did not answer")
+
+
+def require_promised_then(evidence: Evidence, subject: str) -> None:
+    """NotMeasured for a node or GPU that is absent and that the run says nothing of: it never looked for it.
+
+    A run tells of each node and GPU of its own profile; this one is of another profile then.
+    """
+    told_of = evidence.kept("told of", lambda: frozenset(one.subject for one in evidence.recording.events))
+    if any(one == subject or one.startswith(f"{subject}/") for one in told_of):
+        return
+    known = ", ".join(sorted({*evidence.recording.nodes, *evidence.recording.gpus})) or "nothing"
+    raise NotMeasured(
+        f"this run did not look for {subject}: it was of another rig and found {known}; judge it by a "
+        "profile with these names (`rigproof judge` without --hwprofile takes its own), or run again with "
+        "this profile"
+    )
+
+
+def _of_node(rig: Evidence, loss: Event) -> str:
+    """Where its node went, and what was lost with it; empty where the node stayed."""
+    node = loss.subject.partition("/")[0]
+    for kind, root in (("host_reset", "health.reset"), ("node_lost", "cluster.nodes_present")):
+        if rig.events_of(node, kind):
+            return f"{FOLLOWS}{root} of {node}, see there first"
+    return ""
+
+
+def _next_step(loss: Event) -> str:
+    """What to do about a loss: by what was lost or waited for."""
+    setting = loss.data.get("setting")  # of the profile: the deadline that passed
+    if setting:
+        last = "; see its last lines in the report" if loss.worker else ""
+        return f"end what else runs on that host, or raise {setting}{last}"
+    if loss.worker:
+        return f"read that worker's last lines in the report; {FIRST_LOSS}"
+    if loss.kind == "agent_died":
+        return (
+            "look into `dmesg` of that node for what ended its agent, as where its memory ran out, and see "
+            "whether the node still answers"
+        )
+    if loss.data.get("query") or loss.data.get("pids"):
+        return "the driver hangs: look for its Xid in `dmesg` of that node, then restart the machine"
+    return ""
+
+
+def looked_for(evidence: Evidence) -> bool:
+    """Whether the cluster came up far enough for an absent node or GPU to count as missing."""
+    recording = evidence.recording
+    if evidence.events.get("node_missing") or evidence.events.get("gpu_missing"):
+        return True
+    broken_off = bool(evidence.events.get("interrupted")) and not recording.stages
+    return bool(recording.nodes) and not broken_off
+
+
+@criterion(
+    "cluster.no_timeouts",
+    scope="rig",
+    unit="faults",
+    limit="no wait past its deadline and no lost process: any of them leaves a training session hanging",
+    remedy=FIRST_LOSS,
+    unmeasured="no stage ran, or one was broken off before its waits were over",
+    faults=("timeout", "hung-kernel", "worker-killed", "worker-frozen", "nvml-hang"),
+)
+def no_timeouts(rig: Evidence) -> Finding:
+    """Every wait ended within its deadline; no worker and no node agent failed, died or hung."""
+    losses = sorted((event for kind in LOSSES for event in rig.events.get(kind, ())), key=lambda e: e.t_s)
+    none = Limit(0, "every wait's own deadline")
+    if losses:
+        first = losses[0]
+        who = first.worker or first.subject
+        more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
+        detail = f"{who}: {first.message}{more}"
+        step = _of_node(rig, first) or _next_step(first)
+        return Finding(Outcome.FAIL, len(losses), none, detail, step, from_s=first.t_s)
+    if not any(stage.workers for stage in rig.recording.stages.values()):
+        raise NotMeasured("no stage had a worker to wait for")
+    for stage in rig.recording.stages.values():
+        if stage.status not in ENDED:
+            raise NotMeasured(f"the {stage.name} stage was broken off")
+    return compared(0, none, good=True)

@@ -1,0 +1,78 @@
+"""Does every worker sit on the GPU that it was planned for?"""
+
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.records.identity import WorkerIdentity
+
+NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
+
+
+@criterion(
+    "distribution.workers_spread",
+    scope="device",
+    unit="workers",
+    limit="the workers that the rig profile plans for this device",
+    remedy="look at CUDA_VISIBLE_DEVICES and at how many GPUs `ray start` was told that the node has",
+    unmeasured="no worker came up anywhere, or this device was left out on purpose; or the run was planned "
+    "with other work than the profile of `rigproof judge --hwprofile`",
+    faults=("wrong-gpu",),
+)
+def workers_spread(device: DeviceEvidence) -> Finding:
+    """Exactly the planned workers run on this device: each process reports the UUID that it really got."""
+    planned = _planned(device)
+    uuid = device.identity.uuid
+    came_up = {worker.worker: worker for worker in device.workers}  # the last process of each place
+    if not came_up:
+        _raise_if_left_out(device)
+    strayed = [worker for worker in device.workers if worker.uuid != uuid]
+    strangers = [] if device.is_cpu else _strangers(device, uuid)
+    right = len({name for name, worker in came_up.items() if worker.uuid == uuid})
+    measured = right + len({worker.worker for worker in strangers})
+    good = not strayed and not strangers and right == planned.value
+    if good:
+        device.require_asked_plan()
+    detail = "" if good else _whereabouts(device, strayed, strangers)
+    lost = not good and not strayed and not strangers  # nobody is elsewhere: some did not come up
+    return compared(measured, planned, good=good, detail=detail, remedy=NOT_UP if lost else "")
+
+
+def _planned(device: DeviceEvidence) -> Limit:
+    """How many workers the run was to have here, and the file that says so."""
+    evidence = device.evidence
+    if evidence.planned_by is evidence.loaded:
+        return Limit(device.device.gpu.workers, device.source_of("workers"))
+    return Limit(len(device.planned_workers), evidence.planned_by.file)
+
+
+def _raise_if_left_out(device: DeviceEvidence) -> None:
+    for event in device.events("gpu_taken", "gpu_skipped"):
+        raise NotMeasured(event.message)
+    if not device.evidence.recording.workers:
+        raise NotMeasured("no worker came up on any device")
+
+
+def _strangers(device: DeviceEvidence, uuid: str) -> list[WorkerIdentity]:
+    """Processes planned for another device that work on this one."""
+    workers = device.evidence.workers_by_uuid.get(uuid, ())
+    return [worker for worker in workers if worker.subject != device.subject]
+
+
+def _whereabouts(
+    device: DeviceEvidence, strayed: list[WorkerIdentity], strangers: list[WorkerIdentity]
+) -> str:
+    everywhere = device.evidence.workers_by_uuid
+    if (strayed or strangers) and len(everywhere) == 1 and len(device.evidence.recording.gpus) > 1:
+        (only,) = everywhere
+        return f"all work runs on one GPU, {_name(device, only)}"
+    parts = [f"{worker.worker} really runs on {_name(device, worker.uuid)}" for worker in strayed]
+    parts += [f"{worker.worker} runs here too" for worker in strangers]
+    if not parts:
+        parts = [device.cause() or "some planned workers did not come up"]
+    return "; ".join(dict.fromkeys(parts))
+
+
+def _name(device: DeviceEvidence, uuid: str) -> str:
+    for subject, identity in device.evidence.recording.gpus.items():
+        if identity.uuid == uuid:
+            return subject
+    return f"{uuid}, a card that is not in the profile"

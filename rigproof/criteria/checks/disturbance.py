@@ -1,0 +1,51 @@
+"""Was the card left to the test?"""
+
+from dataclasses import replace
+
+from rigproof.criteria.criterion import Finding, Limit, compared, criterion
+from rigproof.criteria.evidence.strangers import Stranger, require_watched, strangers_of
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.records.processes import NAMED
+from rigproof.records.verdict import Outcome
+
+
+@criterion(
+    "activity.undisturbed",
+    scope="device",
+    unit="strangers",
+    limit="none of others that computes and comes after the run has begun; none that was there before, or "
+    "draws a desktop, and uses more than `limits.stranger_sm_percent` of the SMs or grows by more than "
+    "`limits.stranger_growth_mib`. One that draws, or whose context holds no memory and uses no SM, only "
+    "warns: what it took of a rate is found there",
+    remedy="end that process, or run again when the card is free: what it explains (a low rate, memory that "
+    "ran out, an Xid) was not measured",
+    unmeasured="nobody looked at the card's processes for a while, or not up to the end of the load; not "
+    "required where the driver does not list them, does not tell which of those that were there before "
+    "computes, or, in a container, gives pids by which ours cannot be told from others",
+    faults=("stranger-computes", "stranger-takes-memory", "stranger-crashes"),
+    applies_to_cpu=False,
+    duties=("continuous", "fed", "bursts", "arms"),
+)
+def undisturbed(device: DeviceEvidence) -> Finding:
+    """Nobody else computed on the card, or took its memory, while it was under test.
+
+    Its processes are read about once a second. A worker's are those with its pid and those that they started.
+    """
+    strangers = strangers_of(device)
+    none = Limit(0, device.source_of("limits.stranger_sm_percent"))
+    if not strangers:
+        require_watched(device)
+        return compared(0, none, good=True)
+    told = [_told(one) for one in strangers[:NAMED]]
+    more = [f"and {len(strangers) - NAMED} more"] if len(strangers) > NAMED else []
+    found = compared(
+        len(strangers), none, good=False, detail="; ".join([*told, *more]), from_s=strangers[0].from_s
+    )
+    if all(one.may_rest for one in strangers):
+        require_watched(device)
+        return replace(found, outcome=Outcome.WARN)
+    return found
+
+
+def _told(stranger: Stranger) -> str:
+    return ", ".join(filter(None, (f"{stranger.who} was there {stranger.when}", stranger.took)))

@@ -1,0 +1,185 @@
+"""Does each host carry the load that feeds its GPUs, and still answer?"""
+
+import math
+from statistics import fmean
+
+import numpy as np
+import numpy.typing as npt
+
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.evidence.series import readings, values
+from rigproof.criteria.evidence.subjects import NodeEvidence
+from rigproof.criteria.evidence.windows import Window, values_by_slice
+from rigproof.records.measurements import Event
+from rigproof.records.verdict import Outcome
+
+Floats = npt.NDArray[np.float64]
+
+WINDOW_S = 1.0
+SLEEP_S = 0.010  # how long the probe sleeps each time
+REPORTED = ("own_percent", "foreign_percent", "short_cpus")
+LOAD_ENDED = "the CPU load has ended"  # in an orderly way: nothing that needs to be told
+SHORT_FREEZE = 2.0  # of the longest delay: one that is no longer, and the only one of the run, warns
+FEW_FREEZES = 3  # a busy host is late again and again
+STALLED = (
+    "see `dmesg` for stalls of disk, memory or driver at that time; where it says nothing, lower the CPU "
+    "load (`cpu.band_percent`), or end what else keeps this machine busy"
+)
+FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
+
+
+@criterion(
+    "host.cpu_band",
+    scope="node",
+    unit="%",
+    limit="`cpu.in_band_share` of 1 s windows with the CPU inside `cpu.band_percent`. It warns where the "
+    "mean is over `cpu.warn_percent`, or more than `cpu.warn_windows_share` of the windows are over it",
+    remedy="end what else runs on this machine; if nothing does, adapt `cpu.band_percent` or the node's "
+    "`cpus`",
+    unmeasured="too few samples of the CPU in the loaded time; out of the band of `rigproof judge "
+    "--hwprofile`, where the run's load aimed at another one; not promised where the profile "
+    "switches the load off",
+    faults=("cpu-saturated", "cpu-starved"),
+    stages=("sustained",),
+)
+def cpu_band(node: NodeEvidence) -> Finding:
+    """The host's CPU load stays inside its band while the GPUs work, everybody's load counted."""
+    cpu = node.cpu
+    if cpu.band_percent is None:
+        raise NotMeasured("the profile has no cpu.band_percent")
+    low, high = cpu.band_percent
+    limit = node.limit("cpu", "in_band_share", cpu.in_band_share).times(100, f", band {low:g}–{high:g} %")
+    warn = node.limit("cpu", "warn_percent", cpu.warn_percent)
+    windows, means = _means(node)
+    under = sum(1 for mean in means if mean < low)
+    over = sum(1 for mean in means if mean > high)
+    inside = 100 * (1 - (under + over) / len(means))
+    detail = (
+        f"mean {fmean(means):.1f} %, {under} of {len(means)} windows under {low:g} %, {over} over {high:g} %"
+    )
+    load = _load_report(node)
+    if inside < limit.value:
+        _require_same_aim(node)
+        first = next(w for w, mean in zip(windows, means, strict=True) if not low <= mean <= high)
+        remedy = "" if over >= under else _remedy_under(load)
+        detail += _shares(load)
+        return compared(inside, limit, good=False, detail=detail, remedy=remedy, from_s=first.from_s)
+    high_share = 100 * sum(1 for mean in means if mean > warn.value) / len(means)
+    most = cpu.warn_windows_share
+    if fmean(means) > warn.value or (most is not None and high_share > 100 * most):
+        detail = f"{high_share:.0f} % of windows over {warn.value:g} %, mean {fmean(means):.1f} %"
+        return Finding(Outcome.WARN, inside, limit, detail + _shares(load))
+    return compared(inside, limit, good=True, detail=detail)
+
+
+def _require_same_aim(node: NodeEvidence) -> None:
+    """NotMeasured where the run's CPU load was not to hold the band that is judged by."""
+    done, asked = node.evidence.planned_by.cpu_of(node.subject), node.cpu
+    if not done.enabled or done.band_percent != asked.band_percent:
+        low, high = done.band_percent if done.enabled and done.band_percent else (0.0, 0.0)
+        aim = f"aimed at {low:g}–{high:g} %" if high else "was off"
+        raise NotMeasured(f"the CPU load of this run {aim}; run again with {node.evidence.loaded.file}")
+
+
+def _load_report(node: NodeEvidence) -> Event | None:
+    """What the CPU load told at its end of itself and of everybody else; None where it told nothing."""
+    told = [
+        event
+        for event in node.evidence.events_of(node.subject, "host_load")
+        if all(isinstance(event.data.get(name), int | float) for name in REPORTED)
+    ]
+    return told[-1] if told else None
+
+
+def _shares(load: Event | None) -> str:
+    """Who used the CPU."""
+    if load is None:
+        return ""
+    own, foreign = load.data["own_percent"], load.data["foreign_percent"]
+    early = f"; {load.message}" if load.message != LOAD_ENDED else ""
+    return f"{early}; rigproof's load used {own:.0f} %, everybody else {foreign:.0f} %"
+
+
+def _remedy_under(load: Event | None) -> str:
+    short_cpus = 0.0 if load is None else load.data["short_cpus"]
+    if short_cpus >= 0.05:
+        return f"raise `cpu.secondary_thread_share`: the load's threads were {short_cpus:.1f} CPUs too few"
+    return "give the node more CPUs or lift its CPU quota, or correct `cpus` in the profile"
+
+
+def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
+    """Mean CPU load of each 1 s window that has samples; NotMeasured where too few have."""
+    window = node.evidence.complete_window("sustained")
+    pairs = readings(node.loaded_samples(window), "cpu_percent")
+    node.evidence.require_coverage(pairs.times_s, window, node.coverage_limit(), "CPU load")
+    slices = window.slices(WINDOW_S)
+    filled = [
+        (piece, fmean(those))
+        for piece, those in zip(slices, values_by_slice(pairs, slices), strict=True)
+        if those
+    ]
+    if len(filled) < node.coverage_limit().value * len(slices):
+        raise NotMeasured(f"only {len(filled)} of {len(slices)} windows have samples of the CPU load")
+    return [piece for piece, _ in filled], [mean for _, mean in filled]
+
+
+@criterion(
+    "host.responsiveness",
+    scope="node",
+    unit="ms",
+    limit="`responsiveness.p99_ms` and `responsiveness.max_ms`; a single delay of up to twice the latter "
+    "warns",
+    remedy="lower the CPU load in the profile (`cpu.band_percent`), or end what else keeps this machine busy",
+    unmeasured="the probe reported for too little of the loaded time",
+    faults=("host-frozen", "cpu-saturated"),
+    warns_on=("host-frozen",),
+    stages=("sustained",),
+)
+def responsiveness(node: NodeEvidence) -> Finding:
+    """A process that sleeps 10 ms at a time wakes up in time: 99th percentile and maximum of its delay."""
+    rig = node.evidence.loaded.rig
+    p99 = node.limit("responsiveness", "p99_ms", rig.responsiveness.p99_ms)
+    longest = node.limit("responsiveness", "max_ms", rig.responsiveness.max_ms)
+    window = node.evidence.loaded_window("sustained")
+    delays, worst_at_s = _delays(node, window)
+    if not np.isfinite(delays).all():
+        raise NotMeasured("a wake-up delay is not a finite number")
+    delays = np.sort(delays)
+    over = int(np.count_nonzero(delays > longest.value))
+    short = over == 1 and delays[-1] <= SHORT_FREEZE * longest.value
+    if over and not short:
+        detail = "longest wake-up delay" if over == 1 else f"longest of {over} wake-up delays over the limit"
+        remedy = STALLED if over <= FEW_FREEZES else ""
+        worst_ms = float(delays[-1])
+        return compared(worst_ms, longest, good=False, detail=detail, remedy=remedy, from_s=worst_at_s)
+    _require_probe(node, window, delays)
+    ninety_ninth = float(delays[math.ceil(0.99 * len(delays)) - 1])
+    detail = f"99th percentile of {len(delays)} wake-up delays, longest {delays[-1]:.1f} ms"
+    if short and ninety_ninth <= p99.value:
+        detail = f"a single one of {len(delays)} wake-up delays"
+        return Finding(Outcome.WARN, float(delays[-1]), longest, detail, STALLED, from_s=worst_at_s)
+    return compared(ninety_ninth, p99, good=ninety_ninth <= p99.value, detail=detail)
+
+
+def _delays(node: NodeEvidence, window: Window) -> tuple[Floats, float | None]:
+    """All delays in the window, ms, and when the longest was reported."""
+    told = [
+        (t_s, np.asarray(delays, np.float64))
+        for t_s, delays in values(node.loaded_samples(window), "wakeup_delays_ms")
+        if len(delays)
+    ]
+    if not told:
+        return np.empty(0), None
+    longest = [delays.max() for _, delays in told]
+    worst_at_s, _ = told[int(np.argmax(longest))]
+    return np.concatenate([delays for _, delays in told]), worst_at_s
+
+
+def _require_probe(node: NodeEvidence, window: Window, delays: Floats) -> None:
+    """A probe that died early says nothing about the rest: its sleeps must account for the loaded time."""
+    accounted_s = len(delays) * SLEEP_S + float(delays.sum()) / 1000
+    least: Limit = node.coverage_limit()
+    if len(delays) < FEWEST_DELAYS or accounted_s < least.value * window.length_s:
+        raise NotMeasured(
+            f"the probe reported {len(delays)} wake-ups, {accounted_s:.0f} s of {window.length_s:.0f} s"
+        )

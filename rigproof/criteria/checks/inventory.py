@@ -1,0 +1,177 @@
+"""Is it the hardware that the profile promises, and is it free?"""
+
+import re
+from collections import Counter
+
+from rigproof.criteria.checks.cluster import looked_for, require_promised_then
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
+from rigproof.profiles.planning.room import room_of
+from rigproof.records.identity import GpuIdentity
+from rigproof.records.telling import cause_and_step
+from rigproof.records.verdict import Outcome
+
+NO_DRIVER = "install the NVIDIA driver there, or start the container with `--gpus all`"
+NO_NVML = "run `nvidia-smi` there and see `dmesg`; restart the machine where it does not answer either"
+DIFFERENT = (
+    "install the same driver on every node, or write `limits.driver_mixed = true` where they are to differ"
+)
+TAKEN = (
+    "end the other job that holds it (`ray status` there), or start Ray there so that it offers this card: "
+    "no MIG, a --num-gpus that counts it, no CUDA_VISIBLE_DEVICES that hides it"
+)
+KEPT = (
+    "end the program that holds it, or move the display to another card, then run again; where it is to "
+    "stay, raise `limits.foreign_memory_warn_mib`"
+)
+LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, then restart the machine"
+
+
+@criterion(
+    "inventory.gpus_present",
+    scope="device",
+    unit="",
+    limit="the GPUs that the rig profile promises, with their SKU and, where it is pinned, their UUID",
+    remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
+    unmeasured="the cluster itself did not come up, or the run is of another rig and never looked for it",
+    faults=("gpu-missing", "gpu-hidden", "gpu-lost"),
+    judges_absence=True,
+)
+def gpus_present(device: DeviceEvidence) -> Finding:
+    """The promised device is on its node until the end, is the promised model, and no other job takes it."""
+    for event in device.events("gpu_missing"):
+        return Finding(Outcome.FAIL, detail=event.message, remedy=str(event.data.get("next_step") or ""))
+    for event in device.events("gpu_taken"):
+        return Finding(Outcome.FAIL, detail=event.message, remedy=TAKEN)
+    for event in device.events("gpu_lost"):
+        return Finding(Outcome.FAIL, detail=event.message, remedy=LOST, from_s=event.t_s)
+    if not device.found:
+        return _absent(device)
+    wrong, step = _mismatch(device, device.identity)
+    if wrong:
+        return Finding(Outcome.FAIL, detail=wrong, remedy=step)
+    return Finding(Outcome.PASS, detail=f"{device.identity.name}, {device.identity.uuid}")
+
+
+def _absent(device: DeviceEvidence) -> Finding:
+    """A device that nobody told of as missing, and that is not there."""
+    if not looked_for(device.evidence):
+        raise NotMeasured("the run ended before its GPUs were looked for")
+    node = device.device.node
+    here = node in device.evidence.recording.nodes
+    if here and device.device.gpu.device == "cpu":  # its worker tells of it, and nobody else
+        detail = device.cause() or "no worker of it came up"
+        return Finding(Outcome.FAIL, detail=detail, remedy="see cluster.no_timeouts")
+    require_promised_then(device.evidence, device.subject if here else node)
+    if here:
+        return Finding(Outcome.FAIL, detail=f"{node} answered without it")
+    step = f"bring its node back first: see cluster.nodes_present of {node}"
+    return Finding(Outcome.FAIL, detail=f"its node {node} is not in the cluster", remedy=step)
+
+
+def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> tuple[str, str]:
+    """What is not as promised, and the next step; empty where all is."""
+    gpu = device.device.gpu
+    place = device.evidence.loaded.written(f"{device.device.key}.sku").removesuffix(".sku")
+    if found.device != gpu.device:
+        return f"promised a {gpu.device} device, found {found.name} ({found.device})", ""
+    if gpu.uuid is not None and found.uuid != gpu.uuid:
+        step = f'put that card back, or write uuid = "{found.uuid}" at {place} if this is the one you mean'
+        return f"promised the card {gpu.uuid}, found {found.uuid}", step
+    if gpu.sku not in ("unknown", found.sku):
+        sku = found.sku or "unknown"
+        step = f'put that card in, or write sku = "{sku}" at {place} if this is the one you mean'
+        return f"promised {gpu.sku}, found {found.name} ({found.sku or 'of no known SKU'})", step
+    twins = [one for one in device.evidence.subjects_by_uuid.get(found.uuid, ()) if one != device.subject]
+    if twins:
+        return f"the same card is {', '.join(twins)} too", "give each of them its own card with `uuid`"
+    return "", ""
+
+
+@criterion(
+    "inventory.driver",
+    scope="node",
+    unit="",
+    limit="`limits.driver_minimum`, and the version that most nodes have unless `limits.driver_mixed`",
+    remedy="install the same driver on every node and restart it, so that library and kernel module match",
+    unmeasured="a driver version that cannot be compared",
+    faults=("driver-mismatch",),
+    applies_to_cpu=False,
+)
+def driver(node: NodeEvidence) -> Finding:
+    """NVML answers, the driver is new enough, and it is the same on all nodes or may differ."""
+    identity = node.identity
+    if identity.nvml_error is not None:
+        cause, step = cause_and_step(identity.nvml_error)
+        detail = cause if cause.startswith("NVML ") else f"NVML does not answer: {cause}"
+        return Finding(Outcome.FAIL, detail=detail, remedy=step or NO_NVML)
+    version = identity.driver_version
+    if version is None:
+        return Finding(Outcome.FAIL, detail="no NVIDIA driver is installed", remedy=NO_DRIVER)
+    limits = node.evidence.loaded.rig.limits
+    minimum = limits.driver_minimum
+    source = "" if minimum is None else node.evidence.source_of("limits.driver_minimum")
+    if minimum is not None and _numbers(version) < _numbers(minimum):
+        detail = f"driver {version} is older than the {minimum} of {source}"
+        remedy = "install a newer driver there and restart it, or lower `limits.driver_minimum`"
+        return Finding(Outcome.FAIL, detail=detail, remedy=remedy, source=source)
+    if limits.driver_mixed:
+        source = source or node.evidence.source_of("limits.driver_mixed")
+        return Finding(Outcome.PASS, detail=f"driver {version}; the profile lets nodes differ", source=source)
+    usual = node.evidence.kept("drivers", lambda: Counter(_versions(node).values())).most_common(2)
+    if len(usual) > 1 and version != (usual[0][0] if usual[0][1] > usual[1][1] else None):
+        different = ", ".join(f"{name} has {v}" for name, v in _versions(node).items() if v != version)
+        return Finding(Outcome.FAIL, detail=f"driver {version} here, but {different}", remedy=DIFFERENT)
+    return Finding(Outcome.PASS, detail=f"driver {version}", source=source)
+
+
+def _versions(node: NodeEvidence) -> dict[str, str]:
+    """Of each node that has a driver."""
+    nodes = node.evidence.recording.nodes
+    return {name: one.driver_version for name, one in nodes.items() if one.driver_version is not None}
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """`580.65.06` as (580, 65, 6)."""
+    if not re.fullmatch(r"\d+(\.\d+)*", version):
+        raise NotMeasured(f"the driver version {version!r} cannot be compared")
+    return tuple(int(part) for part in version.split("."))
+
+
+@criterion(
+    "inventory.foreign_memory",
+    scope="device",
+    unit="MiB",
+    limit="over `limits.foreign_memory_warn_mib` warns, on a card without a display; over what the plan "
+    "leaves free fails: the card's memory less the driver's reserve, what the workers fill, and a CUDA "
+    "context and workspaces for each",
+    remedy="end the program that holds it, or move the display to another card, then run again; where it is "
+    "to stay, plan for less with `vram_gib_per_worker`",
+    unmeasured="NVML does not report the card's memory use before the run",
+    faults=("foreign-memory",),
+    applies_to_cpu=False,
+)
+def foreign_memory(device: DeviceEvidence) -> Finding:
+    """Nobody else holds so much memory of the card that the planned workers do not fit beside it."""
+    foreign = device.foreign_memory
+    if foreign is None or foreign.used_mib is None:
+        raise NotMeasured("the memory in use before the run was not read")
+    detail = _holders(foreign.pids)
+    loaded = device.evidence.loaded
+    workers = device.evidence.asked_plan.workers_of(device.subject)
+    room = room_of(workers, device.identity, foreign)
+    free = Limit(room.free_mib, f"what the plan of {loaded.file} leaves free")
+    if not room.holds(foreign.used_mib):
+        return compared(foreign.used_mib, free, good=False, detail=f"{detail}; {room.told}")
+    warn = device.limit("foreign_memory_warn_mib")
+    if foreign.used_mib > warn.value and device.identity.display_active is not True:
+        return Finding(Outcome.WARN, foreign.used_mib, warn, detail, KEPT)
+    return compared(foreign.used_mib, free, good=True)
+
+
+def _holders(pids: tuple[int, ...] | None) -> str:
+    if pids is None:
+        return "held by processes that this user may not list"
+    if not pids:
+        return "held by no process that the driver names"
+    return f"held by pid {', '.join(map(str, pids))}"

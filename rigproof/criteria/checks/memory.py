@@ -1,0 +1,239 @@
+"""Is there enough memory for the work, and did the work end well?"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.series import readings, told
+from rigproof.criteria.evidence.strangers import crowded_by, holders_at
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.tasks import LOSSES, rounds_by_device, tasks_of, without_advice
+from rigproof.criteria.evidence.windows import Window
+from rigproof.profiles.planning.operands import ITEM_BYTES, matrix_mib
+from rigproof.profiles.planning.room import IDLE_MIB
+from rigproof.records.measurements import MemoryReading
+from rigproof.records.verdict import Outcome
+
+MIB_PER_GIB = 1024
+# Workers read their allocator once a second, between two rounds; the last reading must be from the end.
+LAST_READING_S = 5.0
+ROUNDING_MIB = 1.0
+TOLD_WITH_S = 0.05  # a worker tells an overflow right before its round
+OTHER_PLAN = "or the run was planned with other work than the profile of `rigproof judge --hwprofile`"
+HEARD_S = 1.0  # a wrong result of a process that shares the device is told when its worker hears of it
+
+
+@criterion(
+    "memory.no_oom",
+    scope="device",
+    unit="OOMs",
+    limit="`limits.ooms`",
+    remedy="lower `vram_share` or the number of workers in the rig profile, or free the card's memory",
+    unmeasured="a planned worker did not report its allocator up to the end of the load, was lost, or has an "
+    "allocator that keeps no count (of a CUDA device); or it filled less memory than the plan gives it, and "
+    f"no failed allocation says why; {OTHER_PLAN}",
+    faults=("oom",),
+    warns_on=("oom-retry",),
+    stages=("sustained",),
+    explained=crowded_by,
+)
+def no_oom(device: DeviceEvidence) -> Finding:
+    """No allocation failed for want of memory; one that succeeded only after a retry warns.
+
+    One that the policy of `[memory]` recovered from is counted like any other.
+    """
+    device.require_asked_plan()
+    allowed = device.limit("ooms")
+    events = device.events("oom")
+    counted = _sum_of_highest(device.memory, "ooms")
+    ooms = max(len(events), counted)
+    if ooms > allowed.value:
+        detail = "the allocator counted them, and a retry hid them"
+        if events:
+            holders = "" if "holders" in events[0].data else holders_at(device, events[0].t_s)
+            detail = "; ".join(filter(None, (without_advice(events[0].message), holders)))
+        return compared(ooms, allowed, good=False, detail=detail, from_s=events[0].t_s if events else None)
+    window = device.evidence.complete_window("sustained")
+    for worker in device.planned_workers:
+        _require_last_reading(device, worker, window)
+    if not events:
+        _require_filled(device)
+    retries = _sum_of_highest(device.memory, "alloc_retries")
+    if retries > 0:
+        detail = f"{retries} allocations succeeded only after the cache was emptied"
+        return Finding(Outcome.WARN, ooms, allowed, detail)
+    return compared(ooms, allowed, good=True)
+
+
+def _require_last_reading(device: DeviceEvidence, worker: str, window: Window) -> None:
+    """NotMeasured where the worker's counts are not known up to the end of the load."""
+    lost = [one for one in device.events(*LOSSES) if one.worker == worker and one.stage == "sustained"]
+    if lost:
+        raise NotMeasured(f"{worker} was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
+    reported = told(device.memory, "worker", "stage", "t_s", "ooms", "alloc_retries")
+    own = (rest for whose, stage, *rest in reversed(reported) if whose == worker and stage == "sustained")
+    last = next(own, None)
+    if last is None:
+        cause = device.cause()
+        raise NotMeasured(f"{worker} never reported its memory" + (f": {cause}" if cause else ""))
+    last_s, *counts = last
+    if last_s < window.to_s - LAST_READING_S:
+        why = f"{worker} last reported its memory at t={last_s:.0f} s"
+        raise NotMeasured(f"{why}; the load ended at t={window.to_s:.0f} s")
+    if not device.is_cpu and None in counts:
+        raise NotMeasured(
+            f"the allocator of {worker} counts no failures; unset the backend that PYTORCH_ALLOC_CONF or "
+            "PYTORCH_CUDA_ALLOC_CONF names there"
+        )
+
+
+def _require_filled(device: DeviceEvidence) -> None:
+    """NotMeasured where a worker holds less than was planned, so that one more matrix would have fitted."""
+    for worker in device.evidence.plan.workers_of(device.subject):
+        told = [
+            event
+            for event in device.events("allocation")
+            if event.worker == worker.worker and event.stage == "sustained"
+        ]
+        if not told:
+            raise NotMeasured(f"{worker.worker} did not report that its memory was filled")
+        allocated_mib, precision = (told[-1].data.get(name) for name in ("allocated_mib", "precision"))
+        if not isinstance(allocated_mib, int | float) or precision not in ITEM_BYTES:
+            raise NotMeasured(f"{worker.worker} did not report how much memory it filled")
+        short_mib = worker.vram_mib - allocated_mib
+        if not short_mib < matrix_mib(worker.gemm_size, str(precision)) + ROUNDING_MIB:
+            raise NotMeasured(
+                f"{worker.worker} filled {allocated_mib:.0f} MiB where the plan gives it "
+                f"{worker.vram_mib:.0f}, and no failed allocation says why"
+            )
+
+
+def _sum_of_highest(memory: Sequence[MemoryReading], field: str) -> int:
+    """Sum over workers of the highest count that each reported: the counters only grow."""
+    highest: dict[str, int] = {}
+    for worker, count in dict.fromkeys(told(memory, "worker", field)):
+        highest[worker] = max(highest.get(worker, 0), count or 0)
+    return sum(highest.values())
+
+
+@criterion(
+    "memory.success_rate",
+    scope="device",
+    unit="%",
+    limit="`limits.success_share`, for the worse of two shares. Tasks: each planned worker is one in the "
+    "sustained stage, the device's first one in each other stage that ran, and each allocation is one. A "
+    "worker's task ended well where it began, its device finished a round, and the worker did not fail, die "
+    "or hang; an allocation where the worker told its memory as filled; each time that memory did not "
+    "suffice, recovered or not, is a failed one. Rounds: those that were verified, of all that the device "
+    "did; what the CPU did in its place counts for nothing",
+    remedy="read the first error of this device's workers in the report, and lower its load if it ran "
+    "out of memory",
+    unmeasured="no stage ran on the device, or it was left out on purpose; or a measured round was not "
+    f"verified, and neither a wrong result nor an overflow was told; {OTHER_PLAN}",
+    faults=("oom", "worker-killed", "hung-kernel", "bit-flip", "cpu-fallback"),
+    stages=("sustained",),
+    explained=crowded_by,
+)
+def success_rate(device: DeviceEvidence) -> Finding:
+    """Share of the device's tasks that ended well, or of its rounds that were verified, the worse of both."""
+    device.require_asked_plan()
+    tally = tasks_of(device)
+    if tally.total == 0:
+        cause = device.cause()
+        raise NotMeasured("no work was begun" + (f": {cause}" if cause else ""))
+    rounds, lent = rounds_by_device(device)
+    unverified = rounds.only(rounds.same("verified", False))
+    by_tasks = 100 * tally.good / tally.total
+    by_rounds = 100 * (1 - len(unverified) / len(rounds)) if rounds else by_tasks
+    share = min(by_tasks, by_rounds)
+    limit = device.limit("success_share").times(100)
+    detail = (
+        f"{len(tally.failures)} of {tally.total} tasks and allocations failed, "
+        f"{len(unverified)} of {len(rounds)} rounds were not verified"
+    )
+    if lent:
+        detail += f", {len(lent)} more were done by the CPU and do not count"
+    if tally.failures:
+        detail += f", first: {tally.failures[0].why}"
+    moments = [one.t_s for one in tally.failures[:1]] + unverified.t_s[:1].tolist()
+    when = min(moments, default=None)
+    good = share >= limit.value
+    if good:
+        _require_reasons(device, unverified)
+    return compared(share, limit, good=good, detail=detail, from_s=when)
+
+
+def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
+    """NotMeasured where a measured round was not verified and nothing says why.
+
+    A wrong result says it of its worker's rounds from then on, in that stage: it is told every few seconds at
+    most. An overflow of fp16 says it of the round that is told with it.
+    """
+    wrong: dict[tuple[str | None, str | None], float] = {}
+    for event in device.events("wrong_result"):
+        wrong.setdefault((event.stage, event.worker), event.t_s)
+    overflows: dict[tuple[str | None, str | None], list[float]] = defaultdict(list)
+    for event in device.events("overflow"):
+        overflows[event.stage, event.worker].append(event.t_s)
+    for one in unverified.only(unverified.same("phase", "measure")).records():
+        doer = (one.stage, one.worker)
+        if wrong.get(doer, math.inf) <= one.t_s + HEARD_S:
+            continue
+        if any(abs(t_s - one.t_s) <= TOLD_WITH_S for t_s in overflows.get(doer, ())):
+            continue
+        raise NotMeasured(
+            f"a round of {one.worker} in the {one.stage} stage was not verified, and no event says why "
+            f"(at t={one.t_s:.0f} s)"
+        )
+
+
+@criterion(
+    "memory.headroom",
+    scope="device",
+    unit="GiB",
+    limit="`limits.headroom_gib`; where it is missing for what others held before the run alone, it warns",
+    remedy="lower `vram_share` or `vram_gib_per_worker` in the rig profile, or `limits.headroom_gib` where "
+    "less will do",
+    unmeasured=f"free memory of the device was not read while its workers held theirs; {OTHER_PLAN}",
+    faults=("memory-taken",),
+    warns_on=("foreign-memory",),
+    stages=("sustained",),
+    explained=crowded_by,
+)
+def headroom(device: DeviceEvidence) -> Finding:
+    """Memory still free on the device at the peak of the sustained stage.
+
+    For the CPU as the device: the RAM that it, and its node, still has available.
+    """
+    device.require_asked_plan()
+    window = device.evidence.loaded_window("sustained")
+    free = [
+        (t_s, free_mib)
+        for t_s, free_mib in told(device.memory, "t_s", "device_free_mib")
+        if free_mib is not None and window.from_s <= t_s <= window.to_s
+    ]
+    if device.is_cpu:
+        samples = device.evidence.node(device.device.node).loaded_samples(window)
+        free += readings(samples, "ram_available_mib")
+    if not free:
+        cause = device.cause()
+        raise NotMeasured("free memory was not read under load" + (f": {cause}" if cause else ""))
+    t_s, least_mib = min(free, key=lambda pair: pair[1])
+    limit = device.limit("headroom_gib")
+    least_gib = least_mib / MIB_PER_GIB
+    good = least_gib >= limit.value
+    others_gib = _others_gib(device)
+    if not good and least_gib + others_gib >= limit.value:
+        detail = f"beside {others_gib:.2f} GiB that others held before the run; see inventory.foreign_memory"
+        remedy = "end what else holds memory of the card, or lower `vram_share` in the rig profile"
+        return Finding(Outcome.WARN, least_gib, limit, detail, remedy, from_s=t_s)
+    return compared(least_gib, limit, good=good, from_s=None if good else t_s)
+
+
+def _others_gib(device: DeviceEvidence) -> float:
+    """What others held of the card before the run; nothing where that is not known, or an idle card's."""
+    others = device.foreign_memory
+    used_mib = None if others is None else others.used_mib
+    return 0.0 if used_mib is None or used_mib <= IDLE_MIB else used_mib / MIB_PER_GIB

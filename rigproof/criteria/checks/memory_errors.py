@@ -1,0 +1,128 @@
+"""Does the memory hold what is written to it? What the card itself has counted."""
+
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.evidence.counters import growth
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.records.measurements import GpuCounters
+from rigproof.records.verdict import Outcome
+
+SWITCH_ON = "switch it on, unless it is off on purpose: `nvidia-smi -i GPU -e 1`, then restart the machine"
+
+
+@criterion(
+    "memory.ecc",
+    scope="device",
+    unit="errors",
+    limit="`limits.ecc_uncorrected`",
+    remedy="reset or restart the machine; if errors come back, have the card replaced",
+    unmeasured="a counter is missing before or after the run; not applicable where the SKU file lists `ecc` "
+    "in `unsupported_sensors`, nor on an unknown card that has none or has it switched off",
+    faults=("ecc-uncorrected",),
+    warns_on=("ecc-corrected-rate",),
+    applies_to_cpu=False,
+    stages=("sustained",),
+)
+def ecc(device: DeviceEvidence) -> Finding:
+    """No uncorrected memory error during the run; corrected ones warn, as ECC that is switched off does."""
+    before, after = device.counters("before"), device.counters("after")
+    if device.identity.ecc_enabled is False and device.device.sku and not device.lacks_sensor("ecc"):
+        return Finding(Outcome.WARN, detail="ECC is switched off, so no error is counted", remedy=SWITCH_ON)
+    if not _any(before, after, "ecc_uncorrected") and device.identity.ecc_enabled is not True:
+        _excuse(device, "ecc", "this card has no ECC")
+    uncorrected = growth(before, after, "ecc_uncorrected", "uncorrected memory errors")
+    limit = device.limit("ecc_uncorrected")
+    if uncorrected > limit.value:
+        return compared(uncorrected, limit, good=False, detail="uncorrected, during the run")
+    corrected = growth(before, after, "ecc_corrected", "corrected memory errors")
+    if corrected > 0:
+        detail = f"{corrected} corrected memory errors during the run"
+        return Finding(
+            Outcome.WARN,
+            uncorrected,
+            limit,
+            detail,
+            "watch whether the count keeps growing; then have the card checked",
+        )
+    return compared(uncorrected, limit, good=True)
+
+
+def _excuse(device: DeviceEvidence, sensor: str, lacks: str) -> None:
+    """NotApplicable where the card cannot count; to a card of a known SKU only by its file."""
+    enabled = device.identity.ecc_enabled
+    if enabled is False:
+        raise NotApplicable("ECC is switched off")
+    if device.device.sku is None:
+        if enabled is None:
+            raise NotApplicable(lacks)
+    elif device.lacks_sensor(sensor):
+        raise NotApplicable(f"{lacks}, as {device.sku_file} says")
+
+
+def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> bool:
+    return any(one is not None and getattr(one, field) is not None for one in (before, after))
+
+
+@criterion(
+    "memory.row_remap",
+    scope="device",
+    unit="rows",
+    limit="a pending or failed remap fails; `limits.remapped_rows_fail`; for retired pages "
+    "`limits.retired_pages_fail` and `limits.retired_pages_warn`",
+    remedy="restart the machine so that the remap takes effect; if one failed or there are many, have "
+    "the card replaced",
+    unmeasured="the counters are missing before or after the run; not applicable where ECC is switched off, "
+    "or the SKU file lists `row_remap` in `unsupported_sensors`; nor on an unknown card without ECC",
+    faults=("row-remap-pending", "row-remap-failed"),
+    applies_to_cpu=False,
+    stages=("sustained",),
+)
+def row_remap(device: DeviceEvidence) -> Finding:
+    """The card has no broken memory rows waiting for a remap, nor so many that it wears out."""
+    before, after = device.counters("before"), device.counters("after")
+    if not any(_any(before, after, field) for field in ("remapped_uncorrectable", "retired_pages")):
+        _excuse(device, "row_remap", "this card does not report remapped rows")
+    latest = after or before
+    if latest is None:
+        raise NotMeasured("remapped rows were not read")
+    rows = latest.remapped_uncorrectable
+    limit = device.limit("remapped_rows_fail")
+    if latest.remap_failed or latest.remap_pending:
+        word = "failed" if latest.remap_failed else "is pending"
+        return Finding(Outcome.FAIL, rows, limit, f"a row remap {word}")
+    if rows is not None and rows >= limit.value:
+        return compared(rows, limit, good=False, detail="rows remapped for uncorrectable errors")
+    return _by_pages(device, before, after) or _by_new_remaps(limit, before, after)
+
+
+def _by_pages(
+    device: DeviceEvidence, before: GpuCounters | None, after: GpuCounters | None
+) -> Finding | None:
+    """Retired pages, which cards before Ampere have in place of remapped rows; None: nothing decided."""
+    latest = after or before
+    pages = None if latest is None else latest.retired_pages
+    if pages is None:
+        return None
+    fail, warn = device.limit("retired_pages_fail"), device.limit("retired_pages_warn")
+    if pages >= fail.value:
+        return compared(pages, fail, good=False, detail="retired memory pages")
+    if pages > warn.value:
+        return Finding(Outcome.WARN, pages, warn, "retired memory pages")
+    if _any(before, after, "remapped_uncorrectable"):
+        return None
+    grown = growth(before, after, "retired_pages", "retired pages")
+    if grown:
+        return Finding(Outcome.WARN, pages, warn, f"{grown} memory pages retired during the run")
+    return compared(pages, fail, good=True, detail="retired memory pages")
+
+
+def _by_new_remaps(limit: Limit, before: GpuCounters | None, after: GpuCounters | None) -> Finding:
+    grown = growth(before, after, "remapped_uncorrectable", "remapped rows")
+    if _any(before, after, "remapped_correctable"):
+        grown += growth(before, after, "remapped_correctable", "remapped rows")
+    assert after is not None
+    if after.remap_pending is None or after.remap_failed is None:
+        raise NotMeasured("whether a row remap is pending or failed was not read")
+    rows = after.remapped_uncorrectable or 0
+    if grown:
+        return Finding(Outcome.WARN, rows, limit, f"{grown} rows remapped during the run")
+    return compared(rows, limit, good=True)

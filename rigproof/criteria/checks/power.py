@@ -1,0 +1,150 @@
+"""Has the card the power limit that it should have, and does it keep it?"""
+
+from operator import itemgetter
+from statistics import fmean
+
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.evidence.loads import Load, over_loads
+from rigproof.criteria.evidence.sensors import readings_by_piece
+from rigproof.criteria.evidence.series import readings, values
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.working_range import power_failure
+from rigproof.profiles.stages import DUTIES
+from rigproof.records.verdict import Outcome
+
+ROUNDING_W = 0.5  # NVML counts milliwatts, profiles and SKU files watts
+SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and goes over the limit for a second
+
+
+@criterion(
+    "power.draw",
+    scope="device",
+    unit="W",
+    limit="`limits.power_over_limit_share` of the power limit that NVML enforces; in the feeding stage "
+    "`limits.working_power_w`, where the rig states it",
+    remedy="set the power limit again (`nvidia-smi -pl`), and check that the power supply carries all "
+    "cards at once",
+    unmeasured="too few readings of the power under load, a draw of 0 W, or a frozen sensor",
+    faults=("power-over-limit", "power-out-of-range"),
+    applies_to_cpu=False,
+    stages=("sustained",),
+    duties=DUTIES,
+)
+def draw(device: DeviceEvidence) -> Finding:
+    """The average power stays at the enforced limit wherever work is measured.
+
+    It is the mean of the driver's 1 s average over each stretch of measured work, short ones together and
+    long ones in quarters; of the instant power where the driver has no average. While the card is fed, its
+    mean power is in its working range, if the rig states one.
+    """
+    require_power_limit(device)
+    finding = over_loads(device, DUTIES, lambda load: _in_load(device, load))
+    return (finding.outcome is Outcome.PASS and power_failure(device)) or finding
+
+
+def _in_load(device: DeviceEvidence, load: Load) -> Finding:
+    """The piece that is closest to its limit, or furthest over it."""
+    average = values(device.loaded_samples(load.window), "power_average_w")
+    field = "power_average_w" if average else "power_w"
+    over = device.limit("power_over_limit_share")
+    found = []
+    for piece, pairs in readings_by_piece(device, load, field, "power", SHORTEST_S):
+        mean_w, enforced_w = fmean(pairs.values), device.enforced_power_within(piece.span)
+        if mean_w <= 0:
+            raise NotMeasured(f"the power reads 0 W at t={piece.span.from_s:.0f} s")
+        if enforced_w is None:
+            raise NotMeasured("NVML does not report the enforced power limit")
+        found.append((mean_w / enforced_w, mean_w, enforced_w, piece))
+    share, mean_w, enforced_w, piece = max(found, key=itemgetter(0))
+    limit = Limit(
+        enforced_w * over.value, f"NVML's enforced {enforced_w:.0f} W × {over.value:g} of {over.source}"
+    )
+    if share <= over.value:
+        return compared(mean_w, limit, good=True)
+    return compared(mean_w, limit, good=False, from_s=piece.span.from_s, length_s=piece.length_s)
+
+
+@criterion(
+    "power.limit",
+    scope="device",
+    unit="W",
+    limit="`limits.power_limit_w`; where the rig states none, the card's default limit (NVML's, else the SKU "
+    "file's): a lower one warns, and under `limits.power_cap_fail_share` of it fails",
+    remedy="set it with `nvidia-smi -pl`, or state the range that you mean as `limits.power_limit_w`",
+    unmeasured="NVML reports no enforced limit; not applicable to a card whose driver has none, as in "
+    "laptops and virtual GPUs",
+    faults=("power-limit-off", "power-capped"),
+    warns_on=("power-capped",),
+    applies_to_cpu=False,
+)
+def limit(device: DeviceEvidence) -> Finding:
+    """The power limit in force is the one that the rig is meant to run at. It is read, never set.
+
+    Where it changes during the run, as Dynamic Boost does in laptops, the lowest one counts, and both ends
+    have to be in a range that the rig states.
+    """
+    require_power_limit(device)
+    in_force = sorted({device.enforced_power_w, *readings(device.samples, "power_limit_w").values})
+    changed = "" if _same(in_force) else f"between {in_force[0]:.0f} and {in_force[-1]:.0f} W during the run"
+    allowed = device.device.limits.power_limit_w
+    if allowed is not None:
+        return _in_range(device, in_force, allowed, changed)
+    enforced_w = in_force[0]
+    default = _default(device)
+    if default is None:
+        return Finding(Outcome.NO_LIMIT, enforced_w, detail="the card's default power limit is not known")
+    fails = device.limit("power_cap_fail_share")
+    least = Limit(fails.value * default.value, f"{fails.source}, of {default.source}")
+    if enforced_w < least.value - ROUNDING_W:
+        detail = f"a cap far under the card's default of {default.value:.0f} W"
+        step = _restore(device, enforced_w, default.value)
+        return compared(enforced_w, least, good=False, detail=_joined(detail, changed), remedy=step)
+    if enforced_w < default.value - ROUNDING_W:
+        detail = "a cap under the card's default; floors of the SKU file are scaled to it"
+        step = _restore(device, enforced_w, default.value)
+        return Finding(Outcome.WARN, enforced_w, default, _joined(detail, changed), step)
+    raised = "over the card's default" if enforced_w > default.value + ROUNDING_W else ""
+    return compared(enforced_w, default, good=True, detail=_joined(raised, changed))
+
+
+def _restore(device: DeviceEvidence, enforced_w: float, default_w: float) -> str:
+    """How to lift a cap, and how to say that it is meant."""
+    command = f"`nvidia-smi -i {device.identity.index} -pl {default_w:.0f}`"
+    meant = f"`limits.power_limit_w = [{enforced_w:.0f}, {enforced_w:.0f}]`"
+    return f"restore it on {device.device.node} with {command}; if it is meant, state {meant}"
+
+
+def _in_range(
+    device: DeviceEvidence, in_force: list[float], allowed: tuple[float, float], changed: str
+) -> Finding:
+    low_w, high_w = allowed
+    # What is furthest out of the range is told; the lowest where all are inside.
+    enforced_w = max(in_force, key=lambda one: (max(low_w - one, one - high_w, 0.0), -one))
+    nearest = Limit(low_w if enforced_w < low_w else high_w, device.source_of("limits.power_limit_w"))
+    good = low_w - ROUNDING_W <= enforced_w <= high_w + ROUNDING_W
+    return compared(
+        enforced_w, nearest, good=good, detail=_joined(f"allowed: {low_w:g} to {high_w:g} W", changed)
+    )
+
+
+def require_power_limit(device: DeviceEvidence) -> None:
+    """NotApplicable on a card without a power limit; NotMeasured where one is only not reported."""
+    if device.identity.power_limit_w is None and device.has_no_power_limit:
+        raise NotApplicable("this card's driver reports no power limit")
+    assert device.enforced_power_w > 0
+
+
+def _same(in_force: list[float]) -> bool:
+    return in_force[-1] - in_force[0] <= ROUNDING_W
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
+
+
+def _default(device: DeviceEvidence) -> Limit | None:
+    default_w = device.identity.power_limit_default_w
+    if default_w is not None and default_w > 0:
+        return Limit(default_w, "NVML's default power limit")
+    sku = device.device.sku
+    return None if sku is None else Limit(sku.power_limit_w, device.sku_file)

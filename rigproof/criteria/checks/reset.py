@@ -1,0 +1,98 @@
+"""Did a host restart under load? The driver's log has nothing of it: power was gone."""
+
+from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
+from rigproof.criteria.evidence.subjects import NodeEvidence
+from rigproof.records.measurements import BootReading, Event
+from rigproof.records.verdict import Outcome
+
+SOURCE = "the host's boot id, before and after the load"
+ONE_CARD = (
+    "mostly the power supply, which cannot deliver the card's peaks: check its rating, a cable of its own "
+    "for each power socket of the card, and the outlet; then lower the power limit (`nvidia-smi -pl`, "
+    "stated as `limits.power_limit_w`) and run again; after a freeze look for Xids"
+)
+WENT_ON = "look for the reason first (the kernel's out-of-memory killer, somebody's `kill`), then run again"
+
+
+@criterion(
+    "health.reset",
+    scope="node",
+    unit="",
+    limit="the host's boot id is the same before and after the load",
+    remedy="mostly the power supply, which cannot take what the cards draw together: check its rating, one "
+    "cable for each socket of a card, and the outlet; load one card at a time (a profile with one GPU), then "
+    "lower the cards' power limit (`nvidia-smi -pl`, `limits.power_limit_w`); after a freeze look for Xids. "
+    "Of a host with one card the same, but for loading it alone",
+    unmeasured="the run did not get to its end there: the node or its agent was lost, or the run was killed; "
+    "not applicable where the boot id cannot be read, or is a container's own",
+    faults=("reset",),
+    warns_on=("reset-before",),
+)
+def reset(node: NodeEvidence) -> Finding:
+    """The host did not restart under load, neither in this run nor untold in one before it.
+
+    The agent of each host writes what its cards do to the host's own disk, a line a second and one before
+    each stage: the last words of a host that goes down. A run without an orderly end is found by the next
+    one, which warns, and by `rigproof judge` of its folder.
+    """
+    for event in node.events("host_reset"):
+        return Finding(
+            Outcome.FAIL, detail=event.message, remedy=_remedy(node), source=SOURCE, from_s=event.t_s
+        )
+    readings = node.evidence.boots(node.subject)
+    changed = _changed(readings)
+    if changed is not None:
+        detail = (
+            f"{node.subject} restarted during the run: its boot id is another one at t={changed.t_s:.0f} s"
+        )
+        return Finding(Outcome.FAIL, detail=detail, remedy=_remedy(node), source=SOURCE, from_s=changed.t_s)
+    for event in node.events("driver_killed"):
+        raise NotMeasured(event.message)
+    _require_both(node, readings)
+    earlier = sorted(node.events("unfinished_run"), key=_restarted_last)
+    if earlier:
+        return _earlier(node, earlier)
+    return Finding(Outcome.PASS, detail=_passed(node), source=SOURCE)
+
+
+def _changed(readings: list[BootReading]) -> BootReading | None:
+    """The first reading that differs from one before it."""
+    known = [one for one in readings if one.boot_id is not None]
+    return next((one for one in known if one.boot_id != known[0].boot_id), None)
+
+
+def _require_both(node: NodeEvidence, readings: list[BootReading]) -> None:
+    """A boot id before and one after the load."""
+    unread = [one for one in readings if one.boot_id is None]
+    if unread and len(unread) == len(readings):
+        raise NotApplicable(unread[0].reason or "the boot id cannot be read here")
+    for moment in ("before", "after"):
+        if not any(one.moment == moment and one.boot_id is not None for one in readings):
+            lost = node.events("node_lost", "agent_died")
+            why = f": {lost[0].message} (at t={lost[0].t_s:.0f} s)" if lost else ""
+            raise NotMeasured(f"the boot id was not read {moment} the load{why}")
+
+
+def _restarted_last(event: Event) -> tuple[bool, float]:
+    return event.data.get("restarted") is True, event.t_s
+
+
+def _remedy(node: NodeEvidence) -> str:
+    """Of a host with one card; empty where it has more, or none."""
+    return ONE_CARD if len(node.node.gpus) == 1 else ""
+
+
+def _earlier(node: NodeEvidence, events: list[Event]) -> Finding:
+    """The worst of what earlier runs left: a restart, where there is one."""
+    worst = events[-1]
+    more = f" (and {len(events) - 1} more)" if len(events) > 1 else ""
+    detail = f"an earlier run ({worst.data.get('run_id')}) never ended: {worst.message}{more}"
+    remedy = _remedy(node) if worst.data.get("restarted") is True else WENT_ON
+    return Finding(Outcome.WARN, detail=detail, remedy=remedy, source=SOURCE)
+
+
+def _passed(node: NodeEvidence) -> str:
+    """What was seen, and what this host could not keep."""
+    seen = "the boot id is the same before and after the load"
+    unkept = node.events("black_box")
+    return f"{seen}; {unkept[0].message}" if unkept else seen

@@ -1,0 +1,246 @@
+"""Does it stay cool enough, and does it run without being slowed down for heat?"""
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, compared, criterion
+from rigproof.criteria.evidence.readings import Reading, Readings
+from rigproof.criteria.evidence.reasons import THROTTLE, names_of
+from rigproof.criteria.evidence.sensors import moving_readings, require_possible
+from rigproof.criteria.evidence.series import readings, values
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.windows import Window
+from rigproof.criteria.working_range import temperature_failure
+from rigproof.profiles.stages import DUTIES, with_duty
+from rigproof.profiles.tables.models import TemperatureLimits
+from rigproof.records.verdict import Outcome
+
+# "Sustained", beside a limit that no single reading may pass: as long as the windows of throughput.stability.
+SUSTAINED_S = 5.0
+FEW_SAMPLES = 2  # slowed ones: more than 1 % of a short stage, and still no more than one short event
+
+
+@criterion(
+    "thermal.core_temperature",
+    scope="device",
+    unit="°C",
+    limit="`limits.core_temperature_c` of the rig; else NVML's GPU_MAX, else its SLOWDOWN; else the SKU "
+    "file's. Where the rig states `limits.core_temperature_never_c`, that holds for every reading, and the "
+    "limit for the mean of 5 s. Over `limits.core_temperature_warn_c` it warns. In the feeding stage "
+    "`limits.working_temperature_c`, where the rig states it",
+    remedy="clean the heatsink or raise the fan curve",
+    unmeasured="too few readings under load, or a frozen sensor",
+    faults=("overheat", "heat-spike", "temperature-out-of-range"),
+    warns_on=("early-heat",),
+    applies_to_cpu=False,
+    stages=("sustained",),
+    duties=DUTIES,
+)
+def core_temperature(device: DeviceEvidence) -> Finding:
+    """The GPU's core never gets hotter than its limit, at any moment of the run.
+
+    A rig that tells what is never allowed from what may not last has a spike judged by the one and the mean
+    of 5 s by the other. While the card is fed, its mean temperature is in its working range, if the rig
+    states one.
+    """
+    identity, documented = device.identity, _documented(device)
+    limits = [
+        device.optional_limit("core_temperature_c"),
+        _reported(identity.temperature_gpu_max_c, "NVML GPU_MAX"),
+        _reported(identity.temperature_slowdown_c, "NVML SLOWDOWN"),
+        _reported(documented.max_operating_c, device.sku_file),
+        _reported(documented.slowdown_c, device.sku_file),
+    ]
+    field, what = "core_temperature_c", "core temperature"
+    require_possible(device, field, what)
+    pairs = readings(device.samples, field)
+    never, warn = (device.optional_limit(f"core_temperature_{name}_c") for name in ("never", "warn"))
+    if never is not None:
+        passed = _too_hot(device, pairs, never, "which no reading may pass")
+        if passed is not None:
+            return passed
+        pairs = _sustained(pairs)
+    finding = _hottest(device, pairs, field, what, limits)
+    if finding.outcome is Outcome.FAIL:
+        return finding
+    out_of_range = temperature_failure(device)
+    if out_of_range is not None or warn is None:
+        return out_of_range or finding
+    early = _too_hot(device, pairs, warn, "an early warning")
+    return finding if early is None else replace(early, outcome=Outcome.WARN)
+
+
+@criterion(
+    "thermal.memory_temperature",
+    scope="device",
+    unit="°C",
+    limit="`limits.memory_temperature_c` of the rig; else NVML's MEM_MAX; else the SKU file's",
+    remedy="check airflow over the card's backplate; dried-out thermal pads on its memory are the usual "
+    "cause",
+    unmeasured="too few readings under load, or a frozen sensor; not applicable on a card whose driver "
+    "reports none",
+    faults=("memory-overheat",),
+    applies_to_cpu=False,
+    stages=("sustained",),
+    duties=DUTIES,
+)
+def memory_temperature(device: DeviceEvidence) -> Finding:
+    """The GPU's memory never gets hotter than its limit, at any moment of the run."""
+    if _has_no_memory_sensor(device):
+        raise NotApplicable("this card's driver reports no memory temperature")
+    limits = [
+        device.optional_limit("memory_temperature_c"),
+        _reported(device.identity.temperature_memory_max_c, "NVML MEM_MAX"),
+        _reported(_documented(device).memory_max_c, device.sku_file),
+    ]
+    field = "memory_temperature_c"
+    require_possible(device, field, "memory temperature")
+    return _hottest(device, readings(device.samples, field), field, "memory temperature", limits)
+
+
+def _has_no_memory_sensor(device: DeviceEvidence) -> bool:
+    """It never answered, and the SKU file says so; or there is no SKU file and NVML knows no limit."""
+    if not device.samples or values(device.samples, "memory_temperature_c"):
+        return False
+    if device.device.sku is not None:
+        return device.lacks_sensor("memory_temperature_c")
+    return device.identity.temperature_memory_max_c is None
+
+
+def _documented(device: DeviceEvidence) -> TemperatureLimits:
+    """The SKU file's degrees; none where there is no SKU file."""
+    sku = device.device.sku
+    return TemperatureLimits() if sku is None else sku.temperature
+
+
+def _reported(value_c: float | None, source: str) -> Limit | None:
+    """A limit ≤ 0 is no limit."""
+    return Limit(value_c, source) if value_c is not None and value_c > 0 else None
+
+
+def _hottest(
+    device: DeviceEvidence, pairs: Readings, field: str, what: str, limits: list[Limit | None]
+) -> Finding:
+    """Compare the highest of the whole run's readings with the first limit that there is."""
+    limit = next((one for one in limits if one is not None), None)
+    passed = None if limit is None else _too_hot(device, pairs, limit)
+    if passed is not None:
+        return passed
+    for stage in device.evidence.stages_with(DUTIES):
+        moving_readings(device, device.evidence.loaded_window(stage), field, what)
+    hottest_c = max(pairs.values)
+    if limit is None:
+        return Finding(Outcome.NO_LIMIT, hottest_c, detail=f"no limit of the {what} is known")
+    return compared(hottest_c, limit, good=True)
+
+
+def _too_hot(device: DeviceEvidence, pairs: Readings, limit: Limit, detail: str = "") -> Finding | None:
+    """A failure where any of the readings is over the limit."""
+    hottest_c = max(pairs.values, default=limit.value)
+    if hottest_c <= limit.value:
+        return None
+    from_s = next(t_s for t_s, value in pairs if value > limit.value)
+    length_s = _time_over_s(device, pairs, limit.value)
+    return compared(hottest_c, limit, good=False, detail=detail, from_s=from_s, length_s=length_s)
+
+
+def _sustained(pairs: Readings) -> Readings:
+    """For each reading the mean of the last SUSTAINED_S up to it; one mean where all of them are shorter."""
+    means: list[Reading] = []
+    last: deque[Reading] = deque()
+    total = 0.0
+    for t_s, value in pairs:
+        last.append((t_s, value))
+        total += value
+        while t_s - last[0][0] > SUSTAINED_S:
+            total -= last.popleft()[1]
+        if t_s - pairs.times_s[0] >= SUSTAINED_S:
+            means.append((t_s, total / len(last)))
+    return Readings.of_pairs(means or [(t_s, total / len(last)) for t_s in pairs.times_s[-1:]])
+
+
+def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> float:
+    """How long it was over the limit: each reading stands until the next one, or for one step of the grid."""
+    step_s = 1 / (device.evidence.planned_by.rig.sampling.rate_hz or 1.0)
+    ends = [*pairs.times_s[1:], pairs.times_s[-1] + step_s]
+    return sum(
+        min(end_s - t_s, 2 * step_s)
+        for (t_s, value), end_s in zip(pairs, ends, strict=True)
+        if value > limit_c
+    )
+
+
+@criterion(
+    "thermal.throttle",
+    scope="device",
+    unit="%",
+    limit="`limits.throttle_events` stretches of slowed samples in the whole run, attempts at a stage that "
+    "was repeated included, `limits.throttle_event_s` for the longest, and, for more than two "
+    "samples, `limits.throttle_share` of those of any stage: what is within all three warns. Power cap (0x4) "
+    "and idle (0x1) do not count",
+    remedy="cool the card if heat is the reason; check power plugs and power supply if it is the power brake",
+    unmeasured="clock-event reasons were not read often enough under load",
+    faults=("thermal-throttle", "power-brake"),
+    warns_on=("thermal-throttle",),
+    applies_to_cpu=False,
+    stages=("sustained",),
+    duties=DUTIES,
+)
+def throttle(device: DeviceEvidence) -> Finding:
+    """The driver does not slow the GPU down for heat, for a hardware fault or for the power supply."""
+    found = [_slowed(device, stage) for stage in device.evidence.stages_with(DUTIES)]
+    earlier = device.evidence.earlier
+    if earlier is not None:
+        again = with_duty(device.evidence.recording.first_attempts, DUTIES)
+        found += [_slowed(earlier.device(device.subject), stage) for stage in again]
+    limit = device.limit("throttle_share").times(100)
+    worst = max(found, key=lambda one: one.share)
+    number = sum(len(one.events) for one in found)
+    most, longest_s = device.limit("throttle_events").value, device.limit("throttle_event_s").value
+    events = [event for one in found for event in one.events]
+    too_often = [one for one in found if one.share > limit.value and one.number > FEW_SAMPLES]
+    if too_often or number > most or any(one.length_s > longest_s for one in events):
+        detail = f"{names_of(worst.reasons)} in {worst.number} of {worst.known} samples of {worst.stage}"
+        if number > 1:
+            detail += f", {number} times in the run"
+        first = min(events, key=lambda one: one.from_s)
+        return compared(worst.share, limit, good=False, detail=detail, from_s=first.from_s)
+    for stage in device.evidence.stages_with(DUTIES):
+        window = device.evidence.loaded_window(stage)
+        device.loaded_readings(window, "clock_event_reasons", "clock-event reason")
+    if events:
+        seen = f"{worst.number} of {worst.known} samples of {worst.stage}"
+        detail = f"{names_of(worst.reasons)} once, in {seen}"
+        return Finding(Outcome.WARN, worst.share, limit, detail, from_s=events[0].from_s)
+    return compared(worst.share, limit, good=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slowed:
+    """How far a card was slowed down in a stage."""
+
+    stage: str
+    known: int  # samples that tell their reasons
+    number: int  # of those, slowed
+    reasons: int
+    events: tuple[Window, ...]  # stretches of slowed samples
+
+    @property
+    def share(self) -> float:
+        """Of the samples, %."""
+        return 100 * self.number / self.known if self.known else 0.0
+
+
+def _slowed(device: DeviceEvidence, stage: str) -> _Slowed:
+    """From the begin of the stage to its end, set-up included."""
+    known = values(device.loaded_samples(device.evidence.whole_window(stage)), "clock_event_reasons")
+    events: list[Window] = []
+    number = reasons = 0
+    going_on = False
+    for t_s, bits in known:
+        slowed = bits & THROTTLE
+        if slowed:
+            number, reasons = number + 1, reasons | slowed
+            events.append(Window(events.pop().from_s, t_s) if going_on else Window(t_s, t_s))
+        going_on = bool(slowed)
+    return _Slowed(stage, len(known), number, reasons, tuple(events))

@@ -1,0 +1,161 @@
+"""Is the way to the card as wide and fast as card and slot allow?"""
+
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from statistics import median_high
+
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.evidence.counters import growth
+from rigproof.criteria.evidence.loads import Load, Piece, over_loads
+from rigproof.criteria.evidence.sensors import readings_by_piece
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.profiles.stages import DUTIES
+from rigproof.records.measurements import GpuCounters
+from rigproof.records.verdict import Outcome
+
+GENERATIONS, LANES = range(1, 11), range(1, 33)  # anything else is no PCIe link
+SHORTEST_S = 2.5  # the link is read once a second: of two of its readings none is the most
+LOW_SHARE = 0.2  # of a piece's readings: a link that works is down for a moment at most
+
+
+@criterion(
+    "transfer.link",
+    scope="device",
+    unit="GB/s",
+    limit="the nominal rate of the best link that NVML reports for card and slot together, or of "
+    "`limits.pcie_generation` and `limits.pcie_width` where the rig states less; beside it "
+    "`limits.pcie_replays_warn`, which warns",
+    remedy="put the card in again, and its riser; look into the manual for the lanes of that slot, and into "
+    "the BIOS for its generation and for slots that share lanes; a slot that is so by design is stated with "
+    "`limits.pcie_width` or `limits.pcie_generation`",
+    unmeasured="too few readings of the link under load, no figure of what it could be, or a counter of "
+    "replays that was read at one end of the run only; not applicable where the SKU file lists `pcie` in "
+    "`unsupported_sensors`. A card whose driver counts no replays, as in WSL2 and virtual machines, is "
+    "judged by its link",
+    faults=("pcie-degraded",),
+    warns_on=("pcie-replays",),
+    stages=("sustained",),
+    duties=DUTIES,
+    applies_to_cpu=False,
+)
+def link(device: DeviceEvidence) -> Finding:
+    """Under load the PCIe link has the generation and the width that card and slot allow.
+
+    Judged by the highest that at least half of the readings saw, in each stretch of measured work, short ones
+    together and long ones in quarters: an idle link goes down to save power, and that is no fault. One that
+    was down in over a fifth of the readings warns, and so do replays, packets that had to be sent again.
+    """
+    best_generation = _best(device, "pcie_generation", GENERATIONS)
+    best_width = _best(device, "pcie_width", LANES)
+    sources = dict.fromkeys((best_generation.source, best_width.source))
+    best = (int(best_generation.value), int(best_width.value))
+    limit = Limit(_gbps(*best), " and ".join(sources))
+    finding = over_loads(device, DUTIES, lambda load: _in_load(device, load, best, limit))
+    if finding.outcome is Outcome.FAIL:
+        return finding
+    replays = _by_replays(device, limit, _named(*best))
+    return finding if finding.outcome is Outcome.WARN else replays
+
+
+def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: Limit) -> Finding:
+    """The piece in which it was worst for half of the time; else the one in which it was down most often."""
+    generations = _seen(device, load, "pcie_generation", "PCIe generation", best[0])
+    widths = _seen(device, load, "pcie_width", "PCIe width", best[1])
+    seen = list(zip(generations, widths, strict=True))
+    # A link that is better than the owner expects makes up for nothing.
+    rates = [_gbps(min(g.usual, best[0]), min(w.usual, best[1])) for g, w in seen]
+    worst = rates.index(min(rates))
+    generation, width = seen[worst]
+    where = generation.piece
+    possible = f"where {_named(*best)} is possible"
+    if rates[worst] < limit.value:
+        detail = f"{_named(generation.usual, width.usual)} {possible}"
+        return compared(
+            rates[worst], limit, good=False, detail=detail, from_s=where.span.from_s, length_s=where.length_s
+        )
+    generation, width = max(seen, key=lambda one: max(one[0].low_share, one[1].low_share))
+    share = max(generation.low_share, width.low_share)
+    if share <= LOW_SHARE:
+        return compared(limit.value, limit, good=True)
+    lowest = _named(generation.lowest, width.lowest)
+    detail = (
+        f"down to {lowest} in {share:.0%} of the readings from t={generation.piece.span.from_s:.0f} s on, "
+    )
+    return Finding(Outcome.WARN, limit.value, limit, detail + possible)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a piece's readings were: the highest that half of them saw, the lowest, how many were low."""
+
+    piece: Piece
+    usual: int
+    lowest: int
+    low_share: float
+
+
+def _seen(device: DeviceEvidence, load: Load, field: str, what: str, best: int) -> list[Seen]:
+    pieces = readings_by_piece(device, load, field, what, SHORTEST_S)
+    found = [
+        Seen(
+            piece,
+            int(median_high(pairs.values)),
+            min(pairs.values),
+            sum(1 for value in pairs.values if value < best) / len(pairs),
+        )
+        for piece, pairs in pieces
+    ]
+    possible = GENERATIONS if field == "pcie_generation" else LANES
+    usual = [one.usual for one in found]
+    if not all(one in possible for one in usual):
+        raise NotMeasured(f"the {what} reads {min(usual)} to {max(usual)}, which no link has")
+    return found
+
+
+def _best(device: DeviceEvidence, name: str, possible: range) -> Limit:
+    """The best that this link can be: what NVML says of card and slot, or less where the rig says so."""
+    of_card = getattr(device.identity, f"{name}_max")
+    stated = device.optional_limit(name)
+    known = [] if of_card not in possible else [Limit(of_card, "NVML's best link of card and slot")]
+    known += [] if stated is None else [stated]
+    if not known:
+        what = name.removeprefix("pcie_")
+        outcome = NotApplicable if device.lacks_sensor(name) else NotMeasured
+        raise outcome(f"NVML does not report the link's best {what}")
+    return min(known, key=attrgetter("value"))
+
+
+def _by_replays(device: DeviceEvidence, limit: Limit, name: str) -> Finding:
+    """The link is as it should be; whether it works without errors is told by what it had to repeat."""
+    good = compared(limit.value, limit, good=True, detail=name)
+    warn = device.optional_limit("pcie_replays_warn")
+    if warn is None:  # a recording that is older than this limit
+        return good
+    before, after = device.counters("before"), device.counters("after")
+    if all(one is not None and one.pcie_replays is None for one in (before, after)):
+        return replace(good, detail=f"{name}; its replays are not counted")
+    replays = growth(before, after, "pcie_replays", "PCIe replays")
+    per_minute = replays / _minutes(before, after)
+    if per_minute <= warn.value:
+        return good
+    detail = f"{name}, but {per_minute:.0f} replays a minute, over {warn.value:g} ({warn.source})"
+    remedy = "clean the contacts, and put card and riser in again"
+    return Finding(Outcome.WARN, limit.value, limit, detail, remedy)
+
+
+def _minutes(before: GpuCounters | None, after: GpuCounters | None) -> float:
+    """Between two readings, but at least one: a few replays in a short run are no rate."""
+    return 1.0 if before is None or after is None else max(1.0, (after.t_s - before.t_s) / 60)
+
+
+def _gbps(generation: int, width: int) -> float:
+    """Nominal rate one way, in 10^9 bytes/s: GT/s less the line code, 8b/10b up to Gen2, then 128b/130b.
+
+    PCI Express Base Specification: 2.5 GT/s doubled by each generation, but 8 GT/s in Gen3.
+    """
+    lane_gbps = 0.25 * generation if generation <= 2 else 128 / 130 * (1 << (generation - 3))
+    return lane_gbps * width
+
+
+def _named(generation: int, width: int) -> str:
+    return f"Gen{generation} x{width}"

@@ -1,0 +1,214 @@
+"""The least TFLOP/s that a device must reach, and which evidence that rests on.
+
+The rig profile's own floor stands alone. Else the highest counts of: `limits.champion_share` of this GPU's
+own champion; a share of the SKU file's figure, as large as its evidence allows, scaled to the enforced power
+limit; and, where there is no such figure, `limits.floor_unknown_share` of what the architecture does at the
+clock that was measured.
+
+A champion holds for the work that it did (precision, size, processes, batch) and under the power limit that
+it was measured with. Under a lower one it is scaled down as the SKU file is; under a higher one it says too
+little to be a floor.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter, itemgetter
+
+import numpy as np
+
+from rigproof.criteria.criterion import Limit, NotMeasured
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.windows import Window
+from rigproof.profiles.planning.evidence import Conditions, evidence_for
+from rigproof.profiles.planning.power_curve import power_scale
+from rigproof.profiles.tables.architecture import tflops
+from rigproof.profiles.tables.steady import FigureName
+from rigproof.records.champions import ChampionRate, same_power
+from rigproof.records.verdict import figure
+
+
+@dataclass(frozen=True, slots=True)
+class NoFloor:
+    """There is none, and why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The work whose rate is judged: by which criterion, in which column, how, and in which rounds."""
+
+    criterion: str
+    figure: FigureName  # of the SKU file's [steady]
+    floor_key: str  # of the profile's [floors]
+    here: Conditions
+    rounds: Rounds | None = None  # None: its clock tells nothing of its rate
+
+    @classmethod
+    def of(
+        cls,
+        device: DeviceEvidence,
+        criterion: str,
+        figure: FigureName,
+        precision: str,
+        *,
+        workers: int,
+        rounds: Rounds,
+    ) -> "Measured":
+        """Products of the planned size."""
+        planned = device.evidence.plan.workers_of(device.subject)
+        here = Conditions(precision, planned[0].gemm_size, workers, torch_of(device))
+        key = f"{criterion.partition('.')[2]}_tflops"
+        return cls(criterion, figure, key, here, rounds)
+
+
+def torch_of(device: DeviceEvidence) -> str:
+    """The version that its workers have; empty where none told, or where they differ."""
+    found = {worker.torch_version for worker in device.workers}
+    return found.pop() if len(found) == 1 else ""
+
+
+def floor_of(device: DeviceEvidence, done: Measured, *others: Limit) -> Limit | NoFloor:
+    """The floor, TFLOP/s; `others` stand beside the champion's and the SKU file's.
+
+    NotMeasured where a limit or a reading that it rests on is missing.
+    """
+    own = getattr(device.device.gpu.floors, done.floor_key)
+    if own is not None:
+        return Limit(own, device.source_of(f"floors.{done.floor_key}"))
+    from_file = sku_floor(device, done)
+    last = _silicon_floor(device, done) if from_file is None else from_file
+    found = (_champion_floor(device, done), last, *others)
+    known = [one for one in found if isinstance(one, Limit)]
+    if not known and isinstance(last, NoFloor):
+        return last
+    return max(known, key=attrgetter("value"))
+
+
+# Champions
+
+
+def _champion_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
+    kept = _champions(device, done)
+    share = device.optional_limit("champion_share")
+    if not kept or share is None:
+        return None
+    same = [one for one in kept if same_power(one.power_limit_w, device.identity.power_limit_w)]
+    if same:
+        best = max(same, key=attrgetter("tflops"))
+        return _of_champion(best.tflops, best, share)
+    return _scaled_champion(device, kept, share)
+
+
+def _champions(device: DeviceEvidence, done: Measured) -> list[ChampionRate]:
+    """Those of this GPU that did the same work, and that it can have done.
+
+    The CPU has none: its rate follows who else runs on it.
+    """
+    if device.is_cpu:
+        return []
+    here = done.here
+    work = (here.precision, here.size, here.workers, here.batch)
+    ceiling = device.silicon.ceiling(here.precision)
+    most = math.inf if ceiling is None else ceiling.value
+    kept = device.evidence.champions.get(device.identity.uuid, {}).get(done.criterion, ())
+    return [
+        one
+        for one in kept
+        if (one.precision, one.size, one.workers, one.batch) == work and one.tflops <= most
+    ]
+
+
+def _of_champion(tflops: float, champion: ChampionRate, share: Limit, note: str = "") -> Limit:
+    source = f"this GPU's champion (run {champion.run_id}{note}) × {share.value:g} of {share.source}"
+    return Limit(tflops * share.value, source)
+
+
+def _scaled_champion(device: DeviceEvidence, kept: Sequence[ChampionRate], share: Limit) -> Limit | None:
+    """The champion of the nearest higher power limit, scaled to the enforced one."""
+    now_w = device.identity.power_limit_w
+    higher = [
+        (one.power_limit_w, one)
+        for one in kept
+        if now_w is not None and one.power_limit_w is not None and one.power_limit_w > now_w
+    ]
+    if now_w is None or not higher:
+        return None
+    then_w, champion = min(higher, key=itemgetter(0))
+    default_w = device.identity.power_limit_default_w or then_w
+    scale = now_w / then_w
+    if device.device.sku is not None and then_w <= default_w:  # above the default no curve tells the rate
+        scale = power_scale(device.device.sku, now_w / default_w) / power_scale(
+            device.device.sku, then_w / default_w
+        )
+    note = f" at {then_w:.0f} W, scaled to {now_w:.0f} W"
+    return _of_champion(champion.tflops * min(1.0, scale), champion, share, note)
+
+
+# The SKU file
+
+
+def sku_floor(device: DeviceEvidence, done: Measured, unit: str = "TFLOP/s") -> Limit | None:
+    """A share of the SKU file's figure, by its evidence; None where it has none for this work."""
+    sku = device.device.sku
+    if sku is None:
+        return None
+    evidence = evidence_for(sku, done.figure, done.here, int(device.limit("floor_cards").value))
+    if evidence is None:
+        return None
+    share = device.limit(evidence.share).value
+    told = f"{share:g} of {figure(evidence.figure.value, unit)}, {evidence.told}"
+    value = evidence.figure.value * share
+    if unit != "TFLOP/s":  # a ratio of one card's own rates: neither sharing nor power moves it
+        return Limit(value, f"{told}; {device.sku_file}")
+    if evidence.shares_device:
+        sharing = device.limit("floor_sharing_share").value
+        value *= sharing
+        told += f", × {sharing:g} for {done.here.workers} workers on the device"
+    default_w = device.identity.power_limit_default_w or sku.power_limit_w
+    enforced_w = device.identity.power_limit_w
+    if enforced_w is not None and enforced_w < default_w:
+        value *= power_scale(sku, enforced_w / default_w)
+        told += f", scaled to {enforced_w:.0f} W of {default_w:.0f} W"
+    return Limit(value, f"{told}; {device.sku_file}")
+
+
+# The architecture
+
+
+def _silicon_floor(device: DeviceEvidence, done: Measured) -> Limit | NoFloor:
+    if device.is_cpu or done.rounds is None:
+        return NoFloor("no floor: nobody knows a figure of this work on such a device")
+    silicon, precision = device.silicon, done.here.precision
+    if silicon.is_vgpu:
+        return NoFloor("no floor: this is a vGPU, and how much of a card it has is not told")
+    fma = silicon.lowest_fma(precision)
+    if fma is None:
+        which = f"compute capability {silicon.capability}" if silicon.capability else "its architecture"
+        return NoFloor(f"no floor: {which} is not known for {precision}")
+    if silicon.sms is None:
+        raise NotMeasured("no worker told how many SMs this card has, which its floor rests on")
+    share = device.limit("floor_unknown_share")
+    clock_mhz = _median_clock_mhz(device, done.rounds)
+    most = tflops(fma[0], silicon.sms, clock_mhz)
+    return Limit(
+        share.value * most,
+        f"{share.value:g} of {figure(most, 'TFLOP/s')}, what {silicon.sms} SMs do at the {clock_mhz:.0f} MHz "
+        f"that were measured ({fma[1]}); {share.source}",
+    )
+
+
+def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
+    """Of the samples while these rounds ran. NotMeasured where too few were read."""
+    stretches = [Window(*pair) for pair in rounds.unbroken()]
+    found: list[float] = []
+    for stretch in stretches:
+        clocks_mhz = (sample.sm_clock_mhz for sample in device.loaded_samples(stretch))
+        found += [one for one in clocks_mhz if one is not None]
+    rate_hz = device.evidence.planned_by.rig.sampling.rate_hz or 1.0
+    due = rate_hz * sum(stretch.length_s for stretch in stretches)
+    if not found or len(found) < device.limit("sample_coverage_share").value * due:
+        raise NotMeasured(f"{len(found)} readings of the SM clock under load where {due:.0f} were due")
+    return float(np.median(found))

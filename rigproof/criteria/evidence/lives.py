@@ -1,0 +1,171 @@
+"""The processes that were seen on a device: which are the run's own, and which somebody else's.
+
+A worker is known by its pid, what it started by its parents. In a container the driver may tell the host's
+pids, which are none that a worker knows: then those are ours that came while our workers started, if as many
+came as started. Where that does not decide it, nobody can tell them apart.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from rigproof.criteria.criterion import NotApplicable
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.windows import Window
+from rigproof.profiles.stages import STAGES, stage_kind
+from rigproof.records.identity import WorkerIdentity
+from rigproof.records.processes import GpuProcess
+
+SEEN_S = 2.0  # after it is there: the list is read every second, and the clocks of two hosts differ a little
+LOSSES = ("worker_died", "worker_hung", "worker_failed")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A process as it was from `from_s` to `to_s`; infinity where it stayed so."""
+
+    from_s: float
+    to_s: float
+    process: GpuProcess
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A process on one device from when it was first seen until it was gone, if it ever was."""
+
+    pid: int
+    states: tuple[State, ...]
+
+    @property
+    def from_s(self) -> float:
+        """When it was first seen."""
+        return self.states[0].from_s
+
+    @property
+    def to_s(self) -> float:
+        """When it was gone."""
+        return self.states[-1].to_s
+
+    def around(self, from_s: float, to_s: float) -> list[GpuProcess]:
+        """What it was in that time."""
+        return [one.process for one in self.states if one.from_s <= to_s and one.to_s >= from_s]
+
+    @property
+    def last(self) -> GpuProcess:
+        """As it was seen last."""
+        return self.states[-1].process
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Everybody who is not ours. `named`: whether their users and programs are known by their pids."""
+
+    lives: tuple[Life, ...]
+    named: bool
+
+
+def lives_of(records: Iterable[GpuProcess]) -> tuple[Life, ...]:
+    """Lives from the records of one device; by pid and time."""
+    by_pid: dict[int, list[list[GpuProcess]]] = defaultdict(list)
+    ended: set[int] = set()
+    for one in sorted(records, key=lambda record: record.t_s):
+        if one.pid not in by_pid or (one.pid in ended and not one.gone):
+            ended.discard(one.pid)
+            by_pid[one.pid].append([])
+        by_pid[one.pid][-1].append(one)
+        if one.gone:
+            ended.add(one.pid)
+    runs = [run for pid in sorted(by_pid) for run in by_pid[pid] if not run[0].gone]
+    return tuple(_life(run) for run in runs)
+
+
+def _life(run: Sequence[GpuProcess]) -> Life:
+    here = [one for one in run if not one.gone]
+    ends = [*(later.t_s for _, later in pairwise(here)), run[-1].t_s if run[-1].gone else math.inf]
+    return Life(run[0].pid, tuple(State(one.t_s, to_s, one) for one, to_s in zip(here, ends, strict=True)))
+
+
+def foreign_lives(device: DeviceEvidence, lives: Sequence[Life], begin_s: float) -> Foreign:
+    """Those of a device's lives that are not the run's own. Until `begin_s` no worker had been started.
+
+    Raises NotApplicable where nobody can tell.
+    """
+    evidence, node = device.evidence, device.device.node
+    own = evidence.kept(("worker pids", node), lambda: _worker_pids(evidence, node))
+    if evidence.kept(("pids agree", node), lambda: _agree(evidence, node, own)):
+        return Foreign(tuple(one for one in lives if not _is_own(one, own)), named=True)
+    workers = evidence.workers_by_uuid.get(device.identity.uuid, [])
+    return Foreign(_by_arrival(device, lives, workers, begin_s), named=False)
+
+
+def _worker_pids(evidence: Evidence, node: str) -> frozenset[int]:
+    return frozenset(one.pid for one in evidence.recording.workers if one.node == node)
+
+
+def _agree(evidence: Evidence, node: str, own: frozenset[int]) -> bool:
+    """Whether the driver's pids are those that our workers know of themselves."""
+    here = (one for one in evidence.recording.processes if one.subject.partition("/")[0] == node)
+    return not own or any(one.belongs_to(own) for one in here)
+
+
+def _is_own(life: Life, own: frozenset[int]) -> bool:
+    """Also one that was seen before its worker was known."""
+    return any(one.process.belongs_to(own) for one in life.states)
+
+
+def _by_arrival(
+    device: DeviceEvidence, lives: Sequence[Life], workers: Sequence[WorkerIdentity], begin_s: float
+) -> tuple[Life, ...]:
+    """The others, where pids tell nothing: a worker's process came between its start and its first word."""
+    left = [one for one in lives if not _is_drawing(one)]
+    first = [one for one in workers if one.generation == 0]
+    starts = [(begin_s, max(one.t_s for one in first), len(first))] if first else []
+    starts += [(_lost_s(device, one, begin_s), one.t_s, 1) for one in workers if one.generation > 0]
+    for after_s, ready_s, number in starts:
+        came = [one for one in left if after_s < one.from_s <= ready_s + SEEN_S]
+        if len(came) != number:
+            raise NotApplicable(
+                f"the driver's pids are not those of our workers (a container?), and {len(came)} processes "
+                f"came while {number} of ours started: they cannot be told apart"
+            )
+        left = [one for one in left if one not in came]
+    started = _started_by_workers(device, left)
+    return tuple(one for one in lives if (one in left and one not in started) or _is_drawing(one))
+
+
+def _is_drawing(life: Life) -> bool:
+    return life.last.graphics
+
+
+def _lost_s(device: DeviceEvidence, worker: WorkerIdentity, begin_s: float) -> float:
+    """When the process was lost whose place this one took."""
+    lost = [one.t_s for one in device.events(*LOSSES) if one.worker == worker.worker]
+    return max((t_s for t_s in lost if t_s < worker.t_s), default=begin_s)
+
+
+def _started_by_workers(device: DeviceEvidence, lives: Sequence[Life]) -> list[Life]:
+    """Those that came and went in a stage in which workers start processes.
+
+    Raises NotApplicable where more were there at once than workers start.
+    """
+    most = max(device.evidence.loaded.rig.sharing.workers or (0,))
+    found: list[Life] = []
+    for name, stage in device.evidence.recording.stages.items():
+        if stage.end_s is None or name not in STAGES or not stage_kind(name).spawns:
+            continue
+        window = Window(stage.start_s, stage.end_s + SEEN_S)
+        inside = [one for one in lives if window.from_s <= one.from_s and one.to_s <= window.to_s]
+        if any(_at_once(inside, one.from_s) > most for one in inside):
+            raise NotApplicable(
+                f"the driver's pids are not those of our workers (a container?), and more than the {most} "
+                f"processes of the {name} stage were there: they cannot be told apart"
+            )
+        found += inside
+    return found
+
+
+def _at_once(lives: Sequence[Life], t_s: float) -> int:
+    return sum(one.from_s <= t_s < one.to_s for one in lives)

@@ -1,0 +1,184 @@
+"""What a device did under load, stage by stage, for checks that belong to no single stage.
+
+Such a check names the duties that it judges and gets a `Load` for each stage of the level that has one.
+Clock, power, activity and the link are judged over a load's `pieces`: the time of its measured rounds, since
+a stage's window holds set-up and warm-up too. What must never happen is judged over its `window`.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from rigproof.criteria.criterion import Finding, NotMeasured
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.windows import Window
+from rigproof.profiles.stages import Duty, stage_kind
+from rigproof.records.verdict import Outcome
+
+Made = TypeVar("Made")
+
+BOOST_S = 2.0  # from a device's first round in a stage: its clock has not come down to the power cap yet
+SHORTEST_S = 1.0  # of a stretch: a shorter one is over before the sensors follow
+# What is long is judged in quarters, so that a fault that begins late is not averaged away: a continuous load
+# however short it is, any other stretch where a quarter of it holds two values of NVML's slowest sensor.
+QUARTERS, QUARTERED_S = 4, 8.0
+FEWEST_SAMPLES = 5  # of fewer two make a median: what holds fewer is judged together with its neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Measured work that is judged as one: a stretch, a part of one, or neighbours that are short alone."""
+
+    stretches: tuple[Window, ...]
+
+    @property
+    def span(self) -> Window:
+        """From its begin to its end, with what lies between its stretches."""
+        return Window(self.stretches[0].from_s, self.stretches[-1].to_s)
+
+    @property
+    def length_s(self) -> float:
+        """Seconds of measured work in it."""
+        return sum(stretch.length_s for stretch in self.stretches)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One device in one stage: the stage's window, and the pieces in which its rounds were measured.
+
+    `samples`: how many there are of all pieces.
+    """
+
+    stage: str
+    duty: Duty
+    window: Window
+    pieces: tuple[Piece, ...]
+    samples: int
+
+    @property
+    def stretches(self) -> tuple[Window, ...]:
+        """Of all its pieces."""
+        return tuple(stretch for piece in self.pieces for stretch in piece.stretches)
+
+    @property
+    def measured_s(self) -> float:
+        """Seconds of all pieces."""
+        return sum(piece.length_s for piece in self.pieces)
+
+    def pieces_of(self, shortest_s: float) -> tuple[Piece, ...]:
+        """Its pieces, neighbours joined until each is that long."""
+        joined = _joined(self.pieces, lambda pieces: sum(one.length_s for one in pieces) >= shortest_s)
+        return tuple(Piece(tuple(one for piece in pieces for one in piece.stretches)) for pieces in joined)
+
+
+def load_of(device: DeviceEvidence, stage: str) -> Load:
+    """What a device did in a stage. NotMeasured where it was broken off, or measured nothing there."""
+
+    def made() -> Load:
+        window = device.evidence.complete_window(stage)
+        stretches = _stretches(device, stage)
+        samples = {one: len(device.loaded_samples(one)) for one in stretches}
+        joined = _joined(stretches, lambda ones: sum(samples[one] for one in ones) >= FEWEST_SAMPLES)
+        pieces = tuple(Piece(tuple(ones)) for ones in joined)
+        return Load(stage, stage_kind(stage).duty, window, pieces, sum(samples.values()))
+
+    return device.evidence.held(("load", device.subject, stage), made)
+
+
+def over_loads(device: DeviceEvidence, duties: Collection[Duty], find: Callable[[Load], Finding]) -> Finding:
+    """As `over_stages`, of what the device did in each. Too few samples may pass, but fail nothing."""
+
+    def in_stage(stage: str) -> Finding:
+        load = load_of(device, stage)
+        finding = find(load)
+        if finding.outcome is Outcome.FAIL and load.samples < FEWEST_SAMPLES:
+            raise NotMeasured(
+                f"{stage} was sampled {load.samples} times while it was measured, which is too little to "
+                "fail a card by: raise `sampling.rate_hz`"
+            )
+        return finding
+
+    return over_stages(device, duties, in_stage)
+
+
+def over_stages(device: DeviceEvidence, duties: Collection[Duty], find: Callable[[str], Finding]) -> Finding:
+    """The worst finding of all stages with these duties; the closest to its limit where all are good.
+
+    A failure in one stage stands, whatever could not be measured in another; else all have to be measured.
+    """
+    found: list[Finding] = []
+    unmeasured: list[NotMeasured] = []
+    stages = device.evidence.stages_with(duties)
+    for stage in stages:
+        try:
+            finding = find(stage)
+        except NotMeasured as reason:
+            # A sensor may be doubted for what it read in another stage.
+            named = any(one in reason.reason for one in device.evidence.stages)
+            where = "" if named else f"{stage}: "
+            unmeasured.append(type(reason)(f"{where}{reason.reason}"))
+        else:
+            where = f"in the {stage} stage" if len(stages) > 1 and stage not in finding.detail else ""
+            found.append(replace(finding, detail=", ".join(filter(None, (finding.detail, where)))))
+    order = (Outcome.FAIL, Outcome.WARN, Outcome.NO_LIMIT, Outcome.PASS)
+    worst = min(found, key=lambda one: (order.index(one.outcome), _margin(one)), default=None)
+    if worst is not None and worst.outcome is Outcome.FAIL:
+        return worst
+    if unmeasured:
+        raise next((one for one in unmeasured if one.outcome is Outcome.NOT_MEASURED), unmeasured[0])
+    if worst is None:
+        raise NotMeasured("the level has no stage that this is judged in")
+    return worst
+
+
+def _margin(finding: Finding) -> float:
+    """How far from its limit, as a share of it; infinity where nothing is compared."""
+    if finding.measured is None or finding.limit is None:
+        return float("inf")
+    margin = abs(finding.measured - finding.limit.value) / (abs(finding.limit.value) or 1.0)
+    return -margin if finding.outcome is Outcome.FAIL else margin
+
+
+def _stretches(device: DeviceEvidence, stage: str) -> tuple[Window, ...]:
+    """When the device's rounds of a stage were measured, from BOOST_S into the load.
+
+    A fed device counts as working from its first measured round to its last: that it waits is what is judged.
+    """
+    rounds = device.rounds(stage)
+    measured = rounds.only(rounds.same("phase", "measure"))
+    if not len(measured):
+        cause = device.cause()
+        raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))
+    begun_s = float(rounds.begins_s.min()) + BOOST_S
+    duty = stage_kind(stage).duty
+    if duty == "fed":
+        found = [Window(float(measured.begins_s.min()), float(measured.t_s.max()))]
+    else:
+        found = [Window(*pair) for pair in measured.unbroken()]
+    trimmed = [Window(max(begun_s, one.from_s), one.to_s) for one in found if one.to_s > begun_s]
+    long_enough = [one for one in trimmed if one.length_s >= SHORTEST_S]
+    if not long_enough:
+        raise NotMeasured(f"{stage} was never measured for {SHORTEST_S:g} s without a break")
+    return tuple(piece for one in long_enough for piece in one.slices(_width_s(one, duty, long_enough)))
+
+
+def _width_s(stretch: Window, duty: Duty, stretches: list[Window]) -> float:
+    """Of what a stretch is cut into: of a continuous load about a quarter of all of it together."""
+    if duty != "continuous":
+        return stretch.length_s / (QUARTERS if stretch.length_s >= QUARTERED_S else 1)
+    quarter_s = sum(one.length_s for one in stretches) / QUARTERS
+    return stretch.length_s / max(1, round(stretch.length_s / quarter_s))
+
+
+def _joined(ones: Iterable[Made], enough: Callable[[list[Made]], bool]) -> list[list[Made]]:
+    """Neighbours together until they are enough; what is left at the end goes to the last of them."""
+    found: list[list[Made]] = []
+    rest: list[Made] = []
+    for one in ones:
+        rest.append(one)
+        if enough(rest):
+            found.append(rest)
+            rest = []
+    if rest:
+        found[-1:] = [[*(found[-1] if found else []), *rest]]
+    return found

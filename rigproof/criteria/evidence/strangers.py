@@ -1,0 +1,314 @@
+"""Strangers: processes of others that came, grew or computed on a device while it was under test.
+
+What they took is no fault of the card: `slowed_by`, `crowded_by` and `crashed_by` say for a criterion whether
+a stranger explains a trouble that it found. Only a stranger that was there at the time explains anything, and
+none explains what no stranger can do: a wrong result, a worker that was killed, a card that is lost.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rigproof.criteria.criterion import NotApplicable, NotMeasured, Trouble
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.lives import LOSSES, Foreign, Life, State, foreign_lives, lives_of
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.windows import Window
+from rigproof.records.processes import MIB_PER_GIB, GpuProcess, ProcessLimits, ProcessWatch, holding, told_pid
+from rigproof.records.verdict import figure
+
+LISTS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
+LONGEST_GAP_S = 10.0  # between two looks at the processes, which are a second apart
+AT_THE_TIME_S = 3.0  # a list is read every second, and a process takes a while to die of its error
+# What is the card's, the worker's or the rig's own, whoever else is there.
+NOT_BY_STRANGERS = (
+    *("wrong_result", "worker_died", "worker_hung", "agent_died", "node_lost"),
+    *("gpu_lost", "gpu_missing", "gpu_taken", "gpu_skipped"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A process of somebody else that disturbed the run, from `from_s` to `to_s` (infinity: it stayed).
+
+    `most_mib` and `most_percent` (of the SMs) are the highest that were told since; None: nobody told.
+    """
+
+    pid: int
+    user: str | None
+    name: str | None
+    from_s: float
+    to_s: float
+    most_mib: float | None
+    most_percent: float | None
+    graphics: bool
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether it draws, or holds a context without memory or work: what that took, a rate would tell."""
+        return self.graphics or (self.most_mib == 0 and self.most_percent == 0)
+
+    @property
+    def who(self) -> str:
+        """`pid 5263 (python3, user ml)`."""
+        return told_pid(self.pid, self.name, self.user)
+
+    @property
+    def when(self) -> str:
+        """`from t=31 s to t=52 s`."""
+        return f"from t={self.from_s:.0f} s" + (f" to t={self.to_s:.0f} s" if self.to_s < math.inf else " on")
+
+    @property
+    def took(self) -> str:
+        """`1.2 GiB, up to 48 % of the SMs`; empty where nothing is known."""
+        parts = []
+        if self.most_mib is not None:
+            parts.append(figure(self.most_mib / MIB_PER_GIB, "GiB"))
+        if self.most_percent is not None and self.most_percent >= 1:
+            parts.append(f"up to {self.most_percent:.0f} % of the SMs")
+        return ", ".join(parts)
+
+    def overlaps(self, from_s: float, to_s: float) -> bool:
+        """Whether it was there in that time, as closely as it is known."""
+        return self.from_s - AT_THE_TIME_S <= to_s and self.to_s + AT_THE_TIME_S >= from_s
+
+
+def strangers_of(device: DeviceEvidence) -> tuple[Stranger, ...]:
+    """All strangers of a device, in the order in which they disturbed.
+
+    Raises NotMeasured where nobody looked, NotApplicable where the driver does not tell who is there.
+    """
+    return device.evidence.held(("strangers", device.subject), lambda: _strangers(device))
+
+
+def require_watched(device: DeviceEvidence) -> None:
+    """NotMeasured where somebody could have come unseen: nobody came only where somebody looked all along."""
+    watch, load = _watch(device), _load(device)
+    if watch.from_s > load.from_s:
+        raise NotMeasured(f"its processes were watched from t={watch.from_s:.0f} s on only")
+    if not watch.t_s >= load.to_s - LONGEST_GAP_S:
+        cause = device.cause()
+        why = f"the watch of its processes broke off at t={watch.t_s:.0f} s"
+        raise NotMeasured(why + (f": {cause}" if cause else ""))
+    if not watch.longest_gap_s <= LONGEST_GAP_S:
+        raise NotMeasured(f"nobody looked at its processes for {watch.longest_gap_s:.0f} s")
+
+
+def holders_at(device: DeviceEvidence, t_s: float) -> str:
+    """Who else held memory of the device at a moment, most first, in words; empty where nobody is known."""
+    try:
+        foreign = _foreign(device)
+    except NotMeasured:
+        return ""
+    near = [
+        max(states, key=lambda one: one.used_mib or 0.0)
+        for life in foreign.lives
+        if (states := life.around(t_s - AT_THE_TIME_S, t_s + AT_THE_TIME_S))
+    ]
+    named = near if foreign.named else [replace(one, user=None, name=None) for one in near]
+    return holding(named)
+
+
+# What a stranger explains
+
+
+def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
+    """A rate that is low because a stranger computed meanwhile, or left too little memory for the work."""
+    devices = about.devices if isinstance(about, Evidence) else (about,)
+    reasons = [_slowed(device, trouble) for device in devices]
+    return next(filter(None, reasons), None)
+
+
+def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
+    computed = _there(device, trouble.stages, lambda one: _computed(device, one))
+    if computed:
+        return _told(computed, "computed on this card")
+    crowding = _there(device, trouble.stages, lambda one: _ran_short(device, one))
+    return _told(crowding, "held memory that the work was to have") if crowding else None
+
+
+def crowded_by(device: DeviceEvidence, trouble: Trouble) -> str | None:
+    """Memory that did not suffice because a stranger held some of it by then."""
+    moment_s = trouble.finding.from_s
+    holding = _there(device, trouble.stages, lambda one: moment_s is None or one.overlaps(moment_s, moment_s))
+    return _told(holding, "held memory of this card") if holding else None
+
+
+def crashed_by(device: DeviceEvidence, _trouble: Trouble) -> str | None:
+    """Xids of programs' errors, each of which ended a stranger and none of our workers."""
+    xids = device.events("xid")
+    culprits = []
+    for event in xids:
+        ended = [one for one in _known(device) if abs(one.to_s - event.t_s) <= AT_THE_TIME_S]
+        hurt = [one for one in device.events(*LOSSES) if one.t_s >= event.t_s - AT_THE_TIME_S]
+        code = event.data.get("xid")
+        known = device.evidence.loaded.xids.xids.get(code) if isinstance(code, int) else None
+        if known is None or known.severity != "program" or not ended or hurt:
+            return None
+        culprits.append(ended[0])
+    return (
+        _told(list(dict.fromkeys(culprits)), "ended with its own error, having been here")
+        if culprits
+        else None
+    )
+
+
+def _known(device: DeviceEvidence) -> tuple[Stranger, ...]:
+    """Those that are known for sure: where nobody could look, a trouble stays the card's."""
+    try:
+        return strangers_of(device)
+    except NotMeasured:
+        return ()
+
+
+def _there(device: DeviceEvidence, stages: Sequence[str], fits: Callable[[Stranger], bool]) -> list[Stranger]:
+    """The strangers that were there in one of these stages, and fit; none where others are to blame."""
+    if device.events(*NOT_BY_STRANGERS) or _failed_by_itself(device):
+        return []
+    ran = [stage for name in stages if (stage := device.evidence.recording.stages.get(name)) is not None]
+    spans = [(one.start_s, math.inf if one.end_s is None else one.end_s) for one in ran]
+    found = [one for one in _known(device) if any(one.overlaps(*span) for span in spans)]
+    return [one for one in found if fits(one)]
+
+
+def _failed_by_itself(device: DeviceEvidence) -> bool:
+    """Whether a worker's task failed for another reason than want of memory."""
+    return bool(device.events("worker_failed")) and not device.events("oom")
+
+
+def _computed(device: DeviceEvidence, stranger: Stranger) -> bool:
+    """Where the driver does not tell who uses the SMs, whoever is there may."""
+    limit = device.limit("stranger_sm_percent").value
+    return stranger.most_percent is None or stranger.most_percent > limit
+
+
+def _ran_short(device: DeviceEvidence, stranger: Stranger) -> bool:
+    return any(stranger.overlaps(event.t_s, event.t_s) for event in device.events("oom"))
+
+
+def _told(strangers: Sequence[Stranger], did: str) -> str:
+    first = strangers[0]
+    took = f" ({first.took})" if first.took else ""
+    more = f", and {len(strangers) - 1} more" if len(strangers) > 1 else ""
+    return f"{first.who} {did} {first.when}{took}{more}"
+
+
+# Who is one
+
+
+def _strangers(device: DeviceEvidence) -> tuple[Stranger, ...]:
+    watch, foreign, load = _watch(device), _foreign(device), _load(device)
+    limits = ProcessLimits(
+        device.limit("stranger_growth_mib").value, device.limit("stranger_sm_percent").value
+    )
+    found: list[Stranger] = []
+    for life in foreign.lives:
+        if not life.around(load.from_s, load.to_s):
+            continue
+        from_s = _disturbs_from_s(life, load, _begin_s(device), limits)
+        if from_s is not None:
+            found.append(_stranger(life, foreign, from_s))
+    if not found and not watch.sm_readable:
+        _require_nobody_computes(foreign, load)
+    return tuple(sorted(found, key=lambda one: (one.from_s, one.pid)))
+
+
+def _require_nobody_computes(foreign: Foreign, load: Window) -> None:
+    """NotApplicable where somebody was there all along, and the driver does not tell who uses the SMs."""
+    for life in foreign.lives:
+        if not life.last.graphics and life.around(load.from_s, load.to_s):
+            raise NotApplicable(
+                f"{_stranger(life, foreign, life.from_s).who} was there before the run, and the driver does "
+                "not tell which process uses the SMs"
+            )
+
+
+def _begin_s(device: DeviceEvidence) -> float:
+    """Until when no worker of ours had been started: who was there by then, was there before the run."""
+    foreign, from_s = device.foreign_memory, _watch(device).from_s
+    return from_s if foreign is None else max(from_s, foreign.t_s)
+
+
+def _disturbs_from_s(life: Life, load: Window, begin_s: float, limits: ProcessLimits) -> float | None:
+    """From when on a foreign process disturbs; None where it does not.
+
+    One that computes does by coming. One that draws, or was there before, does from when it has grown too
+    much or uses too much of the SMs.
+    """
+    came = life.from_s > begin_s
+    if came and not life.last.graphics:
+        return life.from_s
+    at_first_mib = 0.0 if came else life.states[0].process.used_mib
+
+    def disturbs(state: State) -> bool:
+        process = state.process
+        if state.to_s < load.from_s or state.from_s > load.to_s:
+            return False
+        if process.sm_percent is not None and process.sm_percent > limits.sm_percent:
+            return True
+        if process.used_mib is None or at_first_mib is None:
+            return False
+        return process.used_mib - at_first_mib > limits.growth_mib
+
+    return next((one.from_s for one in life.states if disturbs(one)), None)
+
+
+def _stranger(life: Life, foreign: Foreign, from_s: float) -> Stranger:
+    since = [state.process for state in life.states if state.to_s >= from_s]
+    return Stranger(
+        pid=life.pid,
+        user=life.last.user if foreign.named else None,
+        name=life.last.name if foreign.named else None,
+        from_s=from_s,
+        to_s=life.to_s,
+        most_mib=_most(one.used_mib for one in since),
+        most_percent=_most(one.sm_percent for one in since),
+        graphics=life.last.graphics,
+    )
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((one for one in values if one is not None), default=None)
+
+
+def _foreign(device: DeviceEvidence) -> Foreign:
+    def made() -> Foreign:
+        records = _by_device(device.evidence).get(device.subject, ())
+        return foreign_lives(device, lives_of(records), _begin_s(device))
+
+    return device.evidence.held(("foreign processes", device.subject), made)
+
+
+def _by_device(evidence: Evidence) -> Mapping[str, list[GpuProcess]]:
+    def made() -> dict[str, list[GpuProcess]]:
+        found: dict[str, list[GpuProcess]] = defaultdict(list)
+        for one in evidence.recording.processes:
+            found[one.subject].append(one)
+        return found
+
+    return evidence.kept("processes", made)
+
+
+def _watch(device: DeviceEvidence) -> ProcessWatch:
+    watch = device.evidence.recording.process_watches.get(device.subject)
+    if watch is None:
+        cause = device.cause()
+        raise NotMeasured("nobody watched its processes" + (f": {cause}" if cause else ""))
+    if watch.readings < 1:
+        for event in device.events("nvml_error"):
+            if event.data.get("query") in LISTS:
+                raise NotMeasured(f"its processes could not be listed: {event.message}")
+        raise NotApplicable(
+            "the driver does not list the processes of this card here (a vGPU, no permission)"
+        )
+    return watch
+
+
+def _load(device: DeviceEvidence) -> Window:
+    """From the begin of the first stage to the end of the last one."""
+    stages = device.evidence.recording.stages.values()
+    if not stages:
+        raise NotMeasured("no stage ran")
+    ends_s = [math.inf if one.end_s is None else one.end_s for one in stages]
+    return Window(min(one.start_s for one in stages), max(ends_s))

@@ -1,0 +1,327 @@
+"""The evidence about one device or one node. Whatever is missing raises NotMeasured with the reason."""
+
+import math
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
+from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.series import readings
+from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
+from rigproof.criteria.evidence.windows import LONGEST_S, Window
+from rigproof.profiles.loading.loaded import PromisedDevice
+from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.profiles.tables.models import CpuLoad, Node
+from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
+from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, RewardBatch
+from rigproof.records.samples import GpuSample, HostSample
+
+if TYPE_CHECKING:  # evidence builds these
+    from rigproof.criteria.evidence.evidence import Evidence
+
+# Why a device may have no work to show, in the order in which one explains the other.
+CAUSES = (
+    "node_missing",
+    "gpu_missing",
+    "gpu_taken",
+    "gpu_skipped",
+    "gpu_lost",
+    "oom",
+    "worker_failed",
+    "worker_died",
+    "worker_hung",
+    "agent_died",
+    "node_lost",
+)
+
+
+# Where `nvidia-smi -q -d` shows a reading, by a part of its name.
+SECTIONS = {
+    "temperature": "TEMPERATURE",
+    "power": "POWER",
+    "clock_event": "PERFORMANCE",
+    "clock": "CLOCK",
+    "utilization": "UTILIZATION",
+}
+
+
+class DeviceEvidence:
+    """The evidence about one promised device."""
+
+    def __init__(self, evidence: "Evidence", device: PromisedDevice) -> None:
+        self.evidence = evidence
+        self.device = device
+        self.subject = device.subject
+
+    @property
+    def found(self) -> bool:
+        """Whether a device answered for this subject."""
+        return self.subject in self.evidence.recording.gpus
+
+    @property
+    def identity(self) -> GpuIdentity:
+        """The device that answered; NotMeasured where none did."""
+        try:
+            return self.evidence.recording.gpus[self.subject]
+        except KeyError:
+            raise NotMeasured(f"{self.subject} was not found") from None
+
+    @property
+    def enforced_power_w(self) -> float:
+        """The power limit in force; NotMeasured where NVML does not say it."""
+        limit_w = self.identity.power_limit_w
+        if limit_w is None or not 0 < limit_w < math.inf:
+            raise NotMeasured("NVML does not report the enforced power limit")
+        return limit_w
+
+    @property
+    def has_no_power_limit(self) -> bool:
+        """Whether the card has none to report: by its SKU's file, or a card of no SKU that reports none."""
+        return self.lacks_sensor("power_limit_w") or self.device.sku is None
+
+    def enforced_power_within(self, window: Window) -> float | None:
+        """W, the median of the limits that were read in a window, else the one at the start; None: no limit.
+
+        A laptop's limit moves with Dynamic Boost.
+        """
+        read = readings(self.loaded_samples(window), "power_limit_w").values
+        limit_w = median(read) if read else self.identity.power_limit_w
+        return limit_w if limit_w is not None and 0 < limit_w < math.inf else None
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the CPU is promised as the device."""
+        return self.device.gpu.device == "cpu"
+
+    @property
+    def silicon(self) -> Silicon:
+        """What it is made of; NotMeasured where it was not found."""
+        highest_mhz = self.evidence.held(("clock", self.subject), self._highest_mhz)
+        return Silicon(self.device, self.identity, tuple(self.workers), self.evidence.loaded, highest_mhz)
+
+    def _highest_mhz(self) -> float | None:
+        """NVML's highest SM clock; of an overclocked card, which reads more, the highest that was read."""
+        stated_mhz = self.identity.sm_clock_max_mhz
+        if stated_mhz is None:
+            return None
+        read = readings(self.samples, "sm_clock_mhz").values
+        highest_mhz: float = max([stated_mhz, *(one for one in read if one <= OVERCLOCK_RATIO * stated_mhz)])
+        return highest_mhz
+
+    @property
+    def sku_file(self) -> str:
+        """The SKU's file, as users know it."""
+        return f"hwprofiles/gpus/{self.device.sku_stem}.toml"
+
+    def limit(self, name: str) -> Limit:
+        """A limit of the profile; NotMeasured where neither the rig nor the defaults have it."""
+        limit = self.optional_limit(name)
+        if limit is None:
+            raise NotMeasured(f"the profile has no limits.{name}")
+        return limit
+
+    def optional_limit(self, name: str) -> Limit | None:
+        """A limit of the profile, or None."""
+        value = getattr(self.device.limits, name)
+        return None if value is None else Limit(float(value), self.source_of(f"limits.{name}"))
+
+    def source_of(self, key: str) -> str:
+        """The file that says this about the device: its own entry, else the rig's."""
+        return self.evidence.source_of(f"{self.device.key}.{key}", key)
+
+    def lacks_sensor(self, *names: str) -> bool:
+        """Whether the SKU's file lists one as not answered; `power` there stands for `power_w` too."""
+        sku = self.device.sku
+        listed = () if sku is None else sku.unsupported_sensors
+        return any(name == one or name.startswith(f"{one}_") for name in names for one in listed)
+
+    # What was recorded
+
+    @property
+    def samples(self) -> Sequence[GpuSample]:
+        """All samples of the run, in the order of time."""
+        return self.evidence.gpu_samples(self.subject).items
+
+    def loaded_samples(self, window: Window) -> Sequence[GpuSample]:
+        """The samples inside a window."""
+        return self.evidence.gpu_samples(self.subject).within(window)
+
+    def loaded_readings(self, window: Window, field: str, what: str) -> Readings:
+        """Enough readings of one sensor inside the window, else NotMeasured."""
+        pairs = readings(self.loaded_samples(window), field)
+        if not pairs and self.lacks_sensor(field):
+            raise NotApplicable(f"this card's driver reports no {what}")
+        if not pairs and self.loaded_samples(window):  # it answers, but not this
+            raise NotMeasured(f"no {what} was read under load; {self._where_to_look(field)}")
+        self.evidence.require_coverage(pairs.times_s, window, self.limit("sample_coverage_share"), what)
+        return pairs
+
+    def _where_to_look(self, field: str) -> str:
+        """What to do about a sensor that gave nothing while others did."""
+        section = next((name for part, name in SECTIONS.items() if part in field), "")
+        query = f"`nvidia-smi -q{f' -d {section}' if section else ''}`"
+        listed = (
+            f"unsupported_sensors of {self.sku_file}" if self.device.sku_stem else "the SKU file of its model"
+        )
+        told = f"check {query} on {self.device.node}"
+        return f"{told}; a sensor that its driver does not have is listed in {listed}"
+
+    def rounds(self, stage: str) -> Rounds:
+        """The rounds of one stage that this device did: not those of the CPU in place of a GPU.
+
+        Raises NotMeasured where one of them is no valid measurement.
+        """
+        return self.evidence.held(("stage", self.subject, stage), lambda: self._valid_rounds(stage))
+
+    def possible(self, rounds: Rounds) -> Rounds:
+        """The same rounds, for a rate. NotMeasured where one is faster than the device's silicon can be."""
+        if self.found and not self.is_cpu:
+            self.silicon.require_possible(rounds.fastest().items())
+        return rounds
+
+    def _valid_rounds(self, stage: str) -> Rounds:
+        everything = self.all_rounds
+        found = everything.only(everything.same("stage", stage))
+        found = found.only(found.same("device", None, self.device.gpu.device))
+        t_s, seconds, tflop = found.t_s, found.seconds, found.tflop
+        valid = (np.abs(t_s) <= LONGEST_S) & (seconds > 0) & (seconds <= LONGEST_S)
+        valid &= (tflop > 0) & (tflop < math.inf)
+        if not valid.all():
+            place = int(np.argmin(valid))
+            raise NotMeasured(
+                f"a round reports {tflop[place]:g} TFLOP in {seconds[place]:g} s at t={t_s[place]:g} s, "
+                "which is no measurement"
+            )
+        if len(found):
+            surplus_s, place = found.surplus()
+            if surplus_s > 0:
+                raise NotMeasured(
+                    f"rounds of {found.all('worker')[place]} in the {stage} stage overlap by "
+                    f"{surplus_s:.1f} s at t={found.t_s[place]:.0f} s and count twice, "
+                    "which is no measurement"
+                )
+        return found
+
+    @property
+    def all_rounds(self) -> Rounds:
+        """The rounds of all stages, as recorded, those of the CPU in place of a GPU too."""
+        return self.evidence.rounds(self.subject)
+
+    def rewards(self, stage: str) -> list[RewardBatch]:
+        """The rewards of one stage."""
+        return [one for one in self.evidence.rewards(self.subject) if one.stage == stage]
+
+    @property
+    def memory(self) -> Sequence[MemoryReading]:
+        """Allocator readings of all its workers."""
+        return self.evidence.memory(self.subject).items
+
+    def counters(self, moment: str) -> GpuCounters | None:
+        """Error counters: the first reading before the load, or the last after it."""
+        found = [one for one in self.evidence.counters(self.subject).items if one.moment == moment]
+        return None if not found else found[0] if moment == "before" else found[-1]
+
+    @property
+    def foreign_memory(self) -> ForeignMemory | None:
+        """What others held before the run."""
+        return self.evidence.recording.foreign_memory.get(self.subject)
+
+    @property
+    def planned_workers(self) -> tuple[str, ...]:
+        """The names of the workers that were planned here."""
+        return tuple(worker.worker for worker in self.evidence.plan.workers_of(self.subject))
+
+    def require_asked_plan(self) -> None:
+        """NotMeasured where the profile plans other work here than the run was to do."""
+        evidence = self.evidence
+        if evidence.planned_by is evidence.loaded:
+            return
+        done, asked = (_work(plan.workers_of(self.subject)) for plan in (evidence.plan, evidence.asked_plan))
+        if done != asked:
+            both = f"this run was planned with {done} here, and {evidence.loaded.file} plans {asked}"
+            raise NotMeasured(f"{both}; run again with it")
+
+    @property
+    def workers(self) -> list[WorkerIdentity]:
+        """Every process that came up in place of a worker planned here."""
+        return self.evidence.workers.get(self.subject, [])
+
+    def events(self, *kinds: str) -> list[Event]:
+        """Events that concern this device."""
+        return self.evidence.events_of(self.subject, *kinds)
+
+    @property
+    def left_out(self) -> str:
+        """Why it was left alone on purpose: others hold it; empty where it did any work, or should have."""
+        events = self.events("gpu_taken", "gpu_skipped")
+        return events[0].message if events and not len(self.all_rounds) else ""
+
+    def cause(self) -> str:
+        """The first event that explains why this device did little or nothing; empty where none does."""
+        subjects = (self.subject, self.device.node)
+        for kind in CAUSES:
+            for subject in subjects:
+                for event in self.evidence.events_of(subject, kind):
+                    return f"{event.message} (at t={event.t_s:.0f} s)"
+        return ""
+
+
+def _work(workers: Sequence[WorkerPlan]) -> str:
+    """How many workers, what each fills, and the size of its matrices."""
+    number = f"{len(workers)} worker{'' if len(workers) == 1 else 's'}"
+    each = {f"{one.vram_mib / 1024:.2f} GiB and matrices of {one.gemm_size}" for one in workers}
+    return f"{number} of {' or '.join(sorted(each))}" if each else number
+
+
+class NodeEvidence:
+    """The evidence about one promised node."""
+
+    def __init__(self, evidence: "Evidence", node: Node) -> None:
+        self.evidence = evidence
+        self.node = node
+        self.subject = node.name
+
+    @property
+    def found(self) -> bool:
+        """Whether the node answered."""
+        return self.subject in self.evidence.recording.nodes
+
+    @property
+    def identity(self) -> NodeIdentity:
+        """The node that answered; NotMeasured where it did not."""
+        try:
+            return self.evidence.recording.nodes[self.subject]
+        except KeyError:
+            raise NotMeasured(f"{self.subject} was not found") from None
+
+    @property
+    def cpu(self) -> CpuLoad:
+        """The node's CPU band, its own or the rig's."""
+        return self.evidence.loaded.cpu_of(self.subject)
+
+    def limit(self, table: str, name: str, value: float | None) -> Limit:
+        """A value of a table that rig and node can have; NotMeasured where the profile leaves it out."""
+        if value is None:
+            raise NotMeasured(f"the profile has no {table}.{name}")
+        source = self.evidence.source_of(f"nodes.{self.subject}.{table}.{name}", f"{table}.{name}")
+        return Limit(float(value), source)
+
+    def loaded_samples(self, window: Window) -> Sequence[HostSample]:
+        """The samples inside a window."""
+        return self.evidence.host_samples(self.subject).within(window)
+
+    def coverage_limit(self) -> Limit:
+        """The share of due samples under which nothing was measured."""
+        loaded = self.evidence.loaded
+        value = loaded.rig.limits.sample_coverage_share
+        if value is None:
+            raise NotMeasured("the profile has no limits.sample_coverage_share")
+        return Limit(value, self.evidence.source_of("limits.sample_coverage_share"))
+
+    def events(self, *kinds: str) -> list[Event]:
+        """Events that concern this node."""
+        return self.evidence.events_of(self.subject, *kinds)

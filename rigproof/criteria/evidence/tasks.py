@@ -1,0 +1,95 @@
+"""What the workers of a device were given to do, and how much of it ended well.
+
+A task is one planned worker in one stage that ran. Its end is told by what the worker left behind: it began
+(`Stage.workers`), its device finished a round, and no event says that it failed, died or hung in that stage.
+Where the stage was broken off, a task that nothing went wrong with counts neither way.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.evidence import ENDED
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.profiles.stages import FIRST_WORKER_ONLY
+from rigproof.records.measurements import Event, Stage
+
+LOSSES = ("worker_failed", "worker_died", "worker_hung")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A task or an allocation that failed, and when (run time, s)."""
+
+    t_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many tasks and allocations ended well, and those that did not, in the order of time."""
+
+    good: int
+    failures: tuple[Failure, ...]
+
+    @property
+    def total(self) -> int:
+        """All that can be told the end of."""
+        return self.good + len(self.failures)
+
+
+def tasks_of(device: DeviceEvidence) -> Tally:
+    """All tasks and allocations of the device. NotMeasured where it was left out on purpose."""
+    stages = list(device.evidence.recording.stages.values())
+    planned = device.planned_workers
+    if not any(worker in device.evidence.began(stage) for worker in planned for stage in stages):
+        for event in device.events("gpu_taken", "gpu_skipped"):
+            raise NotMeasured(event.message)
+    ends = [end for stage in stages for end in _ends(device, stage, planned)]
+    failures = [end for end in ends if end is not None]
+    failures += [Failure(event.t_s, without_advice(event.message)) for event in device.events("oom")]
+    good = ends.count(None) + len(device.events("allocation"))
+    return Tally(good, tuple(sorted(failures, key=_moment)))
+
+
+def rounds_by_device(device: DeviceEvidence) -> tuple[Rounds, Rounds]:
+    """All rounds of the promised device, and those that another (the CPU, after an OOM) did for it."""
+
+    def divided() -> tuple[Rounds, Rounds]:
+        everything = device.all_rounds
+        own = everything.same("device", None, device.device.gpu.device)
+        return everything.only(own), everything.only(~own)
+
+    return device.evidence.held(("rounds by device", device.subject), divided)
+
+
+def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Iterator[Failure | None]:
+    """None for each task of the stage that ended well, the first failure of each other one."""
+    losses: dict[str | None, Event] = {}
+    for event in device.events(*LOSSES):
+        if event.stage == stage.name:
+            losses.setdefault(event.worker, event)
+    own, lent = rounds_by_device(device)
+    worked, helped = (one.only(one.same("stage", stage.name)).distinct("worker") for one in (own, lent))
+    for worker in planned[:1] if stage.name in FIRST_WORKER_ONLY else planned:
+        loss = losses.pop(worker, None)
+        if loss is not None:
+            yield Failure(loss.t_s, loss.message)
+        elif worker not in device.evidence.began(stage):
+            cause = device.cause()
+            yield Failure(stage.start_s, f"{worker} did not begin" + (f": {cause}" if cause else ""))
+        elif stage.status in ENDED:
+            why = f"{worker} finished no round of {stage.name}"
+            why += " but on the CPU" if worker in helped else ""
+            yield None if worker in worked else Failure(stage.start_s, why)
+
+
+def without_advice(message: str) -> str:
+    """Torch's message of memory that did not suffice, without its own figures and advice."""
+    return message.partition(" Of the allocated memory")[0]
+
+
+def _moment(failure: Failure) -> float:
+    return failure.t_s if math.isfinite(failure.t_s) else math.inf

@@ -1,0 +1,78 @@
+"""Stretches of run time: a stage's loaded window, its slices, and the work done inside them."""
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.rounds import Rounds
+
+# No run takes a week. A longer stretch is a clock that jumped, and would be cut into endless slices.
+LONGEST_S = 7 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From `from_s` to `to_s`, run time. `complete` is False where the load broke off inside it."""
+
+    from_s: float
+    to_s: float
+    complete: bool = True
+
+    @property
+    def length_s(self) -> float:
+        """Seconds."""
+        return self.to_s - self.from_s
+
+    def slices(self, width_s: float) -> tuple["Window", ...]:
+        """The whole slices of that width, from the start; a rest shorter than one is left out."""
+        return _slices(self.from_s, self.to_s, width_s)
+
+    def quarters(self) -> tuple["Window", ...]:
+        """Four slices, so that a fault that begins late is not averaged away."""
+        return self.slices(self.length_s / 4) if self.length_s > 0 else ()
+
+
+@lru_cache(maxsize=64)  # the stage's window is the same for all devices
+def _slices(from_s: float, to_s: float, width_s: float) -> tuple[Window, ...]:
+    # The nudge keeps the last slice where the length is a multiple of the width but for rounding.
+    number = max(0, math.floor((to_s - from_s) / width_s + 1e-6))
+    starts = [from_s + index * width_s for index in range(number)]
+    return tuple(Window(start, start + width_s) for start in starts)
+
+
+def work_by_slice(rounds: Rounds, slices: Sequence[Window]) -> list[float]:
+    """TFLOP done in each of the adjoining, equal slices; a round counts in proportion to its overlap.
+
+    Linear in the number of rounds. Rounds must have positive, finite lengths.
+    """
+    if not slices or not len(rounds):
+        return [0.0] * len(slices)
+    origin_s, width_s = slices[0].from_s, slices[0].length_s
+    ends_s, begins_s = rounds.t_s, rounds.begins_s
+    first = np.clip(np.floor((begins_s - origin_s) / width_s), 0, len(slices)).astype(np.int64)
+    last = np.clip(np.floor((ends_s - origin_s) / width_s), -1, len(slices) - 1).astype(np.int64)
+    # One row for each slice that a round touches.
+    touched = np.maximum(0, last - first + 1)
+    rows = np.repeat(np.arange(len(rounds)), touched)
+    places = np.arange(len(rows)) - np.repeat(np.cumsum(touched) - touched, touched) + first[rows]
+    from_s = np.asarray([piece.from_s for piece in slices])[places]
+    to_s = np.asarray([piece.to_s for piece in slices])[places]
+    overlaps_s = np.minimum(ends_s[rows], to_s) - np.maximum(begins_s[rows], from_s)
+    done = np.where(overlaps_s > 0, rounds.tflop[rows] * overlaps_s / rounds.seconds[rows], 0.0)
+    work: list[float] = np.bincount(places, weights=done, minlength=len(slices)).tolist()
+    return work
+
+
+def values_by_slice(readings: Readings, slices: Sequence[Window]) -> list[list[float]]:
+    """The values that fall into each of the adjoining slices."""
+    if not slices:
+        return []
+    edges_s = [*(piece.from_s for piece in slices), slices[-1].to_s]
+    bounds = [bisect_left(readings.times_s, edge_s) for edge_s in edges_s]
+    return [readings.values[start:end] for start, end in pairwise(bounds)]

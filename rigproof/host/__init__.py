@@ -1,0 +1,1 @@
+"""This host as Linux shows it: /proc, cgroups, visible devices, processes."""

@@ -1,0 +1,6 @@
+"""Where this package lies, for children of other interpreters and for the files that it carries."""
+
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+ROOT = PACKAGE.parent  # what has to be on the path of an interpreter that imports it

@@ -1,0 +1,92 @@
+"""Write docs/criteria.md from the catalogue: `python -m rigproof.judging.document`."""
+
+from itertools import groupby
+from pathlib import Path
+
+from rigproof.criteria.criterion import Criterion
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.profiles.stages import DUTIES
+
+PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"
+INTRODUCTION = """\
+# Criteria
+
+Written by `python -m rigproof.judging.document`; a test keeps it current. Do not edit it by hand.
+
+Each criterion is a function from what was recorded to one verdict for each promised subject:
+
+| Outcome | Meaning |
+|---|---|
+| `pass` | measured, and within its limit |
+| `warn` | measured, within what fails, but worth a look |
+| `fail` | outside its limit: the rig is REJECTED |
+| `not_measured` | it should have been measured, and was not, or too little of it: the run is INCOMPLETE |
+| `not_applicable` | the hardware cannot have it from the start, and nobody promised it: it decides nothing |
+| `no_limit` | measured, and nothing is known to judge it by: it becomes the baseline |
+
+What holds for all of them:
+
+- **Not measured never passes.** A sensor counts as read where at least `limits.sample_coverage_share` of the
+  samples due under load gave a reading. Power that does not change at all in 10 s or more
+  of load, or a temperature that has not moved since before it, comes from a frozen sensor; where power, core
+  temperature and clock all stand still, so do all readings of that GPU.
+- A figure that is not finite is not measured.
+- A stage that was broken off can make a criterion fail, but not pass.
+- Not applicable is only what the hardware or its driver cannot give: the SKU file lists the sensor in
+  `unsupported_sensors`; ECC is switched off; the driver delivers no Xid events, has no power limit, or its
+  processes cannot be listed or told apart; the boot id cannot be read, or is a container's own; an unknown
+  card has no ECC, has no such precision, or gives neither a reading nor a limit of its memory temperature; no
+  other GPU of its kind has its power limit, or can be compared with it bit by bit.
+- Where a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
+- A rate (`throughput.gemm_*`, `sustained`, `combined` and `peer_outlier`, `precision`, `training.step`,
+  `scaling`) that misses its limit by less than `limits.marginal_share` of it is measured once more, its
+  whole stage, before anything of it is judged; not where anything else in the stage failed. One that is good
+  only once warns, with both figures; one that misses it twice fails. All else is judged by the worse of both
+  attempts.
+- Work counts only where its result was verified. Figures at the limit pass.
+"""
+SCOPES = {"device": "each promised device", "node": "each promised node", "rig": "the rig"}
+
+
+def markdown() -> str:
+    """The whole page."""
+    families = groupby(CATALOGUE.values(), key=lambda criterion: criterion.family)
+    sections = ["\n".join([f"## {family}", "", *map(_entry, members)]) for family, members in families]
+    return "\n".join([INTRODUCTION, *sections]).rstrip() + "\n"
+
+
+def _entry(criterion: Criterion) -> str:
+    judged = SCOPES[criterion.scope]
+    if not criterion.applies_to_cpu:
+        judged += " with CUDA GPUs" if criterion.scope == "node" else " but the CPU"
+    rows = [
+        ("Judged for", judged + (f"; in {criterion.unit}" if criterion.unit else "")),
+        ("Needs", _needs(criterion)),
+        ("Limit", criterion.limit),
+        ("Not measured", criterion.unmeasured),
+        ("What to do", criterion.remedy),
+        ("Fails on", _named(criterion.faults)),
+    ]
+    if criterion.warns_on:
+        rows.append(("Warns on", _named(criterion.warns_on)))
+    table = [f"- **{title}:** {text}." for title, text in rows]
+    return "\n".join([f"### {criterion.name}", "", criterion.summary, "", *table, ""])
+
+
+def _needs(criterion: Criterion) -> str:
+    """The stages that it cannot do without, then those that it judges where the level has them."""
+    needed = [f"the {stage} stage" for stage in criterion.stages]
+    if not criterion.duties:
+        return " and ".join(needed) or "no stage"
+    judged = "every stage of the level"
+    if set(criterion.duties) != set(DUTIES):
+        judged = f"every {' or '.join(criterion.duties)} stage of the level"
+    return f"{' and '.join(needed) or 'no stage of its own'}; judges {judged}"
+
+
+def _named(faults: tuple[str, ...]) -> str:
+    return ", ".join(f"`{fault}`" for fault in faults)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(markdown(), encoding="utf-8")

@@ -1,0 +1,250 @@
+"""From criteria and evidence to verdicts. Whatever goes wrong here is NOT MEASURED, never a pass."""
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from rigproof.criteria.criterion import Criterion, Finding, NotMeasured, Trouble
+from rigproof.criteria.evidence.evidence import ENDED, Evidence
+from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
+from rigproof.criteria.precision import TrainingSteps
+from rigproof.criteria.rates import SustainedRate
+from rigproof.judging.attempts import of_both
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.roots import RIG, with_roots
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.stages import STAGES, stage_kind
+from rigproof.records.champions import Champions
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was found about some of the subjects, and what others are compared with."""
+
+    verdicts: list[Verdict]
+    sustained_rates: dict[str, SustainedRate | NotMeasured]
+    training_steps: dict[str, TrainingSteps | NotMeasured]
+    earlier_rates: dict[str, SustainedRate | NotMeasured]  # by the first attempt, where there were two
+
+
+def promised(criterion: Criterion, loaded: LoadedRig, stages: Collection[str] = STAGES) -> tuple[str, ...]:
+    """The subjects that the profile promises this criterion for, known before anything runs.
+
+    `stages` are those that the level has: a criterion that needs another one is not promised at it.
+    """
+    if criterion.needs_load and not criterion.loads(stages):
+        return ()
+    if criterion.scope == "rig":
+        return (RIG,)
+    devices = loaded.devices()
+    if criterion.scope == "device":
+        fitting = [
+            device
+            for device in devices
+            if (criterion.applies_to_cpu or device.gpu.device == "cuda") and criterion.holds_for(device)
+        ]
+        return tuple(device.subject for device in criterion.among(loaded, fitting))
+    with_cuda = {device.node for device in devices if device.gpu.device == "cuda"}
+    names = (node.name for node in loaded.rig.nodes if criterion.applies_to_cpu or node.name in with_cuda)
+    if criterion.name == "host.cpu_band":
+        return tuple(name for name in names if loaded.cpu_of(name).enabled)
+    return tuple(names)
+
+
+def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
+    """One verdict. Never raises for what a Recording holds; KeyError where the subject is not promised.
+
+    Where a stage was measured once more, both attempts are judged (`of_both`).
+    """
+    last = _judged(criterion, subject, evidence)
+    if evidence.earlier is None:
+        return last
+    first = _judged(criterion, subject, evidence.earlier)
+    return of_both(criterion, first, last, evidence.marginal_share(subject))
+
+
+def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
+    """By one attempt at each stage."""
+    about = _about(criterion, subject, evidence)
+    for event in evidence.events_of(subject, "left_out"):
+        if event.data.get("criterion") == criterion.name:
+            return not_judged(criterion, subject, event.message)
+    try:
+        if not criterion.judges_absence and not isinstance(about, Evidence) and not about.found:
+            raise NotMeasured(f"{subject} was not found")
+        finding = criterion.find(about)
+        _require_figures(finding)
+        if finding.outcome in (Outcome.FAIL, Outcome.WARN):
+            _require_own_trouble(criterion, about, finding, evidence)
+        if finding.outcome is not Outcome.FAIL:
+            _require_stages(criterion, evidence)
+    except NotMeasured as reason:
+        return not_judged(criterion, subject, _reason(about, reason), reason.outcome)
+    except Exception as error:  # a criterion that breaks must neither pass nor end the report
+        return not_judged(criterion, subject, f"judging it failed: {type(error).__name__}: {error}")
+    return _verdict(criterion, subject, finding)
+
+
+def _reason(about: Evidence | DeviceEvidence | NodeEvidence, reason: NotMeasured) -> str:
+    """The reason; of a device that was left alone on purpose the same for all criteria that name it."""
+    left_out = about.left_out if isinstance(about, DeviceEvidence) else ""
+    return left_out if left_out and left_out in reason.reason else reason.reason
+
+
+class Judgement:
+    """Every promised criterion on every promised subject, by the recorded profile and champions or others.
+
+    `planned_by`: the profile that the run was planned by, where `loaded` is another one.
+
+    Subject by subject, so that what is held of one is let go before the next; what compares them last. Parts
+    of the subjects can be judged in processes of their own.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        loaded: LoadedRig | None = None,
+        champions: Champions | None = None,
+        planned_by: LoadedRig | None = None,
+    ) -> None:
+        rig = loaded if loaded is not None else LoadedRig.restore(recording.run.rig)
+        self._evidence = Evidence(recording, rig, champions, planned_by)
+        self._tasks = [
+            (criterion, subject)
+            for criterion in CATALOGUE.values()
+            for subject in promised(criterion, rig, self._evidence.stages)
+        ]
+        self._by_subject: dict[str, list[Criterion]] = {}
+        for criterion, subject in self._tasks:
+            if not criterion.compares:
+                self._by_subject.setdefault(subject, []).append(criterion)
+
+    @property
+    def subjects(self) -> list[str]:
+        """Those that can be judged one by one."""
+        return list(self._by_subject)
+
+    def part(self, subjects: Iterable[str]) -> Part:
+        """What there is to say about these by themselves."""
+        verdicts = []
+        for subject in subjects:
+            verdicts += [judge(criterion, subject, self._evidence) for criterion in self._by_subject[subject]]
+            self._evidence.let_go()
+        earlier = self._evidence.earlier
+        return Part(
+            verdicts,
+            self._evidence.sustained_rates,
+            self._evidence.training_steps,
+            {} if earlier is None else earlier.sustained_rates,
+        )
+
+    def whole(self, parts: Iterable[Part]) -> list[Verdict]:
+        """All verdicts, in the catalogue's order, from parts that hold all subjects."""
+        found = {}
+        for part in parts:
+            self._evidence.sustained_rates.update(part.sustained_rates)
+            self._evidence.training_steps.update(part.training_steps)
+            if self._evidence.earlier is not None:
+                self._evidence.earlier.sustained_rates.update(part.earlier_rates)
+            found.update({(one.criterion, one.subject): one for one in part.verdicts})
+        verdicts = [
+            judge(criterion, subject, self._evidence)
+            if criterion.compares
+            else found[criterion.name, subject]
+            for criterion, subject in self._tasks
+        ]
+        return with_roots(verdicts, self._evidence)
+
+
+def judge_all(
+    recording: Recording,
+    loaded: LoadedRig | None = None,
+    champions: Champions | None = None,
+) -> list[Verdict]:
+    """All verdicts, made here."""
+    judgement = Judgement(recording, loaded, champions)
+    return judgement.whole([judgement.part(judgement.subjects)])
+
+
+def not_judged(
+    criterion: Criterion, subject: str, reason: str, outcome: Outcome = Outcome.NOT_MEASURED
+) -> Verdict:
+    """NOT MEASURED or NOT APPLICABLE, for this reason."""
+    return Verdict(criterion.name, subject, outcome, unit=criterion.unit, detail=reason)
+
+
+def _about(
+    criterion: Criterion, subject: str, evidence: Evidence
+) -> Evidence | DeviceEvidence | NodeEvidence:
+    if criterion.scope == "rig":
+        return evidence
+    return evidence.device(subject) if criterion.scope == "device" else evidence.node(subject)
+
+
+def _require_figures(finding: Finding) -> None:
+    """NaN compares as neither over nor under any limit, so it must not reach a verdict."""
+    for value in (finding.measured, finding.limit.value if finding.limit else None):
+        if value is not None and not math.isfinite(value):
+            raise NotMeasured(f"the figure is {value}, which is no measurement")
+
+
+def _require_own_trouble(
+    criterion: Criterion,
+    about: Evidence | DeviceEvidence | NodeEvidence,
+    finding: Finding,
+    evidence: Evidence,
+) -> None:
+    """What somebody else did to the subject says nothing about it."""
+    if criterion.explained is None:
+        return
+    reason = criterion.explained(about, Trouble(finding, criterion.loads(evidence.stages)))
+    if reason is not None:
+        raise NotMeasured(f"{reason}; so this is not the card's own: {_told(criterion, finding)}")
+
+
+def _told(criterion: Criterion, finding: Finding) -> str:
+    """A finding in words: the figure and its limit, since when, and the detail."""
+    parts = []
+    if finding.measured is not None and finding.limit is not None:
+        parts += figure_and_limit(finding.measured, finding.limit.value, criterion.unit)
+    if finding.from_s is not None:
+        parts.append(f"from t={finding.from_s:.0f} s")
+    return ", ".join(filter(None, [*parts, finding.detail]))
+
+
+def _require_stages(criterion: Criterion, evidence: Evidence) -> None:
+    """Only a load that was complete can pass; what went wrong in a part of it still fails."""
+    for name in criterion.loads(evidence.stages):
+        stage = evidence.stage(name)
+        if stage.status not in ENDED:
+            raise NotMeasured(f"the {name} stage was broken off")
+        if stage_kind(name).duty == "continuous":
+            evidence.complete_window(name)
+
+
+def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:
+    limit = finding.limit
+    troubled = finding.outcome in (Outcome.FAIL, Outcome.WARN)
+    return Verdict(
+        criterion.name,
+        subject,
+        finding.outcome,
+        unit=criterion.unit,
+        measured=finding.measured,
+        limit=None if limit is None else limit.value,
+        limit_source=finding.source if limit is None else limit.source,
+        detail=finding.detail,
+        remedy=(finding.remedy or criterion.remedy) if troubled else "",
+        from_s=_finite(finding.from_s),
+        length_s=_finite(finding.length_s),
+    )
+
+
+def _finite(moment_s: float | None) -> float | None:
+    """A moment that can be shown; a record without a finite one still counts."""
+    return moment_s if moment_s is not None and math.isfinite(moment_s) else None
+
+
+__all__ = ["RIG", "Judgement", "Part", "judge", "judge_all", "not_judged", "promised"]

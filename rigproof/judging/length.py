@@ -1,0 +1,85 @@
+"""What was done of what a level promises: an accepted run of 6 s is no soak, whoever shortened it."""
+
+from dataclasses import dataclass
+from math import isfinite
+
+from rigproof.profiles.stages import STAGE_KINDS, StageKind, stage_kind
+from rigproof.profiles.tables.models import Level, Levels
+from rigproof.records.measurements import Stage
+from rigproof.records.recording import Recording
+
+RUN_OF = {
+    "quick": "a quick run",
+    "standard": "a standard run",
+    "extended": "an extended run",
+    "soak": "a soak",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """A stage that was shorter than its level promises; `done_s` is 0 where it was left out."""
+
+    stage: str
+    done_s: float
+    length_s: float  # the level's own
+
+
+def shortfalls(recording: Recording, levels: Levels) -> tuple[Shortfall, ...]:
+    """The stages of fixed length that did less than `levels.least_share` of the level's own length.
+
+    By what was recorded under load, not by what was planned. `levels` are the levels' own (`own_levels`).
+    """
+    level: Level | None = getattr(levels, recording.run.level, None)
+    if not isinstance(level, Level):
+        return ()
+    found = []
+    for kind in STAGE_KINDS:
+        length_s = getattr(level, kind.length_key) if kind.length_key else None
+        if length_s:
+            done_s = _done_s(kind, recording.stages.get(kind.name), levels)
+            if done_s < (levels.least_share or 1.0) * length_s:
+                found.append(Shortfall(kind.name, done_s, length_s))
+    return tuple(found)
+
+
+def in_place_of_level(found: tuple[Shortfall, ...], level: str) -> str:
+    """What a verdict line says behind ACCEPTED: `for 6 s of load, not a soak`; empty for a whole run."""
+    if not found:
+        return ""
+    done = [f"{_spoken(one.done_s)} of {_name(one.stage)}" for one in found if one.done_s]
+    absent = [one.stage for one in found if not one.done_s]
+    parts = [f"for {' and '.join(done)}"] if done else []
+    parts += [f"without {' and '.join(absent)}"] if absent else []
+    return f"{', '.join(parts)}, not {RUN_OF.get(level, level)}"
+
+
+def _done_s(kind: StageKind, stage: Stage | None, levels: Levels) -> float:
+    """Seconds of the stage that count.
+
+    A continuous load counts while all workers are under it. Others count from the stage's begin, set-up
+    included, to the load's end. A stage of bursts or arms ends when its work is done: where it filled
+    `levels.least_work_share` of the length it was given, it did all of it.
+    """
+    if stage is None or stage.loaded_from_s is None or stage.loaded_to_s is None:
+        return 0.0
+    begun_s = stage.loaded_from_s if kind.duty == "continuous" else stage.start_s
+    done_s = stage.loaded_to_s - begun_s
+    if not isfinite(done_s) or done_s <= 0:
+        return 0.0
+    given_s = stage.settings.get("measure_s")
+    if kind.duty in ("bursts", "arms") and isinstance(given_s, int | float) and isfinite(given_s):
+        least_s = (levels.least_work_share or 1.0) * given_s
+        return float(given_s) if stage.status == "finished" and done_s >= least_s else min(done_s, given_s)
+    return done_s
+
+
+def _name(stage: str) -> str:
+    return "load" if stage_kind(stage).duty == "continuous" else stage
+
+
+def _spoken(seconds: float) -> str:
+    """A length as people say it: never more than it was."""
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    return f"{int(seconds)} s" if seconds < 120 else f"{int(seconds // 60)} min"

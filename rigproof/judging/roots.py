@@ -1,0 +1,80 @@
+"""What a failure follows from: a rate falls with the clock, and no work is done on a host that restarted.
+
+Only the next step of a failure changes, and only where its criterion has no better one than its general: the
+outcomes are what each criterion found by itself.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.records.verdict import FOLLOWS, Outcome, Verdict
+
+RIG = "rig"
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A criterion whose failure explains others of the same device.
+
+    `events`: with these kinds of the device alone, where the failure may be another's. `slows`: it explains
+    rates, and no lost work.
+    """
+
+    criterion: str
+    events: tuple[str, ...] = ()
+    slows: bool = False
+
+
+# In the order in which one explains the other.
+ROOTS = (
+    Root("health.reset"),
+    Root("cluster.nodes_present"),
+    Root("inventory.gpus_present"),
+    Root("memory.no_oom"),
+    Root("cluster.no_timeouts", ("worker_failed", "worker_died", "worker_hung", "agent_died")),
+    Root("thermal.throttle", slows=True),
+    Root("clock.ratio", slows=True),
+)
+RATES = ("throughput", "training")  # families
+WORK = ("activity.gpu_active", "memory.success_rate")
+
+
+def with_roots(verdicts: Sequence[Verdict], evidence: Evidence) -> list[Verdict]:
+    """The same verdicts; failures that follow from another say so."""
+    failed = {(one.criterion, one.subject) for one in verdicts if one.outcome is Outcome.FAIL}
+    return [_with_root(one, failed, evidence) for one in verdicts] if failed else list(verdicts)
+
+
+def _with_root(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -> Verdict:
+    general = CATALOGUE[verdict.criterion].remedy
+    if verdict.outcome is not Outcome.FAIL or verdict.remedy != general:
+        return verdict
+    found = next(_roots(verdict, failed, evidence), None)
+    return verdict if found is None else replace(verdict, remedy=f"{FOLLOWS}{found}, see there first")
+
+
+def _roots(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -> Iterator[str]:
+    """Such as `clock.ratio of pc1/gpu0`."""
+    if verdict.criterion == "throughput.combined":  # the sum of them
+        parts = (one.subject for one in evidence.devices if ("throughput.sustained", one.subject) in failed)
+        yield from (f"throughput.sustained of {subject}" for subject in parts)
+    if verdict.subject == RIG:
+        return
+    a_rate = verdict.family in RATES
+    if not a_rate and verdict.criterion not in WORK:
+        return
+    device = evidence.device(verdict.subject)
+    for root in ROOTS:
+        if (root.slows and not a_rate) or (
+            root.events and not _told(evidence, device.device.node, verdict, root)
+        ):
+            continue
+        for subject in (verdict.subject, device.device.node, RIG):
+            if (root.criterion, subject) in failed:
+                yield f"{root.criterion} of {subject}"
+
+
+def _told(evidence: Evidence, node: str, verdict: Verdict, root: Root) -> bool:
+    return any(evidence.events_of(subject, *root.events) for subject in (verdict.subject, node))

@@ -1,0 +1,53 @@
+"""Is a stage that has just ended worth measuring once more?"""
+
+from rigproof.criteria.criterion import Criterion
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.judging.attempts import HARD_EVENTS, is_marginal
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import judge, promised
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
+
+
+def second_chance(recording: Recording, loaded: LoadedRig, stage: str) -> str:
+    """Which rate of the stage missed its limit by how little; empty where it is not to be measured again.
+
+    It is not where all rates are good or one is far off, where anything else in the stage failed, where it
+    was not finished by everybody, or was measured once more before.
+    """
+    run = recording.stages.get(stage)
+    if run is None or run.status != "finished" or stage in recording.first_attempts:
+        return ""
+    if any(one.kind in HARD_EVENTS and not one.t_s < run.start_s for one in recording.events):
+        return ""
+    evidence = Evidence(recording, loaded)
+    own = [one for one in CATALOGUE.values() if stage in one.loads(evidence.stages)]
+    rates, others = [one for one in own if one.rate], [one for one in own if not one.rate]
+    marginal: list[Verdict] = []
+    for criterion, verdict in _failures(rates, evidence):
+        if not is_marginal(criterion, verdict, evidence.marginal_share(verdict.subject)):
+            return ""
+        marginal.append(verdict)
+    if not marginal or _failures(others, evidence):
+        return ""
+    return _told(stage, marginal)
+
+
+def _failures(criteria: list[Criterion], evidence: Evidence) -> list[tuple[Criterion, Verdict]]:
+    subjects = (
+        (criterion, subject)
+        for criterion in criteria
+        for subject in promised(criterion, evidence.loaded, evidence.stages)
+    )
+    judged = ((criterion, judge(criterion, subject, evidence)) for criterion, subject in subjects)
+    return [pair for pair in judged if pair[1].outcome is Outcome.FAIL]
+
+
+def _told(stage: str, marginal: list[Verdict]) -> str:
+    first = marginal[0]
+    assert first.measured is not None
+    assert first.limit is not None
+    figures = ", ".join(figure_and_limit(first.measured, first.limit, first.unit))
+    more = f" (and {len(marginal) - 1} more)" if len(marginal) > 1 else ""
+    return f"{stage} is measured once more: {first.subject} {first.criterion}: {figures}{more}"

@@ -1,0 +1,83 @@
+"""The key tables of docs/profiles.md, written from the models, so that the two cannot differ."""
+
+from typing import Any
+
+from rigproof.profiles.documents.schema import rig_schema, sku_schema
+from rigproof.profiles.tables.models import Rig, Sku
+
+Schema = dict[str, Any]
+
+# Where a table of the models stands in a file.
+_RIG_PLACES = {
+    "Rig": "top of the file",
+    "Node": "[[nodes]]",
+    "Gpu": "[[nodes.gpus]]",
+    "Floors": "[nodes.gpus.floors]",
+    "Limits": "[limits], [nodes.gpus.limits]",
+    "Architecture": "[[architectures]]",
+    "FmaRates": "highest and lowest of an architecture",
+    "GpuDefaults": "[gpu_defaults]",
+    "CpuLoad": "[cpu], [nodes.cpu]",
+    "Responsiveness": "[responsiveness]",
+    "Sampling": "[sampling]",
+    "Timeouts": "[timeouts]",
+    "MemoryPolicy": "[memory], [nodes.gpus.memory]",
+    "Training": "[training], [nodes.gpus.training]",
+    "Feeding": "[feeding]",
+    "Sharing": "[sharing]",
+    "Levels": "[levels]",
+    "Level": "[levels.quick], [levels.standard], [levels.extended], [levels.soak]",
+}
+_SKU_PLACES = {
+    "Sku": "top of the file",
+    "Rates": "[peak_tflops]",
+    "SteadyFigures": "[steady]",
+    "Figure": "a figure of [steady]",
+    "TemperatureLimits": "[temperature]",
+    "PowerPoint": "an element of power_curve",
+}
+
+
+def key_tables() -> str:
+    """Markdown: one table for each table of a rig and of a SKU file."""
+    rig = _tables("Rig profiles", rig_schema(), Rig.__name__, _RIG_PLACES)
+    return rig + "\n" + _tables("SKU profiles", sku_schema(), Sku.__name__, _SKU_PLACES)
+
+
+def _tables(title: str, schema: Schema, top: str, places: dict[str, str]) -> str:
+    tables = {top: schema, **schema["$defs"]}
+    lines = [f"### {title}", ""]
+    for name, place in places.items():
+        table = tables[name]
+        lines += [f"**{place}**: {_summary(table)}", "", "| Key | Value | Meaning |", "|---|---|---|"]
+        for key, part in table["properties"].items():
+            required = ", required" if key in table.get("required", ()) else ""
+            lines.append(f"| `{key}` | {_value(part)}{required} | {part.get('description', '')} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _summary(table: Schema) -> str:
+    return " ".join(str(table.get("description", "")).split("\n\n")[0].split())
+
+
+def _value(part: Schema) -> str:
+    """What a key takes, in words."""
+    if "$ref" in part:
+        return "table"
+    if "enum" in part:
+        return " or ".join(f'`"{value}"`' for value in part["enum"])
+    if part.get("type") == "array":
+        if "prefixItems" in part:
+            return "[" + ", ".join(_value(item) for item in part["prefixItems"]) + "]"
+        return "tables" if "$ref" in part.get("items", {}) else f"list of {_value(part['items'])}"
+    words = {"number": "number", "integer": "whole number", "boolean": "true or false", "string": "text"}
+    return words.get(str(part.get("type")), "value") + _bounds(part)
+
+
+def _bounds(part: Schema) -> str:
+    signs = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}
+    bounds = [f"{sign} {part[key]:g}" for key, sign in signs.items() if key in part]
+    if "multipleOf" in part:
+        bounds.append(f"a multiple of {part['multipleOf']:g}")
+    return " " + ", ".join(bounds) if bounds else ""

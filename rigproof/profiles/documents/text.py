@@ -1,0 +1,99 @@
+"""A loaded rig as TOML to save and edit."""
+
+from typing import Any
+
+from rigproof.profiles.loading.files import DEFAULTS
+from rigproof.profiles.loading.loaded import LoadedRig
+
+_HEAD = (
+    "Save this as hwprofiles/rigs/{name}.toml (--hwprofile {name}), or anywhere (--hwprofile ./{name}.toml).",
+    "What is left out here comes from hwprofiles/defaults.toml; docs/profiles.md tells every key.",
+)
+_NODE = "A single node without an address is the machine that the suite runs on."
+_CPU_FLOORS = (
+    "A floor of your own comes first, for example:",
+    "[nodes.gpus.floors]",
+    "gemm_fp32_tflops = 0.05",
+)
+_FLOORS = (
+    "Floors and limits of your own come first, for example:",
+    "[nodes.gpus.floors]",
+    "gemm_bf16_tflops = 60",
+    "[nodes.gpus.limits]",
+    "core_temperature_c = 80",
+)
+_COMMENTS = {
+    "sku": "file stem in hwprofiles/gpus; \"unknown\" has NVML's limits and its architecture's floors",
+    "memory_gib": "as found",
+    "vram_share": "of the card, all workers together",
+    "vram_gib_per_worker": "in place of vram_share",
+    "gemm_size": "M = N = K",
+    "cpus": "usable ones, as found",
+    "ram_gib": "as found",
+    "device": "no NVIDIA GPU was found: the CPU is judged in its place",
+}
+
+
+def profile_text(loaded: LoadedRig) -> str:
+    """TOML that `load_rig` reads back to the same plan: everything that is not a default, with comments."""
+    import tomlkit  # noqa: PLC0415 - `pytest --plan` does without it
+
+    document = tomlkit.document()
+    document.add(tomlkit.comment(":schema ../schema/rig.schema.json"))
+    document["name"] = loaded.rig.name
+    for line in _HEAD:
+        document.add(tomlkit.comment(line.format(name=loaded.rig.name)))
+    for key, value in _own_values(loaded).items():
+        document[key] = value
+    nodes = tomlkit.aot()
+    for node in loaded.rig.model_dump(mode="json", exclude_none=True, exclude_defaults=True)["nodes"]:
+        nodes.append(_node(node))
+    document["nodes"] = nodes
+    text = tomlkit.dumps(document).replace("# :schema", "#:schema", 1)
+    has_gpu = any(device.gpu.device == "cuda" for device in loaded.devices())
+    tail = "".join(f"# {line}\n" for line in (_FLOORS if has_gpu else _CPU_FLOORS))
+    return f"{text.rstrip()}\n\n{tail}"
+
+
+def _own_values(loaded: LoadedRig) -> dict[str, Any]:
+    """The rig's tables less what the defaults say, plain values first."""
+    tables = loaded.rig.model_dump(mode="json", exclude_none=True, exclude={"name", "nodes", "extends"})
+    own = _not_default(tables, "", loaded)
+    return dict(sorted(own.items(), key=lambda item: isinstance(item[1], dict)))
+
+
+def _not_default(table: dict[str, Any], prefix: str, loaded: LoadedRig) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            inner = _not_default(value, f"{prefix}{key}.", loaded)
+            if inner:
+                kept[key] = inner
+        elif loaded.sources.get(f"{prefix}{key}", DEFAULTS) != DEFAULTS:
+            kept[key] = value
+    return kept
+
+
+def _node(node: dict[str, Any]) -> Any:
+    import tomlkit  # noqa: PLC0415
+
+    table = _commented({key: value for key, value in node.items() if key != "gpus"})
+    if "address" not in node:
+        table.add(tomlkit.comment(_NODE))
+    gpus = tomlkit.aot()
+    for gpu in node.get("gpus", ()):
+        gpus.append(_commented(gpu))
+    if gpus:
+        table["gpus"] = gpus
+    return table
+
+
+def _commented(values: dict[str, Any]) -> Any:
+    import tomlkit  # noqa: PLC0415
+
+    table = tomlkit.table()
+    for key, value in sorted(values.items(), key=lambda item: isinstance(item[1], dict)):
+        table[key] = value
+        if key in _COMMENTS and not isinstance(value, dict):
+            table[key].comment(_COMMENTS[key])
+    return table

@@ -1,0 +1,1 @@
+"""What is wrong with a profile although it can be read."""

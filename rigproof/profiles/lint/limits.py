@@ -1,0 +1,202 @@
+"""Limits that cannot trip, or that trip on every sound rig.
+
+The bounds here are no limits of a rig: they are how far a limit can go before it says nothing any more.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rigproof.profiles.errors import problem, shown
+from rigproof.profiles.lint.sku import SPEEDUP_HIGHEST, SPEEDUP_LOWEST
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.models import Limits
+
+ROUNDING = 1e-9
+WIDEST_BAND = 60.0  # points of CPU use: the load is steered to a few points, so this much is never left
+BUSIEST_PERCENT = 98.0  # a host without an idle CPU reads 98 to 100 %
+P99_HIGHEST_MS = 1_000.0  # a second is where people lose their train of thought (Nielsen, Response Times)
+MAX_HIGHEST_MS = 10_000.0  # after ten they give the machine up (as above); a frozen host is no worse
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Between which values a limit means something."""
+
+    lowest: float | None = None
+    highest: float | None = None
+    below: str = "cannot fail"  # what a limit under `lowest` does
+    above: str = "cannot fail"  # what a limit over `highest` does
+
+
+MEANINGFUL = {
+    # A limit of half the samples is met by a card that cools down as long as it works.
+    "throttle_share": Bound(highest=0.5, above="lets a card throttle half the time"),
+    # Two of them are no accident any more; ten are a card that throttles again and again.
+    "throttle_events": Bound(highest=10, above="lets a card throttle again and again"),
+    "throttle_event_s": Bound(highest=10, above="is no short slowdown any more"),
+    # Idle clocks are 210 to 345 MHz of 1700 to 2600.
+    "clock_ratio_share": Bound(lowest=0.2, below="passes the clock of an idle card"),
+    "clock_unknown_share": Bound(lowest=0.2, below="passes the clock of an idle card"),
+    # A card at its cap draws 97 % of it; one at 60 % has room for a higher clock.
+    "clock_capped_power_share": Bound(
+        0.6, 0.97, "takes a card for capped that is not at its cap", "is more than a capped card draws"
+    ),
+    # GeForce drivers allow 30 to 45 % of the default at the lowest.
+    "power_cap_fail_share": Bound(lowest=0.3, below="is lower than any card can be capped"),
+    # A card that waits half of the time shows 50 %.
+    "active_utilization_share": Bound(lowest=0.5, below="calls a card active that idles most of the time"),
+    # The overload protection of a supply trips at 1.1 to 1.5 times what it is rated for.
+    "power_over_limit_share": Bound(
+        1.0, 1.5, "fails a card that is merely at its limit", "is past what a supply gives before it trips"
+    ),
+    # An idle card draws 5 to 15 % of its limit.
+    "active_power_share": Bound(lowest=0.15, below="passes what an idle card draws"),
+    # Half of the windows empty is a card that waits for its host.
+    "active_work_share": Bound(lowest=0.5, below="calls a card active that idles most of the time"),
+    # Thermal throttling halves a rate; a drop that is allowed has to be less.
+    "stability_drop_share": Bound(lowest=0.5, below="allows a rate that halves"),
+    # One window of 5 s may hold a hiccup; under a third it held next to no work.
+    "stability_worst_window_share": Bound(lowest=0.3, below="allows a rate that all but stops"),
+    # The known stragglers lack 8 to 15 %; sound cards of a model are within 3 %, so half of them lack some.
+    "peer_share": Bound(0.5, 0.99, "calls a card that works at half the rate a peer", "fails sound cards"),
+    # The known stragglers lack 8 to 15 %.
+    "marginal_share": Bound(highest=0.08, above="gives stragglers a second chance"),
+    # A card is full where the next matrix does not fit: 128 MiB in 16-bit at the usual size of 8192.
+    "headroom_gib": Bound(lowest=0.125, below="passes a card that is full"),
+    # The seed documents want 95 %; a rig that fails at every other task trains nothing.
+    "success_share": Bound(lowest=0.5, below="allows every other task to fail"),
+    # SuperBench and Megatron call 5 to 10 % a regression.
+    "champion_share": Bound(lowest=0.5, below="lets a card lose half of its best rate"),
+    # The same of a SKU's figures: a floor of half of what others reached says nothing of a card.
+    "floor_measured_share": Bound(0.5, 0.99, "lets a card lose half of its rate", "fails sound cards"),
+    "floor_similar_share": Bound(0.5, 0.97, "lets a card lose half of its rate", "fails sound cards"),
+    "floor_printed_share": Bound(
+        0.4, 0.95, "lets a card lose more than half of its rate", "fails sound cards"
+    ),
+    # Large GEMMs reach 0.66 to 0.87 of what the silicon does at its clock.
+    "floor_unknown_share": Bound(0.3, 0.85, "calls a card that hardly works sound", "fails sound cards"),
+    # Measured: 0.66 on an H200.
+    "training_unknown_share": Bound(0.05, 0.65, "calls a card that hardly trains sound", "fails sound cards"),
+    # Measured: 0.90 and 0.92 with 2 and with 3 processes.
+    "floor_sharing_share": Bound(lowest=0.5, below="allows sharing that halves the rate"),
+    "floor_cards": Bound(highest=100, above="is more cards than anybody measures, so that no floor is tight"),
+    # Boost clocks give 1.10 of the printed peak, a maximum clock up to 1.3 of it.
+    "ceiling_share": Bound(1.0, 2.0, "calls a sound card's rate an error", "takes twice the peak for a rate"),
+    # A worker gives up after 8 tries to fill its memory: a plan that fails this often does not fit.
+    "ooms": Bound(highest=10, above="passes even a plan that does not fit"),
+    # The first one ends the process that meets it (Xid 48); a card with many is off the bus before (Xid 79).
+    "ecc_uncorrected": Bound(highest=10, above="passes more errors than a broken card survives"),
+    # At 10 Hz one reading in five is 2 Hz: a spike of a second is still seen.
+    "sample_coverage_share": Bound(lowest=0.2, below="calls a few samples a measurement"),
+    # NVIDIA, Memory Error Management: 512 spare rows, and 64 pages before row remapping.
+    "remapped_rows_fail": Bound(highest=512, above="is more rows than a card can remap"),
+    "retired_pages_fail": Bound(highest=64, above="is more pages than a card can retire"),
+    # DCGM: 0.48 to 1.92 a minute and lane, 8 to 31 on 16 lanes.
+    "pcie_replays_warn": Bound(
+        highest=600, above="warns of no link, not even one that repeats itself ten times a second"
+    ),
+    # A CUDA context without any work holds 0.3 to 0.6 GiB.
+    "foreign_memory_warn_mib": Bound(highest=1024, above="lets another job hold memory without a warning"),
+    # Two programs that both keep a GPU busy get half of it each; a third of that is felt in any rate.
+    "stranger_sm_percent": Bound(highest=15, above="lets a stranger take a sixth of the card and more"),
+    # A program that takes a GiB leaves less than any level's headroom on a card that the plan fills.
+    "stranger_growth_mib": Bound(highest=4096, above="lets a job take memory as if it were a desktop"),
+    # The seed documents call 71 % utilisation, 29 % idle, the state to get away from.
+    "idle_share": Bound(highest=0.5, above="calls a card fed that waits half the time"),
+    # What hands out the work and gathers the results runs on one CPU, whatever the number of processes.
+    "reward_speedup_share": Bound(highest=0.95, above="is more than any pool of processes reaches"),
+    "reward_loss_share": Bound(highest=0.5, above="calls a pool sound that loses every other strategy"),
+    "training_speedup": Bound(
+        SPEEDUP_LOWEST,
+        SPEEDUP_HIGHEST,
+        "passes a card that 16-bit slows down",
+        "is more than any card reaches",
+    ),
+    # Measured: 0.92 on an H200 with 2 and with 3 processes.
+    "sharing_share": Bound(lowest=0.5, below="allows sharing that halves the rate"),
+    # Idle clocks as above; the fastest cards boost to 3000 MHz, overclocked ones to 3300.
+    "working_clock_mhz": Bound(400, 3500, "is the clock of an idle card", "is more than any card reaches"),
+}
+RANGES = {"working_power_w": [100, 150], "working_temperature_c": [60, 65], "power_limit_w": [350, 420]}
+
+
+def limit_problems(loaded: LoadedRig) -> list[str]:
+    """Limits of a rig, of its GPUs and of its hosts that could never be passed over."""
+    found = list(_table_problems(loaded, loaded.rig.limits, "limits"))
+    for device in loaded.devices():
+        found += _table_problems(loaded, device.gpu.limits, f"{device.key}.limits")
+    found += _cpu_problems(loaded)
+    found += _responsiveness_problems(loaded)
+    return found
+
+
+def told(loaded: LoadedRig, key: str, value: object, wrong: str, way_out: str) -> str:
+    """A problem of a merged rig, in the file and by the key that it was written with."""
+    return problem(loaded.source_of(key), loaded.written(key), value, wrong, way_out)
+
+
+def _table_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[str]:
+    for name, bound in MEANINGFUL.items():
+        value = getattr(limits, name)
+        if value is None:
+            continue
+        key = f"{prefix}.{name}"
+        if bound.lowest is not None and value < bound.lowest - ROUNDING:
+            yield told(loaded, key, value, bound.below, f"write {bound.lowest:g} or more")
+        if bound.highest is not None and value > bound.highest + ROUNDING:
+            yield told(loaded, key, value, bound.above, f"write {bound.highest:g} or less")
+    yield from _xid_problems(loaded, limits, prefix)
+    for name, example in RANGES.items():
+        ends = getattr(limits, name)
+        if ends is not None and ends[0] > ends[1]:
+            way_out = f"write e.g. {shown(example)}"
+            yield told(loaded, f"{prefix}.{name}", list(ends), "low end above high end", way_out)
+    warn, fail = limits.retired_pages_warn, limits.retired_pages_fail
+    if warn is not None and fail is not None and warn >= fail:
+        wrong = f"never warns before retired_pages_fail = {fail}"
+        yield told(loaded, f"{prefix}.retired_pages_warn", warn, wrong, f"write less than {fail}")
+
+
+def _xid_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[str]:
+    """Numbers that are said to fail and to warn, and lists after which no Xid fails."""
+    fail, warn = limits.xid_fail or (), limits.xid_warn or ()
+    both = sorted(set(fail) & set(warn))
+    if both:
+        yield told(loaded, f"{prefix}.xid_warn", both, "in xid_fail too", "leave them in one of the lists")
+    if warn and all(loaded.xids.severity(code, limits) != "fail" for code in (*loaded.xids.xids, *fail)):
+        wrong, way_out = (
+            "no Xid could fail the rig",
+            "take out those of a broken card, such as 79",
+        )
+        yield told(loaded, f"{prefix}.xid_warn", list(warn), wrong, way_out)
+
+
+def _cpu_problems(loaded: LoadedRig) -> Iterator[str]:
+    tables = [("cpu", loaded.rig.cpu), *((f"nodes.{node.name}.cpu", node.cpu) for node in loaded.rig.nodes)]
+    for prefix, cpu in tables:
+        band, warn = cpu.band_percent, cpu.warn_percent
+        if band is not None and band[1] - band[0] > WIDEST_BAND:
+            wrong = f"{band[1] - band[0]:g} points wide, so that no load is outside"
+            way_out = f"make it {WIDEST_BAND:g} points at most, such as [70, 85]"
+            yield told(loaded, f"{prefix}.band_percent", list(band), wrong, way_out)
+        if warn is not None and warn > BUSIEST_PERCENT:
+            wrong = "no load is over this"
+            yield told(loaded, f"{prefix}.warn_percent", warn, wrong, f"write {BUSIEST_PERCENT:g} or less")
+        if cpu.warn_windows_share is not None and cpu.warn_windows_share > 0.5:
+            wrong = "only warns of a host that is busy more often than not"
+            key = f"{prefix}.warn_windows_share"
+            yield told(loaded, key, cpu.warn_windows_share, wrong, "write 0.5 or less")
+        if cpu.in_band_share is not None and cpu.in_band_share < 0.3:
+            wrong = "a load that is hardly ever in its band would pass"
+            yield told(loaded, f"{prefix}.in_band_share", cpu.in_band_share, wrong, "write 0.3 or more")
+
+
+def _responsiveness_problems(loaded: LoadedRig) -> Iterator[str]:
+    p99_ms, max_ms = loaded.rig.responsiveness.p99_ms, loaded.rig.responsiveness.max_ms
+    for key, value, highest in (("p99_ms", p99_ms, P99_HIGHEST_MS), ("max_ms", max_ms, MAX_HIGHEST_MS)):
+        if value is not None and value > highest:
+            wrong = "a host that is as slow as this is frozen"
+            yield told(loaded, f"responsiveness.{key}", value, wrong, f"write {highest:g} or less")
+    if p99_ms is not None and max_ms is not None and max_ms < p99_ms:
+        wrong = f"under p99_ms = {p99_ms:g}, so p99 says nothing"
+        yield told(loaded, "responsiveness.max_ms", max_ms, wrong, f"write {p99_ms:g} or more")

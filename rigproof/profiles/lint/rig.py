@@ -1,0 +1,244 @@
+"""Refuse plans that cannot fit and tables that cannot fail, before any load."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rigproof.profiles.errors import ProfileError, problem
+from rigproof.profiles.lint.card import card_limit_problems
+from rigproof.profiles.lint.floors import combined_problems, floor_problems
+from rigproof.profiles.lint.levels import level_problems, rate_problems
+from rigproof.profiles.lint.limits import limit_problems, told
+from rigproof.profiles.lint.memory import policy_problems
+from rigproof.profiles.lint.sku import lint_sku
+from rigproof.profiles.lint.work import sharing_problems, work_problems
+from rigproof.profiles.loading.files import DEFAULTS, stems
+from rigproof.profiles.loading.load import load_rig, load_sku
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.loading.xids import xid_catalogue
+from rigproof.profiles.planning.operands import context_gib, fitting_size, operands_mib
+from rigproof.profiles.planning.planning import (
+    MIB_PER_GIB,
+    DevicePlan,
+    device_plan,
+    make_plan,
+    missing_parts,
+    untold_memory,
+)
+from rigproof.profiles.tables.models import LevelName
+
+__all__ = ["lint_all", "lint_rig", "lint_sku"]
+
+ROUNDING = 1e-6  # sums of shares in binary
+
+
+def lint_all(profiles: list[str] | None = None) -> list[str]:
+    """Problems of the named rigs and their SKUs; of everything shipped where none is named."""
+    found: list[str] = []
+    for name in profiles or stems("rigs"):
+        try:
+            found += lint_rig(load_rig(name))
+        except ProfileError as error:
+            found += error.problems
+    if not profiles:
+        for stem in stems("gpus"):
+            try:
+                found += lint_sku(f"hwprofiles/gpus/{stem}.toml", load_sku(stem))
+            except ProfileError as error:
+                found += error.problems
+        try:
+            xid_catalogue()
+        except ProfileError as error:
+            found += error.problems
+    return list(dict.fromkeys(found))
+
+
+def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
+    """Why this rig's plan at a level cannot fit, or its limits cannot fail; empty where neither is so.
+
+    What a run on this machine finds before its plan is made (`auto.completed`) is not missed.
+    """
+    devices = loaded.devices()
+    found_later = _found_later(loaded)
+    found: list[str] = []
+    if not devices:
+        found.append(
+            problem(
+                loaded.file, "nodes", [], "no node has a GPU", "write a [[nodes.gpus]] table with its sku"
+            )
+        )
+    for device in devices:
+        missing = missing_parts(loaded, device)
+        found += missing
+        if found_later.issuperset(missing):
+            found += _plan_problems(loaded, device)
+        found += floor_problems(loaded, device)
+        found += card_limit_problems(loaded, device)
+        found += work_problems(loaded, device)
+    found += _node_problems(loaded)
+    found += combined_problems(loaded)
+    found += sharing_problems(loaded)
+    found += limit_problems(loaded)
+    found += level_problems(loaded)
+    found += rate_problems(loaded, level)
+    for stem, sku in loaded.skus.items():
+        found += lint_sku(f"hwprofiles/gpus/{stem}.toml", sku)
+    try:
+        make_plan(loaded, level)
+    except ProfileError as error:
+        found += error.problems
+    return [line for line in dict.fromkeys(found) if line not in found_later]
+
+
+def _found_later(loaded: LoadedRig) -> set[str]:
+    """Problems that are none where the rig is the machine that the suite is going to run on."""
+    if loaded.this_machine() is None:
+        return set()
+    return {line for device in loaded.devices() for line in untold_memory(loaded, device)}
+
+
+def _told(loaded: LoadedRig, keys: tuple[str, ...], value: object, wrong: str, way_out: str) -> str:
+    """A problem at the first of `keys` that the profile states; at the last where it states none."""
+    key = next((key for key in keys if key in loaded.sources), keys[-1])
+    return told(loaded, key, value, wrong, way_out)
+
+
+def _told_of_device(loaded: LoadedRig, device: PromisedDevice, name: str, default: str, *rest: Any) -> str:
+    """A problem of a planned value: where the GPU states it, where `gpu_defaults` does, or where it could."""
+    own, shared = f"{device.key}.{name}", f"gpu_defaults.{default}"
+    if own in loaded.sources or loaded.sources.get(shared, DEFAULTS) != DEFAULTS:
+        return _told(loaded, (own, shared), *rest)
+    value, wrong, way_out = rest
+    sku = f"{device.key}.sku"
+    key = f"{loaded.written(sku).removesuffix('sku')}{name}"
+    return problem(loaded.source_of(sku), key, value, f"(the default) {wrong}", way_out)
+
+
+def _plan_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
+    plan = device_plan(loaded, device)
+    yield from _memory_problem(loaded, device, plan)
+    yield from _operand_problem(loaded, device, plan)
+    yield from policy_problems(loaded, device, plan)
+    if plan.gpu_share * plan.workers > 1 + ROUNDING:
+        yield _told(
+            loaded,
+            (f"{device.key}.gpu_share",),
+            plan.gpu_share,
+            f"{plan.workers} workers × {plan.gpu_share:g} of {device.subject} are more than the whole",
+            f"write {int(100 / plan.workers) / 100:g} or less, or fewer workers",
+        )
+
+
+def _memory_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[str]:
+    """Σ worker VRAM has to fit the card less the workers' contexts and the headroom that is judged."""
+    headroom_gib = device.limits.headroom_gib or 0.0
+    if plan.vram_mib is None or plan.memory_gib is None:
+        return
+    vram_gib = plan.vram_mib / MIB_PER_GIB
+    each_gib = context_gib(_compute_capability(device))
+    contexts_gib = plan.workers * each_gib if device.gpu.device == "cuda" else 0.0
+    most_gib = plan.memory_gib - headroom_gib - contexts_gib
+    if vram_gib * plan.workers <= most_gib + ROUNDING:
+        return
+    name = "vram_share" if device.gpu.vram_gib_per_worker is None else "vram_gib_per_worker"
+    default = "cpu_vram_share" if device.gpu.device == "cpu" else "vram_share"
+    most = most_gib / (plan.memory_gib if name == "vram_share" else plan.workers)
+    contexts = f" and {plan.workers} × {each_gib:g} GiB for CUDA contexts" if contexts_gib else ""
+    yield _told_of_device(
+        loaded,
+        device,
+        name,
+        default,
+        getattr(device.gpu, name) or getattr(loaded.rig.gpu_defaults, default),
+        f"{plan.workers} × {vram_gib:.2f} GiB do not fit {device.subject}: {plan.memory_gib:g} GiB less "
+        f"{headroom_gib:g} GiB headroom{contexts}",
+        f"write {name} = {int(100 * most) / 100:g} or less" if most >= 0.01 else "this device is too small",
+    )
+
+
+def _compute_capability(device: PromisedDevice) -> tuple[int, int] | None:
+    """Of its SKU, where the file says it as NVML does."""
+    written = device.sku.compute_capability if device.sku is not None else None
+    major, dot, minor = (written or "").partition(".")
+    return (int(major), int(minor)) if dot and major.isdecimal() and minor.isdecimal() else None
+
+
+def _operand_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[str]:
+    """Three fp32 matrices have to fit one worker's memory."""
+    if plan.vram_mib is None or plan.gemm_size is None:
+        return
+    needed_mib = operands_mib(plan.gemm_size)
+    if needed_mib <= plan.vram_mib:
+        return
+    size = fitting_size(plan.gemm_size, plan.vram_mib)
+    default = "cpu_gemm_size" if device.gpu.device == "cpu" else "gemm_size"
+    yield _told_of_device(
+        loaded,
+        device,
+        "gemm_size",
+        default,
+        plan.gemm_size,
+        f"three fp32 operands take {needed_mib:.0f} MiB, "
+        f"a worker of {device.subject} has {plan.vram_mib:.0f} MiB",
+        f"write gemm_size = {size}, or give it more memory"
+        if operands_mib(size) <= plan.vram_mib
+        else "give it more memory",
+    )
+
+
+def _node_problems(loaded: LoadedRig) -> Iterator[str]:
+    uuids: dict[str, str] = {}
+    addresses: dict[str, str] = {}
+    by_node: dict[str, list[PromisedDevice]] = {}
+    for device in loaded.devices():
+        by_node.setdefault(device.node, []).append(device)
+    for node in loaded.rig.nodes:
+        devices = by_node.get(node.name, [])
+        planned = sum(
+            device_plan(loaded, one).workers * (device_plan(loaded, one).cpus or 0) for one in devices
+        )
+        if node.cpus is not None and planned > node.cpus + ROUNDING:
+            yield _told(
+                loaded,
+                (f"nodes.{node.name}.cpus",),
+                node.cpus,
+                f"the workers of {node.name} reserve {planned:g} CPUs",
+                "lower cpus_per_worker or workers",
+            )
+        yield from _thread_problem(loaded, node.name)
+        if node.address is not None and addresses.setdefault(node.address, node.name) != node.name:
+            yield _told(
+                loaded,
+                (f"nodes.{node.name}.address",),
+                node.address,
+                f"{addresses[node.address]} has this address too",
+                "give each node its own",
+            )
+        for device in devices:
+            uuid = device.gpu.uuid
+            if uuid is not None and uuids.setdefault(uuid, device.subject) != device.subject:
+                yield _told(
+                    loaded,
+                    (f"{device.key}.uuid",),
+                    uuid,
+                    f"{uuids[uuid]} is pinned to this card too",
+                    "pin each subject to its own card, or leave uuid out",
+                )
+
+
+def _thread_problem(loaded: LoadedRig, node: str) -> Iterator[str]:
+    cpu = loaded.cpu_of(node)
+    first, second = cpu.primary_thread_share or 0.0, cpu.secondary_thread_share or 0.0
+    if first + second > 1 + ROUNDING:
+        keys = tuple(
+            f"{table}.{key}"
+            for table in (f"nodes.{node}.cpu", "cpu")
+            for key in ("secondary_thread_share", "primary_thread_share")
+        )
+        stated = next((key for key in keys if key in loaded.sources), keys[-1])
+        yield _told(
+            loaded,
+            keys,
+            first if stated.endswith("primary_thread_share") else second,
+            f"primary {first:g} and secondary {second:g} together are more than all CPUs",
+            "let both together be 1 at most, such as 0.70 and 0.15",
+        )

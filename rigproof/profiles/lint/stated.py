@@ -1,0 +1,30 @@
+"""Where a device's own tables state a value, for problems that name it."""
+
+from rigproof.profiles.lint.limits import told
+from rigproof.profiles.loading.files import DEFAULTS
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+
+
+def stated(loaded: LoadedRig, device: PromisedDevice, *names: str) -> str | None:
+    """The merged key of the first of `names` ("memory.least_size") that the GPU or else its rig states.
+
+    None where only the defaults have it: they suit every card, because work adapts them to small ones.
+    """
+    for name in names:
+        for key in (f"{device.key}.{name}", name):
+            if loaded.sources.get(key, DEFAULTS) != DEFAULTS:
+                return key
+    return None
+
+
+def told_where_stated(
+    loaded: LoadedRig, device: PromisedDevice, names: tuple[str, ...], wrong: str, way_out: str
+) -> list[str]:
+    """A problem at the first of `names` that the rig states, with its value; none where it states none."""
+    key = stated(loaded, device, *names)
+    if key is None:
+        return []
+    table, _, field = key.rpartition(".")
+    tables = {"memory": loaded.memory_of(device), "training": loaded.training_of(device)}
+    value = getattr(tables[table.rpartition(".")[2]], field)
+    return [told(loaded, key, list(value) if isinstance(value, tuple) else value, wrong, way_out)]

@@ -1,0 +1,1 @@
+"""From TOML files to a merged and checked rig that knows where each value came from."""

@@ -1,0 +1,165 @@
+"""Reading rigs and SKUs: files in, checked models out, every problem at once."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rigproof.profiles.errors import ProfileError, nearest, problem
+from rigproof.profiles.loading.checks import merged_problems, repeated_nodes
+from rigproof.profiles.loading.files import profile_folder, read_toml, shown_path, stems
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.loading.matching import match_sku
+from rigproof.profiles.loading.merge import Merged
+from rigproof.profiles.loading.structure import structural_problems
+from rigproof.profiles.tables.models import Rig, Sku
+
+__all__ = ["all_skus", "load_rig", "load_sku", "match_sku", "over_defaults", "profile_folder", "rig_path"]
+
+Layer = tuple[str, dict[str, Any]]  # a file as users know it, and its tables
+
+
+def load_rig(name_or_path: str) -> LoadedRig:
+    """The rig of that name in `hwprofiles/rigs`, or of that .toml file, merged and checked.
+
+    Raises ProfileError with everything that is wrong with it and with what it extends.
+    """
+    path = rig_path(name_or_path)
+    layers, broken = _chain(path)
+    return _assembled([_defaults(), *layers], shown_path(path), broken)
+
+
+def over_defaults(tables: dict[str, Any], file: str) -> LoadedRig:
+    """A rig that is not in a file, merged over the defaults and checked; `file` says where it is from."""
+    return _assembled([_defaults(), (file, tables)], file)
+
+
+def load_sku(stem: str) -> Sku:
+    """The SKU `hwprofiles/gpus/<stem>.toml`. Raises ProfileError."""
+    path = profile_folder() / "gpus" / f"{stem}.toml"
+    if stem not in stems("gpus"):
+        raise ProfileError(
+            [problem(f"hwprofiles/gpus/{stem}.toml", "sku", stem, "no such file", _near_sku(stem))]
+        )
+    tables = read_toml(path)
+    found = structural_problems(Sku, tables, shown_path(path))
+    if found:
+        raise ProfileError(found)
+    return Sku.model_validate(tables)
+
+
+def all_skus() -> dict[str, Sku]:
+    """Every SKU of `hwprofiles/gpus`, by file stem. Raises ProfileError with the problems of all of them."""
+    return _skus(stems("gpus"))
+
+
+def rig_path(name_or_path: str) -> Path:
+    """The file that a rig's name or path means. Raises ProfileError where there is none."""
+    if "/" in name_or_path or name_or_path.endswith(".toml"):
+        path = Path(name_or_path)
+        if "\0" not in name_or_path and not _is_there(path) and path.stem in stems("rigs"):
+            raise ProfileError(
+                [f"{name_or_path}: no such file; the shipped rig of that name is plain {path.stem}"]
+            )
+        return path
+    return _named_rig("command line", "hwprofile", name_or_path)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return True  # reading it says what is wrong
+
+
+def _named_rig(file: str, key: str, name: str) -> Path:
+    known = stems("rigs")
+    if name in known:
+        return profile_folder() / "rigs" / f"{name}.toml"
+    way_out = f"{nearest(name, known)}; a file of your own is named with its path, such as ./lab.toml"
+    raise ProfileError([problem(file, key, name, "no rig of that name in hwprofiles/rigs", way_out)])
+
+
+def _near_sku(stem: str) -> str:
+    return nearest(stem, stems("gpus"))
+
+
+def _defaults() -> Layer:
+    path = profile_folder() / "defaults.toml"
+    return shown_path(path), read_toml(path)
+
+
+def _chain(path: Path) -> tuple[list[Layer], list[str]]:
+    """What the rig extends (farthest first) and the rig itself; and why the chain breaks off, if it does."""
+    layers: list[Layer] = [(shown_path(path), read_toml(path))]
+    seen = [path.resolve()]
+    current = path
+    while isinstance(parent := layers[0][1].get("extends"), str):
+        file = layers[0][0]
+        try:
+            below = _parent(current, file, parent)
+            if below.resolve() in seen:
+                raise ProfileError([_circle(file, parent, [*seen[seen.index(below.resolve()) :], below])])
+            layers.insert(0, (shown_path(below), read_toml(below)))
+        except ProfileError as error:
+            return layers, list(error.problems)
+        seen.append(below.resolve())
+        current = below
+    return layers, []
+
+
+def _circle(file: str, parent: str, steps: list[Path]) -> str:
+    way = " extends ".join(shown_path(step) for step in steps)
+    return problem(file, "extends", parent, f"goes in a circle: {way}", "drop one of these extends")
+
+
+def _parent(path: Path, file: str, parent: str) -> Path:
+    if "/" not in parent and not parent.endswith(".toml"):
+        return _named_rig(file, "extends", parent)
+    found = path.parent / parent
+    try:
+        there = found.is_file()
+    except (OSError, ValueError):
+        there = False
+    if not there:
+        beside = [f"./{other.name}" for other in path.parent.glob("*.toml") if other != path]
+        way_out = nearest(parent, [*stems("rigs"), *beside[:20]])
+        raise ProfileError([problem(file, "extends", parent, "no such file beside this one", way_out)])
+    return found
+
+
+def _assembled(layers: list[Layer], file: str, broken: Iterable[str] = ()) -> LoadedRig:
+    problems = list(broken)
+    merged = Merged()
+    for layer_file, tables in layers:
+        problems += structural_problems(Rig, tables, layer_file)
+        problems += repeated_nodes(tables, layer_file)
+        merged.lay_over(tables, layer_file)
+    problems += merged_problems(merged, file)
+    if not problems:
+        # What is sound file by file can still miss a value once merged, never the other way round.
+        problems = structural_problems(Rig, merged.tree, file)
+    if problems:
+        raise ProfileError(problems)
+    rig = Rig.model_validate(merged.tree)
+    named = {gpu.sku for node in rig.nodes for gpu in node.gpus}
+    skus = _skus(stem for stem in stems("gpus") if stem in named)
+    return LoadedRig(
+        rig=rig,
+        skus=skus,
+        sources={key: origin.file for key, origin in merged.origins.items()},
+        file=file,
+        written_keys={key: origin.key for key, origin in merged.origins.items()},
+    )
+
+
+def _skus(names: Iterable[str]) -> dict[str, Sku]:
+    skus: dict[str, Sku] = {}
+    problems: list[str] = []
+    for stem in names:
+        try:
+            skus[stem] = load_sku(stem)
+        except ProfileError as error:
+            problems += error.problems
+    if problems:
+        raise ProfileError(problems)
+    return skus

@@ -1,0 +1,148 @@
+"""A rig as it was loaded: merged, checked, with the file that every value came from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.loading.xids import XidCatalogue, xid_catalogue
+from rigproof.profiles.tables.models import CpuLoad, Gpu, Limits, Node, Rig, Sku
+from rigproof.profiles.tables.work import MemoryPolicy, Training
+from rigproof.records.telling import first_problem, shortened
+
+_EXTRA_KEYS = ("skus", "sources", "file")
+_SKUS = TypeAdapter(dict[str, Sku])
+_SOURCES = TypeAdapter(dict[str, str])
+_Overlay = TypeVar("_Overlay", CpuLoad, Limits, MemoryPolicy, Training)
+
+
+@dataclass(frozen=True)
+class PromisedDevice:
+    """One promised device with everything that the profile says about it.
+
+    `limits` are the rig's, overlaid by the GPU's own. `key` is where it stands in `LoadedRig.sources`.
+    """
+
+    subject: str  # "pc1/gpu0", or "host/cpu0" for the CPU as the device
+    node: str
+    index: int  # among the node's devices of its kind
+    gpu: Gpu
+    sku: Sku | None
+    sku_stem: str | None
+    limits: Limits
+    key: str  # "nodes.pc1.gpus.0"
+
+
+@dataclass(frozen=True)
+class LoadedRig:
+    """A rig merged over `extends` and `hwprofiles/defaults.toml`.
+
+    `skus` holds, by file stem, those that its GPUs name. `sources` maps a dotted key, nodes by name, to the
+    file that the value came from: `"nodes.pc1.gpus.0.sku": "hwprofiles/rigs/lab.toml"`. `written_keys`
+    maps the same keys to how they stand in that file (`nodes[0].gpus[0].sku`), for messages. `xids` is the
+    shipped catalogue, for a recorded rig too.
+    """
+
+    rig: Rig
+    skus: dict[str, Sku]
+    sources: dict[str, str]
+    file: str
+    written_keys: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    xids: XidCatalogue = field(default_factory=xid_catalogue, compare=False, repr=False)
+
+    def source_of(self, *keys: str) -> str:
+        """The file of the first of `keys` that has one; the rig's own file where none has."""
+        return next((self.sources[key] for key in keys if key in self.sources), self.file)
+
+    def written(self, key: str) -> str:
+        """A dotted key as it stands in its file."""
+        return self.written_keys.get(key, key)
+
+    def cpu_of(self, node: str) -> CpuLoad:
+        """The CPU load of a node: its own values over those of the rig. KeyError for an unknown node."""
+        return _overlaid(self.rig.cpu, self.node(node).cpu)
+
+    def memory_of(self, device: PromisedDevice) -> MemoryPolicy:
+        """How a device's workers take VRAM: its own values over those of the rig."""
+        return _overlaid(self.rig.memory, device.gpu.memory)
+
+    def training_of(self, device: PromisedDevice) -> Training:
+        """A device's training step: its own values over those of the rig."""
+        return _overlaid(self.rig.training, device.gpu.training)
+
+    def node(self, name: str) -> Node:
+        """The promised node of that name. KeyError where there is none."""
+        return self._nodes[name]
+
+    @cached_property
+    def _nodes(self) -> dict[str, Node]:
+        return {node.name: node for node in reversed(self.rig.nodes)}  # the first of a name
+
+    def this_machine(self) -> Node | None:
+        """The node that is the machine the suite runs on: a single one without an address; else None."""
+        nodes = self.rig.nodes
+        return nodes[0] if len(nodes) == 1 and nodes[0].address is None else None
+
+    def devices(self) -> tuple[PromisedDevice, ...]:
+        """Every promised device, node by node, in the order of the profile."""
+        return self._devices
+
+    @cached_property
+    def _devices(self) -> tuple[PromisedDevice, ...]:
+        return tuple(device for node in self.rig.nodes for device in self._devices_of(node))
+
+    def _devices_of(self, node: Node) -> list[PromisedDevice]:
+        devices = []
+        seen = {"cuda": 0, "cpu": 0}
+        for position, gpu in enumerate(node.gpus):
+            index = seen[gpu.device]
+            seen[gpu.device] += 1
+            devices.append(
+                PromisedDevice(
+                    subject=f"{node.name}/{'gpu' if gpu.device == 'cuda' else 'cpu'}{index}",
+                    node=node.name,
+                    index=index,
+                    gpu=gpu,
+                    sku=self.skus.get(gpu.sku),
+                    sku_stem=gpu.sku if gpu.sku in self.skus else None,
+                    limits=_overlaid(self.rig.limits, gpu.limits),
+                    key=f"nodes.{node.name}.gpus.{position}",
+                )
+            )
+        return devices
+
+    def dump(self) -> dict[str, Any]:
+        """Plain data that `restore` reads: the rig's own tables, beside them `skus`, `sources` and `file`."""
+        return {
+            **self.rig.model_dump(mode="json", exclude_none=True),
+            "skus": {stem: sku.model_dump(mode="json", exclude_none=True) for stem, sku in self.skus.items()},
+            "sources": dict(self.sources),
+            "file": self.file,
+        }
+
+    @classmethod
+    def restore(cls, dumped: Mapping[str, Any]) -> "LoadedRig":
+        """The rig that was dumped, perhaps through JSON. Raises ProfileError where it is damaged."""
+        try:
+            return cls(
+                rig=Rig.model_validate(
+                    {key: value for key, value in dumped.items() if key not in _EXTRA_KEYS}
+                ),
+                skus=_SKUS.validate_python(dumped["skus"]),
+                sources=_SOURCES.validate_python(dumped["sources"]),
+                file=str(dumped["file"]),
+            )
+        except (ValidationError, KeyError, TypeError, AttributeError) as error:
+            what = first_problem(error) if isinstance(error, ValidationError) else shortened(str(error))
+            raise ProfileError(
+                [f"recording: its rig is damaged at {what}; judge by a profile of your own with --hwprofile"]
+            ) from None
+
+
+def _overlaid(below: _Overlay, own: _Overlay) -> _Overlay:
+    """`below` with every value that `own` states."""
+    stated = {key: value for key in own.model_fields_set if (value := getattr(own, key)) is not None}
+    return below.model_copy(update=stated) if stated else below

@@ -1,0 +1,78 @@
+"""How tight a floor may be, by what the SKU file's figure rests on and by how a rate is measured here."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rigproof.profiles.tables.models import Sku
+from rigproof.profiles.tables.steady import Figure, FigureName
+
+ShareName = Literal["floor_measured_share", "floor_similar_share", "floor_printed_share"]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """How a rate is measured here. `torch` None: not known, before a run."""
+
+    precision: str
+    size: int  # M = N = K, or the trained model's width
+    workers: int
+    torch: str | None  # with or without what follows major.minor
+    batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A figure of the SKU file, the limit that says which share of it is a floor, and why that one."""
+
+    figure: Figure
+    share: ShareName
+    told: str
+    shares_device: bool  # its workers share the device, and the figure is one worker's
+
+
+def evidence_for(sku: Sku, name: FigureName, here: Conditions, cards_needed: int) -> Evidence | None:
+    """The figure for `name` (for `sustained` else that of plain products); None where none is known.
+
+    A step of a smaller model or batch than the one that was measured is slower on every card: no figure.
+    """
+    figure: Figure | None = getattr(sku.steady, name)
+    borrowed = False
+    if name == "sustained" and (figure is None or figure.precision not in (None, here.precision)):
+        figure, borrowed = getattr(sku.steady, here.precision, None), True
+    if figure is None:
+        return None
+    smaller = here.size < (figure.size or 0) or (here.batch or 0) < (figure.batch or 0)
+    if name == "training" and smaller:
+        return None
+    shares_device = here.workers > (figure.workers or 1)
+    if figure.cards is None:
+        return Evidence(figure, "floor_printed_share", "printed or reached by others", shares_device)
+    if name == "training_speedup" and smaller:
+        return Evidence(figure, "floor_printed_share", "measured with a larger model or batch", shares_device)
+    told = f"measured on {figure.cards} card{'' if figure.cards == 1 else 's'}"
+    differs = _differences(figure, here)
+    if borrowed:
+        differs.insert(0, "without a filled memory")
+    if differs:
+        told += f" ({', '.join(differs)})"
+    well = figure.cards >= cards_needed and not differs and here.workers == 1
+    return Evidence(figure, "floor_measured_share" if well else "floor_similar_share", told, shares_device)
+
+
+def major_minor(version: str) -> str:
+    """`2.11` of `2.11.0+cu130`."""
+    return ".".join(version.split("+", maxsplit=1)[0].split(".")[:2])
+
+
+def _differences(figure: Figure, here: Conditions) -> list[str]:
+    """What is not as it was where the figure was measured, as a reader compares it."""
+    found = []
+    if figure.size != here.size:
+        found.append(f"at size {figure.size}, here {here.size}")
+    if figure.batch not in (None, here.batch):
+        found.append(f"at batch {figure.batch}, here {here.batch}")
+    if figure.workers != here.workers:
+        found.append(f"with {figure.workers} worker{'' if figure.workers == 1 else 's'}, here {here.workers}")
+    if here.torch is not None and figure.torch != major_minor(here.torch):
+        found.append(f"with torch {figure.torch}, here {major_minor(here.torch) or 'unknown'}")
+    return found

@@ -1,0 +1,111 @@
+"""The plan: which worker does what, where, for how long. Data only; `make_plan` derives it from a rig."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from rigproof.profiles.tables.models import LevelName
+from rigproof.records.identity import DeviceKind
+
+# Precisions after the first settle for this share of its time: the card is hot and at its power cap by then.
+LATER_SETTLE_SHARE = 0.25
+# Rounds of a precision that the gemm stage measures at least, however long they take on a busy device.
+FEWEST_GEMM_ROUNDS = 4
+# The sustained stage settles for this share of its length at most, so that most of a short one is measured.
+SUSTAINED_SETTLE_SHARE = 1 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """How a worker takes VRAM: the profile's `memory` table, filled in. By itself it plans no policy.
+
+    `cap_mib` is the worker's part of `fraction_share`; None: no cap. The keys are explained in
+    docs/profiles.md.
+    """
+
+    enabled: bool = False
+    expandable_segments: bool = False
+    max_split_size_mib: int | None = None
+    roundup_power2_divisions: int | None = None
+    cap_mib: float | None = None
+    start_share: float = 1.0
+    step_share: float = 1.0
+    retry_share: float = 0.9
+    last_resort_mib: float = 100.0
+    mixed_precision: bool = True
+    cleanup_rounds: int | None = None
+    batch_step: int = 1
+    least_batch: int = 1
+    emergency_size: int = 64
+    size_share: float = 0.7
+    least_size: int = 64
+    cpu_fallback: bool = False
+    monitor_s: float = 1.0
+
+
+NO_POLICY = MemoryPlan()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlan:
+    """One worker process."""
+
+    worker: str  # "pc1/gpu0#0"
+    subject: str  # "pc1/gpu0"
+    node: str
+    device: DeviceKind
+    gpu_share: float  # of one GPU, as Ray counts it; 0 for the CPU as device
+    cpus: float  # reserved with Ray; threads of the CPU as device
+    vram_mib: float  # what its sustained workload fills (RAM for the CPU as device)
+    gemm_size: int
+    memory: MemoryPlan = NO_POLICY
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """One stage. `expected_s` is its load's length, the same whatever the number of GPUs."""
+
+    name: str  # one of rigproof.profiles.stages.STAGES
+    expected_s: float
+    settle_s: float
+    measure_s: float  # per precision (gemm), or the whole load (all others)
+    round_s: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a run is going to do."""
+
+    level: LevelName
+    workers: tuple[WorkerPlan, ...]
+    stages: tuple[StagePlan, ...]
+    expected_s: float  # start and stop included
+
+    def workers_of(self, subject: str) -> tuple[WorkerPlan, ...]:
+        """The workers planned for one device."""
+        return self._by_subject.get(subject, ())
+
+    @cached_property
+    def _by_subject(self) -> dict[str, tuple[WorkerPlan, ...]]:
+        found: dict[str, list[WorkerPlan]] = {}
+        for worker in self.workers:
+            found.setdefault(worker.subject, []).append(worker)
+        return {subject: tuple(workers) for subject, workers in found.items()}
+
+    def first_workers(self) -> tuple[WorkerPlan, ...]:
+        """The first worker of each device."""
+        first: dict[str, WorkerPlan] = {}
+        for worker in self.workers:
+            first.setdefault(worker.subject, worker)
+        return tuple(first.values())
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """The stages that this level has."""
+        return tuple(stage.name for stage in self.stages)
+
+    def stage(self, name: str) -> StagePlan:
+        """The stage of that name; KeyError where the plan has none."""
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        raise KeyError(name)

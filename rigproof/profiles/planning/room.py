@@ -1,0 +1,54 @@
+"""Whether the workers planned for a GPU fit on it beside what others hold. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rigproof.profiles.planning.operands import WORKSPACE_MIB, context_gib
+from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.records.identity import GpuIdentity
+from rigproof.records.measurements import ForeignMemory
+
+IDLE_MIB = 16.0  # in use on a card that nobody uses, driver's reserve apart: 1 to 15
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A GPU's memory as a run divides it, MiB. `reserved_mib` is the driver's own."""
+
+    total_mib: float
+    reserved_mib: float
+    planned_mib: float  # what all workers fill
+    contexts_mib: float  # beside that: their CUDA contexts, loaded kernels and workspaces
+    workers: int
+
+    @property
+    def free_mib(self) -> float:
+        """What others may hold."""
+        return self.total_mib - self.reserved_mib - self.planned_mib - self.contexts_mib
+
+    def holds(self, others_mib: float) -> bool:
+        """Whether the plan fits beside so much; without workers anything does.
+
+        A plan that does not fit an empty card either is not kept from it by others.
+        """
+        return not self.workers or others_mib <= max(self.free_mib, IDLE_MIB)
+
+    @property
+    def told(self) -> str:
+        """The division in words."""
+        return (
+            f"of its {self.total_mib:.0f} MiB the plan fills {self.planned_mib:.0f}, its {self.workers} CUDA "
+            f"context{'s take' if self.workers > 1 else ' takes'} {self.contexts_mib:.0f} and the "
+            f"driver keeps {self.reserved_mib:.0f}"
+        )
+
+
+def room_of(workers: Sequence[WorkerPlan], gpu: GpuIdentity, others: ForeignMemory) -> Room:
+    """The room on a GPU for its workers; a driver's reserve that is not known counts as none."""
+    return Room(
+        total_mib=gpu.memory_total_mib,
+        reserved_mib=others.reserved_mib or 0.0,
+        planned_mib=sum(worker.vram_mib for worker in workers),
+        contexts_mib=len(workers) * (context_gib(gpu.compute_capability) * 1024 + WORKSPACE_MIB),
+        workers=len(workers),
+    )

@@ -1,0 +1,469 @@
+"""The shape of SKU and rig files.
+
+Units are in the names: `_gib` (2^30 bytes), `_mib`, `_gbps` (10^9 bytes/s), `_tflops` (10^12 FLOP/s,
+dense), `_c`, `_w`, `_s`, `_percent` (0 to 100), `_share` (0 to 1). Every value's source stands in a
+comment beside it in the TOML file.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rigproof.profiles.tables.architecture import Architecture
+from rigproof.profiles.tables.base import (
+    Flag,
+    GemmSize,
+    Name,
+    Percent,
+    PerhapsNone,
+    Positive,
+    Share,
+    StageLength,
+    Table,
+    Wait,
+    Whole,
+)
+from rigproof.profiles.tables.steady import SteadyFigures
+from rigproof.profiles.tables.work import Feeding, MemoryPolicy, Sharing, Training
+
+Precision = Literal["fp32", "tf32", "fp16", "bf16"]
+PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16")
+LevelName = Literal["quick", "standard", "extended", "soak"]
+
+
+class Rates(Table):
+    """TFLOP/s by precision; a precision that is absent is not known (or not there)."""
+
+    fp32: Positive | None = Field(default=None, description="without tensor cores")
+    tf32: Positive | None = Field(default=None, description="fp32 operands on tensor cores")
+    fp16: Positive | None = Field(default=None, description="32-bit accumulation")
+    bf16: Positive | None = Field(default=None, description="32-bit accumulation")
+    fp8: Positive | None = Field(default=None, description="32-bit accumulation")
+
+
+class PowerPoint(Table):
+    """One point of a SKU's power curve."""
+
+    limit_share: Share = Field(description="enforced power limit / default power limit")
+    rate_share: Share = Field(description="steady rate there / steady rate at the default limit")
+
+
+class TemperatureLimits(Table):
+    """Degrees where the SKU's own documents or NVML say so; run-time NVML readings come first."""
+
+    max_operating_c: Positive | None = Field(
+        default=None, description="core, highest the maker allows in use"
+    )
+    slowdown_c: Positive | None = Field(default=None, description="core, where clocks are cut")
+    shutdown_c: Positive | None = Field(default=None, description="core, where the card goes off")
+    memory_max_c: Positive | None = Field(default=None, description="memory, highest the maker allows in use")
+
+
+class Sku(Table):
+    """One GPU model: `hwprofiles/gpus/<sku>.toml`."""
+
+    name: str = Field(description="as people call it")
+    nvml_names: tuple[str, ...] = Field(
+        min_length=1,
+        description="NVML's names of it, compared without case; the longest of the same model wins",
+    )
+    memory_gib: Positive = Field(description="of the card")
+    memory_bandwidth_gbps: Positive = Field(description="printed")
+    power_limit_w: Positive = Field(description="the default one")
+    compute_capability: str | None = Field(default=None, description='such as "9.0"')
+    boost_clock_mhz: Positive | None = Field(
+        default=None, description="SM clock that the printed peak is for; absent: NVML's highest is compared"
+    )
+    sms: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None, description="streaming multiprocessors, where its worker does not tell them"
+    )
+    peak_tflops: Rates = Field(description="printed, dense")
+    steady: SteadyFigures = Field(
+        default=SteadyFigures(), description="what it keeps up when hot, each figure with its evidence"
+    )
+    power_curve: tuple[PowerPoint, ...] = Field(
+        default=(), description="rate under lower power limits, rising"
+    )
+    temperature: TemperatureLimits = Field(
+        default=TemperatureLimits(), description="where the maker says so; NVML's readings come first"
+    )
+    unsupported_sensors: tuple[str, ...] = Field(
+        default=(), description="what its driver does not answer: not applicable"
+    )
+    pcie_generation: Whole | None = Field(default=None, description="of the card's own link")
+
+
+class Floors(Table):
+    """The least a rig's owner accepts. An absent one falls back on the SKU file."""
+
+    gemm_fp32_tflops: Positive | None = Field(default=None, description="TFLOP/s of one GPU, fp32")
+    gemm_tf32_tflops: Positive | None = Field(default=None, description="as above, tf32")
+    gemm_fp16_tflops: Positive | None = Field(default=None, description="as above, fp16")
+    gemm_bf16_tflops: Positive | None = Field(default=None, description="as above, bf16")
+    sustained_tflops: Positive | None = Field(
+        default=None, description="TFLOP/s of one GPU in the sustained stage, all its workers together"
+    )
+    training_tflops: Positive | None = Field(
+        default=None, description="TFLOP/s of one GPU's training step in fp16"
+    )
+
+
+class Limits(Table):
+    """What is judged against, for all GPUs of a rig or (under a GPU) for that one.
+
+    Every value is optional here; `hwprofiles/defaults.toml` fills what a rig does not say.
+    """
+
+    core_temperature_c: Positive | None = Field(
+        default=None, description="under load; absent: NVML's GPU_MAX, else its SLOWDOWN, else the SKU file"
+    )
+    memory_temperature_c: Positive | None = Field(
+        default=None, description="absent: NVML's MEM_MAX, else the SKU file"
+    )
+    throttle_share: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = Field(
+        default=None,
+        description="most samples with a thermal, HW-slowdown or power-brake reason, as a share; two alone "
+        "are none",
+    )
+    throttle_events: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="most stretches of such samples in a run; fewer and short ones warn"
+    )
+    throttle_event_s: Annotated[float, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="longest such stretch that only warns"
+    )
+    clock_ratio_share: Share | None = Field(
+        default=None,
+        description="least SM clock under load, of the boost clock that the SKU file states",
+    )
+    clock_unknown_share: Share | None = Field(
+        default=None, description="least SM clock of a card without a stated boost clock, of NVML's highest"
+    )
+    clock_capped_power_share: Share | None = Field(
+        default=None,
+        description="least median power, of the enforced limit, at which the power cap explains a low clock",
+    )
+    power_cap_fail_share: Share | None = Field(
+        default=None,
+        description="an enforced power limit under this share of the card's default fails; absent: it warns",
+    )
+    active_utilization_share: Share | None = Field(
+        default=None,
+        description="least mean utilisation under load, where the driver reports no power limit",
+    )
+    power_over_limit_share: Positive | None = Field(
+        default=None, description="most power (1 s average), of the enforced limit: 1.05 is 5 % over it"
+    )
+    active_power_share: Share | None = Field(
+        default=None, description="least mean power under load, of the enforced limit"
+    )
+    active_work_share: Share | None = Field(
+        default=None, description="least share of 1 s windows with verified work"
+    )
+    stability_drop_share: Share | None = Field(
+        default=None, description="least rate of the last quarter, of the first quarter's"
+    )
+    stability_worst_window_share: Share | None = Field(
+        default=None,
+        description="least rate of the worst 5 s window, of the median; of one process alone in the sharing "
+        "stage, of the sustained rate; of a step in the sweep, of the same step before",
+    )
+    peer_share: Share | None = Field(
+        default=None,
+        description="least sustained rate, of the median of the other GPUs of its SKU with the same work",
+    )
+    headroom_gib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="least free VRAM at the peak"
+    )
+    marginal_share: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = Field(
+        default=None,
+        description="of its limit: a rate that misses it by less is measured once more; 0 or absent: none is",
+    )
+    success_share: Share | None = Field(
+        default=None, description="least share of tasks that end well, and of rounds that are verified"
+    )
+    champion_share: Share | None = Field(
+        default=None,
+        description="floor of a rate, of this GPU's champion; absent: champions are no floor",
+    )
+    floor_measured_share: Share | None = Field(
+        default=None,
+        description="floor of a rate, of a figure of the SKU file that was measured on floor_cards cards, "
+        "at this size, with one worker, with this torch",
+    )
+    floor_similar_share: Share | None = Field(
+        default=None, description="of one measured on fewer cards, at another size or with another torch"
+    )
+    floor_printed_share: Share | None = Field(
+        default=None, description="of one that is only printed, or that others say they reached"
+    )
+    floor_unknown_share: Share | None = Field(
+        default=None,
+        description="where no figure is known: of what the lower rate class of the architecture does at the "
+        "clock that was measured",
+    )
+    training_unknown_share: Share | None = Field(
+        default=None,
+        description="floor of a training step on a card without a SKU file, of its own throughput.gemm_fp16",
+    )
+    floor_sharing_share: Share | None = Field(
+        default=None, description="of those floors, where several workers share the device"
+    )
+    floor_cards: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None, description="cards behind a figure that counts as measured well"
+    )
+    ceiling_share: Positive | None = Field(
+        default=None, description="most of the SKU file's printed peak: a rate over it is a measurement error"
+    )
+    ooms: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="failed allocations allowed"
+    )
+    ecc_uncorrected: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="new uncorrected memory errors allowed in a run"
+    )
+    remapped_rows_fail: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None, description="this many uncorrectable remapped rows fail"
+    )
+    retired_pages_fail: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None, description="this many retired pages fail"
+    )
+    retired_pages_warn: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None, description="more retired pages than this warn"
+    )
+    pcie_generation: Annotated[int, Field(ge=1, le=10, strict=True)] | None = Field(
+        default=None, description="of the slot, where it is lower than NVML says; absent: NVML's"
+    )
+    pcie_width: Annotated[int, Field(ge=1, le=32, strict=True)] | None = Field(
+        default=None, description="lanes of the slot, where they are fewer than NVML says; absent: NVML's"
+    )
+    pcie_replays_warn: Annotated[float, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="more PCIe replays a minute than this warn"
+    )
+    xid_fail: tuple[Whole, ...] | None = Field(
+        default=None, description="Xid numbers that fail, whatever hwprofiles/xids.toml says of them"
+    )
+    xid_warn: tuple[Whole, ...] | None = Field(
+        default=None, description="Xid numbers that only warn, whatever hwprofiles/xids.toml says of them"
+    )
+    foreign_memory_warn_mib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="VRAM held by others before the run, over this: warn"
+    )
+    stranger_sm_percent: Annotated[float, Field(gt=0, lt=100, strict=True)] | None = Field(
+        default=None, description="most of the SMs' time that a process of others may use during the run, %"
+    )
+    stranger_growth_mib: Positive | None = Field(
+        default=None, description="most VRAM by which a process of others may grow during the run"
+    )
+    sample_coverage_share: Share | None = Field(
+        default=None, description="least samples got, of the grid points due, else not measured"
+    )
+    idle_share: Share | None = Field(
+        default=None, description="most time of the feeding stage in which the GPU had nothing to do"
+    )
+    reward_speedup_share: Share | None = Field(
+        default=None,
+        description="least speed-up of the parallel rewards against sequential ones, of the pool's processes",
+    )
+    reward_loss_share: Share | None = Field(
+        default=None,
+        description="most valid strategies of a run that may time out, crash or run out of memory",
+    )
+    training_speedup: Positive | None = Field(
+        default=None,
+        description="least speed-up of a training step by fp16; absent: a share of the SKU file's",
+    )
+    sharing_share: Share | None = Field(
+        default=None, description="least rate of several processes on one GPU together, of one alone"
+    )
+    working_clock_mhz: Positive | None = Field(
+        default=None, description="least median SM clock in the feeding stage; absent: clock_ratio_share"
+    )
+    working_power_w: tuple[Positive, Positive] | None = Field(
+        default=None, description="range of the mean power in the feeding stage; absent: not judged"
+    )
+    working_temperature_c: tuple[Positive, Positive] | None = Field(
+        default=None, description="range of the core temperature in the feeding stage; absent: not judged"
+    )
+    core_temperature_warn_c: Positive | None = Field(
+        default=None, description="core under load, early warning; absent: none"
+    )
+    core_temperature_never_c: Positive | None = Field(
+        default=None, description="core, not even in one sample; absent: core_temperature_c alone"
+    )
+    power_limit_w: tuple[Positive, Positive] | None = Field(
+        default=None,
+        description="range in which the enforced power limit must be; absent: the card's default, and a "
+        "lower one warns",
+    )
+    driver_minimum: str | None = Field(default=None, description='oldest accepted driver, such as "550.54"')
+    driver_mixed: Flag | None = Field(
+        default=None, description="true: the nodes have different drivers on purpose"
+    )
+
+
+class Gpu(Table):
+    """One promised GPU and what its workers do."""
+
+    sku: str = Field(description='a file stem in hwprofiles/gpus, or "unknown"')
+    uuid: str | None = Field(
+        default=None, description="pins the subject to one card; else NVML's order on the node"
+    )
+    device: Literal["cuda", "cpu"] = Field(
+        default="cuda", description="the kind of device; cpu: the CPU as the device"
+    )
+    workers: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
+        default=1, description="processes that share the device"
+    )
+    gpu_share: Share | None = Field(default=None, description="per worker; absent: 1 / workers")
+    cpus_per_worker: Positive | None = Field(
+        default=None, description="CPUs that Ray reserves for each; absent: gpu_defaults"
+    )
+    vram_share: Share | None = Field(default=None, description="of the card, all workers together")
+    vram_gib_per_worker: Positive | None = Field(default=None, description="in place of vram_share")
+    gemm_size: GemmSize | None = Field(default=None, description="square operands, M = N = K")
+    memory_gib: Positive | None = Field(
+        default=None, description="memory of the device as found; absent: the SKU's"
+    )
+    memory: MemoryPolicy = Field(default=MemoryPolicy(), description="how its workers take VRAM")
+    training: Training = Field(default=Training(), description="its training step")
+    floors: Floors = Field(default=Floors(), description="least rates of this GPU")
+    limits: Limits = Field(default=Limits(), description="what is judged against")
+
+
+class CpuLoad(Table):
+    """What the CPU threads of the sustained stage hold, for a whole host."""
+
+    enabled: Flag | None = Field(default=None, description="false: no CPU load beside the GPUs")
+    band_percent: tuple[Percent, Percent] | None = Field(
+        default=None, description="low and high end of the host's CPU use, 1 s windows"
+    )
+    warn_percent: Percent | None = Field(default=None, description="sustained over this: warn")
+    warn_windows_share: Share | None = Field(
+        default=None,
+        description="more 1 s windows over warn_percent than this: warn; absent: only their mean warns",
+    )
+    in_band_share: Share | None = Field(default=None, description="least share of 1 s windows in the band")
+    primary_thread_share: Share | None = Field(
+        default=None, description="threads started, of the node's CPUs"
+    )
+    secondary_thread_share: Annotated[float, Field(ge=0, le=1, strict=True)] | None = Field(
+        default=None, description="of the node's CPUs, beside the primary ones"
+    )
+
+
+class Responsiveness(Table):
+    """Wake-up delays of a 10 ms sleeper in a process of its own."""
+
+    p99_ms: Positive | None = Field(default=None, description="99th percentile at most")
+    max_ms: Positive | None = Field(default=None, description="longest at most")
+
+
+class Node(Table):
+    """One promised host."""
+
+    name: Name = Field(description="letters, digits, dots, dashes, underscores")
+    address: str | None = Field(
+        default=None,
+        description="how Ray knows it, or by node name or hostname; a single node without it is this machine",
+    )
+    cpus: Positive | None = Field(default=None, description="usable CPUs; absent: as found")
+    ram_gib: Positive | None = Field(default=None, description="absent: as found")
+    gpus: tuple[Gpu, ...] = Field(default=(), description="its GPUs, in NVML's order (PCI bus order)")
+    cpu: CpuLoad = Field(default=CpuLoad(), description="CPU load of the whole host")
+
+
+class Sampling(Table):
+    """How often node agents read."""
+
+    # 1 Hz at least, because criteria judge windows of 1 s.
+    rate_hz: Annotated[float, Field(ge=1, le=100, strict=True)] | None = Field(
+        default=None, description="readings per second of every sensor"
+    )
+
+
+class Timeouts(Table):
+    """Longest waits. Each stage adds its own planned length."""
+
+    task_s: Wait | None = Field(default=None, description="a worker's task beyond its planned length")
+    stall_s: Wait | None = Field(default=None, description="without any finished round")
+    start_s: Wait | None = Field(default=None, description="for nodes, agents and workers to come up")
+    stop_s: Wait | None = Field(default=None, description="for workers, agents and a local cluster to end")
+
+
+class Level(Table):
+    """How long the stages of one level are."""
+
+    gemm_settle_s: StageLength | None = Field(default=None, description="most time to reach the steady state")
+    gemm_measure_s: StageLength | None = Field(default=None, description="per precision")
+    sustained_s: StageLength | None = Field(default=None, description="length of the sustained stage")
+    training_s: PerhapsNone | None = Field(
+        default=None, description="length of the training stage; 0 or absent: not at this level"
+    )
+    feeding_s: PerhapsNone | None = Field(
+        default=None, description="length of the feeding stage; 0 or absent: not at this level"
+    )
+    sharing_s: PerhapsNone | None = Field(
+        default=None, description="length of the sharing stage; 0 or absent: not at this level"
+    )
+    round_s: Positive | None = Field(default=None, description="aimed length of one round, at least 0.02")
+
+
+class Levels(Table):
+    """The four levels."""
+
+    quick: Level = Field(default=Level(), description="about 1 minute")
+    standard: Level = Field(default=Level(), description="about 3 minutes")
+    extended: Level = Field(default=Level(), description="about 15 minutes")
+    soak: Level = Field(default=Level(), description="an hour and more")
+    least_share: Share | None = Field(
+        default=None,
+        description="of a level's own length: less is named by what was done; not for a rig to say",
+    )
+    least_work_share: Share | None = Field(
+        default=None,
+        description="of their length: what stages that end when their work is done fill at least; as above",
+    )
+
+
+class GpuDefaults(Table):
+    """The worker plan of a GPU that does not state its own."""
+
+    vram_share: Share | None = Field(default=None, description="of the card, all workers together")
+    gemm_size: GemmSize | None = Field(default=None, description="square operands, M = N = K")
+    cpus_per_worker: Positive | None = Field(
+        default=None, description="CPUs that Ray reserves for each worker; absent: defaults.toml's"
+    )
+    cpu_gemm_size: GemmSize | None = Field(default=None, description="M = N = K where the CPU is the device")
+    cpu_vram_share: Share | None = Field(default=None, description="of the node's RAM, the CPU as device")
+    cpu_thread_share: Share | None = Field(default=None, description="of the node's CPUs, the CPU as device")
+
+
+class Rig(Table):
+    """A whole rig: `hwprofiles/rigs/<name>.toml`, merged over what it extends and the defaults."""
+
+    name: Name = Field(description="letters, digits, dots, dashes, underscores; its history is kept under it")
+    description: str = Field(default="", description="shown in the header of a run")
+    extends: str | None = Field(
+        default=None, description="another rig's name, or a path relative to this file"
+    )
+    combined_floor_tflops: Positive | None = Field(
+        default=None, description="sum of the sustained rates of all GPUs"
+    )
+    nodes: tuple[Node, ...] = Field(
+        default=(), description="promised hosts; those of an extended rig merge by name"
+    )
+    limits: Limits = Field(default=Limits(), description="what is judged against")
+    architectures: tuple[Architecture, ...] = Field(
+        default=(), description="what an SM does in a clock, by compute capability"
+    )
+    gpu_defaults: GpuDefaults = Field(default=GpuDefaults(), description="plan of GPUs without their own")
+    memory: MemoryPolicy = Field(default=MemoryPolicy(), description="how workers take VRAM")
+    training: Training = Field(default=Training(), description="the training step")
+    feeding: Feeding = Field(default=Feeding(), description="generation on the GPU, rewards on the CPU")
+    sharing: Sharing = Field(default=Sharing(), description="several processes on one GPU")
+    cpu: CpuLoad = Field(default=CpuLoad(), description="CPU load of the whole host")
+    responsiveness: Responsiveness = Field(
+        default=Responsiveness(), description="wake-up delays of the host under load"
+    )
+    sampling: Sampling = Field(default=Sampling(), description="how often sensors are read")
+    timeouts: Timeouts = Field(default=Timeouts(), description="longest waits")
+    levels: Levels = Field(default=Levels(), description="how long the stages are")

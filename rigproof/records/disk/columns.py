@@ -1,0 +1,178 @@
+"""Samples as columns: the one Arrow table that holds GPU and host samples of a run.
+
+A row is one sample. `kind` is "gpu" or "host"; a column that the other kind has is null there. None is
+null; a number that is not finite is null too (`rigproof.records.disk.clean`). The schema's metadata names
+the run, each field's metadata its unit. pyarrow is imported where it is used: planning a run needs none.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rigproof.records.disk.collecting import Growing
+from rigproof.records.recording import Sample
+from rigproof.records.rows import Column, Lists, Rows
+from rigproof.records.samples import GpuSample, HostSample
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+SampleType = TypeVar("SampleType", GpuSample, HostSample)
+
+Source = Callable[[str], "pa.ChunkedArray"]  # a column by its name
+
+TELEMETRY_SCHEMA_VERSION = 1
+EAGER_ROWS = 200_000  # with more, lists are read only when they are asked for
+KINDS: dict[str, type[GpuSample] | type[HostSample]] = {"gpu": GpuSample, "host": HostSample}
+INTEGERS = ("clock_event_reasons", "pcie_generation", "pcie_width", "pcie_replays")
+LISTS = ("core_percent", "wakeup_delays_ms")
+# The longest suffix that fits names the unit.
+UNITS = {
+    "_percent": "%",
+    "_mib": "MiB",
+    "_c": "°C",
+    "_w": "W",
+    "_j": "J",
+    "_mhz": "MHz",
+    "_s": "s",
+    "_ms": "ms",
+}
+
+
+def column_names() -> tuple[str, ...]:
+    """Every column, in the file's order: kind, time and subject first, then the fields of both kinds."""
+    names = dict.fromkeys(("kind", "t_s", "subject"))
+    for kind in KINDS.values():
+        names.update(dict.fromkeys(field.name for field in fields(kind)))
+    return tuple(names)
+
+
+def unit_of(column: str) -> str:
+    """The unit that a column's name ends in; empty where it is a number without one."""
+    fitting = [suffix for suffix in UNITS if column.endswith(suffix)]
+    return UNITS[max(fitting, key=len)] if fitting else ""
+
+
+def required_columns() -> frozenset[str]:
+    """Columns that are never null: those whose field has no None for "not supported here"."""
+    required = {"kind"}
+    for kind in KINDS.values():
+        required.update(field.name for field in fields(kind) if field.default is not None)
+    return frozenset(required)
+
+
+def schema(run_id: str) -> "pa.Schema":
+    """The table's schema, with `schema_version` and `run_id` in its metadata."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    def column(name: str) -> "pa.Field":
+        if name in ("kind", "subject"):
+            kind = pa.string()
+        elif name in LISTS:
+            kind = pa.list_(pa.float64())
+        else:
+            kind = pa.int64() if name in INTEGERS else pa.float64()
+        unit = unit_of(name)
+        metadata = {"unit": unit} if unit else None
+        return pa.field(name, kind, nullable=name not in required_columns(), metadata=metadata)
+
+    metadata = {"schema_version": str(TELEMETRY_SCHEMA_VERSION), "run_id": run_id}
+    return pa.schema([column(name) for name in column_names()], metadata=metadata)
+
+
+def batch(samples: Sequence[Sample], run_id: str) -> "pa.RecordBatch":
+    """Samples, in their order, as one record batch."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    layout = schema(run_id)
+    kinds = ["gpu" if isinstance(sample, GpuSample) else "host" for sample in samples]
+    columns = [pa.array(kinds, pa.string())]
+    columns += [
+        pa.array([getattr(sample, field.name, None) for sample in samples], field.type)
+        for field in list(layout)[1:]
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=layout)
+
+
+def problems(found: "pa.Schema") -> list[str]:
+    """What keeps a file's schema from being ours: a missing column, another type, a newer version."""
+    metadata = found.metadata or {}
+    version = metadata.get(b"schema_version", b"").decode("utf-8", "replace")
+    if version != str(TELEMETRY_SCHEMA_VERSION):
+        return [f"schema_version = {version or 'absent'}: this rigproof reads {TELEMETRY_SCHEMA_VERSION}"]
+    said = []
+    for field in schema(""):
+        place = found.get_field_index(field.name)
+        if place < 0:
+            said.append(f"column {field.name} is missing")
+        elif found.field(place).type != field.type:
+            said.append(f"column {field.name} holds {found.field(place).type}, not {field.type}")
+    return said
+
+
+def samples_of(source: Source) -> tuple[Rows[GpuSample], Rows[HostSample]]:
+    """The samples of a table whose schema has no `problems`, in their order.
+
+    Raises ValueError where a row lacks what no sample lacks, or is of a kind that is not known.
+    """
+    import numpy as np  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    kinds = source("kind")
+    places = {kind: np.flatnonzero(pc.equal(kinds, kind).fill_null(False).to_numpy()) for kind in KINDS}
+    strays = len(kinds) - sum(map(len, places.values()))
+    if strays:
+        raise ValueError(f"{strays} of {len(kinds)} rows are of no kind among {', '.join(KINDS)}")
+    return _rows(source, "gpu", GpuSample, places["gpu"]), _rows(source, "host", HostSample, places["host"])
+
+
+def _rows(
+    source: Source, kind: str, record: type[SampleType], places: "npt.NDArray[np.intp]"
+) -> Rows[SampleType]:
+    """One column after the other, so that they are never all there twice."""
+    made: dict[str, Column] = {}
+    for field in fields(record):
+        name = field.name
+        if name in LISTS:
+            made[name] = Lists(_list_reader(source, name, places))
+            if len(places) <= EAGER_ROWS:
+                made[name].plain(slice(0, 0))
+            continue
+        values = _at(source(name), places)
+        if name in required_columns() and values.null_count:
+            raise ValueError(f"{values.null_count} {kind} rows have no {name}")
+        growing = Growing()
+        growing.add(values)
+        made[name] = growing.column()
+    return Rows(record, made)
+
+
+def _at(values: "pa.ChunkedArray", places: "npt.NDArray[np.intp]") -> "pa.ChunkedArray":
+    """The values at these places; those of one kind stand in a row in what a finished run wrote.
+
+    Raises ValueError where the column is shorter than the others.
+    """
+    if len(places) and places[-1] >= len(values):
+        raise ValueError(f"a column ends after {len(values)} rows")
+    if len(places) and places[-1] - places[0] + 1 == len(places):
+        return values.slice(int(places[0]), len(places))
+    return values.take(places)
+
+
+def _list_reader(
+    source: Source, name: str, places: "npt.NDArray[np.intp]"
+) -> "Callable[[], tuple[Any, Any, Any]]":
+    """Reads a column of lists: all their values, where each begins, and which are there at all."""
+
+    def load() -> tuple[Any, Any, Any]:
+        import numpy as np  # noqa: PLC0415
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        lists = _at(source(name), places)
+        lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
+        values = pc.list_flatten(lists).to_numpy()
+        return values, np.concatenate(([0], np.cumsum(lengths))), lists.is_valid().to_numpy()
+
+    return load

@@ -1,0 +1,132 @@
+"""What a page shows of a rig that is too large to be shown whole: some devices, and the range of all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from rigproof.records.recording import Recording
+from rigproof.records.rows import Rows
+from rigproof.records.verdict import Outcome
+from rigproof.report.content.verdict_json import RunResult
+
+DEVICES_MAX = 32  # that are all shown one by one; of more only
+DEVICES_SHOWN = 16  # since each takes its time in every chart
+TROUBLED = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
+BUCKETS = 300
+Item = TypeVar("Item")
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A run's result with `devices` and their nodes alone, and how many devices there are."""
+
+    result: RunResult
+    devices: tuple[str, ...]
+    total: int
+
+    @property
+    def note(self) -> str:
+        """Says what is left out; empty where nothing is."""
+        left = self.total - len(self.devices)
+        if not left:
+            return ""
+        return (
+            f"{len(self.devices)} of {self.total:,} devices, those that failed first. The other {left:,} are "
+            "in verdict.json and in the recording."
+        )
+
+
+def excerpt_of(result: RunResult, most: int = DEVICES_MAX, shown: int = DEVICES_SHOWN) -> Excerpt:
+    """The result itself where it has no more devices than `most`; else `shown` of them, failed ones first."""
+    devices = [device.subject for device in result.facts.devices]
+    if len(devices) <= most:
+        return Excerpt(result, tuple(devices), len(devices))
+    promised = set(devices)
+    order = {outcome: place for place, outcome in enumerate(TROUBLED)}
+    troubled = [one for one in result.verdicts if one.outcome in order]
+    first = [one.subject for one in sorted(troubled, key=lambda one: order[one.outcome])]
+    chosen = [one for one in dict.fromkeys(first) if one in promised]
+    kept = set(list(dict.fromkeys([*chosen, *devices]))[: min(most, shown)])
+    nodes = tuple(
+        replace(node, devices=tuple(one for one in node.devices if one.subject in kept))
+        for node in result.facts.nodes
+        if any(one.subject in kept for one in node.devices)
+    )
+    names = kept | {node.name for node in nodes}
+    facts = replace(result.facts, nodes=nodes)
+    smaller = replace(result, recording=_recording_of(result.recording, names), facts=facts)
+    return Excerpt(smaller, tuple(one for one in devices if one in kept), len(devices))
+
+
+def _recording_of(recording: Recording, subjects: set[str]) -> Recording:
+    """What was recorded of these subjects and of the rig."""
+    return Recording(
+        run=recording.run,
+        nodes={name: one for name, one in recording.nodes.items() if name in subjects},
+        gpus={name: one for name, one in recording.gpus.items() if name in subjects},
+        workers=_some(recording.workers, subjects),
+        stages=recording.stages,
+        first_attempts=recording.first_attempts,
+        rounds=_some(recording.rounds, subjects),
+        memory=_some(recording.memory, subjects),
+        rewards=_some(recording.rewards, subjects),
+        counters=_some(recording.counters, subjects),
+        boots=_some(recording.boots, subjects),
+        foreign_memory={name: one for name, one in recording.foreign_memory.items() if name in subjects},
+        processes=_some(recording.processes, subjects),
+        process_watches={name: one for name, one in recording.process_watches.items() if name in subjects},
+        events=_some(recording.events, subjects | {"rig"}),
+        gpu_samples=_some(recording.gpu_samples, subjects),
+        host_samples=_some(recording.host_samples, subjects),
+    )
+
+
+def _some(records: Any, subjects: set[str]) -> list[Any]:
+    if isinstance(records, Rows):
+        chosen = [subject for subject in records.subjects() if subject in subjects]
+        return [one for subject in chosen for one in records.of(subject, lists=False)]  # no page shows them
+    return [one for one in records if one.subject in subjects]
+
+
+class Ranges:
+    """The lowest, mean and highest of many series over time, in BUCKETS pieces of it."""
+
+    def __init__(self, records: Sequence[Any]) -> None:
+        self._records = records
+        times = column(records, "t_s")
+        begin_s, end_s = (times.min(), times.max()) if len(times) else (0.0, 0.0)
+        width_s = max((end_s - begin_s) / BUCKETS, 1.0)
+        places = ((times - begin_s) / width_s).astype(np.int32)
+        self._order = np.argsort(places, kind="stable")
+        places = places[self._order]
+        self._starts = np.flatnonzero(np.diff(places, prepend=-1))
+        self.times_s = begin_s + (places[self._starts] + 0.5) * width_s
+
+    def of(self, values: Floats) -> dict[str, Floats]:
+        """By name; NaN where nothing was read. `values` as the records stand."""
+        if not len(values) or np.isnan(values).all():
+            return {}
+        ordered = values[self._order]
+        known = np.add.reduceat((~np.isnan(ordered)).astype(np.int64), self._starts)
+        total = np.add.reduceat(np.nan_to_num(ordered), self._starts)
+        return {
+            "lowest": np.fmin.reduceat(ordered, self._starts),
+            "mean": np.where(known > 0, total / np.maximum(known, 1), np.nan),
+            "highest": np.fmax.reduceat(ordered, self._starts),
+        }
+
+    def of_field(self, name: str) -> dict[str, Floats]:
+        """Of one field of the records."""
+        return self.of(column(self._records, name))
+
+
+def column(records: Sequence[Any], name: str) -> Floats:
+    """A field of all records; NaN for None. The order is the same for all fields."""
+    if isinstance(records, Rows):
+        return np.asarray(records.column(name), np.float64)
+    values = [getattr(one, name) for one in records]
+    return np.asarray([np.nan if value is None else value for value in values], np.float64)

@@ -1,0 +1,131 @@
+"""What every report says about a run before any verdict: rig, nodes, devices, promised and found."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo
+from rigproof.records.recording import Recording
+
+# What every good run has: not worth a mark in a chart or a word in the live view.
+QUIET_EVENTS = frozenset(
+    {
+        "allocation",
+        "batch_search",
+        "champions",
+        "host_load",
+        "left_out",
+        "memory_policy",
+        "model",
+        "overflow",
+        "reference",
+        "training",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """One device. `identity` is None where it was promised and did not answer."""
+
+    subject: str
+    sku: str | None  # promised; None where only found
+    identity: GpuIdentity | None
+
+    @property
+    def label(self) -> str:
+        """Such as `pc1/gpu0 NVIDIA GeForce RTX 3090`."""
+        if self.identity is None:
+            return f"{self.subject} {self.sku or ''} not found".replace("  ", " ")
+        return f"{self.subject} {self.identity.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """One node. `identity` is None where it was promised and did not answer; `band_percent` is of its CPU."""
+
+    name: str
+    identity: NodeIdentity | None
+    devices: tuple[DeviceFacts, ...]
+    band_percent: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """One run."""
+
+    run: RunInfo
+    rig: str
+    nodes: tuple[NodeFacts, ...]
+
+    @property
+    def devices(self) -> tuple[DeviceFacts, ...]:
+        """All devices, in the profile's order."""
+        return tuple(device for node in self.nodes for device in node.devices)
+
+    def as_json(self) -> dict[str, Any]:
+        """The `rig` of verdict.json."""
+        return {"name": self.rig, "nodes": [_node_json(node) for node in self.nodes]}
+
+
+def run_facts(recording: Recording) -> RunFacts:
+    """Gather them. A profile that cannot be restored leaves what was found."""
+    run = recording.run
+    try:
+        loaded = LoadedRig.restore(run.rig)
+    except (ProfileError, ValueError, KeyError, TypeError, AttributeError):
+        loaded = None
+    promised: dict[str, dict[str, str | None]] = {}
+    bands: dict[str, tuple[float, float] | None] = {}
+    if loaded is not None:
+        for node in loaded.rig.nodes:
+            promised[node.name] = {}
+            cpu = loaded.cpu_of(node.name)
+            bands[node.name] = cpu.band_percent if cpu.enabled is not False else None
+        for device in loaded.devices():
+            promised.setdefault(device.node, {})[device.subject] = device.sku_stem or device.gpu.sku
+    for name in recording.nodes:
+        promised.setdefault(name, {})
+    for subject, gpu in recording.gpus.items():
+        promised.setdefault(subject.partition("/")[0], {}).setdefault(subject, gpu.sku)
+    nodes = tuple(
+        NodeFacts(
+            name,
+            recording.nodes.get(name),
+            tuple(DeviceFacts(subject, sku, recording.gpus.get(subject)) for subject, sku in devices.items()),
+            bands.get(name),
+        )
+        for name, devices in promised.items()
+    )
+    return RunFacts(run, loaded.rig.name if loaded is not None else _plain_name(run.rig), nodes)
+
+
+def _plain_name(rig: Mapping[str, Any]) -> str:
+    inner = rig.get("rig")
+    name = rig.get("name") or (inner.get("name") if isinstance(inner, Mapping) else None)
+    return str(name) if name else "unknown"
+
+
+def _node_json(node: NodeFacts) -> dict[str, Any]:
+    content: dict[str, Any] = {"name": node.name, "found": node.identity is not None}
+    if node.identity is not None:
+        identity = asdict(node.identity)
+        for inner in ("subject", "agent_pid", "clock_offset_s", "clock_error_s"):
+            del identity[inner]
+        content |= identity
+    content["gpus"] = [_device_json(device) for device in node.devices]
+    return content
+
+
+def _device_json(device: DeviceFacts) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "subject": device.subject,
+        "found": device.identity is not None,
+        "sku": device.sku,
+    }
+    if device.identity is not None:
+        found = asdict(device.identity)
+        content |= {key: value for key, value in found.items() if key not in ("subject", "sku")}
+    return content

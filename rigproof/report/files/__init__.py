@@ -1,0 +1,1 @@
+"""The folder of a run, and the files in it that need no page of their own."""

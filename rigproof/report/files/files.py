@@ -1,0 +1,80 @@
+"""All files of a run. Each writer stands alone: one that fails takes no other with it."""
+
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rigproof.judging.length import shortfalls
+from rigproof.profiles.loading.levels import own_levels
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Decision, Verdict
+from rigproof.report.content.facts import run_facts
+from rigproof.report.content.verdict_json import RunResult, write_verdict
+
+Writer = Callable[[Path, RunResult], None]
+FILES = ("verdict.json", "summary.md", "metrics.prom", "report.html")
+
+
+def write_reports(
+    folder: Path,
+    recording: Recording,
+    verdicts: Sequence[Verdict],
+    *,
+    decision: Decision,
+    elapsed_s: float,
+    interrupted: bool = False,
+    write_error: str | None = None,
+    exit_status: int | None = None,
+    names: Sequence[str] = FILES,
+) -> list[str]:
+    """Write FILES (or those of `names`) into a run's folder; returns a sentence for each that failed.
+
+    Never raises: whatever a writer meets, the others still write. `write_error` is what the recording
+    itself met on the disk; every file says it. `exit_status`: what the command ends with, where that is not
+    the decision's own.
+    """
+    folder = Path(folder)
+    facts = run_facts(recording)
+    result = RunResult(
+        recording,
+        facts,
+        tuple(verdicts),
+        decision,
+        elapsed_s,
+        interrupted,
+        write_error,
+        exit_status,
+        shortfalls(recording, own_levels()),
+    )
+    problems = []
+    for name in names:
+        path = folder / name
+        try:
+            _writer(name)(path, result)
+        except OSError as error:
+            problems.append(f"{path}: not written: {error.strerror or error}; free space or make it writable")
+        except Exception as error:  # a fault of ours in one file must not cost the others
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(place.filename).name}:{place.lineno}"
+            problems.append(
+                f"{path}: not written: {type(error).__name__}: {error} ({where}); "
+                f"the recording is whole, so `rigproof report {folder}` can write it again"
+            )
+    return problems
+
+
+def _writer(name: str) -> Writer:
+    """The writer of a file; the heavy ones are loaded only when they write."""
+    if name == "summary.md":
+        from rigproof.report.files.summary_md import write_summary  # noqa: PLC0415
+
+        return write_summary
+    if name == "metrics.prom":
+        from rigproof.report.files.metrics import write_metrics  # noqa: PLC0415
+
+        return write_metrics
+    if name == "report.html":
+        from rigproof.report.page.page import write_page  # noqa: PLC0415
+
+        return write_page
+    return write_verdict

@@ -1,0 +1,115 @@
+"""metrics.prom: the result for Prometheus, through node_exporter's textfile collector."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import lru_cache
+from operator import attrgetter
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client.utils import floatToGoString
+
+from rigproof.records.disk.durable import replacing
+from rigproof.records.verdict import Decision
+from rigproof.report.content.verdict_json import RunResult
+
+
+def write_metrics(path: Path, result: RunResult) -> None:
+    """Write it beside its place and rename it: the collector never sees half a file. Raises OSError."""
+    labels = _labels(result)
+    with replacing(path) as file:
+        file.write(generate_latest(_registry_of_run(result, labels)))
+        file.writelines(line.encode() for line in _criteria_lines(result, labels))
+
+
+def _labels(result: RunResult) -> dict[str, str]:
+    run = result.recording.run
+    return {"rig": result.facts.rig, "level": run.level, "simulated": str(run.simulated).lower()}
+
+
+def _registry_of_run(result: RunResult, labels: dict[str, str]) -> CollectorRegistry:
+    """The metrics of the run as a whole, in a registry of their own."""
+    registry = CollectorRegistry()
+    verdict = Gauge(
+        "rigproof_verdict", "1 for what the run said about the rig", [*labels, "verdict"], registry=registry
+    )
+    for decision in Decision:
+        verdict.labels(**labels, verdict=decision.value).set(decision is result.decision)
+    shortened = Gauge(
+        "rigproof_shortened",
+        "1 where the run did less than its level promises: ACCEPTED is for what was done",
+        list(labels),
+        registry=registry,
+    )
+    shortened.labels(**labels).set(bool(result.shortfalls))
+    _add_run(registry, result, labels)
+    return registry
+
+
+def _add_run(registry: CollectorRegistry, result: RunResult, labels: dict[str, str]) -> None:
+    run = result.recording.run
+    info = Gauge("rigproof_run_info", "Which run this is", [*labels, "run_id", "version"], registry=registry)
+    info.labels(**labels, run_id=run.run_id, version=run.rigproof_version).set(1)
+    try:
+        started_s = datetime.fromisoformat(run.started_at).timestamp()
+    except ValueError:
+        pass  # a recording of another clock: a wrong time would be worse than none
+    else:
+        started = Gauge(
+            "rigproof_run_timestamp_seconds", "When the run began", list(labels), registry=registry
+        )
+        started.labels(**labels).set(started_s)
+    elapsed = Gauge("rigproof_run_elapsed_seconds", "How long the run took", list(labels), registry=registry)
+    elapsed.labels(**labels).set(result.elapsed_s)
+
+
+def _criteria_lines(result: RunResult, labels: dict[str, str]) -> Iterator[str]:
+    """In the text format of Prometheus, line by line: a large rig has a million, too many for a registry.
+
+    Labels are in the order of their names, as the library writes them.
+    """
+    run = {name: _label(name, value) for name, value in labels.items()}
+    subjects = {one.subject: _label("subject", one.subject) for one in result.verdicts}
+    uuids = {name: _label("uuid", gpu.uuid) for name, gpu in result.recording.gpus.items()}
+    no_uuid = _label("uuid", "")
+    for name, what in _FIGURES.items():
+        yield _head(name, what)
+        read = attrgetter(name.rpartition("_")[2])
+        for one in result.verdicts:
+            value = read(one)
+            if value is not None:
+                yield (
+                    f"{name}{{{_label('criterion', one.criterion)},{run['level']},{run['rig']},"
+                    f"{run['simulated']},{subjects[one.subject]},{_label('unit', one.unit)},"
+                    f"{uuids.get(one.subject, no_uuid)}}} {_figure(value)}\n"
+                )
+    yield _head(OUTCOME, "1 for the outcome: pass, warn, fail, not_measured, not_applicable or no_limit")
+    for one in result.verdicts:
+        yield (
+            f"{OUTCOME}{{{_label('criterion', one.criterion)},{run['level']},"
+            f"{_label('outcome', one.outcome.value)},{run['rig']},{run['simulated']},{subjects[one.subject]},"
+            f"{uuids.get(one.subject, no_uuid)}}} 1.0\n"
+        )
+
+
+_FIGURES = {
+    "rigproof_criterion_measured": "What was measured, in `unit`",
+    "rigproof_criterion_limit": "The limit, in `unit`",
+}
+OUTCOME = "rigproof_criterion_outcome"
+
+
+def _head(name: str, what: str) -> str:
+    return f"# HELP {name} {what}\n# TYPE {name} gauge\n"
+
+
+@lru_cache(maxsize=2**12)  # limits
+def _figure(value: float) -> str:
+    text: str = floatToGoString(value)  # type: ignore[no-untyped-call]
+    return text
+
+
+@lru_cache
+def _label(name: str, value: str) -> str:
+    escaped = value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return f'{name}="{escaped}"'

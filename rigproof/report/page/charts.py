@@ -1,0 +1,180 @@
+"""The charts of report.html: what each shows, from the Recording."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from bokeh.layouts import gridplot
+from bokeh.models import ColumnDataSource, HoverTool, Range1d
+
+from rigproof.records.recording import Recording
+from rigproof.records.samples import GpuSample
+from rigproof.report.content.excerpt import Excerpt, Floats, Ranges, column, excerpt_of
+from rigproof.report.content.facts import QUIET_EVENTS
+from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.page.plots import Series, TimePlots, band
+
+MARKS_MAX = 2000  # events
+POINTS_MAX = 2000  # of one line
+POINTS_ALL = 250_000  # of all lines: 8 bytes each and a third more as base64, so under 3 MB
+
+
+@dataclass(frozen=True, slots=True)
+class GpuChart:
+    """One sensor of all GPUs: its title, the sample's field, and the criterion whose limit is drawn."""
+
+    title: str
+    field: str
+    limited_by: str = ""
+    zero: bool = False
+    per: float = 1.0  # of the field's unit in the chart's
+
+
+GPU_CHARTS = (
+    GpuChart("Core temperature, °C", "core_temperature_c", "thermal.core_temperature"),
+    GpuChart("Memory temperature, °C", "memory_temperature_c", "thermal.memory_temperature"),
+    GpuChart("Power (dashed: the enforced limit), W", "power_w", "enforced", zero=True),
+    GpuChart("SM clock, MHz", "sm_clock_mhz"),
+    GpuChart("GPU utilization, %", "utilization_percent", zero=True),
+    GpuChart("GPU memory in use, GiB", "memory_used_mib", zero=True, per=1024),
+)
+
+
+def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> Any:
+    """Below each other, with one time axis and one toolbar; None where nothing was recorded.
+
+    Of a large rig the devices of its excerpt, and the range of all of them.
+    """
+    excerpt = excerpt or excerpt_of(result)
+    shown = excerpt.result
+    recording = shown.recording
+    moments = [one.t_s for one in recording.rounds]
+    moments += [one.t_s for one in recording.gpu_samples] + [one.t_s for one in recording.host_samples]
+    if not moments:
+        return None
+    subjects = [device.subject for device in shown.facts.devices] + [node.name for node in shown.facts.nodes]
+    rounds = _rounds(recording)
+    lines = len(subjects) * (len(GPU_CHARTS) + 1) + len(rounds)
+    points = max(100, min(POINTS_MAX, POINTS_ALL // max(lines, 1)))
+    plots = TimePlots(max(moments), subjects, recording.attempts, points)
+    whole = result.recording if excerpt.note else None
+    figures = [_timeline(recording, plots)]
+    figures.append(plots.lines("Rate of each round, TFLOP/s", rounds + _range_of_rounds(whole), zero=True))
+    by_subject: dict[str, list[GpuSample]] = {}
+    for sample in recording.gpu_samples:
+        by_subject.setdefault(sample.subject, []).append(sample)
+    ranges = None if whole is None else Ranges(whole.gpu_samples)
+    figures += [_sensor(chart, by_subject, shown, plots, ranges) for chart in GPU_CHARTS]
+    figures.append(_host_cpu(shown, plots, whole))
+    drawn = [one for one in figures if one is not None]
+    drawn[-1].xaxis.axis_label = "seconds since the run began"
+    toolbar = {"logo": None, "autohide": False}
+    return gridplot(drawn, ncols=1, sizing_mode="stretch_width", toolbar_options=toolbar)
+
+
+def _range_of_rounds(whole: Recording | None) -> list[Series]:
+    if whole is None or not whole.rounds:
+        return []
+    ranges = Ranges(whole.rounds)
+    seconds = column(whole.rounds, "seconds")
+    seconds[seconds <= 0] = np.nan
+    return _range_lines(ranges, ranges.of(column(whole.rounds, "tflop") / seconds))
+
+
+def _range_lines(ranges: Ranges, found: Mapping[str, Floats], per: float = 1.0) -> list[Series]:
+    """Of all devices, those too that are not shown by themselves."""
+    return [
+        Series(f"{name} of all", "", ranges.times_s.tolist(), (values / per).tolist())
+        for name, values in found.items()
+    ]
+
+
+def _timeline(recording: Recording, plots: TimePlots) -> Any:
+    """Stages by name and events as markers."""
+    plot = plots.empty("Stages and events", height=110)
+    plot.y_range = Range1d(start=0, end=2)
+    plot.yaxis.visible = False
+    plot.ygrid.visible = False
+    plots.stage_names(plot, height=1.25)
+    events = [event for event in recording.events if event.kind not in QUIET_EVENTS][:MARKS_MAX]
+    columns = {
+        "t_s": [event.t_s for event in events],
+        "row": [0.6] * len(events),
+        "kind": [event.kind for event in events],
+        "subject": [event.subject for event in events],
+        "message": [event.message[:200] for event in events],
+    }
+    markers = plot.scatter(
+        "t_s", "row", source=ColumnDataSource(columns), marker="inverted_triangle", size=11, color="#c62828"
+    )
+    hover = [("t", "@t_s{0.0} s"), ("", "@kind @subject"), ("", "@message")]
+    plot.add_tools(HoverTool(renderers=[markers], tooltips=hover, visible=False))
+    return plot
+
+
+def _sensor(
+    chart: GpuChart,
+    samples: dict[str, list[GpuSample]],
+    result: RunResult,
+    plots: TimePlots,
+    ranges: Ranges | None,
+) -> Any:
+    series = [
+        Series(subject, subject, [one.t_s for one in found], _scaled(found, chart))
+        for subject, found in samples.items()
+    ]
+    if ranges is not None:
+        series += _range_lines(ranges, ranges.of_field(chart.field), chart.per)
+    return plots.lines(chart.title, series, _limits(chart, result), zero=chart.zero)
+
+
+def _scaled(samples: Sequence[GpuSample], chart: GpuChart) -> list[float | None]:
+    values = (getattr(one, chart.field) for one in samples)
+    return [None if value is None else value / chart.per for value in values]
+
+
+def _limits(chart: GpuChart, result: RunResult) -> dict[str, float]:
+    """The limit of each subject that has one."""
+    if chart.limited_by == "enforced":
+        enforced = {subject: gpu.power_limit_w for subject, gpu in result.recording.gpus.items()}
+        return {subject: limit for subject, limit in enforced.items() if limit is not None}
+    judged = (verdict for verdict in result.verdicts if verdict.criterion == chart.limited_by)
+    return {verdict.subject: verdict.limit for verdict in judged if verdict.limit is not None}
+
+
+def _rounds(recording: Recording) -> list[Series]:
+    """The rate of each worker's rounds; workers that share a GPU have one colour."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for one in recording.rounds:
+        if one.seconds > 0:
+            found.setdefault((one.worker, one.subject), []).append((one.t_s, one.tflop / one.seconds))
+    return [
+        Series(worker, subject, [t_s for t_s, _ in points], [rate for _, rate in points])
+        for (worker, subject), points in found.items()
+    ]
+
+
+def _host_cpu(result: RunResult, plots: TimePlots, whole: Recording | None) -> Any:
+    """CPU of each host, the promised band shaded."""
+    found: dict[str, list[tuple[float, float | None]]] = {}
+    for sample in result.recording.host_samples:
+        found.setdefault(sample.subject, []).append((sample.t_s, sample.cpu_percent))
+    series = [Series(name, name, *_columns(points)) for name, points in found.items()]
+    if whole is not None and whole.host_samples:
+        ranges = Ranges(whole.host_samples)
+        series += _range_lines(ranges, ranges.of_field("cpu_percent"))
+    plot = plots.lines("Host CPU (green: the promised band), %", series, zero=True)
+    if plot is not None:
+        plot.y_range.end = 105
+        for low, high in {node.band_percent for node in result.facts.nodes if node.band_percent is not None}:
+            band(plot, low, high)
+    return plot
+
+
+def _columns(points: Iterable[tuple[float, float | None]]) -> tuple[list[float], list[float | None]]:
+    times_s, values = [], []
+    for t_s, value in points:
+        times_s.append(t_s)
+        values.append(value)
+    return times_s, values

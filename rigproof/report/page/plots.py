@@ -1,0 +1,140 @@
+"""Plots over run time that share their axis, their colours and their shaded stages."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bokeh.models import BoxAnnotation, ColumnDataSource, HoverTool, Label, Range1d, Span
+from bokeh.palettes import Category10_10
+from bokeh.plotting import figure
+
+from rigproof.records.measurements import Stage
+from rigproof.report.page.downsample import line_of
+
+STAGE_TINTS = ("#dbe9f6", "#fde8cf", "#e2f0d9", "#ece2f2")
+HEIGHT = 230
+LEGEND_COLUMNS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line: its name, the subject that gives its colour, and its points; None breaks it."""
+
+    name: str
+    subject: str
+    times_s: Sequence[float]
+    values: Sequence[float | None]
+
+
+class TimePlots:
+    """Makes the plots of one page. `subjects` fixes the colours, `points` is the most a line may have."""
+
+    def __init__(self, end_s: float, subjects: Sequence[str], stages: Sequence[Stage], points: int) -> None:
+        self._time_axis = Range1d(start=0, end=max(end_s, 1.0), bounds="auto")
+        self._places = {subject: place for place, subject in enumerate(subjects)}
+        self._stages = stages
+        self._points = points
+
+    def color(self, subject: str) -> str:
+        """The same colour for a subject in every plot."""
+        color: str = Category10_10[self._places.get(subject, len(self._places)) % len(Category10_10)]
+        return color
+
+    def empty(self, title: str, height: int = HEIGHT) -> Any:
+        """A plot with the stages shaded and nothing in it yet."""
+        plot = figure(
+            title=title,
+            height=height,
+            sizing_mode="stretch_width",
+            x_range=self._time_axis,
+            tools="xpan,xbox_zoom,xwheel_zoom,reset,save",
+            active_drag="xbox_zoom",
+        )
+        plot.title.text_font_size = "10pt"
+        plot.xgrid.grid_line_alpha = 0.4
+        plot.outline_line_color = "#cccccc"
+        plot.min_border_left = 56  # the same for all, so that times stand below each other
+        for place, stage in enumerate(self._stages):
+            tint = STAGE_TINTS[place % len(STAGE_TINTS)]
+            plot.add_layout(_box(tint, 0.45, left=stage.start_s, right=stage.end_s))
+        return plot
+
+    def stage_names(self, plot: Any, height: float) -> None:
+        """Write each stage's name where it begins."""
+        for stage in self._stages:
+            text = stage.name if stage.status == "finished" else f"{stage.name} ({stage.status})"
+            plot.add_layout(
+                Label(
+                    x=stage.start_s,
+                    y=height,
+                    text=text,
+                    x_offset=4,
+                    text_font_size="9pt",
+                    text_color="#333333",
+                )
+            )
+
+    def lines(
+        self,
+        title: str,
+        series: Sequence[Series],
+        limits: Mapping[str, float] | None = None,
+        *,
+        zero: bool = False,
+    ) -> Any:
+        """One line for each series that has a value, its subject's limit dashed; None where none has one.
+
+        The title ends in the unit, behind a comma. `zero` lets the value axis begin there.
+        """
+        shown = [one for one in series if any(value is not None for value in one.values)]
+        if not shown:
+            return None
+        limits = limits or {}
+        plot = self.empty(title)
+        for one in shown:
+            self._draw(plot, one, unit=title.rpartition(", ")[2])
+        drawn = {one.subject: limits[one.subject] for one in shown if one.subject in limits}
+        for subject, limit in drawn.items():
+            plot.add_layout(
+                Span(
+                    location=limit,
+                    dimension="width",
+                    line_dash="dashed",
+                    line_color=self.color(subject),
+                    line_alpha=0.8,
+                )
+            )
+        values = [value for one in shown for value in one.values if value is not None] + list(drawn.values())
+        margin = max((max(values) - min(values)) * 0.06, abs(max(values)) * 0.01, 0.1)
+        plot.y_range = Range1d(start=0 if zero else min(values) - margin, end=max(values) + margin)
+        plot.legend.click_policy = "hide"
+        plot.legend.label_text_font_size = "8pt"
+        plot.legend.spacing = 12
+        plot.legend.padding = 2
+        plot.legend.border_line_color = None
+        plot.legend.orientation = "horizontal"
+        plot.legend.ncols = min(len(shown), LEGEND_COLUMNS)
+        plot.add_layout(plot.legend[0], "above")  # at the side it would narrow the plot by its own width
+        return plot
+
+    def _draw(self, plot: Any, series: Series, unit: str) -> None:
+        times_s, values = line_of(series.times_s, series.values, self._points)
+        line = plot.line(
+            "t_s",
+            "value",
+            source=ColumnDataSource({"t_s": times_s, "value": values}),
+            color=self.color(series.subject),
+            line_width=1.5,
+            legend_label=series.name,
+        )
+        hover = [("", series.name), ("t", "@t_s{0.0} s"), (unit, "@value{0.0}")]
+        plot.add_tools(HoverTool(renderers=[line], tooltips=hover, description=series.name, visible=False))
+
+
+def band(plot: Any, low: float, high: float) -> None:
+    """Shade a band that values should stay in."""
+    plot.add_layout(_box("#2e7d32", 0.12, bottom=low, top=high))
+
+
+def _box(color: str, alpha: float, **edges: float | None) -> Any:
+    return BoxAnnotation(fill_color=color, fill_alpha=alpha, line_color=None, level="underlay", **edges)

@@ -1,0 +1,1 @@
+"""A report that can be shown to anybody: `--share`."""

@@ -1,0 +1,253 @@
+"""A copy of a run's report that can be shown to anybody: `--share`.
+
+The copy holds the recording, its samples and the reports made of them, with pseudonyms in the place of hosts,
+addresses, UUIDs, users and folders. What pytest and pytest-benchmark wrote (junit.xml, benchmark.json) stays
+behind: the recording has it all.
+"""
+
+import os
+import pwd
+import secrets
+import shutil
+import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.profiles.stages import STAGES
+from rigproof.records.disk.store import RecordingWriter
+from rigproof.records.measurements import EVENT_KINDS
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Decision, Verdict
+from rigproof.report.files.files import write_reports
+from rigproof.report.files.folders import require_inside
+from rigproof.report.published.pseudonyms import Pseudonyms, ShareError, read_key
+from rigproof.report.published.scrubbing import HOME, Scrubber
+
+FOLDER = "shared"
+# Words of rigproof's own, and names that are the same on many machines: they identify nobody.
+COMMON = frozenset(
+    [
+        *("accepted", "rejected", "incomplete", "simulated", "quick", "standard", "extended", "soak"),
+        *("cluster", "head", "host", "local", "localhost", "node", "report", "reports", "rig", "rigproof"),
+        *("cpu", "cpu0", "cuda", "gpu", "gpu0", "hardware", "nvidia", "nvlink", "pcie", "worker", "workers"),
+        *("auto", "linux", "measure", "pytest", "python", "ray", "test", "torch", "warmup"),
+        *("bf16", "fp16", "fp32", "fp8", "tf32", "gemm"),
+        *("admin", "nobody", "root", "runner", "ubuntu", "user"),
+    ]
+)
+_Record = TypeVar("_Record")
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What came of it: the folder, and what went wrong or must be known."""
+
+    folder: Path
+    problems: tuple[str, ...] = ()
+    remark: str | None = None
+
+
+def write_shared(
+    run: Path,
+    recording: Recording,
+    verdicts: Sequence[Verdict],
+    *,
+    decision: Decision,
+    elapsed_s: float,
+    interrupted: bool = False,
+    exit_status: int | None = None,
+    output: Path | None = None,
+) -> Shared:
+    """Write the copy into `<run>/shared`, which it takes the place of, or into `output`, a new folder.
+
+    It appears whole or not at all. The key lies in the report folder that `run` is in.
+
+    Raises:
+        ShareError: where the key or the folder is not as it has to be.
+        ReportFolderError: where a symbolic link leads out of the run's folder.
+        OSError: where the disk fails.
+    """
+    target = run / FOLDER if output is None else output
+    if output is None:
+        require_inside(run, target)
+    elif output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise ShareError(f"--output {output}: is not an empty folder; name one that is not there yet")
+    key = read_key(run.parent.parent if run.parent.name == "runs" else run)
+    scrubber = scrubber_of(recording, Pseudonyms(key), os.environ)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
+    part.mkdir()
+    try:
+        shared = shared_recording(recording, scrubber)
+        problems = _write_recording(part, shared)
+        problems += write_reports(
+            part,
+            shared,
+            [_scrubbed(verdict, scrubber) for verdict in verdicts],
+            decision=decision,
+            elapsed_s=elapsed_s,
+            interrupted=interrupted,
+            exit_status=exit_status,
+        )
+        if target.is_symlink():
+            target.unlink()
+        elif target.exists():
+            shutil.rmtree(target)
+        part.rename(target)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    told = tuple(problem.replace(str(part), str(target)) for problem in problems)
+    return Shared(target, told, key.remark)
+
+
+def scrubber_of(recording: Recording, pseudonyms: Pseudonyms, environment: Mapping[str, str]) -> Scrubber:
+    """What takes out whatever identifies the rig of this recording, this machine and its user."""
+    run = recording.run
+    texts = [*run.command, *_texts(run.rig), *(event.message for event in recording.events)]
+    texts += [text for event in recording.events for text in _texts(event.data)]
+    uuids = {gpu.uuid for gpu in recording.gpus.values()} | {one.uuid for one in recording.workers}
+    uuids |= {
+        str(gpu["uuid"]) for node in _nodes(run.rig) for gpu in _tables(node.get("gpus")) if gpu.get("uuid")
+    }
+    return Scrubber(
+        pseudonyms,
+        hosts=_hosts(recording),
+        uuids=uuids,
+        users={
+            *_users(environment),
+            *(name for text in texts for name in HOME.findall(text)),
+            *(one.user for one in recording.processes if one.user is not None),
+        },
+        environment=environment,
+        own_words={*COMMON, *_own_words(recording)},
+    )
+
+
+def shared_recording(recording: Recording, scrubber: Scrubber) -> Recording:
+    """The same measurements of a rig that is called otherwise."""
+    shared = Recording(_scrubbed(recording.run, scrubber))
+    for node in recording.nodes.values():
+        shared.add(replace(_scrubbed(node, scrubber), hostname=scrubber.host(node.hostname)))
+    for one in recording.processes:
+        name = None if one.name is None else scrubber.program(one.name)
+        user = None if one.user is None else scrubber.user(one.user)
+        shared.add(replace(_scrubbed(one, scrubber), user=user, name=name))
+    for records in (recording.gpus, recording.foreign_memory, recording.process_watches):
+        shared.extend(_scrubbed(record, scrubber) for record in records.values())
+    shared.extend(_scrubbed(stage, scrubber) for stage in recording.attempts)
+    lists: tuple[Sequence[Any], ...] = (
+        recording.workers,
+        recording.rounds,
+        recording.memory,
+        recording.rewards,
+        recording.counters,
+        recording.boots,
+        recording.events,
+        recording.gpu_samples,
+        recording.host_samples,
+    )
+    for many in lists:
+        shared.extend(_scrubbed(record, scrubber) for record in many)
+    return shared
+
+
+def _write_recording(folder: Path, recording: Recording) -> list[str]:
+    writer = RecordingWriter(folder, recording.run)
+    watches = recording.process_watches
+    for records in (recording.nodes, recording.gpus, recording.foreign_memory, watches):
+        writer.extend(records.values())
+    writer.extend(recording.attempts)
+    for one in (recording.workers, recording.rounds, recording.memory, recording.rewards):
+        writer.extend(one)
+    for readings in (recording.counters, recording.boots, recording.processes):
+        writer.extend(readings)
+    for many in (recording.events, recording.gpu_samples, recording.host_samples):
+        writer.extend(many)
+    writer.close()
+    return [writer.error] if writer.error else []
+
+
+def _scrubbed(record: _Record, scrubber: Scrubber) -> _Record:
+    """A record with pseudonyms in all its texts; itself where there is nothing to take out."""
+    changed = {}
+    for field in fields(record):  # type: ignore[arg-type]
+        value = getattr(record, field.name)
+        if isinstance(value, (str, tuple, dict)) and not isinstance(value, Decision):
+            scrubbed = scrubber.value(value)
+            if scrubbed != value:
+                changed[field.name] = scrubbed
+    return replace(record, **changed) if changed else record  # type: ignore[type-var]
+
+
+def _hosts(recording: Recording) -> set[str]:
+    """Names of hosts as the recording, the profile, the command and this machine have them."""
+    found = {node.hostname for node in recording.nodes.values()}
+    found |= {str(node.get("address") or "") for node in _nodes(recording.run.rig)}
+    found |= {socket.gethostname()}
+    arguments = recording.run.command
+    for argument, following in pairwise((*arguments, "")):
+        option, _, value = argument.partition("=")
+        if option == "--ray-address":
+            found.add((value or following).rpartition(":")[0])
+    names = {name.strip("[]") for name in found}
+    names |= {name.partition(".")[0] for name in names if not name.replace(".", "").isdigit()}
+    return {name for name in names if name and not name.replace(".", "").isdigit()}
+
+
+def _users(environment: Mapping[str, str]) -> Iterator[str]:
+    yield from (environment[key] for key in ("USER", "LOGNAME", "SUDO_USER") if environment.get(key))
+    try:
+        user = pwd.getpwuid(os.getuid())
+    except KeyError:  # a container's user without an entry
+        return
+    yield user.pw_name
+    yield Path(user.pw_dir).name
+
+
+def _own_words(recording: Recording) -> Iterator[str]:
+    """Names that a verdict needs as they are: of criteria, stages, cards, versions, and a profile's keys."""
+    for name in CATALOGUE:
+        yield from (name, *name.split("."))
+    yield from (*EVENT_KINDS, *STAGES, recording.run.level, recording.run.python_version)
+    yield from (key for key in _keys(recording.run.rig) if key.isidentifier())
+    for gpu in recording.gpus.values():
+        yield from filter(None, (gpu.name, gpu.sku))
+    for node in recording.nodes.values():
+        versions = (node.python_version, node.ray_version, node.torch_version, node.driver_version, node.os)
+        yield from filter(None, versions)
+
+
+def _nodes(rig: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    return _tables(rig.get("nodes"))
+
+
+def _tables(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, (list, tuple)) else []
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text inside, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield str(key)
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
+
+
+def _keys(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield str(key)
+            yield from _keys(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _keys(item)

@@ -1,0 +1,1 @@
+"""What a terminal shows before, during and after a run."""

@@ -1,0 +1,194 @@
+"""What is seen while a run goes on: a live view on a terminal, a plain line now and then elsewhere."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from rigproof.profiles.planning.plan import Plan
+from rigproof.records.recording import Recording
+from rigproof.report.content.facts import QUIET_EVENTS, run_facts
+from rigproof.report.terminal.live_state import DeviceNow, HostNow, RunNow, StageNow, state_of
+
+PLAIN_EVERY_S = 30.0
+DRAW_EVERY_S = 0.5
+BAR = 20
+
+
+def terminal_copy(stream: TextIO | None = None) -> TextIO | None:
+    """A text stream on a duplicate of `stream`'s descriptor (default: standard output); None without one.
+
+    pytest's capture turns descriptor 1 to a file of its own while tests and fixtures run. A duplicate made
+    before, in `pytest_configure`, still reaches the terminal. The caller closes it.
+    """
+    stream = sys.__stdout__ if stream is None else stream
+    try:
+        descriptor = os.dup(stream.fileno()) if stream is not None else None
+    except (OSError, ValueError):
+        return None
+    if descriptor is None:
+        return None
+    return os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", buffering=1)
+
+
+class LiveView:
+    """Shows a growing Recording on `stream`; None shows nothing.
+
+    Call `tick` as often as you like, from one thread; it draws when it is time, by `now_s`, the run time. A
+    stream that breaks off ends the view, never the run. `close` leaves the terminal as it was.
+    """
+
+    def __init__(
+        self, recording: Recording, plan: Plan, stream: TextIO | None, now_s: Callable[[], float]
+    ) -> None:
+        self._recording = recording
+        self._plan = plan
+        self._stream = stream
+        self._now_s = now_s
+        self._bands = {node.name: node.band_percent for node in run_facts(recording).nodes}
+        self._drawn_s: float | None = None
+        self._live: Live | None = None
+        self._console: Console | None = None
+        self._terminal = stream is not None and _is_terminal(stream)
+
+    def tick(self) -> None:
+        """Draw, if it is time."""
+        if self._stream is None:
+            return
+        now_s = self._now_s()
+        every_s = DRAW_EVERY_S if self._terminal else PLAIN_EVERY_S
+        since_s = 0.0 if self._drawn_s is None and not self._terminal else self._drawn_s
+        if since_s is not None and now_s - since_s < every_s:
+            return
+        self._drawn_s = now_s
+        state = state_of(self._recording, self._plan, now_s, QUIET_EVENTS)
+        try:
+            if self._terminal:
+                self._draw(state)
+            else:
+                mark = "SIMULATED " if self._recording.run.simulated else ""
+                self._stream.write(f"rigproof: {mark}{plain_line(state)}\n")
+                self._stream.flush()
+        except (OSError, ValueError):
+            self._give_up()
+
+    def close(self) -> None:
+        """Take the view off the terminal. A second call does nothing."""
+        try:
+            if self._live is not None:
+                self._live.stop()
+        except (OSError, ValueError):
+            pass
+        finally:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self._stream = None
+        self._live = None
+
+    def _draw(self, state: RunNow) -> None:
+        assert self._stream is not None
+        if self._live is None or self._console is None:
+            self._stream.write("\n")  # pytest has begun a line that must stay
+            self._stream.flush()
+            self._console = Console(file=self._stream, force_terminal=True, highlight=False)
+            self._live = Live(
+                console=self._console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+                vertical_overflow="ellipsis",
+            )
+            self._live.start()
+        with contextlib.suppress(OSError):  # a terminal whose size is not told keeps what rich takes
+            size = os.get_terminal_size(self._stream.fileno())
+            if size.columns and size.lines:
+                self._console.size = (size.columns, size.lines)
+        self._live.update(self._table(state), refresh=True)
+
+    def _table(self, state: RunNow) -> Table:
+        whole = Table.grid(padding=0)
+        mark = "[SIMULATED] " if self._recording.run.simulated else ""
+        trouble = f"  {state.troubles} event{'' if state.troubles == 1 else 's'}" if state.troubles else ""
+        whole.add_row(Text(f"{mark}{_clock(state.now_s)}  {_stage_bar(state.stage)}{trouble}", "bold"))
+        devices = Table.grid(padding=(0, 1))
+        for _ in range(7):
+            devices.add_column(justify="right", no_wrap=True)
+        devices.columns[0].justify = "left"
+        for device in state.devices:
+            devices.add_row(*_device_cells(device))
+        whole.add_row(devices)
+        for host in state.hosts:
+            whole.add_row(Text(_host_text(host, self._bands.get(host.subject))))
+        return whole
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
+    except ValueError:  # closed
+        return False
+
+
+def plain_line(state: RunNow) -> str:
+    """The run in one line."""
+    parts = [_clock(state.now_s)]
+    stage = state.stage
+    parts.append(
+        f"{stage.name} {stage.elapsed_s:.0f}/{stage.expected_s:.0f} s" if stage else "between stages"
+    )
+    for device in state.devices:
+        cells = [cell.strip() for cell in _device_cells(device)]
+        parts.append(" ".join([cells[0], *(cell for cell in cells[1:] if "–" not in cell)]))
+    for host in state.hosts:
+        percent = "CPU –" if host.cpu_percent is None else f"CPU {host.cpu_percent:.0f} %"
+        parts.append(f"{host.subject} {percent}")
+    if state.troubles:
+        parts.append(f"{state.troubles} event{'' if state.troubles == 1 else 's'}")
+    return " | ".join(parts)
+
+
+def _clock(now_s: float) -> str:
+    minutes, seconds = divmod(max(int(now_s), 0), 60)
+    return f"{minutes:02d}:{seconds:02d}"
+
+
+def _stage_bar(stage: StageNow | None) -> str:
+    if stage is None:
+        return "between stages"
+    full = round(stage.share * BAR)
+    return f"{stage.name} {'█' * full}{'░' * (BAR - full)} {stage.elapsed_s:.0f}/{stage.expected_s:.0f} s"
+
+
+def _device_cells(device: DeviceNow) -> tuple[str, ...]:
+    """Subject, rate, temperature, power, clock, memory, workers; a dash for what is not known."""
+    sample = device.sample
+    return (
+        device.subject,
+        _cell(device.rate_tflops, "TFLOP/s", 1 if (device.rate_tflops or 0) < 1000 else 0),
+        _cell(sample.core_temperature_c if sample else None, "°C"),
+        _cell(sample.power_w if sample else None, "W"),
+        _cell(sample.sm_clock_mhz if sample else None, "MHz"),
+        _cell(
+            sample.memory_used_mib / 1024 if sample and sample.memory_used_mib is not None else None, "GiB", 1
+        ),
+        f"{device.alive}/{device.planned} workers",
+    )
+
+
+def _cell(value: float | None, unit: str, digits: int = 0) -> str:
+    return f"– {unit}" if value is None else f"{value:.{digits}f} {unit}"
+
+
+def _host_text(host: HostNow, band: tuple[float, float] | None) -> str:
+    percent = "–" if host.cpu_percent is None else f"{host.cpu_percent:.0f}"
+    wanted = f" (band {band[0]:g}–{band[1]:g} %)" if band is not None else ""
+    delay = "–" if host.wakeup_p99_ms is None else f"{host.wakeup_p99_ms:.1f}"
+    return f"{host.subject} CPU {percent} %{wanted}, wake-up p99 {delay} ms"

@@ -1,0 +1,139 @@
+"""How a running Recording stands now, read from its end: an hour's soak costs no more than a minute."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from rigproof.profiles.planning.plan import Plan
+from rigproof.records.measurements import Round, Stage
+from rigproof.records.rates import RECENT_S, rate_of
+from rigproof.records.recording import Recording
+from rigproof.records.samples import GpuSample, HostSample
+
+STALE_S = 10.0  # older than this is no state of now
+OLD_MAX = 2000
+DEATHS = frozenset({"worker_died", "worker_hung"})
+Timed = TypeVar("Timed", Round, GpuSample, HostSample)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNow:
+    """One device. None is not known, or too old."""
+
+    subject: str
+    rate_tflops: float | None
+    sample: GpuSample | None
+    alive: int
+    planned: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostNow:
+    """One host. `wakeup_p99_ms` is over the last RECENT_S seconds."""
+
+    subject: str
+    cpu_percent: float | None
+    wakeup_p99_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StageNow:
+    """The stage that runs, and how far it is, 0 to 1; None between stages."""
+
+    name: str
+    elapsed_s: float
+    expected_s: float
+
+    @property
+    def share(self) -> float:
+        """0 to 1."""
+        return min(max(self.elapsed_s / self.expected_s, 0.0), 1.0) if self.expected_s > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunNow:
+    """The whole run at one moment."""
+
+    now_s: float
+    stage: StageNow | None
+    devices: tuple[DeviceNow, ...]
+    hosts: tuple[HostNow, ...]
+    troubles: int  # events that a good run does not have
+
+
+def state_of(recording: Recording, plan: Plan, now_s: float, quiet: frozenset[str]) -> RunNow:
+    """Read it. `quiet` are the kinds of events that a good run has too."""
+    subjects = tuple(dict.fromkeys(worker.subject for worker in plan.workers))
+    rounds = _recent(recording.rounds, now_s)
+    samples = _recent(recording.gpu_samples, now_s)
+    alive = _alive(recording)
+    devices = tuple(
+        DeviceNow(
+            subject,
+            rate_of([one for one in rounds if one.subject == subject]),
+            next((one for one in samples if one.subject == subject), None),
+            sum(worker in alive for worker in _planned(plan, subject)),
+            len(_planned(plan, subject)),
+        )
+        for subject in subjects
+    )
+    nodes = tuple(dict.fromkeys(worker.node for worker in plan.workers))
+    host_samples = _recent(recording.host_samples, now_s)
+    hosts = tuple(_host(node, [one for one in host_samples if one.subject == node]) for node in nodes)
+    troubles = sum(event.kind not in quiet for event in recording.events)
+    return RunNow(now_s, _stage(recording, plan, now_s), devices, hosts, troubles)
+
+
+def _recent(records: Sequence[Timed], now_s: float) -> list[Timed]:
+    """Those of the last STALE_S seconds, newest first.
+
+    Agents report in turns, and one that was cut off reports late, so times are not in order; but behind
+    OLD_MAX old records there is nothing new.
+    """
+    found: list[Timed] = []
+    old = 0
+    for record in reversed(records):
+        if record.t_s >= now_s - STALE_S:
+            found.append(record)
+        else:
+            old += 1
+            if old > OLD_MAX:
+                break
+    return sorted(found, key=lambda record: record.t_s, reverse=True)
+
+
+def _planned(plan: Plan, subject: str) -> list[str]:
+    return [worker.worker for worker in plan.workers_of(subject)]
+
+
+def _alive(recording: Recording) -> set[str]:
+    """Workers that came up and did not end since."""
+    came: dict[str, float] = {}
+    for worker in tuple(recording.workers):
+        came[worker.worker] = max(worker.t_s, came.get(worker.worker, worker.t_s))
+    ends = [event for event in tuple(recording.events) if event.kind in DEATHS and event.worker is not None]
+    return {
+        name for name, t_s in came.items() if not any(one.worker == name and one.t_s >= t_s for one in ends)
+    }
+
+
+def _host(node: str, samples: Sequence[HostSample]) -> HostNow:
+    """`samples` newest first."""
+    percent = next((one.cpu_percent for one in samples if one.cpu_percent is not None), None)
+    fresh = [one for one in samples if one.t_s > samples[0].t_s - RECENT_S]
+    delays = sorted(delay for one in fresh for delay in one.wakeup_delays_ms or ())
+    return HostNow(node, percent, delays[min(int(len(delays) * 0.99), len(delays) - 1)] if delays else None)
+
+
+def _stage(recording: Recording, plan: Plan, now_s: float) -> StageNow | None:
+    running = _last_running(tuple(recording.stages.values()))
+    if running is None:
+        return None
+    expected_s = next((one.expected_s for one in plan.stages if one.name == running.name), 0.0)
+    begin_s = running.start_s if running.loaded_from_s is None else running.loaded_from_s
+    return StageNow(running.name, max(now_s - begin_s, 0.0), expected_s)
+
+
+def _last_running(stages: Iterable[Stage]) -> Stage | None:
+    running = [stage for stage in stages if stage.status == "running"]
+    return running[-1] if running else None

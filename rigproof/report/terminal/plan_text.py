@@ -1,0 +1,191 @@
+"""What `--plan` prints: what would be done, for how long, and what it would be judged by."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import cast
+
+from rigproof.criteria.criterion import Criterion
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.planning.evidence import Conditions, Evidence, evidence_for
+from rigproof.profiles.planning.plan import Plan
+from rigproof.profiles.planning.planning import device_plan
+from rigproof.profiles.stages import STAGES
+from rigproof.profiles.tables.steady import FigureName
+from rigproof.records.verdict import figure
+from rigproof.report.terminal.terminal import duration, header_lines
+
+Promised = Callable[[Criterion, LoadedRig, Collection[str]], tuple[str, ...]]
+KEY = re.compile(r"`((?:limits|cpu|responsiveness)\.\w+)`")
+UNSTATED = " is not stated"
+FLOORED = ("throughput.gemm_", "throughput.sustained", "training.step")
+
+
+def plan_lines(
+    loaded: LoadedRig,
+    plan: Plan,
+    catalogue: Mapping[str, Criterion],
+    promised: Promised,
+    *,
+    nvml_error: str | None = None,
+    simulated: bool = False,
+) -> Iterator[str]:
+    """Every line; loads nothing. `catalogue` and `promised` are the criteria's, in the order to print."""
+    yield from header_lines(loaded, plan, nvml_error=nvml_error, simulated=simulated)
+    yield from _stages(plan)
+    share = loaded.rig.limits.marginal_share
+    if share:
+        yield (
+            f"  a rate that misses its limit by less than {share * 100:g} % "
+            f"({loaded.source_of('limits.marginal_share')}): its stage once more, in time of its own"
+        )
+    yield from _workers(plan)
+    yield ""
+    yield "criteria: what is judged, on whom, by which limit"
+    rule = ""
+    for criterion in catalogue.values():
+        subjects = promised(criterion, loaded, plan.stage_names)
+        if subjects:
+            yield f"  {criterion.name} ({_some(subjects)})"
+            if criterion.limit == rule:
+                yield "    the same rule"
+            elif _says_more_than_keys(criterion.limit):
+                yield f"    {criterion.limit.replace('`', '')}"
+            rule = criterion.limit
+            yield from (f"    {line}" for line in _limits(criterion, subjects, loaded))
+            if criterion.name == "compute.exact":
+                yield from _alone(subjects, loaded)
+    unpromised = [one.name for one in catalogue.values() if not promised(one, loaded, STAGES)]
+    later = [
+        f"{one.name} ({', '.join(name for name in one.stages if name not in plan.stage_names)})"
+        for one in catalogue.values()
+        if one.name not in unpromised and not promised(one, loaded, plan.stage_names)
+    ]
+    if later:
+        yield f"not at level {plan.level}, whose stages leave them out: {', '.join(later)}"
+    if unpromised:
+        yield f"not promised by this rig, so not judged: {', '.join(unpromised)}"
+
+
+def _stages(plan: Plan) -> Iterator[str]:
+    yield ""
+    yield "stages: each loads all devices at once"
+    for stage in plan.stages:
+        settles = f" settles for at most {stage.settle_s:g} s," if stage.settle_s else ""
+        each = " for each precision" if stage.name == "gemm" else ""
+        yield (
+            f"  {stage.name}: about {duration(stage.expected_s)};{settles} "
+            f"measures {stage.measure_s:g} s{each}, rounds of {stage.round_s:g} s"
+        )
+    yield f"  expected in all: {duration(plan.expected_s)}"
+
+
+def _workers(plan: Plan) -> Iterator[str]:
+    yield ""
+    yield "workers: one process each"
+    for worker in plan.workers:
+        share = f"{worker.gpu_share:g} GPU" if worker.device == "cuda" else "the CPU as the device"
+        memory = "VRAM" if worker.device == "cuda" else "RAM"
+        yield (
+            f"  {worker.worker}: {share}, {figure(worker.cpus)} CPU{'' if worker.cpus == 1 else 's'}, "
+            f"{figure(worker.vram_mib / 1024, 'GiB')} {memory}, GEMM {worker.gemm_size}"
+        )
+
+
+def _alone(subjects: Iterable[str], loaded: LoadedRig) -> Iterator[str]:
+    """Cards that nothing can be compared with, as far as the profile tells."""
+    devices = {device.subject: device for device in loaded.devices()}
+    models = Counter(device.gpu.sku for device in devices.values() if device.gpu.device == "cuda")
+    del models["unknown"]
+    alone = [one for one in subjects if models[devices[one].gpu.sku] == 1]
+    if alone:
+        yield f"    {_some(alone)}: the only card of its model, so no other one to compare its products with"
+
+
+def _says_more_than_keys(limit: str) -> bool:
+    """Whether the words tell something beside the keys whose values follow."""
+    return bool(KEY.sub("", limit).replace(" and ", "").strip())
+
+
+def _limits(criterion: Criterion, subjects: Iterable[str], loaded: LoadedRig) -> Iterator[str]:
+    """Each value that the profile has for the limit, with its file."""
+    devices = {device.subject: device for device in loaded.devices()}
+    said: dict[str, list[str]] = {}
+    for subject in subjects:
+        if criterion.name.startswith(FLOORED) and subject in devices:
+            values = _floor(criterion.name, devices[subject], loaded)
+        else:
+            values = [_value(key, subject, devices, loaded) for key in KEY.findall(criterion.limit)]
+            stated = [value for value in values if not value.endswith(UNSTATED)]
+            values = stated or values  # limits beside others are optional
+        for value in values:
+            said.setdefault(value, []).append(subject)
+    if criterion.name == "throughput.combined" and loaded.rig.combined_floor_tflops is not None:
+        source = loaded.source_of("combined_floor_tflops")
+        said[f"combined_floor_tflops = {loaded.rig.combined_floor_tflops:g} ({source})"] = ["rig"]
+    for value, named in said.items():
+        yield f"{_some(named)}: {value}"
+
+
+def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded: LoadedRig) -> str:
+    """One key of the profile as it holds for one subject."""
+    table, _, name = key.partition(".")
+    device = devices.get(subject)
+    if table == "limits":
+        value = getattr(device.limits if device is not None else loaded.rig.limits, name)
+        keys = (f"{device.key}.{key}", key) if device is not None else (key,)
+    elif table == "cpu" and subject in {node.name for node in loaded.rig.nodes}:
+        value, keys = getattr(loaded.cpu_of(subject), name), (f"nodes.{subject}.{key}", key)
+    else:
+        value, keys = getattr(getattr(loaded.rig, table), name), (key,)
+    if value is None:
+        return f"{key}{UNSTATED}"
+    return f"{key} = {_plain(value)} ({loaded.source_of(*keys)})"
+
+
+def _floor(criterion: str, device: PromisedDevice, loaded: LoadedRig) -> list[str]:
+    """The floor that the files give; champion, peers, power limit, torch and model can still change it."""
+    trains = criterion == "training.step"
+    what = "training" if trains else criterion.partition(".")[2]
+    key = f"{what}_tflops"
+    own = getattr(device.gpu.floors, key, None)
+    if own is not None:
+        return [f"{key} = {own:g} TFLOP/s ({loaded.source_of(f'{device.key}.floors.{key}')})"]
+    evidence = _evidence(what, device, loaded)
+    share = None if evidence is None else getattr(device.limits, evidence.share)
+    if evidence is None or share is None:
+        if trains or device.gpu.device == "cpu":
+            return ["no floor is known: the figure becomes its baseline"]
+        return ["no figure is known: a share of what its architecture does at the measured clock"]
+    sharing = (device.limits.floor_sharing_share or 1.0) if evidence.shares_device else 1.0
+    floor = figure(evidence.figure.value * share * sharing, "TFLOP/s")
+    told = f"{share:g} of {figure(evidence.figure.value, 'TFLOP/s')}, {evidence.told}"
+    return [f"{floor} at the default power limit ({told}; hwprofiles/gpus/{device.sku_stem}.toml)"]
+
+
+def _evidence(what: str, device: PromisedDevice, loaded: LoadedRig) -> Evidence | None:
+    """What the SKU file knows, as if torch and the trained model were those that it was measured with."""
+    plan, cards = device_plan(loaded, device), device.limits.floor_cards
+    if device.sku is None or cards is None or plan.gemm_size is None:
+        return None
+    trained = device.sku.steady.training
+    if what == "training" and trained is not None and trained.size is not None:
+        here = Conditions("fp16", trained.size, 1, None, trained.batch)
+        return evidence_for(device.sku, "training", here, cards)
+    if what == "training":
+        return None
+    workers = plan.workers if what == "sustained" else 1
+    precision = "bf16" if what == "sustained" else what.removeprefix("gemm_")
+    name = cast(FigureName, what.removeprefix("gemm_"))
+    return evidence_for(device.sku, name, Conditions(precision, plan.gemm_size, workers, None), cards)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(_plain(item) for item in value)}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _some(subjects: Iterable[str]) -> str:
+    names = list(subjects)
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"

@@ -1,0 +1,1 @@
+"""One acceptance run: bring a rig up, run the stages of its plan, take it down."""

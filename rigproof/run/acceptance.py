@@ -1,0 +1,117 @@
+"""One acceptance run: open the rig, run the stages that are needed, read the counters, close the rig."""
+
+from collections.abc import Callable, Collection
+from types import TracebackType
+from typing import Self
+
+from rigproof.cluster.driver.ground import Ground
+from rigproof.cluster.driver.rig_cluster import RigCluster
+from rigproof.host.cpu_band import HostLoad
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import Plan, StagePlan
+from rigproof.records.measurements import Event, Stage
+from rigproof.records.recording import Record, Recording, Sample
+from rigproof.run.workloads import host_load, specs_of
+
+Sink = Callable[[Record | Sample], None]
+Again = Callable[[str], str]
+
+
+def never_again(_stage: str) -> str:
+    """Nothing is measured a second time."""
+    return ""
+
+
+class AcceptanceRun:
+    """Owns the cluster while a run goes on. Each stage runs in the plan's order, once.
+
+    `again` is asked about each stage that has ended: why it has to be measured once more, if so.
+    `recording` grows through `sink`; `needed` are the stages that somebody is going to judge;
+    `on_tick` is called about twice a second while a stage runs.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedRig,
+        plan: Plan,
+        recording: Recording,
+        sink: Sink,
+        *,
+        ray_address: str | None,
+        allow_open: bool = False,
+        needed: Collection[str],
+        now_s: Callable[[], float],
+        on_tick: Callable[[], None],
+        ground: Ground | None = None,
+        again: Again = never_again,
+    ) -> None:
+        self._loaded = loaded
+        self._plan = plan
+        self.recording = recording
+        self._sink = sink
+        self._needed = needed
+        self._on_tick = on_tick
+        self._now_s = now_s
+        self._again = again
+        self._counted = False
+        self.cluster = RigCluster(
+            loaded,
+            plan,
+            ray_address=ray_address,
+            allow_open=allow_open,
+            sink=sink,
+            now_s=now_s,
+            run_id=recording.run.run_id,
+            ground=ground,
+        )
+
+    def __enter__(self) -> Self:
+        self.cluster.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.cluster.__exit__(kind, error, trace)
+
+    def stage(self, name: str) -> Stage | None:
+        """Run the stage, after those before it that are needed too. None where the plan has no such stage."""
+        for planned in self._plan.stages:
+            wanted = planned.name == name or planned.name in self._needed
+            if wanted and planned.name not in self.recording.stages:
+                self._run(planned)
+                if reason := self._again(planned.name):
+                    self._sink(Event(self._now_s(), "measured_again", "rig", reason, planned.name))
+                    self._run(planned)
+            if planned.name == name:
+                break
+        return self.recording.stages.get(name)
+
+    def finished(self) -> Recording:
+        """Everything measured: all needed stages, then the error counters once more."""
+        for planned in self._plan.stages:
+            if planned.name in self._needed:
+                self.stage(planned.name)
+        if not self._counted:
+            self._counted = True
+            self.cluster.read_counters("after")
+        return self.recording
+
+    def _run(self, planned: StagePlan) -> None:
+        sustained = planned.name == "sustained"
+        cpus = {name: node.cpus for name, node in self.recording.nodes.items()}
+        specs = specs_of(self._loaded, self._plan, planned, cpus)
+        self.cluster.run_stage(
+            planned,
+            specs,
+            host_load=self._host_load() if sustained else None,
+            on_tick=self._on_tick,
+        )
+
+    def _host_load(self) -> dict[str, HostLoad]:
+        nodes = self.recording.nodes.items()
+        loads = {name: host_load(self._loaded, name, node.cpus) for name, node in nodes}
+        return {name: load for name, load in loads.items() if load is not None}

@@ -1,0 +1,135 @@
+"""How a simulated rig's actors are started and spoken to, in simulated time."""
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+from rigproof.cluster.actors.messages import WorkerSetup
+from rigproof.cluster.driver.ground import Place, RayActors, agent_options, worker_options
+from rigproof.cluster.ray.calls import LocalActorDied, LocalCall
+from rigproof.host.bounded import Background
+from rigproof.host.processes import ProcessId
+from rigproof.run.simulated.agent import SimulatedAgent
+from rigproof.run.simulated.worker import SimulatedWorker
+from rigproof.simulation.clock import SimulatedClock
+from rigproof.simulation.rig import SimulatedRig
+from rigproof.simulation.work.task import WorkerFrozen, WorkerKilled
+
+FIRST_PID = 2**22 + 1  # over the highest that Linux gives out, so that no real process is ever meant
+
+
+class Method:
+    """One method of an actor; `remote` calls it, and tells it the time."""
+
+    def __init__(self, call: Callable[..., Any], clock: SimulatedClock, name: str) -> None:
+        self._call = call
+        self._clock = clock
+        self._name = name
+
+    def remote(self, *arguments: Any) -> Any:
+        """Call it at the present moment of simulated time."""
+        return self._call(self._clock.now_s(), self._clock.stages, self._name, arguments)
+
+
+class TimedActor:
+    """An actor of Ray, of which every call carries the time."""
+
+    def __init__(self, actor: Any, clock: SimulatedClock) -> None:
+        self.actor = actor
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Method:
+        return Method(self.actor.at.remote, self._clock, name)
+
+
+class TimedActors(RayActors):
+    """The simulated rig's agents and workers as actors of Ray."""
+
+    def __init__(self, rig: SimulatedRig, clock: SimulatedClock) -> None:
+        super().__init__()
+        self._rig = rig
+        self._clock = clock
+
+    def agent(self, name: str, node: str, node_id: str, /) -> Background[Any]:
+        """A simulated node's agent."""
+        return self.start(SimulatedAgent, agent_options(name, node_id), self._rig, node)
+
+    def worker(self, name: str, setup: WorkerSetup, place: Place, /) -> Background[Any]:
+        """A worker of a simulated card."""
+        return self.start(SimulatedWorker, worker_options(name, place), self._rig, setup)
+
+    def start(self, kind: type, options: Mapping[str, Any], *arguments: Any) -> Background[Any]:
+        """Order an actor, of which every call will carry the time."""
+        actor = super().start(kind, options, *arguments)
+
+        def timed() -> TimedActor:
+            actor.done(None)
+            if actor.error is not None:
+                raise actor.error
+            return TimedActor(actor.result(None), self._clock)
+
+        return Background(timed, "timed")
+
+    def kill(self, actor: TimedActor) -> None:
+        """As Ray does it."""
+        super().kill(actor.actor)
+
+
+class LocalActor:
+    """An object of this process that is called as an actor is."""
+
+    def __init__(self, target: Any, clock: SimulatedClock) -> None:
+        self._target = target
+        self._clock = clock
+        self._ended: LocalActorDied | None = None
+        self._frozen = False
+
+    def __getattr__(self, name: str) -> Method:
+        return Method(self._call, self._clock, name)
+
+    def end(self, why: str) -> None:
+        """It does not answer any more, and whoever asks is told so."""
+        self._ended = self._ended or LocalActorDied(why)
+
+    def _call(self, *call: Any) -> LocalCall:
+        if self._frozen and self._ended is None:
+            return LocalCall(pending=True)
+        if self._ended is None:
+            try:
+                return LocalCall(self._target.act(*call))
+            except WorkerKilled:
+                self.end("Worker exit type: SYSTEM_ERROR Worker exit detail: killed by signal 9.")
+            except WorkerFrozen:
+                self._frozen = True
+                return LocalCall(pending=True)
+        return LocalCall(self._ended)
+
+
+class LocalActors:
+    """The simulated rig's agents and workers in this process, without Ray."""
+
+    def __init__(self, rig: SimulatedRig, clock: SimulatedClock) -> None:
+        self._rig = rig
+        self._clock = clock
+        self._pids = count(FIRST_PID)
+        self._agents: list[SimulatedAgent] = []
+
+    def agent(self, _name: str, node: str, _node_id: str, /) -> LocalActor:
+        """A simulated node's agent."""
+        agent = SimulatedAgent(self._rig, node, ProcessId(next(self._pids), 0))
+        self._agents.append(agent)
+        return LocalActor(agent, self._clock)
+
+    def worker(self, _name: str, setup: WorkerSetup, _place: Place, /) -> LocalActor:
+        """A worker of a simulated card."""
+        return LocalActor(SimulatedWorker(self._rig, setup, ProcessId(next(self._pids), 0)), self._clock)
+
+    def kill(self, actor: LocalActor) -> None:
+        """It is gone from now on."""
+        actor.end("killed")
+
+    def close(self) -> None:
+        """Let go of the drivers, as the end of an agent's process would, of those that were lost too."""
+        for agent in self._agents:
+            agent.let_go()
+        self._agents.clear()

@@ -1,0 +1,119 @@
+"""The node agent of a simulated node: the real one, on a simulated driver, in simulated time."""
+
+import dataclasses
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from rigproof.cluster.actors.agent import NodeAgent
+from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
+from rigproof.host.cpu_band import HostLoad
+from rigproof.host.processes import ProcessId
+from rigproof.records.measurements import Event
+from rigproof.run.simulated.memory import SimulatedMemory, last_words
+from rigproof.run.simulated.sensing import SimulatedSensing
+from rigproof.simulation.faults.injected import StageWindow
+from rigproof.simulation.rig import SimulatedRig
+
+OPEN_S = 30.0  # for the simulated driver to be opened, real time: it answers at once
+OTHERS_PERCENT = 6.0  # of the CPU, used by everybody but the load
+GIVES_WAY_PERCENT = 5.0  # so far over its target the load has given way to others
+
+
+class SimulatedAgent(NodeAgent):
+    """Every call comes through `at`, which tells the time and the stages. `process`: in place of its own."""
+
+    def __init__(self, rig: SimulatedRig, name: str, process: ProcessId | None = None) -> None:
+        self._simulated = rig.node(name)
+        self._t_s = 0.0
+        with self._simulated.library.active():
+            super().__init__(visible_devices=lambda: self._simulated.visible_devices)
+            self._opening.done(OPEN_S)
+        self._host = self._simulated.host
+        self._simulated_load: HostLoad | None = None
+        if process is not None:
+            self._process = process
+
+    def at(self, t_s: float, stages: Sequence[StageWindow], method: str, arguments: Sequence[Any]) -> Any:
+        """Call one of its methods at run time `t_s`."""
+        self._t_s, self._simulated.stages = t_s, stages
+        with self._simulated.library.active():
+            return getattr(self, method)(*arguments)
+
+    act = at
+
+    def let_go(self) -> None:
+        """Close its NVML, on its own driver; a second time it does nothing."""
+        with self._simulated.library.active():
+            self._open.close()
+
+    def clock(self) -> float:
+        """Run time: a simulated node's clock is the driver's."""
+        return self._t_s
+
+    def facts(self, node: str, gpu_promised: bool, limit_s: float) -> AgentFacts:
+        """What is there of the simulated node."""
+        return dataclasses.replace(super().facts(node, gpu_promised, limit_s), hostname=self._simulated.name)
+
+    def adopt(self, process: ProcessId) -> None:
+        """The simulated driver lists it from now on."""
+        super().adopt(process)
+        if process.pid not in self._simulated.own_pids:
+            self._simulated.own_pids.append(process.pid)
+
+    def start_host_load(self, load: HostLoad) -> None:
+        """Let the simulated host be at the load's target."""
+        self.stop_host_load()
+        self._simulated_load = load
+        self._simulated.host.load_percent = load.target_percent
+        message = (
+            f"{load.primary_threads} primary and {load.secondary_threads} secondary threads "
+            f"aim at {load.target_percent:g} % of the CPU"
+        )
+        self._tell(load, message)
+
+    def stop_host_load(self) -> None:
+        """End it, where there is one, and say what it did."""
+        load, self._simulated_load = self._simulated_load, None
+        self._simulated.host.load_percent = None
+        if load is not None:
+            read = self._sensing.loaded_percent if isinstance(self._sensing, SimulatedSensing) else ()
+            self._tell(load, "the CPU load has ended", read)
+
+    def _tell(self, load: HostLoad, message: str, read_percent: Sequence[float] = ()) -> None:
+        own_percent, foreign_percent = _used(read_percent or [load.target_percent], load.target_percent)
+        data = {
+            "threads": load.threads,
+            "primary_threads": load.primary_threads,
+            "secondary_threads": load.secondary_threads,
+            "target_percent": load.target_percent,
+            "share": (load.target_percent - OTHERS_PERCENT) / 100,
+            "own_percent": own_percent,
+            "foreign_percent": foreign_percent,
+            "short_cpus": 0.0,
+            "error": None,
+        }
+        self._records.append(Event(self._t_s, "host_load", self._simulated.name, message, data=data))
+
+    def _sense(self, duty: AgentDuty) -> SimulatedSensing:
+        return SimulatedSensing(
+            self._simulated, duty, self._nvml, self._silent, self._now_s, own_pids=self._own_pids
+        )
+
+    def _remember(self, _node: str, _run_id: str, /) -> SimulatedMemory:
+        return SimulatedMemory(self._simulated, self._now_s)
+
+    def _look_back(self, _node: str, run_id: str, _t_s: float, /) -> list[Event]:
+        return last_words(self._simulated, self._nvml, run_id, self._t_s)
+
+    def _now_s(self) -> float:
+        return self._t_s
+
+
+def _used(read_percent: Sequence[float], target_percent: float) -> tuple[float, float]:
+    """Means of what the load used of the CPU, and everybody else: it gives way to what others take."""
+    own = [
+        max(0.0, one - OTHERS_PERCENT) if one <= target_percent + GIVES_WAY_PERCENT else 0.0
+        for one in read_percent
+    ]
+    return fmean(own), fmean(read_percent) - fmean(own)

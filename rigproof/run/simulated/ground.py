@@ -1,0 +1,200 @@
+"""Where a simulated rig stands: on a local Ray with a raylet for each node, or in this process."""
+
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from rigproof.cluster.driver.ground import Actors, Ground, RayGround, Reserving, Watch
+from rigproof.cluster.ray.gpu_probe import Probed
+from rigproof.cluster.ray.matching import FoundNode
+from rigproof.cluster.ray.nodes import wait_for_nodes
+from rigproof.cluster.ray.placement import Reservations, WantedGpu, given_gpu
+from rigproof.cluster.ray.session import MoreNode, start_local
+from rigproof.host.processes import ProcessId
+from rigproof.profiles.tables.models import Node
+from rigproof.run.simulated.actors import LocalActors, TimedActors
+from rigproof.simulation.clock import SimulatedClock
+from rigproof.simulation.rig import SimulatedRig
+
+HEAD = "rigproof-head"  # Ray's own node, which offers nothing
+CPUS_OF_DRIVER = 1.0
+
+
+class SimulatedWatch:
+    """Tells of nodes that a fault takes away."""
+
+    def __init__(self, rig: SimulatedRig, clock: SimulatedClock) -> None:
+        self._rig = rig
+        self._clock = clock
+        self._told: set[str] = set()
+
+    def news(self) -> dict[str, str]:
+        """Nodes lost since the last call."""
+        now_s, stages = self._clock.now_s(), self._clock.stages
+        lost = {
+            fault.subject: "no heartbeat (simulated)"
+            for fault in self._rig.faults
+            if fault.name in ("node-lost", "reset")
+            and fault.subject not in self._told
+            and fault.begun(now_s, stages)
+        }
+        self._told |= set(lost)
+        return lost
+
+    def silent_s(self, _now_s: float, /) -> float:
+        """A simulated rig has no head that could be silent."""
+        return 0.0
+
+    def begin_anew(self, _now_s: float, /) -> None:
+        """Nobody waits here."""
+
+    def look(self, _timeout_s: float, /) -> None:
+        """`news` looks by itself."""
+
+    def stop(self, _timeout_s: float, /) -> None:
+        """Nothing runs by itself here."""
+
+
+def back(rig: SimulatedRig, clock: SimulatedClock) -> frozenset[str]:
+    """The nodes that went down and are up again."""
+    resets = [fault for fault in rig.faults if fault.name == "reset"]
+    windows = [(fault.subject, fault.window(clock.stages)) for fault in resets]
+    return frozenset(node for node, window in windows if window is not None and window[1] <= clock.now_s())
+
+
+def there(rig: SimulatedRig) -> list[Node]:
+    """The promised nodes that join."""
+    return [node for node in rig.loaded.rig.nodes if rig.fault("node-missing", node.name) is None]
+
+
+class SimulatedRayGround(RayGround):
+    """A Ray of our own on this machine, with a raylet for each simulated node."""
+
+    def __init__(self, rig: SimulatedRig, clock: SimulatedClock, *, prefix: str) -> None:
+        super().__init__(rig.loaded, rig.plan, prefix=prefix, ray_address=None)
+        self.actors: Actors = TimedActors(rig, clock)
+        self._rig = rig
+        self._clock = clock
+
+    def open(self) -> dict[str, FoundNode]:
+        """Start it; the nodes that are not missing."""
+        nodes = there(self._rig)
+        self._session = start_local(
+            HEAD,
+            cpus=CPUS_OF_DRIVER,
+            gpus=0,
+            namespace=self._prefix,
+            limit_s=self._start_s,
+            stop_s=self._stop_s,
+            stall_s=self._stall_s,
+            more=[
+                MoreNode(node.name, self._cpus(node.name), len(self._rig.node(node.name).driver.gpus))
+                for node in nodes
+            ],
+        )
+        return wait_for_nodes(nodes, self._wait_nodes_s)
+
+    def watch(self, _found: Mapping[str, FoundNode], _now_s: Callable[[], float], /) -> Watch:
+        """By the faults of the rig."""
+        return SimulatedWatch(self._rig, self._clock)
+
+    def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
+        """Their raylets were never gone: by the faults of the rig."""
+        return super().back(set(lost) & back(self._rig, self._clock))
+
+    def reservations(self, found: Mapping[str, FoundNode], /) -> Reserving:
+        """Placement groups, each on the simulated card that Ray's logical GPU stands for."""
+        names = {node.node_id: name for name, node in found.items()}
+        uuids = {name: [gpu.uuid for gpu in self._rig.node(name).driver.gpus] for name in found}
+        return Reservations(self._prefix, _probe(names, uuids))
+
+    def pause(self, length_s: float, spent_s: float, starting: bool, /) -> None:
+        """A process that comes up does so in real time; all else in simulated time."""
+        if starting:
+            super().pause(length_s, spent_s, starting)
+        self._clock.advance(length_s)
+
+    def _cpus(self, name: str) -> float:
+        needed = sum(worker.cpus for worker in self._plan.workers if worker.node == name)
+        return max(self._rig.node(name).host.cpus, needed + 1)
+
+
+def _probe(names: Mapping[str, str], uuids: Mapping[str, Sequence[str]]) -> Callable[[], Probed]:
+    """Runs in a task that Ray gave a logical GPU: which simulated card that is."""
+
+    def probe() -> Probed:
+        node_id, index = given_gpu()
+        return Probed(uuid=uuids[names[node_id]][index])
+
+    return probe
+
+
+class Granted:
+    """Every GPU is free in a rig that nobody else uses."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Any] = {}
+        self.cpus: dict[str, float] = {}
+
+    def reserve(self, wanted: Sequence[WantedGpu], _limit_s: float, /) -> dict[str, str]:
+        """All of them."""
+        self.groups = {gpu.subject: gpu.subject for gpu in wanted}
+        self.cpus = {gpu.subject: gpu.cpus for gpu in wanted}
+        return {}
+
+    def release(self, _timeout_s: float, /) -> None:
+        """There is nothing to give back."""
+
+
+class InlineGround:
+    """All of the rig in this process, without Ray: for large rigs, and for many runs."""
+
+    def __init__(self, rig: SimulatedRig, clock: SimulatedClock) -> None:
+        self._local = LocalActors(rig, clock)
+        self.actors: Actors = self._local
+        self._rig = rig
+        self._clock = clock
+        self._up = False
+
+    @property
+    def up(self) -> bool:
+        """Whether it was opened."""
+        return self._up
+
+    def open(self) -> dict[str, FoundNode]:
+        """The nodes that are not missing."""
+        self._up = True
+        return {node.name: self._found(node.name) for node in there(self._rig)}
+
+    def watch(self, _found: Mapping[str, FoundNode], _now_s: Callable[[], float], /) -> Watch:
+        """By the faults of the rig."""
+        return SimulatedWatch(self._rig, self._clock)
+
+    def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
+        """By the faults of the rig."""
+        return {name: self._found(name) for name in sorted(set(lost) & back(self._rig, self._clock))}
+
+    def reservations(self, _found: Mapping[str, FoundNode], /) -> Reserving:
+        """All of them are granted."""
+        return Granted()
+
+    def pause(self, length_s: float, _spent_s: float, _starting: bool, /) -> None:
+        """Simulated time alone, however long the beat took: so a seed gives the same run everywhere."""
+        self._clock.advance(length_s)
+
+    def close(self, _limit_s: float, _ours: frozenset[ProcessId], /) -> tuple[ProcessId, ...]:
+        """No process was started; every simulated driver is let go of."""
+        self._local.close()
+        self._up = False
+        return ()
+
+    def _found(self, name: str) -> FoundNode:
+        node = self._rig.node(name)
+        return FoundNode(name, name, "127.0.0.1", name, node.host.cpus, float(len(node.driver.gpus)))
+
+
+def simulated_ground(rig: SimulatedRig, clock: SimulatedClock, *, inline: bool) -> Ground:
+    """Where this rig stands; `inline`: in this process, else on a local Ray."""
+    if inline:
+        return InlineGround(rig, clock)
+    return SimulatedRayGround(rig, clock, prefix=f"rigproof-simulated-{uuid.uuid4().hex[:8]}")

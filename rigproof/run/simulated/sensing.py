@@ -1,0 +1,131 @@
+"""What an agent of a simulated node reads on its grid: the real NVML code, in simulated time."""
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+
+from rigproof.cluster.actors.gpu_readings import Silent
+from rigproof.cluster.actors.messages import AgentDuty
+from rigproof.cluster.actors.process_watching import Watchers
+from rigproof.cluster.actors.sensing import SAMPLE
+from rigproof.host.bounded import Background
+from rigproof.records.measurements import Event
+from rigproof.records.processes import ProcessWatch
+from rigproof.records.recording import Record, Sample
+from rigproof.records.samples import GpuSample
+from rigproof.simulation.rig import SimulatedNode
+from rigproof.telemetry.nvml import GpuLost, Nvml
+from rigproof.telemetry.process_watch import RATE_HZ
+
+ANSWER_S = 5.0  # real time, on a busy machine too: a simulated driver that takes longer never answers
+
+
+class SimulatedSensing:
+    """Reads when it is drained: every point of the grid from the last one up to now."""
+
+    def __init__(
+        self,
+        node: SimulatedNode,
+        duty: AgentDuty,
+        nvml: Nvml | None,
+        silent: Silent | None,
+        now_s: Callable[[], float],
+        *,
+        own_pids: Callable[[], Collection[int]],
+    ) -> None:
+        self._node = node
+        self._duty = duty
+        self._nvml = nvml
+        self._silent = silent
+        self._now_s = now_s
+        self._step_s = 1 / duty.rate_hz
+        self._grid_s = now_s()
+        self._hung_since_s: dict[str, float] = {}
+        self._missed = 0
+        self.loaded_percent: list[float] = []  # of the CPU, a reading each while its load runs
+        self.latest: Mapping[str, GpuSample] = {}  # nobody keeps a simulated host's last words
+        self._xids = None
+        if nvml is not None and duty.uuids:
+            self._xids = nvml.xids(duty.uuids, lambda: self._grid_s, by_itself=False)
+        self.supported = self._xids.supported if self._xids is not None else frozenset[str]()
+        self._watchers: Watchers | None = None
+        if duty.processes is not None and nvml is not None and silent is not None:
+            self._watchers = Watchers(duty, duty.processes, nvml, silent, own_pids=own_pids, who=node.who)
+        self._watched_s: float | None = None  # when the processes were looked at last
+        self._stopped = False
+
+    def start(self) -> None:
+        """The first point of the grid is now."""
+        self._grid_s = self._now_s()
+
+    def stop(self, timeout_s: float) -> None:
+        """Nothing runs by itself here."""
+        if self._xids is not None:
+            self._xids.stop(timeout_s)
+        self._stopped = True
+
+    def watches(self) -> list[ProcessWatch]:
+        """How well the processes of each GPU were watched so far."""
+        return self._watchers.watches() if self._watchers is not None else []
+
+    def drain(self) -> list[Sample | Record]:
+        """Samples, events and what changed on the GPUs since the last drain."""
+        found: list[Sample | Record] = []
+        while self._grid_s + self._step_s <= self._now_s():
+            self._grid_s += self._step_s
+            self._node.show(self._grid_s)
+            sample = self._node.host.sample(self._grid_s, self._step_s, self._node.stages)
+            if sample is None:
+                self._missed += 1
+                continue
+            found.append(sample)
+            if self._node.host.load_percent is not None:
+                self.loaded_percent.append(sample.cpu_percent or 0.0)
+            found += self._gap()
+            for uuid, subject in self._duty.uuids.items():
+                if not self._node.silent(subject, self._grid_s):
+                    found += self._gpu(uuid, subject)
+            found += self._look()
+            while self._xids is not None and self._xids.supported and self._xids.hear(0):
+                found += self._xids.drain()
+        if self._nvml is not None:
+            found += self._nvml.problems()
+        return [*found, *self.watches()] if self._stopped else found
+
+    def _look(self) -> list[Record]:
+        """What changed among the processes, where it is time to look at them again."""
+        due_s = -1.0 if self._watched_s is None else self._watched_s + 1 / RATE_HZ
+        if self._watchers is None or self._grid_s < due_s - self._step_s / 2:
+            return []
+        self._watched_s = self._grid_s
+        subjects = [one for uuid, one in self._duty.uuids.items() if uuid not in self._hung_since_s]
+        return [record for one in subjects for record in self._watchers.read(one, self._grid_s)]
+
+    def _gap(self) -> list[Event]:
+        missed, self._missed = self._missed, 0
+        if not missed:
+            return []
+        message = f"{missed} grid points passed without a reading"
+        return [Event(self._grid_s, "sampling_gap", self._duty.node, message, data={"missed": missed})]
+
+    def _gpu(self, uuid: str, subject: str) -> list[GpuSample | Event]:
+        if self._nvml is None or self._silent is None:
+            return []
+        since_s = self._hung_since_s.get(uuid)
+        if since_s is not None:
+            late = self._grid_s - since_s > self._duty.stuck_s
+            return list(self._silent.hung(uuid, subject, SAMPLE, self._duty.stuck_s)) if late else []
+        try:
+            return self._answered(uuid, partial(self._nvml.sample, uuid, subject, self._grid_s, 0.0))
+        except GpuLost as error:
+            return list(self._silent.lost(error, SAMPLE))
+
+    def _answered(self, uuid: str, read: Callable[[], GpuSample]) -> list[GpuSample | Event]:
+        """The reading; nothing where the driver does not return."""
+        if not self._node.may_hang:
+            return [read()]
+        reading = Background(read, "simulated-nvml")
+        if not reading.done(ANSWER_S):
+            self._hung_since_s[uuid] = self._grid_s
+        if reading.error is not None:
+            raise reading.error
+        return list(reading.results())

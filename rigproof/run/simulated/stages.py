@@ -1,0 +1,21 @@
+"""Tells simulated time of the stages that begin."""
+
+from collections.abc import Callable
+
+from rigproof.profiles.planning.plan import Plan
+from rigproof.records.measurements import Stage
+from rigproof.records.recording import Record, Sample
+from rigproof.simulation.clock import SimulatedClock
+
+Sink = Callable[[Record | Sample], None]
+
+
+def heard_by(clock: SimulatedClock, plan: Plan, sink: Sink) -> Sink:
+    """The same sink; a stage that begins is heard by the clock on its way."""
+
+    def pass_on(record: Record | Sample) -> None:
+        if isinstance(record, Stage) and record.end_s is None:
+            clock.stage_begins(record.name, record.start_s, plan.stage(record.name).expected_s)
+        sink(record)
+
+    return pass_on

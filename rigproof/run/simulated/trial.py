@@ -1,0 +1,72 @@
+"""A whole acceptance of a simulated rig in this process, in simulated time; no pytest, no Ray, no file."""
+
+from collections.abc import Callable, Iterable
+
+from rigproof.profiles.auto import completed
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.tables.models import LevelName
+from rigproof.records.identity import RunInfo
+from rigproof.records.recording import Recording
+from rigproof.run.acceptance import AcceptanceRun, never_again
+from rigproof.run.simulated.ground import simulated_ground
+from rigproof.run.simulated.stages import heard_by
+from rigproof.simulation.clock import SimulatedClock
+from rigproof.simulation.faults.parsing import parse_faults
+from rigproof.simulation.inventory import simulated_inventory
+from rigproof.simulation.rig import SimulatedRig
+
+NAME = "simulated"
+
+
+def simulated_recording(
+    loaded: LoadedRig,
+    level: LevelName,
+    faults: Iterable[str] = (),
+    *,
+    seed: int = 0,
+    again: Callable[[Recording, LoadedRig, str], str] | None = None,
+) -> Recording:
+    """What an acceptance of this rig with these faults would record; kept in memory only.
+
+    `again` says why a stage that has ended is to be measured once more (`second_chance`); None: none is.
+    What the profile leaves open is as `simulated_inventory` says; all its devices have to be GPUs.
+
+    Raises:
+        FaultError: a fault that this rig at this level cannot have.
+    """
+    loaded = completed(loaded, simulated_inventory(loaded))
+    plan = make_plan(loaded, level)
+    rig = SimulatedRig(loaded, plan, parse_faults(faults, loaded, plan.stages), seed)
+    clock = SimulatedClock()
+    run = RunInfo(
+        run_id=NAME,
+        started_at="1970-01-01T00:00:00Z",
+        level=level,
+        rigproof_version=NAME,
+        python_version=NAME,
+        rig=loaded.dump(),
+        stages=plan.stage_names,
+        simulated=True,
+        command=(),
+    )
+    recording = Recording(run)
+    acceptance = AcceptanceRun(
+        loaded,
+        plan,
+        recording,
+        heard_by(clock, plan, recording.add),
+        ray_address=None,
+        needed=plan.stage_names,
+        now_s=clock.now_s,
+        on_tick=_nothing_to_show,
+        ground=simulated_ground(rig, clock, inline=True),
+        again=never_again if again is None else lambda stage: again(recording, loaded, stage),
+    )
+    with acceptance:
+        acceptance.finished()
+    return recording
+
+
+def _nothing_to_show() -> None:
+    """Nobody watches."""

@@ -1,0 +1,110 @@
+"""The worker of a simulated card: it answers as the real one does, and its work is simulated."""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rigproof.cluster.actors.messages import WorkerReply, WorkerSetup, WorkerState
+from rigproof.host import processes
+from rigproof.host.processes import ProcessId
+from rigproof.records.identity import WorkerIdentity
+from rigproof.records.measurements import Round
+from rigproof.records.recording import Record
+from rigproof.simulation.faults.injected import StageWindow
+from rigproof.simulation.rig import SimulatedRig
+from rigproof.simulation.work.run import Work
+from rigproof.simulation.work.task import WorkerFrozen, WorkerKilled
+from rigproof.workloads.specs import WorkloadSpec
+
+FOR_EVER_S = 86400.0
+
+
+class SimulatedWorker:
+    """Every call comes through `at` or `act`, which tell the time and the stages.
+
+    `process` is told in place of its own.
+    """
+
+    def __init__(self, rig: SimulatedRig, setup: WorkerSetup, process: ProcessId | None = None) -> None:
+        self._rig = rig
+        self._setup = setup
+        self._node = rig.node(setup.plan.node)
+        self._process = process or processes.own_process()
+        self._t_s = 0.0
+        self._state: WorkerState = "opening"
+        self._task = 0
+        self._rounds = 0
+        self._error: str | None = None
+        self._work: Work | None = None
+        self._stopping = False
+
+    def act(self, t_s: float, stages: Sequence[StageWindow], method: str, arguments: Sequence[Any]) -> Any:
+        """Call one of its methods at run time `t_s`.
+
+        Raises:
+            WorkerKilled, WorkerFrozen: where its process is gone, or does not answer.
+        """
+        self._t_s, self._node.stages = t_s, stages
+        return getattr(self, method)(*arguments)
+
+    def at(self, t_s: float, stages: Sequence[StageWindow], method: str, arguments: Sequence[Any]) -> Any:
+        """The same in a process of its own, which a killed worker ends, and which a frozen one blocks."""
+        try:
+            return self.act(t_s, stages, method, arguments)
+        except WorkerKilled:
+            os.kill(os.getpid(), signal.SIGKILL)
+        except WorkerFrozen:
+            time.sleep(FOR_EVER_S)
+
+    def start(self, task: int, spec: WorkloadSpec, start_at_s: float) -> None:
+        """Begin a task at run time `start_at_s`."""
+        self._task, self._rounds, self._error, self._state = task, 0, None, "working"
+        self._stopping = False
+        setup = self._setup
+        self._work = Work(self._node, setup.plan, spec, start_at_s, generation=setup.generation)
+
+    def stop(self) -> None:
+        """Let the task end after its current round."""
+        self._stopping = True
+
+    def poll(self) -> WorkerReply:
+        """Records since the last poll, and how far the task is."""
+        records: list[Record] = []
+        if self._state == "opening":
+            records += self._open()
+        elif self._state == "working" and self._work is not None:
+            made = list(self._work.until(self._t_s))
+            records += made
+            self._rounds += sum(isinstance(one, Round) for one in made)
+            if self._work.ended is not None:
+                self._state, self._error = self._work.ended, self._work.error
+            elif self._stopping:
+                self._state = "finished"
+        return WorkerReply(self._process, self._state, self._task, self._rounds, tuple(records), self._error)
+
+    def _open(self) -> list[Record]:
+        plan = self._setup.plan
+        card = self._node.cards[plan.subject]
+        if card.begun("gpu-lost", self._t_s, self._node.stages):
+            self._state, self._error = "broken", "RuntimeError: No CUDA GPUs are available"
+            return []
+        self._state = "ready"
+        taken = self._rig.fault("wrong-gpu")
+        return [
+            WorkerIdentity(
+                worker=plan.worker,
+                subject=plan.subject,
+                node=plan.node,
+                device=plan.device,
+                uuid=card.uuid if taken is None else self._rig.uuid_of(taken.subject),
+                pid=self._process.pid,
+                t_s=self._t_s,
+                torch_version="simulated",
+                cuda_version=None,
+                precisions=card.precisions(),
+                generation=self._setup.generation,
+                sms=card.sku.sms,
+            )
+        ]

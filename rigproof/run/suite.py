@@ -1,0 +1,11 @@
+"""Where the acceptance tests lie."""
+
+from pathlib import Path
+
+from rigproof.host.package import PACKAGE, ROOT
+
+
+def suite_folder() -> Path:
+    """`tests/hardware` of the checkout, else the one that the wheel carries."""
+    checkout = ROOT / "tests" / "hardware"
+    return checkout if checkout.is_dir() else PACKAGE / "suite" / "hardware"

@@ -1,0 +1,1 @@
+"""NVML's functions, answered from a simulated driver."""

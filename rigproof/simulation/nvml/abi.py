@@ -1,0 +1,72 @@
+"""How pynvml passes arguments to NVML's C functions, and where the simulated ones are registered.
+
+Arguments are `byref` objects (written through `_obj`), ctypes scalars, buffers and handles. A function
+returns an NVML code. Those of ON_DRIVER get the driver before their arguments, those of ON_DEVICE the
+driver and the GPU in place of its handle.
+"""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu, check_function_name
+from rigproof.telemetry.nvml.protocol import Code
+
+MIB = 2**20
+FIRST_HANDLE = 0x1000  # handles are opaque, and not null
+
+Answer = Callable[..., int]
+ON_DRIVER: dict[str, Answer] = {}
+ON_DEVICE: dict[str, Answer] = {}
+
+
+def answers(table: dict[str, Answer], *names: str) -> Callable[[Answer], Answer]:
+    """Register the function below as the answer to these C functions."""
+
+    def register(function: Answer) -> Answer:
+        for name in names:
+            check_function_name(name)
+            table[name] = function
+        return function
+
+    return register
+
+
+def gpu_of(driver: SimulatedDriver, handle: Any) -> SimulatedGpu | None:
+    """The GPU of a handle, None for a handle that was never given out."""
+    index = (ctypes.cast(handle, ctypes.c_void_p).value or 0) - FIRST_HANDLE
+    return driver.gpus[index] if 0 <= index < len(driver.gpus) else None
+
+
+def target(reference: Any) -> Any:
+    """What a `byref` refers to."""
+    return reference._obj  # noqa: SLF001 - ctypes has no public name for it
+
+
+def write(reference: Any, value: float | None) -> int:
+    """Write a number; a sensor that is not there is NOT_SUPPORTED."""
+    if value is None:
+        return Code.NOT_SUPPORTED
+    target(reference).value = int(value)
+    return Code.SUCCESS
+
+
+def write_pointer(pointer: Any, value: int) -> None:
+    """Let a ctypes pointer hold that address."""
+    ctypes.c_void_p.from_buffer(pointer).value = value
+
+
+def write_text(buffer: Any, value: str | None) -> int:
+    """Write into a string buffer, its size checked as NVML does."""
+    if value is None:
+        return Code.NOT_SUPPORTED
+    data = value.encode()
+    if len(data) >= len(buffer):
+        return Code.INSUFFICIENT_SIZE
+    buffer.value = data
+    return Code.SUCCESS
+
+
+def milli(value: float | None) -> int | None:
+    """Watts or joules in NVML's thousandths."""
+    return None if value is None else round(value * 1000)

@@ -1,0 +1,147 @@
+"""NVML's functions that read one GPU: identity, sensors, clocks, power, link."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rigproof.simulation.nvml.abi import ON_DEVICE, answers, milli, target, write, write_text
+from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
+from rigproof.telemetry.nvml.protocol import TEMPERATURE_SENSOR_GPU, Clock, Code, Field, Threshold
+
+UNSIGNED_INT, UNSIGNED_LONG_LONG = 1, 3  # nvmlValueType_t
+
+
+def _numbers(*names_and_values: tuple[str, Callable[[SimulatedGpu], float | None]]) -> None:
+    """Register functions that write one number of the GPU through their last argument."""
+    for name, value in names_and_values:
+        answers(ON_DEVICE, name)(lambda _driver, gpu, out, value=value: write(out, value(gpu)))
+
+
+_numbers(
+    ("nvmlDeviceGetDisplayActive", lambda gpu: gpu.display_active),
+    ("nvmlDeviceGetBrand", lambda gpu: gpu.brand),
+    ("nvmlDeviceGetVirtualizationMode", lambda gpu: gpu.virtualization),
+    ("nvmlDeviceGetCurrentClocksEventReasons", lambda gpu: gpu.clock_event_reasons),
+    ("nvmlDeviceGetCurrentClocksThrottleReasons", lambda gpu: gpu.clock_event_reasons),
+    ("nvmlDeviceGetPowerUsage", lambda gpu: milli(gpu.power_usage_w)),
+    ("nvmlDeviceGetEnforcedPowerLimit", lambda gpu: milli(gpu.power_limit_w)),
+    ("nvmlDeviceGetPowerManagementDefaultLimit", lambda gpu: milli(gpu.power_limit_default_w)),
+    ("nvmlDeviceGetTotalEnergyConsumption", lambda gpu: milli(gpu.energy_j)),
+    ("nvmlDeviceGetCurrPcieLinkGeneration", lambda gpu: gpu.pcie_generation),
+    ("nvmlDeviceGetCurrPcieLinkWidth", lambda gpu: gpu.pcie_width),
+    ("nvmlDeviceGetMaxPcieLinkGeneration", lambda gpu: gpu.pcie_generation_max),
+    ("nvmlDeviceGetMaxPcieLinkWidth", lambda gpu: gpu.pcie_width_max),
+    ("nvmlDeviceGetPcieReplayCounter", lambda gpu: gpu.pcie_replays),
+)
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetUUID")
+def _uuid(_driver: SimulatedDriver, gpu: SimulatedGpu, buffer: Any, _size: Any) -> int:
+    return write_text(buffer, gpu.uuid)
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetName")
+def _name(_driver: SimulatedDriver, gpu: SimulatedGpu, buffer: Any, _size: Any) -> int:
+    return write_text(buffer, gpu.name)
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetVbiosVersion")
+def _vbios(_driver: SimulatedDriver, gpu: SimulatedGpu, buffer: Any, _size: Any) -> int:
+    return write_text(buffer, gpu.vbios_version)
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetPciInfo_v3")
+def _pci_info(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
+    info = target(out)
+    domain, bus, device = gpu.pci_bus_id.partition(".")[0].split(":")
+    info.domain, info.bus, info.device = int(domain, 16), int(bus, 16), int(device, 16)
+    info.busId = gpu.pci_bus_id.encode()
+    return Code.SUCCESS
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetCudaComputeCapability")
+def _compute_capability(_driver: SimulatedDriver, gpu: SimulatedGpu, major: Any, minor: Any) -> int:
+    if gpu.compute_capability is None:
+        return Code.NOT_SUPPORTED
+    write(major, gpu.compute_capability[0])
+    return write(minor, gpu.compute_capability[1])
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetEccMode")
+def _ecc_mode(_driver: SimulatedDriver, gpu: SimulatedGpu, current: Any, pending: Any) -> int:
+    write(pending, gpu.ecc_enabled)
+    return write(current, gpu.ecc_enabled)
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetUtilizationRates")
+def _utilization(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any) -> int:
+    if gpu.utilization_percent is None:
+        return Code.NOT_SUPPORTED
+    target(out).gpu = gpu.utilization_percent
+    target(out).memory = gpu.memory_utilization_percent
+    return Code.SUCCESS
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetTemperature")
+def _temperature(_driver: SimulatedDriver, gpu: SimulatedGpu, sensor: Any, out: Any) -> int:
+    if sensor.value != TEMPERATURE_SENSOR_GPU:
+        return Code.INVALID_ARGUMENT
+    return write(out, gpu.core_temperature_c)
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetTemperatureThreshold")
+def _threshold(_driver: SimulatedDriver, gpu: SimulatedGpu, which: Any, out: Any) -> int:
+    thresholds = {
+        Threshold.SHUTDOWN: gpu.temperature_shutdown_c,
+        Threshold.SLOWDOWN: gpu.temperature_slowdown_c,
+        Threshold.MEMORY_MAX: gpu.temperature_memory_max_c,
+        Threshold.GPU_MAX: gpu.temperature_gpu_max_c,
+    }
+    return write(out, thresholds.get(which.value))
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetClockInfo")
+def _clock(_driver: SimulatedDriver, gpu: SimulatedGpu, which: Any, out: Any) -> int:
+    return write(out, {Clock.SM: gpu.sm_clock_mhz, Clock.MEMORY: gpu.memory_clock_mhz}.get(which.value))
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetMaxClockInfo")
+def _max_clock(_driver: SimulatedDriver, gpu: SimulatedGpu, which: Any, out: Any) -> int:
+    clocks = {Clock.SM: gpu.sm_clock_max_mhz, Clock.MEMORY: gpu.memory_clock_max_mhz}
+    return write(out, clocks.get(which.value))
+
+
+@answers(ON_DEVICE, "nvmlDeviceGetFieldValues")
+def _field_values(driver: SimulatedDriver, gpu: SimulatedGpu, count: Any, out: Any) -> int:
+    for answer in target(out)[: count.value]:
+        answer.nvmlReturn = _field_value(gpu, answer)
+        for fault in driver.faults:
+            if fault.field_id == answer.fieldId and fault.uuid in (None, gpu.uuid) and fault.trips():
+                answer.nvmlReturn = fault.code
+    return Code.SUCCESS
+
+
+def _field_value(gpu: SimulatedGpu, answer: Any) -> int:
+    values = {
+        Field.MEMORY_TEMPERATURE: gpu.memory_temperature_c,
+        Field.TOTAL_ENERGY: milli(gpu.energy_j),
+        Field.PCIE_REPLAYS: gpu.pcie_replays,
+        Field.POWER_AVERAGE: milli(gpu.power_average_w),
+        Field.POWER_INSTANT: milli(gpu.power_w),
+        Field.POWER_LIMIT: milli(gpu.power_limit_w),
+        Field.RECOVERY_ACTION: gpu.recovery_action,
+    }
+    if answer.fieldId in gpu.raw_fields:
+        answer.valueType, member, raw = gpu.raw_fields[answer.fieldId]
+        setattr(answer.value, member, raw)
+        return Code.SUCCESS
+    if answer.fieldId not in values:
+        return Code.INVALID_ARGUMENT
+    value = values[answer.fieldId]
+    if value is None:
+        return Code.NOT_SUPPORTED
+    if answer.fieldId == Field.TOTAL_ENERGY:
+        answer.valueType, answer.value.ullVal = UNSIGNED_LONG_LONG, value
+    else:
+        untyped = answer.fieldId == Field.RECOVERY_ACTION  # as driver 580.159 leaves it, seen on an H100
+        answer.valueType, answer.value.uiVal = 0 if untyped else UNSIGNED_INT, value
+    return Code.SUCCESS

@@ -1,0 +1,124 @@
+"""A Python object in the place of libnvidia-ml.so, so that the real pynvml reads a SimulatedDriver.
+
+pynvml looks its functions up on `pynvml.nvmlLib` and calls them with ctypes arguments. Everything above
+that (structs, field values, error classes) is the real module. Besides `telemetry.nvml.library` this is
+the only module that imports pynvml: to put the library in and to take it out again.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pynvml
+
+# Importing these registers their functions.
+from rigproof.simulation.nvml import device as nvml_device  # noqa: F401
+from rigproof.simulation.nvml import memory as nvml_memory  # noqa: F401
+from rigproof.simulation.nvml import system as nvml_system  # noqa: F401
+from rigproof.simulation.nvml.abi import ON_DEVICE, ON_DRIVER, gpu_of
+from rigproof.simulation.nvml.model import FUNCTION_NAMES, SimulatedDriver, SimulatedGpu, check_function_name
+from rigproof.telemetry.nvml.protocol import Code
+
+
+class Function:
+    """One C function: counts its calls, lets faults act, then answers."""
+
+    def __init__(self, driver: SimulatedDriver, name: str, lock: threading.Lock) -> None:
+        self.restype: Any = None  # pynvml sets it, as on a ctypes function
+        self._driver = driver
+        self._name = name
+        self._lock = lock
+
+    def __call__(self, *args: Any) -> Any:
+        """Answer as NVML would: a code, or the text of nvmlErrorString."""
+        driver, name = self._driver, self._name
+        if name == "nvmlErrorString":
+            return f"simulated NVML error {args[0]}".encode()
+        with self._lock:
+            driver.calls[name] = driver.calls.get(name, 0) + 1
+        gpu = gpu_of(driver, args[0]) if name in ON_DEVICE else None
+        code = self._fault(None if gpu is None else gpu.uuid)
+        if code != Code.SUCCESS:
+            return code
+        if name != "nvmlInitWithFlags" and driver.started <= 0:
+            return Code.UNINITIALIZED
+        return ON_DRIVER[name](driver, *args) if name in ON_DRIVER else self._on_device(gpu, *args[1:])
+
+    def _on_device(self, gpu: SimulatedGpu | None, *args: Any) -> int:
+        if gpu is None:
+            return Code.INVALID_ARGUMENT
+        return Code.GPU_IS_LOST if gpu.lost else ON_DEVICE[self._name](self._driver, gpu, *args)
+
+    def _fault(self, uuid: str | None) -> int:
+        """The code of the first fault that acts here and returns one; waits where one hangs."""
+        for fault in tuple(self._driver.faults):
+            if fault.function != self._name or fault.field_id is not None or fault.uuid not in (None, uuid):
+                continue
+            with self._lock:
+                tripped = fault.trips()
+            if tripped and fault.hang is not None:
+                fault.hang.wait()
+            if tripped and fault.code != Code.SUCCESS:
+                return fault.code
+        return Code.SUCCESS
+
+
+class SimulatedLibrary:
+    """What `pynvml.nvmlLib` is set to. A function that the driver lacks is a missing attribute."""
+
+    def __init__(self, driver: SimulatedDriver) -> None:
+        for name in driver.missing_functions:
+            check_function_name(name)
+        self._driver = driver
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> Function:
+        if name not in FUNCTION_NAMES or name in self._driver.missing_functions:
+            raise AttributeError(f"the simulated libnvidia-ml has no {name}")
+        return Function(self._driver, name, self._lock)
+
+
+# pynvml's own state: the library, the functions looked up in it, how often it was started.
+STATE = ("nvmlLib", "_nvmlGetFunctionPointer_cache", "_nvmlLib_refcount")
+
+
+class Switch:
+    """One driver that pynvml reads while `active`; what it read before is put back at the end.
+
+    pynvml's own state of that driver is kept in between, so that several can take turns in one process.
+
+    Raises:
+        ValueError: for a missing function that does not exist.
+    """
+
+    def __init__(self, driver: SimulatedDriver) -> None:
+        self._own: dict[str, Any] = dict(zip(STATE, (SimulatedLibrary(driver), {}, 0), strict=True))
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Let pynvml read this driver."""
+        before = _exchange(self._own)
+        try:
+            yield
+        finally:
+            self._own = _exchange(before)
+
+
+@contextmanager
+def installed(driver: SimulatedDriver) -> Iterator[SimulatedDriver]:
+    """Let pynvml read `driver`; what it read before is put back at the end.
+
+    Raises:
+        ValueError: for a missing function that does not exist.
+    """
+    with Switch(driver).active():
+        yield driver
+
+
+def _exchange(state: dict[str, Any]) -> dict[str, Any]:
+    """Give pynvml this state; the one that it had."""
+    before = {name: getattr(pynvml, name) for name in STATE}
+    for name, value in state.items():
+        setattr(pynvml, name, value)
+    return before

@@ -1,0 +1,165 @@
+"""What NVML is to say of a simulated card at a moment: its state, and what broken sensors make of it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rigproof.simulation.faults.catalogue import IMPOSSIBLE
+from rigproof.simulation.faults.injected import StageWindow
+from rigproof.simulation.nvml.model import SimulatedGpu, SimulatedProcess
+from rigproof.simulation.silicon.card import CardState, SimulatedCard
+from rigproof.telemetry.nvml.protocol import Brand
+
+FOREIGN_PID = 4711
+IDLE_MEMORY_MIB = 1.0  # of a card without a context
+IDLE_PCIE_GENERATION = 1  # a link without traffic goes down to save power
+# HBM's readings stray: 53 to 58 °C beside a core of 63 to 64, at constant load (two H200, level standard).
+MEMORY_STRAYS_C, MOST_STRAY_C = 50.0, 2.0
+CLOCK_STEP_MHZ = 15  # NVIDIA's SM clocks are multiples of it
+CORRECTED_PER_S = 2.0  # of the fault ecc-corrected-rate
+REPLAYS_PER_S = 20.0  # of the fault pcie-replays
+# The fields of SimulatedGpu that a named sensor is.
+SENSORS = {
+    "core_temperature": ("core_temperature_c",),
+    "memory_temperature": ("memory_temperature_c",),
+    "power": ("power_w", "power_average_w", "power_usage_w"),
+    "sm_clock": ("sm_clock_mhz",),
+    "utilization": ("utilization_percent",),
+    "clock_event_reasons": ("clock_event_reasons",),
+}
+
+
+def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> SimulatedGpu:
+    """The card as NVML lists it before any load; what its SKU's driver does not answer is None."""
+    missing = card.sku.unsupported_sensors
+    generation = card.sku.pcie_generation or 4
+    major, _, minor = (card.sku.compute_capability or "8.0").partition(".")
+    has_ecc, has_remap = "ecc" not in missing, "row_remap" not in missing
+    gpu = SimulatedGpu(
+        uuid=card.uuid,
+        name=name,
+        brand=Brand.GEFORCE_RTX if "GeForce" in name else Brand.NVIDIA,
+        pci_bus_id=f"00000000:{card.index + 1:02X}:00.0",
+        compute_capability=(int(major), int(minor or 0)),
+        memory_total_mib=card.memory_mib,
+        memory_used_mib=IDLE_MEMORY_MIB + foreign_mib,
+        power_limit_w=card.power_limit_w,
+        power_limit_default_w=card.default_w,
+        sm_clock_max_mhz=int(card.clock_max_mhz),
+        temperature_gpu_max_c=int(card.cooling.hot_c),
+        temperature_slowdown_c=int(card.cooling.slowdown_c),
+        temperature_shutdown_c=int(card.cooling.shutdown_c),
+        temperature_memory_max_c=None if "memory_temperature" in missing else int(card.cooling.memory_hot_c),
+        pcie_generation_max=int(generation),
+        pcie_generation=IDLE_PCIE_GENERATION,
+        ecc_enabled=True if has_ecc else None,
+        ecc_corrected=0 if has_ecc else None,
+        ecc_uncorrected=0 if has_ecc else None,
+        remapped_correctable=0 if has_remap else None,
+    )
+    if foreign_mib:
+        gpu.processes = [SimulatedProcess(FOREIGN_PID, foreign_mib)]
+    return gpu
+
+
+def show(
+    card: SimulatedCard, gpu: SimulatedGpu, t_s: float, stages: Sequence[StageWindow], held_mib: float
+) -> CardState:
+    """Let NVML's `gpu` read as the card is at `t_s`; `held_mib` is what our workers hold of its memory.
+
+    The driver's list of processes may name them too, or nobody of them.
+    """
+    state = card.at(t_s, stages)
+    awake = state.stage is not None and card.acting("gpu-idle", t_s, stages) is None
+    listed_mib = sum(process.used_mib or 0.0 for process in gpu.processes or ())
+    values: dict[str, Any] = {
+        **_sensed(card, state),
+        "energy_j": state.energy_at(t_s),
+        "memory_clock_mhz": gpu.memory_clock_max_mhz if awake else 405,
+        "memory_used_mib": IDLE_MEMORY_MIB + max(held_mib, listed_mib),
+        "pcie_generation": gpu.pcie_generation_max if awake else IDLE_PCIE_GENERATION,
+        **_counters(card, t_s, stages),
+    }
+    degraded = card.acting("pcie-degraded", t_s, stages)
+    if degraded is not None:
+        values["pcie_generation"] = int(degraded.to or 1)
+    if card.faults:
+        values |= _misread(card, gpu, values, t_s, stages)
+    for sensor, value in values.items():
+        setattr(gpu, sensor, value)
+    if card.begun("gpu-lost", t_s, stages):
+        gpu.lost = True
+    return state
+
+
+def _sensed(card: SimulatedCard, state: CardState) -> dict[str, Any]:
+    """What the sensors read of a state."""
+    has_memory = "memory_temperature" not in card.sku.unsupported_sensors
+    stray_c = MEMORY_STRAYS_C * (state.power_w - state.average_w) / card.default_w
+    memory_c = state.memory_c + max(-MOST_STRAY_C, min(MOST_STRAY_C, stray_c))
+    return {
+        "core_temperature_c": round(state.core_c),
+        "memory_temperature_c": round(memory_c) if has_memory else None,
+        "power_w": state.power_w,
+        "power_average_w": state.average_w,
+        "power_usage_w": state.average_w,
+        "sm_clock_mhz": CLOCK_STEP_MHZ * round(state.clock_mhz / CLOCK_STEP_MHZ),
+        "utilization_percent": round(100 * state.busy),
+        "clock_event_reasons": state.reasons,
+    }
+
+
+def _misread(
+    card: SimulatedCard,
+    gpu: SimulatedGpu,
+    values: dict[str, Any],
+    t_s: float,
+    stages: Sequence[StageWindow],
+) -> dict[str, Any]:
+    """What broken sensors show in place of that."""
+    found: dict[str, Any] = {}
+    for name in ("sensor-missing", "sensor-frozen", "sensor-shifted", "sensor-impossible"):
+        known = card.begun if name == "sensor-frozen" else card.acting  # what froze stays frozen
+        fault = known(name, t_s, stages)
+        for sensor in SENSORS[fault.field or ""] if fault is not None else ():
+            assert fault is not None
+            if name == "sensor-missing":
+                found[sensor] = None
+            elif name == "sensor-frozen":
+                found[sensor] = getattr(gpu, sensor)
+            elif name == "sensor-impossible":
+                value = fault.to or IMPOSSIBLE[fault.field or ""]
+                found[sensor] = value if fault.field == "power" else round(value)
+            elif fault.late_s is not None:
+                found[sensor] = _sensed(card, card.at(max(0.0, t_s - fault.late_s), stages))[sensor]
+            else:
+                found[sensor] = values[sensor] * (1 - (fault.by or 0.0))
+    return found
+
+
+def _counters(card: SimulatedCard, t_s: float, stages: Sequence[StageWindow]) -> dict[str, Any]:
+    """Counters climb from the begin of their fault on, and stay."""
+    values: dict[str, Any] = {}
+    if not card.faults:
+        return values
+
+    def since(name: str) -> float | None:
+        fault = card.begun(name, t_s, stages)
+        window = fault.window(stages) if fault is not None else None
+        return None if window is None else t_s - window[0]
+
+    if since("ecc-uncorrected") is not None:
+        values["ecc_uncorrected"] = 1
+    climbing_s = since("ecc-corrected-rate")
+    if climbing_s is not None:
+        values["ecc_corrected"] = 1 + int(climbing_s * CORRECTED_PER_S)
+    if since("row-remap-pending") is not None:
+        values |= {"remap_pending": True, "remapped_uncorrectable": 1}
+    if since("row-remap-failed") is not None:
+        values |= {"remap_failed": True, "remapped_uncorrectable": 1}
+    if since("recovery-wanted") is not None:
+        values["recovery_action"] = int(card.faults["recovery-wanted"].to or 1)
+    repeating_s = since("pcie-replays")
+    if repeating_s is not None:
+        most = card.faults["pcie-replays"].to
+        values["pcie_replays"] = int(most or 1 + repeating_s * REPLAYS_PER_S)
+    return values

@@ -1,0 +1,141 @@
+"""The CPU load in its own process: one, humble, and gone with whoever started it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rigproof.cluster.actors import host_load
+from rigproof.cluster.actors.agent import NodeAgent
+from rigproof.cluster.actors.host_load import NICE, HostLoadProcess, means
+from rigproof.host.cpu_band import HostLoad, Usage
+from rigproof.host.cpu_load import LoadReading
+from rigproof.host.processes import process_id, wait_gone
+from rigproof.simulation.nvml.library import installed
+from rigproof.simulation.nvml.model import SimulatedDriver
+from rigproof.telemetry.responsiveness import ResponsivenessProbe
+
+LIMIT_S = 30.0
+MANY = HostLoad(primary_threads=56, secondary_threads=12, target_percent=1)  # of 80 CPUs, hardly working
+
+
+def wait_until(condition):
+    end_s = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < end_s, "not within the limit"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def load():
+    made = HostLoadProcess(MANY)
+    yield made
+    made.stop()
+
+
+def children(pid):
+    return [
+        other.name
+        for other in Path("/proc").glob("[0-9]*")
+        if (stat := _stat(other)) and int(stat.rpartition(") ")[2].split()[1]) == pid
+    ]
+
+
+def _stat(folder):
+    try:
+        return (folder / "stat").read_text()
+    except OSError:
+        return None
+
+
+def test_as_many_threads_as_80_cpus_get_are_one_process_that_yields_to_everybody(load):
+    wait_until(lambda: load.seconds)
+    threads = list(Path(f"/proc/{load.pid}/task").iterdir())
+    assert len(threads) == MANY.threads + 3  # they are told when, by one; one waits for the end, one reports
+    assert children(load.pid) == []
+    mine = os.getpriority(os.PRIO_PROCESS, 0)
+    assert {os.getpriority(os.PRIO_PROCESS, int(one.name)) for one in threads} == {min(19, mine + NICE)}
+
+
+def test_it_ends_by_itself_when_told_to(load):
+    wait_until(lambda: load.seconds)
+    found = process_id(load.pid)
+    load.stop(LIMIT_S)
+    assert load.returncode == 0
+    assert wait_gone([found], 0) == ()
+
+
+def test_a_frozen_load_is_killed(load):
+    os.kill(load.pid, signal.SIGSTOP)
+    load.stop(0.1)
+    assert load.returncode == -signal.SIGKILL
+
+
+def test_it_goes_with_whoever_started_it():
+    code = (
+        "import time; from rigproof.cluster.actors.host_load import HostLoadProcess;"
+        "from rigproof.host.cpu_band import HostLoad;"
+        "print(HostLoadProcess(HostLoad(1, 0, 1.0)).pid, flush=True); time.sleep(600)"
+    )
+    root = str(Path(host_load.__file__).parents[3])
+    environment = os.environ | {"PYTHONPATH": root}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment) as parent:
+        found = process_id(int(parent.stdout.readline()))
+        assert found
+        parent.kill()
+    assert wait_gone([found], LIMIT_S) == ()
+
+
+def test_the_host_is_asked_how_it_answers_while_the_load_works():
+    """How soon it answers is this machine's affair, and no test's."""
+    probe = ResponsivenessProbe()
+    load = HostLoadProcess(HostLoad(1, 0, target_percent=30))
+    delays = []
+    try:
+        wait_until(lambda: load.seconds)
+        probe.drain()
+        wait_until(lambda: delays.extend(probe.drain()) or len(delays) >= 50)
+    finally:
+        load.stop()
+        probe.stop()
+    assert min(delays) >= 0
+
+
+def test_it_reports_what_it_did_and_what_everybody_else_did(load):
+    wait_until(lambda: len(load.seconds) >= 2)
+    report = load.report()
+    assert (report["threads"], report["primary_threads"], report["secondary_threads"]) == (68, 56, 12)
+    assert report["share"] >= 0
+    assert report["own_percent"] >= 0
+    assert report["foreign_percent"] >= 0
+    assert report["error"] is None
+
+
+def test_a_second_is_the_mean_of_its_steps():
+    steps = [
+        LoadReading(1.0, Usage(3.0, 1.0, 4.0), share=0.5, short_cpus=0.0),
+        LoadReading(1.1, Usage(1.0, 1.5, 4.0), share=0.7, short_cpus=1.0),
+    ]
+    assert means(steps) == {
+        "share": pytest.approx(0.6),
+        "own_percent": 31.25,
+        "foreign_percent": 18.75,
+        "short_cpus": 0.5,
+    }
+    assert means([]) == {}
+
+
+def test_the_agent_tells_primary_and_secondary_threads():
+    with installed(SimulatedDriver([])):
+        agent = NodeAgent()
+        agent.start_host_load(MANY)
+        agent.stop_host_load()
+        begun, ended = [record for record in agent.finish(LIMIT_S).records if record.kind == "host_load"]
+    assert begun.message == "56 primary and 12 secondary threads aim at 1 % of the CPU"
+    assert ended.message == "the CPU load has ended"
+    for event in (begun, ended):
+        assert (event.data["primary_threads"], event.data["secondary_threads"]) == (56, 12)

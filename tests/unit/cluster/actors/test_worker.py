@@ -1,0 +1,61 @@
+"""The worker's class in a process of its own; Ray only carries its calls."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+CHILD = """
+import json, os, sys, time
+from rigproof.cluster.actors import worker
+from rigproof.cluster.actors.messages import WorkerSetup
+from rigproof.profiles.planning.plan import MemoryPlan, WorkerPlan
+
+worker._see_own_gpu_alone = lambda setup: None  # Ray would say which
+before = "torch" in sys.modules
+memory = MemoryPlan(**json.loads(sys.argv[2]))
+plan = WorkerPlan("pc1/gpu0#0", "pc1/gpu0", "pc1", sys.argv[1], 1.0, 1.0, 64.0, 256, memory)
+one = worker.Worker(WorkerSetup(plan, 0.0, 0))
+names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+found = {name: os.environ[name] for name in names if name in os.environ}
+while (reply := one.poll()).state == "opening":
+    time.sleep(0.05)
+print(json.dumps({"torch_before": before, "torch_after": "torch" in sys.modules, "found": found}), flush=True)
+os._exit(0)  # its thread waits for tasks
+"""
+MEMORY = {"enabled": True, "expandable_segments": True, "max_split_size_mib": 64}
+
+
+def opened(device, memory, **environ):
+    """A worker that has tried to open its device: its allocator's variables, and when torch came."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTORCH_")}
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, device, json.dumps(memory)],
+        env=clean | environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_allocator_is_configured_before_torch_is_there():
+    result = opened("cuda", MEMORY)
+    assert (result["torch_before"], result["torch_after"]) == (False, True)
+    assert list(result["found"].values()) == ["expandable_segments:True,max_split_size_mb:64"]
+
+
+@pytest.mark.parametrize(
+    ("device", "memory"), [("cpu", MEMORY), ("cuda", MEMORY | {"enabled": False})], ids=["cpu", "no-policy"]
+)
+def test_nothing_is_configured_that_nobody_uses_or_wants(device, memory):
+    assert opened(device, memory)["found"] == {}
+
+
+def test_what_the_user_has_configured_stays():
+    found = opened("cuda", MEMORY, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")["found"]
+    assert found == {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}

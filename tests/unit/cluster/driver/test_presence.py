@@ -1,0 +1,124 @@
+import pytest
+
+from rigproof.cluster.actors.messages import AgentFacts
+from rigproof.cluster.driver.presence import gpus_there, missing_node
+from rigproof.host.processes import ProcessId
+from rigproof.profiles.loading.load import load_rig
+from rigproof.records.identity import GpuIdentity
+
+RIG = """
+name = "two"
+[[nodes]]
+name = "vm"
+address = "192.0.2.1"
+cpus = 8
+gpus = [{{ {gpu} }}]
+[[nodes]]
+name = "box"
+address = "192.0.2.2"
+cpus = 8
+gpus = [{{ sku = "unknown", device = "cpu" }}]
+"""
+
+
+@pytest.fixture
+def rig(tmp_path):
+    def load(gpu):
+        path = tmp_path / "two.toml"
+        path.write_text(RIG.format(gpu=gpu))
+        return load_rig(str(path))
+
+    return load
+
+
+def facts(*gpus, nvml_error=None, hidden=(), visible_devices=None):
+    return AgentFacts(
+        ProcessId(1, 1), "vm", 8.0, 16.0, "Linux", "3.11", "2.60", "0", None, None, nvml_error, gpus, hidden,
+        visible_devices,
+    )  # fmt: skip
+
+
+def card(name):
+    return GpuIdentity("vm/gpu0", "cuda", "GPU-q", name, 0, 24576.0)
+
+
+UNKNOWN = 'sku = "unknown", vram_gib_per_worker = 4'
+
+
+@pytest.mark.parametrize(
+    ("gpu", "found", "message"),
+    [
+        (UNKNOWN, facts(), "a GPU is not on vm; no GPU is there"),
+        ('sku = "rtx-3090"', facts(), "rtx-3090 is not on vm; no GPU is there"),
+        (
+            'sku = "rtx-3090", uuid = "GPU-00000000-0000-0000-0000-000000000000"',
+            facts(card("Odd Card")),
+            "GPU-00000000-0000-0000-0000-000000000000 is not on vm; found there: Odd Card (GPU-q)",
+        ),
+        (UNKNOWN, facts(nvml_error="NVML hangs; reboot"), "a GPU cannot be seen on vm: NVML hangs"),
+    ],
+)
+def test_a_missing_gpu_is_told_in_words(rig, gpu, found, message):
+    gpus, (event,) = gpus_there(rig(gpu), {"vm": found}, lambda name: None, 3.0)
+    assert gpus == {}
+    assert (event.kind, event.subject, event.t_s, event.message) == ("gpu_missing", "vm/gpu0", 3.0, message)
+
+
+def test_a_driver_that_does_not_answer_is_the_next_step(rig):
+    _, (event,) = gpus_there(rig(UNKNOWN), {"vm": facts(nvml_error="NVML hangs; reboot")}, str, 3.0)
+    assert event.data["next_step"] == "reboot"
+
+
+PINNED = 'sku = "rtx-3090", uuid = "GPU-q"'
+
+
+@pytest.mark.parametrize(
+    ("gpu", "found", "name"),
+    [
+        (UNKNOWN, facts(hidden=(card("Odd Card"),), visible_devices=""), "a GPU"),
+        ('sku = "rtx-3090"', facts(hidden=(card("rtx-3090"),), visible_devices=""), "rtx-3090"),
+        (PINNED, facts(hidden=(card("Odd Card"),), visible_devices=""), "GPU-q"),
+    ],
+)
+def test_a_card_that_is_hidden_is_not_looked_for_in_its_slot(rig, gpu, found, name):
+    _, (event,) = gpus_there(rig(gpu), {"vm": found}, str, 3.0)
+    hidden = found.hidden[0].name
+    assert event.message == (
+        f"{name} is hidden on vm: CUDA_VISIBLE_DEVICES=, set where Ray was started there, leaves out "
+        f"{hidden} (GPU-q)"
+    )
+    assert event.data["next_step"].startswith("unset CUDA_VISIBLE_DEVICES, or write the card into it")
+
+
+@pytest.mark.parametrize(
+    "gpu", ['sku = "rtx-3070"', 'sku = "rtx-3090", uuid = "GPU-00000000-0000-0000-0000-000000000000"']
+)
+def test_another_card_that_is_hidden_explains_nothing(rig, gpu):
+    found = facts(hidden=(card("rtx-3090"),), visible_devices="")
+    _, (event,) = gpus_there(rig(gpu), {"vm": found}, str, 3.0)
+    assert (event.message.endswith("is not on vm; no GPU is there"), event.data["next_step"]) == (True, "")
+
+
+def test_a_gpu_that_is_there_has_the_promised_subject(rig):
+    gpus, events = gpus_there(rig(UNKNOWN), {"vm": facts(card("Odd Card"))}, lambda name: None, 3.0)
+    assert (gpus["vm/gpu0"].uuid, events) == ("GPU-q", [])
+
+
+def test_a_node_without_an_agent_promises_no_gpu_here(rig):
+    assert gpus_there(rig(UNKNOWN), {}, lambda name: None, 3.0) == ({}, [])
+
+
+def test_a_missing_node_takes_its_devices_with_it(rig):
+    loaded = rig(UNKNOWN)
+    node, gpu = missing_node(loaded, loaded.node("vm"), None, 3.0)
+    assert (node.kind, node.subject) == ("node_missing", "vm")
+    assert "ray start --head" in node.data["remedy"]
+    assert "then give --ray-address=192.0.2.1:6379" in node.message
+    assert gpu.message == "a GPU is missing with its node vm"
+    assert gpu.data["remedy"] == node.data["remedy"]
+    assert gpu.data["next_step"] == "bring its node back first: see cluster.nodes_present of vm"
+    node, cpu = missing_node(loaded, loaded.node("box"), "192.0.2.9:6379", 3.0)
+    assert "ray start --address=192.0.2.9:6379" in node.message
+    assert "then give" not in node.message
+    assert cpu.subject == "box/cpu0"
+    assert cpu.message.startswith("the CPU as the device is missing with its node box")

@@ -1,0 +1,111 @@
+"""What Ray refuses to create is an event, or a reason, and never an exception."""
+
+import threading
+
+import pytest
+import ray
+from ray.exceptions import ActorDiedError, RaySystemError
+
+from rigproof.cluster.driver.agent_link import AgentLink
+from rigproof.cluster.driver.agents import Agents
+from rigproof.cluster.driver.ground import RayActors
+from rigproof.cluster.driver.workers import Workers
+from rigproof.cluster.ray import placement
+from rigproof.cluster.ray.calls import collect
+from rigproof.cluster.ray.matching import FoundNode
+from rigproof.cluster.ray.placement import Reservations, WantedGpu
+from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.profiles.tables.models import Timeouts
+
+NODE = FoundNode("ab" * 28, "pc1", "10.0.0.1", "pc1", cpus=8, gpus=1)
+TIMEOUTS = Timeouts(start_s=60.0, stall_s=1.0, stop_s=1.0)
+WORKER = WorkerPlan("pc1/cpu0#0", "pc1/cpu0", "pc1", "cpu", 1.0, 1.0, 64.0, 256)
+REFUSALS = [RaySystemError("the head said no"), ActorDiedError(), ValueError("the name is taken")]
+
+
+@pytest.fixture(params=REFUSALS, ids=lambda error: type(error).__name__)
+def refusing(request, monkeypatch):
+    """A Ray that makes nothing."""
+
+    def refuse(*arguments, **options):
+        raise request.param
+
+    monkeypatch.setattr(ray, "remote", refuse)
+    monkeypatch.setattr(placement, "placement_group", refuse)
+    return request.param
+
+
+def team_of(events):
+    return Agents("run", TIMEOUTS, events.append, lambda: 7.0, actors=RayActors())
+
+
+def crew_of(events):
+    """The only worker of a node whose agent is of no matter here, asked for."""
+    team = team_of(events)
+    team.links["pc1"] = AgentLink("pc1", NODE, None)
+    crew = Workers("run", TIMEOUTS, team, events.append, lambda: 7.0, actors=RayActors())
+    crew.start([WORKER], {}, {})
+    return crew
+
+
+def poll(crew):
+    """What one beat does, once the orders were answered."""
+    for line in crew.lines():
+        line.wait(60)
+    for line, answer in collect(crew.lines(), 0.01, 7.0):
+        assert crew.take(line, answer)
+
+
+def test_an_agent_is_missed_by_an_event(refusing):
+    events = []
+    team = team_of(events)
+    assert team.start({"pc1": NODE}, {"pc1"}) == {}
+    (event,) = events
+    assert (event.kind, event.subject, event.t_s) == ("agent_died", "pc1", 7.0)
+    assert event.message.startswith("the node agent did not come up: Ray refused it: ")
+    assert team.lines() == []
+
+
+def test_a_worker_is_missed_by_an_event_and_the_others_are_not_waited_for(refusing):
+    events = []
+    crew = crew_of(events)
+    poll(crew)
+    (event,) = events
+    assert (event.kind, event.subject, event.worker) == ("worker_failed", "pc1/cpu0", "pc1/cpu0#0")
+    assert event.message.startswith("it was not started: Ray refused it: ")
+    assert "Ray refused it" in event.data["error"]
+    assert not crew.starting()
+    assert crew.lines() == []
+    assert {(event.kind, event.subject, event.worker) for event in events} == {
+        ("worker_failed", "pc1/cpu0", "pc1/cpu0#0")
+    }
+
+
+def test_a_reservation_is_refused_with_the_reason(refusing):
+    reservations = Reservations("run")
+    refused = reservations.reserve([WantedGpu("pc1/gpu0", "GPU-0", NODE, 1.0)], 1.0)
+    assert "Ray refused it" in refused["pc1/gpu0"]
+    assert reservations.groups == {}
+    reservations.release(0.1)
+
+
+def test_a_reservation_that_nobody_answers_is_refused_at_the_limit(monkeypatch):
+    never = threading.Event()
+    monkeypatch.setattr(placement, "placement_group", lambda *arguments, **options: never.wait(600))
+    reservations = Reservations("run")
+    refused = reservations.reserve([WantedGpu("pc1/gpu0", "GPU-0", NODE, 1.0)], 0.2)
+    assert "Ray did not answer for 0.2 s" in refused["pc1/gpu0"]
+    assert reservations.groups == {}
+    reservations.release(0.1)
+    never.set()
+
+
+def test_what_nobody_expects_is_not_hidden(monkeypatch):
+    def broken(*arguments, **options):
+        raise KeyError("a fault of ours")
+
+    monkeypatch.setattr(ray, "remote", broken)
+    with pytest.raises(KeyError, match="a fault of ours"):
+        team_of([]).start({"pc1": NODE}, set())
+    with pytest.raises(KeyError, match="a fault of ours"):
+        poll(crew_of([]))

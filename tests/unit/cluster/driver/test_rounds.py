@@ -1,0 +1,184 @@
+"""The driver's beat: a head that is silent is told once, and a driver that stood still blames nobody."""
+
+import pytest
+
+from rigproof.cluster.driver import stage_loop
+from rigproof.cluster.driver.stage_loop import FETCH_S, PAUSE_S, TICK_S, Rounds
+from rigproof.profiles.tables.models import Timeouts
+
+STALL_S = 10.0
+
+
+class Members:
+    """Agents or workers: counts what is asked of them."""
+
+    def __init__(self, own="agent's line"):
+        self.checks = self.anew = 0
+        self.own, self.taken, self.lost_nodes = own, [], []
+
+    def take(self, line, answer):
+        if line == self.own:
+            self.taken.append((line, answer))
+        return line == self.own
+
+    def lost(self, *told):
+        self.lost_nodes.append(told)
+
+    def lines(self):
+        return []
+
+    def starting(self):
+        return False
+
+    def check_silence(self):
+        self.checks += 1
+
+    check_progress = check_silence
+
+    def begin_anew(self, now_s):
+        self.anew += 1
+
+    def tell_steps(self):
+        pass
+
+
+class Watch:
+    """The head's listings."""
+
+    def __init__(self):
+        self.answered_s, self.lost, self.looks = 0.0, {}, []
+
+    def news(self):
+        return self.lost
+
+    def look(self, timeout_s):
+        self.looks.append(timeout_s)
+
+    def silent_s(self, now_s):
+        return now_s - self.answered_s
+
+    def begin_anew(self, now_s):
+        self.answered_s = now_s
+
+
+@pytest.fixture
+def driver():
+    """Rounds on a clock that is set by hand."""
+
+    class Driver:
+        def __init__(self):
+            self.now_s, self.events = 0.0, []
+            self.agents, self.workers, self.watch = Members(), Members("worker's line"), Watch()
+
+    found = Driver()
+    found.rounds = Rounds(
+        found.agents,
+        found.workers,
+        found.watch,
+        sink=found.events.append,
+        now_s=lambda: found.now_s,
+        timeouts=Timeouts(stall_s=STALL_S),
+        pause=lambda *_: None,
+    )
+    return found
+
+
+def beat_at(driver, now_s, *, head=False):
+    driver.now_s = now_s
+    if head:
+        driver.watch.answered_s = now_s
+    driver.rounds.beat()
+
+
+def test_a_silent_head_is_told_once(driver):
+    for now_s in (0.5, 4, 8):
+        beat_at(driver, now_s)
+    assert driver.events == []
+    for now_s in (11, 14):
+        beat_at(driver, now_s)
+    (event,) = driver.events
+    assert (event.kind, event.subject, event.data) == ("timeout", "rig", {"limit_s": STALL_S})
+    assert "Ray's GCS" in event.message
+
+
+def test_a_driver_that_stood_still_blames_nobody(driver):
+    beat_at(driver, 1, head=True)
+    beat_at(driver, 31)
+    (event,) = driver.events
+    assert (event.kind, event.subject) == ("paused", "rig")
+    assert 25 < event.data["paused_s"] < 30
+    assert driver.rounds.paused_s == event.data["paused_s"]
+    assert (driver.agents.checks, driver.agents.anew) == (1, 1)
+    assert (driver.workers.checks, driver.workers.anew) == (1, 1)
+    assert driver.watch.answered_s == 31
+
+    for now_s in (33, 36, 39, 42):  # from there on everybody has the full limit
+        beat_at(driver, now_s)
+    assert [one.kind for one in driver.events] == ["paused", "timeout"]
+
+
+def test_between_two_stages_nobody_waits(driver):
+    beat_at(driver, 1, head=True)
+    driver.rounds.rest()
+    beat_at(driver, 31, head=True)
+    assert driver.events == []
+
+
+def test_a_beat_is_late_only_where_it_could_not_have_come_by_itself(driver):
+    beat_at(driver, 1, head=True)
+    due_s = driver.rounds._due_s
+    assert due_s == pytest.approx(1 + TICK_S + TICK_S + FETCH_S + PAUSE_S, abs=0.3)  # and what it really took
+    beat_at(driver, due_s, head=True)
+    assert driver.events == []
+    due_s = driver.rounds._due_s
+    beat_at(driver, due_s + 1.0, head=True)
+    (event,) = driver.events
+    assert event.data["paused_s"] == driver.rounds.paused_s == pytest.approx(1.0 + PAUSE_S)
+    assert event.message.startswith("the driver itself stood still for about 3 s;")
+
+
+def test_all_pauses_of_a_run_are_counted(driver):
+    for now_s in (1, 31, 61):
+        beat_at(driver, now_s, head=True)
+    first, second = driver.events
+    assert driver.rounds.paused_s == first.data["paused_s"] + second.data["paused_s"]
+
+
+def test_a_head_may_be_silent_for_as_long_as_a_stall(driver):
+    for now_s in (4, 8, 10):
+        beat_at(driver, now_s)
+    assert driver.events == []
+
+
+def test_a_node_that_is_lost_is_told_to_agents_and_workers(driver):
+    driver.watch.lost = {"pc2": "no heartbeat"}
+    beat_at(driver, 1, head=True)
+    (event,) = driver.events
+    assert (event.kind, event.subject, event.t_s) == ("node_lost", "pc2", 1)
+    assert event.message == "the node is gone: no heartbeat"
+    assert driver.agents.lost_nodes == [("pc2",)]
+    assert driver.workers.lost_nodes == [("pc2", "no heartbeat")]
+
+
+def test_a_node_that_is_found_lost_at_a_second_look_is_told_too(driver):
+    driver.watch.lost = {"pc2": "no heartbeat"}
+    driver.rounds.look_again(1.5)
+    assert driver.watch.looks == [1.5]
+    assert [event.subject for event in driver.events] == ["pc2"]
+
+
+def test_answers_go_to_whom_they_belong(driver, monkeypatch):
+    asked = []
+
+    def answered(lines, timeout_s, now_s):
+        asked.append((list(lines), timeout_s, now_s))
+        return [("agent's line", "a"), ("worker's line", "w")]
+
+    monkeypatch.setattr(stage_loop, "collect", answered)
+    monkeypatch.setattr(driver.agents, "lines", lambda: ["agent's line"])
+    monkeypatch.setattr(driver.workers, "lines", lambda: ["worker's line"])
+    driver.now_s = 3.0
+    driver.rounds.gather(0.25)
+    assert asked == [(["agent's line", "worker's line"], 0.25, 3.0)]
+    assert driver.agents.taken == [("agent's line", "a")]
+    assert driver.workers.taken == [("worker's line", "w")]

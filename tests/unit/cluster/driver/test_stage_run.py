@@ -1,0 +1,267 @@
+"""One stage from begin to end, with workers that do what a test says, on a clock that a beat moves on."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from rigproof.cluster.driver import stage_loop
+from rigproof.cluster.driver.slots import Slot
+from rigproof.cluster.driver.stage_loop import HEAD_START_S, LAST_CALL_S, StageRun
+from rigproof.host.cpu_band import HostLoad
+from rigproof.profiles.planning.plan import StagePlan, WorkerPlan
+from rigproof.profiles.tables.models import Timeouts
+from rigproof.workloads.specs import SustainedSpec
+
+EXPECTED_S, TASK_S, STOP_S = 100.0, 20.0, 8.0
+DEADLINE_S = HEAD_START_S + EXPECTED_S + TASK_S
+PLAN = StagePlan("sustained", EXPECTED_S, 5.0, 95.0, 0.5)
+SPEC = SustainedSpec("sustained", 256, 64.0, EXPECTED_S, 5.0, 0.5)
+LOADS = {"pc1": HostLoad(6, 1, 77.5)}
+FIRST, SECOND = "pc1/gpu0#0", "pc1/gpu0#1"
+
+
+class Team:
+    """Two workers. Each beat takes a second, and does what `at` has for its number."""
+
+    def __init__(self, refuse=()):
+        self.now_s, self.beats, self.at, self.told, self.recorded = 0.0, 0, {}, [], []
+        self.paused_s = 0.0
+        self.stage = None
+        plans = [WorkerPlan(name, "pc1/gpu0", "pc1", "cuda", 0.5, 1.0, 64.0, 256) for name in (FIRST, SECOND)]
+        self.slots = {plan.worker: Slot(plan) for plan in plans}
+        self._refuse = refuse
+        self.workers = self.agents = self  # what both are asked for goes by other names
+
+    # the beat
+
+    def beat(self):
+        self.beats += 1
+        self.now_s += 1.0
+        self.at.get(self.beats, lambda: None)()
+
+    def rest(self):
+        self.told.append("rest")
+
+    def gather(self, timeout_s):
+        self.told.append(("gather", timeout_s))
+
+    def look_again(self, timeout_s):
+        self.told.append(("look_again", timeout_s))
+
+    # workers and agents
+
+    def mark(self, stage):
+        self.told.append(("mark", stage))
+
+    def unmark(self):
+        self.told.append("unmark")
+
+    def begin(self, name, spec, start_at_s):
+        self.told.append(("begin", name, start_at_s))
+        return name not in self._refuse
+
+    def stop_tasks(self):
+        self.told.append("stop_tasks")
+
+    def event(self, kind, slot, message, **data):
+        self.told.append((kind, slot.plan.worker, message, data))
+
+    def hung(self, slot, why, limit_s):
+        self.told.append(("hung", slot.plan.worker, why, limit_s))
+        slot.outcome = "failed"
+
+    def start_host_load(self, loads):
+        self.told.append(("start_host_load", dict(loads)))
+
+    def stop_host_load(self):
+        self.told.append("stop_host_load")
+
+    # a test's part
+
+    def ends(self, name, outcome="finished"):
+        slot = self.slots[name]
+        slot.outcome, slot.first_round_s, slot.finished_s = outcome, 2.0, self.now_s
+
+    def all_end(self):
+        for name in (FIRST, SECOND):
+            self.ends(name)
+
+    def run(self, on_tick=None, should_stop=None):
+        stage_run = StageRun(
+            self,
+            PLAN,
+            dict.fromkeys(self.slots, SPEC),
+            host_load=LOADS,
+            timeouts=Timeouts(task_s=TASK_S, stop_s=STOP_S),
+            sink=lambda stage: self.recorded.append((stage, self.stage)),
+            now_s=lambda: self.now_s,
+        )
+        return stage_run.run(on_tick, should_stop)
+
+    def said(self, kind):
+        return [one for one in self.told if one == kind or one[0] == kind]
+
+
+@pytest.fixture
+def team():
+    """Two workers that take their tasks."""
+    return Team()
+
+
+def test_a_stage_is_recorded_at_its_begin_and_at_its_end(team):
+    team.at = {3: lambda: team.ends(FIRST), 5: lambda: team.ends(SECOND)}
+    stage = team.run()
+    (begun, _), (ended, during) = team.recorded
+    assert (begun.start_s, begun.status, begun.end_s) == (HEAD_START_S, "running", None)
+    assert begun.workers == (FIRST, SECOND)
+    assert ended == stage
+    assert (stage.status, stage.end_s, stage.loaded_from_s, stage.loaded_to_s) == ("finished", 5.0, 2.0, 3.0)
+    assert (during, team.stage) == ("sustained", None)  # events belong to it until it is recorded
+    assert stage.settings["expected_s"] == EXPECTED_S
+    assert stage.settings["specs"][FIRST]["vram_mib"] == 64.0
+    assert stage.settings["host_load"]["pc1"]["target_percent"] == 77.5
+
+
+def test_all_begin_together_a_little_later(team):
+    team.now_s = 50.0
+    team.at = {1: team.all_end}
+    team.run()
+    assert team.said("begin") == [("begin", name, 50.0 + HEAD_START_S) for name in (FIRST, SECOND)]
+
+
+def test_the_cpu_load_lasts_as_long_as_the_stage(team):
+    team.at = {1: team.all_end}
+    team.run()
+    assert team.said("start_host_load") == [("start_host_load", LOADS)]
+    assert team.told[-4:] == ["stop_tasks", "stop_host_load", "unmark", ("gather", LAST_CALL_S)]
+
+
+def test_every_node_notes_the_stage_before_anything_of_it_begins(team):
+    team.at = {1: team.all_end}
+    team.run()
+    assert team.told[0] == ("mark", "sustained")
+
+
+def test_who_works_past_the_deadline_is_killed_and_the_stage_is_partial(team):
+    team.at = {3: lambda: team.ends(FIRST)}
+    stage = team.run()
+    assert stage.status == "partial"
+    assert team.beats == 121  # 120.3 s have passed for the first time
+    message = "sustained did not end within 120 s"
+    assert team.said("timeout") == [("timeout", SECOND, message, {"limit_s": EXPECTED_S + TASK_S})]
+    assert team.said("hung") == [("hung", SECOND, message, EXPECTED_S + TASK_S)]
+
+
+def test_the_deadline_is_the_planned_end_and_the_task_s_own_time(team, monkeypatch):
+    monkeypatch.setattr(stage_loop, "HEAD_START_S", 0.0)  # so that a beat ends exactly there
+    team.run()
+    assert team.now_s == EXPECTED_S + TASK_S
+
+
+def test_what_the_driver_stood_still_during_the_stage_is_added_to_the_deadline(team):
+    def stand_still():
+        team.paused_s += 30.0
+        team.now_s += 30.0
+
+    team.paused_s = 7.0  # before the stage: of no matter to it
+    team.at = {10: stand_still}
+    team.run()
+    assert team.now_s == pytest.approx(DEADLINE_S + 30.0, abs=1.0)
+    assert team.now_s >= DEADLINE_S + 30.0
+
+
+def test_where_nobody_finished_the_stage_has_failed_and_the_nodes_are_looked_at_again(team):
+    team.at = {2: lambda: [team.ends(name, "failed") for name in (FIRST, SECOND)]}
+    stage = team.run()
+    assert (stage.status, stage.loaded_from_s) == ("failed", None)
+    assert team.said("look_again") == [("look_again", STOP_S / 8)]
+
+
+def test_a_stage_that_all_finished_needs_no_second_look(team):
+    team.at = {1: team.all_end}
+    team.run()
+    assert team.said("look_again") == []
+
+
+def test_a_worker_that_did_not_begin_makes_the_stage_partial_and_is_not_waited_for():
+    team = Team(refuse={SECOND})
+    team.at = {1: lambda: team.ends(FIRST)}
+    stage = team.run()
+    assert (stage.status, stage.workers, team.beats) == ("partial", (FIRST,), 1)
+
+
+def test_a_stage_that_nobody_began_has_failed_without_a_beat():
+    team = Team(refuse={FIRST, SECOND})
+    assert team.run().status == "failed"
+    assert (team.beats, team.said("start_host_load")) == (0, [])
+    assert team.said("gather")
+
+
+def test_every_beat_is_told(team):
+    ticks = []
+    team.at = {3: team.all_end}
+    team.run(on_tick=lambda: ticks.append(team.beats))
+    assert ticks == [1, 2, 3]
+
+
+def test_a_stage_that_is_stopped_lets_its_tasks_end_and_is_interrupted(team):
+    team.at = {3: lambda: team.ends(FIRST), 5: lambda: team.ends(SECOND)}
+    stage = team.run(should_stop=lambda: team.beats >= 2)
+    assert (stage.status, team.beats) == ("interrupted", 5)  # the slower one's end
+    assert len(team.said("stop_tasks")) == 2  # then, and at the stage's end as ever
+    assert team.said("gather") == []  # nobody waits for a last answer
+    assert team.said("look_again") == []
+
+
+def test_tasks_that_do_not_end_hold_up_the_stop_for_half_its_limit(team):
+    team.run(should_stop=lambda: True)
+    assert team.beats == 1 + STOP_S / 2
+
+
+def test_an_exception_ends_the_stage_as_interrupted(team):
+    def fail():
+        raise KeyboardInterrupt
+
+    team.at = {2: fail}
+    with pytest.raises(KeyboardInterrupt):
+        team.run()
+    stage, _ = team.recorded[-1]
+    assert (stage.status, stage.end_s) == ("interrupted", 2.0)
+    assert "stop_tasks" in team.told
+    assert "stop_host_load" in team.told
+
+
+def test_the_first_beat_of_a_stage_may_come_late(team):
+    team.at = {1: team.all_end}
+    team.run()
+    assert team.said("rest") == ["rest"]
+
+
+def test_a_beat_that_took_long_gives_the_next_one_as_long(monkeypatch):
+    """Its next one is due after as much time again, and a pause tells how much is spent."""
+    clock = SimpleNamespace(now_s=0.0)
+    monkeypatch.setattr(stage_loop.time, "monotonic", lambda: clock.now_s)
+    monkeypatch.setattr(stage_loop, "collect", lambda *_: setattr(clock, "now_s", clock.now_s + 4.0) or [])
+    members = SimpleNamespace(
+        lines=list,
+        check_silence=lambda: None,
+        check_progress=lambda: None,
+        begin_anew=lambda _: None,
+        starting=lambda: True,
+        tell_steps=lambda: None,
+    )
+    watch = SimpleNamespace(news=dict, silent_s=lambda _: 0.0, begin_anew=lambda _: None)
+    pauses, events = [], []
+    rounds = stage_loop.Rounds(
+        members,
+        members,
+        watch,
+        sink=events.append,
+        now_s=lambda: clock.now_s,
+        timeouts=Timeouts(stall_s=10.0),
+        pause=lambda *told: pauses.append(told),
+    )
+    rounds.beat(0.5)
+    assert pauses == [(0.5, 4.0, True)]
+    assert rounds._due_s == 4.0 + 4.0 + 0.5 + stage_loop.FETCH_S + stage_loop.PAUSE_S
+    assert events == []

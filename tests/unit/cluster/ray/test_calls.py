@@ -1,0 +1,245 @@
+import inspect
+import threading
+
+import pytest
+from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RaySystemError
+
+from rigproof.cluster.ray import calls
+from rigproof.cluster.ray.calls import FETCH_S, Gone, Line, LocalCall, Maker, ask, collect, created
+
+
+def refuse():
+    raise RaySystemError("the head said no")
+
+
+class Actor:
+    """Hands out numbered calls, as `actor.poll.remote()` does."""
+
+    def __init__(self):
+        self.sent = 0
+        self.poll = self
+
+    def remote(self):
+        self.sent += 1
+        return f"call {self.sent}"
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """What each call gives: a value, or an error to raise; every call is done at once."""
+    given = {}
+
+    def get(call, timeout):
+        answer = given[call].pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(calls.ray, "get", get)
+    monkeypatch.setattr(calls.ray, "wait", lambda refs, num_returns, timeout: (list(refs), []))
+    return given
+
+
+def test_an_answer_that_is_slow_to_arrive_is_asked_for_again_and_nobody_is_gone(answers):
+    line = Line(Actor(), 0.0)
+    answers["call 1"] = ["first"]
+    assert collect([line], 1.0, 1.0) == [(line, "first")]
+
+    answers["call 2"] = [GetTimeoutError("2 s"), "second"]
+    assert collect([line], 1.0, 2.0) == []
+    assert line.gone is None
+    assert line.silent_s(5.0) == 3.0  # counted since it was asked
+    assert collect([line], 1.0, 5.0) == [(line, "second")]
+    assert line.actor.sent == 2
+
+
+def test_an_actor_out_of_reach_is_silent_and_not_gone(answers):
+    line = Line(Actor(), 0.0)
+    answers["call 1"] = [ActorUnavailableError("for the moment", None)]
+    assert collect([line], 1.0, 1.0) == []
+    assert line.gone is None
+    assert line.silent_s(9.0) == 9.0
+
+
+def test_a_dead_actor_is_gone(answers):
+    line = Line(Actor(), 0.0)
+    answers["call 1"] = [ActorDiedError()]
+    ((gone, answer),) = collect([line], 1.0, 1.0)
+    assert gone is line
+    assert isinstance(answer, Gone)
+    assert line.gone is answer
+
+
+@pytest.mark.parametrize("hanging", ["wait", "get"])
+def test_a_store_that_does_not_answer_holds_nobody_up(answers, monkeypatch, hanging):
+    """`ray.wait` and `ray.get` outlast their time-outs there; the call stays on its way."""
+    answers["call 1"] = ["late"]
+    thawed = threading.Event()
+    real = getattr(calls.ray, hanging)
+
+    def hang(*arguments, **options):
+        thawed.wait(60)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(calls, "FETCH_S", 0.05)
+    monkeypatch.setattr(calls.ray, hanging, hang)
+    line = Line(Actor(), 0.0)
+    assert collect([line], 0.05, 1.0) == []
+    assert ask({"one": line.send(1.0)}, 0.05) == {}
+    assert line.gone is None
+    thawed.set()
+    assert line.actor.sent == 1
+
+
+def test_an_answer_that_has_not_arrived_is_left_out(answers):
+    answers |= {"a": [1], "b": [GetTimeoutError("2 s")], "c": [ActorDiedError()]}
+    found = ask({"one": "a", "late": "b", "dead": "c"}, 1.0)
+    assert found["one"] == 1
+    assert isinstance(found["dead"], Gone)
+    assert "late" not in found
+
+
+def test_an_actor_in_the_making_is_silent_until_it_is_there(answers):
+    made = threading.Event()
+    actor = Actor()
+
+    def order():
+        made.wait(60)
+        return actor
+
+    line = Line(Maker().make(order), 0.0)
+    assert line.actor is None
+    assert line.wait(0.01) is None
+    assert collect([line], 0.01, 1.0) == []
+    assert line.silent_s(9.0) == 9.0
+    made.set()
+    assert line.wait(60) is actor
+    answers["call 1"] = ["first"]
+    assert collect([line], 1.0, 10.0) == [(line, "first")]
+
+
+def test_an_actor_that_ray_refuses_to_make_is_gone_once():
+    line = Line(Maker().make(refuse), 0.0)
+    line.wait(60)
+    ((gone, answer),) = collect([line], 0.01, 1.0)
+    assert gone is line
+    assert answer == Gone("Ray refused it: System error: the head said no")
+    assert collect([line], 0.01, 1.0) == []
+
+
+def test_what_nobody_expects_of_an_order_is_raised():
+    line = Line(Maker().make(lambda: {}["a fault of ours"]), 0.0)
+    line.wait(60)
+    with pytest.raises(KeyError, match="a fault of ours"):
+        collect([line], 0.01, 1.0)
+
+
+def test_an_actor_is_killed_as_soon_as_it_is_there():
+    killed = []
+    actor = Actor()
+    Line(actor, 0.0, killed.append).kill()
+    refused = Line(Maker().make(refuse), 0.0, killed.append)
+    refused.kill()
+    assert killed == [actor]
+
+
+def test_an_actor_is_killed_by_ray_where_nobody_says_otherwise():
+    assert inspect.signature(Line).parameters["kill"].default is calls.ray.kill
+
+
+def test_actors_are_ordered_one_after_the_other():
+    maker, first, begun = Maker(), threading.Event(), []
+
+    def order(number):
+        begun.append(number)
+        first.wait(60)
+        return number
+
+    one = maker.make(lambda: order(1))
+    while not begun:
+        first.wait(0.01)
+    two = maker.make(lambda: order(2))
+    assert not two.done(0.05)
+    assert begun == [1]
+    first.set()
+    assert one.done(60)
+    assert two.done(60)
+    assert begun == [1, 2]
+
+
+def test_a_silence_that_was_the_drivers_own_is_forgotten():
+    line = Line(Actor(), 0.0)
+    line.send(1.0)
+    assert line.silent_s(9.0) == 9.0
+    line.begin_anew(8.0)
+    assert line.silent_s(9.0) == 1.0
+
+
+def test_what_ray_makes_is_given_and_what_it_refuses_or_keeps_is_gone():
+    never = threading.Event()
+    assert created(lambda: "group", 60.0) == "group"
+    assert created(refuse, 60.0) == Gone("Ray refused it: System error: the head said no")
+    assert created(lambda: never.wait(60), 0.01) == Gone("Ray did not answer for 0.01 s")
+    never.set()
+    with pytest.raises(KeyError, match="a fault of ours"):
+        created(lambda: {}["a fault of ours"], 60.0)
+
+
+def test_who_has_answered_and_was_not_asked_again_owes_nothing(answers):
+    line = Line(Actor(), 0.0)
+    assert line.silent_s(5.0) == 5.0  # it has never answered
+    answers["call 1"] = ["first"]
+    collect([line], 1.0, 1.0)
+    assert line.heard
+    assert line.silent_s(50.0) == 0.0
+
+
+def test_out_of_reach_again_the_silence_counts_from_the_last_answer(answers):
+    line = Line(Actor(), 0.0)
+    answers |= {
+        "call 1": ["first"],
+        "call 2": [ActorUnavailableError("for the moment", None)],
+        "call 3": [GetTimeoutError("2 s")],
+    }
+    collect([line], 1.0, 1.0)
+    collect([line], 1.0, 5.0)
+    assert not line.heard
+    assert line.silent_s(9.0) == 4.0  # since it was asked for the second time
+    collect([line], 1.0, 9.0)
+    assert line.silent_s(12.0) == 7.0
+
+
+def test_calls_within_this_process_need_no_ray(monkeypatch):
+    monkeypatch.setattr(calls.ray, "wait", refuse)
+    found = ask({"one": LocalCall(1), "never": LocalCall(2, pending=True)}, 1.0)
+    assert found == {"one": 1}
+    assert ask({}, 1.0) == {}
+
+
+def test_calls_are_waited_for_together_and_each_answer_for_what_is_left(monkeypatch):
+    waits, gets = [], []
+    clock = iter([100.0, 101.0, 109.0])
+    monkeypatch.setattr(calls.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(
+        calls.ray, "wait", lambda refs, **options: waits.append((len(refs), options)) or (refs, [])
+    )
+    monkeypatch.setattr(calls.ray, "get", lambda call, timeout: gets.append(timeout) or call)
+    real = calls.Background
+    limits = []
+
+    class Noted(real):
+        def done(self, timeout_s=0.0):
+            limits.append(timeout_s)
+            return super().done(60)
+
+    monkeypatch.setattr(calls, "Background", Noted)
+    assert ask({"one": "a", "other": "b"}, 5.0) == {"one": "a", "other": "b"}
+    assert waits == [(2, {"num_returns": 2, "timeout": 5.0})]
+    assert gets == [4.0, FETCH_S]
+    assert limits == [5.0 + FETCH_S]
+
+
+def test_what_nobody_expects_of_an_answer_is_raised(answers):
+    answers["a"] = [KeyError("a fault of ours")]
+    with pytest.raises(KeyError, match="a fault of ours"):
+        ask({"one": "a"}, 1.0)

@@ -1,0 +1,124 @@
+import pytest
+
+from rigproof.cluster.ray.matching import FoundNode, assign_gpus, local_node, match_nodes, same_host
+from rigproof.profiles.loading.loaded import PromisedDevice
+from rigproof.profiles.tables.models import Gpu, Limits, Node
+from rigproof.records.identity import GpuIdentity
+
+
+def found(node_id, name="", address="", hostname="", here=False):
+    return FoundNode(node_id, name or address, address, hostname, cpus=8, gpus=1, here=here)
+
+
+def ids(matched):
+    return {name: node.node_id for name, node in matched.items()}
+
+
+def test_the_given_node_name_comes_before_the_address():
+    promised = (Node(name="pc1", address="10.0.0.1"), Node(name="pc2", address="10.0.0.2"))
+    nodes = [found("a", "pc2", "10.0.0.1"), found("b", "pc1", "10.0.0.2")]
+    assert ids(match_nodes(promised, nodes)) == {"pc1": "b", "pc2": "a"}
+
+
+def test_nodes_are_found_by_address_and_by_hostname():
+    promised = (Node(name="one", address="10.0.0.1"), Node(name="two"), Node(name="x", address="Three.lan"))
+    nodes = [found("a", address="10.0.0.1"), found("b", hostname="two.lan"), found("c", hostname="three")]
+    assert ids(match_nodes(promised, nodes)) == {"one": "a", "two": "b", "x": "c"}
+
+
+def test_no_ray_node_is_taken_twice():
+    promised = (Node(name="pc1", address="10.0.0.1"), Node(name="pc2", address="10.0.0.1"))
+    nodes = [found("a", "pc1", "10.0.0.1"), found("b", "pc2", "10.0.0.1")]
+    assert ids(match_nodes(promised, nodes)) == {"pc1": "a", "pc2": "b"}
+    assert ids(match_nodes(promised, nodes[:1])) == {"pc1": "a"}
+
+
+def test_a_rig_of_one_node_without_address_is_this_machine():
+    nodes = [found("a", address="10.0.0.1"), found("b", address="10.0.0.2", here=True)]
+    assert ids(match_nodes((Node(name="host"),), nodes)) == {"host": "b"}
+    assert match_nodes((Node(name="host", address="10.0.0.3"),), nodes) == {}
+    assert match_nodes((Node(name="host"), Node(name="other")), nodes) == {}
+
+
+@pytest.mark.parametrize(
+    ("promised", "expected"),
+    [
+        ((Node(name="host"),), "host"),
+        ((Node(name="pc1", address="10.0.0.1"), Node(name="pc2", address="10.0.0.2")), "pc2"),
+        ((Node(name="pc1", address="10.0.0.1"),), None),
+        ((Node(name="pc1", address="box.lan"), Node(name="pc2")), "pc1"),
+        ((Node(name="pc1"), Node(name="BOX")), "BOX"),
+        ((Node(name="pc1"), Node(name="pc2")), None),
+        ((), None),
+    ],
+)
+def test_which_promised_node_this_machine_is(promised, expected):
+    assert local_node(promised, "box", frozenset({"127.0.0.1", "10.0.0.2"})) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("box", "BOX", True),
+        ("box.lan", "box", True),
+        ("box.lan", "box.lan.", True),
+        ("box.lan", "box.wan", False),
+        ("10.0.0.1", "10", False),
+        ("", "", True),
+        ("box", "boxes", False),
+    ],
+)
+def test_host_names_with_and_without_domain(one, other, same):
+    assert same_host(one, other) is same
+
+
+def device(index, sku="rtx-3090", uuid=None):
+    gpu = Gpu(sku=sku, uuid=uuid)
+    return PromisedDevice(
+        f"pc1/gpu{index}", "pc1", index, gpu, None, sku, Limits(), f"nodes.pc1.gpus.{index}"
+    )
+
+
+def card(uuid, name, index):
+    return GpuIdentity(f"host/gpu{index}", "cuda", uuid, name, index, 24576.0)
+
+
+SKUS = {"GeForce 3090": "rtx-3090", "GeForce 3070": "rtx-3070"}
+CARDS = [
+    card("GPU-a", "GeForce 3070", 0),
+    card("GPU-b", "GeForce 3090", 1),
+    card("GPU-c", "GeForce 3090", 2),
+]
+
+
+def uuids(assigned):
+    return {subject: gpu.uuid for subject, gpu in assigned.items()}
+
+
+def test_the_promised_model_is_taken_in_nvml_order():
+    assigned = assign_gpus([device(0), device(1)], CARDS, SKUS.get)
+    assert uuids(assigned) == {"pc1/gpu0": "GPU-b", "pc1/gpu1": "GPU-c"}
+    assert assigned["pc1/gpu0"].subject == "pc1/gpu0"
+    assert assigned["pc1/gpu0"].sku == "rtx-3090"
+
+
+def test_a_pinned_uuid_comes_first_and_takes_no_other_card():
+    assigned = assign_gpus([device(0), device(1, uuid="GPU-b")], CARDS, SKUS.get)
+    assert uuids(assigned) == {"pc1/gpu0": "GPU-c", "pc1/gpu1": "GPU-b"}
+    assert assign_gpus([device(0, uuid="GPU-z")], CARDS, SKUS.get) == {}
+
+
+def test_another_model_stands_in_the_promised_place_under_its_own_name():
+    assigned = assign_gpus([device(0), device(1), device(2)], CARDS, SKUS.get)
+    assert uuids(assigned) == {"pc1/gpu0": "GPU-b", "pc1/gpu1": "GPU-c", "pc1/gpu2": "GPU-a"}
+    assert assigned["pc1/gpu2"].sku == "rtx-3070"
+
+
+def test_more_promised_than_there_are():
+    assert uuids(assign_gpus([device(0), device(1)], CARDS[1:2], SKUS.get)) == {"pc1/gpu0": "GPU-b"}
+    assert assign_gpus([device(0)], [], SKUS.get) == {}
+
+
+def test_an_unknown_card_for_an_unknown_sku():
+    assigned = assign_gpus([device(0, sku="unknown")], [card("GPU-q", "Odd Card", 0)], SKUS.get)
+    assert assigned["pc1/gpu0"].sku is None

@@ -1,0 +1,54 @@
+"""Which Ray is taken at all."""
+
+from importlib import metadata
+
+import pytest
+
+from rigproof.cluster.ray import version as ray_version
+from rigproof.cluster.ray.errors import ClusterStartFailed, ClusterUnreachable
+from rigproof.cluster.ray.join_probe import check_joinable
+from rigproof.cluster.ray.session import start_local
+from rigproof.cluster.ray.version import check_ray_version
+
+
+class RefusedError(Exception):
+    pass
+
+
+def installed(monkeypatch, version):
+    def found(name):
+        assert name == "ray"
+        if version is None:
+            raise metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(ray_version, "version", found)
+
+
+@pytest.mark.parametrize("version", ["2.52.0", "2.52.1", "2.60.0", "2.100.0", "3.0.0.dev0", "2.53.0rc1"])
+def test_a_ray_that_knows_tokens_is_taken(monkeypatch, version):
+    installed(monkeypatch, version)
+    check_ray_version(RefusedError)
+
+
+@pytest.mark.parametrize("version", ["2.51.2", "2.9.3", "1.13.0", "2.51.0.post1", "0.8"])
+def test_an_older_ray_is_refused_with_the_version_to_install(monkeypatch, version):
+    installed(monkeypatch, version)
+    said = rf"{version} knows no token.*CVE-2025-62593.*install ray>=2\.52 on"
+    with pytest.raises(RefusedError, match=said):
+        check_ray_version(RefusedError)
+
+
+@pytest.mark.parametrize(("version", "said"), [(None, "not installed"), ("nightly", "nothing is known")])
+def test_a_ray_that_is_not_there_or_not_known_is_refused(monkeypatch, version, said):
+    installed(monkeypatch, version)
+    with pytest.raises(RefusedError, match=said):
+        check_ray_version(RefusedError)
+
+
+def test_an_old_ray_is_neither_started_nor_joined(monkeypatch):
+    installed(monkeypatch, "2.51.2")
+    with pytest.raises(ClusterStartFailed, match=r"ray>=2\.52"):
+        start_local("host", cpus=1, gpus=0, namespace="n", limit_s=1, stop_s=1, stall_s=1)
+    with pytest.raises(ClusterUnreachable, match=r"ray>=2\.52"):
+        check_joinable("127.0.0.1:9", 1.0)

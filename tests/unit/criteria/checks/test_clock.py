@@ -1,0 +1,236 @@
+from dataclasses import replace
+
+import pytest
+
+from rigproof.criteria.evidence.reasons import names_of
+from rigproof.records.verdict import Outcome
+
+GPU, RATIO = "pc1/gpu0", "clock.ratio"
+
+
+def at_its_cap(bench, power_w=690):
+    bench.samples(GPU, 5, power_w=lambda sample: power_w + (sample.t_s % 2 - 1) / 10)
+
+
+def unknown_card(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
+    bench.gpu(GPU, sku=None)
+
+
+@pytest.mark.parametrize(("clock_mhz", "outcome"), [(1683, Outcome.PASS), (1682, Outcome.FAIL)])
+def test_an_unexplained_clock_under_85_percent_fails(bench, clock_mhz, outcome):
+    bench.samples(GPU, 5, sm_clock_mhz=clock_mhz)
+    assert bench.verdict(RATIO, GPU).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("reasons", "outcome"),
+    [
+        (0x0, Outcome.FAIL),
+        (0x1, Outcome.FAIL),  # idle explains nothing under load
+        (0x2, Outcome.WARN),  # somebody set it
+        (0x100, Outcome.WARN),
+        (0x4, Outcome.PASS),
+        (0x40, Outcome.PASS),  # thermal.throttle judges this one
+        (None, Outcome.NOT_MEASURED),
+    ],
+)
+def test_a_low_clock_passes_where_the_driver_explains_it(bench, reasons, outcome):
+    at_its_cap(bench)
+    bench.samples(GPU, 5, sm_clock_mhz=1470, clock_event_reasons=reasons)
+    assert bench.verdict(RATIO, GPU).outcome is outcome
+
+
+def test_the_explanation_is_told(bench):
+    at_its_cap(bench)
+    bench.samples(GPU, 5, sm_clock_mhz=1470, clock_event_reasons=0x4)
+    said = "1470 MHz of 1980 MHz, explained by power cap (0x4), at 690 of 700 W, in the gemm stage"
+    assert bench.verdict(RATIO, GPU).detail == said
+
+
+@pytest.mark.parametrize(
+    ("power_w", "outcome"), [(650, Outcome.PASS), (625, Outcome.FAIL), (245, Outcome.FAIL)]
+)
+def test_a_power_cap_explains_nothing_where_the_card_draws_less_than_its_cap(bench, power_w, outcome):
+    at_its_cap(bench, power_w)
+    bench.samples(GPU, 5, sm_clock_mhz=1470, clock_event_reasons=0x4)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is outcome
+    assert f"at {power_w} of 700 W" in verdict.detail
+
+
+def test_the_stretch_that_nothing_explains_is_the_one_that_is_told(bench):
+    at_its_cap(bench)
+    bench.samples(GPU, 41, 51, sm_clock_mhz=1400, clock_event_reasons=0x4)
+    bench.samples(GPU, 51, 61, sm_clock_mhz=1500, clock_event_reasons=0)
+    verdict = bench.verdict(RATIO, GPU)
+    assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, pytest.approx(50.5, abs=0.5))
+
+
+@pytest.mark.parametrize(
+    ("stage", "from_s", "to_s"),
+    [("gemm", 5, 25), ("training", 72, 92), ("feeding", 93, 113), ("sharing", 114, 134)],
+)
+def test_a_low_clock_in_any_stage_fails(bench, stage, from_s, to_s):
+    bench.samples(GPU, from_s, to_s, sm_clock_mhz=1400, clock_event_reasons=0)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.detail.endswith(f"in the {stage} stage")
+
+
+@pytest.mark.parametrize(("clock_mhz", "outcome"), [(1386, Outcome.PASS), (1385, Outcome.FAIL)])
+def test_an_unknown_card_reaches_70_percent_of_its_highest_clock(bench, clock_mhz, outcome):
+    unknown_card(bench)
+    bench.samples(GPU, 5, sm_clock_mhz=clock_mhz, clock_event_reasons=0)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is outcome
+    assert verdict.limit_source.endswith("of NVML's highest clock")
+
+
+def test_an_unknown_card_far_under_its_cap_does_not_pass_by_the_cap(bench):
+    unknown_card(bench)
+    at_its_cap(bench, 245)
+    bench.samples(GPU, 5, sm_clock_mhz=600, clock_event_reasons=0x4)
+    assert bench.verdict(RATIO, GPU).outcome is Outcome.FAIL
+
+
+def test_a_geforce_at_its_printed_boost_passes(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "rtx-3090", "workers": 2}]}])
+    bench.gpu(GPU, sm_clock_max_mhz=2100)
+    for stage in bench.recording.stages:
+        bench.slow(GPU, 0.1, stage=stage)
+    bench.samples(GPU, 5, sm_clock_mhz=1695, clock_event_reasons=0)
+    verdict = bench.verdict(RATIO, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.PASS, 100)
+    assert verdict.limit_source.endswith("of the boost clock of hwprofiles/gpus/rtx-3090.toml")
+
+
+def test_a_cap_that_no_limit_confirms_warns(bench):
+    unknown_card(bench)
+    bench.gpu(GPU, power_limit_w=None)
+    bench.samples(GPU, 5, sm_clock_mhz=1300, clock_event_reasons=0x4)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.WARN
+    assert "the driver reports none" in verdict.detail
+
+
+def test_a_clock_at_which_the_card_could_not_do_its_work_is_no_reading(bench):
+    bench.samples(GPU, 26, 71, sm_clock_mhz=600)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert "the card cannot do the" in verdict.detail
+
+
+def test_a_clock_over_the_highest_is_no_reading(bench):
+    bench.samples(GPU, 40, 40.05, sm_clock_mhz=2400)
+    assert bench.verdict(RATIO, GPU).detail == (
+        "sustained: the SM clock reads 2400 MHz at t=40 s, which is not possible (at most 2277 MHz)"
+    )
+
+
+def test_an_overclocked_card_reads_more_than_its_highest_clock(bench):
+    bench.samples(GPU, 5, sm_clock_mhz=2270)
+    assert bench.verdict(RATIO, GPU).outcome is Outcome.PASS
+
+
+def test_an_explanation_of_less_than_half_of_the_samples_is_none(bench):
+    bench.samples(GPU, 5, sm_clock_mhz=1470, clock_event_reasons=lambda s: 0x4 if s.t_s % 1 < 0.35 else 0)
+    assert bench.verdict(RATIO, GPU).outcome is Outcome.FAIL
+
+
+def test_a_card_that_lost_its_worker_is_not_sent_to_the_repair_shop(bench):
+    bench.samples(GPU, 40, sm_clock_mhz=1400, clock_event_reasons=0x1)
+    assert bench.verdict(RATIO, GPU).outcome is Outcome.FAIL
+    bench.lose(f"{GPU}#0", "worker_died", "it is gone", 40)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert "its worker was lost at t=40 s" in verdict.detail
+
+
+@pytest.mark.parametrize("maximum_mhz", [None, 0])
+def test_without_a_boost_clock_and_a_maximum_there_is_nothing_to_compare_with(bench, maximum_mhz):
+    unknown_card(bench)
+    bench.gpu(GPU, sm_clock_max_mhz=maximum_mhz)
+    assert bench.verdict(RATIO, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_a_clock_that_was_not_read_is_no_measurement(bench):
+    bench.samples(GPU, sm_clock_mhz=None)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+
+
+def test_reasons_are_named_bit_by_bit():
+    assert names_of(0x44) == "power cap (0x4), HW thermal slowdown (0x40)"
+    assert names_of(0) == ""
+
+
+@pytest.mark.parametrize(("low", "outcome"), [(2, Outcome.PASS), (3, Outcome.FAIL)])
+def test_a_clock_that_is_low_for_less_than_half_of_the_time_counts_by_its_mean(bench, low, outcome):
+    """In 2 of 10 samples: 1704 MHz in the mean, in 3 of 10: 1566 MHz; 1683 are the least."""
+    bench.samples(GPU, 30, 71, sm_clock_mhz=lambda one: 600 if round(one.t_s * 10) % 10 < low else 1980)
+    bench.slow(GPU, 0.5)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is outcome
+    if outcome is Outcome.FAIL:
+        assert "the driver gives no reason" in verdict.detail
+
+
+def test_what_explains_the_low_part_of_the_time_explains_the_mean(bench):
+    def slowed(one):
+        return round(one.t_s * 10) % 10 < 3
+
+    bench.samples(GPU, sm_clock_mhz=lambda one: 600 if slowed(one) else 1980)
+    bench.samples(GPU, clock_event_reasons=lambda one: 0x40 if slowed(one) else 0x0)
+    verdict = bench.verdict(RATIO, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.PASS, pytest.approx(79, abs=1))
+    assert "explained by HW thermal slowdown (0x40)" in verdict.detail
+    bench.samples(GPU, clock_event_reasons=lambda one: 0x0 if slowed(one) else 0x40)
+    assert bench.verdict(RATIO, GPU).outcome is Outcome.FAIL
+
+
+def test_a_card_that_fell_half_way_through_is_slow_not_misread(bench):
+    """Its rate fell with its clock, so that the mean of both agree; half of the samples are low."""
+    bench.samples(GPU, 45.35, 50.9, sm_clock_mhz=600)
+    bench.slow(GPU, 0.3, from_s=45.35)
+    verdict = bench.verdict(RATIO, GPU)
+    assert (verdict.outcome, verdict.detail[:8]) == (Outcome.FAIL, "600 MHz ")
+
+
+@pytest.mark.parametrize(("index", "node"), [(0, "pc1"), (3, "pc1")])
+def test_a_clock_that_somebody_set_is_undone_on_the_card_that_it_is_of(bench, index, node):
+    bench.gpu(GPU, index=index)
+    at_its_cap(bench, 330)
+    bench.samples(GPU, 5, sm_clock_mhz=1470, clock_event_reasons=0x6)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.WARN
+    # The cap is not what explains it: the card draws half of it.
+    assert verdict.detail.startswith(
+        "1470 MHz of 1980 MHz, explained by application clocks setting (0x2), at 330 of 700 W"
+    )
+    assert verdict.remedy.startswith(
+        f"undo it on {node} with `nvidia-smi -i {index} -rgc` (locked clocks) or `nvidia-smi -i {index} -rac`"
+    )
+
+
+@pytest.mark.parametrize(("gap_s", "waited"), [(1.3, False), (1.4, True)])
+def test_only_a_card_that_waited_is_told_to_wait_less(bench, gap_s, waited):
+    """Of 13 s of generation a tenth may pass without any."""
+    bench.samples(GPU, 93, 113, sm_clock_mhz=1400)
+    kept = [one for one in bench.recording.rounds if (one.subject, one.stage) != (GPU, "feeding")]
+    fed = [one for one in bench.recording.rounds if (one.subject, one.stage) == (GPU, "feeding")]
+    short = gap_s / 26  # the gap is spread over the measured rounds
+    bench.recording.rounds = kept + [
+        replace(one, seconds=one.seconds - short) if one.phase == "measure" else one for one in fed
+    ]
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.remedy.startswith("see feeding.idle_gaps" if waited else "restart the machine")
+
+
+def test_a_fault_in_the_last_part_of_feeding_is_not_averaged_away(bench):
+    bench.samples(GPU, 108.5, 113, sm_clock_mhz=600, clock_event_reasons=0)
+    bench.slow(GPU, 0.3, stage="feeding", from_s=108.5)
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.from_s == pytest.approx(108.75)

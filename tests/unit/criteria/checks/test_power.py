@@ -1,0 +1,216 @@
+from dataclasses import replace
+
+import pytest
+
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.loads import load_of
+from rigproof.records.verdict import Outcome
+
+GPU, DRAW, LIMIT = "pc1/gpu0", "power.draw", "power.limit"
+
+
+@pytest.mark.parametrize(("power_w", "outcome"), [(734, Outcome.PASS), (736, Outcome.FAIL)])
+def test_the_average_may_be_five_percent_over_the_enforced_limit(bench, power_w, outcome):
+    bench.samples(GPU, 5, power_average_w=lambda sample: power_w + (sample.t_s % 2 - 1) / 10)
+    verdict = bench.verdict(DRAW, GPU)
+    assert (verdict.outcome, verdict.limit) == (outcome, 735)
+
+
+def test_a_single_spike_of_the_instant_power_is_no_alarm(bench):
+    bench.samples(GPU, 40, 40.3, power_w=1200)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
+
+
+def test_the_instant_power_stands_in_for_a_missing_average(bench):
+    bench.samples(GPU, power_average_w=None)
+    assert bench.verdict(DRAW, GPU).measured == pytest.approx(630, abs=1)
+
+
+def as_short_as_quick(bench):
+    """Fifteen seconds of load, as in the quick level."""
+    bench.stage("sustained", loaded_to_s=45.0)
+
+
+def test_a_power_sensor_that_stands_still_is_noticed_in_the_quick_level(bench):
+    as_short_as_quick(bench)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
+    bench.samples(GPU, 26, power_average_w=500.0)
+    verdict = bench.verdict(DRAW, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == (
+        "sustained: the power (1 s average) reads 500 W for 15 s under load: the sensor is frozen"
+    )
+
+
+def test_a_power_sensor_that_is_read_once_a_second_is_noticed_too(bench):
+    as_short_as_quick(bench)
+    bench.rig(sampling={"rate_hz": 1})
+    mine = [one for one in bench.recording.gpu_samples if one.subject == GPU]
+    bench.recording.gpu_samples = mine[::9]
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
+    bench.samples(GPU, 26, power_average_w=500.0)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_a_power_sensor_that_never_moved_is_noticed_in_a_load_of_a_few_seconds(bench):
+    bench.stage("sustained", loaded_to_s=36.0)
+    bench.samples(GPU, power_average_w=500.0)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_power_that_stands_still_for_less_than_ten_seconds_is_believed(bench):
+    bench.stage("sustained", loaded_to_s=39.5)
+    bench.samples(GPU, 30, 39.5, power_average_w=650.0)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("power_w", [None, 0])
+def test_no_power_is_no_measurement(bench, power_w):
+    bench.samples(GPU, power_average_w=power_w, power_w=power_w)
+    verdict = bench.verdict(DRAW, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+
+
+def test_power_that_reads_zero_for_a_quarter_is_no_measurement(bench):
+    bench.samples(GPU, 60, power_average_w=0)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_an_unknown_enforced_limit_is_no_measurement(bench):
+    bench.gpu(GPU, power_limit_w=None)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("enforced_w", "outcome", "limit"),
+    [
+        (349, Outcome.FAIL, 350),
+        (349.5, Outcome.PASS, 350),  # NVML counts milliwatts
+        (350, Outcome.PASS, 420),
+        (420, Outcome.PASS, 420),
+        (420.5, Outcome.PASS, 420),
+        (420.6, Outcome.FAIL, 420),
+    ],
+)
+def test_the_enforced_limit_lies_in_the_range_that_the_rig_states(bench, enforced_w, outcome, limit):
+    bench.limits(power_limit_w=(350.0, 420.0))
+    bench.gpu(GPU, power_limit_w=enforced_w, power_limit_default_w=350)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (outcome, enforced_w, limit)
+    assert verdict.limit_source == "hwprofiles/rigs/two-nodes.toml"
+    assert verdict.detail == "allowed: 350 to 420 W"
+
+
+@pytest.mark.parametrize(
+    ("enforced_w", "outcome", "detail"),
+    [
+        (699, Outcome.WARN, "a cap under the card's default; floors of the SKU file are scaled to it"),
+        (699.5, Outcome.PASS, ""),
+        (700, Outcome.PASS, ""),
+        (700.5, Outcome.PASS, ""),
+        (750, Outcome.PASS, "over the card's default"),
+    ],
+)
+def test_without_a_range_a_cap_under_the_default_only_warns(bench, enforced_w, outcome, detail):
+    bench.gpu(GPU, power_limit_w=enforced_w)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert (verdict.outcome, verdict.detail, verdict.limit) == (outcome, detail, 700)
+    assert verdict.limit_source == "NVML's default power limit"
+
+
+def test_the_sku_file_stands_in_for_a_default_that_nvml_does_not_tell(bench):
+    bench.gpu(GPU, power_limit_default_w=None, power_limit_w=650)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert (verdict.outcome, verdict.limit_source) == (Outcome.WARN, "hwprofiles/gpus/h200.toml")
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
+    verdict = bench.verdict(LIMIT, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.NO_LIMIT, 650)
+
+
+def test_an_enforced_limit_that_nvml_does_not_tell_is_no_measurement(bench):
+    bench.gpu(GPU, power_limit_w=None)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+
+
+def test_a_card_whose_driver_reports_no_power_is_not_asked_for_its_limit(bench):
+    silent = bench.loaded.skus["h200"].model_copy(update={"unsupported_sensors": ("power",)})
+    bench.loaded = replace(bench.loaded, skus={**bench.loaded.skus, "h200": silent})
+    bench.gpu(GPU, power_limit_w=None)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("enforced_w", "outcome"), [(350, Outcome.WARN), (349.5, Outcome.WARN), (349.4, Outcome.FAIL)]
+)
+def test_a_cap_under_half_of_the_default_fails(bench, enforced_w, outcome):
+    bench.gpu(GPU, power_limit_w=enforced_w)
+    assert bench.verdict(LIMIT, GPU).outcome is outcome
+
+
+def test_a_cap_that_the_profile_states_is_no_fault_however_low(bench):
+    bench.limits(power_limit_w=(200.0, 300.0))
+    bench.gpu(GPU, power_limit_w=250)
+    assert bench.verdict(LIMIT, GPU).outcome is Outcome.PASS
+
+
+def test_a_limit_that_falls_during_the_run_is_judged_by_its_lowest(bench):
+    bench.samples(GPU, power_limit_w=700.0)
+    assert bench.verdict(LIMIT, GPU).outcome is Outcome.PASS
+    bench.samples(GPU, 50, 60, power_limit_w=400.0)
+    verdict = bench.verdict(LIMIT, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.WARN, 400)
+    assert "between 400 and 700 W during the run" in verdict.detail
+    bench.limits(power_limit_w=(500.0, 700.0))
+    assert bench.verdict(LIMIT, GPU).outcome is Outcome.FAIL
+
+
+def test_the_draw_is_held_against_the_limit_of_its_own_moment(bench):
+    """A laptop whose limit goes up while it draws more is no fault; the same draw under the old one is."""
+    bench.samples(GPU, power_limit_w=700.0)
+    bench.samples(GPU, 26, 72, power_limit_w=550.0)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.FAIL
+    bench.samples(GPU, 26, 72, power_limit_w=650.0)
+    assert bench.verdict(DRAW, GPU).outcome is Outcome.PASS
+
+
+def test_a_card_without_sku_and_limit_need_not_keep_one(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
+    bench.gpu(GPU, sku=None, power_limit_w=None)
+    for criterion in (DRAW, LIMIT):
+        verdict = bench.verdict(criterion, GPU)
+        assert verdict.outcome is Outcome.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("from_s", "to_s", "stage"), [(5, 25, "gemm"), (72, 92, "training"), (114, 134, "sharing")]
+)
+def test_a_draw_over_the_limit_in_any_stage_fails(bench, from_s, to_s, stage):
+    bench.samples(GPU, from_s, to_s, power_average_w=lambda sample: 745 + sample.t_s % 3)
+    verdict = bench.verdict(DRAW, GPU)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.detail == f"in the {stage} stage"
+
+
+@pytest.mark.parametrize(("seconds", "outcome"), [(1.0, Outcome.PASS), (2.0, Outcome.FAIL)])
+def test_a_card_whose_average_is_instant_goes_over_its_limit_for_a_second(bench, seconds, outcome):
+    """Of 1 s at 760 W beside 1.5 s at 690 W the mean is 718 W, of two such seconds 729 W and of 3 s 760 W."""
+    bench.samples(GPU, 72, 92, power_average_w=lambda one: 690 + one.t_s % 1 / 10)
+    load = load_of(Evidence(bench.recording, bench.loaded).device(GPU), "training")
+    short = next(one for one in load.stretches if one.length_s < 2.0)
+    to_s = short.to_s if seconds == 1.0 else 92
+    bench.samples(GPU, short.from_s, to_s, power_average_w=lambda one: 760 + one.t_s % 1 / 10)
+    assert bench.verdict(DRAW, GPU).outcome is outcome
+
+
+@pytest.mark.parametrize(("limit_w", "outcome"), [(500, Outcome.WARN), (200, Outcome.FAIL)])
+def test_a_cap_is_told_with_the_command_that_lifts_it(bench, limit_w, outcome):
+    bench.gpu("pc1/gpu0", power_limit_w=float(limit_w), power_limit_default_w=700.0, index=3)
+    bench.samples("pc1/gpu0", power_limit_w=None)
+    verdict = bench.verdict("power.limit", "pc1/gpu0")
+    assert (verdict.outcome, verdict.remedy) == (
+        outcome,
+        "restore it on pc1 with `nvidia-smi -i 3 -pl 700`; if it is meant, state "
+        f"`limits.power_limit_w = [{limit_w}, {limit_w}]`",
+    )

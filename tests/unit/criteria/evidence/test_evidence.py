@@ -1,0 +1,390 @@
+"""What is missing, broken off or out of range in a Recording is not measured, with the reason."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.windows import LONGEST_S, Window
+from rigproof.profiles.errors import ProfileError
+from support.recordings import RIG, RTX_3090
+
+GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
+WEEK_S = 7 * 24 * 3600.0
+
+
+def evidence(bench) -> Evidence:
+    return Evidence(bench.recording, bench.loaded)
+
+
+def reason(look):
+    with pytest.raises(NotMeasured) as error:
+        look()
+    return error.value.reason
+
+
+# A stage's load
+
+
+def test_a_stage_that_did_not_run_is_named(bench):
+    del bench.recording.stages["sustained"]
+    assert reason(lambda: evidence(bench).stage("sustained")) == "the sustained stage did not run"
+
+
+def test_the_load_is_from_all_to_the_first_end(bench):
+    assert evidence(bench).loaded_window("sustained") == Window(30.0, 70.0, complete=True)
+    assert evidence(bench).complete_window("sustained") == Window(30.0, 70.0, complete=True)
+
+
+@pytest.mark.parametrize("status", ["finished", "partial", "failed"])
+def test_a_stage_that_ended_by_itself_was_not_broken_off(bench, status):
+    bench.stage("sustained", status=status)
+    assert evidence(bench).loaded_window("sustained").complete
+
+
+@pytest.mark.parametrize(
+    ("fields", "to_s"),
+    [
+        ({"status": "interrupted"}, 70.0),
+        ({"loaded_to_s": None}, 71.0),  # the stage's end
+        ({"loaded_to_s": None, "end_s": None}, 135.9),  # the last sample's
+    ],
+)
+def test_a_stage_that_was_broken_off_has_a_window_that_is_not_complete(bench, fields, to_s):
+    bench.stage("sustained", **fields)
+    window = evidence(bench).loaded_window("sustained")
+    assert (window.from_s, window.to_s, window.complete) == (30.0, pytest.approx(to_s), False)
+    said = reason(lambda: evidence(bench).complete_window("sustained"))
+    assert said == "the sustained stage was broken off"
+
+
+def test_the_last_moment_is_the_last_of_samples_and_rounds(bench):
+    bench.stage("sustained", loaded_to_s=None, end_s=None)
+    recording = bench.recording
+    recording.gpu_samples = [one for one in recording.gpu_samples if one.t_s <= 40]
+    recording.host_samples = [one for one in recording.host_samples if one.t_s <= 50]
+    recording.rounds = [one for one in recording.rounds if one.t_s <= 60]
+    assert evidence(bench).loaded_window("sustained").to_s == 60.0
+    recording.rounds = []
+    assert evidence(bench).loaded_window("sustained").to_s == pytest.approx(50.0)
+    recording.host_samples = []
+    assert evidence(bench).loaded_window("sustained").to_s == pytest.approx(40.0)
+    recording.gpu_samples = []
+    assert "which is no measurement" in reason(lambda: evidence(bench).loaded_window("sustained"))
+
+
+def test_a_stage_in_which_not_all_worked_has_no_window(bench):
+    bench.stage("sustained", loaded_from_s=None, status="partial")
+    said = reason(lambda: evidence(bench).loaded_window("sustained"))
+    assert said == "in the sustained stage (partial) the workers were never all under load"
+
+
+@pytest.mark.parametrize("length_s", [1.0, WEEK_S])
+def test_a_load_lasts_from_a_second_to_a_week(bench, length_s):
+    bench.stage("sustained", loaded_from_s=0.0, loaded_to_s=length_s)
+    assert evidence(bench).loaded_window("sustained").length_s == length_s
+
+
+@pytest.mark.parametrize("length_s", [0.999, WEEK_S + 1, math.nan, -5.0])
+def test_any_other_length_is_no_measurement(bench, length_s):
+    bench.stage("sustained", loaded_from_s=0.0, loaded_to_s=length_s)
+    said = reason(lambda: evidence(bench).loaded_window("sustained"))
+    assert said == f"the sustained stage was under load for {length_s:g} s, which is no measurement"
+
+
+def test_a_week_is_the_longest_stretch():
+    assert LONGEST_S == WEEK_S
+
+
+# Coverage
+
+
+def test_a_share_of_the_grid_points_due_is_enough(bench):
+    def cover(number):
+        times_s = [n / 8 for n in range(number)]
+        evidence(bench).require_coverage(times_s, Window(0.0, 10.0), Limit(0.8, "defaults"), "power")
+
+    cover(80)
+    said = reason(lambda: cover(79))
+    assert said == "79 readings of power under load where 100 were due: under 80 %"
+    assert reason(lambda: cover(0)) == "no power was read under load"
+
+
+@pytest.mark.parametrize(("rate_hz", "longest_s"), [(10, 2.0), (1, 3.0)])
+def test_no_stretch_may_be_without_readings(bench, rate_hz, longest_s):
+    """Two seconds, or three grid points where these are further apart; at the window's ends too."""
+    bench.rig(sampling={"rate_hz": rate_hz})
+
+    def cover(gap_s, at_s):
+        times_s = [n / 10 for n in range(401) if not at_s < n / 10 < at_s + gap_s]
+        evidence(bench).require_coverage(times_s, Window(0.0, 40.0), Limit(0.5, "defaults"), "power")
+
+    for at_s in (-0.1, 20.0, 40.1 - longest_s):
+        cover(longest_s, at_s)
+    said = reason(lambda: cover(longest_s + 0.5, 20.0))
+    assert said == f"no power was read for {longest_s + 0.5:.1f} s under load, from t=20 s on"
+    assert reason(lambda: cover(longest_s + 0.5, -0.1)).endswith("from t=0 s on")
+    assert reason(lambda: cover(9.0, 31.9)).endswith("from t=32 s on")
+
+
+def test_without_a_rate_nobody_knows_what_was_due(bench):
+    bench.rig(sampling={})
+    said = reason(lambda: evidence(bench).require_coverage([], Window(0, 10), Limit(0.8, "x"), "power"))
+    assert said == "the profile has no sampling.rate_hz"
+
+
+# Plan and champions
+
+
+def test_a_level_that_nobody_knows_cannot_be_planned(bench):
+    bench.recording.run = replace(bench.recording.run, level="heroic", stages=())
+    with pytest.raises(ProfileError, match="no such level"):
+        evidence(bench).stages  # noqa: B018 - the plan is made where it is asked for
+
+
+def test_the_stages_of_a_run_are_those_of_its_level_else_the_plans_and_any_that_ran(bench):
+    bench.recording.run = replace(bench.recording.run, stages=("gemm",))
+    assert evidence(bench).stages == ("gemm", "sustained", "training", "feeding", "sharing")
+    bench.recording.stages = {}
+    assert evidence(bench).stages == ("gemm",)
+    assert evidence(bench).stages_with(("arms", "continuous")) == ("gemm",)
+    bench.recording.run = replace(bench.recording.run, stages=())
+    assert evidence(bench).stages == ("gemm", "sustained", "training", "feeding", "sharing")
+    assert evidence(bench).stages_with(("continuous",)) == ("sustained",)
+
+
+def test_recorded_champions_that_are_damaged_are_not_measured_unless_others_are_given(bench):
+    bench.event("champions", "rig", "champions", champions="damaged", stage=None)
+    damaged = evidence(bench)
+    assert reason(lambda: damaged.champions) == (
+        "the recorded champions are damaged: give others with --champions"
+    )
+    assert Evidence(bench.recording, bench.loaded, {}).champions == {}
+
+
+def test_the_source_of_a_key_is_its_file_else_the_profile(bench):
+    assert evidence(bench).source_of("limits.nobody", "limits.peer_share") == "hwprofiles/defaults.toml"
+    assert evidence(bench).source_of("nobody") == "hwprofiles/rigs/two-nodes.toml"
+
+
+# Events
+
+
+def test_events_of_several_kinds_come_in_the_order_of_time(bench):
+    for kind, t_s in (("oom", 50.0), ("worker_died", 40.0), ("oom", 30.0)):
+        bench.event(kind, GPU, kind, t_s)
+    bench.event("oom", OTHER, "not here", 10.0)
+    found = evidence(bench)
+    assert [one.t_s for one in found.events_of(GPU, "oom", "worker_died")] == [30.0, 40.0, 50.0]
+    assert [one.t_s for one in found.events_of(GPU, "oom")] == [30.0, 50.0]
+    assert found.events_of(GPU, "paused") == []
+
+
+def test_the_cause_is_the_first_in_the_chain_and_not_in_time(bench):
+    assert evidence(bench).device(GPU).cause() == ""
+    bench.event("worker_died", GPU, "killed by signal 9", 31.0)
+    bench.event("oom", GPU, "3 GiB wanted", 41.4)
+    bench.event("oom", GPU, "2 GiB wanted", 42.0)
+    assert evidence(bench).device(GPU).cause() == "3 GiB wanted (at t=41 s)"
+    bench.event("node_missing", "pc1", "pc1 is off", 50.0)
+    assert evidence(bench).device(GPU).cause() == "pc1 is off (at t=50 s)"
+    assert evidence(bench).device(OTHER).cause() == ""
+
+
+# A device
+
+
+@pytest.mark.parametrize("limit_w", [None, 0.0, -1.0, math.inf, math.nan])
+def test_a_power_limit_that_is_no_power_was_not_measured(bench, limit_w):
+    assert evidence(bench).device(GPU).enforced_power_w == 700
+    bench.gpu(GPU, power_limit_w=limit_w)
+    said = reason(lambda: evidence(bench).device(GPU).enforced_power_w)
+    assert said == "NVML does not report the enforced power limit"
+
+
+def test_who_did_not_answer_was_not_found(bench):
+    del bench.recording.gpus[GPU]
+    del bench.recording.nodes["pc1"]
+    found = evidence(bench)
+    assert reason(lambda: found.device(GPU).identity) == "pc1/gpu0 was not found"
+    assert reason(lambda: found.node("pc1").identity) == "pc1 was not found"
+    assert [one.subject for one in found.devices if one.found] == [OTHER]
+    assert [one.subject for one in found.nodes if one.found] == ["pc2"]
+
+
+def test_counters_before_are_the_first_and_counters_after_the_last(bench):
+    before, after = (
+        next(one for one in bench.recording.counters if one.moment == m) for m in ("before", "after")
+    )
+    bench.recording.extend(
+        [replace(before, t_s=3.0, pcie_replays=8), replace(after, t_s=72.0, pcie_replays=9)]
+    )
+    device = evidence(bench).device(GPU)
+    assert (device.counters("before").t_s, device.counters("after").pcie_replays) == (2.0, 9)
+    bench.recording.counters = []
+    assert evidence(bench).device(GPU).counters("before") is None
+
+
+def test_a_sensor_that_the_card_lacks_is_not_applicable_where_nothing_was_read(bench):
+    bench.loaded = replace(bench.loaded, skus=bench.loaded.skus | {"h200": RTX_3090})
+    window = Window(30.0, 70.0)
+    device = evidence(bench).device(GPU)
+    assert device.lacks_sensor("memory_temperature_c")
+    assert not device.lacks_sensor("memory", "core_temperature_c")
+    assert len(device.loaded_readings(window, "memory_temperature_c", "memory temperature")) == 401
+    bench.samples(GPU, memory_temperature_c=None, power_w=None)
+    device = evidence(bench).device(GPU)
+    with pytest.raises(NotApplicable, match="this card's driver reports no memory temperature"):
+        device.loaded_readings(window, "memory_temperature_c", "memory temperature")
+    assert reason(lambda: device.loaded_readings(window, "power_w", "power")) == (
+        "no power was read under load; check `nvidia-smi -q -d POWER` on pc1; a sensor that its driver does "
+        "not have is listed in unsupported_sensors of hwprofiles/gpus/h200.toml"
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "query"),
+    [
+        ("clock_event_reasons", "`nvidia-smi -q -d PERFORMANCE`"),
+        ("sm_clock_mhz", "`nvidia-smi -q -d CLOCK`"),
+        ("utilization_percent", "`nvidia-smi -q -d UTILIZATION`"),
+        ("pcie_width", "`nvidia-smi -q`"),
+    ],
+)
+def test_where_a_sensor_that_gives_nothing_is_shown(bench, field, query):
+    bench.samples(GPU, **{field: None})
+    device = evidence(bench).device(GPU)
+    assert f"; check {query} on pc1; " in reason(
+        lambda: device.loaded_readings(Window(30.0, 70.0), field, "reading")
+    )
+
+
+def test_a_card_that_gave_no_sample_at_all_is_no_missing_sensor(bench):
+    bench.recording.gpu_samples = [one for one in bench.recording.gpu_samples if one.subject != GPU]
+    device = evidence(bench).device(GPU)
+    assert reason(lambda: device.loaded_readings(Window(30.0, 70.0), "power_w", "power")) == (
+        "no power was read under load"
+    )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"seconds": 0.0},
+        {"seconds": WEEK_S + 1},
+        {"tflop": 0.0},
+        {"tflop": math.inf},
+        {"t_s": math.nan},
+        {"t_s": WEEK_S + 1},
+        {"t_s": -WEEK_S - 1},
+    ],
+)
+def test_a_round_that_is_no_measurement_makes_the_stage_none_and_is_quoted(bench, fields):
+    wrong = next(
+        one
+        for one in bench.recording.rounds
+        if (one.subject, one.stage) == (GPU, "sustained") and one.t_s > 50
+    )
+    bench.recording.rounds[bench.recording.rounds.index(wrong)] = replace(wrong, **fields)
+    device = evidence(bench).device(GPU)
+    said = reason(lambda: device.rounds("sustained"))
+    quoted = replace(wrong, **fields)
+    assert said == (
+        f"a round reports {quoted.tflop:g} TFLOP in {quoted.seconds:g} s at t={quoted.t_s:g} s, "
+        "which is no measurement"
+    )
+    assert len(device.rounds("gemm")) == 32
+    assert len(device.all_rounds) == len([one for one in bench.recording.rounds if one.subject == GPU])
+
+
+@pytest.mark.parametrize("fields", [{"t_s": WEEK_S}, {"t_s": -WEEK_S}, {"seconds": WEEK_S}, {"tflop": 1e30}])
+def test_the_longest_stretch_and_any_finite_work_are_a_measurement(bench, fields):
+    bench.rounds(GPU, "gemm", 6.0, 6.6, **fields)
+    assert len(evidence(bench).device(GPU).rounds("gemm")) == 32
+
+
+def test_rounds_of_the_cpu_in_place_of_a_gpu_are_not_the_gpu_s(bench):
+    bench.rounds(GPU, "gemm", 6.0, 6.6, device="cpu")
+    bench.rounds(GPU, "gemm", 7.0, 7.1, device="cuda")
+    device = evidence(bench).device(GPU)
+    assert len(device.rounds("gemm")) == 31
+    assert not device.is_cpu
+
+
+def test_what_is_planned_for_a_device_are_its_workers(bench):
+    device = evidence(bench).device(GPU)
+    assert (
+        device.planned_workers == tuple(one.worker for one in device.workers) == ("pc1/gpu0#0", "pc1/gpu0#1")
+    )
+    assert [one.subject for one in evidence(bench).device(GPU).rewards("feeding")] == [GPU] * 21
+    assert device.rewards("gemm") == []
+
+
+def test_a_limit_that_the_profile_leaves_out_is_named(bench):
+    bench.limits(peer_share=None, sample_coverage_share=None)
+    found = evidence(bench)
+    assert reason(lambda: found.device(GPU).limit("peer_share")) == "the profile has no limits.peer_share"
+    assert reason(lambda: found.node("pc1").coverage_limit()) == (
+        "the profile has no limits.sample_coverage_share"
+    )
+    assert reason(lambda: found.node("pc1").limit("cpu", "warn_percent", None)) == (
+        "the profile has no cpu.warn_percent"
+    )
+
+
+def test_a_nodes_own_table_is_named_before_the_rigs(bench):
+    bench.loaded = replace(
+        bench.loaded, sources=bench.loaded.sources | {"nodes.pc1.cpu.warn_percent": "own.toml"}
+    )
+    found = evidence(bench)
+    limit = found.node("pc1").limit("cpu", "warn_percent", RIG["cpu"]["warn_percent"])
+    assert (limit.value, limit.source) == (90.0, "own.toml")
+    assert found.node("pc2").limit("cpu", "warn_percent", 90).source == "hwprofiles/rigs/two-nodes.toml"
+
+
+def test_what_is_held_of_a_subject_is_made_once_and_let_go(bench):
+    found = evidence(bench)
+    made = []
+    for _ in range(2):
+        found.held("key", lambda: made.append("held"))
+        found.kept("key", lambda: made.append("kept"))
+    found.let_go()
+    found.held("key", lambda: made.append("again"))
+    found.kept("key", lambda: made.append("never"))
+    assert made == ["held", "kept", "again"]
+
+
+def test_what_the_first_attempt_holds_is_let_go_too(bench):
+    bench.recording.first_attempts["gemm"] = bench.recording.stages["gemm"]
+    found, made = evidence(bench), []
+    for _ in range(2):
+        assert found.earlier is not None
+        found.earlier.held("key", lambda: made.append("held"))
+        found.let_go()
+    assert made == ["held", "held"]
+
+
+def ends_s(found, stage):
+    rounds = found.rounds(GPU)
+    rewards = [one.t_s for one in found.rewards(GPU) if one.stage == stage]
+    return rewards or rounds.only(rounds.same("stage", stage)).t_s.tolist()
+
+
+@pytest.mark.parametrize("stage", ["gemm", "feeding"])
+def test_what_ends_as_the_second_attempt_begins_belongs_to_that_one(bench, stage):
+    every = ends_s(evidence(bench), stage)
+    middle = len(every) // 2
+    bench.recording.first_attempts[stage] = bench.recording.stages[stage]
+    bench.stage(stage, start_s=every[middle])
+    last = evidence(bench)
+    assert last.earlier is not None
+    assert (ends_s(last.earlier, stage), ends_s(last, stage)) == (every[:middle], every[middle:])
+
+
+def test_only_cuda_devices_have_a_uuid_that_cards_share(bench):
+    bench.gpu(OTHER, uuid=f"GPU-{GPU}")
+    assert evidence(bench).subjects_by_uuid == {f"GPU-{GPU}": [GPU, OTHER]}
+    bench.gpu(OTHER, device="cpu")
+    assert evidence(bench).subjects_by_uuid == {f"GPU-{GPU}": [GPU]}

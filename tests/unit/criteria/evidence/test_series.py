@@ -1,0 +1,92 @@
+"""Records in the order of time, and what is read from them, as records and as columns."""
+
+import math
+
+import pytest
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.series import Series, by_subject, moments_s, readings, series_of, told, values
+from rigproof.criteria.evidence.windows import Window
+from rigproof.records.disk.collecting import Collector
+from rigproof.records.rows import Rows
+from rigproof.records.samples import GpuSample
+
+INSIDE = Window(2.0, 4.0)
+
+
+def sample(t_s, power_w=None, subject="a"):
+    return GpuSample(t_s=t_s, subject=subject, power_w=power_w)
+
+
+def rows_of(*samples) -> Rows:
+    collector = Collector(GpuSample)
+    for one in samples:
+        collector.add_record(one)
+    return collector.rows()
+
+
+def series_as(held, *samples):
+    return Series(samples) if held == "records" else series_of(rows_of(*samples), "a")
+
+
+both = pytest.mark.parametrize("held", ["records", "columns"])
+
+
+@both
+def test_a_window_holds_what_lies_on_its_ends(held):
+    series = series_as(held, *(sample(t_s, 10.0 * t_s) for t_s in (1.9, 2.0, 3.0, 4.0, 4.1)))
+    found = series.within(INSIDE)
+    assert [one.t_s for one in found] == [2.0, 3.0, 4.0]
+    assert len(found) == 3
+    assert list(values(found, "power_w")) == [(2.0, 20.0), (3.0, 30.0), (4.0, 40.0)]
+    assert told(found, "t_s", "power_w") == [(2.0, 20.0), (3.0, 30.0), (4.0, 40.0)]
+    assert found[-1].t_s == 4.0
+    assert [one.t_s for one in found[:2]] == [2.0, 3.0]
+
+
+@both
+def test_a_sample_without_the_reading_is_left_out_of_its_readings(held):
+    found = series_as(held, sample(2.0, 20.0), sample(3.0), sample(4.0, 40.0)).within(INSIDE)
+    assert list(values(found, "power_w")) == list(readings(found, "power_w")) == [(2.0, 20.0), (4.0, 40.0)]
+    assert len(found) == 3
+
+
+@both
+def test_each_window_of_a_field_has_its_own_readings(held):
+    series = series_as(held, *(sample(float(n), 10.0 * n) for n in range(6)))
+    assert values(series.within(Window(0, 1)), "power_w").values == [0.0, 10.0]
+    assert values(series.within(Window(1, 2)), "power_w").values == [10.0, 20.0]
+    assert values(series.within(Window(0, 2)), "power_w").values == [0.0, 10.0, 20.0]
+
+
+@both
+def test_records_out_of_order_are_put_in_order(held):
+    series = series_as(held, sample(3.0, 30.0), sample(2.0, 20.0), sample(9.0, 90.0))
+    assert [one.t_s for one in series.items] == [2.0, 3.0, 9.0]
+    assert values(series.within(INSIDE), "power_w").values == [20.0, 30.0]
+
+
+def test_records_without_a_finite_moment_belong_to_no_series():
+    series = Series([sample(math.nan), sample(2.0), sample(math.inf)])
+    assert [one.t_s for one in series.items] == [2.0]
+
+
+def test_a_subject_s_series_holds_its_own_records_alone():
+    samples = (sample(2.0, 1.0), sample(3.0, 2.0, "b"), sample(4.0, 3.0))
+    found = by_subject(samples)
+    assert {subject: [one.power_w for one in series.items] for subject, series in found.items()} == {
+        "a": [1.0, 3.0],
+        "b": [2.0],
+    }
+    assert [one.power_w for one in series_of(rows_of(*samples), "a").items] == [1.0, 3.0]
+
+
+def test_a_reading_that_is_not_finite_is_not_measured():
+    with pytest.raises(NotMeasured, match="a reading of power_w is not a finite number"):
+        readings([sample(1.0, 5.0), sample(2.0, math.nan)], "power_w")
+
+
+def test_finite_moments_are_told_of_records_and_of_columns():
+    samples = [sample(3.0), sample(math.nan), sample(1.0)]
+    assert list(moments_s(samples)) == [3.0, 1.0]
+    assert sorted(moments_s(rows_of(sample(3.0), sample(1.0)))) == [1.0, 3.0]

@@ -1,0 +1,82 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.windows import Window, values_by_slice, work_by_slice
+from rigproof.records.measurements import Round
+
+
+def work(end_s, seconds, tflop=1.0):
+    return Round(end_s, "sustained", "w", "pc1/gpu0", "bf16", "measure", seconds, tflop, True, 64)
+
+
+def work_in(rounds, slices):
+    return work_by_slice(Rounds.of_records(rounds), slices)
+
+
+def test_slices_are_whole_and_a_rest_is_left_out():
+    assert [(w.from_s, w.to_s) for w in Window(10, 12.5).slices(1)] == [(10, 11), (11, 12)]
+    assert len(Window(0.1, 0.4).slices(0.1)) == 3
+
+
+def test_a_round_counts_in_proportion_to_its_overlap():
+    slices = Window(0, 3).slices(1)
+    assert work_in([work(1.5, 1.0, 10)], slices) == [5.0, 5.0, 0.0]
+    assert work_in([work(0.5, 1.0, 10)], slices) == [5.0, 0.0, 0.0]
+    assert work_in([work(3.5, 1.0, 10)], slices) == [0.0, 0.0, 5.0]
+    assert work_in([work(9, 1.0), work(-9, 1.0)], slices) == [0.0, 0.0, 0.0]
+
+
+@given(st.lists(st.tuples(st.floats(-5, 25), st.floats(0.01, 8), st.floats(0.1, 100)), max_size=20))
+def test_no_work_is_lost_nor_found(rounds):
+    rounds = [work(*one) for one in rounds]
+    inside = sum(
+        one.tflop * max(0.0, min(one.t_s, 20.0) - max(one.t_s - one.seconds, 0.0)) / one.seconds
+        for one in rounds
+    )
+    assert sum(work_in(rounds, Window(0, 20).slices(2.5))) == pytest.approx(inside)
+
+
+def test_values_fall_into_the_slice_of_their_moment():
+    pairs = [(-0.1, 1), (0.0, 2), (0.99, 3), (1.0, 4), (2.0, 5)]
+    assert values_by_slice(Readings.of_pairs(pairs), Window(0, 2).slices(1)) == [[2, 3], [4]]
+
+
+def test_without_slices_there_is_nothing():
+    assert work_in([work(1, 1)], ()) == []
+    assert values_by_slice(Readings.of_pairs([(0, 1)]), ()) == []
+    assert Window(5, 5).quarters() == ()
+
+
+def test_a_window_shorter_than_a_slice_has_none():
+    assert Window(10, 10.9).slices(1) == ()
+
+
+@pytest.mark.parametrize("window", [Window(10.0, 14.0), Window(100.0, 100.8)])
+def test_quarters_are_four_and_end_where_the_window_ends(window):
+    quarters = window.quarters()
+    assert [one.length_s for one in quarters] == pytest.approx([window.length_s / 4] * 4)
+    assert (quarters[0].from_s, quarters[-1].to_s) == pytest.approx((window.from_s, window.to_s))
+
+
+def test_a_window_is_complete_unless_said():
+    assert Window(0, 1).complete
+
+
+def test_work_is_put_into_its_slice_wherever_the_slices_begin_and_however_wide_they_are():
+    slices = Window(100.0, 108.0).slices(2.0)
+    assert work_in([work(105.0, 2.0, 10)], slices) == [0.0, 5.0, 5.0, 0.0]
+    assert work_in([work(108.0, 0.5, 10), work(100.5, 1.0, 10)], slices) == [5.0, 0.0, 0.0, 10.0]
+    assert work_in([work(101.0, 1.0, 10)], slices[:1]) == [10.0]
+
+
+def test_values_fall_into_one_of_three_slices():
+    pairs = [(9.9, 0), (10.0, 1), (11.0, 2), (12.9, 3), (13.0, 4)]
+    assert values_by_slice(Readings.of_pairs(pairs), Window(10, 13).slices(1)) == [[1], [2], [3]]
+
+
+def test_slices_may_be_shorter_than_a_second():
+    slices = Window(2.0, 4.0).slices(0.5)
+    assert work_in([work(3.75, 1.0, 10)], slices) == [0.0, 2.5, 5.0, 2.5]

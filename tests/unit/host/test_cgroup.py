@@ -1,0 +1,178 @@
+"""CPU quotas and memory limits in made-up cgroup trees."""
+
+from pathlib import Path
+
+import pytest
+
+from rigproof.host.cgroup import cpu_quota, memory_limit
+
+GIB = 2**30
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def trees(tmp_path: Path, own: str, files: dict[str, str]) -> tuple[Path, Path]:
+    """A proc tree with `own` as /proc/self/cgroup, and a cgroup tree of `files`."""
+    proc, cgroup = tmp_path / "proc", tmp_path / "cgroup"
+    write(proc, {"self/cgroup": own})
+    cgroup.mkdir()
+    write(cgroup, files)
+    return proc, cgroup
+
+
+def test_v2_quota_of_the_own_group(tmp_path: Path) -> None:
+    roots = trees(
+        tmp_path,
+        "0::/\n",
+        {
+            "cgroup.controllers": "cpu memory\n",
+            "cpu.max": "150000 100000\n",
+            "cpu.stat": "usage_usec 2500000\nuser_usec 2000000\n",
+        },
+    )
+    quota = cpu_quota(*roots)
+    assert quota is not None
+    assert (quota.cpus, quota.version) == (1.5, 2)
+    assert quota.busy_s() == pytest.approx(2.5)
+
+
+def test_v2_the_tightest_group_above_counts_with_its_own_usage(tmp_path: Path) -> None:
+    roots = trees(
+        tmp_path,
+        "0::/slice/unit/leaf\n",
+        {
+            "cgroup.controllers": "cpu\n",
+            "slice/cpu.max": "200000 100000\n",
+            "slice/cpu.stat": "usage_usec 9000000\n",
+            "slice/unit/cpu.max": "max 100000\n",
+            "slice/unit/leaf/cpu.max": "800000 100000\n",
+            "slice/unit/leaf/cpu.stat": "usage_usec 1000000\n",
+        },
+    )
+    quota = cpu_quota(*roots)
+    assert quota is not None
+    assert (quota.cpus, quota.busy_s()) == (2.0, 9.0)
+
+
+def test_v2_without_a_quota(tmp_path: Path) -> None:
+    roots = trees(tmp_path, "0::/a\n", {"cgroup.controllers": "cpu\n", "a/cpu.max": "max 100000\n"})
+    assert cpu_quota(*roots) is None
+
+
+@pytest.mark.parametrize("own", ["0::/docker/elsewhere\n", "0::/../outside\n", "", "nonsense\n"])
+def test_a_path_that_is_not_in_sight_means_the_mounted_root(tmp_path: Path, own: str) -> None:
+    files = {"cgroup.controllers": "cpu\n", "cpu.max": "50000 100000\n", "cpu.stat": "usage_usec 1\n"}
+    quota = cpu_quota(*trees(tmp_path, own, files))
+    assert quota is not None
+    assert quota.cpus == 0.5
+
+
+@pytest.mark.parametrize(("cpu", "account"), [("cpu", "cpuacct"), ("cpu,cpuacct", "cpu,cpuacct")])
+def test_v1_quota(tmp_path: Path, cpu: str, account: str) -> None:
+    own = "4:cpu,cpuacct:/docker/x\n" if cpu == account else "4:cpu:/docker/x\n5:cpuacct:/docker/x\n"
+    roots = trees(
+        tmp_path,
+        own,
+        {
+            f"{cpu}/docker/x/cpu.cfs_quota_us": "300000\n",
+            f"{cpu}/docker/x/cpu.cfs_period_us": "100000\n",
+            f"{account}/docker/x/cpuacct.usage": "4000000000\n",
+            f"{cpu}/cpu.cfs_quota_us": "-1\n",
+            f"{cpu}/cpu.cfs_period_us": "100000\n",
+        },
+    )
+    quota = cpu_quota(*roots)
+    assert quota is not None
+    assert (quota.cpus, quota.version, quota.busy_s()) == (3.0, 1, 4.0)
+
+
+def test_v1_quota_above_is_counted_by_the_same_group_of_the_other_tree(tmp_path: Path) -> None:
+    roots = trees(
+        tmp_path,
+        "4:cpu:/box/leaf\n5:cpuacct:/box/leaf\n",
+        {
+            "cpu/box/cpu.cfs_quota_us": "50000\n",
+            "cpu/box/cpu.cfs_period_us": "100000\n",
+            "cpu/box/leaf/cpu.cfs_quota_us": "-1\n",
+            "cpu/box/leaf/cpu.cfs_period_us": "100000\n",
+            "cpuacct/box/cpuacct.usage": "7000000000\n",
+            "cpuacct/box/leaf/cpuacct.usage": "2000000000\n",
+        },
+    )
+    quota = cpu_quota(*roots)
+    assert quota is not None
+    assert (quota.cpus, quota.busy_s()) == (0.5, 7.0)
+
+
+def test_v1_trees_that_differ_count_the_group_that_the_process_is_in(tmp_path: Path) -> None:
+    roots = trees(
+        tmp_path,
+        "4:cpu:/box\n5:cpuacct:/other\n",
+        {
+            "cpu/box/cpu.cfs_quota_us": "50000\n",
+            "cpu/box/cpu.cfs_period_us": "100000\n",
+            "cpuacct/other/cpuacct.usage": "3000000000\n",
+        },
+    )
+    quota = cpu_quota(*roots)
+    assert quota is not None
+    assert (quota.cpus, quota.busy_s()) == (0.5, 3.0)
+
+
+def test_v1_quota_of_minus_one_is_none(tmp_path: Path) -> None:
+    files = {
+        "cpu/cpu.cfs_quota_us": "-1\n",
+        "cpu/cpu.cfs_period_us": "100000\n",
+        "cpuacct/cpuacct.usage": "5",
+    }
+    assert cpu_quota(*trees(tmp_path, "4:cpu:/\n5:cpuacct:/\n", files)) is None
+
+
+def test_no_cgroup_at_all(tmp_path: Path) -> None:
+    assert cpu_quota(tmp_path / "proc", tmp_path / "cgroup") is None
+    assert memory_limit(tmp_path / "proc", tmp_path / "cgroup") is None
+
+
+def test_v2_memory_limit_leaves_file_cache_out(tmp_path: Path) -> None:
+    roots = trees(
+        tmp_path,
+        "0::/box\n",
+        {
+            "cgroup.controllers": "memory\n",
+            "box/memory.max": f"{4 * GIB}\n",
+            "box/memory.current": f"{3 * GIB}\n",
+            "box/memory.stat": f"anon 5\ninactive_file {GIB}\n",
+        },
+    )
+    limit = memory_limit(*roots)
+    assert limit is not None
+    assert (limit.limit_mib, limit.used_mib()) == (4096.0, 2048.0)
+
+
+def test_v1_memory_limit(tmp_path: Path) -> None:
+    roots = trees(
+        tmp_path,
+        "7:memory:/box\n",
+        {
+            "memory/memory.limit_in_bytes": "9223372036854771712\n",
+            "memory/box/memory.limit_in_bytes": f"{2 * GIB}\n",
+            "memory/box/memory.usage_in_bytes": f"{GIB}\n",
+            "memory/box/memory.stat": f"total_inactive_file {GIB // 2}\n",
+        },
+    )
+    limit = memory_limit(*roots)
+    assert limit is not None
+    assert (limit.limit_mib, limit.used_mib()) == (2048.0, 512.0)
+
+
+def test_a_stat_file_without_its_key_is_an_error_not_zero(tmp_path: Path) -> None:
+    files = {"cgroup.controllers": "cpu\n", "cpu.max": "50000 100000\n", "cpu.stat": "nr_periods 0\n"}
+    quota = cpu_quota(*trees(tmp_path, "0::/\n", files))
+    assert quota is not None
+    with pytest.raises(ValueError, match="usage_usec"):
+        quota.busy_s()

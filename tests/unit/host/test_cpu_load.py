@@ -1,0 +1,123 @@
+import threading
+import time
+
+import pytest
+
+from rigproof.host.cpu_band import Usage
+from rigproof.host.cpu_load import MIB, CpuLoad, piece_bytes, used_between
+from rigproof.records.samples import CpuTimes
+
+
+def own_process() -> CpuTimes:
+    """A host on which this process is alone, with two CPUs."""
+    return CpuTimes(time.monotonic(), time.process_time(), 2.0)
+
+
+def wait_until(condition, limit_s=60.0):
+    end_s = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end_s, "not within the limit"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def load():
+    made = []
+
+    def make(*arguments):
+        made.append(CpuLoad(*arguments))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+def test_threads_work_for_as_much_as_they_are_told(load):
+    running = load(1, 20.0, own_process)
+    wait_until(lambda: any(reading.usage.own_cpus > 0.1 for reading in running.readings()))
+    shares = [reading.share for reading in running.readings()]
+    assert 0 < max(shares) <= 0.5  # 0.4 CPUs are the target, and the trim adds 0.1 at most
+    assert not running.saturated
+
+
+def test_a_busy_host_gets_no_load(load):
+    def taken_by_others():
+        now_s = time.monotonic()
+        return CpuTimes(now_s, 1.9 * now_s, 2.0)
+
+    busy = load(1, 75.0, taken_by_others)
+    wait_until(lambda: len(busy.readings()) >= 3)
+    assert busy.share == 0
+    assert {reading.share for reading in busy.readings()} == {0.0}
+    assert busy.readings()[-1].usage.busy_cpus == pytest.approx(1.9, abs=0.01)
+
+
+def test_too_few_threads_are_reported_as_saturated(load):
+    running = load(1, 75.0, lambda: CpuTimes(time.monotonic(), 0.0, 8.0))
+    wait_until(running.readings)
+    assert running.saturated
+    assert running.share == 1
+    assert running.readings()[-1].short_cpus == pytest.approx(5.0)
+
+
+def test_stop_joins_every_thread_and_a_second_stop_does_nothing(load):
+    before = set(threading.enumerate())
+    running = load(3, 10.0, own_process)
+    wait_until(running.readings)
+    assert len(set(threading.enumerate()) - before) == 4
+    running.stop()
+    assert set(threading.enumerate()) == before
+    assert running.share == 0
+    running.stop()
+
+
+def test_it_is_started_once(load):
+    running = load(1, 10.0, own_process)
+    with pytest.raises(RuntimeError, match="started already"):
+        running.start()
+
+
+def test_unreadable_times_pause_the_load_and_are_told(load):
+    answers = iter([own_process, own_process, own_process])
+
+    def failing():
+        try:
+            return next(answers)()
+        except StopIteration:
+            raise OSError("no /proc/stat") from None
+
+    running = load(1, 20.0, failing)
+    wait_until(lambda: running.error)
+    assert "no /proc/stat" in running.error
+    assert running.share == 0
+
+
+def test_use_is_the_mean_between_two_readings():
+    assert used_between(CpuTimes(10.0, 100.0, 4.0), CpuTimes(10.5, 101.0, 4.0), own_s=0.25) == Usage(
+        2.0, 0.5, 4.0
+    )
+
+
+@pytest.mark.parametrize("later", [CpuTimes(10.0, 100.0, 4.0), CpuTimes(11.0, 101.0, 0.0)])
+def test_no_time_or_no_capacity_is_no_reading(later):
+    assert used_between(CpuTimes(10.0, 100.0, 4.0), later, own_s=0.0) is None
+
+
+def test_counters_that_step_back_count_as_no_use():
+    usage = used_between(CpuTimes(10.0, 100.0, 4.0), CpuTimes(11.0, 99.0, 4.0), own_s=0.0)
+    assert usage == Usage(0.0, 0.0, 4.0)
+    assert usage.foreign_cpus == 0
+
+
+@pytest.mark.parametrize("seconds_per_mib", [0.0004, 0.003])
+@pytest.mark.parametrize("threads", [8, 14, 68, 163, 400])
+def test_however_many_threads_take_the_interpreter_lock_equally_often(threads, seconds_per_mib):
+    piece_s = piece_bytes(threads, seconds_per_mib) / MIB * seconds_per_mib
+    assert threads / piece_s == pytest.approx(15_000, rel=0.01)
+
+
+def test_few_threads_take_it_every_half_millisecond_at_most():
+    assert piece_bytes(2, 0.0005) == MIB
+    assert piece_bytes(2, 1.0) == MIB // 16  # a clock that lies must not end in pieces of nothing

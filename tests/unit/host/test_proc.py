@@ -1,0 +1,102 @@
+"""What is read from a made-up /proc."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rigproof.host.proc import (
+    TICKS_PER_S,
+    CoreTimes,
+    boot_id,
+    busy_percent,
+    core_times,
+    load_1m,
+    memory,
+)
+
+seconds = st.floats(0, 1e9)
+
+
+def test_idle_includes_waiting_for_io_and_guests_are_not_counted_twice(tmp_path: Path) -> None:
+    #                user nice system idle iowait irq softirq steal guest guest_nice
+    (tmp_path / "stat").write_text(
+        "cpu  0 0 0 0 0 0 0 0 0 0\n"
+        "cpu0 100 20 30 400 50 6 7 8 90 15\n"
+        "cpu12 1 0 0 2 0 0 0 0\n"
+        "intr 1 2 3\nctxt 5\n"
+    )
+    cores = core_times(tmp_path)
+    assert cores.keys() == {0, 12}
+    assert cores[0].busy_s == pytest.approx(171 / TICKS_PER_S)
+    assert cores[0].idle_s == pytest.approx(450 / TICKS_PER_S)
+
+
+def test_an_old_kernel_without_the_later_columns(tmp_path: Path) -> None:
+    (tmp_path / "stat").write_text("cpu0 10 0 0 30\n")
+    assert core_times(tmp_path)[0] == CoreTimes(10 / TICKS_PER_S, 30 / TICKS_PER_S)
+
+
+def test_busy_percent_between_two_readings() -> None:
+    assert busy_percent(CoreTimes(1.0, 1.0), CoreTimes(1.75, 1.25)) == 75.0
+    assert busy_percent(CoreTimes(1.0, 1.0), CoreTimes(1.0, 2.0)) == 0.0
+
+
+def test_no_time_between_two_readings_is_no_share() -> None:
+    assert busy_percent(CoreTimes(1.0, 1.0), CoreTimes(1.0, 1.0)) is None
+
+
+@settings(deadline=None)  # a busy host is no failure
+@given(seconds, seconds, seconds, seconds)
+def test_busy_percent_is_a_percentage_even_where_counters_step_back(
+    busy: float, idle: float, later_busy: float, later_idle: float
+) -> None:
+    share = busy_percent(CoreTimes(busy, idle), CoreTimes(later_busy, later_idle))
+    assert share is None or 0 <= share <= 100
+
+
+def test_memory_in_mib(tmp_path: Path) -> None:
+    (tmp_path / "meminfo").write_text(
+        "MemTotal:       2097152 kB\nMemFree:  1 kB\nMemAvailable:   1048576 kB\n"
+        "SwapTotal:        10240 kB\nSwapFree:          5120 kB\nHugePages_Total:       0\n"
+    )
+    found = memory(tmp_path)
+    assert (found.total_mib, found.available_mib, found.swap_used_mib) == (2048.0, 1024.0, 5.0)
+
+
+def test_load(tmp_path: Path) -> None:
+    assert load_1m(tmp_path) is None
+    (tmp_path / "loadavg").write_text("1.25 0.9 0.8 2/300 4242\n")
+    assert load_1m(tmp_path) == 1.25
+
+
+def kernel(root, boot_id, *mounts):
+    (root / "sys/kernel/random").mkdir(parents=True)
+    (root / "self").mkdir()
+    (root / "sys/kernel/random/boot_id").write_text(boot_id)
+    lines = [f"{n} 1 0:5 / {mount} rw - proc proc rw\n" for n, mount in enumerate(("/proc", *mounts))]
+    (root / "self/mountinfo").write_text("".join(lines))
+    return root
+
+
+BOOT = "b48742fe-0af8-4210-958a-a15aa6f8fa70"
+
+
+def test_the_boot_id_is_the_kernel_s(tmp_path):
+    assert boot_id(kernel(tmp_path, f"{BOOT}\n", "/proc/sys")).value == BOOT
+
+
+def test_a_boot_id_that_is_a_container_s_own_is_none_of_the_host(tmp_path):
+    found = boot_id(kernel(tmp_path, f"{BOOT}\n", "/proc/sys/kernel/random/boot_id"))
+    assert found.value is None
+    assert "container's own" in found.reason
+
+
+def test_a_boot_id_that_cannot_be_read_is_none_with_the_reason(tmp_path):
+    assert "cannot be read" in boot_id(tmp_path).reason
+    assert boot_id(kernel(tmp_path, "none\n")).value is None
+
+
+def test_the_boot_id_of_this_host_stays_the_same():
+    assert boot_id() == boot_id()

@@ -1,0 +1,66 @@
+"""CUDA_VISIBLE_DEVICES by CUDA's rules."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rigproof.host.visible import visible_gpus
+from rigproof.records.identity import GpuIdentity
+
+UUIDS = ("GPU-aa11", "GPU-aa22", "GPU-bb33", "GPU-cc44")
+GPUS = tuple(
+    GpuIdentity(f"pc1/gpu{index}", "cuda", uuid, "NVIDIA H200", index, 143771.0)
+    for index, uuid in enumerate(UUIDS)
+)
+
+
+def seen(setting: str | None) -> list[int]:
+    return [gpu.index for gpu in visible_gpus(GPUS, setting)]
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        (None, [0, 1, 2, 3]),
+        ("", []),
+        ("-1", []),
+        ("NoDevFiles", []),
+        ("0", [0]),
+        ("2,0", [0, 2]),  # NVML's order, not the list's
+        (" 1 , 3 ", [1, 3]),
+        ("0,-1,2", [0]),
+        ("0,9,2", [0]),  # what follows an index too high is hidden
+        ("1,1", []),
+        ("GPU-bb33", [2]),
+        ("GPU-b", [2]),
+        ("GPU-aa", []),  # of two GPUs
+        ("GPU-aa2,0", [0, 1]),
+        ("0,GPU-aa11", []),  # the same one twice
+        ("GPU-zz,0", []),
+        ("bb33", []),
+        ("0,", [0]),
+        ("1.5", []),
+        ("²", []),
+        ("MIG-GPU-bb33/1/0", [2]),
+        ("MIG-GPU-bb33/1/0,MIG-GPU-bb33/2/0", [2]),
+        ("MIG-0123", []),
+    ],
+)
+def test_visible(setting: str | None, expected: list[int]) -> None:
+    assert seen(setting) == expected
+
+
+@settings(deadline=None)  # a busy host is no failure
+@given(st.text(max_size=30))
+def test_any_text_gives_a_subset_in_order(setting: str) -> None:
+    found = seen(setting)
+    assert found == sorted(set(found))
+    assert set(found) <= {0, 1, 2, 3}
+
+
+@settings(deadline=None)  # a busy host is no failure
+@given(st.permutations(range(4)), st.integers(0, 4))
+def test_every_list_of_distinct_indices_and_uuids_shows_those(order: list[int], count: int) -> None:
+    chosen = order[:count]
+    setting = ",".join(str(index) if index % 2 else UUIDS[index] for index in chosen)
+    assert seen(setting) == sorted(chosen)

@@ -1,0 +1,199 @@
+"""Every criterion shown failing: faults put into the healthy recording, and what fails of them."""
+
+import pytest
+
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.records.samples import GpuSample
+from rigproof.records.verdict import Decision, Outcome, decide, sentence
+from support.faults import (
+    FAULTS,
+    GPU,
+    OTHER,
+    all_work_on_one_gpu,
+    gpu_is_missing,
+    gpu_is_starved,
+    hold_memory,
+    host_restarts,
+    leave_free,
+    node_is_missing,
+    power_limit_is_off,
+    products_differ,
+    rewards_are_slow,
+    sag,
+    sharing_collapses,
+    slow_peer,
+    tensor_cores_are_unused,
+)
+from support.peers import make_peers
+
+FAIL, WARN = Outcome.FAIL, Outcome.WARN
+IDS = [f"{fault.name}-{number}" for number, fault in enumerate(FAULTS)]
+
+
+def these(verdicts, outcome):
+    return {(verdict.criterion, verdict.subject) for verdict in verdicts if verdict.outcome is outcome}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=IDS)
+def test_a_fault_changes_the_verdicts_that_it_says_and_no_other(bench, fault):
+    fault.change(bench)
+    verdicts = bench.verdicts()
+    assert these(verdicts, FAIL) == fault.fails
+    assert these(verdicts, WARN) == fault.warns
+    assert decide(verdicts) is (Decision.REJECTED if fault.fails else Decision.ACCEPTED)
+
+
+@pytest.mark.parametrize("criterion", CATALOGUE.values(), ids=CATALOGUE)
+def test_every_fault_that_a_criterion_names_is_shown_tripping_it(criterion):
+    shown = {fault.name for fault in FAULTS if criterion.name in {name for name, _ in fault.fails}}
+    warned = {fault.name for fault in FAULTS if criterion.name in {name for name, _ in fault.warns}}
+    assert set(criterion.faults) - shown == set()
+    assert set(criterion.warns_on) - warned == set()
+    assert criterion.faults
+
+
+def test_every_fault_that_is_shown_is_named_by_a_criterion_that_it_trips():
+    for fault in FAULTS:
+        tripped = [CATALOGUE[name] for name, _ in fault.fails | fault.warns]
+        assert any(fault.name in (*one.faults, *one.warns_on) for one in tripped), fault.name
+
+
+def every_device_a_little_slow(bench):
+    for subject in (GPU, OTHER):
+        bench.slow(subject, 0.76)
+
+
+def warm_up_unverified(bench):
+    for stage in bench.recording.stages:
+        bench.rounds(GPU, stage, verified=lambda one: one.phase == "measure")
+
+
+def products_differ_among_three(bench):
+    make_peers(bench, 3)
+    products_differ(bench, GPU)
+
+
+def gemm_slow(precision):
+    def fault(bench):
+        bench.rounds(GPU, "gemm", tflop=lambda one: one.tflop * (0.5 if one.precision == precision else 1))
+
+    return fault
+
+
+# Criterion -> (subject, what makes it fail, other criteria that must fail with it)
+ALONE = {
+    "cluster.nodes_present": ("pc2", node_is_missing, {"inventory.gpus_present"}),
+    "cluster.no_timeouts": ("rig", lambda b: b.event("timeout", GPU, "30 s without a round"), set()),
+    "inventory.gpus_present": (GPU, gpu_is_missing, set()),
+    "inventory.driver": ("pc1", lambda b: b.node("pc1", nvml_error="driver/library mismatch"), set()),
+    "inventory.foreign_memory": (GPU, lambda b: hold_memory(b, 60_000), set()),
+    "distribution.workers_spread": (GPU, all_work_on_one_gpu, set()),
+    "activity.gpu_active": (GPU, lambda b: b.samples(GPU, 5, power_w=lambda s: 90 + s.t_s % 3), set()),
+    "activity.undisturbed": (GPU, lambda b: b.stranger(45), set()),
+    "throughput.gemm_fp32": (GPU, gemm_slow("fp32"), set()),
+    "throughput.gemm_tf32": (GPU, gemm_slow("tf32"), set()),
+    "throughput.gemm_fp16": (GPU, gemm_slow("fp16"), set()),
+    "throughput.gemm_bf16": (GPU, gemm_slow("bf16"), set()),
+    "throughput.sustained": (GPU, lambda b: b.slow(GPU, 0.67), set()),
+    "throughput.combined": ("rig", every_device_a_little_slow, set()),
+    "throughput.stability": (GPU, sag, set()),
+    "throughput.peer_outlier": (GPU, slow_peer, set()),
+    "precision.speedup": (GPU, tensor_cores_are_unused, {"training.step"}),
+    "training.step": (GPU, lambda b: b.slow(GPU, 0.7, "training"), set()),
+    "compute.exact": (GPU, products_differ_among_three, set()),
+    "feeding.parallel_rewards": (GPU, rewards_are_slow, set()),
+    "feeding.idle_gaps": (GPU, gpu_is_starved, set()),
+    "scaling.sharing": (GPU, sharing_collapses, set()),
+    "memory.no_oom": (GPU, lambda b: b.event("oom", GPU, "12 GiB wanted"), {"memory.success_rate"}),
+    "memory.success_rate": (GPU, warm_up_unverified, set()),
+    "memory.headroom": (GPU, lambda b: leave_free(b, 100), set()),
+    "memory.ecc": (GPU, lambda b: b.counters(GPU, "after", ecc_uncorrected=1), set()),
+    "memory.row_remap": (GPU, lambda b: b.counters(GPU, "after", remap_pending=True), set()),
+    "transfer.link": (GPU, lambda b: b.samples(GPU, pcie_width=8), set()),
+    "thermal.core_temperature": (GPU, lambda b: b.samples(GPU, 50, 60, core_temperature_c=88), set()),
+    "thermal.memory_temperature": (GPU, lambda b: b.samples(GPU, 50, 60, memory_temperature_c=96), set()),
+    "thermal.throttle": (GPU, lambda b: b.samples(GPU, 50, 51, clock_event_reasons=0x44), set()),
+    "power.draw": (GPU, lambda b: b.samples(GPU, 55, power_average_w=lambda s: 745 + s.t_s % 3), set()),
+    "power.limit": (GPU, power_limit_is_off, set()),
+    "clock.ratio": (GPU, lambda b: b.samples(GPU, 60, sm_clock_mhz=lambda s: 1000 + s.t_s % 3), set()),
+    "health.reset": ("pc2", host_restarts, set()),
+    "health.xid": (GPU, lambda b: b.event("xid", GPU, "fell off the bus", xid=79), set()),
+    "host.cpu_band": ("pc1", lambda b: b.host("pc1", cpu_percent=99), set()),
+    "host.responsiveness": ("pc1", lambda b: b.host("pc1", 50, 50.05, wakeup_delays_ms=(600.0,)), set()),
+}
+
+
+@pytest.mark.parametrize("criterion", CATALOGUE)
+def test_each_criterion_can_fail_alone(bench, criterion):
+    subject, change, others = ALONE[criterion]
+    change(bench)
+    verdicts = bench.verdicts()
+    failed = these(verdicts, FAIL)
+    assert {name for name, _ in failed} == {criterion} | others
+    assert (criterion, subject) in failed
+    assert decide(verdicts) is Decision.REJECTED
+
+
+@pytest.mark.parametrize("criterion", CATALOGUE)
+def test_a_failure_tells_the_reader_what_to_do_and_where_the_limit_comes_from(bench, criterion):
+    subject, change, _ = ALONE[criterion]
+    change(bench)
+    verdict = bench.verdict(criterion, subject)
+    text = sentence(verdict)
+    assert text.startswith(f"{subject} {criterion}: ")
+    assert text.endswith(f"; see docs/criteria.md#{criterion.partition('.')[0]}")
+    assert verdict.remedy in text
+    assert verdict.limit is None or verdict.limit_source
+
+
+def test_the_cause_is_told_once_where_a_node_is_missing(bench):
+    node_is_missing(bench)
+    verdicts = [v for v in bench.verdicts() if v.subject.startswith("pc2")]
+    failed = {v.criterion for v in verdicts if v.outcome is Outcome.FAIL}
+    assert failed == {"cluster.nodes_present", "inventory.gpus_present"}
+    others = [v for v in verdicts if v.outcome is not Outcome.FAIL]
+    assert {v.outcome for v in others} == {Outcome.NOT_MEASURED}
+    assert {v.detail for v in others} == {"pc2 was not found", "pc2/gpu0 was not found"}
+
+
+def test_the_other_gpu_is_judged_as_before_where_one_is_missing(bench):
+    gpu_is_missing(bench)
+    others = [v for v in bench.verdicts() if v.subject == OTHER]
+    assert {v.outcome for v in others} <= {Outcome.PASS, Outcome.NOT_APPLICABLE}
+
+
+def test_two_faults_on_two_gpus_are_both_named(bench):
+    bench.event("xid", GPU, "fell off the bus", xid=79)
+    bench.samples(OTHER, 50, 60, core_temperature_c=95)
+    failed = {(v.criterion, v.subject) for v in bench.verdicts() if v.outcome is Outcome.FAIL}
+    assert failed == {("health.xid", GPU), ("thermal.core_temperature", OTHER)}
+
+
+LATE = {
+    "transfer.link": lambda b: b.samples(GPU, 62, pcie_generation=1),
+    "activity.gpu_active": lambda b: b.rounds(GPU, "sustained", 62, verified=False),
+    "throughput.stability": lambda b: b.slow(GPU, 0.85, from_s=62),
+    "thermal.core_temperature": lambda b: b.samples(GPU, 62, core_temperature_c=88),
+    "thermal.throttle": lambda b: b.samples(GPU, 62, clock_event_reasons=0x80),
+    "power.draw": lambda b: b.samples(GPU, 62, power_average_w=lambda s: 790 + s.t_s % 3),
+    "clock.ratio": lambda b: b.samples(GPU, 62, sm_clock_mhz=500),
+}
+
+
+@pytest.mark.parametrize("criterion", LATE)
+def test_a_fault_that_begins_at_80_percent_of_the_stage_is_caught(bench, criterion):
+    LATE[criterion](bench)
+    assert bench.verdict(criterion, GPU).outcome is Outcome.FAIL
+
+
+def test_a_power_capped_gpu_is_no_alarm(bench):
+    capped = {"clock_event_reasons": 0x4, "sm_clock_mhz": lambda s: 1470 + s.t_s % 2}
+    bench.samples(GPU, 5, power_w=lambda s: 690 + s.t_s % 2, **capped)
+    assert {v.outcome for v in bench.verdicts()} == {Outcome.PASS}
+
+
+def test_one_sample_of_a_gpu_is_no_measurement(bench):
+    bench.drop("gpu_samples", GPU)
+    bench.recording.add(GpuSample(40.0, GPU, core_temperature_c=50.0, power_w=600.0))
+    verdict = bench.verdict("thermal.core_temperature", GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED

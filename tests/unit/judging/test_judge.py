@@ -1,0 +1,436 @@
+"""What holds for every criterion, whatever a Recording holds."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import judge, judge_all, not_judged, promised
+from rigproof.records.identity import WorkerIdentity
+from rigproof.records.measurements import (
+    EVENT_KINDS,
+    Event,
+    ForeignMemory,
+    GpuCounters,
+    MemoryReading,
+    Round,
+    Stage,
+)
+from rigproof.records.processes import GpuProcess, ProcessWatch
+from rigproof.records.recording import Recording
+from rigproof.records.samples import GpuSample, HostSample
+from rigproof.records.verdict import Decision, Outcome, decide, sentence
+from support.faults import stranger_takes_memory
+
+GPU, OTHER, CPU = "pc1/gpu0", "pc2/gpu0", "pc1/cpu0"
+STABILITY, PEERS = "throughput.stability", "throughput.peer_outlier"
+GOOD = (Outcome.PASS, Outcome.WARN, Outcome.NO_LIMIT)
+SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+# What is promised
+
+
+def test_every_criterion_is_promised_for_the_subjects_of_its_scope(bench):
+    for criterion in CATALOGUE.values():
+        expected = {"rig": ("rig",), "node": ("pc1", "pc2"), "device": (GPU, OTHER)}[criterion.scope]
+        if criterion.name == PEERS:  # the two cards have different numbers of workers
+            expected = ()
+        assert promised(criterion, bench.loaded) == expected
+
+
+def test_a_stage_that_ran_is_judged_whatever_the_run_says_of_its_level(bench):
+    everything = {(one.criterion, one.subject) for one in bench.verdicts()}
+    bench.recording.run = replace(bench.recording.run, stages=("gemm",))
+    assert {(one.criterion, one.subject) for one in bench.verdicts()} == everything
+    bench.recording.stages["cooking"] = replace(bench.recording.stages["gemm"], name="cooking")
+    assert {(one.criterion, one.subject) for one in bench.verdicts()} == everything
+    del bench.recording.stages["feeding"]
+    left = {(one.criterion, one.subject) for one in bench.verdicts()}
+    assert {name for name, _ in everything - left} == {"feeding.idle_gaps", "feeding.parallel_rewards"}
+
+
+@pytest.fixture
+def cpu_bench(new_bench):
+    """The same run with the CPU as pc1's only device, of which NVML says nothing."""
+    device = {"sku": "unknown", "device": "cpu", "workers": 2}
+    node = {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": [device]}
+    bench = new_bench({"nodes": [node], "combined_floor_tflops": None})
+    recording, cpu = bench.recording, {"subject": CPU}
+    identity = replace(recording.gpus[GPU], **cpu, device="cpu", uuid="CPU-pc1", sku=None, power_limit_w=None)
+    recording.gpus = {CPU: identity}
+    del recording.nodes["pc2"]
+    recording.gpu_samples, recording.counters, recording.foreign_memory = [], [], {}
+    recording.processes, recording.process_watches = [], {}
+    recording.rounds = [replace(one, **cpu) for one in recording.rounds if one.subject == GPU]
+    recording.memory = [
+        replace(one, **cpu, device_free_mib=None) for one in recording.memory if one.subject == GPU
+    ]
+    recording.workers = [
+        replace(one, **cpu, uuid="CPU-pc1") for one in recording.workers if one.subject == GPU
+    ]
+    recording.events = [replace(one, **cpu) for one in recording.events if one.subject == GPU]
+    recording.rewards = [replace(one, **cpu) for one in recording.rewards if one.subject == GPU]
+    changed = (recording.rounds, recording.memory, recording.workers, recording.events, recording.rewards)
+    for records in changed:
+        records[:] = [replace(one, worker=one.worker.replace(GPU, CPU)) for one in records]
+    for name, stage in recording.stages.items():
+        workers = tuple(one.replace(GPU, CPU) for one in stage.workers if one.startswith(GPU))
+        recording.stages[name] = replace(stage, workers=workers)
+    return bench
+
+
+def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
+    judged = {verdict.criterion for verdict in cpu_bench.verdicts()}
+    assert set(CATALOGUE) - judged == {
+        "compute.exact",
+        "inventory.driver",
+        "inventory.foreign_memory",
+        "activity.undisturbed",
+        "memory.ecc",
+        "memory.row_remap",
+        "throughput.peer_outlier",
+        "transfer.link",
+        "thermal.core_temperature",
+        "thermal.memory_temperature",
+        "thermal.throttle",
+        "power.draw",
+        "power.limit",
+        "precision.speedup",
+        "training.step",
+        "clock.ratio",
+        "health.xid",
+    }
+
+
+def test_the_cpu_as_device_can_be_accepted(cpu_bench):
+    cpu_bench.recording.memory = [replace(one, ooms=None) for one in cpu_bench.recording.memory]
+    verdicts = cpu_bench.verdicts()
+    assert {(v.criterion, v.detail) for v in verdicts if v.outcome not in GOOD} == set()
+    assert decide(verdicts) is Decision.ACCEPTED
+
+
+def test_an_idle_cpu_fails_by_its_work_alone(cpu_bench):
+    cpu_bench.rounds(CPU, "sustained", verified=False)
+    assert cpu_bench.verdict("activity.gpu_active", CPU).outcome is Outcome.FAIL
+
+
+def test_the_headroom_of_the_cpu_is_its_nodes_ram(cpu_bench):
+    cpu_bench.host("pc1", 40, 41, ram_available_mib=100)
+    verdict = cpu_bench.verdict("memory.headroom", CPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 100 / 1024)
+
+
+# What always holds
+
+
+def test_a_criterion_that_breaks_is_not_measured(bench):
+    def broken(_evidence):
+        raise ZeroDivisionError("of course")
+
+    criterion = replace(CATALOGUE["power.draw"], find=broken)
+    verdict = judge(criterion, GPU, Evidence(bench.recording, bench.loaded))
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == "judging it failed: ZeroDivisionError: of course"
+
+
+def test_a_subject_that_is_not_promised_is_a_mistake_of_the_caller(bench):
+    with pytest.raises(KeyError):
+        bench.verdict("power.draw", "pc9/gpu0")
+
+
+def test_what_was_not_judged_is_not_measured():
+    verdict = not_judged(CATALOGUE["power.draw"], GPU, "deselected")
+    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, "deselected")
+
+
+def test_a_recording_is_judged_by_the_profile_inside_it(bench):
+    bench.recording.run = replace(bench.recording.run, rig=json.loads(json.dumps(bench.loaded.dump())))
+    assert judge_all(bench.recording) == bench.verdicts()
+
+
+def test_a_lower_limit_judges_the_same_recording_anew(bench):
+    assert bench.verdict("thermal.core_temperature", GPU).outcome is Outcome.PASS
+    bench.limits(core_temperature_c=60)
+    assert bench.verdict("thermal.core_temperature", GPU).outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize("criterion", CATALOGUE)
+def test_a_profile_without_limits_never_makes_a_measurement_pass_by_itself(bench, criterion):
+    bench.rig(limits={}, responsiveness={}, cpu={"enabled": True})
+    needs = "`limits." in CATALOGUE[criterion].limit or criterion.startswith("host.")
+    lenient = {"inventory.driver", "thermal.core_temperature", "thermal.memory_temperature", "power.limit"}
+    lenient |= {
+        "precision.speedup",
+        "health.xid",
+    }  # the SKU file's floor holds then, and the catalogue of Xids
+    lenient |= {name for name in CATALOGUE if name.startswith("throughput.") and name != STABILITY}
+    for subject in promised(CATALOGUE[criterion], bench.loaded):
+        if needs and criterion not in lenient:
+            assert bench.verdict(criterion, subject).outcome is Outcome.NOT_MEASURED
+
+
+def empty_recording(bench):
+    recording = Recording(bench.recording.run)
+    recording.nodes, recording.gpus = bench.recording.nodes, bench.recording.gpus
+    return recording
+
+
+def test_an_empty_recording_of_a_rig_that_is_there_passes_nothing_but_its_presence(bench):
+    verdicts = judge_all(empty_recording(bench), bench.loaded)
+    good = {v.criterion for v in verdicts if v.outcome in GOOD}
+    assert good == {"cluster.nodes_present", "inventory.gpus_present", "inventory.driver", "power.limit"}
+    assert decide(verdicts) is Decision.INCOMPLETE
+
+
+# Criterion -> the kinds of records without which it must not pass
+NEEDS = {
+    "cluster.no_timeouts": ("stages",),
+    "inventory.foreign_memory": ("foreign_memory",),
+    "distribution.workers_spread": ("workers",),
+    "activity.gpu_active": ("rounds", "gpu_samples", "stages"),
+    "activity.undisturbed": ("process_watches", "stages"),
+    **{
+        f"throughput.gemm_{precision}": ("rounds", "stages") for precision in ("fp32", "tf32", "fp16", "bf16")
+    },
+    "throughput.sustained": ("rounds", "stages"),
+    "throughput.combined": ("rounds", "stages"),
+    "throughput.stability": ("rounds", "stages"),
+    "memory.no_oom": ("memory", "stages"),
+    "memory.success_rate": ("rounds", "stages"),
+    "memory.headroom": ("memory", "stages"),
+    "memory.ecc": ("counters", "stages"),
+    "memory.row_remap": ("counters", "stages"),
+    "transfer.link": ("gpu_samples", "counters", "stages"),
+    "thermal.core_temperature": ("gpu_samples", "stages"),
+    "thermal.memory_temperature": ("gpu_samples", "stages"),
+    "thermal.throttle": ("gpu_samples", "stages"),
+    "power.draw": ("gpu_samples", "stages"),
+    "clock.ratio": ("gpu_samples", "stages"),
+    "health.xid": ("stages",),
+    "host.cpu_band": ("host_samples", "stages"),
+    "host.responsiveness": ("host_samples", "stages"),
+}
+
+
+@pytest.mark.parametrize(
+    ("criterion", "kind"), [(name, kind) for name, kinds in NEEDS.items() for kind in kinds]
+)
+def test_without_what_it_needs_no_criterion_passes(bench, criterion, kind):
+    getattr(bench.recording, kind).clear()
+    for subject in promised(CATALOGUE[criterion], bench.loaded):
+        verdict = bench.verdict(criterion, subject)
+        assert verdict.outcome in (Outcome.NOT_MEASURED, Outcome.FAIL)
+
+
+@pytest.mark.parametrize("status", ["running", "interrupted"])
+def test_a_stage_that_was_broken_off_lets_nothing_pass_that_needs_it(bench, status):
+    bench.stage("sustained", status=status)
+    for verdict in bench.verdicts():
+        if "sustained" in CATALOGUE[verdict.criterion].stages:
+            assert (verdict.criterion, verdict.outcome) == (verdict.criterion, Outcome.NOT_MEASURED)
+
+
+strange = st.sampled_from([float("nan"), float("inf"), float("-inf"), 0.0, -1.0, 1e-300, 1e15])
+floats = strange | st.floats(0, 1000)
+moments = st.floats(0, 80) | floats
+maybe = st.none() | floats
+subjects = st.sampled_from([GPU, OTHER, "pc1", "pc2", "rig"])
+stages = st.sampled_from(["gemm", "sustained"])
+workers = st.sampled_from(["pc1/gpu0#0", "pc1/gpu0#1", "pc2/gpu0#0"])
+links = st.none() | st.sampled_from([0, 1, 5, 16, -1, 2**40])
+counts = st.none() | st.integers(-1, 2**40)
+words = st.text(max_size=5)
+gpu_samples = st.builds(
+    GpuSample,
+    moments,
+    subjects,
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    counts,
+    links,
+    links,
+)
+host_samples = st.builds(
+    HostSample,
+    moments,
+    subjects,
+    maybe,
+    st.none(),
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    st.none() | st.tuples(floats),
+)
+rounds = st.builds(
+    Round,
+    moments,
+    stages,
+    workers,
+    subjects,
+    st.sampled_from(["fp32", "bf16"]),
+    st.sampled_from(["warmup", "measure"]),
+    floats,
+    floats,
+    st.booleans(),
+    st.just(64),
+)
+others = st.one_of(
+    st.builds(
+        Stage,
+        stages,
+        moments,
+        st.none() | moments,
+        st.sampled_from(["running", "finished", "partial", "failed", "interrupted"]),
+        st.just(()),
+        st.none() | moments,
+        st.none() | moments,
+    ),
+    st.builds(
+        Event,
+        moments,
+        st.sampled_from(sorted(EVENT_KINDS)),
+        subjects,
+        words,
+        st.none() | stages,
+        st.none() | workers,
+        st.dictionaries(st.sampled_from(["xid", "count", "limit_s"]), st.integers() | words | floats),
+    ),
+    st.builds(
+        MemoryReading,
+        moments,
+        stages,
+        workers,
+        subjects,
+        floats,
+        floats,
+        floats,
+        maybe,
+        maybe,
+        counts,
+        counts,
+    ),
+    st.builds(
+        GpuCounters,
+        moments,
+        subjects,
+        st.sampled_from(["before", "after"]),
+        counts,
+        counts,
+        counts,
+        counts,
+        st.none() | st.booleans(),
+        st.none() | st.booleans(),
+        counts,
+        counts,
+    ),
+    st.builds(ForeignMemory, moments, subjects, maybe, st.none() | st.tuples(st.integers(1, 9))),
+    st.builds(
+        GpuProcess,
+        moments,
+        subjects,
+        st.sampled_from([100, 101, 5263]),
+        st.booleans(),
+        st.booleans(),
+        maybe,
+        maybe,
+        st.none() | words,
+        st.none() | words,
+        st.sampled_from([(), (100,), (7, 1)]),
+    ),
+    st.builds(ProcessWatch, moments, subjects, moments, st.integers(0, 9), moments, st.booleans()),
+    st.builds(
+        WorkerIdentity,
+        workers,
+        subjects,
+        st.just("pc1"),
+        st.just("cuda"),
+        st.sampled_from([f"GPU-{GPU}", f"GPU-{OTHER}", "GPU-x"]),
+        st.just(1),
+        moments,
+        words,
+        st.none(),
+        st.just(("bf16",)),
+    ),
+)
+
+
+@SLOW
+@given(data=st.data())
+def test_no_recording_makes_judging_raise_or_a_figure_that_is_not_finite(new_bench, data):
+    bench = new_bench()
+    start = bench.recording if data.draw(st.booleans()) else empty_recording(bench)
+    for strategy in (gpu_samples, host_samples, rounds, others):
+        start.extend(data.draw(st.lists(strategy, max_size=8)))
+    for verdict in judge_all(start, bench.loaded):
+        assert "judging it failed" not in verdict.detail, verdict
+        assert sentence(verdict)
+        json.dumps([verdict.measured, verdict.limit, verdict.from_s, verdict.length_s], allow_nan=False)
+
+
+@SLOW
+@given(
+    warmer=st.floats(0, 60),
+    hot_c=st.floats(20, 89),  # more would be no temperature of a card
+    from_s=st.floats(0, 70),
+    length_s=st.floats(0.2, 40),
+)
+def test_more_heat_never_turns_a_failure_into_a_pass(new_bench, warmer, hot_c, from_s, length_s):
+    bench = new_bench()
+    bench.samples(GPU, from_s, from_s + length_s, core_temperature_c=hot_c)
+    before = bench.verdict("thermal.core_temperature", GPU).outcome
+    bench.samples(GPU, core_temperature_c=lambda sample: sample.core_temperature_c + warmer)
+    after = bench.verdict("thermal.core_temperature", GPU).outcome
+    assert not (before is Outcome.FAIL and after is not Outcome.FAIL)
+
+
+@SLOW
+@given(share=st.floats(0.05, 1), less=st.floats(0.05, 1))
+def test_less_work_never_turns_a_failure_into_a_pass(new_bench, share, less):
+    bench = new_bench()
+    for stage in ("gemm", "sustained"):
+        bench.slow(GPU, share, stage)
+    names = ("throughput.gemm_bf16", "throughput.sustained")
+    before = [bench.verdict(name, GPU).outcome for name in names]
+    for stage in ("gemm", "sustained"):
+        bench.slow(GPU, less, stage)
+    after = [bench.verdict(name, GPU).outcome for name in names]
+    for was, now in zip(before, after, strict=True):
+        assert not (was is Outcome.FAIL and now is not Outcome.FAIL)
+
+
+@SLOW
+@given(kept=st.sets(st.integers(0, 719)))
+def test_fewer_samples_never_turn_a_failure_of_coverage_into_a_pass(new_bench, kept):
+    bench = new_bench()
+    mine = [one for one in bench.recording.gpu_samples if one.subject == GPU]
+    bench.recording.gpu_samples = [mine[index] for index in sorted(kept)]
+    under_load = sum(1 for one in bench.recording.gpu_samples if 30 <= one.t_s <= 70)
+    if under_load < 0.8 * 400:
+        for name in ("thermal.core_temperature", "thermal.throttle", "power.draw", "clock.ratio"):
+            assert bench.verdict(name, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_what_somebody_else_explains_tells_since_when_where_that_is_known(bench):
+    stranger_takes_memory(bench)
+    own = bench.verdict("memory.no_oom", GPU).detail.partition("so this is not the card's own: ")[2]
+    assert "1 OOM, limit 0 OOMs, from t=50 s, " in own
+
+
+def test_what_somebody_else_explains_tells_no_moment_that_nobody_knows(bench):
+    bench.stranger(31, gone_s=52, used_mib=[520], sm_percent=[48])
+    bench.slow(GPU, 0.5)
+    detail = bench.verdict("throughput.sustained", GPU).detail
+    assert detail.endswith("so this is not the card's own: 330 TFLOP/s, limit 446 TFLOP/s")

@@ -1,0 +1,117 @@
+"""What a failure follows from is its next step; a failure that stands by itself keeps its own."""
+
+import pytest
+
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.roots import ROOTS
+from rigproof.records.verdict import FOLLOWS, Outcome, Verdict
+from rigproof.report.content.order import of_outcome, reading_order
+
+GPU, NODE = "pc1/gpu0", "pc1"
+RATE, SUCCESS, ACTIVE = "throughput.sustained", "memory.success_rate", "activity.gpu_active"
+
+
+def verdict_of(bench, criterion, subject=GPU):
+    (found,) = [one for one in bench.verdicts() if (one.criterion, one.subject) == (criterion, subject)]
+    return found
+
+
+def slow(bench):
+    """A sustained rate that fails."""
+    bench.rounds(GPU, "sustained", tflop=1.0)
+    return bench
+
+
+def test_a_low_rate_alone_keeps_its_own_next_step(bench):
+    verdict = verdict_of(slow(bench), RATE)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.remedy == CATALOGUE[RATE].remedy
+    assert not verdict.follows
+
+
+def test_a_low_rate_follows_from_the_clock_of_the_same_card(bench):
+    bench.samples(GPU, sm_clock_mhz=600)
+    verdict = verdict_of(slow(bench), RATE)
+    assert verdict.remedy == f"{FOLLOWS}clock.ratio of {GPU}, see there first"
+    assert verdict.follows
+
+
+def test_the_clock_of_another_card_explains_nothing(bench):
+    bench.samples("pc2/gpu0", sm_clock_mhz=600)
+    assert not verdict_of(slow(bench), RATE).follows
+
+
+def test_throttling_comes_before_the_clock_that_it_lowers(bench):
+    bench.samples(GPU, sm_clock_mhz=600, clock_event_reasons=0x40)
+    assert verdict_of(slow(bench), RATE).remedy == f"{FOLLOWS}thermal.throttle of {GPU}, see there first"
+
+
+def test_a_low_clock_explains_no_lost_task(bench):
+    bench.samples(GPU, sm_clock_mhz=600)
+    bench.event("wrong_result", GPU, "a wrong sum", 40.0, "pc1/gpu0#0")
+    bench.rounds(GPU, "sustained", verified=False)
+    verdict = verdict_of(bench, SUCCESS)
+    assert (verdict.outcome, verdict.remedy) == (Outcome.FAIL, CATALOGUE[SUCCESS].remedy)
+
+
+def test_lost_work_follows_from_the_loss_that_is_told_of_the_rig(bench):
+    bench.lose("pc1/gpu0#0", "worker_died", "killed by signal 9", 41.0)
+    bench.lose("pc1/gpu0#1", "worker_died", "killed by signal 9", 41.0)
+    for criterion in (SUCCESS, ACTIVE):
+        verdict = verdict_of(bench, criterion)
+        assert (verdict.outcome, verdict.remedy) == (
+            Outcome.FAIL,
+            f"{FOLLOWS}cluster.no_timeouts of rig, see there first",
+        )
+
+
+def test_a_loss_of_another_card_explains_nothing(bench):
+    bench.lose("pc2/gpu0#0", "worker_died", "killed by signal 9", 41.0)
+    bench.event("oom", GPU, "12 GiB wanted", 42.0, "pc1/gpu0#0")
+    assert verdict_of(bench, SUCCESS).remedy == f"{FOLLOWS}memory.no_oom of {GPU}, see there first"
+    bench.recording.events = [one for one in bench.recording.events if one.kind != "oom"]
+    assert not verdict_of(slow(bench), RATE).follows
+
+
+def test_all_that_a_restart_did_follows_from_it(bench):
+    bench.event("host_reset", NODE, "pc1 restarted", 41.0, stage=None, restarted=True)
+    bench.event("node_lost", NODE, "the node is gone: no heartbeat", 41.0, stage=None)
+    bench.lose("pc1/gpu0#0", "worker_failed", "its node is gone", 41.0)
+    bench.lose("pc1/gpu0#1", "worker_failed", "its node is gone", 41.0)
+    failed = of_outcome(bench.verdicts(), Outcome.FAIL)
+    assert (failed[0].criterion, failed[0].follows) == ("health.reset", False)
+    assert len(failed) >= 4
+    combined = f"{FOLLOWS}throughput.sustained of {GPU}"
+    assert {one.remedy.partition(",")[0] for one in failed[1:]} == {
+        f"{FOLLOWS}health.reset of {NODE}", combined
+    }  # fmt: skip
+
+
+def test_a_low_sum_follows_from_the_rate_that_is_low(bench):
+    verdict = verdict_of(slow(bench), "throughput.combined", "rig")
+    assert verdict.remedy == f"{FOLLOWS}throughput.sustained of {GPU}, see there first"
+
+
+def test_a_next_step_of_its_own_stays(bench):
+    bench.samples(GPU, sm_clock_mhz=600)
+    bench.event("wrong_result", GPU, "a wrong sum", 40.0, "pc1/gpu0#0")
+    assert verdict_of(bench, ACTIVE).remedy.startswith("do not train on this card")
+
+
+def test_no_outcome_changes(bench):
+    bench.samples(GPU, sm_clock_mhz=600)
+    assert verdict_of(slow(bench), RATE).outcome is Outcome.FAIL
+    assert verdict_of(bench, RATE, "pc2/gpu0").outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("root", ROOTS, ids=lambda root: root.criterion)
+def test_every_root_is_a_criterion(root):
+    assert root.criterion in CATALOGUE
+
+
+def test_what_follows_is_read_last_of_the_failures():
+    later = Verdict("a.x", GPU, Outcome.FAIL, remedy=f"{FOLLOWS}b.y of {GPU}, see there first")
+    first = Verdict("b.y", GPU, Outcome.FAIL, remedy="mend it")
+    passed = Verdict("c.z", GPU, Outcome.PASS)
+    assert of_outcome([later, passed, first], Outcome.FAIL) == [first, later]
+    assert reading_order([passed, later, first]) == [first, later, passed]

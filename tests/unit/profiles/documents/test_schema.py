@@ -1,0 +1,66 @@
+"""The committed schemas are those of the models, and every shipped file is valid by them."""
+
+import json
+import tomllib
+
+import jsonschema
+import pytest
+
+from rigproof.profiles.documents.schema import rig_schema, sku_schema, xids_schema
+from rigproof.profiles.loading.load import profile_folder
+
+FOLDER = profile_folder()
+RIGS = sorted((FOLDER / "rigs").glob("*.toml"))
+SKUS = sorted((FOLDER / "gpus").glob("*.toml"))
+VARIANTS = ("balanced", "distribution", "vram-safe", "max-stability", "ultimate", "fallback")
+DUAL_RIGS = ("dual-3090-3070", *(f"dual-3090-3070-{variant}" for variant in VARIANTS))
+
+
+@pytest.mark.parametrize(
+    ("name", "schema"), [("rig", rig_schema()), ("sku", sku_schema()), ("xids", xids_schema())]
+)
+def test_the_committed_schema_is_current(name, schema):
+    committed = (FOLDER / "schema" / f"{name}.schema.json").read_text()
+    assert committed == json.dumps(schema, indent=2) + "\n", f"write it anew: rigproof schema {name}"
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    "path", [*RIGS, *SKUS, FOLDER / "defaults.toml", FOLDER / "xids.toml"], ids=lambda path: path.stem
+)
+def test_every_shipped_file_is_valid_and_names_its_schema(path):
+    text = path.read_text(encoding="utf-8")
+    first = text.splitlines()[0]
+    assert first.startswith("#:schema ")
+    schema = json.loads((path.parent / first.removeprefix("#:schema ")).read_text())
+    jsonschema.validate(tomllib.loads(text), schema, cls=jsonschema.Draft202012Validator)
+
+
+def test_shipped_files_are_there():
+    assert {path.stem for path in RIGS} == {"single-gpu", "h200-x2", *DUAL_RIGS}
+    assert len(SKUS) >= 13
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {},
+        {"name": "x", "typo": 1},
+        {"name": "x", "nodes": [{"name": "a b"}]},
+        {"name": "x", "cpu": {"enabled": 1}},
+    ],
+)
+def test_the_schema_refuses_what_is_wrong(tables):
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(tables, rig_schema(), cls=jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize("path", SKUS, ids=lambda path: path.stem)
+def test_every_value_of_a_sku_names_its_source(path):
+    """A comment on the line itself, or above the list that it is in."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines):
+        key, equals, value = line.partition(" = ")
+        if equals and not key.startswith(("#", " ")) and key != "name":
+            above = lines[number - 1].startswith("#")
+            assert "#" in value or (value.startswith("[") and above), f"{path.stem}: {line}"

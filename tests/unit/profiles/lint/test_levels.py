@@ -1,0 +1,47 @@
+"""How much of a level is that level is not for a rig to say."""
+
+import pytest
+
+from rigproof.profiles.lint.rig import lint_rig
+
+KNOWN = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 8\nram_gib = 32\n[[nodes.gpus]]\nsku = "rtx-3090"\n'
+
+
+@pytest.mark.parametrize("key", ["least_share", "least_work_share"])
+def test_a_rig_that_calls_less_of_a_level_that_level_is_refused(desk, key):
+    (line,) = lint_rig(desk.load(f"{KNOWN}[levels]\n{key} = 0.01\n"))
+    assert line.startswith(f"lab.toml: levels.{key} = 0.01: not for a rig to say")
+
+
+def test_a_rig_may_have_lengths_of_its_own(desk):
+    assert lint_rig(desk.load(f"{KNOWN}[levels.soak]\nsustained_s = 60\n")) == []
+
+
+def at(desk, rate_hz, training_s=30):
+    lengths = f"[levels.standard]\ntraining_s = {training_s}\n"
+    return desk.load(f"{KNOWN}[sampling]\nrate_hz = {rate_hz}\n{lengths}")
+
+
+@pytest.mark.parametrize(("rate_hz", "training_s"), [(1, 30), (1.6, 30), (1.9, 26), (10, 4)])
+def test_a_rate_that_leaves_too_few_samples_of_training_is_refused(desk, rate_hz, training_s):
+    (line,) = lint_rig(at(desk, rate_hz, training_s))
+    assert line.startswith(f"lab.toml: sampling.rate_hz = {rate_hz}: of {training_s} s of training at")
+    assert "fewer than the 5 samples" in line
+
+
+def test_it_says_which_rate_would_do(desk):
+    (line,) = lint_rig(at(desk, 1))
+    assert line.endswith("write 2 or more")
+
+
+@pytest.mark.parametrize(("rate_hz", "training_s"), [(2, 30), (2, 25), (1, 50), (1, 0), (10, 5)])
+def test_a_rate_that_leaves_five_samples_is_fine(desk, rate_hz, training_s):
+    assert lint_rig(at(desk, rate_hz, training_s)) == []
+
+
+def test_a_level_without_training_can_be_read_once_a_second(desk):
+    assert lint_rig(at(desk, 1), "quick") == []
+
+
+def test_a_training_stage_that_is_shortened_is_no_matter_of_the_rate(desk):
+    assert lint_rig(desk.load(f"{KNOWN}[levels.standard]\ntraining_s = 4\n")) == []

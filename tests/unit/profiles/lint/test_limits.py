@@ -1,0 +1,203 @@
+"""Every bound of a limit is shown tripping just past it, and quiet on it."""
+
+import dataclasses
+
+import pytest
+
+from rigproof.profiles.lint.limits import MEANINGFUL
+from rigproof.profiles.lint.rig import lint_rig
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.tables.models import Limits, Sampling, Timeouts
+
+RIG = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\nram_gib = 64\n[[nodes.gpus]]\n'
+KNOWN = RIG + 'sku = "rtx-3090"\n'
+H200 = RIG + 'sku = "h200-sxm"\n'
+UNKNOWN = RIG + 'sku = "unknown"\n'  # to be found on this machine
+CPU = UNKNOWN + 'device = "cpu"\n'
+
+LOWEST = [(name, bound.lowest) for name, bound in MEANINGFUL.items() if bound.lowest is not None]
+HIGHEST = [(name, bound.highest) for name, bound in MEANINGFUL.items() if bound.highest is not None]
+WHOLE = {name for name in MEANINGFUL if "int" in str(Limits.model_fields[name].annotation)}
+
+
+def problems(desk, text: str) -> list[str]:
+    """What lint says; every line begins with the file."""
+    found = lint_rig(desk.load(text))
+    assert all(line.startswith("lab.toml: ") for line in found)
+    return [line.removeprefix("lab.toml: ") for line in found]
+
+
+def with_limit(name: str, value: float) -> str:
+    written = int(value) if name in WHOLE else value
+    # A warning of retired pages has to come before their limit.
+    first = "retired_pages_warn = 1\n" if name == "retired_pages_fail" else ""
+    return f"{KNOWN}[limits]\n{first}{name} = {written}\n"
+
+
+def test_every_bound_says_what_a_limit_beyond_it_does():
+    assert all(bound.lowest is None or bound.below != "cannot fail" for bound in MEANINGFUL.values())
+    assert all(bound.highest is None or bound.above != "cannot fail" for bound in MEANINGFUL.values())
+
+
+@pytest.mark.parametrize(("name", "lowest"), LOWEST)
+def test_a_limit_under_its_lowest_is_refused(desk, name, lowest):
+    (line,) = problems(desk, with_limit(name, 0.99 * lowest))
+    assert line.startswith(f"limits.{name} = ")
+    assert line.endswith(f": {MEANINGFUL[name].below}; write {lowest:g} or more")
+    assert problems(desk, with_limit(name, lowest)) == []
+
+
+@pytest.mark.parametrize(("name", "highest"), HIGHEST)
+def test_a_limit_over_its_highest_is_refused(desk, name, highest):
+    over = highest + 1 if name in WHOLE else 1.01 * highest
+    (line,) = problems(desk, with_limit(name, over))
+    assert line.startswith(f"limits.{name} = ")
+    assert line.endswith(f": {MEANINGFUL[name].above}; write {highest:g} or less")
+    assert problems(desk, with_limit(name, highest)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ooms", 1_000_000),
+        ("ecc_uncorrected", 1_000_000),
+        ("headroom_gib", 0),
+        ("foreign_memory_warn_mib", 1e9),
+    ],
+)
+def test_a_gpus_own_limits_are_held_against_the_same_bounds(desk, name, value):
+    (line,) = problems(desk, f"{KNOWN}limits.{name} = {value}\n")
+    assert line.startswith(f"nodes[0].gpus[0].limits.{name} = ")
+
+
+@pytest.mark.parametrize(
+    ("rig", "key", "lowest_refused", "wrong"),
+    [
+        (H200, "core", 95, "a/gpu0 shuts down at 95 °C, before this limit trips; write less than 95"),
+        (KNOWN, "core", 94, "over the 93 °C that a/gpu0 may run at; write 93 or less"),
+        (UNKNOWN, "core", 105, "any card shuts down at 105 °C or before, and this limit never trips; "),
+        (H200, "memory", 111, "over the 110 °C that any card's memory may run at; write 110 or less"),
+        (UNKNOWN, "memory", 111, "over the 110 °C that any card's memory may run at; write 110 or less"),
+    ],
+)
+def test_a_temperature_that_no_card_reaches_is_refused(desk, rig, key, lowest_refused, wrong):
+    def limited(degrees: float) -> list[str]:
+        return problems(desk, f"{rig}[limits]\n{key}_temperature_c = {degrees}\n")
+
+    for degrees in (lowest_refused, 500):
+        (line,) = limited(degrees)
+        assert line.startswith(f"limits.{key}_temperature_c = {degrees}: {wrong}")
+    assert limited(lowest_refused - 1) == []
+
+
+def test_a_memory_temperature_is_held_against_the_skus_own_where_it_is_known(desk):
+    loaded = desk.load(f"{H200}[limits]\nmemory_temperature_c = 106\n")
+    sku = loaded.skus["h200-sxm"]
+    card = sku.temperature.model_copy(update={"memory_max_c": 105.0})
+    known = dataclasses.replace(loaded, skus={"h200-sxm": sku.model_copy(update={"temperature": card})})
+    assert lint_rig(loaded) == []
+    assert lint_rig(known) == [
+        "lab.toml: limits.memory_temperature_c = 106: over the 105 °C that the memory of a/gpu0 may run at; "
+        "write 105 or less"
+    ]
+
+
+def test_the_cpu_as_the_device_has_no_temperature_limit_to_check(desk):
+    assert problems(desk, CPU + "limits.core_temperature_c = 500\n") == []
+
+
+@pytest.mark.parametrize(
+    ("band", "width"), [("[0, 97.9]", "97.9"), ("[0, 61]", "61"), ("[10, 70.5]", "60.5")]
+)
+def test_a_band_that_no_load_leaves_is_refused(desk, band, width):
+    for place in ("[cpu]\n", "[nodes.cpu]\n"):
+        (line,) = problems(desk, f"{KNOWN}{place}band_percent = {band}\nwarn_percent = 98\n")
+        assert f"band_percent = {band}: {width} points wide, so that no load is outside; " in line
+    assert problems(desk, f"{KNOWN}[cpu]\nband_percent = [20, 80]\n") == []
+
+
+def test_a_warning_that_no_load_is_over_is_refused(desk):
+    (line,) = problems(desk, f"{KNOWN}[cpu]\nwarn_percent = 98.5\n")
+    assert line == "cpu.warn_percent = 98.5: no load is over this; write 98 or less"
+    assert problems(desk, f"{KNOWN}[cpu]\nwarn_percent = 98\n") == []
+
+
+@pytest.mark.parametrize(
+    ("key", "bad", "good"), [("warn_windows_share", 0.51, 0.5), ("in_band_share", 0.29, 0.3)]
+)
+def test_shares_of_windows_that_say_nothing_are_refused(desk, key, bad, good):
+    (line,) = problems(desk, f"{KNOWN}[cpu]\n{key} = {bad}\n")
+    assert line.startswith(f"cpu.{key} = {bad}: ")
+    assert problems(desk, f"{KNOWN}[cpu]\n{key} = {good}\n") == []
+
+
+def test_wake_up_delays_of_a_frozen_host_are_refused(desk):
+    frozen = "a host that is as slow as this is frozen"
+    assert problems(desk, f"{KNOWN}[responsiveness]\np99_ms = 1e9\nmax_ms = 1e9\n") == [
+        f"responsiveness.p99_ms = 1000000000: {frozen}; write 1000 or less",
+        f"responsiveness.max_ms = 1000000000: {frozen}; write 10000 or less",
+    ]
+    (p99,) = problems(desk, f"{KNOWN}[responsiveness]\np99_ms = 1001\nmax_ms = 10000\n")
+    (longest,) = problems(desk, f"{KNOWN}[responsiveness]\np99_ms = 1000\nmax_ms = 10001\n")
+    assert (p99.split(" = ")[0], longest.split(" = ")[0]) == (
+        "responsiveness.p99_ms",
+        "responsiveness.max_ms",
+    )
+    assert problems(desk, f"{KNOWN}[responsiveness]\np99_ms = 1000\nmax_ms = 10000\n") == []
+
+
+@pytest.mark.parametrize(
+    ("rig", "name", "least"),
+    [
+        (UNKNOWN, "gemm_bf16_tflops", 0.15),
+        (UNKNOWN, "sustained_tflops", 0.15),
+        (CPU, "gemm_fp32_tflops", 0.0006),
+    ],
+)
+def test_a_floor_of_a_card_that_nobody_knows_can_still_fail(desk, rig, name, least):
+    def floored(floor: float) -> list[str]:
+        return problems(desk, f"{rig}floors.{name} = {floor}\n")
+
+    for floor in (1e-9, 0.99 * least):
+        (line,) = floored(floor)
+        assert line.startswith(f"nodes[0].gpus[0].floors.{name} = ")
+        assert line.endswith(f"such a floor cannot fail; write {least:g} or more")
+    assert floored(1.01 * least) == []
+
+
+def test_a_combined_floor_with_a_card_that_nobody_knows_can_still_fail(desk):
+    def combined(floor: float) -> list[str]:
+        rig = KNOWN + '[[nodes.gpus]]\nsku = "unknown"\n'
+        return problems(desk, rig.replace('"lab"\n', f'"lab"\ncombined_floor_tflops = {floor}\n', 1))
+
+    (line,) = combined(21)  # 30 % of 71.2 (the 3090's peak) and of 0.5
+    assert line.startswith("combined_floor_tflops = 21: even the slowest device is faster")
+    assert line.endswith("write 21.5 or more")
+    assert combined(21.6) == []
+    assert combined(5000) == []  # how fast the other card is, nobody knows
+
+
+@pytest.mark.parametrize("key", Timeouts.model_fields)
+def test_a_wait_has_a_deadline(desk, key):
+    (line,) = desk.problems(f"{KNOWN}[timeouts]\n{key} = 1e12\n")
+    assert line.startswith(f"lab.toml: timeouts.{key} = ")
+    assert line.endswith("too large, it can be 3600 at most; write 3600 or less")
+    assert problems(desk, f"{KNOWN}[timeouts]\n{key} = 3600\n") == []
+
+
+@pytest.mark.parametrize("key", ["gemm_settle_s", "gemm_measure_s", "sustained_s"])
+def test_a_stage_has_an_end(desk, key):
+    (line,) = desk.problems(f"{KNOWN}[levels.soak]\n{key} = 604801\n")
+    assert line.startswith(f"lab.toml: levels.soak.{key} = 604801: too large")
+    assert problems(desk, f"{KNOWN}[levels.soak]\n{key} = 604800\n") == []
+
+
+@pytest.mark.parametrize("rate_hz", [0.001, 0.99, 101])
+def test_sensors_are_read_at_least_once_a_second(desk, rate_hz):
+    (line,) = desk.problems(f"{KNOWN}[sampling]\nrate_hz = {rate_hz}\n")
+    assert line.startswith(f"lab.toml: sampling.rate_hz = {rate_hz}: too ")
+
+
+def test_shipped_rigs_are_read_often_enough():
+    assert Sampling(rate_hz=1).rate_hz == 1
+    assert load_rig("h200-x2").rig.sampling.rate_hz == 10

@@ -1,0 +1,225 @@
+"""Each rule is shown tripping, and shown quiet on what is sound."""
+
+import pytest
+
+from rigproof.profiles.lint.rig import lint_all, lint_rig
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.xids import xid_catalogue
+
+HEAD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\n'
+SOUND = HEAD + '[[nodes.gpus]]\nsku = "rtx-3090"\n'
+ALL_FAILING = [code for code, one in xid_catalogue().xids.items() if one.severity == "fail"]
+
+
+def test_everything_shipped_is_clean():
+    assert lint_all() == []
+
+
+def test_a_sound_rig_is_clean(desk):
+    assert lint_rig(desk.load(SOUND)) == []
+
+
+def test_the_8_gib_card_of_the_dual_rig_fits():
+    assert lint_rig(load_rig("dual-3090-3070")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (  # the seed documents: 7.76 GB on a card of 7.67 GB
+            '[[nodes.gpus]]\nsku = "rtx-3070"\nmemory_gib = 7.67\nvram_gib_per_worker = 7.76\n',
+            "nodes[0].gpus[0].vram_gib_per_worker = 7.76: 1 × 7.76 GiB do not fit a/gpu0: 7.67 GiB less 0.5 "
+            "GiB headroom and 1 × 0.4 GiB for CUDA contexts; write vram_gib_per_worker = 6.77 or less",
+        ),
+        (  # the seed documents: 4 workers × 1.7 GB, which out-of-memory errors followed
+            '[[nodes.gpus]]\nsku = "rtx-3070"\nmemory_gib = 7.67\nworkers = 4\nvram_gib_per_worker = 1.7\n',
+            "nodes[0].gpus[0].vram_gib_per_worker = 1.7: 4 × 1.70 GiB do not fit a/gpu0: 7.67 GiB less 0.5 "
+            "GiB headroom and 4 × 0.4 GiB for CUDA contexts; write vram_gib_per_worker = 1.39 or less",
+        ),
+        (  # the seed documents: 7 workers × 3.33 GB
+            '[[nodes.gpus]]\nsku = "rtx-3090"\nmemory_gib = 23.57\nworkers = 7\nvram_gib_per_worker = 3.33\n',
+            "nodes[0].gpus[0].vram_gib_per_worker = 3.33: 7 × 3.33 GiB do not fit a/gpu0: 23.57 GiB less 0.5 "
+            "GiB headroom and 7 × 0.4 GiB for CUDA contexts; write vram_gib_per_worker = 2.89 or less",
+        ),
+        (
+            '[[nodes.gpus]]\nsku = "rtx-3070"\nworkers = 4\nvram_gib_per_worker = 1.9\n',
+            "nodes[0].gpus[0].vram_gib_per_worker = 1.9: 4 × 1.90 GiB do not fit a/gpu0: 8 GiB less 0.5 GiB "
+            "headroom and 4 × 0.4 GiB for CUDA contexts; write vram_gib_per_worker = 1.47 or less",
+        ),
+        (
+            '[[nodes.gpus]]\nsku = "rtx-3070"\nvram_share = 0.98\n',
+            "nodes[0].gpus[0].vram_share = 0.98: 1 × 7.84 GiB do not fit a/gpu0: 8 GiB less 0.5 GiB "
+            "headroom and 1 × 0.4 GiB for CUDA contexts; write vram_share = 0.88 or less",
+        ),
+        (
+            '[[nodes.gpus]]\nsku = "unknown"\nmemory_gib = 0.4\ngemm_size = 64\n',
+            "nodes[0].gpus[0].vram_share = 0.7: (the default) 1 × 0.28 GiB do not fit a/gpu0: 0.4 GiB less "
+            "0.5 GiB headroom and 1 × 0.4 GiB for CUDA contexts; this device is too small",
+        ),
+        (  # the seed documents: 7 workers × 60 % of a GPU
+            '[[nodes.gpus]]\nsku = "rtx-3090"\nworkers = 7\ngpu_share = 0.6\n',
+            "nodes[0].gpus[0].gpu_share = 0.6: 7 workers × 0.6 of a/gpu0 are more than the whole; "
+            "write 0.14 or less, or fewer workers",
+        ),
+        (  # the seed documents: 3 workers × 70 % of a GPU
+            '[[nodes.gpus]]\nsku = "rtx-3070"\nworkers = 3\ngpu_share = 0.7\n',
+            "nodes[0].gpus[0].gpu_share = 0.7: 3 workers × 0.7 of a/gpu0 are more than the whole; "
+            "write 0.33 or less, or fewer workers",
+        ),
+        (
+            '[[nodes.gpus]]\nsku = "rtx-3090"\nworkers = 2\ncpus_per_worker = 9\n',
+            "nodes[0].cpus = 16: the workers of a reserve 18 CPUs; lower cpus_per_worker or workers",
+        ),
+        (
+            '[[nodes.gpus]]\nsku = "rtx-3090"\ncpus_per_worker = 9\n'
+            '[[nodes.gpus]]\nsku = "rtx-3090"\ncpus_per_worker = 9\n',
+            "nodes[0].cpus = 16: the workers of a reserve 18 CPUs",
+        ),
+        (
+            '[[nodes.gpus]]\nsku = "unknown"\nvram_gib_per_worker = 0.5\ngemm_size = 8192\n',
+            "nodes[0].gpus[0].gemm_size = 8192: three fp32 operands take 768 MiB, a worker of a/gpu0 has "
+            "512 MiB; "
+            "write gemm_size = 4096, or give it more memory",
+        ),
+        (
+            '[[nodes.gpus]]\nsku = "unknown"\nvram_gib_per_worker = 0.00001\ngemm_size = 64\n',
+            "a worker of a/gpu0 has 0 MiB; give it more memory",
+        ),
+        (
+            '[[nodes.gpus]]\nsku = "rtx-3090"\n'
+            "[cpu]\nprimary_thread_share = 0.9\nsecondary_thread_share = 0.3\n",
+            "cpu.secondary_thread_share = 0.3: primary 0.9 and secondary 0.3 together are more than all CPUs",
+        ),
+        (
+            '[[nodes.gpus]]\nsku = "rtx-3090"\nuuid = "GPU-1"\n'
+            '[[nodes.gpus]]\nsku = "rtx-3090"\nuuid = "GPU-1"\n',
+            'nodes[0].gpus[1].uuid = "GPU-1": a/gpu0 is pinned to this card too',
+        ),
+        (
+            'address = "10.0.0.1"\n[[nodes.gpus]]\nsku = "rtx-3090"\n'
+            '[[nodes]]\nname = "b"\naddress = "10.0.0.1"\n',
+            'nodes[1].address = "10.0.0.1": a has this address too',
+        ),
+        ("", "nodes = []: no node has a GPU; write a [[nodes.gpus]] table with its sku"),
+    ],
+)
+def test_a_plan_that_cannot_fit_is_refused(desk, text, expected):
+    found = lint_rig(desk.load(HEAD + text))
+    assert any(line.startswith("lab.toml: ") and expected in line for line in found), found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "[nodes.gpus.floors]\ngemm_bf16_tflops = 20\n",
+            "floors.gemm_bf16_tflops = 20: 28.1% of the peak of 71.2",
+        ),
+        (
+            "[nodes.gpus.floors]\ngemm_fp32_tflops = 71\n",
+            "floors.gemm_fp32_tflops = 71: 199% of the peak of 35.6",
+        ),
+        (
+            "[nodes.gpus.floors]\nsustained_tflops = 0.078\n",
+            "floors.sustained_tflops = 0.078: 0.1% of the peak",
+        ),
+        (
+            "[nodes.gpus.limits]\ncore_temperature_c = 120\n",
+            "core_temperature_c = 120: over the 93 °C that a/gpu0",
+        ),
+        ("[limits]\nsuccess_share = 0.01\n", "limits.success_share = 0.01: allows every other task to fail"),
+        (
+            "[limits]\nthrottle_share = 0.9\n",
+            "limits.throttle_share = 0.9: lets a card throttle half the time",
+        ),
+        (
+            "[limits]\nclock_ratio_share = 0.01\n",
+            "limits.clock_ratio_share = 0.01: passes the clock of an idle card",
+        ),
+        (
+            "[limits]\npower_over_limit_share = 9\n",
+            "limits.power_over_limit_share = 9: is past what a supply",
+        ),
+        (
+            "[limits]\npower_over_limit_share = 0.5\n",
+            "power_over_limit_share = 0.5: fails a card that is merely at",
+        ),
+        (
+            "[limits]\nactive_power_share = 0.05\n",
+            "limits.active_power_share = 0.05: passes what an idle card draws",
+        ),
+        ("[limits]\nactive_work_share = 0.1\n", "limits.active_work_share = 0.1: calls a card active"),
+        (
+            "[limits]\nstability_drop_share = 0.1\n",
+            "limits.stability_drop_share = 0.1: allows a rate that halves",
+        ),
+        ("[limits]\nstability_worst_window_share = 0.1\n", "allows a rate that all but stops"),
+        ("[limits]\nsample_coverage_share = 0.01\n", "calls a few samples a measurement"),
+        ("[limits]\nremapped_rows_fail = 9000\n", "limits.remapped_rows_fail = 9000: is more rows"),
+        ("[limits]\nretired_pages_fail = 900\n", "limits.retired_pages_fail = 900: is more pages"),
+        ("[limits]\nretired_pages_warn = 63\n", "limits.retired_pages_warn = 63: never warns before"),
+        (
+            "[limits]\nxid_fail = [48, 79]\nxid_warn = [79, 92]\n",
+            "limits.xid_warn = [79]: in xid_fail too; leave them in one of the lists",
+        ),
+        (f"[limits]\nxid_warn = {ALL_FAILING}\n", "no Xid could fail the rig"),
+        (
+            "[cpu]\nband_percent = [0, 100]\nwarn_percent = 100\n",
+            "cpu.band_percent = [0, 100]: 100 points wide, so that no load is outside",
+        ),
+        ("[cpu]\nwarn_percent = 100\n", "cpu.warn_percent = 100: no load is over this"),
+        ("[cpu]\nin_band_share = 0.01\n", "cpu.in_band_share = 0.01: a load that is hardly ever in its band"),
+        ("[responsiveness]\nmax_ms = 10\n", "responsiveness.max_ms = 10: under p99_ms = 50"),
+    ],
+)
+def test_a_limit_that_cannot_fail_is_refused(desk, text, expected):
+    found = lint_rig(desk.load(SOUND + text))
+    assert any(line.startswith("lab.toml: ") and expected in line for line in found), found
+
+
+def test_a_temperature_limit_at_the_shutdown_cannot_trip(desk):
+    text = HEAD + '[[nodes.gpus]]\nsku = "h200-sxm"\n[limits]\ncore_temperature_c = '
+    (line,) = lint_rig(desk.load(text + "95\n"))
+    assert line == (
+        "lab.toml: limits.core_temperature_c = 95: a/gpu0 shuts down at 95 °C, before this limit trips; "
+        "write less than 95"
+    )
+    assert lint_rig(desk.load(text + "94\n")) == []
+
+
+def test_a_combined_floor_is_held_against_the_sum_of_the_peaks(desk):
+    (line,) = lint_rig(desk.load(SOUND.replace('"lab"\n', '"lab"\ncombined_floor_tflops = 7.81\n', 1)))
+    assert line.startswith("lab.toml: combined_floor_tflops = 7.81: 11.0% of the peak of 71.2 TFLOP/s")
+
+
+def test_a_floor_without_a_known_peak_is_told(desk):
+    text = HEAD + '[[nodes.gpus]]\nsku = "t4"\n[nodes.gpus.floors]\ngemm_bf16_tflops = 30\n'
+    assert "hwprofiles/gpus/t4.toml knows no bf16 peak" in lint_rig(desk.load(text))[0]
+
+
+def test_a_problem_in_a_parent_names_the_parent(desk):
+    desk.write(HEAD + '[[nodes.gpus]]\nsku = "rtx-3090"\nworkers = 7\ngpu_share = 0.6\n', "base.toml")
+    (line,) = lint_rig(desk.load('name = "child"\nextends = "base.toml"\n'))
+    assert line.startswith("base.toml: nodes[0].gpus[0].gpu_share = 0.6: ")
+
+
+def test_a_cards_memory_that_a_run_is_going_to_find_is_not_missed(desk):
+    unknown = '[[nodes.gpus]]\nsku = "unknown"\n'
+    here, elsewhere = HEAD + unknown, HEAD + 'address = "10.0.0.1"\n' + unknown
+    assert lint_rig(desk.load(here)) == []
+    assert "is not known" in lint_rig(desk.load(elsewhere))[0]
+    two_nodes = lint_rig(desk.load(here + '[[nodes]]\nname = "b"\n' + unknown))
+    assert [line.partition(": ")[2][:16] for line in two_nodes] == ["nodes[0].gpus[0]", "nodes[1].gpus[0]"]
+
+
+def test_everything_else_of_a_card_to_be_found_is_still_checked(desk):
+    text = HEAD + '[[nodes.gpus]]\nsku = "unknown"\nworkers = 7\ngpu_share = 0.6\n'
+    (line,) = lint_rig(desk.load(text + "[limits]\nthrottle_share = 0.0\n"))
+    assert "gpu_share = 0.6: 7 workers" in line
+
+
+def test_lint_all_takes_names_and_files_and_tells_what_does_not_load(desk):
+    desk.write("name = 3\n")
+    found = lint_all(["./lab.toml", "nosuch"])
+    assert any("lab.toml: name = 3: not a text" in line for line in found)
+    assert any('hwprofile = "nosuch"' in line for line in found)

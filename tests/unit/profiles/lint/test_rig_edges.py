@@ -1,0 +1,170 @@
+"""What is exactly at the edge of fitting is no problem, and what is missing is not taken for a figure."""
+
+from dataclasses import replace
+
+import pytest
+
+from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.lint import rig as lint
+from rigproof.profiles.lint.rig import lint_all, lint_rig
+from rigproof.profiles.tables.steady import Figure, SteadyFigures
+from support.recordings import H200, LIMITS, RIG, loaded_rig
+
+HEAD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\nram_gib = 64\n'
+CARD = '[[nodes.gpus]]\nsku = "rtx-3090"\n'
+CPU = '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\n'
+TOO_FAST = H200.model_copy(update={"steady": SteadyFigures(bf16=Figure(value=5000.0))})
+
+
+def said(loaded, about):
+    return [line for line in lint_rig(loaded) if about in line]
+
+
+# What is linted
+
+
+def test_without_names_every_rig_and_every_card_is_linted(monkeypatch):
+    def load_sku(stem):
+        if stem == "broken":
+            raise ProfileError(["broken.toml: no table"])
+        return TOO_FAST
+
+    monkeypatch.setattr(lint, "stems", lambda kind: ("lab",) if kind == "rigs" else ("fast", "broken"))
+    monkeypatch.setattr(lint, "load_sku", load_sku)
+    monkeypatch.setattr(lint, "load_rig", lambda name: loaded_rig({"nodes": []}))
+    first, fast, *_, broken = lint_all()
+    assert "no node has a GPU" in first
+    assert fast.startswith("hwprofiles/gpus/fast.toml: steady.bf16 = 5000")
+    assert broken == "broken.toml: no table"
+    assert not [line for line in lint_all(["lab"]) if "gpus/fast" in line]
+
+
+def test_the_cards_of_a_rig_are_linted_with_it():
+    loaded = replace(loaded_rig(), skus={"h200": TOO_FAST})
+    assert said(loaded, "hwprofiles/gpus/h200.toml: steady.bf16 = 5000")
+
+
+def test_what_only_the_plan_of_a_level_lacks_is_told():
+    levels = RIG["levels"] | {"soak": {"sustained_s": 60}}
+    loaded = loaded_rig({"levels": levels})
+    assert not said(loaded, "levels.soak")
+    told = [line for line in lint_rig(loaded, "soak") if "levels.soak" in line]
+    assert told[0] == (
+        "hwprofiles/rigs/two-nodes.toml: levels.soak.gemm_settle_s: missing; write its length in seconds"
+    )
+
+
+# Shares and memory
+
+
+@pytest.mark.parametrize(("workers", "share", "most"), [(4, 0.3, "0.25"), (2, 0.75, "0.5")])
+def test_shares_of_a_card_add_up_to_the_whole_at_most(desk, workers, share, most):
+    (line,) = lint_rig(desk.load(f"{HEAD}{CARD}workers = {workers}\ngpu_share = {share}\n"))
+    assert line.endswith(f"write {most} or less, or fewer workers")
+    assert lint_rig(desk.load(f"{HEAD}{CARD}workers = {workers}\ngpu_share = {most}\n")) == []
+
+
+def of_h200(gib, **limits):
+    """A rig of one H200 of 141 GiB, one worker filling so much."""
+    gpu = {"sku": "h200", "workers": 1, "vram_gib_per_worker": gib}
+    node = {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": [gpu]}
+    return loaded_rig({"limits": LIMITS | limits, "nodes": [node], "combined_floor_tflops": None})
+
+
+@pytest.mark.parametrize(("headroom", "most"), [(0.5, 140.1), (None, 140.6)])
+def test_all_but_headroom_and_contexts_may_be_filled(headroom, most):
+    assert not said(of_h200(most, headroom_gib=headroom), "do not fit")
+    assert said(of_h200(most + 0.1, headroom_gib=headroom), "do not fit")
+
+
+def test_the_cpu_as_the_device_needs_no_context(desk):
+    gib = "vram_gib_per_worker = "
+    assert not said(desk.load(f"{HEAD}{CPU}{gib}63.5\n"), "do not fit")
+    (line,) = said(desk.load(f"{HEAD}{CPU}{gib}63.6\n"), "do not fit")
+    assert "64 GiB less 0.5 GiB headroom; write vram_gib_per_worker = 63.5 or less" in line
+
+
+def test_a_card_that_has_not_even_room_for_a_context_is_too_small(desk):
+    unknown = '[[nodes.gpus]]\nsku = "unknown"\nmemory_gib = 0.8\ngemm_size = 64\n'
+    (line,) = said(desk.load(HEAD + unknown), "do not fit")
+    assert line.endswith("this device is too small")
+
+
+def test_three_operands_may_fill_a_workers_memory(desk):
+    def of(gib):
+        card = f'[[nodes.gpus]]\nsku = "rtx-3090"\nvram_gib_per_worker = {gib}\ngemm_size = 8192\n'
+        return said(desk.load(HEAD + card), "three fp32 operands")
+
+    assert of(0.75) == []
+    assert len(of(0.7499)) == 1
+
+
+def test_a_smaller_size_that_just_fits_is_the_way_out(desk):
+    card = '[[nodes.gpus]]\nsku = "rtx-3090"\nvram_gib_per_worker = 0.1875\ngemm_size = 8192\n'
+    (line,) = said(desk.load(HEAD + card), "three fp32 operands")
+    assert line.endswith("write gemm_size = 4096, or give it more memory")
+
+
+def test_the_cpus_own_default_is_named(desk):
+    text = f"{HEAD.replace('ram_gib = 64', 'ram_gib = 8')}{CPU}[gpu_defaults]\ncpu_gemm_size = 8192\n"
+    (line,) = said(desk.load(text), "three fp32 operands")
+    assert line.startswith("lab.toml: gpu_defaults.cpu_gemm_size = 8192: ")
+
+
+# CPUs
+
+
+def test_workers_may_reserve_all_cpus_of_their_node(desk):
+    assert lint_rig(desk.load(f"{HEAD}{CARD}workers = 2\ncpus_per_worker = 8\n")) == []
+
+
+@pytest.mark.parametrize(("own", "reserved"), [(None, []), (9, ["the workers of pc1 reserve 9 CPUs"])])
+def test_workers_whose_cpus_nobody_tells_reserve_none(own, reserved):
+    defaults = {key: value for key, value in RIG["gpu_defaults"].items() if key != "cpus_per_worker"}
+    gpus = [{"sku": "h200", "workers": 9}, {"sku": "h200", "workers": 1, "cpus_per_worker": own}]
+    node = {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": gpus}
+    found = said(loaded_rig({"gpu_defaults": defaults, "nodes": [node]}), "reserve")
+    assert [line.split(": ")[2].split(";")[0] for line in found] == reserved
+
+
+def threads(**cpu):
+    return said(loaded_rig({"cpu": cpu}), "more than all CPUs")
+
+
+def test_both_kinds_of_threads_may_take_all_cpus_and_one_that_nobody_tells_takes_none():
+    assert threads(primary_thread_share=0.7, secondary_thread_share=0.3) == []
+    assert threads(primary_thread_share=1.0) == []
+    assert threads(secondary_thread_share=1.0) == []
+
+
+def test_too_many_threads_are_told_at_the_rigs_primary_share_where_none_is_stated():
+    (line, *_) = threads(primary_thread_share=0.9, secondary_thread_share=0.3)
+    assert line.startswith("hwprofiles/rigs/two-nodes.toml: cpu.primary_thread_share = 0.9: ")
+
+
+# Ranges and floors
+
+
+def test_a_working_range_only_has_to_begin_under_what_is_too_much(desk):
+    sound = (
+        "[limits]\nworking_temperature_c = [60, 95]\ncore_temperature_c = 90\nworking_power_w = [100, 800]\n"
+    )
+    assert lint_rig(desk.load(HEAD + CARD + sound)) == []
+    begins = (
+        "[limits]\nworking_temperature_c = [90, 95]\ncore_temperature_c = 90\nworking_power_w = [350, 800]\n"
+    )
+    hot, strong = lint_rig(desk.load(HEAD + CARD + begins))
+    assert hot.endswith("begins at 90 °C, where the core is too hot; begin under 90")
+    assert strong.endswith("begin under 350")
+
+
+def test_a_floor_may_be_what_the_slowest_card_just_does_not_reach(desk):
+    unknown = '[[nodes.gpus]]\nsku = "unknown"\nfloors.gemm_bf16_tflops = '
+    assert lint_rig(desk.load(f"{HEAD}{unknown}0.15\n")) == []
+    assert len(lint_rig(desk.load(f"{HEAD}{unknown}0.149\n"))) == 1
+
+
+def test_a_speed_up_that_nobody_states_is_told_at_its_limit():
+    loaded = loaded_rig({"limits": LIMITS | {"reward_speedup_share": 0.1}})
+    (line,) = said(loaded, "no speed-up")
+    assert line.split(": ")[1] == "limits.reward_speedup_share = 0.1"

@@ -1,0 +1,97 @@
+import pytest
+
+from rigproof.profiles.loading.load import all_skus, over_defaults
+from rigproof.profiles.loading.matching import assign_gpus, match_sku
+from rigproof.records.identity import GpuIdentity
+
+SKUS = all_skus()
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [(name, stem) for stem, sku in SKUS.items() for name in sku.nvml_names]
+    + [
+        ("nvidia geforce rtx 3090", "rtx-3090"),
+        ("GeForce RTX 3090", "rtx-3090"),
+        ("  NVIDIA  GeForce RTX 4090 ", "rtx-4090"),
+        ("A100-SXM4-80GB", "a100-sxm-80gb"),
+        ("NVIDIA A100-SXM4-40GB", "a100-sxm-40gb"),
+        ("NVIDIA H200 141GB HBM3e", "h200-sxm"),
+        ("T4", "t4"),
+    ],
+)
+def test_a_name_finds_its_sku(name, stem):
+    assert match_sku(name, SKUS) == stem
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NVIDIA GeForce RTX 3090 Ti",
+        "NVIDIA GeForce RTX 3070 Ti",
+        "NVIDIA GeForce RTX 3070 Laptop GPU",
+        "NVIDIA GeForce RTX 4090 D",
+        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "NVIDIA GeForce RTX 5090 D v2",
+        "NVIDIA GeForce RTX 4080 SUPER",
+        "NVIDIA H100 NVL",
+        "NVIDIA H200 NVL",
+        "NVIDIA GH200 480GB",
+        "NVIDIA H100 64GB HBM2",
+        "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+        "NVIDIA A100-SXM-64GB",
+        "NVIDIA A100-PCIE-40GB",
+        "NVIDIA A10",
+        "NVIDIA L40S",
+        "NVIDIA L4 12GB",
+        "NVIDIA T400",
+        "NVIDIA GB200",
+        "NVIDIA",
+        "",
+        "3090",
+    ],
+)
+def test_a_different_model_is_never_taken(name):
+    assert match_sku(name, SKUS) is None
+
+
+def test_the_exact_name_comes_before_a_longer_one():
+    longer = SKUS["h200-sxm"].model_copy(update={"nvml_names": ("NVIDIA H200 HBM3",)})
+    skus = {"a-longer": longer, "h200-sxm": SKUS["h200-sxm"]}
+    assert match_sku("NVIDIA H200", skus) == "h200-sxm"
+    assert match_sku("NVIDIA H200 HBM3 141GB", skus) == "a-longer"
+
+
+def assigned(promised: list[dict], *names: str) -> dict[str, str]:
+    """Subject to the name of the card that it gets."""
+    loaded = over_defaults({"name": "lab", "nodes": [{"name": "a", "gpus": promised}]}, "lab.toml")
+    cards = [
+        GpuIdentity(f"box/gpu{index}", "cuda", f"GPU-{index}", name, index, 24576.0)
+        for index, name in enumerate(names)
+    ]
+    gpus = assign_gpus(loaded.devices(), cards, lambda name: match_sku(name, SKUS))
+    return {subject: gpu.name for subject, gpu in gpus.items()}
+
+
+def test_cards_of_unknown_skus_are_given_in_nvmls_order():
+    unknown = {"sku": "unknown"}
+    assert assigned([unknown, unknown], "NVIDIA H200", "NVIDIA T1000") == {
+        "a/gpu0": "NVIDIA H200",
+        "a/gpu1": "NVIDIA T1000",
+    }
+
+
+def test_pinned_cards_come_first_then_stated_skus_then_what_is_left():
+    promised = [{"sku": "unknown"}, {"sku": "l4"}, {"sku": "unknown", "uuid": "GPU-1"}]
+    assert assigned(promised, "NVIDIA L4", "NVIDIA L4", "NVIDIA H200") == {
+        "a/gpu0": "NVIDIA H200",
+        "a/gpu1": "NVIDIA L4",
+        "a/gpu2": "NVIDIA L4",
+    }
+    assert assigned([{"sku": "l4", "uuid": "GPU-9"}], "NVIDIA L4") == {}
+
+
+def test_a_card_that_any_promise_fits_stands_for_the_unknown_one_before_another_model():
+    assert assigned([{"sku": "l4"}, {"sku": "unknown"}], "NVIDIA H200") == {"a/gpu1": "NVIDIA H200"}
+    both = assigned([{"sku": "l4"}, {"sku": "unknown"}], "NVIDIA H200", "NVIDIA T1000")
+    assert both == {"a/gpu0": "NVIDIA T1000", "a/gpu1": "NVIDIA H200"}

@@ -1,0 +1,107 @@
+import pytest
+
+from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.lint.rig import lint_rig
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.planning.planning import make_plan
+
+HEAD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\n'
+
+
+def test_workers_are_named_by_node_gpu_and_number(desk):
+    plan = make_plan(
+        desk.load(HEAD + '[[nodes.gpus]]\nsku = "rtx-3090"\nworkers = 2\n[[nodes.gpus]]\nsku = "rtx-3070"\n'),
+        "quick",
+    )
+    assert [worker.worker for worker in plan.workers] == ["a/gpu0#0", "a/gpu0#1", "a/gpu1#0"]
+    assert [worker.gpu_share for worker in plan.workers] == [0.5, 0.5, 1.0]
+    assert plan.workers[0].vram_mib == pytest.approx(0.70 * 24 * 1024 / 2)
+    assert plan.workers[2].vram_mib == pytest.approx(0.70 * 8 * 1024)
+    assert {worker.gemm_size for worker in plan.workers} == {8192}
+    assert {worker.cpus for worker in plan.workers} == {1}
+
+
+def test_the_dual_rig_gets_its_sizes_and_shares():
+    first, second = make_plan(load_rig("dual-3090-3070"), "standard").workers
+    assert (first.gemm_size, second.gemm_size) == (5120, 4096)
+    assert first.vram_mib == pytest.approx(0.72 * 24 * 1024)
+    assert second.vram_mib == pytest.approx(0.72 * 8 * 1024)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 6, 7, 11, 13, 64])
+def test_even_shares_fit_one_gpu_as_ray_counts_them(desk, workers):
+    plan = make_plan(desk.load(HEAD + f'[[nodes.gpus]]\nsku = "h200-sxm"\nworkers = {workers}\n'), "quick")
+    counted = [round(worker.gpu_share * 10_000) for worker in plan.workers]
+    assert len(counted) == workers
+    assert sum(counted) <= 10_000
+
+
+def test_vram_per_worker_in_gib_comes_before_the_share(desk):
+    (worker,) = make_plan(
+        desk.load(HEAD + '[[nodes.gpus]]\nsku = "unknown"\nvram_gib_per_worker = 3\n'), "quick"
+    ).workers
+    assert worker.vram_mib == 3072
+
+
+def test_memory_that_nobody_knows_is_a_problem_not_a_guess(desk):
+    elsewhere = 'address = "10.0.0.1"\n[[nodes.gpus]]\nsku = "unknown"\n'
+    loaded = desk.load(HEAD + elsewhere)
+    expected = (
+        'lab.toml: nodes[0].gpus[0].sku = "unknown": how much memory this device has is not known; '
+        "write vram_gib_per_worker = 4, say, or memory_gib"
+    )
+    with pytest.raises(ProfileError) as caught:
+        make_plan(loaded, "quick")
+    assert caught.value.problems == (expected,)
+    assert lint_rig(loaded) == [expected]
+
+
+@pytest.mark.parametrize(("cpus", "threads"), [(1, 1), (2, 1), (3, 1), (4, 2), (9, 4), (0.5, 1)])
+def test_the_cpu_as_device_gets_half_of_the_cpus_as_threads(desk, cpus, threads):
+    text = f'name = "lab"\n[[nodes]]\nname = "a"\ncpus = {cpus}\nram_gib = 8\n'
+    (worker,) = make_plan(
+        desk.load(text + '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\n'), "quick"
+    ).workers
+    assert (worker.worker, worker.subject, worker.device) == ("a/cpu0#0", "a/cpu0", "cpu")
+    assert worker.cpus == threads
+    assert worker.gpu_share == 0
+    assert worker.gemm_size == 1024
+    assert worker.vram_mib == pytest.approx(0.02 * 8 * 1024)
+
+
+@pytest.mark.parametrize("rig", ["dual-3090-3070", "h200-x2"])
+def test_levels_take_as_long_as_users_are_told(rig):
+    lengths = {
+        level: make_plan(load_rig(rig), level).expected_s
+        for level in ("quick", "standard", "extended", "soak")
+    }
+    assert 50 <= lengths["quick"] <= 75
+    assert 160 <= lengths["standard"] <= 200
+    assert 13 * 60 <= lengths["extended"] <= 17 * 60
+    assert 60 * 60 <= lengths["soak"] <= 65 * 60
+
+
+def test_the_gemm_stage_counts_settling_and_measuring_of_four_precisions():
+    stage = make_plan(load_rig("h200-x2"), "quick").stage("gemm")
+    assert stage.expected_s == stage.settle_s + 3 * stage.settle_s / 4 + 4 * stage.measure_s
+    assert stage.settle_s >= 10
+
+
+def test_a_duration_replaces_the_sustained_stage_alone():
+    usual, longer = make_plan(load_rig("h200-x2"), "quick"), make_plan(load_rig("h200-x2"), "quick", 300.0)
+    assert longer.stage("sustained").measure_s == longer.stage("sustained").expected_s == 300
+    assert longer.stage("gemm") == usual.stage("gemm")
+    assert longer.expected_s - usual.expected_s == 300 - usual.stage("sustained").expected_s
+
+
+def test_a_short_sustained_stage_still_measures_most_of_its_time():
+    stage = make_plan(load_rig("h200-x2"), "quick", 6.0).stage("sustained")
+    assert stage.settle_s == pytest.approx(2)
+
+
+def test_a_second_node_adds_no_time_and_many_workers_do(desk):
+    one = HEAD + '[[nodes.gpus]]\nsku = "h200-sxm"\n'
+    two = one + '[[nodes]]\nname = "b"\n[[nodes.gpus]]\nsku = "h200-sxm"\n'
+    many = one + "workers = 16\n"
+    lengths = [make_plan(desk.load(text), "quick").expected_s for text in (one, two, many)]
+    assert lengths[0] == lengths[1] < lengths[2]

@@ -1,0 +1,174 @@
+"""What a plan takes from where, and what it lacks."""
+
+import pytest
+
+from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
+from rigproof.profiles.planning.planning import device_plan, make_plan, missing_parts
+from support.recordings import RIG, loaded_rig
+
+FILE = "hwprofiles/rigs/two-nodes.toml"
+
+
+def rig_of(gpu, defaults=None, **node):
+    """A rig of one node with this GPU."""
+    made = {"name": "pc1", "cpus": 8, "ram_gib": 64, **node, "gpus": [{"sku": "h200", **gpu}]}
+    return loaded_rig({"nodes": [made], **({} if defaults is None else {"gpu_defaults": defaults})})
+
+
+def plan_of(gpu, defaults=None, **node):
+    loaded = rig_of(gpu, defaults, **node)
+    return device_plan(loaded, loaded.devices()[0])
+
+
+def missing(gpu, defaults=None, **node):
+    loaded = rig_of(gpu, defaults, **node)
+    return missing_parts(loaded, loaded.devices()[0])
+
+
+def without(*names):
+    return {key: value for key, value in RIG["gpu_defaults"].items() if key not in names}
+
+
+def test_a_gpus_own_values_come_before_the_defaults():
+    own = {"workers": 2, "gpu_share": 0.3, "cpus_per_worker": 3, "vram_share": 0.5, "gemm_size": 2048}
+    plan = plan_of(own)
+    assert (plan.workers, plan.gpu_share, plan.cpus, plan.gemm_size) == (2, 0.3, 3, 2048)
+    assert plan.vram_mib == pytest.approx(0.5 * 141 * 1024 / 2)
+    assert plan_of({"memory_gib": 100}).memory_gib == 100
+    assert plan_of({}).memory_gib == 141
+
+
+def test_the_cpu_as_the_device_has_the_nodes_memory_and_its_own_defaults():
+    cpu = {"sku": "unknown", "device": "cpu", "workers": 2}
+    plan = plan_of(cpu)
+    assert (plan.gpu_share, plan.cpus, plan.memory_gib, plan.gemm_size) == (0.0, 2.0, 64, 512)
+    assert plan.vram_mib == pytest.approx(0.02 * 64 * 1024 / 2)
+    assert plan_of(cpu | {"memory_gib": 10}).memory_gib == 10
+
+
+def test_the_threads_of_the_cpu_as_the_device_are_one_where_nobody_tells():
+    cpu = {"sku": "unknown", "device": "cpu"}
+    assert plan_of(cpu, without("cpu_thread_share")).cpus == 1.0
+    assert plan_of(cpu, cpus=None).cpus == 1.0
+    assert plan_of(cpu | {"cpus_per_worker": 3}).cpus == 3
+
+
+def test_what_the_defaults_lack_is_missing_by_its_key():
+    assert missing({}) == []
+    assert missing({}, without("vram_share")) == [
+        f"{FILE}: gpu_defaults.vram_share: missing; write vram_share = 0.7, say"
+    ]
+    assert missing({"sku": "unknown", "device": "cpu"}, without("cpu_vram_share")) == [
+        f"{FILE}: gpu_defaults.cpu_vram_share: missing; write cpu_vram_share = 0.7, say"
+    ]
+    assert missing({}, without("gemm_size")) == [
+        f"{FILE}: gpu_defaults.gemm_size: missing; write gemm_size = 8192, say"
+    ]
+    assert missing({}, without("cpus_per_worker")) == [
+        f"{FILE}: gpu_defaults.cpus_per_worker: missing; write cpus_per_worker = 1, say"
+    ]
+
+
+def test_memory_that_nobody_knows_is_the_only_problem_of_memory():
+    (line,) = missing({"sku": "unknown"}, without("vram_share"))
+    assert "how much memory this device has is not known" in line
+    assert missing({"sku": "unknown", "vram_gib_per_worker": 4}) == []
+    assert missing({"sku": "unknown", "memory_gib": 4}) == []
+
+
+def test_a_plan_that_lacks_anything_is_none_and_tells_all(desk):
+    with pytest.raises(ProfileError) as error:
+        make_plan(rig_of({}, without("gemm_size", "vram_share")), "standard")
+    assert [line.split(": ")[1] for line in error.value.problems] == [
+        "gpu_defaults.vram_share",
+        "gpu_defaults.gemm_size",
+    ]
+
+
+def level(**changes):
+    return {"levels": RIG["levels"] | {"standard": RIG["levels"]["standard"] | changes}}
+
+
+@pytest.mark.parametrize("key", ["gemm_settle_s", "gemm_measure_s", "sustained_s", "round_s"])
+def test_a_level_without_a_length_is_told_by_that_key_alone(key):
+    lengths = {name: value for name, value in RIG["levels"]["standard"].items() if name != key}
+    loaded = loaded_rig({"levels": RIG["levels"] | {"standard": lengths}})
+    with pytest.raises(ProfileError) as error:
+        make_plan(loaded, "standard")
+    assert error.value.problems == (f"{FILE}: levels.standard.{key}: missing; write its length in seconds",)
+
+
+def test_a_length_that_is_given_need_not_stand_there():
+    lengths = {name: value for name, value in RIG["levels"]["standard"].items() if name != "sustained_s"}
+    loaded = loaded_rig({"levels": RIG["levels"] | {"standard": lengths}})
+    assert make_plan(loaded, "standard", 300.0).stage("sustained").expected_s == 300.0
+    lengths.pop("round_s")
+    loaded = loaded_rig({"levels": RIG["levels"] | {"standard": lengths}})
+    with pytest.raises(ProfileError) as error:
+        make_plan(loaded, "standard", 300.0)
+    assert error.value.problems == (f"{FILE}: levels.standard.round_s: missing; write its length in seconds",)
+
+
+def test_the_stages_of_a_level_have_their_lengths():
+    plan = make_plan(loaded_rig(), "standard")
+    assert [(stage.name, stage.expected_s) for stage in plan.stages] == [
+        ("gemm", 8 * (1 + 3 * 0.25) + 4 * 2),
+        ("sustained", 15),
+        ("training", 20),
+        ("feeding", 20),
+        ("sharing", 20),
+    ]
+    assert (plan.stage("sustained").settle_s, plan.stage("sustained").measure_s) == (5.0, 15)
+    assert (plan.stage("training").settle_s, plan.stage("training").measure_s) == (0.0, 20)
+    assert make_plan(loaded_rig(), "standard", 60.0).stage("sustained").settle_s == 8  # as in gemm
+    with pytest.raises(KeyError):
+        plan.stage("nobody's")
+
+
+def test_a_run_takes_its_stages_and_fifteen_seconds_to_start_and_stop():
+    plan = make_plan(loaded_rig(), "standard")
+    assert plan.expected_s == 15.0 + sum(stage.expected_s for stage in plan.stages)
+
+
+@pytest.mark.parametrize(("workers", "more_s"), [(1, 0.0), (2, 0.0), (3, 0.4), (7, 2.0)])
+def test_each_worker_of_the_fullest_node_from_the_third_on_takes_longer_to_start(workers, more_s):
+    plan = make_plan(rig_of({"workers": workers}), "standard")
+    stages_s = sum(stage.expected_s for stage in plan.stages)
+    assert plan.expected_s - stages_s == pytest.approx(15.0 + more_s)
+
+
+def test_a_stage_that_a_level_leaves_out_needs_no_table():
+    tables = {"training": {}, "feeding": {}, "sharing": {}}
+    lengths = {"training_s": 0, "feeding_s": 0, "sharing_s": 0}
+    assert make_plan(loaded_rig(level(**lengths) | tables), "standard").stage_names == ("gemm", "sustained")
+    for name in tables:
+        loaded = loaded_rig(level(**lengths | {f"{name}_s": 20}) | tables)
+        with pytest.raises(ProfileError) as error:
+            make_plan(loaded, "standard")
+        assert {line.split(": ")[1].partition(".")[0] for line in error.value.problems} == {name}
+        assert len(set(error.value.problems)) == len(error.value.problems)
+
+
+def test_a_cap_of_torch_is_divided_among_the_workers():
+    loaded = loaded_rig({"memory": {"enabled": True, "fraction_share": 0.5}})
+    first, *_, other = make_plan(loaded, "standard").workers
+    assert (first.memory.cap_mib, other.memory.cap_mib) == (0.5 * 141 * 1024 / 2, 0.5 * 141 * 1024)
+    assert first.memory.enabled
+    assert make_plan(loaded_rig(), "standard").workers[0].memory.cap_mib is None
+
+
+def test_the_workers_of_a_device_are_told_apart_and_its_first_is_the_first():
+    plan = make_plan(loaded_rig(), "standard")
+    assert [one.worker for one in plan.workers_of("pc1/gpu0")] == ["pc1/gpu0#0", "pc1/gpu0#1"]
+    assert [one.worker for one in plan.first_workers()] == ["pc1/gpu0#0", "pc2/gpu0#0"]
+    assert plan.workers_of("pc9/gpu0") == ()
+
+
+def test_a_memory_plan_by_itself_plans_no_policy():
+    assert MemoryPlan() == NO_POLICY
+    switched_on = [NO_POLICY.enabled, NO_POLICY.expandable_segments, NO_POLICY.cpu_fallback]
+    limits = [NO_POLICY.cap_mib, NO_POLICY.max_split_size_mib, NO_POLICY.cleanup_rounds]
+    assert (switched_on, limits) == ([False] * 3, [None] * 3)
+    assert (NO_POLICY.start_share, NO_POLICY.step_share) == (1.0, 1.0)  # all of it at once
+    assert NO_POLICY.mixed_precision

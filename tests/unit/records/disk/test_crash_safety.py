@@ -1,0 +1,156 @@
+"""What a crash, a kill or another process leaves of a run's files at the worst moment can be read."""
+
+import os
+import threading
+from dataclasses import replace
+
+import pytest
+
+from rigproof.records.disk.durable import replacing
+from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
+from rigproof.records.disk.store import RecordingError, RecordingWriter, read_recording
+from rigproof.records.identity import RunInfo
+from rigproof.records.limits import read_bounded
+from rigproof.records.measurements import Round
+from rigproof.records.samples import GpuSample
+
+RUN = RunInfo("run-1", "2026-01-02T03:04:05Z", "quick", "0.1.0", "3.11.7", {"name": "lab"}, ("gemm",))
+ROUND = Round(12.5, "gemm", "pc1/gpu0#0", "pc1/gpu0", "bf16", "measure", 0.05, 3.5, True, 8192)
+SAMPLES = [GpuSample(float(number), "pc1/gpu0", power_w=300.0 + number) for number in range(5)]
+
+
+@pytest.fixture
+def running(tmp_path):
+    """A run that goes on, as it is on the disk."""
+    writer = RecordingWriter(tmp_path, RUN, flush_s=0)
+    writer.extend([ROUND, *SAMPLES])
+    yield tmp_path
+    writer.close()
+
+
+@pytest.fixture
+def stream(running):
+    return (running / STREAM_FILE).read_bytes()
+
+
+@pytest.fixture
+def table(running, tmp_path_factory):
+    """The table that it would have become."""
+    other = tmp_path_factory.mktemp("ended")
+    writer = RecordingWriter(other, RUN)
+    writer.extend([ROUND, *SAMPLES])
+    writer.close()
+    return (other / PARQUET_FILE).read_bytes()
+
+
+def powers(folder):
+    return [sample.power_w for sample in read_recording(folder).gpu_samples]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 1.0])
+def test_a_table_that_was_being_written_leaves_the_stream_to_read(running, table, share):
+    (running / f"{PARQUET_FILE}.part").write_bytes(table[: int(len(table) * share)])
+    assert powers(running) == [sample.power_w for sample in SAMPLES]
+
+
+def test_a_crash_between_the_table_and_the_streams_removal_counts_no_sample_twice(running, table):
+    (running / PARQUET_FILE).write_bytes(table)
+    assert (running / STREAM_FILE).exists()
+    assert powers(running) == [sample.power_w for sample in SAMPLES]
+
+
+def test_a_run_that_ends_while_it_is_read_is_read_from_its_table(running, table, monkeypatch):
+    """Between the look for the table and the opening of the stream the one takes the other's place."""
+    real = os.path.lexists
+
+    def ending(path):
+        if path.name == STREAM_FILE and real(path):
+            (running / PARQUET_FILE).write_bytes(table)
+            (running / STREAM_FILE).unlink()
+            return True  # it was there when it was looked for
+        return real(path)
+
+    monkeypatch.setattr("rigproof.records.disk.reading.os.path.lexists", ending)
+    assert powers(running) == [sample.power_w for sample in SAMPLES]
+
+
+def test_records_of_any_length_are_read_or_refused(running):
+    whole = (running / RECORDING_FILE).read_bytes()
+    first = whole.index(b"\n") + 1
+    for length in {*range(0, len(whole) + 1, 7), *range(first - 3, first + 3), len(whole) - 1, len(whole)}:
+        (running / RECORDING_FILE).write_bytes(whole[:length])
+        if length < first - 1:  # the line of the run is not there
+            with pytest.raises(RecordingError, match=r"line 1|is empty"):
+                read_recording(running)
+            continue
+        found = read_recording(running)
+        told = [event.message for event in found.events]
+        complete = length in (first - 1, first, len(whole) - 1, len(whole))
+        assert told == ([] if complete else ["recording.jsonl breaks off in line 2; read up to there"])
+        assert found.rounds == ([ROUND] if length >= len(whole) - 1 else [])
+
+
+@pytest.mark.parametrize("zeros", [1, 4096, 100_000])
+def test_blocks_of_zeros_that_a_power_cut_leaves_at_the_end_are_a_torn_end(running, stream, zeros):
+    for name in (RECORDING_FILE, STREAM_FILE):
+        with (running / name).open("ab") as file:
+            file.write(bytes(zeros))
+    found = read_recording(running)
+    assert found.rounds == [ROUND]
+    assert [sample.power_w for sample in found.gpu_samples] == [sample.power_w for sample in SAMPLES]
+    assert "recording.jsonl breaks off in line 3" in found.events[0].message
+
+
+def test_a_table_of_another_moment_of_the_same_run_is_no_error(running, table):
+    """The records were read before the run's end, the samples after it: both are true."""
+    (running / RECORDING_FILE).write_bytes((running / RECORDING_FILE).read_bytes().splitlines()[0])
+    (running / PARQUET_FILE).write_bytes(table)
+    found = read_recording(running)
+    assert found.rounds == []
+    assert len(found.gpu_samples) == len(SAMPLES)
+
+
+def test_a_file_that_is_replaced_again_and_again_is_never_read_in_part(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"0" * 50_000)
+    ended = threading.Event()
+
+    def write():
+        for number in range(200):
+            with replacing(path) as file:
+                file.write(str(number % 10).encode() * (10_000 + number * 100))
+        ended.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        while not ended.is_set():
+            assert len(set(read_bounded(path, 100_000))) == 1
+    finally:
+        writer.join()
+
+
+def test_what_broke_off_in_the_middle_of_a_replacement_is_not_the_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def broken_off():
+        with replacing(path) as file:
+            file.write(b"ne")
+            file.flush()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        broken_off()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_later_run_in_the_place_of_the_file_is_not_mixed_with_it(running, table):
+    """The table of another run, put there by a copy that took two runs for one, is refused by its run."""
+    writer = RecordingWriter(running, replace(RUN, run_id="run-2"))
+    writer.flush()
+    (running / PARQUET_FILE).write_bytes(table)
+    with pytest.raises(RecordingError, match=r"run_id = run-1 is not the run of recording\.jsonl"):
+        read_recording(running)
+    writer.close()

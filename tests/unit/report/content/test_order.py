@@ -1,0 +1,58 @@
+import pytest
+
+from rigproof.records.verdict import Decision, Outcome, Verdict
+from rigproof.report.content.order import count_line, meaning, not_applicable_sentences, reading_order, word
+
+
+def of(*outcomes):
+    return [Verdict("c.x", f"n{place}", outcome) for place, outcome in enumerate(outcomes)]
+
+
+def test_failures_are_read_first_and_what_does_not_apply_last(verdicts):
+    assert [word(verdict) for verdict in reading_order(verdicts)] == [
+        "FAIL", "WARN", "NOT MEASURED", "no limit", "pass", "pass", "pass", "not applicable",
+    ]  # fmt: skip
+
+
+def test_counts_are_said_in_one_line(verdicts):
+    assert count_line(verdicts) == "3 pass, 1 warn, 1 fail, 1 not measured, 1 not applicable, 1 no limit"
+    assert count_line([]) == "nothing was judged"
+
+
+@pytest.mark.parametrize(
+    ("decision", "verdicts", "words"),
+    [
+        (Decision.ACCEPTED, of(Outcome.PASS), "this rig is fit for training"),
+        (Decision.ACCEPTED, of(Outcome.WARN), "this rig is fit for training; look at 1 warning"),
+        (
+            Decision.REJECTED,
+            of(Outcome.FAIL),
+            "1 criterion failed; do not train on this rig until that is fixed",
+        ),
+        (Decision.REJECTED, of(Outcome.FAIL, Outcome.FAIL), "2 criteria failed; do not train"),
+        (
+            Decision.INCOMPLETE,
+            of(Outcome.NOT_MEASURED),
+            "nothing failed, but 1 criterion was not measured",
+        ),
+        (Decision.INCOMPLETE, of(Outcome.NOT_APPLICABLE), "nothing proves the rig fit either"),
+        (Decision.INCOMPLETE, [], "nothing proves the rig fit either"),
+    ],
+)
+def test_a_decision_says_what_it_means(decision, verdicts, words):
+    assert words in meaning(decision, verdicts)
+
+
+def test_one_reason_why_something_does_not_apply_is_said_once():
+    cards = [Verdict("memory.ecc", f"pc1/gpu{n}", Outcome.NOT_APPLICABLE, detail="no ECC") for n in range(3)]
+    other = Verdict("health.xid", "pc1/gpu0", Outcome.NOT_APPLICABLE, detail="no Xids here")
+    assert not_applicable_sentences([*cards, other, *of(Outcome.NOT_MEASURED)]) == [
+        "memory.ecc: not applicable to 3 subjects, no ECC",
+        "pc1/gpu0 health.xid: not applicable, no Xids here",
+    ]
+
+
+def test_an_interrupted_run_says_so():
+    assert meaning(Decision.INCOMPLETE, of(Outcome.NOT_MEASURED), interrupted=True).startswith(
+        "the run was stopped"
+    )

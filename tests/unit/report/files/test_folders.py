@@ -1,0 +1,156 @@
+import os
+import shutil
+from collections import namedtuple
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from rigproof.report.files.folders import ReportFolderError, new_run_folder, own_folder, point_latest
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def test_a_run_folder_is_named_by_time_rig_and_chance(tmp_path):
+    first, second = (new_run_folder(tmp_path / "reports", "lab", NOW) for _ in range(2))
+    assert first.parent == tmp_path / "reports" / "runs"
+    assert first.name.startswith("20260102T030405Z-lab-")
+    assert first != second
+    assert list(first.iterdir()) == []
+
+
+def test_the_time_is_utc_wherever_the_run_is(tmp_path):
+    there = NOW.astimezone(timezone(timedelta(hours=9)))
+    assert new_run_folder(tmp_path, "lab", there).name.startswith("20260102T030405Z-")
+
+
+@pytest.mark.parametrize(
+    ("rig", "part"),
+    [("../../etc", "-etc-"), ("a b/c", "-a-b-c-"), ("...", "-rig-"), ("x" * 300, "x" * 64 + "-")],
+)
+def test_a_rig_name_cannot_lead_out_of_the_folder(tmp_path, rig, part):
+    folder = new_run_folder(tmp_path, rig, NOW)
+    assert folder.parent == tmp_path / "runs"
+    assert part in folder.name
+
+
+def test_a_file_where_the_folder_should_be_is_named(tmp_path):
+    (tmp_path / "reports").write_text("")
+    with pytest.raises(ReportFolderError, match="is a file, not a folder; move it away"):
+        new_run_folder(tmp_path / "reports", "lab", NOW)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_named(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(
+        ReportFolderError, match=r"not writable .*; change its mode, or give another --report-dir"
+    ):
+        new_run_folder(tmp_path, "lab", NOW)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(13, "not writable"), (30, "not writable"), (28, "no space"), (5, "give another --report-dir")],
+)
+def test_what_the_disk_says_is_passed_on_with_the_way_out(tmp_path, monkeypatch, number, words):
+    def failing(_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("rigproof.report.files.folders.os.fsync", failing)
+    with pytest.raises(ReportFolderError, match=words) as caught:
+        new_run_folder(tmp_path, "lab", NOW)
+    assert str(tmp_path) in str(caught.value)
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_too_little_space_is_refused_before_the_run(tmp_path, monkeypatch):
+    usage = namedtuple("usage", "total used free")(1, 1, 49 * 2**20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(ReportFolderError, match="only 49 MiB are free there, a run needs 50"):
+        new_run_folder(tmp_path, "lab", NOW)
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_latest_points_at_the_newest_run_also_after_a_move(tmp_path):
+    reports = tmp_path / "reports"
+    for _ in range(2):
+        run = new_run_folder(reports, "lab", NOW)
+        assert point_latest(reports, run) is None
+    assert (reports / "latest").resolve() == run.resolve()
+    reports.rename(tmp_path / "moved")
+    assert (tmp_path / "moved" / "latest").resolve().name == run.name
+    assert sorted(path.name for path in (tmp_path / "moved").iterdir()) == ["latest", "runs"]
+
+
+def test_latest_is_a_file_where_links_are_not_possible(tmp_path, monkeypatch):
+    def impossible(*_, **__):
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr("pathlib.Path.symlink_to", impossible)
+    run = new_run_folder(tmp_path, "lab", NOW)
+    assert point_latest(tmp_path, run) is None
+    assert (tmp_path / "latest").read_text() == f"runs/{run.name}\n"
+
+
+def test_a_real_folder_named_latest_is_left_alone(tmp_path):
+    (tmp_path / "latest").mkdir()
+    (tmp_path / "latest" / "mine").write_text("x")
+    run = new_run_folder(tmp_path, "lab", NOW)
+    assert "remove what is there" in point_latest(tmp_path, run)
+    assert (tmp_path / "latest" / "mine").read_text() == "x"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "runs"]
+
+
+@pytest.mark.parametrize("name", ["runs", "history", "champions", "history/lab", "champions/lab"])
+def test_a_folder_that_is_a_link_out_is_refused_before_anything_is_written(tmp_path, name):
+    outside, reports = tmp_path / "outside", tmp_path / "reports"
+    outside.mkdir()
+    (reports / name).parent.mkdir(parents=True)
+    (reports / name).symlink_to(outside)
+    with pytest.raises(ReportFolderError, match=f"{name}: a symbolic link leads out of {reports}"):
+        new_run_folder(reports, "lab", NOW)
+    assert list(outside.iterdir()) == []
+
+
+def test_a_link_inside_the_report_folder_and_one_to_it_are_taken(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "reports").symlink_to(tmp_path / "disk")
+    (tmp_path / "disk" / "big").mkdir()
+    (tmp_path / "disk" / "runs").symlink_to("big")
+    assert new_run_folder(tmp_path / "reports", "lab", NOW).is_dir()
+
+
+def test_a_link_that_leads_to_itself_is_refused(tmp_path):
+    (tmp_path / "runs").symlink_to("runs")
+    with pytest.raises(ReportFolderError, match="runs"):
+        new_run_folder(tmp_path, "lab", NOW)
+
+
+def test_the_newest_run_is_found_by_its_link_and_none_outside_is(tmp_path):
+    reports, outside = tmp_path / "reports", tmp_path / "outside"
+    outside.mkdir()
+    folder = new_run_folder(reports, "lab", NOW)
+    point_latest(reports, folder)
+    assert own_folder(reports / "latest") == folder
+    assert own_folder(folder) == folder
+    assert own_folder(outside) == outside
+    (reports / "runs" / "elsewhere").symlink_to(outside)
+    for link in (reports / "runs" / "elsewhere", reports / "latest"):
+        if link.name == "latest":
+            link.unlink()
+            link.symlink_to(outside)
+        with pytest.raises(
+            ReportFolderError, match=f"a symbolic link leads out of .*name the folder itself, {outside}"
+        ):
+            own_folder(link)
+
+
+def test_a_latest_that_leads_out_is_replaced_and_not_followed(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    reports = tmp_path / "reports"
+    folder = new_run_folder(reports, "lab", NOW)
+    (reports / "latest").symlink_to(outside)
+    assert point_latest(reports, folder) is None
+    assert (reports / "latest").resolve() == folder
+    assert list(outside.iterdir()) == []

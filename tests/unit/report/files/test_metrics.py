@@ -1,0 +1,76 @@
+from dataclasses import replace
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from rigproof.records.verdict import Decision, Verdict
+from rigproof.report.content.facts import run_facts
+from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.files.metrics import write_metrics
+
+
+@pytest.fixture
+def result(recording, verdicts):
+    return RunResult(recording, run_facts(recording), verdicts, Decision.REJECTED, 61.2)
+
+
+def samples_of(path):
+    """Every sample of the file, as Prometheus reads it: (name, labels) -> value."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(path.read_text())
+        for sample in family.samples
+    }
+
+
+def value(samples, name, **labels):
+    (found,) = [
+        number
+        for (named, pairs), number in samples.items()
+        if named == name and labels.items() <= dict(pairs).items()
+    ]
+    return found
+
+
+def test_prometheus_reads_what_was_written(tmp_path, result):
+    write_metrics(tmp_path / "metrics.prom", result)
+    samples = samples_of(tmp_path / "metrics.prom")
+    assert value(samples, "rigproof_verdict", rig="lab", level="quick", verdict="REJECTED") == 1
+    assert value(samples, "rigproof_verdict", verdict="ACCEPTED") == 0
+    assert value(samples, "rigproof_run_elapsed_seconds", rig="lab") == 61.2
+    assert value(samples, "rigproof_run_timestamp_seconds", rig="lab") == 1767323045
+    hot = {"criterion": "thermal.core_temperature", "subject": "pc1/gpu1"}
+    assert value(samples, "rigproof_criterion_measured", unit="°C", **hot) == 84
+    assert value(samples, "rigproof_criterion_limit", **hot) == 80
+    assert value(samples, "rigproof_criterion_outcome", outcome="fail", **hot) == 1
+    assert {dict(labels)["simulated"] for _, labels in samples} == {"false"}
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.prom"]
+
+
+def test_what_was_not_measured_has_no_figure(tmp_path, result):
+    write_metrics(tmp_path / "metrics.prom", result)
+    named = [
+        dict(labels) for name, labels in samples_of(tmp_path / "metrics.prom") if name.endswith("_measured")
+    ]
+    assert "power.draw" not in {labels["criterion"] for labels in named}
+
+
+def test_a_card_is_known_by_its_uuid(tmp_path, result):
+    write_metrics(tmp_path / "metrics.prom", result)
+    samples = samples_of(tmp_path / "metrics.prom")
+    uuid = "GPU-01111111-2222-3333-4444-555555555555"
+    assert value(samples, "rigproof_criterion_measured", criterion="throughput.gemm_bf16", uuid=uuid) == 71.04
+
+
+def test_a_simulated_run_is_labelled(tmp_path, result):
+    result.recording.run = replace(result.recording.run, simulated=True, started_at="once")
+    write_metrics(tmp_path / "metrics.prom", result)
+    samples = samples_of(tmp_path / "metrics.prom")
+    assert {dict(labels)["simulated"] for _, labels in samples} == {"true"}
+    assert "rigproof_run_timestamp_seconds" not in {name for name, _ in samples}
+
+
+def test_odd_names_do_not_break_the_format(tmp_path, result):
+    odd = Verdict('c."x"', "a\nb\\c", result.verdicts[0].outcome, measured=1.0, unit="%")
+    write_metrics(tmp_path / "metrics.prom", replace(result, verdicts=[odd]))
+    assert value(samples_of(tmp_path / "metrics.prom"), "rigproof_criterion_measured", subject="a\nb\\c") == 1

@@ -1,0 +1,147 @@
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+
+import pytest
+from bokeh.models import BoxAnnotation, Span
+from bokeh.plotting import figure
+
+from rigproof.records.measurements import Event
+from rigproof.records.recording import Recording
+from rigproof.records.samples import GpuSample, HostSample
+from rigproof.records.verdict import Decision, Outcome, Verdict
+from rigproof.report.content.facts import run_facts
+from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.page.charts import charts_of
+from rigproof.report.page.page import page_text, write_page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture
+def result(recording, verdicts):
+    return RunResult(recording, run_facts(recording), verdicts, Decision.REJECTED, 61.2)
+
+
+def without_scripts(page):
+    return re.sub(r"<script\b.*?</script>", "", page, flags=re.DOTALL)
+
+
+def titles(result):
+    return [plot.title.text for plot in charts_of(result).select({"type": figure})]
+
+
+def test_the_page_says_the_verdict_the_rig_and_the_failures(result):
+    page = without_scripts(page_text(result))
+    assert "<h1><b>REJECTED</b> lab</h1>" in page
+    assert "pc1/gpu1 thermal.core_temperature: 84 °C, limit 80 °C (from t=41 s, 15 s long)" in page
+    assert "GPU-01111111-2222-3333-4444-555555555555" in page
+    assert "NVIDIA GeForce RTX 3090" in page
+    assert "580.65.06" in page
+    assert "gemm 21 s with 2 workers" in page
+    assert "SIMULATED" not in page
+
+
+def test_failures_are_the_first_rows_and_every_verdict_has_one(result, verdicts):
+    page = page_text(result)
+    rows = re.findall(r'<tr class="[^"]*" data-outcome="(\w+)">', page)
+    assert rows == ["fail", "warn", "not_measured", "no_limit", "pass", "pass", "pass", "not_applicable"]
+    assert re.findall(r'<button type="button" data-outcome="(\w*)"', page) == [
+        "", "pass", "warn", "fail", "not_measured", "not_applicable", "no_limit",
+    ]  # fmt: skip
+
+
+def test_every_chart_that_has_something_to_show_is_there(result):
+    assert sorted(titles(result)) == [
+        "Core temperature, °C",
+        "GPU memory in use, GiB",
+        "GPU utilization, %",
+        "Host CPU (green: the promised band), %",
+        "Power (dashed: the enforced limit), W",
+        "Rate of each round, TFLOP/s",
+        "SM clock, MHz",
+        "Stages and events",
+    ]
+
+
+def test_charts_share_their_time_axis_and_show_limits_and_band(result):
+    grid = charts_of(result)
+    plots = list(grid.select({"type": figure}))
+    assert len({id(plot.x_range) for plot in plots}) == 1
+    by_title = {plot.title.text.partition(",")[0]: plot for plot in plots}
+    assert [span.location for span in by_title["Core temperature"].select({"type": Span})] == [80, 80]
+    power = by_title["Power (dashed: the enforced limit)"]
+    assert sorted(span.location for span in power.select({"type": Span})) == [220, 350]
+    boxes = by_title["Host CPU (green: the promised band)"].select({"type": BoxAnnotation})
+    assert (70, 85) in {(box.bottom, box.top) for box in boxes}
+    stages = {(box.left, box.right) for box in by_title["SM clock"].select({"type": BoxAnnotation})}
+    assert {(3.0, 24.0), (24.5, 56.0)} <= stages
+
+
+def test_a_simulated_run_says_so_at_the_top(result):
+    result.recording.run = replace(result.recording.run, simulated=True)
+    page = page_text(result)
+    assert "<title>rigproof: SIMULATED REJECTED lab</title>" in page
+    assert "SIMULATED: no real device was measured" in without_scripts(page)
+
+
+def test_an_empty_run_is_a_page_without_charts(recording):
+    empty = Recording(recording.run)
+    page = page_text(RunResult(empty, run_facts(empty), [], Decision.INCOMPLETE, 1.0))
+    assert "Nothing was recorded" in page
+    assert "<b>not found</b>" in page
+    assert len(page) < 20_000
+
+
+def test_nothing_of_a_run_is_markup(result):
+    attack = "</script><img src=x onerror=alert(1)>"
+    result.recording.add(Event(5.0, "worker_failed", attack, attack))
+    result.recording.add(GpuSample(5.0, attack, core_temperature_c=50))
+    bad = Verdict(attack, attack, Outcome.FAIL, attack, 1.0, 2.0, attack, attack, attack)
+    page = page_text(replace(result, verdicts=[bad], write_error=attack))
+    assert "<img src=x" not in page
+
+
+def test_the_page_asks_for_nothing_outside_itself(result):
+    page = page_text(result)
+    assert "default-src 'none'" in page
+    assert not re.findall(r'<(?:script|img|iframe|link)[^>]*(?:src|href)="(?!data:)', without_scripts(page))
+    assert "<script src" not in page
+
+
+def test_an_hour_of_eight_gpus_stays_small(result):
+    recording = Recording(result.recording.run)
+    recording.stages.update(result.recording.stages)
+    for step in range(3600):  # a reading a second is as large as ten, once it is thinned out
+        for gpu in range(8):
+            recording.add(
+                GpuSample(
+                    step, f"pc1/gpu{gpu}", 99.0, 1000.0 + step, 60 + step % 7, 70.0, 300.0, None, None, 1700.0
+                )
+            )
+        recording.add(HostSample(step, "pc1", 75.0 + step % 3))
+    page = page_text(RunResult(recording, run_facts(recording), [], Decision.INCOMPLETE, 3600.0))
+    assert len(page.encode()) < 6_000_000
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to open the page with")
+def test_a_browser_draws_it_without_an_error_or_a_request(tmp_path, result):
+    write_page(tmp_path / "report.html", result)
+    net_log = tmp_path / "net.json"
+    done = subprocess.run(
+        [
+            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+            "--disable-component-update", "--no-first-run", "--enable-logging=stderr",
+            f"--log-net-log={net_log}", f"--user-data-dir={tmp_path / 'profile'}",
+            "--virtual-time-budget=8000", "--dump-dom",
+            (tmp_path / "report.html").as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    console = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+    # Bokeh's own last word, once all its plots stand; nothing else but its greeting.
+    assert any("document idle" in line for line in console), done.stderr[-2000:]
+    assert [line for line in console if "[bokeh " not in line] == []
+    assert "REJECTED" in done.stdout
+    assert not re.findall(r'"url":"https?://[^"]*(?:bokeh|jsdelivr|unpkg|fonts)', net_log.read_text())

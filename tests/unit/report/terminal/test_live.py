@@ -1,0 +1,194 @@
+import fcntl
+import io
+import os
+import pty
+import re
+import struct
+import termios
+from dataclasses import replace
+
+import pytest
+
+from rigproof.records.measurements import Stage
+from rigproof.report.terminal.live import LiveView, terminal_copy
+
+
+class Clock:
+    def __init__(self, now_s=0.0):
+        self.now_s = now_s
+
+    def __call__(self):
+        return self.now_s
+
+
+@pytest.fixture
+def running(recording):
+    """The sample run at t=45 s, inside its sustained stage."""
+    recording.stages["sustained"] = Stage("sustained", 24.5, loaded_from_s=25.0)
+    for name in ("rounds", "gpu_samples", "host_samples"):
+        records = getattr(recording, name)
+        records[:] = [one for one in records if one.t_s <= 45]
+    return recording
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A pseudo-terminal of 80 × 24: (stream to write to, function that reads what was written)."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("CI", raising=False)
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    os.set_blocking(master, False)
+    stream = os.fdopen(slave, "w", encoding="utf-8", buffering=1)
+
+    def read():
+        parts = []
+        while True:
+            try:
+                parts.append(os.read(master, 65536))
+            except BlockingIOError:
+                return b"".join(parts).decode()
+
+    yield stream, read
+    stream.close()
+    os.close(master)
+
+
+def lines_of(written):
+    """What a person sees of it: without the codes that move and colour."""
+    return [
+        line.rstrip()
+        for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written).replace("\r", "\n").split("\n")
+    ]
+
+
+def test_elsewhere_there_is_a_plain_line_every_thirty_seconds(running, plan):
+    out, clock = io.StringIO(), Clock()
+    view = LiveView(running, plan, out, clock)
+    for second in range(65):
+        clock.now_s = float(second)
+        if second == 45:
+            break
+        view.tick()
+    assert out.getvalue().count("\n") == 1
+    clock.now_s = 45.0
+    view.tick()
+    assert out.getvalue().count("\n") == 1
+    clock.now_s = 60.0
+    view.tick()
+    view.close()
+    assert out.getvalue().count("\n") == 2
+    assert "\x1b" not in out.getvalue()
+
+
+def test_the_plain_line_says_how_every_device_and_host_is(running, plan):
+    out = io.StringIO()
+    LiveView(running, plan, out, Clock(45.0)).tick()
+    line = out.getvalue()
+    assert line.startswith("rigproof: 00:45 | sustained 20/35 s | pc1/gpu0 ")
+    assert re.search(r"pc1/gpu0 6\d\.\d TFLOP/s 7\d °C 3\d\d W 1[67]\d\d MHz 16\.8 GiB 1/1 workers", line)
+    assert re.search(r"\| pc1 CPU 7\d %", line)
+    assert line.endswith("| 1 event\n")
+
+
+def test_what_is_not_known_is_left_out_not_zero(running, plan):
+    running.gpu_samples.clear()
+    running.host_samples.clear()
+    out = io.StringIO()
+    LiveView(running, plan, out, Clock(45.0)).tick()
+    assert "°C" not in out.getvalue()
+    assert "pc1 CPU –" in out.getvalue()
+
+
+def test_a_simulated_run_says_so_in_every_line(running, plan):
+    running.run = replace(running.run, simulated=True)
+    out = io.StringIO()
+    LiveView(running, plan, out, Clock(45.0)).tick()
+    assert out.getvalue().startswith("rigproof: SIMULATED 00:45")
+
+
+def test_on_a_terminal_there_is_one_line_for_each_device_and_host(running, plan, terminal):
+    stream, read = terminal
+    view = LiveView(running, plan, stream, Clock(45.0))
+    view.tick()
+    lines = lines_of(read())
+    assert max(map(len, lines)) <= 80
+    assert any(re.match(r"00:45  sustained █+░+ 20/35 s  1 event$", line) for line in lines)
+    assert any(
+        re.match(r"pc1/gpu0 6\d\.\d TFLOP/s 7\d °C 3\d\d W 1[67]\d\d MHz 16\.8 GiB 1/1 workers", line)
+        for line in lines
+    )
+    assert any(line.startswith("pc1/gpu1 ") for line in lines)
+    assert any(re.match(r"pc1 CPU 7\d % \(band 70–85 %\), wake-up p99 0\.\d ms", line) for line in lines)
+    view.close()
+
+
+def test_it_is_drawn_again_when_it_is_time_and_taken_off_at_the_end(running, plan, terminal):
+    stream, read = terminal
+    clock = Clock(45.0)
+    view = LiveView(running, plan, stream, clock)
+    view.tick()
+    read()
+    clock.now_s = 45.2
+    view.tick()
+    assert read() == ""
+    clock.now_s = 45.6
+    view.tick()
+    assert "pc1/gpu0" in read()
+    view.close()
+    end = read()
+    assert "\x1b[?25h" in end  # the cursor is back
+    assert end.count("\x1b[2K") >= 4  # and every line is wiped
+    view.close()
+    view.tick()
+    assert read() == ""
+
+
+def test_a_narrow_terminal_is_not_broken(running, plan, terminal):
+    stream, read = terminal
+    fcntl.ioctl(stream.fileno(), termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    view = LiveView(running, plan, stream, Clock(45.0))
+    view.tick()
+    assert max(map(len, lines_of(read()))) <= 40
+    view.close()
+
+
+@pytest.mark.parametrize("name", ["CI", "TERM"])
+def test_a_terminal_that_cannot_draw_gets_plain_lines(running, plan, terminal, monkeypatch, name):
+    stream, read = terminal
+    monkeypatch.setenv(name, "dumb")
+    LiveView(running, plan, stream, Clock(45.0)).tick()
+    written = read()
+    assert written.startswith("rigproof: 00:45")
+    assert "\x1b" not in written
+
+
+def test_a_stream_that_breaks_off_ends_the_view_not_the_run(running, plan):
+    class Broken(io.StringIO):
+        def write(self, _):
+            raise OSError(5, "Input/output error")
+
+    clock = Clock(45.0)
+    view = LiveView(running, plan, Broken(), clock)
+    view.tick()
+    clock.now_s = 90.0
+    view.tick()
+    view.close()
+
+
+def test_without_a_stream_there_is_no_view(running, plan):
+    view = LiveView(running, plan, None, Clock(45.0))
+    view.tick()
+    view.close()
+
+
+def test_a_copy_of_a_stream_outlives_what_capture_does_to_it(tmp_path):
+    path = tmp_path / "terminal"
+    with path.open("w") as real:
+        copy = terminal_copy(real)
+        with (tmp_path / "captured").open("w") as elsewhere:
+            os.dup2(elsewhere.fileno(), real.fileno())
+        copy.write("seen\n")
+        copy.close()
+    assert path.read_text() == "seen\n"
+    assert terminal_copy(io.StringIO()) is None
