@@ -20,12 +20,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 
+from rigproof.devices.device import Device
+from rigproof.devices.opening import open_device
+from rigproof.devices.reporting import product_tflop
 from rigproof.records.measurements import Event, Round
-from rigproof.workloads.device import Device
-from rigproof.workloads.gemm import run_gemm
-from rigproof.workloads.opening import open_device
-from rigproof.workloads.reporting import product_tflop
-from rigproof.workloads.specs import GemmSpec
+from rigproof.stages.gemm.specs import GemmSpec
+from rigproof.stages.gemm.workload import run_gemm
 
 REDUCTIONS = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
 

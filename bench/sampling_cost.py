@@ -113,10 +113,10 @@ def arguments() -> argparse.Namespace:
 
 def measure(given: argparse.Namespace) -> dict:
     """Rates without and with a sampler, in turn, and the ratio of their sums."""
-    from rigproof.workloads.device import Device  # noqa: PLC0415
-    from rigproof.workloads.gemm import run_gemm  # noqa: PLC0415
-    from rigproof.workloads.opening import open_device  # noqa: PLC0415 - the sampler needs no torch
-    from rigproof.workloads.specs import GemmSpec  # noqa: PLC0415
+    from rigproof.devices.device import Device  # noqa: PLC0415
+    from rigproof.devices.opening import open_device  # noqa: PLC0415 - the sampler needs no torch
+    from rigproof.devices.specs import GemmSpec  # noqa: PLC0415
+    from rigproof.stages.gemm.workload import run_gemm  # noqa: PLC0415
 
     def rate(device: Device) -> float:
         records: list[object] = []

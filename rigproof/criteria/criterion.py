@@ -85,8 +85,9 @@ class Criterion:
 
     `applies_to_cpu`: promised where the CPU is the device too (for a node: where it has no CUDA GPU).
     `judges_absence`: it is this criterion that tells a missing node or GPU; all others are not measured then.
-    `stages`, and those of the run whose duty is one of `duties`: without a complete load in each of them it
-    can fail, but not pass.
+    `stages`, those whose duty is one of `needs`, and those of the run whose duty is one of `duties`: without
+    a complete load in each of them it can fail, but not pass. It is promised where the level has all of
+    `stages` and one of each of `needs`.
     `holds_for`: whether it is promised for a device of this kind. `among`: of those, the ones that a rig
     promises it for; what compares devices with each other needs several.
     `rate`: where its figure misses the limit by less than `limits.marginal_share` of it, its stage is
@@ -107,6 +108,7 @@ class Criterion:
     find: Callable[[Any], Finding]
     warns_on: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
+    needs: tuple[Duty, ...] = ()
     duties: tuple[Duty, ...] = ()
     applies_to_cpu: bool = True
     judges_absence: bool = False
@@ -117,14 +119,16 @@ class Criterion:
 
     def loads(self, stages: Collection[str]) -> tuple[str, ...]:
         """The stages that it judges, of a level that has these; empty where one that it needs is missing."""
-        if not set(self.stages) <= set(stages):
+        needed = [with_duty(stages, (duty,)) for duty in self.needs]
+        if not set(self.stages) <= set(stages) or not all(needed):
             return ()
-        return (*self.stages, *(one for one in with_duty(stages, self.duties) if one not in self.stages))
+        judged = (*self.stages, *(one for found in needed for one in found), *with_duty(stages, self.duties))
+        return tuple(dict.fromkeys(judged))
 
     @property
     def needs_load(self) -> bool:
         """Whether it judges a load at all."""
-        return bool(self.stages or self.duties)
+        return bool(self.stages or self.needs or self.duties)
 
     @property
     def compares(self) -> bool:
@@ -148,6 +152,7 @@ def criterion(
     faults: tuple[str, ...],
     warns_on: tuple[str, ...] = (),
     stages: tuple[str, ...] = (),
+    needs: tuple[Duty, ...] = (),
     duties: tuple[Duty, ...] = (),
     applies_to_cpu: bool = True,
     judges_absence: bool = False,
@@ -171,6 +176,7 @@ def criterion(
             warns_on=warns_on,
             find=find,
             stages=stages,
+            needs=needs,
             duties=duties,
             applies_to_cpu=applies_to_cpu,
             judges_absence=judges_absence,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigproof.criteria.precision import FEWEST_ROUNDS, PART
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
+from rigproof.stages.training.precision import FEWEST_ROUNDS, PART
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture

@@ -1,9 +1,8 @@
 """Every criterion there is, by name, in the order in which reports show them."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType, ModuleType
 
-from rigproof.criteria import feeding, precision, scaling, throughput, training
 from rigproof.criteria.checks import (
     activity,
     clock,
@@ -16,43 +15,30 @@ from rigproof.criteria.checks import (
     inventory,
     memory,
     memory_errors,
-    peers,
     power,
     reset,
     thermal,
     transfer,
 )
 from rigproof.criteria.criterion import Criterion
+from rigproof.stages.registry import STAGES
 
-FAMILIES = (
-    cluster,
-    inventory,
-    distribution,
-    activity,
-    disturbance,
-    throughput,
-    peers,
-    compute,
-    precision,
-    training,
-    feeding,
-    scaling,
-    memory,
-    memory_errors,
-    transfer,
-    thermal,
-    power,
-    clock,
-    health,
-    reset,
-    host,
-)
+BEFORE_STAGES = (cluster, inventory, distribution, activity, disturbance)
+AFTER_STAGES = (compute, memory, memory_errors, transfer, thermal, power, clock, health, reset, host)
+
+
+def _of(checks: tuple[ModuleType, ...]) -> Iterator[Criterion]:
+    for check in checks:
+        yield from (value for value in vars(check).values() if isinstance(value, Criterion))
+
 
 CATALOGUE: Mapping[str, Criterion] = MappingProxyType(
     {
-        value.name: value
-        for family in FAMILIES
-        for value in vars(family).values()
-        if isinstance(value, Criterion)
+        criterion.name: criterion
+        for criterion in (
+            *_of(BEFORE_STAGES),
+            *(one for stage in STAGES for one in stage.criteria),
+            *_of(AFTER_STAGES),
+        )
     }
 )

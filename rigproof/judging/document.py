@@ -76,6 +76,7 @@ def _entry(criterion: Criterion) -> str:
 def _needs(criterion: Criterion) -> str:
     """The stages that it cannot do without, then those that it judges where the level has them."""
     needed = [f"the {stage} stage" for stage in criterion.stages]
+    needed += [f"the {duty} stage" for duty in criterion.needs]
     if not criterion.duties:
         return " and ".join(needed) or "no stage"
     judged = "every stage of the level"

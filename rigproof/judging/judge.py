@@ -3,12 +3,11 @@
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured, Trouble
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
-from rigproof.criteria.precision import TrainingSteps
-from rigproof.criteria.rates import SustainedRate
 from rigproof.judging.attempts import of_both
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.roots import RIG, with_roots
@@ -18,15 +17,16 @@ from rigproof.records.champions import Champions
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
 
+Figures = dict[str, dict[str, Any]]  # by their name and by device
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """What was found about some of the subjects, and what others are compared with."""
 
     verdicts: list[Verdict]
-    sustained_rates: dict[str, SustainedRate | NotMeasured]
-    training_steps: dict[str, TrainingSteps | NotMeasured]
-    earlier_rates: dict[str, SustainedRate | NotMeasured]  # by the first attempt, where there were two
+    compared: Figures
+    earlier: Figures  # the same by the first attempt, where there were two
 
 
 def promised(criterion: Criterion, loaded: LoadedRig, stages: Collection[str] = STAGES) -> tuple[str, ...]:
@@ -135,19 +135,17 @@ class Judgement:
         earlier = self._evidence.earlier
         return Part(
             verdicts,
-            self._evidence.sustained_rates,
-            self._evidence.training_steps,
-            {} if earlier is None else earlier.sustained_rates,
+            dict(self._evidence.compared),
+            {} if earlier is None else dict(earlier.compared),
         )
 
     def whole(self, parts: Iterable[Part]) -> list[Verdict]:
         """All verdicts, in the catalogue's order, from parts that hold all subjects."""
         found = {}
         for part in parts:
-            self._evidence.sustained_rates.update(part.sustained_rates)
-            self._evidence.training_steps.update(part.training_steps)
+            _add(self._evidence, part.compared)
             if self._evidence.earlier is not None:
-                self._evidence.earlier.sustained_rates.update(part.earlier_rates)
+                _add(self._evidence.earlier, part.earlier)
             found.update({(one.criterion, one.subject): one for one in part.verdicts})
         verdicts = [
             judge(criterion, subject, self._evidence)
@@ -156,6 +154,11 @@ class Judgement:
             for criterion, subject in self._tasks
         ]
         return with_roots(verdicts, self._evidence)
+
+
+def _add(evidence: Evidence, figures: Figures) -> None:
+    for name, by_device in figures.items():
+        evidence.compared[name].update(by_device)
 
 
 def judge_all(

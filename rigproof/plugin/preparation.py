@@ -19,6 +19,7 @@ from rigproof.profiles.tables.models import LevelName
 from rigproof.records.inventory import HostInventory
 from rigproof.simulation.faults.parsing import FaultError, parse_faults
 from rigproof.simulation.inventory import simulated_inventory
+from rigproof.stages.registry import FORMS
 from rigproof.telemetry.inventory import detect
 
 if TYPE_CHECKING:
@@ -108,13 +109,13 @@ def _simulated(request: Request, loaded: LoadedRig, plan: Plan) -> "SimulatedRig
                 "not known; write an SKU of hwprofiles/gpus there, such as rtx-3090"
             )
     try:
-        faults = parse_faults(request.inject, loaded, plan.stages)
+        faults = parse_faults(request.inject, loaded, plan.stages, FORMS)
     except FaultError as error:
         raise Refused(str(error)) from error
     # Here, since it loads NVML's bindings: the plan of a real rig needs none.
     from rigproof.simulation.rig import SimulatedRig  # noqa: PLC0415
 
-    return SimulatedRig(loaded, plan, faults, request.seed)
+    return SimulatedRig(loaded, plan, FORMS, faults, request.seed)
 
 
 def _refuse_unseen(stated: LoadedRig | None, nvml_error: str) -> None:

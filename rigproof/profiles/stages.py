@@ -8,7 +8,7 @@ A duty says what a healthy device does while the stage runs:
 - `arms`: it does comparable work in several stretches, one for each arm (a precision, a number of processes).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -21,10 +21,10 @@ class StageKind:
     """One stage.
 
     `length_key` is the level's key of its fixed length; None where it ends when its rates have settled.
-    `optional`: a level that leaves the length out, or says 0, goes without it. `all_workers`: every planned
-    worker takes part; else the first one of each device. `spawns`: a worker starts processes of its own there
-    that work on its device. `faults`: those of a simulated rig that can act in it, and that a check of it
-    notices, by name.
+    `optional`: a level that leaves the length out, or says 0, goes without it. `all_workers`: every
+    planned worker takes part; else the first one of each device. `spawns`: a worker starts processes of
+    its own there that work on its device. `arms`: what they differ in, where it has some. `faults`:
+    those of a simulated rig that can act in it, and that a check of it notices, by name.
     """
 
     name: str
@@ -33,6 +33,7 @@ class StageKind:
     optional: bool = False
     all_workers: bool = False
     spawns: bool = False
+    arms: str = ""
     faults: tuple[str, ...] = ()
 
 
@@ -88,7 +89,7 @@ _FED = (
 
 # In the order in which they run.
 STAGE_KINDS = (
-    StageKind("gemm", "arms", None, faults=(*_ANY_LOAD, *_MULTIPLIED)),
+    StageKind("gemm", "arms", None, arms="precision", faults=(*_ANY_LOAD, *_MULTIPLIED)),
     StageKind(
         "sustained",
         "continuous",
@@ -110,6 +111,7 @@ STAGE_KINDS = (
         "sharing_s",
         optional=True,
         spawns=True,
+        arms="processes",
         faults=(*_ANY_LOAD, *_MULTIPLIED, "sharing-collapse"),
     ),
 )
@@ -123,6 +125,6 @@ def stage_kind(name: str) -> StageKind:
     return _BY_NAME[name]
 
 
-def with_duty(stages: Collection[str], duties: Collection[Duty]) -> tuple[str, ...]:
+def with_duty(stages: Collection[str], duties: Sequence[Duty]) -> tuple[str, ...]:
     """Those of the stages whose duty is one of these, in the order in which they run."""
     return tuple(kind.name for kind in STAGE_KINDS if kind.name in stages and kind.duty in duties)

@@ -11,7 +11,9 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan, StagePlan
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample
-from rigproof.run.workloads import host_load, specs_of
+from rigproof.run.host_load import host_load
+from rigproof.stages.registry import SLICES
+from rigproof.stages.slice import StageWork
 
 Sink = Callable[[Record | Sample], None]
 Again = Callable[[str], str]
@@ -101,13 +103,12 @@ class AcceptanceRun:
         return self.recording
 
     def _run(self, planned: StagePlan) -> None:
-        sustained = planned.name == "sustained"
+        stage = SLICES[planned.name]
         cpus = {name: node.cpus for name, node in self.recording.nodes.items()}
-        specs = specs_of(self._loaded, self._plan, planned, cpus)
         self.cluster.run_stage(
             planned,
-            specs,
-            host_load=self._host_load() if sustained else None,
+            stage.specs(StageWork(self._loaded, self._plan, planned, cpus)),
+            host_load=self._host_load() if stage.host_load else None,
             on_tick=self._on_tick,
         )
 

@@ -23,7 +23,7 @@ from rigproof.simulation.silicon.strangers import (
     strangers_at,
 )
 from rigproof.simulation.silicon.vram import CONTEXT_MIB, Fill, Vram, fill_together
-from rigproof.simulation.timetable import timetable
+from rigproof.simulation.stage import CardWork, Forms, timetable
 from rigproof.telemetry.nvml.protocol import Code
 
 DRIVER_LOST_XID = 79  # "GPU has fallen off the bus"
@@ -31,7 +31,7 @@ DOUBLE_BIT_XID, UNCONTAINED_XID = (
     48,
     95,
 )  # an uncorrectable memory error; "uncontained", where rows can be remapped
-TRAINING_SHARE, LITTLE_MIB = 0.9, 2000.0  # of the card, in the batch search; in stages that fill nothing
+MOST_SHARE, LITTLE_MIB = 0.9, 2000.0  # of the card, as in a batch search; in stages that fill nothing
 LEFT_MIB = 200.0  # of the card, beside the plan, under the fault memory-taken
 ABSENT = {"gpu-missing", "gpu-hidden"}  # faults of a card that nobody is given
 FRAGMENTED_SHARE = 0.55  # of the plan's memory can be had under the fault oom
@@ -43,6 +43,7 @@ class SimulatedRig:
 
     loaded: LoadedRig
     plan: Plan
+    forms: Forms
     faults: tuple[InjectedFault, ...] = ()
     seed: int = 0
     _nodes: dict[str, "SimulatedNode"] = field(default_factory=dict, compare=False, repr=False)
@@ -51,6 +52,7 @@ class SimulatedRig:
         return {
             "loaded": self.loaded,
             "plan": self.plan,
+            "forms": self.forms,
             "faults": self.faults,
             "seed": self.seed,
             "_nodes": {},
@@ -105,13 +107,7 @@ class SimulatedNode:
                 rig=rig.loaded.rig.name,
                 seed=rig.seed,
             )
-            card.work = timetable(
-                rig.plan.stages,
-                card.precisions(),
-                card.half_precision,
-                rig.loaded.training_of(device),
-                rig.loaded.rig.sharing.workers or (1,),
-            )
+            card.work = timetable(rig.plan.stages, rig.forms, CardWork(rig.loaded, device))
             self.cards[device.subject] = card
             if "gpu-missing" not in card.faults:
                 nvml_name = device.sku.nvml_names[0]
@@ -201,11 +197,13 @@ class SimulatedNode:
         return replace(vram, fragments_mib=max(0.0, vram.room_mib(len(plans)) - can_have_mib))
 
     def fills(self, subject: str) -> dict[str, Fill]:
-        """What each worker of a card gets of its memory in the sustained stage, by name."""
+        """What each worker of a card gets of its memory where all of them fill it, by name."""
         if subject not in self._fills:
             plans = self.rig.plan.workers_of(subject)
             precision = self.cards[subject].half_precision
-            begun_s = next((one.start_s for one in self.stages if one.name == "sustained"), 0.0)
+            begun_s = next(
+                (one.start_s for one in self.stages if self.rig.forms[one.name].holds == "each"), 0.0
+            )
             room_mib = self.vram(subject).room_mib(len(plans))
             taken_mib = sum(held_mib(self.strangers(subject, begun_s), room_mib).values())
             vram = self.vram(subject)
@@ -220,10 +218,11 @@ class SimulatedNode:
             return 0.0
         workers = self.rig.plan.workers_of(card.subject)
         contexts_mib = len(workers) * CONTEXT_MIB
-        if stage in ("sustained", "sharing"):
+        holds = self.rig.forms[stage].holds
+        if holds in ("each", "together"):
             return contexts_mib + sum(fill.held_mib for fill in self.fills(card.subject).values())
-        if stage == "training":
-            return min(TRAINING_SHARE * card.memory_mib, self.vram(card.subject).room_mib(0))
+        if holds == "most":
+            return min(MOST_SHARE * card.memory_mib, self.vram(card.subject).room_mib(0))
         return contexts_mib + min(LITTLE_MIB, self.vram(card.subject).room_mib(len(workers)))
 
     def _foreign_mib(self, card: SimulatedCard) -> float:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from rigproof.cluster.driver.rig_cluster import RigCluster
+from rigproof.devices.specs import Spec
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan, StagePlan
@@ -23,7 +24,7 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
-from rigproof.workloads.specs import SustainedSpec, WorkloadSpec
+from rigproof.stages.sustained.specs import SustainedSpec
 from support import alone  # noqa: F401 - sets the environment
 from support.ray_start import ON_LOOPBACK, end_all
 
@@ -154,7 +155,7 @@ class Rig:
         sink = self.recording.add
         return RigCluster(self.loaded, self.plan, ray_address=address, sink=sink, now_s=self.now_s, **options)
 
-    def sustained(self, name: str, duration_s: float) -> tuple[StagePlan, dict[str, WorkloadSpec]]:
+    def sustained(self, name: str, duration_s: float) -> tuple[StagePlan, dict[str, Spec]]:
         """A stage in which every worker multiplies for `duration_s`."""
         plan = StagePlan(name, expected_s=duration_s + 1, settle_s=0.5, measure_s=duration_s, round_s=0.05)
         spec = SustainedSpec(name, SIZE, 8, duration_s, 0.5, 0.05)

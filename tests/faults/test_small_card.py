@@ -161,9 +161,9 @@ import json, sys, time
 from rigproof.profiles.planning.operands import operands_mib
 from rigproof.profiles.planning.plan import MemoryPlan
 from rigproof.records.measurements import Event, Round
-from rigproof.workloads.opening import open_device
-from rigproof.workloads.run import run_workload
-from rigproof.workloads.specs import SustainedSpec
+from rigproof.devices.opening import open_device
+from rigproof.devices.run import run_workload
+from rigproof.stages.sustained.specs import SustainedSpec
 
 class Context:
     worker, subject, records = "w", "here/gpu0", []

@@ -12,6 +12,7 @@ from rigproof.profiles.stages import STAGE_KINDS, STAGES, stage_kind
 from rigproof.simulation.faults.catalogue import ARRIVES_WITH, BY_NAME, FIELDS, KINDS, lacks, unseen_field
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.faults.parsing import FaultError, parse_faults
+from rigproof.stages.registry import FORMS
 from support.fault_matrix import rig
 
 STAGE_S = 60.0
@@ -26,13 +27,13 @@ def plans(stages):
 
 
 def parsed(text, stages=STAGES):
-    (fault,) = parse_faults([text], rig(), plans(stages))
+    (fault,) = parse_faults([text], rig(), plans(stages), FORMS)
     return fault
 
 
 def refusal(text, stages=STAGES, loaded=None):
     with pytest.raises(FaultError) as refused:
-        parse_faults([text], loaded or rig(), plans(stages))
+        parse_faults([text], loaded or rig(), plans(stages), FORMS)
     return str(refused.value)
 
 

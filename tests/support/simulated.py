@@ -13,6 +13,7 @@ from rigproof.simulation.faults.parsing import parse_faults
 from rigproof.simulation.inventory import simulated_inventory
 from rigproof.simulation.rig import SimulatedRig
 from rigproof.simulation.silicon.card import SimulatedCard
+from rigproof.stages.registry import FORMS
 
 DUAL = "dual-3090-3070"
 GEMM, SUSTAINED = StageWindow("gemm", 1.0, 20.0), StageWindow("sustained", 22.0, 60.0)
@@ -37,7 +38,7 @@ def rig_from(folder: Path, text: str) -> LoadedRig:
 def simulated(loaded: LoadedRig, *faults: str, level: LevelName = "standard", seed: int = 0) -> SimulatedRig:
     """The rig with these faults."""
     plan = make_plan(loaded, level)
-    return SimulatedRig(loaded, plan, parse_faults(faults, loaded, plan.stages), seed)
+    return SimulatedRig(loaded, plan, FORMS, parse_faults(faults, loaded, plan.stages, FORMS), seed)
 
 
 def card_of(subject: str, *faults: str, rig: str = DUAL, seed: int = 0) -> SimulatedCard:

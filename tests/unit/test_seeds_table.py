@@ -177,5 +177,5 @@ def _commands() -> frozenset[str]:
 
 @cache
 def _workloads() -> str:
-    folder = ROOT / "rigproof" / "workloads"
-    return "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    files = (path for room in ("devices", "stages") for path in (ROOT / "rigproof" / room).rglob("*.py"))
+    return "".join(path.read_text(encoding="utf-8") for path in files)

@@ -9,13 +9,13 @@ import traceback
 from collections.abc import Callable
 
 from rigproof.cluster.actors.messages import WorkerReply, WorkerSetup, WorkerState
+from rigproof.devices import allocator
+from rigproof.devices.device import Device
+from rigproof.devices.specs import Spec
 from rigproof.host import processes
 from rigproof.records.identity import GpuIdentity, WorkerIdentity
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Record
-from rigproof.workloads import allocator
-from rigproof.workloads.device import Device
-from rigproof.workloads.specs import WorkloadSpec
 
 ERROR_CHARACTERS = 2000
 
@@ -37,7 +37,7 @@ class Worker:
         self._rounds = 0
         self._error: str | None = None
         self._stop = threading.Event()
-        self._tasks: queue.SimpleQueue[tuple[int, WorkloadSpec, float]] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[tuple[int, Spec, float]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="rigproof-device", daemon=True)
         self._thread.start()
 
@@ -65,7 +65,7 @@ class Worker:
         """Whether the task is to end."""
         return self._stop.is_set()
 
-    def start(self, task: int, spec: WorkloadSpec, start_at_s: float) -> None:
+    def start(self, task: int, spec: Spec, start_at_s: float) -> None:
         """Begin a task at run time `start_at_s`, so that all workers begin together."""
         with self._lock:
             self._task, self._rounds, self._error, self._state = task, 0, None, "working"
@@ -87,20 +87,20 @@ class Worker:
         opened: list[Device] = []
         if not self._ended(lambda: opened.append(self._open()), "ready", "broken"):
             return
-        from rigproof.workloads.run import run_workload  # noqa: PLC0415 - torch is there by now
+        from rigproof.devices.run import run_workload  # noqa: PLC0415 - torch is there by now
 
         while True:
             _, spec, start_at_s = self._tasks.get()
             while not self.stopped() and (left_s := start_at_s - self.now_s()) > 0:
                 time.sleep(min(left_s, 0.05))
 
-            def work(spec: WorkloadSpec = spec) -> None:
+            def work(spec: Spec = spec) -> None:
                 run_workload(spec, opened[0], self)
 
             self._ended(work, "finished", "failed")
 
     def _open(self) -> Device:
-        from rigproof.workloads.opening import open_device  # noqa: PLC0415 - keeps the import beside its cost
+        from rigproof.devices.opening import open_device  # noqa: PLC0415 - keeps the import beside its cost
 
         plan = self._setup.plan
         device = open_device(plan.device, max(1, round(plan.cpus)))

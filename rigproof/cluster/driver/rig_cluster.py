@@ -19,6 +19,7 @@ from rigproof.cluster.ray.calls import ask
 from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed, ClusterUnreachable
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.cluster.ray.placement import WantedGpu
+from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.loading.load import all_skus
@@ -29,7 +30,6 @@ from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, Stage
 from rigproof.records.processes import ProcessLimits
 from rigproof.records.recording import Record, Sample
-from rigproof.workloads.specs import WorkloadSpec
 
 __all__ = ["ClusterError", "ClusterStartFailed", "ClusterUnreachable", "HostLoad", "RigCluster"]
 
@@ -119,7 +119,7 @@ class RigCluster:
     def run_stage(
         self,
         stage: StagePlan,
-        specs: Mapping[str, WorkloadSpec],
+        specs: Mapping[str, Spec],
         *,
         host_load: Mapping[str, HostLoad] | None = None,
         on_tick: Callable[[], None] | None = None,

@@ -10,12 +10,12 @@ from rigproof.cluster.driver.ground import Watch
 from rigproof.cluster.driver.slots import Slot
 from rigproof.cluster.driver.workers import Workers
 from rigproof.cluster.ray.calls import FETCH_S, collect
+from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.planning.plan import StagePlan
 from rigproof.profiles.tables.models import Timeouts
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Sample
-from rigproof.workloads.specs import WorkloadSpec
 
 TICK_S = 0.5
 # A beat that takes so much longer than it may was no beat of ours: the driver itself stood still (SIGSTOP, a
@@ -126,7 +126,7 @@ class StageRun:
         self,
         rounds: Rounds,
         plan: StagePlan,
-        specs: Mapping[str, WorkloadSpec],
+        specs: Mapping[str, Spec],
         *,
         host_load: Mapping[str, HostLoad] | None,
         timeouts: Timeouts,

@@ -8,6 +8,7 @@ from rigproof.cluster.driver.agents import Agents
 from rigproof.cluster.driver.ground import Actors, Place
 from rigproof.cluster.driver.slots import Slot
 from rigproof.cluster.ray.calls import Gone, Line
+from rigproof.devices.specs import Spec
 from rigproof.host.bounded import Background
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.planning.plan import WorkerPlan
@@ -15,7 +16,6 @@ from rigproof.profiles.tables.models import Timeouts
 from rigproof.records.black_box import step_of
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Record, Sample
-from rigproof.workloads.specs import WorkloadSpec
 
 REPLACEMENTS = 1  # in each stage, so that a worker that dies at once does not come back for ever
 
@@ -79,7 +79,7 @@ class Workers:
             self._answered(slot, answer)
         return True
 
-    def begin(self, worker: str, spec: WorkloadSpec, start_at_s: float) -> bool:
+    def begin(self, worker: str, spec: Spec, start_at_s: float) -> bool:
         """Give a worker its task of the stage; False where nobody is there for it."""
         slot = self.slots.get(worker)
         if slot is None or slot.line is None or slot.state not in ("ready", "finished"):

@@ -29,7 +29,7 @@ WINDOW_S = 1.0  # what "a second with work" means
     unmeasured="the device was left out on purpose, the stage broke off, or power was not read "
     "often enough; utilisation alone never suffices",
     faults=("gpu-idle", "bit-flip"),
-    stages=("sustained",),
+    needs=("continuous",),
     duties=DUTIES,
     explained=slowed_by,
 )

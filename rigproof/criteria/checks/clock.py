@@ -4,6 +4,7 @@ import math
 from statistics import fmean, median
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, Piece, over_loads
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.reasons import (
@@ -18,7 +19,6 @@ from rigproof.criteria.evidence.series import readings, told
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.tasks import LOSSES
 from rigproof.criteria.evidence.windows import Window, work_by_slice
-from rigproof.criteria.feeding import idle_share
 from rigproof.profiles.stages import DUTIES
 from rigproof.records.verdict import Outcome
 
@@ -42,7 +42,7 @@ OVER_PEAK_SHARE = 1.10
     faults=("clock-stuck", "clock-drops-idle"),
     warns_on=("clock-locked",),
     applies_to_cpu=False,
-    stages=("sustained",),
+    needs=("continuous",),
     duties=DUTIES,
 )
 def ratio(device: DeviceEvidence) -> Finding:
@@ -123,7 +123,7 @@ def _set_on_purpose(device: DeviceEvidence) -> str:
 def _waited(device: DeviceEvidence) -> str:
     """What to do about a fed card that waited too long; empty where it did not: its clock fell under work."""
     most = device.optional_limit("idle_share")
-    if most is None or idle_share(device) <= most.value:
+    if most is None or fed(device).idle_share <= most.value:
         return ""
     return "see feeding.idle_gaps: a card that waits for rewards lets its clock go"
 

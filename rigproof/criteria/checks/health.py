@@ -30,7 +30,7 @@ UNKNOWN_ACTION = "look at the GPU recovery action in `nvidia-smi -q`, and do wha
     "applicable where the driver delivers no Xids",
     faults=("xid", "gpu-lost", "recovery-wanted"),
     applies_to_cpu=False,
-    stages=("sustained",),
+    needs=("continuous",),
     explained=crashed_by,
 )
 def xid(device: DeviceEvidence) -> Finding:

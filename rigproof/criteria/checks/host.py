@@ -40,7 +40,7 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
     "--hwprofile`, where the run's load aimed at another one; not promised where the profile "
     "switches the load off",
     faults=("cpu-saturated", "cpu-starved"),
-    stages=("sustained",),
+    needs=("continuous",),
 )
 def cpu_band(node: NodeEvidence) -> Finding:
     """The host's CPU load stays inside its band while the GPUs work, everybody's load counted."""
@@ -109,7 +109,7 @@ def _remedy_under(load: Event | None) -> str:
 
 def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
     """Mean CPU load of each 1 s window that has samples; NotMeasured where too few have."""
-    window = node.evidence.complete_window("sustained")
+    window = node.evidence.complete_window(node.evidence.steady_stage)
     pairs = readings(node.loaded_samples(window), "cpu_percent")
     node.evidence.require_coverage(pairs.times_s, window, node.coverage_limit(), "CPU load")
     slices = window.slices(WINDOW_S)
@@ -133,14 +133,14 @@ def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
     unmeasured="the probe reported for too little of the loaded time",
     faults=("host-frozen", "cpu-saturated"),
     warns_on=("host-frozen",),
-    stages=("sustained",),
+    needs=("continuous",),
 )
 def responsiveness(node: NodeEvidence) -> Finding:
     """A process that sleeps 10 ms at a time wakes up in time: 99th percentile and maximum of its delay."""
     rig = node.evidence.loaded.rig
     p99 = node.limit("responsiveness", "p99_ms", rig.responsiveness.p99_ms)
     longest = node.limit("responsiveness", "max_ms", rig.responsiveness.max_ms)
-    window = node.evidence.loaded_window("sustained")
+    window = node.evidence.loaded_window(node.evidence.steady_stage)
     delays, worst_at_s = _delays(node, window)
     if not np.isfinite(delays).all():
         raise NotMeasured("a wake-up delay is not a finite number")

@@ -36,7 +36,7 @@ HEARD_S = 1.0  # a wrong result of a process that shares the device is told when
     f"no failed allocation says why; {OTHER_PLAN}",
     faults=("oom",),
     warns_on=("oom-retry",),
-    stages=("sustained",),
+    needs=("continuous",),
     explained=crowded_by,
 )
 def no_oom(device: DeviceEvidence) -> Finding:
@@ -55,7 +55,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
             holders = "" if "holders" in events[0].data else holders_at(device, events[0].t_s)
             detail = "; ".join(filter(None, (without_advice(events[0].message), holders)))
         return compared(ooms, allowed, good=False, detail=detail, from_s=events[0].t_s if events else None)
-    window = device.evidence.complete_window("sustained")
+    window = device.evidence.complete_window(device.evidence.steady_stage)
     for worker in device.planned_workers:
         _require_last_reading(device, worker, window)
     if not events:
@@ -69,11 +69,12 @@ def no_oom(device: DeviceEvidence) -> Finding:
 
 def _require_last_reading(device: DeviceEvidence, worker: str, window: Window) -> None:
     """NotMeasured where the worker's counts are not known up to the end of the load."""
-    lost = [one for one in device.events(*LOSSES) if one.worker == worker and one.stage == "sustained"]
+    steady = device.evidence.steady_stage
+    lost = [one for one in device.events(*LOSSES) if one.worker == worker and one.stage == steady]
     if lost:
         raise NotMeasured(f"{worker} was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
     reported = told(device.memory, "worker", "stage", "t_s", "ooms", "alloc_retries")
-    own = (rest for whose, stage, *rest in reversed(reported) if whose == worker and stage == "sustained")
+    own = (rest for whose, stage, *rest in reversed(reported) if whose == worker and stage == steady)
     last = next(own, None)
     if last is None:
         cause = device.cause()
@@ -95,7 +96,7 @@ def _require_filled(device: DeviceEvidence) -> None:
         told = [
             event
             for event in device.events("allocation")
-            if event.worker == worker.worker and event.stage == "sustained"
+            if event.worker == worker.worker and event.stage == device.evidence.steady_stage
         ]
         if not told:
             raise NotMeasured(f"{worker.worker} did not report that its memory was filled")
@@ -133,7 +134,7 @@ def _sum_of_highest(memory: Sequence[MemoryReading], field: str) -> int:
     unmeasured="no stage ran on the device, or it was left out on purpose; or a measured round was not "
     f"verified, and neither a wrong result nor an overflow was told; {OTHER_PLAN}",
     faults=("oom", "worker-killed", "hung-kernel", "bit-flip", "cpu-fallback"),
-    stages=("sustained",),
+    needs=("continuous",),
     explained=crowded_by,
 )
 def success_rate(device: DeviceEvidence) -> Finding:
@@ -199,7 +200,7 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     unmeasured=f"free memory of the device was not read while its workers held theirs; {OTHER_PLAN}",
     faults=("memory-taken",),
     warns_on=("foreign-memory",),
-    stages=("sustained",),
+    needs=("continuous",),
     explained=crowded_by,
 )
 def headroom(device: DeviceEvidence) -> Finding:
@@ -208,7 +209,7 @@ def headroom(device: DeviceEvidence) -> Finding:
     For the CPU as the device: the RAM that it, and its node, still has available.
     """
     device.require_asked_plan()
-    window = device.evidence.loaded_window("sustained")
+    window = device.evidence.loaded_window(device.evidence.steady_stage)
     free = [
         (t_s, free_mib)
         for t_s, free_mib in told(device.memory, "t_s", "device_free_mib")

@@ -20,7 +20,7 @@ SWITCH_ON = "switch it on, unless it is off on purpose: `nvidia-smi -i GPU -e 1`
     faults=("ecc-uncorrected",),
     warns_on=("ecc-corrected-rate",),
     applies_to_cpu=False,
-    stages=("sustained",),
+    needs=("continuous",),
 )
 def ecc(device: DeviceEvidence) -> Finding:
     """No uncorrected memory error during the run; corrected ones warn, as ECC that is switched off does."""
@@ -74,7 +74,7 @@ def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> b
     "or the SKU file lists `row_remap` in `unsupported_sensors`; nor on an unknown card without ECC",
     faults=("row-remap-pending", "row-remap-failed"),
     applies_to_cpu=False,
-    stages=("sustained",),
+    needs=("continuous",),
 )
 def row_remap(device: DeviceEvidence) -> Finding:
     """The card has no broken memory rows waiting for a remap, nor so many that it wears out."""

@@ -8,7 +8,7 @@ from rigproof.criteria.evidence.loads import Load, over_loads
 from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.criteria.evidence.series import readings, values
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.criteria.working_range import power_failure
+from rigproof.criteria.evidence.working_range import power_failure
 from rigproof.profiles.stages import DUTIES
 from rigproof.records.verdict import Outcome
 
@@ -27,7 +27,7 @@ SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and goes 
     unmeasured="too few readings of the power under load, a draw of 0 W, or a frozen sensor",
     faults=("power-over-limit", "power-out-of-range"),
     applies_to_cpu=False,
-    stages=("sustained",),
+    needs=("continuous",),
     duties=DUTIES,
 )
 def draw(device: DeviceEvidence) -> Finding:

@@ -10,7 +10,7 @@ from rigproof.criteria.evidence.sensors import moving_readings, require_possible
 from rigproof.criteria.evidence.series import readings, values
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
-from rigproof.criteria.working_range import temperature_failure
+from rigproof.criteria.evidence.working_range import temperature_failure
 from rigproof.profiles.stages import DUTIES, with_duty
 from rigproof.profiles.tables.models import TemperatureLimits
 from rigproof.records.verdict import Outcome
@@ -33,7 +33,7 @@ FEW_SAMPLES = 2  # slowed ones: more than 1 % of a short stage, and still no mor
     faults=("overheat", "heat-spike", "temperature-out-of-range"),
     warns_on=("early-heat",),
     applies_to_cpu=False,
-    stages=("sustained",),
+    needs=("continuous",),
     duties=DUTIES,
 )
 def core_temperature(device: DeviceEvidence) -> Finding:
@@ -81,7 +81,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     "reports none",
     faults=("memory-overheat",),
     applies_to_cpu=False,
-    stages=("sustained",),
+    needs=("continuous",),
     duties=DUTIES,
 )
 def memory_temperature(device: DeviceEvidence) -> Finding:
@@ -126,7 +126,7 @@ def _hottest(
     passed = None if limit is None else _too_hot(device, pairs, limit)
     if passed is not None:
         return passed
-    for stage in device.evidence.stages_with(DUTIES):
+    for stage in device.evidence.stages_with(*DUTIES):
         moving_readings(device, device.evidence.loaded_window(stage), field, what)
     hottest_c = max(pairs.values)
     if limit is None:
@@ -183,12 +183,12 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     faults=("thermal-throttle", "power-brake"),
     warns_on=("thermal-throttle",),
     applies_to_cpu=False,
-    stages=("sustained",),
+    needs=("continuous",),
     duties=DUTIES,
 )
 def throttle(device: DeviceEvidence) -> Finding:
     """The driver does not slow the GPU down for heat, for a hardware fault or for the power supply."""
-    found = [_slowed(device, stage) for stage in device.evidence.stages_with(DUTIES)]
+    found = [_slowed(device, stage) for stage in device.evidence.stages_with(*DUTIES)]
     earlier = device.evidence.earlier
     if earlier is not None:
         again = with_duty(device.evidence.recording.first_attempts, DUTIES)
@@ -205,7 +205,7 @@ def throttle(device: DeviceEvidence) -> Finding:
             detail += f", {number} times in the run"
         first = min(events, key=lambda one: one.from_s)
         return compared(worst.share, limit, good=False, detail=detail, from_s=first.from_s)
-    for stage in device.evidence.stages_with(DUTIES):
+    for stage in device.evidence.stages_with(*DUTIES):
         window = device.evidence.loaded_window(stage)
         device.loaded_readings(window, "clock_event_reasons", "clock-event reason")
     if events:

@@ -34,7 +34,7 @@ LOW_SHARE = 0.2  # of a piece's readings: a link that works is down for a moment
     "judged by its link",
     faults=("pcie-degraded",),
     warns_on=("pcie-replays",),
-    stages=("sustained",),
+    needs=("continuous",),
     duties=DUTIES,
     applies_to_cpu=False,
 )

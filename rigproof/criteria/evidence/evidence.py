@@ -7,11 +7,11 @@ Whatever is missing raises NotMeasured with the reason, so that a criterion cann
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Item, Series, by_subject, moments_s, series_of
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
-from rigproof.criteria.rates import PeerGroup, SustainedRate, rates_by_group
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
@@ -33,9 +32,6 @@ from rigproof.records.measurements import BootReading, Event, GpuCounters, Memor
 from rigproof.records.recording import Recording
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
-
-if TYPE_CHECKING:  # which itself imports what judges devices
-    from rigproof.criteria.precision import TrainingSteps
 
 Made = TypeVar("Made")
 
@@ -65,9 +61,8 @@ class Evidence:
         self._champions = champions
         # What counts of a stage that was measured once more: rounds that ended from then until then.
         self._spans = {name: (recording.stages[name].start_s, math.inf) for name in recording.first_attempts}
-        # By device, or why it has none: what devices are compared by, as far as it was asked for.
-        self.sustained_rates: dict[str, SustainedRate | NotMeasured] = {}
-        self.training_steps: dict[str, TrainingSteps | NotMeasured] = {}
+        # What devices are compared by, as far as it was asked for: by its name, and by device.
+        self.compared: dict[str, dict[str, Any]] = defaultdict(dict)
         self._kept: dict[Hashable, Any] = {}
         self._held: dict[Hashable, Any] = {}
         self._devices = {device.subject: DeviceEvidence(self, device) for device in loaded.devices()}
@@ -208,16 +203,27 @@ class Evidence:
         found: Made = self._kept[key]
         return found
 
-    @cached_property
-    def rates_by_group(self) -> Mapping[PeerGroup, list[float]]:
-        """TFLOP/s of the devices that are compared with each other, rising."""
-        return rates_by_group(self.devices)
-
     def held(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """As `kept`, until `let_go`: for what is large."""
         if key not in self._held:
             self._held[key] = make()
         found: Made = self._held[key]
+        return found
+
+    def figure_of(self, name: str, subject: str, make: Callable[[], Made]) -> Made:
+        """What `make` gives, made once; NotMeasured, where it raises that, again each time.
+
+        It is kept with the device's verdicts, so that others can be compared with it (`compared`).
+        """
+        known = self.compared[name]
+        if subject not in known:
+            try:
+                known[subject] = make()
+            except NotMeasured as reason:
+                known[subject] = reason
+        found: Made | NotMeasured = known[subject]
+        if isinstance(found, NotMeasured):
+            raise type(found)(found.reason)
         return found
 
     def let_go(self) -> None:
@@ -295,7 +301,15 @@ class Evidence:
         told = self.recording.run.stages or self.plan.stage_names
         return tuple(dict.fromkeys((*told, *(one for one in self.recording.stages if one in STAGES))))
 
-    def stages_with(self, duties: Collection[Duty]) -> tuple[str, ...]:
+    @cached_property
+    def steady_stage(self) -> str:
+        """The stage in which all workers work without a break; NotMeasured where the run has none."""
+        found = self.stages_with("continuous")
+        if not found:
+            raise NotMeasured("no stage of this run is a continuous load")
+        return found[0]
+
+    def stages_with(self, *duties: Duty) -> tuple[str, ...]:
         """Those of them that have one of these duties."""
         return with_duty(self.stages, duties)
 

@@ -17,7 +17,7 @@ from operator import attrgetter, itemgetter
 
 import numpy as np
 
-from rigproof.criteria.criterion import Limit, NotMeasured
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
@@ -26,7 +26,21 @@ from rigproof.profiles.planning.power_curve import power_scale
 from rigproof.profiles.tables.architecture import tflops
 from rigproof.profiles.tables.steady import FigureName
 from rigproof.records.champions import ChampionRate, same_power
-from rigproof.records.verdict import figure
+from rigproof.records.verdict import Outcome, figure
+
+FLOORS = (
+    "the floor in the rig profile; else the higher one of `limits.champion_share` of this GPU's champion, "
+    "scaled down from a higher power limit than the enforced one (docs/champions.md), and of a share of "
+    "the SKU file's figure, by its evidence (`limits.floor_measured_share`, `limits.floor_similar_share`, "
+    "`limits.floor_printed_share`), scaled to the workers and the enforced power limit; else "
+    "`limits.floor_unknown_share` of what the architecture does at the clock that was measured; else none, "
+    "and the figure becomes the baseline. More than the silicon can do at its highest clock is not "
+    "measured"
+)
+SLOW = (
+    "close other programs on the card, check its power limit and cooling, and compare with its last good run"
+)
+NO_CEILING = "nothing tells the most that this card can do, so that no rate is too high"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +226,18 @@ def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
     if not found or len(found) < device.limit("sample_coverage_share").value * due:
         raise NotMeasured(f"{len(found)} readings of the SM clock under load where {due:.0f} were due")
     return float(np.median(found))
+
+
+def against(device: DeviceEvidence, rate: float, measured: Measured, *others: Limit) -> Finding:
+    """A rate held against its floor; without one it is the baseline, and the detail says why.
+
+    `others` are floors beside those of champion and SKU file.
+    """
+    floor = floor_of(device, measured, *others)
+    unbounded = not device.is_cpu and device.silicon.ceiling(measured.here.precision) is None
+    said = [NO_CEILING] if unbounded else []
+    if isinstance(floor, NoFloor):
+        return Finding(Outcome.NO_LIMIT, rate, detail="; ".join([floor.why, "this is its baseline", *said]))
+    good = rate >= floor.value
+    detail = "; ".join(filter(None, ["" if good else device.cause(), *said]))
+    return compared(rate, floor, good=good, detail=detail)

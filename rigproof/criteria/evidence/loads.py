@@ -108,7 +108,7 @@ def over_stages(device: DeviceEvidence, duties: Collection[Duty], find: Callable
     """
     found: list[Finding] = []
     unmeasured: list[NotMeasured] = []
-    stages = device.evidence.stages_with(duties)
+    stages = device.evidence.stages_with(*duties)
     for stage in stages:
         try:
             finding = find(stage)

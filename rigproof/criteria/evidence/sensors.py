@@ -359,7 +359,7 @@ def _nearest(times_s: Floats, moment_s: float) -> float:
 
 def _loads(device: DeviceEvidence) -> list[Load]:
     found = []
-    for stage in device.evidence.stages_with(DUTIES):
+    for stage in device.evidence.stages_with(*DUTIES):
         try:
             found.append(load_of(device, stage))
         except NotMeasured:  # what asks for this load says so
@@ -369,7 +369,7 @@ def _loads(device: DeviceEvidence) -> list[Load]:
 
 def _windows(device: DeviceEvidence) -> list[Window]:
     found = []
-    for stage in device.evidence.stages_with(DUTIES):
+    for stage in device.evidence.stages_with(*DUTIES):
         try:
             found.append(device.evidence.loaded_window(stage))
         except NotMeasured:  # what asks for this stage says so

@@ -1,6 +1,6 @@
 """The plan: which worker does what, where, for how long. Data only; `make_plan` derives it from a rig."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from rigproof.profiles.tables.models import LevelName
@@ -90,6 +90,16 @@ class Plan:
         for worker in self.workers:
             found.setdefault(worker.subject, []).append(worker)
         return {subject: tuple(workers) for subject, workers in found.items()}
+
+    def vram_mib_beside(self, worker: WorkerPlan) -> float:
+        """What the worker and all others of its device fill together."""
+        return sum(one.vram_mib for one in self.workers_of(worker.subject))
+
+    def memory_beside(self, worker: WorkerPlan) -> MemoryPlan:
+        """The worker's policy with the cap of all its device's workers, for work that it does there alone."""
+        caps = [one.memory.cap_mib for one in self.workers_of(worker.subject)]
+        together = None if None in caps else sum(cap for cap in caps if cap is not None)
+        return replace(worker.memory, cap_mib=together)
 
     def first_workers(self) -> tuple[WorkerPlan, ...]:
         """The first worker of each device."""

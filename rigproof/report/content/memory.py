@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rigproof.records.measurements import Event, MemoryReading
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
-from rigproof.report.content.table import StageTable
+from rigproof.stages.tables import StageTable
 
 # Decisions that answer a failed allocation; all others are settings, told at the begin and end of a stage.
 ANSWERS = ("target", "matrix_size", "batch_size", "emergency", "cpu_fallback")

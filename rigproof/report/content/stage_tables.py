@@ -1,26 +1,12 @@
-"""What the stages measured besides verdicts, as tables of summary.md and report.html.
-
-A stage that has something to show adds its function to STAGE_TABLES. The function gets the Recording and
-gives its tables in the order in which they are read: none where the stage did not run.
-"""
-
-from collections.abc import Callable, Iterable
+"""What the stages measured besides verdicts, as tables of summary.md and report.html."""
 
 from rigproof.records.recording import Recording
 from rigproof.report.content.memory import memory_tables
-from rigproof.report.content.table import StageTable
-from rigproof.report.feeding import feeding_tables
-from rigproof.report.sharing import sharing_tables
-from rigproof.report.training import training_tables
-
-STAGE_TABLES: tuple[Callable[[Recording], Iterable[StageTable]], ...] = (
-    training_tables,
-    feeding_tables,
-    sharing_tables,
-    memory_tables,
-)
+from rigproof.stages.registry import STAGES
+from rigproof.stages.tables import StageTable
 
 
 def tables_of(recording: Recording) -> list[StageTable]:
-    """All tables that have a row."""
-    return [table for tables in STAGE_TABLES for table in tables(recording) if table.rows]
+    """All tables that have a row, stage by stage; how memory was taken comes last."""
+    of_stages = [table for stage in STAGES for table in stage.tables(recording)]
+    return [table for table in (*of_stages, *memory_tables(recording)) if table.rows]

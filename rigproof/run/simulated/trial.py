@@ -15,6 +15,7 @@ from rigproof.simulation.clock import SimulatedClock
 from rigproof.simulation.faults.parsing import parse_faults
 from rigproof.simulation.inventory import simulated_inventory
 from rigproof.simulation.rig import SimulatedRig
+from rigproof.stages.registry import FORMS
 
 NAME = "simulated"
 
@@ -37,7 +38,7 @@ def simulated_recording(
     """
     loaded = completed(loaded, simulated_inventory(loaded))
     plan = make_plan(loaded, level)
-    rig = SimulatedRig(loaded, plan, parse_faults(faults, loaded, plan.stages), seed)
+    rig = SimulatedRig(loaded, plan, FORMS, parse_faults(faults, loaded, plan.stages, FORMS), seed)
     clock = SimulatedClock()
     run = RunInfo(
         run_id=NAME,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rigproof.cluster.actors.messages import WorkerReply, WorkerSetup, WorkerState
+from rigproof.devices.specs import Spec
 from rigproof.host import processes
 from rigproof.host.processes import ProcessId
 from rigproof.records.identity import WorkerIdentity
@@ -16,7 +17,6 @@ from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.rig import SimulatedRig
 from rigproof.simulation.work.run import Work
 from rigproof.simulation.work.task import WorkerFrozen, WorkerKilled
-from rigproof.workloads.specs import WorkloadSpec
 
 FOR_EVER_S = 86400.0
 
@@ -58,7 +58,7 @@ class SimulatedWorker:
         except WorkerFrozen:
             time.sleep(FOR_EVER_S)
 
-    def start(self, task: int, spec: WorkloadSpec, start_at_s: float) -> None:
+    def start(self, task: int, spec: Spec, start_at_s: float) -> None:
         """Begin a task at run time `start_at_s`."""
         self._task, self._rounds, self._error, self._state = task, 0, None, "working"
         self._stopping = False

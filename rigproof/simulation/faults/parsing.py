@@ -19,7 +19,7 @@ from rigproof.simulation.faults.catalogue import (
     unseen_field,
 )
 from rigproof.simulation.faults.injected import InjectedFault, Span
-from rigproof.simulation.timetable import half_of, measured_precisions, timetable
+from rigproof.simulation.stage import CardWork, Forms, timetable
 
 SHAPE = re.compile(r"(?P<name>[^@:]*)(@(?P<subject>[^:]*))?(:(?P<keys>.*))?", re.DOTALL)
 LONGEST_TEXT = 500
@@ -33,17 +33,17 @@ class FaultError(ValueError):
 
 
 def parse_faults(
-    texts: Iterable[str], loaded: LoadedRig, stages: Sequence[StagePlan]
+    texts: Iterable[str], loaded: LoadedRig, stages: Sequence[StagePlan], forms: Forms
 ) -> tuple[InjectedFault, ...]:
     """The faults that these texts name, on subjects of this rig, at a level with these stages.
 
     Raises:
         FaultError: naming the first text that is wrong, and the way out.
     """
-    return tuple(_parse(text, loaded, tuple(stages)) for text in texts)
+    return tuple(_parse(text, loaded, tuple(stages), forms) for text in texts)
 
 
-def _parse(text: str, loaded: LoadedRig, plans: tuple[StagePlan, ...]) -> InjectedFault:
+def _parse(text: str, loaded: LoadedRig, plans: tuple[StagePlan, ...], forms: Forms) -> InjectedFault:
     if len(text) > LONGEST_TEXT:
         raise FaultError(f"--inject: {len(text)} characters; write FAULT[@SUBJECT][:key=value,…]")
     shape = SHAPE.fullmatch(text)
@@ -78,7 +78,7 @@ def _parse(text: str, loaded: LoadedRig, plans: tuple[StagePlan, ...]) -> Inject
         within="stage" in given or kind.stage != "sustained",
         late_s=late_s,
     )
-    begins_in = _check_that_it_acts(text, kind, fault, plans, _work_s(loaded, device, plans))
+    begins_in = _check_that_it_acts(text, kind, fault, plans, _work_s(loaded, device, plans, forms))
     why = unjudged(kind, loaded, device, begins_in)
     if why:
         raise FaultError(f"--inject {text}: nothing could notice it in the {begins_in} stage: {why}")
@@ -209,16 +209,14 @@ def _check_that_it_acts(
 
 
 def _work_s(
-    loaded: LoadedRig, device: PromisedDevice | None, plans: tuple[StagePlan, ...]
+    loaded: LoadedRig, device: PromisedDevice | None, plans: tuple[StagePlan, ...], forms: Forms
 ) -> dict[str, float]:
     """When the simulated work of each stage ends, s: that of the device, else of the slowest GPU."""
     found = dict.fromkeys((plan.name for plan in plans), 0.0)
     for one in loaded.devices() if device is None else [device]:
         if one.sku is None:
             continue
-        precisions = measured_precisions(one.sku)
-        training, numbers = loaded.training_of(one), loaded.rig.sharing.workers or (1,)
-        for name, segments in timetable(plans, precisions, half_of(precisions), training, numbers).items():
+        for name, segments in timetable(plans, forms, CardWork(loaded, one)).items():
             found[name] = max([found[name], *(segment.to_s for segment in segments)])
     return {plan.name: found[plan.name] or plan.expected_s for plan in plans}
 

@@ -7,9 +7,9 @@ of their processes can compute by itself what all of them get.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rigproof.devices.retreat import CPU, Attempt, next_attempt
 from rigproof.profiles.planning.operands import CONTEXT_GIB, WORKSPACE_MIB, matrix_mib
 from rigproof.profiles.planning.plan import WorkerPlan
-from rigproof.workloads.retreat import CPU, Attempt, next_attempt
 
 CONTEXT_MIB = CONTEXT_GIB * 1024 + WORKSPACE_MIB  # of each process that works on the card
 RESERVE_MIB = 300.0  # the driver's own; measured: 250 to 600 on cards of 8 to 24 GiB

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from rigproof.records.measurements import Round
-from rigproof.simulation.work.task import Records, Task, TaskHangs
+from rigproof.simulation.stage import Records
+from rigproof.simulation.work.task import Task, TaskHangs
 
 DONE_EVERY = 8  # of the fault gpu-idle: one round in so many is done
 

@@ -4,23 +4,12 @@ import random
 from collections.abc import Iterator
 from typing import Literal
 
+from rigproof.devices.specs import Spec
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.simulation.rig import SimulatedNode
-from rigproof.simulation.work.feeding import feeding
-from rigproof.simulation.work.gemm import gemm
+from rigproof.simulation.stage import Records, Timed
 from rigproof.simulation.work.hurt import hurt
-from rigproof.simulation.work.sharing import sharing
-from rigproof.simulation.work.sustained import sustained
-from rigproof.simulation.work.task import Records, Task, TaskFailed, TaskHangs, Timed
-from rigproof.simulation.work.training import training
-from rigproof.workloads.specs import (
-    FeedingSpec,
-    GemmSpec,
-    SharingSpec,
-    SustainedSpec,
-    TrainingSpec,
-    WorkloadSpec,
-)
+from rigproof.simulation.work.task import Task, TaskFailed, TaskHangs
 
 Ended = Literal["finished", "failed"]
 
@@ -32,7 +21,7 @@ class Work:
         self,
         node: SimulatedNode,
         plan: WorkerPlan,
-        spec: WorkloadSpec,
+        spec: Spec,
         start_s: float,
         *,
         generation: int = 0,
@@ -76,14 +65,4 @@ def _records(task: Task) -> Records:
 
 
 def _healthy(task: Task) -> Records:
-    match task.spec:
-        case GemmSpec() as spec:
-            return gemm(task, spec)
-        case SustainedSpec() as spec:
-            return sustained(task, spec)
-        case TrainingSpec() as spec:
-            return training(task, spec)
-        case FeedingSpec() as spec:
-            return feeding(task, spec)
-        case SharingSpec() as spec:
-            return sharing(task, spec)
+    return task.node.rig.forms[task.spec.stage].records(task, task.spec)

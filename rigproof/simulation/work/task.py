@@ -1,21 +1,22 @@
 """One task of one worker on a simulated card, and the records that all kinds of tasks make."""
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rigproof.devices.specs import Spec
 from rigproof.profiles.planning.plan import WorkerPlan
-from rigproof.records.measurements import Event, MemoryReading, Phase, RewardBatch, Round
+from rigproof.records.measurements import Event, MemoryReading, Phase, Round
 from rigproof.simulation.faults.injected import InjectedFault
-from rigproof.simulation.rig import SimulatedNode
 from rigproof.simulation.silicon.card import SimulatedCard
 from rigproof.simulation.silicon.strangers import held_mib as stranger_mib
 from rigproof.simulation.timetable import Segment
-from rigproof.workloads.specs import WorkloadSpec
 
-Timed = Round | Event | MemoryReading | RewardBatch
+if TYPE_CHECKING:  # it loads NVML's bindings, and the plan of a real rig needs none
+    from rigproof.simulation.rig import SimulatedNode
+
 RATE_NOISE = 0.003
 
 
@@ -39,9 +40,9 @@ class WorkerFrozen(Exception):  # noqa: N818
 class Task:
     """What the driver gave a worker to do: `spec` from run time `start_s` on."""
 
-    node: SimulatedNode
+    node: "SimulatedNode"
     plan: WorkerPlan
-    spec: WorkloadSpec
+    spec: Spec
     start_s: float
     noise: random.Random
     generation: int = 0  # of the worker's process: what hits one process does not hit its replacement
@@ -137,10 +138,10 @@ class Task:
         return self.event(t_s, "reference", message, data)
 
     def memory(self, t_s: float, held_mib: float, *, ooms: int = 0, retries: int = 0) -> MemoryReading:
-        """Its allocator, and what is free on the card: in the sustained stage all its workers hold some."""
+        """Its allocator, and what is free on the card: its other workers may hold some too."""
         card = self.card
         others_mib = 0.0
-        if self.spec.stage == "sustained":
+        if self.node.rig.forms[self.spec.stage].holds == "each":
             fills = self.node.fills(self.plan.subject)
             others_mib = sum(one.held_mib for name, one in fills.items() if name != self.plan.worker)
         free_mib = self.node.vram(self.plan.subject).free_mib(self.workers, held_mib + others_mib)
@@ -169,6 +170,3 @@ class Task:
             raise WorkerKilled
         if self.first and self.begun("worker-frozen", t_s):
             raise WorkerFrozen
-
-
-Records = Iterator[Timed]

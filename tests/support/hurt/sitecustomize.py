@@ -110,9 +110,9 @@ def hurt_rounds(module):
 
 
 PATCHES = {
-    "rigproof.workloads.rounds": hurt_rounds,
+    "rigproof.devices.round_queue": hurt_rounds,
     "rigproof.cluster.actors.worker": hurt_worker,
-    "rigproof.workloads.filling": hurt_filling,
+    "rigproof.stages.sustained.filling": hurt_filling,
 }
 
 

@@ -171,7 +171,8 @@ def test_parts_that_are_judged_by_themselves_make_the_same_whole(bench):
     assert [one.criterion for one in bench.verdicts()] == sorted(
         (one.criterion for one in bench.verdicts()), key=list(CATALOGUE).index
     )
-    (rates,) = {frozenset(part.sustained_rates) for part in parts if GPU in part.sustained_rates}
+    of_parts = (part.compared.get("sustained rate", {}) for part in parts)
+    (rates,) = {frozenset(rates) for rates in of_parts if GPU in rates}
     assert rates == {GPU}
 
 

@@ -7,11 +7,14 @@ from rigproof.judging.judge import promised
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.plan import MemoryPlan, Plan, StagePlan
+from rigproof.profiles.planning.plan import MemoryPlan, Plan
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.work import MemoryPolicy
-from rigproof.run.workloads import specs_of
-from rigproof.workloads.specs import FeedingSpec, SharingSpec, TrainingSpec
+from rigproof.stages.feeding.specs import FeedingSpec
+from rigproof.stages.registry import SLICES
+from rigproof.stages.sharing.specs import SharingSpec
+from rigproof.stages.slice import StageWork
+from rigproof.stages.training.specs import TrainingSpec
 
 PROFILE = """
 name = "every-stage"
@@ -42,7 +45,8 @@ def rig(tmp_path, tables: str = "", gpu: str = "") -> LoadedRig:
 
 def specs(loaded: LoadedRig, name: str, cpus: dict[str, float] | None = None) -> dict:
     plan = make_plan(loaded, "quick")
-    return specs_of(loaded, plan, plan.stage(name), {"host": 16.0} if cpus is None else cpus)
+    work = StageWork(loaded, plan, plan.stage(name), {"host": 16.0} if cpus is None else cpus)
+    return SLICES[name].specs(work)
 
 
 def test_a_level_has_the_stages_whose_length_it_states(tmp_path):
@@ -104,13 +108,6 @@ def test_what_a_stage_needs_and_nobody_states_is_named(tmp_path):
     )
     with pytest.raises(ProfileError, match=r"feeding\.completions: missing"):
         make_plan(bare, "quick")
-
-
-def test_a_stage_that_nobody_knows_is_refused(tmp_path):
-    loaded = rig(tmp_path)
-    plan = make_plan(loaded, "quick")
-    with pytest.raises(ValueError, match="soaking"):
-        specs_of(loaded, plan, StagePlan("soaking", 1, 0, 1, 1), {})
 
 
 @pytest.mark.parametrize(

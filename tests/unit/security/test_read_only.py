@@ -72,7 +72,7 @@ def names_in(place: Path, beginning: str) -> set[str]:
 def test_no_function_of_nvml_that_sets_something_is_named_anywhere():
     called = {
         name
-        for folder in ("telemetry", "cluster", "workloads", "monitor", "plugin", "stages", "cli")
+        for folder in ("telemetry", "cluster", "devices", "monitor", "plugin", "stages", "cli")
         for name in names_in(PACKAGE / folder, "nvml")
     } - {"nvmlReturn"}  # a field of its answers
     assert len(called) > 30

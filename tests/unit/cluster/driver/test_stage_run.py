@@ -10,7 +10,7 @@ from rigproof.cluster.driver.stage_loop import HEAD_START_S, LAST_CALL_S, StageR
 from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.planning.plan import StagePlan, WorkerPlan
 from rigproof.profiles.tables.models import Timeouts
-from rigproof.workloads.specs import SustainedSpec
+from rigproof.stages.sustained.specs import SustainedSpec
 
 EXPECTED_S, TASK_S, STOP_S = 100.0, 20.0, 8.0
 DEADLINE_S = HEAD_START_S + EXPECTED_S + TASK_S

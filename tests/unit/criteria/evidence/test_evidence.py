@@ -149,10 +149,10 @@ def test_the_stages_of_a_run_are_those_of_its_level_else_the_plans_and_any_that_
     assert evidence(bench).stages == ("gemm", "sustained", "training", "feeding", "sharing")
     bench.recording.stages = {}
     assert evidence(bench).stages == ("gemm",)
-    assert evidence(bench).stages_with(("arms", "continuous")) == ("gemm",)
+    assert evidence(bench).stages_with("arms", "continuous") == ("gemm",)
     bench.recording.run = replace(bench.recording.run, stages=())
     assert evidence(bench).stages == ("gemm", "sustained", "training", "feeding", "sharing")
-    assert evidence(bench).stages_with(("continuous",)) == ("sustained",)
+    assert evidence(bench).stages_with("continuous") == ("sustained",)
 
 
 def test_recorded_champions_that_are_damaged_are_not_measured_unless_others_are_given(bench):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.criteria.throughput import NO_CEILING
+from rigproof.criteria.evidence.floors import NO_CEILING
 from rigproof.profiles.loading.files import profile_folder, read_toml
 from rigproof.profiles.tables.models import Rig
 from rigproof.records.champions import ChampionRate

@@ -1,0 +1,54 @@
+"""How a device was fed, where it works whenever the host has work for it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.evidence import SHORTEST_LOAD_S
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.windows import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """How a device was fed: from the begin of the first measured round of generation to the last one's end.
+
+    Before and after that rewards are compared, and the device waits for it.
+    """
+
+    window: Window
+    idle_share: float  # of the window, without a verified round
+    gap_s: float  # the longest, and when it began
+    gap_from_s: float
+
+
+def fed_by(rounds: Rounds) -> Fed:
+    """From one device's rounds of a stage that feeds it. NotMeasured where there is too little generation."""
+    generation = rounds.only(rounds.same("phase", "measure"))
+    if not len(generation):
+        raise NotMeasured("no round of generation was measured")
+    window = Window(float(generation.begins_s.min()), float(generation.t_s.max()))
+    if window.length_s < SHORTEST_LOAD_S:
+        raise NotMeasured(f"{window.length_s:.1f} s of generation are no measurement")
+    verified = generation.verified()
+    order = np.argsort(verified.t_s, kind="stable")
+    ends = [window.from_s, *verified.t_s[order].tolist()]
+    starts = [*verified.begins_s[order].tolist(), window.to_s]
+    gap_s, gap_from_s = max((start - end, end) for end, start in zip(ends, starts, strict=True))
+    idle_share = 1 - sum(verified.seconds.tolist()) / window.length_s
+    return Fed(window, max(0.0, idle_share), max(0.0, gap_s), gap_from_s)
+
+
+def fed(device: DeviceEvidence) -> Fed:
+    """How it was fed; NotMeasured where it was not."""
+    stages = device.evidence.stages_with("fed")
+    if not stages:
+        raise NotMeasured("no stage of this run feeds the device")
+    device.evidence.stage(stages[0])
+    rounds = device.rounds(stages[0])
+    cause = "" if len(rounds) else device.cause()
+    if cause:
+        raise NotMeasured(f"no round of generation: {cause}")
+    return fed_by(rounds)

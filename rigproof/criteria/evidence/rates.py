@@ -1,0 +1,161 @@
+"""What each device holds under a continuous load, and what the others of its kind hold beside it."""
+
+import math
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.windows import Window, work_by_slice
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.planning.planning import device_plan
+from rigproof.profiles.stages import stage_kind
+
+Work = tuple[str, int, int | None]  # SKU file, workers, matrix size
+FEWEST_ROUNDS = 3  # a rate of fewer is a single reading
+LEAST_SETTLED_SHARE = 0.5  # of the load: a warm-up takes a third of it at most (SUSTAINED_SETTLE_SHARE)
+PeerGroup = tuple[Work, str, int | None]  # and precision, enforced power limit in whole W
+
+
+@dataclass(frozen=True, slots=True)
+class SustainedRate:
+    """TFLOP/s of all workers of a device together, and the precision that they worked in."""
+
+    tflops: float
+    precision: str
+
+
+def settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
+    """The part of the continuous load after this device's warm-up, and its verified rounds.
+
+    Once the device has settled, all verified work counts, that of a replaced worker too.
+    """
+    stage = device.evidence.steady_stage
+    window = device.evidence.complete_window(stage)
+    verified = device.possible(device.rounds(stage)).verified()
+    starts_s = verified.begins_s[verified.same("phase", "measure")]
+    if not len(starts_s):
+        cause = device.cause()
+        raise NotMeasured(f"no verified rounds in the {stage} stage" + (f": {cause}" if cause else ""))
+    start_s = max(window.from_s, float(starts_s.min()))
+    if start_s >= window.to_s:
+        raise NotMeasured("its first verified round began after the load")
+    if window.to_s - start_s < LEAST_SETTLED_SHARE * window.length_s:
+        raise NotMeasured(
+            f"it measured {window.to_s - start_s:.0f} of {window.length_s:.0f} s of load, and warmed up "
+            "before: too long for a rate of that load"
+        )
+    return Window(start_s, window.to_s), verified
+
+
+def sustained_rate(device: DeviceEvidence) -> SustainedRate:
+    """The device's rate over the time that it was under load. NotMeasured where it has none."""
+
+    def measured() -> SustainedRate:
+        window, verified = settled(device)
+        rate = work_by_slice(verified, (window,))[0] / window.length_s
+        precision = _one_precision(verified)
+        if not device.is_cpu:  # its workers together are no faster either
+            device.silicon.require_possible([(precision, rate)])
+        return SustainedRate(rate, precision)
+
+    return device.evidence.figure_of("sustained rate", device.subject, measured)
+
+
+def rate_or_none(device: DeviceEvidence) -> SustainedRate | None:
+    """The same; None where it has none."""
+    try:
+        return sustained_rate(device)
+    except NotMeasured:
+        return None
+
+
+def _one_precision(rounds: Rounds) -> str:
+    """NotMeasured where there are several: a floor holds for one, and they differ by a factor of ten."""
+    precision, *others = sorted(rounds.distinct("precision"))
+    if others:
+        names = ", ".join([precision, *others])
+        raise NotMeasured(f"its rounds are of {names}, and one rate is of one precision")
+    return str(precision)
+
+
+# Of one precision
+
+
+def precision_rounds(device: DeviceEvidence, precision: str) -> Rounds:
+    """Measured, verified and possible rounds of the stage that measures precision by precision."""
+    stages = (one for one in device.evidence.stages if stage_kind(one).arms == "precision")
+    done = device.rounds(next(stages, ""))
+    done = device.possible(done.only(done.same("precision", precision))).verified()
+    return done.only(done.same("phase", "measure"))
+
+
+# Peers
+
+
+def work_of(loaded: LoadedRig, device: PromisedDevice) -> Work | None:
+    """What the profile plans for a GPU, as far as its rate depends on it; None where nobody compares.
+
+    Those are the CPU, and cards that no SKU file describes: two of them may differ in anything.
+    """
+    if device.gpu.device != "cuda" or device.sku_stem is None:
+        return None
+    plan = device_plan(loaded, device)
+    return device.sku_stem, plan.workers, plan.gemm_size
+
+
+def with_peers(loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> list[PromisedDevice]:
+    """The devices beside which the profile has another one of the same SKU with the same work.
+
+    None by profiles of recordings that were made before there was `limits.peer_share`.
+    """
+    works = [None if device.limits.peer_share is None else work_of(loaded, device) for device in devices]
+    number: dict[Work, int] = defaultdict(int)
+    for work in works:
+        if work is not None:
+            number[work] += 1
+    return [
+        device for device, work in zip(devices, works, strict=True) if work is not None and number[work] > 1
+    ]
+
+
+def peer_group(device: DeviceEvidence) -> PeerGroup | None:
+    """Whom the device is compared with; None where it has no rate, was not found, or nobody compares.
+
+    Cards under other power limits are no peers: they are meant to be slower.
+    """
+    rate = rate_or_none(device)
+    work = work_of(device.evidence.loaded, device.device)
+    if rate is None or work is None or not device.found:
+        return None
+    power_w = device.identity.power_limit_w
+    return work, rate.precision, round(power_w) if power_w is not None and math.isfinite(power_w) else None
+
+
+def rates_by_group(evidence: Evidence) -> Mapping[PeerGroup, list[float]]:
+    """TFLOP/s of the devices that are compared with each other, rising."""
+
+    def grouped() -> dict[PeerGroup, list[float]]:
+        groups: dict[PeerGroup, list[float]] = defaultdict(list)
+        for device in evidence.devices:
+            group = peer_group(device)
+            if group is not None:
+                groups[group].append(sustained_rate(device).tflops)
+        return {group: sorted(rates) for group, rates in groups.items()}
+
+    return evidence.kept("sustained rates by group", grouped)
+
+
+def median_of_others(rising: Sequence[float], own: float) -> float:
+    """The median of a sorted sequence of at least two without one value `own` of it, in O(log n)."""
+    place = bisect_left(rising, own)
+    others = len(rising) - 1
+
+    def other(index: int) -> float:
+        return rising[index if index < place else index + 1]
+
+    return (other((others - 1) // 2) + other(others // 2)) / 2

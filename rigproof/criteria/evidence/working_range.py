@@ -1,0 +1,43 @@
+"""Ranges that a rig states for a card that is fed as it should be: judged while it generates."""
+
+from statistics import fmean
+
+from rigproof.criteria.criterion import Finding, Limit, compared
+from rigproof.criteria.evidence.fed import fed
+from rigproof.criteria.evidence.sensors import moving_readings
+from rigproof.criteria.evidence.series import values
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+
+
+def power_failure(device: DeviceEvidence) -> Finding | None:
+    """The mean power out of `limits.working_power_w`; None where it is inside, or nobody asks."""
+    samples_have_it = values(device.samples, "power_w")
+    return _failure(device, "working_power_w", "power_w" if samples_have_it else "power_average_w", "power")
+
+
+def temperature_failure(device: DeviceEvidence) -> Finding | None:
+    """The mean core temperature out of `limits.working_temperature_c`; None as above."""
+    return _failure(device, "working_temperature_c", "core_temperature_c", "core temperature")
+
+
+def _failure(device: DeviceEvidence, key: str, field: str, what: str) -> Finding | None:
+    """NotMeasured where a range is stated, the stage ran, and the sensor was not read."""
+    allowed: tuple[float, float] | None = getattr(device.device.limits, key)
+    stages = device.evidence.stages_with("fed")
+    if allowed is None or not any(one in device.evidence.recording.stages for one in stages):
+        return None
+    window = fed(device).window
+    mean = fmean(moving_readings(device, window, field, what).values)
+    low, high = allowed
+    if low <= mean <= high:
+        return None
+    nearest = Limit(low if mean < low else high, device.source_of(f"limits.{key}"))
+    return compared(
+        mean,
+        nearest,
+        good=False,
+        detail=f"mean {what} in the {stages[0]} stage; allowed: {low:g} to {high:g}",
+        remedy="see in the report what the card waited for, or state the range that this work has there",
+        from_s=window.from_s,
+        length_s=window.length_s,
+    )

@@ -1,0 +1,200 @@
+"""The first visible NVIDIA GPU as a device."""
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rigproof.devices.device import Mark, MemoryState
+from rigproof.devices.torch_device import TorchDevice
+from rigproof.records.identity import DeviceKind
+
+MIB = 2**20
+TOLD_SETTINGS = ("expandable_segments", "max_split_size", "roundup_power2_divisions")
+
+
+class CudaMark:
+    """A CUDA event on the stream that the work runs on.
+
+    Blocking, so that a waiting host thread sleeps: a spinning one would show as CPU load.
+    """
+
+    def __init__(self) -> None:
+        self.event = torch.cuda.Event(enable_timing=True, blocking=True)
+        self.event.record()
+
+    def wait(self) -> None:
+        """Block until the device got here; what was queued later runs on."""
+        self.event.synchronize()
+
+    def seconds_since(self, earlier: Mark) -> float:
+        """Device time between two marks that are both done."""
+        assert isinstance(earlier, CudaMark)
+        return float(earlier.event.elapsed_time(self.event)) / 1e3
+
+
+def cuda_precisions(capability: tuple[int, int]) -> tuple[str, ...]:
+    """What GPUs of a compute capability multiply in hardware.
+
+    fp32 everywhere, fp16 from 7.0 (Volta), tf32 and bf16 from 8.0 (Ampere); source: CUDA C++
+    Programming Guide, "Compute Capabilities".
+    """
+    if capability >= (8, 0):
+        return ("fp32", "tf32", "fp16", "bf16")
+    if capability >= (7, 0):
+        return ("fp32", "fp16")
+    return ("fp32",)
+
+
+def best_half(precisions: tuple[str, ...]) -> str:
+    """bf16 where there is one, else fp16, else fp32."""
+    return next(precision for precision in ("bf16", "fp16", "fp32") if precision in precisions)
+
+
+def set_tf32(allowed: bool) -> None:
+    """Let fp32 products round their operands to tf32, or not, through the API this torch has."""
+    settings: Any = torch.backends.cuda.matmul
+    if hasattr(settings, "fp32_precision"):  # torch 2.9 on; the older name warns there
+        settings.fp32_precision = "tf32" if allowed else "ieee"
+    else:
+        settings.allow_tf32 = allowed
+
+
+@cache
+def cublas_version(maps: Path) -> str | None:
+    """Version of the cuBLAS that this process has loaded, such as "13.1.0"; None where it has none.
+
+    `maps` are the process's mappings (proc(5)). torch tells the version that it was built for at most, and a
+    package manager's record may be of another copy: the library itself knows (cublasGetProperty).
+    """
+    for line in maps.read_text(encoding="utf-8", errors="replace").splitlines():
+        path = line[line.find("/") :] if "/" in line else ""
+        if path.rpartition("/")[2].startswith("libcublas.so"):
+            return _told_version(path)
+    return None
+
+
+def _told_version(path: str) -> str | None:
+    """Major, minor and patch as the library says them."""
+    number, numbers = ctypes.c_int(), []
+    try:
+        ask = ctypes.CDLL(path).cublasGetProperty
+    except (OSError, AttributeError):
+        return None
+    for part in range(3):
+        if ask(part, ctypes.byref(number)) != 0:
+            return None
+        numbers.append(str(number.value))
+    return ".".join(numbers)
+
+
+def _in_short(setting: Any) -> Any:
+    """A setting of the allocator; one that it keeps for each size, and is the same for all, as that."""
+    values = list(setting.values()) if isinstance(setting, dict) else []
+    return values[0] if values and values.count(values[0]) == len(values) else setting
+
+
+class CudaDevice(TorchDevice):
+    """CUDA device 0 of this process: Ray and CUDA_VISIBLE_DEVICES decide which card that is."""
+
+    kind: DeviceKind = "cuda"
+    queue_depth = 2
+
+    def __init__(self, cpu_threads: int) -> None:
+        if not torch.cuda.is_available():
+            raise RuntimeError(
+                "torch sees no CUDA device: check the driver, CUDA_VISIBLE_DEVICES and torch's build"
+            )
+        super().__init__(torch.device("cuda", 0), cpu_threads)
+        torch.cuda.set_device(self.where)
+        properties = torch.cuda.get_device_properties(self.where)
+        self.name = str(properties.name)
+        self._total_bytes = int(properties.total_memory)
+        self.sms = int(properties.multi_processor_count)
+        self._capability = f"{properties.major}.{properties.minor}"
+        self.uuid = f"GPU-{properties.uuid}"  # as NVML writes it
+        self.precisions = cuda_precisions((properties.major, properties.minor))
+        self.half = best_half(self.precisions)
+        # Printed 16-bit peaks mean 32-bit accumulation; torch may split sums and add the parts in 16-bit.
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+
+    def use(self, precision: str) -> None:
+        """Switch tf32 on for tf32, off for anything else."""
+        set_tf32(precision == "tf32")
+
+    def normal(self, size: int, precision: str, seed: int) -> torch.Tensor:
+        """Random normal data, made on the device."""
+        matrix = self.empty(size, precision)
+        self.fill_normal(matrix, seed)
+        return matrix
+
+    def fill_normal(self, matrix: torch.Tensor, seed: int) -> None:
+        """The same data again: torch's generator on a GPU needs the seed alone."""
+        matrix.normal_(generator=torch.Generator(self.where).manual_seed(seed))
+
+    def arithmetic(self) -> dict[str, Any]:
+        """The card's kind, and the libraries that choose its kernels."""
+        return {
+            "device": self.name,
+            "torch": self.torch_version,
+            "cublas": cublas_version(Path("/proc/self/maps")),
+            "multiprocessors": self.sms,
+            "capability": self._capability,
+        }
+
+    def mark(self) -> CudaMark:
+        """Set a mark behind everything queued so far."""
+        return CudaMark()
+
+    def memory(self) -> MemoryState:
+        """Read the caching allocator and the device."""
+        free, total = torch.cuda.mem_get_info(self.where)
+        native = torch.cuda.get_allocator_backend() == "native"  # others count neither
+        counts = torch.cuda.memory_stats(self.where) if native else {}
+        return MemoryState(
+            allocated_mib=torch.cuda.memory_allocated(self.where) / MIB,
+            reserved_mib=torch.cuda.memory_reserved(self.where) / MIB,
+            peak_reserved_mib=torch.cuda.max_memory_reserved(self.where) / MIB,
+            device_free_mib=free / MIB,
+            device_total_mib=total / MIB,
+            ooms=counts.get("num_ooms"),
+            alloc_retries=counts.get("num_alloc_retries"),
+        )
+
+    def reset_peak(self) -> None:
+        """Start `peak_reserved_mib` again."""
+        torch.cuda.reset_peak_memory_stats(self.where)
+
+    def empty_cache(self) -> None:
+        """Give cached blocks back to the driver."""
+        torch.cuda.empty_cache()
+
+    def cached_mib(self) -> float:
+        """Blocks that the caching allocator keeps."""
+        return float(torch.cuda.memory_reserved(self.where) - torch.cuda.memory_allocated(self.where)) / MIB
+
+    def limit_memory(self, mib: float | None) -> bool:
+        """Cap the caching allocator, by a share of the card; the context of CUDA is outside of it."""
+        share = 1.0 if mib is None else min(1.0, mib * MIB / self._total_bytes)
+        torch.cuda.set_per_process_memory_fraction(share, self.where)
+        return share < 1
+
+    def allocator_settings(self) -> dict[str, Any]:
+        """What torch's snapshot of the allocator says of its own settings."""
+        try:
+            told = torch.cuda.memory._snapshot()["allocator_settings"]  # noqa: SLF001 - no public way
+        except (AttributeError, KeyError, RuntimeError):
+            return {}
+        return {name: _in_short(told[name]) for name in TOLD_SETTINGS if name in told}
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        """The allocator's own error, and the libraries' that find no room for their handles."""
+        if isinstance(error, torch.OutOfMemoryError):
+            return True
+        text = str(error)
+        return isinstance(error, RuntimeError) and (
+            "CUDA error: out of memory" in text or "CUBLAS_STATUS_ALLOC_FAILED" in text
+        )

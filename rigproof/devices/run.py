@@ -1,0 +1,20 @@
+"""Runs what a worker is told to do."""
+
+from rigproof.devices.context import WorkerContext
+from rigproof.devices.device import Device
+from rigproof.devices.reporting import Reporter
+from rigproof.devices.specs import Spec
+
+
+def run_workload(spec: Spec, device: Device, context: WorkerContext) -> None:
+    """Do what `spec` says until it is done or `context.stopped()`; records go to `context.emit`.
+
+    The last record is the memory after all of the workload's own was freed, with the peak that it
+    reached; it comes after an error too. Raises what `Spec.run` does.
+    """
+    device.reset_peak()
+    try:
+        spec.run(device, context)
+    finally:
+        device.empty_cache()
+        Reporter(context, spec.stage).memory(device)

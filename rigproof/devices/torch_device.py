@@ -1,0 +1,86 @@
+"""What torch does the same way on a GPU and on the CPU."""
+
+from collections.abc import Sequence
+
+import torch
+
+from rigproof.devices.device import Product
+
+DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+class TorchChecksums:
+    """Sums of integer views, kept on the device and copied to the host behind the round's work.
+
+    The sum of 64-bit words modulo 2^64 is exact, so that the order in which a device adds does not
+    show, and any single wrong bit changes it. Host memory is pinned on a GPU: a copy to pageable
+    memory would make the host wait for everything queued. What was taken is cleared on both sides, so that a
+    sum that is not made the next time is not taken for an earlier one of the same product.
+    """
+
+    def __init__(self, where: torch.device, capacity: int) -> None:
+        self.capacity = capacity
+        self._sums = torch.zeros(capacity, dtype=torch.int64, device=where)
+        self._slots = [self._sums[slot] for slot in range(capacity)]
+        self._host = torch.zeros(capacity, dtype=torch.int64, pin_memory=where.type == "cuda")
+        self._count = 0
+
+    def add(self, matrix: torch.Tensor) -> None:
+        """Queue the sum of the matrix's integer view."""
+        torch.sum(integer_view(matrix), dim=0, dtype=torch.int64, out=self._slots[self._count])
+        self._count += 1
+
+    def fetch(self) -> None:
+        """Queue the copy to the host."""
+        self._host.copy_(self._sums, non_blocking=True)
+
+    def take(self) -> tuple[int, ...]:
+        """What was added, in order."""
+        values = tuple(self._host[: self._count].tolist())
+        self._count = 0
+        self._host.zero_()
+        self._sums.zero_()  # queued behind what is under way; the next round of these sums comes later
+        return values
+
+
+def integer_view(matrix: torch.Tensor) -> torch.Tensor:
+    """The matrix's memory as a row of the widest integers that fit it; no copy."""
+    row = matrix.view(-1)
+    if matrix.numel() * matrix.element_size() % 8 == 0:
+        return row.view(torch.int64)
+    return row.view(torch.int32 if matrix.element_size() == 4 else torch.int16)
+
+
+class TorchDevice:
+    """Operands, products, checksums and the check against 64-bit arithmetic."""
+
+    def __init__(self, where: torch.device, cpu_threads: int) -> None:
+        self.where = where
+        self.sms: int | None = None
+        self.torch_version: str = torch.__version__
+        self.cuda_version: str | None = torch.version.cuda
+        self.cpu_threads = max(1, cpu_threads)
+        torch.set_num_threads(self.cpu_threads)
+
+    def empty(self, size: int, precision: str) -> torch.Tensor:
+        """Room for a result."""
+        return torch.empty(size, size, dtype=DTYPES[precision], device=self.where)
+
+    def multiply(self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+        """Queue out = a · bᵀ."""
+        torch.mm(a, b.t(), out=out)
+
+    def checksums(self, capacity: int) -> TorchChecksums:
+        """Room for the checksums of one round."""
+        return TorchChecksums(self.where, capacity)
+
+    def block_error(self, product: Product, rows: Sequence[int], columns: Sequence[int]) -> float:
+        """Largest error of out[rows, columns] against a · bᵀ in 64-bit on the host."""
+        down = torch.tensor(rows, device=self.where)
+        across = torch.tensor(columns, device=self.where)
+        left = product.a.index_select(0, down).cpu().double()
+        right = product.b.index_select(0, across).cpu().double()
+        got = product.out.index_select(0, down).index_select(1, across).cpu().double()
+        exact = left @ right.t()
+        scale = exact.abs() + exact.square().mean().sqrt()
+        return float(((got - exact).abs() / scale).max())  # torch's max keeps a NaN

@@ -1,0 +1,150 @@
+"""When a product counts as right, and what is said when it is not.
+
+A reference is made once: the product's operands must be what was meant, its sampled block must agree with
+64-bit arithmetic on the host, and its checksum must be its own. Then every later result of the same operands
+has to have that checksum. Neighbouring products share their result's memory, so that one which is not
+computed again leaves the checksum of another.
+"""
+
+import math
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rigproof.devices.device import Device, Matrix, Product
+
+# Unit roundoff: half the gap between 1 and the next number (IEEE 754; bfloat16 and tf32 by their
+# significands of 8 and 11 bits).
+ROUNDOFF = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
+ACCUMULATOR_ROUNDOFF = 2.0**-23  # 32-bit sums; tensor cores truncate, which costs twice rounding
+SAFETY = 8.0
+
+
+def tolerance(precision: str, size: int) -> float:
+    """Largest relative error of a correct product of normal operands, K = size.
+
+        8 × (u + √K × 2^-23)
+
+    u is the format's unit roundoff: of the stored result for fp32, fp16 and bf16, of the operands
+    for tf32, whose result is stored in 32-bit. The second term is how rounding errors of K sums grow
+    when they are independent (Higham and Mary 2019, "A New Approach to Probabilistic Rounding Error
+    Analysis"). The factor covers the largest of some thousand elements and truncating hardware.
+    """
+    return SAFETY * (ROUNDOFF[precision] + math.sqrt(size) * ACCUMULATOR_ROUNDOFF)
+
+
+def as_hex(checksum: int) -> str:
+    """A checksum as people compare it: 16 hexadecimal digits."""
+    return f"{checksum % 2**64:016x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A product that later ones are compared with. `correct` tells whether it passed its own checks.
+
+    `flaw` says what else is wrong with it, beside its error; empty where nothing is.
+    """
+
+    checksum: int
+    error: float
+    tolerance: float
+    flaw: str = ""
+
+    @property
+    def correct(self) -> bool:
+        """Whether its sampled block agrees with 64-bit arithmetic, as no NaN does, and it has no flaw."""
+        return not self.flaw and self.error <= self.tolerance
+
+    def confirms(self, checksum: int) -> bool:
+        """Whether a later result is right: equal to a reference that is itself correct."""
+        return self.correct and checksum == self.checksum
+
+    def wrong(self, precision: str) -> tuple[str, dict[str, Any]]:
+        """What is wrong with it: a message, and the data of a "wrong_result" event."""
+        what = self.flaw or (
+            f"product differs from 64-bit arithmetic by {self.error:.2g}, tolerance {self.tolerance:.2g}"
+        )
+        data = {"precision": precision, "error": self.error, "tolerance": self.tolerance}
+        return f"{precision} {what}", data
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A matrix of random data. `flaw` says where it does not hold what was meant; empty where it does."""
+
+    matrix: Matrix
+    flaw: str
+
+
+def make_operand(device: Device, size: int, precision: str, seed: int, scratch: Matrix) -> Operand:
+    """The data of a seed, written twice: to `scratch`, and to a matrix of its own. Both must be the same.
+
+    So memory that does not keep what is written to it shows before anything is compared with what it holds.
+    Waits for the device.
+    """
+    sums = device.checksums(2)
+    device.fill_normal(scratch, seed)
+    sums.add(scratch)
+    matrix = device.normal(size, precision, seed)
+    sums.add(matrix)
+    sums.fetch()
+    device.mark().wait()
+    meant, stored = sums.take()
+    flaw = f"operand {seed} reads back as {as_hex(stored)}, but {as_hex(meant)} was written to it"
+    return Operand(matrix, "" if stored == meant else flaw)
+
+
+def make_reference(
+    device: Device,
+    product: Product,
+    block: int,
+    *,
+    seed: int = 0,
+    flaw: str = "",
+    taken: Collection[int] = (),
+) -> tuple[Reference, float]:
+    """Multiply once, check `block` × `block` sampled elements; the reference and the product's seconds.
+
+    `flaw` is what is wrong with the operands. `taken` are the checksums of other products: this one must have
+    its own, or a result that was not computed could not be told. Waits for the device. `device.use` must have
+    been called.
+    """
+    size = product.out.shape[0]
+    start = device.mark()
+    device.multiply(product.a, product.b, product.out)
+    end = device.mark()
+    sums = device.checksums(1)
+    sums.add(product.out)
+    sums.fetch()
+    device.mark().wait()
+    choice = random.Random(seed)  # noqa: S311 - which elements to look at is no secret
+    rows = choice.sample(range(size), min(block, size))
+    columns = choice.sample(range(size), min(block, size))
+    error = device.block_error(product, rows, columns)
+    (checksum,) = sums.take()
+    if checksum in taken:
+        flaw = (
+            flaw or f"product has the checksum {as_hex(checksum)} of another one, as if it were not computed"
+        )
+    reference = Reference(checksum, error, tolerance(product.precision, size), flaw)
+    return reference, end.seconds_since(start)
+
+
+def differing(
+    references: Sequence[Reference], pairs: Sequence[int], checksums: Sequence[int]
+) -> tuple[bool, list[dict[str, Any]]]:
+    """Whether every result of a round is right, and each that differs from a correct reference.
+
+    Of those: `product` (its number in the round), `pair`, and the checksums `expected` and `got`.
+    """
+    verified, wrong = True, []
+    for number, (pair, got) in enumerate(zip(pairs, checksums, strict=True)):
+        reference = references[pair]
+        if reference.confirms(got):
+            continue
+        verified = False
+        if reference.correct:
+            expected = as_hex(reference.checksum)
+            wrong.append({"product": number, "pair": pair, "expected": expected, "got": as_hex(got)})
+    return verified, wrong

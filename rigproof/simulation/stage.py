@@ -1,0 +1,54 @@
+"""What simulated silicon has to know of a stage: when a card works on what, and the records of it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.planning.plan import StagePlan
+from rigproof.records.measurements import Event, MemoryReading, RewardBatch, Round
+from rigproof.simulation.timetable import Segment, half_of, measured_precisions
+
+Timed = Round | Event | MemoryReading | RewardBatch
+Records = Iterator[Timed]
+Holds = Literal["each", "together", "most", "little"]
+
+
+@dataclass(frozen=True, slots=True)
+class CardWork:
+    """What a card's work in a stage depends on."""
+
+    loaded: LoadedRig
+    device: PromisedDevice
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """Those that the card has, of the ones that are measured; none where nobody knows the card."""
+        return () if self.device.sku is None else measured_precisions(self.device.sku)
+
+    @property
+    def half(self) -> str:
+        """The 16-bit one that it works in."""
+        return half_of(self.precisions)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedStage:
+    """How simulated silicon does a stage.
+
+    `segments`: what a healthy card works on, by the second of the stage. `records(task, spec)`: those of a
+    worker's task (`simulation.work.task.Task`), in their order. `holds`: how much of the card's memory is
+    held meanwhile: what the plan gives each worker, by each or by all together; most of the card; or little.
+    """
+
+    segments: Callable[[StagePlan, CardWork], Iterator[Segment]]
+    records: Callable[[Any, Any], Records]
+    holds: Holds = "little"
+
+
+Forms = Mapping[str, SimulatedStage]  # by the stage's name
+
+
+def timetable(plans: tuple[StagePlan, ...], forms: Forms, work: CardWork) -> dict[str, tuple[Segment, ...]]:
+    """The segments of each planned stage, by its name."""
+    return {plan.name: tuple(forms[plan.name].segments(plan, work)) for plan in plans}

@@ -1,0 +1,192 @@
+"""Bursts of generation: one step's completions each, in rounds, every one compared with its reference."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rigproof.devices.device import Checksums, Device
+from rigproof.devices.reporting import Reporter
+from rigproof.devices.round_queue import FinishedRound, RoundQueue, products_for
+from rigproof.devices.verification import Reference, as_hex, tolerance
+from rigproof.records.measurements import Phase, Round
+from rigproof.stages.feeding.generation import Answers, Decoder, pass_tflop
+from rigproof.stages.feeding.strategies import ANSWER
+
+PART = "generate"
+PROMPTS = 2  # steps take turns with so many, each with references of its own
+WARM_S = 1.0  # of passes, until a card that waited is at its clock
+MOST_PASSES = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """One step's completions."""
+
+    prompt: int
+    completions: list[list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Portion:
+    """Which part of a burst a round was."""
+
+    prompt: int
+    place: int
+    answers: Answers | None  # of the last one
+
+
+class Bursts:
+    """Generates step after step with one decoder; `begun` counts the steps."""
+
+    def __init__(self, device: Device, decoder: Decoder, reporter: Reporter, round_s: float) -> None:
+        self._device = device
+        self._decoder = decoder
+        self._reporter = reporter
+        self._round_s = round_s
+        self._queue: RoundQueue[_Portion] = RoundQueue(device, self._launch)
+        self._prompt, self._place = 0, 0  # of the next round
+        self._passes: tuple[int, ...] = (len(ANSWER),)  # of each round of a burst
+        self._checked: float | None = None  # where a reference is made: its error
+        self._references: dict[tuple[int, int], Reference] = {}
+        self.begun = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether the device has enough to do for now."""
+        return self._queue.full
+
+    @property
+    def waiting(self) -> bool:
+        """Whether no round is queued."""
+        return not self._queue
+
+    @property
+    def between(self) -> bool:
+        """Whether the next round begins a step."""
+        return self._place == 0
+
+    @property
+    def passes(self) -> int:
+        """Of a step: its completions have as many tokens."""
+        return sum(self._passes)
+
+    def sample(self, prompt: int) -> list[list[int]]:
+        """Completions that are an answer alone. Waits for the device, and reports nothing."""
+        self._write(prompt, len(ANSWER), self._device.checksums(len(ANSWER)))
+        answers = self._decoder.answers()
+        self._device.mark().wait()
+        return answers.completions()
+
+    def fit(self, seconds: float) -> float:
+        """Let a step last for about `seconds`, as fast as the warm device is now; a pass's seconds.
+
+        Longer completions hold more reasoning; an answer alone is the least.
+        """
+        passes, passed_s, pass_s = 1, 0.0, 0.0
+        while passed_s < min(WARM_S, seconds) or pass_s <= 0:
+            sums = self._device.checksums(passes)
+            start = self._device.mark()
+            self._write(0, passes, sums)
+            end = self._device.mark()
+            end.wait()
+            taken_s = end.seconds_since(start)
+            passed_s, pass_s = passed_s + taken_s, taken_s / passes
+            if taken_s < self._round_s / 2:
+                passes = min(2 * passes, MOST_PASSES)
+        length = max(len(ANSWER), min(MOST_PASSES, round(seconds / pass_s)))
+        rounds = max(1, round(length / products_for(self._round_s, pass_s)))
+        least, more = divmod(length, rounds)
+        self._passes = tuple(least + (place < more) for place in range(rounds))
+        return pass_s
+
+    def make_references(self) -> None:
+        """One step of each prompt: its last pass of each round is checked against 64-bit arithmetic."""
+        for _ in range(PROMPTS * len(self._passes)):
+            if self._reporter.context.stopped():
+                return
+            self._checked = 0.0
+            prompt, place = self._prompt, self._place
+            self.add("warmup")
+            finished = self._queue.finish()
+            checksum = _together(finished.checksums)
+            repeated = any(checksum == one.checksum for one in self._references.values())
+            reference = Reference(
+                checksum,
+                self._checked,
+                tolerance(self._decoder.precision, self._decoder.width),
+                "generation gives the same from two prompts, as if it were not computed" if repeated else "",
+            )
+            self._references[prompt, place] = reference
+            self._checked = None
+            self._reporter.check(reference, self._decoder.precision)
+            self._report(finished, verified=reference.correct)
+        self.begun = 0
+
+    def add(self, phase: Phase) -> None:
+        """Queue the next round."""
+        self._queue.add(self._passes[self._place], phase)
+
+    def finish(self) -> Generated | None:
+        """Wait for the oldest round; the step's completions, where it was its last."""
+        finished = self._queue.finish()
+        work, got = finished.work, _together(finished.checksums)
+        reference = self._references[work.prompt, work.place]
+        if reference.correct and got != reference.checksum:
+            self._reporter.wrong_result(
+                f"{self._decoder.precision} generation from prompt {work.prompt} changed between equal steps",
+                {
+                    "precision": self._decoder.precision,
+                    "round": work.place,
+                    "expected": as_hex(reference.checksum),
+                    "got": as_hex(got),
+                },
+            )
+        self._report(finished, verified=reference.confirms(got))
+        return None if work.answers is None else Generated(work.prompt, work.answers.completions())
+
+    def release(self) -> None:
+        """Free the decoder. The queue goes too: it knows this object, so both would outlive their use."""
+        del self._queue
+        self._decoder.release()
+
+    def _write(self, prompt: int, length: int, sums: Checksums) -> None:
+        """Queue completions that nobody compares."""
+        self._decoder.begin(prompt, length)
+        for _ in range(length):
+            self._decoder.step(sums)
+
+    def _launch(self, passes: int, sums: Checksums) -> _Portion:
+        decoder, prompt, place = self._decoder, self._prompt, self._place
+        if place == 0:
+            decoder.begin(prompt, self.passes)
+            self.begun += 1
+        for _ in range(passes):
+            decoder.step(sums)
+        if self._checked is not None:
+            self._checked = decoder.checked_error()
+        last = place == len(self._passes) - 1
+        self._place = 0 if last else place + 1
+        self._prompt = (prompt + last) % PROMPTS
+        return _Portion(prompt, place, decoder.answers() if last else None)
+
+    def _report(self, finished: FinishedRound[_Portion], *, verified: bool) -> None:
+        context, decoder = self._reporter.context, self._decoder
+        context.emit(
+            Round(
+                t_s=context.now_s(),
+                stage=self._reporter.stage,
+                worker=context.worker,
+                subject=context.subject,
+                precision=decoder.precision,
+                phase=finished.phase,
+                seconds=finished.seconds,
+                tflop=finished.products * pass_tflop(decoder.rows, decoder.width),
+                verified=verified,
+                size=decoder.width,
+                part=PART,
+            )
+        )
+
+
+def _together(checksums: Iterable[int]) -> int:
+    """One checksum of several passes."""
+    return sum(checksums) % 2**64

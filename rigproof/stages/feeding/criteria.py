@@ -1,0 +1,216 @@
+"""Does the CPU keep the GPU fed while it computes the rewards of what the GPU generates?"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+import numpy as np
+
+from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
+from rigproof.criteria.evidence.fed import fed
+from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.sensors import moving_readings
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.criteria.evidence.tasks import LOSSES
+from rigproof.criteria.evidence.windows import Window
+from rigproof.records.measurements import RewardBatch
+from rigproof.records.verdict import Outcome
+
+STAGE = "feeding"
+FEWEST_STEPS = 2  # with rewards: with fewer the GPU never had to wait for any
+FEWEST_RUNS = 2  # sequential ones: one alone is a single reading
+# NVML's utilisation is that of the last second at most: two of zeros are two without any work.
+UNSEEN_S, BUSY_SHARE = 2.0, 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class RewardTimes:
+    """Median seconds of one strategy; what the quick check sorted out costs nothing."""
+
+    alone_s: float
+    together_s: float
+    processes: int
+
+    @property
+    def speedup(self) -> float:
+        """Of the pool against one after the other."""
+        return self.alone_s / self.together_s
+
+
+def reward_times(batches: Sequence[RewardBatch], *, beside_generation: bool) -> RewardTimes:
+    """From one device's rewards; `beside_generation`: runs during it count too.
+
+    NotMeasured where there are too few of them, or their rewards were not compared.
+    """
+    sequential = [one for one in batches if one.mode == "sequential"]
+    matching = [one for one in batches if one.matches]
+    if len(sequential) < FEWEST_RUNS or len(matching) < FEWEST_RUNS:
+        raise NotMeasured(
+            f"{len(sequential)} sequential runs of rewards, {len(matching)} compared with parallel ones"
+        )
+    together = [one for one in batches if one.mode == "parallel"] if beside_generation else matching
+    return RewardTimes(_strategy_s(sequential), _strategy_s(together), max(one.processes for one in together))
+
+
+@criterion(
+    "feeding.parallel_rewards",
+    scope="device",
+    unit="×",
+    limit="`limits.reward_speedup_share` × the processes that the pool used; none with one process. Of each "
+    "run at most `limits.reward_loss_share` of the valid strategies may time out, crash or run out of memory",
+    remedy="leave the pool as many free CPUs as it has processes, or lower `feeding.processes`",
+    unmeasured="too few sequential or parallel runs, or none that compared the rewards of both",
+    faults=("rewards-slow", "rewards-differ", "rewards-crash"),
+    stages=("feeding",),
+)
+def parallel_rewards(device: DeviceEvidence) -> Finding:
+    """A strategy's median time in the pool, against the time where one is played after the other.
+
+    The rewards have to be the same, in the same order. Runs beside the generation count too; not so for the
+    CPU as the device, which has no time for both.
+    """
+    batches = device.rewards(STAGE)
+    wrong = [one for one in batches if one.matches is False]
+    if wrong:
+        detail = f"{len(wrong)} parallel runs gave other rewards than the sequential ones; {_losses(wrong)}"
+        return Finding(
+            Outcome.FAIL,
+            detail=detail,
+            source="the sequential run's rewards",
+            remedy="find the strategies whose reward depends on who plays beside them: those that are near "
+            "`feeding.strategy_s` time out under load",
+            from_s=wrong[0].t_s,
+        )
+    device.evidence.stage(STAGE)
+    cause = "" if batches else device.cause()
+    if cause:
+        raise NotMeasured(f"no rewards: {cause}")
+    lost = _most_lost(device, batches)
+    if lost is not None:
+        return lost
+    times = reward_times(batches, beside_generation=not device.is_cpu)
+    detail = f"{1e3 * times.alone_s:.1f} ms a strategy, {1e3 * times.together_s:.1f} ms in the pool"
+    detail += f"; {_losses(batches)}"
+    if times.processes == 1:
+        detail += "; a pool of one process speeds nothing up"
+        return Finding(Outcome.NO_LIMIT, times.speedup, detail=detail)
+    note = f" × {times.processes} processes"
+    limit = device.limit("reward_speedup_share").times(times.processes, note)
+    return compared(times.speedup, limit, good=times.speedup >= limit.value, detail=detail)
+
+
+def _strategy_s(batches: Sequence[RewardBatch]) -> float:
+    each = [one.seconds / (one.strategies - one.invalid) for one in batches if one.strategies > one.invalid]
+    if not each or not all(0 < seconds < math.inf for seconds in each):
+        raise NotMeasured("the runs do not tell what one strategy takes")
+    return median(each)
+
+
+def _most_lost(device: DeviceEvidence, batches: Sequence[RewardBatch]) -> Finding | None:
+    """The failure of a run that lost too many of its strategies: those that crash make it look fast."""
+    worst = max(batches, key=_lost_share, default=None)
+    if worst is None or _lost_share(worst) == 0:
+        return None
+    limit = device.limit("reward_loss_share")
+    if _lost_share(worst) <= limit.value:
+        return None
+    return Finding(
+        Outcome.FAIL,
+        detail=f"a {worst.mode} run lost {_lost_share(worst):.0%} of its strategies, where at most "
+        f"{limit.value:.0%} may be lost: {_losses([worst])}",
+        source=limit.source,
+        remedy="where they time out, leave the pool more of the CPU or raise `feeding.strategy_s`; where "
+        "memory does not suffice, raise `feeding.strategy_memory_mib`; where they crash, look in the "
+        "kernel's log for what ended them",
+        from_s=worst.t_s,
+    )
+
+
+def _lost_share(batch: RewardBatch) -> float:
+    """Of the strategies that the quick check let through."""
+    lost, valid = batch.timed_out + batch.crashed + batch.out_of_memory, batch.strategies - batch.invalid
+    return lost / valid if valid > 0 else float(lost > 0)
+
+
+def _losses(batches: Sequence[RewardBatch]) -> str:
+    names = ("timed_out", "crashed", "out_of_memory")
+    counts = {name: sum(getattr(one, name) for one in batches) for name in names}
+    number = sum(one.strategies for one in batches)
+    lost = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+    return f"{lost or 'none lost'} of {number} strategies"
+
+
+@criterion(
+    "feeding.idle_gaps",
+    scope="device",
+    unit="%",
+    limit="`limits.idle_share` of the time from the first to the last measured round of generation: the part "
+    "without verified rounds, and the mean of what NVML's utilisation leaves. None for the CPU as the "
+    "device, which computes the rewards too",
+    remedy="let the rewards keep up: more processes or CPUs, a shorter `feeding.strategy_s`, larger steps "
+    "(`feeding.completions`), and `feeding.overlap = true`",
+    unmeasured="no two steps with their rewards, a lost worker, or utilisation not read often enough, "
+    "or of another time than the work",
+    faults=("gpu-starved", "gpu-half-used"),
+    stages=("feeding",),
+)
+def idle_gaps(device: DeviceEvidence) -> Finding:
+    """Share of the time in which the GPU had nothing to generate, since rewards were not ready."""
+    how = fed(device)
+    idle = 100 * how.idle_share
+    detail = f"longest gap {1e3 * how.gap_s:.0f} ms"
+    if device.is_cpu:
+        return Finding(Outcome.NO_LIMIT, idle, detail=f"{detail}; the CPU computes the rewards too")
+    limit = device.limit("idle_share").times(100)
+    if idle > limit.value:
+        cause = device.cause()
+        detail += f"; {cause}" if cause else ""
+        return compared(idle, limit, good=False, detail=detail, from_s=how.gap_from_s, length_s=how.gap_s)
+    _require_steps(device, how.window)
+    if device.lacks_sensor("utilization_percent"):
+        return compared(idle, limit, good=True, detail=f"{detail}; this card's driver reports no utilisation")
+    readings = moving_readings(device, how.window, "utilization_percent", "utilisation")
+    _require_agreeing(device, readings)
+    used = fmean(readings.values)
+    detail += f"; NVML's mean utilisation {used:.0f} %"
+    if 100 - used > limit.value:
+        return compared(100 - used, limit, good=False, detail=detail, from_s=how.window.from_s)
+    return compared(idle, limit, good=True, detail=detail)
+
+
+def _require_agreeing(device: DeviceEvidence, readings: Readings) -> None:
+    """NotMeasured where NVML saw nothing for a while in which the card did verified work without a gap."""
+    values, times_s = readings.values, readings.times_s
+    verified = device.rounds(STAGE).verified()
+    begun = 0
+    for place, value in enumerate(values):
+        if value > 0:
+            begun = place + 1
+            continue
+        idle = Window(times_s[begun], times_s[place])
+        if idle.length_s < UNSEEN_S:
+            continue
+        inside_s = np.minimum(verified.t_s, idle.to_s) - np.maximum(verified.begins_s, idle.from_s)
+        if float(inside_s.clip(min=0).sum()) >= BUSY_SHARE * idle.length_s:
+            raise NotMeasured(
+                f"NVML's utilisation reads 0 % for {idle.length_s:.0f} s from t={idle.from_s:.0f} s on, "
+                "while the card did verified work: the readings are not from the time of the work"
+            )
+
+
+def _require_steps(device: DeviceEvidence, window: Window) -> None:
+    """NotMeasured where a GPU that was never idle proves nothing."""
+    lost = [one for one in device.events(*LOSSES) if one.stage == STAGE]
+    if lost:
+        raise NotMeasured(f"its worker was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
+    steps = [
+        one
+        for one in device.rewards(STAGE)
+        if one.mode == "parallel" and window.from_s <= one.t_s <= window.to_s
+    ]
+    if len(steps) < FEWEST_STEPS:
+        raise NotMeasured(f"rewards of {len(steps)} steps were computed while it generated: too few")
+
+
+CRITERIA = (parallel_rewards, idle_gaps)

@@ -1,0 +1,170 @@
+"""Autoregressive generation: a decoder that writes completions token by token, all rows of a batch at once.
+
+The decoder is recurrent: what a row has written so far is in its state. A pass adds the last token's
+embedding, goes through LAYERS layers
+
+    x ← x + relu(norm(x) · Wᵀ)
+
+and samples the next token from softmax(norm(x) · headᵀ). As in the generation of a real model each pass reads
+all weights for a few rows of work. The weights are random; that a completion mostly is a strategy comes
+from a bias towards the words that fit its place, which a trained model would have learned.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional
+
+from rigproof.devices.device import Checksums, Device, Matrix, Product
+from rigproof.devices.torch_device import DTYPES
+from rigproof.profiles.planning.operands import matrix_mib
+from rigproof.stages.feeding.strategies import ANSWER, WORDS
+
+LAYERS = 4
+WEIGHTS_SHARE = 0.5  # of the memory; the rest is for what the device's libraries and random data need
+WIDTHS = range(64, 16384 + 1, 64)  # wider ones would only make a pass longer
+FITTING, UNKNOWN_MOVE = 6.0, 3.0  # added to the logits: three of four completions are strategies
+CHECKED_BLOCK = 16
+
+
+def width_for(vram_mib: float, precision: str) -> int:
+    """The widest decoder whose weights fit. ValueError where not even the narrowest does."""
+    each_mib = WEIGHTS_SHARE * vram_mib / LAYERS
+    fitting = [width for width in WIDTHS if matrix_mib(width, precision) <= each_mib]
+    if not fitting:
+        needed_mib = LAYERS * matrix_mib(WIDTHS[0], precision) / WEIGHTS_SHARE
+        raise ValueError(
+            f"vram_mib = {vram_mib:g} holds no decoder in {precision}: give at least {needed_mib:g} MiB"
+        )
+    return fitting[-1]
+
+
+def pass_tflop(rows: int, width: int) -> float:
+    """Work of one pass: the products of the layers and of the head, 2 operations a multiplication."""
+    return 2 * rows * width * (LAYERS * width + len(WORDS)) / 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The last tokens of each row, on their way to the host."""
+
+    tokens: Matrix  # places × rows, host memory
+
+    def completions(self) -> list[list[int]]:
+        """Row by row. Valid once a mark set after the passes is done."""
+        rows: list[list[int]] = self.tokens.t().tolist()
+        return rows
+
+
+class Decoder:
+    """`rows` completions at a time, the same ones for the same prompt and length."""
+
+    def __init__(self, device: Device, rows: int, vram_mib: float) -> None:
+        self._device = device
+        self.precision = device.half
+        self.rows = rows
+        self.width = width_for(vram_mib, self.precision)
+        device.use(self.precision)
+        scale = 1 / math.sqrt(self.width)  # keeps the variance
+        self._weights = [
+            device.normal(self.width, self.precision, seed).mul_(scale) for seed in range(LAYERS)
+        ]
+        device.empty_cache()
+        where = self._weights[0].device
+        drawn = torch.Generator().manual_seed(LAYERS)
+        dtype = DTYPES[self.precision]
+        words = len(WORDS)
+        self._embedding = torch.randn(words, self.width, generator=drawn).to(where, dtype)
+        self._head = (torch.randn(words, self.width, generator=drawn) * scale).to(where, dtype)
+        self._bias = torch.tensor(_bias(), device=where)
+        self._state = torch.empty(rows, self.width, dtype=dtype, device=where)
+        # All products of a pass lie in one row, so that one checksum covers them.
+        self._products = torch.empty(rows * (LAYERS * self.width + words), dtype=dtype, device=where)
+        *outs, logits = self._products.split([*[rows * self.width] * LAYERS, rows * words])
+        self._outs = [out.view(rows, self.width) for out in outs]
+        self._logits = logits.view(rows, words)
+        self._noise = torch.empty(rows, words, device=where)
+        self._tokens = torch.zeros(rows, dtype=torch.int64, device=where)
+        self._answers = torch.zeros(len(ANSWER), rows, dtype=torch.int64, device=where)
+        self._random = torch.Generator(where)
+        self._prompts: dict[int, Matrix] = {}
+        self._left = 0
+
+    def begin(self, prompt: int, length: int) -> None:
+        """Queue the start of completions of `length` tokens; the last ones are the answer."""
+        if prompt not in self._prompts:
+            drawn = torch.Generator().manual_seed(prompt)
+            start = torch.randn(self._state.shape, generator=drawn)
+            self._prompts[prompt] = start.to(self._state.device, self._state.dtype)
+        self._state.copy_(self._prompts[prompt])
+        self._tokens.zero_()
+        self._random.manual_seed(prompt)
+        self._left = length
+
+    def step(self, sums: Checksums) -> None:
+        """Queue one pass, the next token of every row, and the checksum of all its products."""
+        self._state.add_(self._embedding.index_select(0, self._tokens))
+        for product in self._pass():
+            self._device.multiply(product.a, product.b, product.out)
+        sums.add(self._products)
+        place = len(ANSWER) - self._left
+        logits = self._logits.float() if place < 0 else self._logits.float() + self._bias[place]
+        # Of p / e with exponential e the largest is a sample of p; no wait for the host, as multinomial has.
+        shares = logits.softmax(1) / self._noise.exponential_(generator=self._random)
+        self._tokens = shares.argmax(1)
+        if place >= 0:
+            self._answers[place].copy_(self._tokens)
+        self._left -= 1
+
+    def checked_error(self) -> float:
+        """Largest error of a further pass's products against 64-bit arithmetic, in sampled elements.
+
+        Waits for the device, and leaves the state as it was.
+        """
+        kept = self._state.clone()
+        errors = [self._error_of(product) for product in self._pass()]
+        self._state.copy_(kept)
+        return math.nan if any(map(math.isnan, errors)) else max(errors)
+
+    def answers(self) -> Answers:
+        """Queue the copy of the answers to the host."""
+        pinned = self._answers.is_cuda
+        host = torch.empty(self._answers.shape, dtype=torch.int64, pin_memory=pinned)
+        return Answers(host.copy_(self._answers, non_blocking=True))
+
+    def release(self) -> None:
+        """Let go of everything."""
+        self._weights.clear()
+        self._prompts.clear()
+        self._device.empty_cache()
+
+    def _pass(self) -> Iterator[Product]:
+        """The products of a pass; each is to be made before the next one is asked for."""
+        for weights, out in zip(self._weights, self._outs, strict=True):
+            yield Product(self._normed(), weights, out, self.precision)
+            self._state.add_(out.relu())
+        self._state.copy_(self._normed())
+        yield Product(self._state, self._head, self._logits, self.precision)
+
+    def _error_of(self, product: Product) -> float:
+        """Multiply, and compare every few columns of the first rows."""
+        rows, columns = product.out.shape
+        self._device.multiply(product.a, product.b, product.out)
+        step = max(1, columns // CHECKED_BLOCK)
+        return self._device.block_error(product, range(min(CHECKED_BLOCK, rows)), range(0, columns, step))
+
+    def _normed(self) -> Matrix:
+        return functional.layer_norm(self._state, (self.width,))
+
+
+def _bias() -> list[list[float]]:
+    """For each place of the answer, what is added to each word's logit."""
+
+    def added(word: str, place: int) -> float:
+        if word not in ANSWER[place]:
+            return 0.0
+        return UNKNOWN_MOVE if word == "jump" else FITTING
+
+    return [[added(word, place) for word in WORDS] for place in range(len(ANSWER))]

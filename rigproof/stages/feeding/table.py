@@ -1,0 +1,75 @@
+"""The feeding stage as a table."""
+
+from collections.abc import Iterator
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.fed import fed_by
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.records.measurements import RewardBatch, Round
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import figure
+from rigproof.stages.feeding.criteria import STAGE, reward_times
+from rigproof.stages.tables import StageTable
+
+UNTOLD = "not measured"
+
+
+def feeding_tables(recording: Recording) -> Iterator[StageTable]:
+    """What the rewards took alone and in the pool, and how long each device waited for them."""
+    rounds: dict[str, list[Round]] = {}
+    for one in recording.rounds:
+        if one.stage == STAGE and one.device is None and one.seconds > 0 and recording.is_last(one):
+            rounds.setdefault(one.subject, []).append(one)
+    rewards: dict[str, list[RewardBatch]] = {}
+    for batch in recording.rewards:
+        if batch.stage == STAGE and recording.is_last(batch):
+            rewards.setdefault(batch.subject, []).append(batch)
+    subjects = dict.fromkeys((*rounds, *rewards))
+    cpus = {subject for subject, gpu in recording.gpus.items() if gpu.device == "cpu"}
+    yield StageTable(
+        section="Feeding",
+        title="Generation on the device, rewards on the CPU",
+        columns=(
+            "Device",
+            "Strategy alone",
+            "In the pool",
+            "Processes",
+            "Speed-up",
+            "Steps",
+            "Without work",
+            "Longest gap",
+        ),
+        rows=tuple(
+            (
+                subject,
+                *_rewards(rewards.get(subject, []), beside_generation=subject not in cpus),
+                *_gaps(rounds.get(subject, [])),
+            )
+            for subject in subjects
+        ),
+        note="One strategy plays a whole game. Without work: of the time from the first to the last measured "
+        "round of generation.",
+    )
+
+
+def _rewards(batches: list[RewardBatch], *, beside_generation: bool) -> tuple[str, ...]:
+    steps = sum(one.mode == "parallel" and one.matches is None for one in batches)
+    try:
+        times = reward_times(batches, beside_generation=beside_generation)
+    except NotMeasured:
+        return UNTOLD, "", "", "", str(steps)
+    return (
+        figure(1e3 * times.alone_s, "ms"),
+        figure(1e3 * times.together_s, "ms"),
+        str(times.processes),
+        f"{times.speedup:.2f} ×",
+        str(steps),
+    )
+
+
+def _gaps(rounds: list[Round]) -> tuple[str, str]:
+    try:
+        how = fed_by(Rounds.of_records(rounds))
+    except NotMeasured:
+        return UNTOLD, ""
+    return figure(100 * how.idle_share, "%"), figure(1e3 * how.gap_s, "ms")

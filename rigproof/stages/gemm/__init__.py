@@ -1,0 +1,1 @@
+"""The gemm stage: each device's steady rate, precision by precision."""

@@ -1,0 +1,56 @@
+"""How fast is each precision, by how much work was verified in how much time?"""
+
+from typing import get_args
+
+from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured, criterion
+from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
+from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, precision_rounds
+from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.profiles.loading.loaded import PromisedDevice
+from rigproof.profiles.tables.models import Precision
+
+
+def _gemm(precision: Precision) -> Criterion:
+    def promised(device: PromisedDevice) -> bool:
+        """Decided before the run: what the SKU file has; everything where there is no SKU file."""
+        return device.sku is None or getattr(device.sku.peak_tflops, precision) is not None
+
+    def gemm(device: DeviceEvidence) -> Finding:
+        rounds = precision_rounds(device, precision)
+        if len(rounds) < FEWEST_ROUNDS:
+            _raise_without_rounds(device, precision, len(rounds))
+        name = f"throughput.gemm_{precision}"
+        measured = Measured.of(device, name, precision, precision, workers=1, rounds=rounds)
+        return against(device, rounds.rate(), measured)
+
+    gemm.__doc__ = (
+        f"Verified {precision} matrix products in the steady state: their work over the time that they took "
+        "by the device's own clock, without the slowest tenth of the rounds."
+    )
+    return criterion(
+        f"throughput.gemm_{precision}",
+        scope="device",
+        unit="TFLOP/s",
+        limit=FLOORS,
+        remedy=SLOW,
+        unmeasured="too few verified rounds of this precision; not applicable where an unknown device "
+        "lacks it",
+        faults=("clock-stuck", "thermal-throttle"),
+        stages=("gemm",),
+        holds_for=promised,
+        rate=True,
+        explained=slowed_by,
+    )(gemm)
+
+
+def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -> None:
+    device.evidence.stage("gemm")
+    has = {one for worker in device.workers for one in worker.precisions}
+    if has and precision not in has:
+        raise (NotMeasured if device.device.sku else NotApplicable)(f"this device has no {precision}")
+    cause = device.cause()
+    raise NotMeasured(f"{number} verified rounds of {precision}" + (f": {cause}" if cause else ""))
+
+
+CRITERIA = tuple(map(_gemm, get_args(Precision)))

@@ -1,0 +1,154 @@
+"""The GEMM stage: one device's steady rate, precision by precision."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rigproof.devices.context import WorkerContext
+from rigproof.devices.device import Device
+from rigproof.devices.pool import LEAST_MATRICES, Pool
+from rigproof.devices.reporting import Reporter
+from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted, products_for
+from rigproof.devices.verification import differing
+from rigproof.profiles.planning.operands import operands_mib
+from rigproof.profiles.planning.plan import FEWEST_GEMM_ROUNDS, LATER_SETTLE_SHARE
+from rigproof.records.measurements import Phase
+from rigproof.stages.gemm.settling import Settling
+
+if TYPE_CHECKING:  # it imports this workload where it runs
+    from rigproof.stages.gemm.specs import GemmSpec
+
+
+CHECKED_BLOCK = 64
+MOST_PRODUCTS = 2**16  # of a round, however small they are
+
+
+def measuring_order(wanted: Sequence[str], device: Device) -> tuple[str, ...]:
+    """The precisions to measure, that of the highest power first; empty means all the device has.
+
+    The best 16-bit precision draws most, so that the card is hot and at its power cap when the
+    others are measured. ValueError names a precision that the device lacks.
+    """
+    for precision in wanted:
+        if precision not in device.precisions:
+            has = ", ".join(device.precisions)
+            raise ValueError(f"{device.name} has no {precision}: ask for {has}")
+    chosen = tuple(wanted) or device.precisions
+    by_power = (device.half, "fp16", "bf16", "tf32", "fp32")
+    return tuple(dict.fromkeys(precision for precision in by_power if precision in chosen))
+
+
+def run_gemm(spec: "GemmSpec", device: Device, context: WorkerContext) -> None:
+    """Measure each precision until done or stopped. Rounds, and events for what went wrong, are emitted.
+
+    An allocation that fails is reported as an event, then raised as MemoryError.
+    """
+    reporter = Reporter(context, spec.stage)
+    for place, precision in enumerate(measuring_order(spec.precisions, device)):
+        if context.stopped():
+            return
+        settle_s = spec.settle_s * (1.0 if place == 0 else LATER_SETTLE_SHARE)
+        failure = _measured(spec, precision, settle_s, device, reporter)
+        device.empty_cache()
+        if failure:
+            needed_mib = operands_mib(spec.size, precision)
+            reporter.out_of_memory(failure, needed_mib, recovered=False)
+            raise MemoryError(f"{precision} operands of size {spec.size}: {failure}")
+
+
+def _measured(
+    spec: "GemmSpec", precision: str, settle_s: float, device: Device, reporter: Reporter
+) -> str | None:
+    """Measure one precision; the message where memory did not suffice.
+
+    Returned and not raised, because a traceback would keep the operands alive.
+    """
+    try:
+        device.use(precision)
+        SteadyRate(spec, precision, device, reporter).run(settle_s)
+    except (RuntimeError, MemoryError) as error:
+        if device.is_out_of_memory(error):
+            return str(error)
+        raise
+    return None
+
+
+class SteadyRate:
+    """One precision: references, warm-up until the rate settles, then measured rounds.
+
+    Two products take turns, b · aᵀ and a · bᵀ: each leaves its own checksum, and both read and write as much
+    in the same layout, without a fourth matrix (a · aᵀ would read half as much, and draw less).
+    """
+
+    def __init__(self, spec: "GemmSpec", precision: str, device: Device, reporter: Reporter) -> None:
+        self._spec = spec
+        self._precision = precision
+        self._device = device
+        self._reporter = reporter
+        self._pool = Pool(device, spec.size, precision, CHECKED_BLOCK)
+        self._count = 0
+
+    def run(self, settle_s: float) -> None:
+        """Warm up for at most `settle_s`, measure for the spec's `measure_s`, or until stopped.
+
+        Rounds may last longer than planned: on a busy device the few that a rate needs are waited for.
+        """
+        context = self._reporter.context
+        self._make_references()
+        queue = RoundQueue(self._device, self._pool.launch)
+        products = self._calibrated(queue)
+        settling = Settling(settle_s)
+        phase: Phase = "warmup"
+        since_s, measured = context.now_s(), 0
+        while not context.stopped():
+            while not queue.full:
+                queue.add(products, phase)
+            finished = queue.finish()
+            self._report_round(finished)
+            passed_s = context.now_s() - since_s
+            if phase == "warmup":
+                settling.add(finished.seconds, finished.products)
+                products = adapted(products, finished.seconds, self._spec.round_s)
+                if settling.done(passed_s):
+                    phase, since_s = "measure", context.now_s()
+                continue
+            measured += finished.phase == "measure"
+            if passed_s >= self._spec.measure_s and measured >= FEWEST_GEMM_ROUNDS:
+                break
+        while queue:
+            self._report_round(queue.finish())
+
+    def _make_references(self) -> None:
+        for _ in range(LEAST_MATRICES):
+            for reference, _ in self._pool.grow():
+                self._reporter.check(reference, self._precision)
+        self._reporter.references(self._device, self._precision, self._spec.size, self._pool.checksums)
+
+    def _calibrated(self, queue: RoundQueue[tuple[int, ...]]) -> int:
+        """Products of a round, from batches that double until they last a quarter of one."""
+        products, seconds = 1, 0.0
+        while seconds < self._spec.round_s / 4 and products < MOST_PRODUCTS:
+            if self._reporter.context.stopped():
+                break
+            products *= 2
+            queue.add(products, "warmup")
+            finished = queue.finish()
+            self._report_round(finished)
+            seconds = finished.seconds
+        return products_for(self._spec.round_s, seconds / products)
+
+    def _report_round(self, finished: FinishedRound[tuple[int, ...]]) -> None:
+        verified, wrong = differing(self._pool.references, finished.work, finished.checksums)
+        for one in wrong:
+            self._reporter.wrong_result(
+                f"{self._precision} product {one['product']} of round {self._count} is not what it was",
+                {"precision": self._precision, "round": self._count, **one},
+            )
+        self._count += 1
+        self._reporter.round(
+            precision=self._precision,
+            phase=finished.phase,
+            seconds=finished.seconds,
+            products=finished.products,
+            verified=verified,
+            size=self._spec.size,
+        )

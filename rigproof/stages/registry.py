@@ -1,0 +1,11 @@
+"""Every stage, in the order in which they run. A new one is registered by its line here."""
+
+from rigproof.stages.feeding.stage import FEEDING
+from rigproof.stages.gemm.stage import GEMM
+from rigproof.stages.sharing.stage import SHARING
+from rigproof.stages.sustained.stage import SUSTAINED
+from rigproof.stages.training.stage import TRAINING
+
+STAGES = (GEMM, SUSTAINED, TRAINING, FEEDING, SHARING)
+SLICES = {stage.name: stage for stage in STAGES}
+FORMS = {stage.name: stage.simulated for stage in STAGES}

@@ -1,0 +1,187 @@
+"""One of the processes that share a device: `python -m rigproof.stages.sharing.child SETTINGS`.
+
+SETTINGS is a JSON object: `kind` and `threads` of the device, `size` of the operands, `round_s`. Orders come
+as JSON lines on stdin, and what it did goes to stdout the same way:
+
+    it says                                       it is told
+    opened (uuid, precision)                      fill (mib)
+    round (warmup), …, ready (mib, checksums)     work (start_s, settled_s, end_s)
+    round, …, done                                (stdin is closed: it ends)
+
+`wrong` tells a result that differs, `error` why it gives up. Moments are of the host's monotonic clock, which
+all processes share.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from rigproof.devices.device import Device
+from rigproof.devices.opening import open_device
+from rigproof.devices.pool import Pool, matrices_in
+from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted, products_for
+from rigproof.devices.verification import differing
+from rigproof.records.measurements import Phase
+
+WARM_SIZE = 64
+GRACE_S = 5.0  # for a round that is under way when nobody wants it any more
+PR_SET_PDEATHSIG = 1
+ERROR_CHARACTERS = 2000
+MOST_TOLD = 16  # wrong results of one round: each is a line to the parent
+
+
+class Orders:
+    """Orders from stdin; `closed` once there are no more. A process that does not end then is ended."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+        self._orders: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._read, name="rigproof-orders", daemon=True).start()
+
+    def next(self) -> dict[str, Any] | None:
+        """The next order, once it comes; None where none comes any more."""
+        return self._orders.get()
+
+    def _read(self) -> None:
+        with contextlib.suppress(ValueError):  # an order that broke off with the parent
+            for line in sys.stdin.buffer:
+                self._orders.put(json.loads(line))
+        self.closed.set()
+        self._orders.put(None)
+        time.sleep(GRACE_S)
+        os._exit(1)
+
+
+def tell(what: str, **more: Any) -> None:
+    """One line to the parent. Ends the process where nobody is left to read it."""
+    try:
+        sys.stdout.write(json.dumps({"what": what, **more}) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os._exit(1)
+
+
+class SharedPool:
+    """One process's operands and the rounds over them, each result compared with its reference."""
+
+    def __init__(self, device: Device, settings: dict[str, Any], orders: Orders) -> None:
+        self._device = device
+        self._size = int(settings["size"])
+        self._round_s = float(settings["round_s"])
+        self._orders = orders
+        self._pool = Pool(device, self._size, device.half)
+        self._products = 1
+
+    def fill(self, mib: float) -> None:
+        """Take `mib`; the products that make references are told as warm-up rounds."""
+        seconds, products, correct, latest_s = 0.0, 0, True, 0.0
+        for _ in range(matrices_in(mib, self._size, self._device.half)):
+            if self._orders.closed.is_set():
+                return
+            for reference, latest_s in self._pool.grow():
+                seconds, products = seconds + latest_s, products + 1
+                if not reference.correct:
+                    correct = False
+                    self._tell_wrong(*reference.wrong(self._device.half))
+            if seconds >= self._round_s:
+                self._tell_round(seconds, products, "warmup", verified=correct)
+                seconds, products, correct = 0.0, 0, True
+        if products:
+            self._tell_round(seconds, products, "warmup", verified=correct)
+        self._products = products_for(self._round_s, latest_s)
+        tell("ready", mib=self._pool.mib, checksums=self._pool.checksums)
+
+    def work(self, start_s: float, settled_s: float, end_s: float) -> None:
+        """Rounds over all pairs from `start_s` to `end_s`, warm-up until `settled_s`."""
+        self._orders.closed.wait(max(0.0, start_s - time.monotonic()))
+        rounds = RoundQueue(self._device, self._pool.launch)
+        while not self._orders.closed.is_set() and (now_s := time.monotonic()) < end_s:
+            phase: Phase = "warmup" if now_s < settled_s else "measure"
+            while not rounds.full:
+                rounds.add(self._products, phase)
+            finished = rounds.finish()
+            self._check(finished)
+            if phase == "warmup":
+                self._products = adapted(finished.products, finished.seconds, self._round_s)
+        while rounds:
+            self._check(rounds.finish())
+
+    def release(self) -> None:
+        """Free the operands."""
+        self._pool.release()
+
+    def _check(self, finished: FinishedRound[tuple[int, ...]]) -> None:
+        precision = self._device.half
+        verified, wrong = differing(self._pool.references, finished.work, finished.checksums)
+        for one in wrong[:MOST_TOLD]:
+            said = f"{precision} result of pair {one['pair']} changed between equal products"
+            self._tell_wrong(said, {"precision": precision, **one})
+        self._tell_round(finished.seconds, finished.products, finished.phase, verified=verified)
+
+    def _tell_round(self, seconds: float, products: int, phase: Phase, *, verified: bool) -> None:
+        tell(
+            "round",
+            t_s=time.monotonic(),
+            seconds=seconds,
+            products=products,
+            phase=phase,
+            verified=verified,
+        )
+
+    def _tell_wrong(self, message: str, data: dict[str, Any]) -> None:
+        tell("wrong", message=message, data=data)
+
+
+def main(settings: dict[str, Any]) -> int:
+    """Do what is ordered until stdin is closed; the exit status."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    # A driver call that hangs may hold the interpreter, and with it the thread that watches stdin.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    orders = Orders()
+    device: Device | None = None
+    try:
+        device = open_device(settings["kind"], int(settings["threads"]))
+        _do(device, settings, orders)
+    except Exception as error:  # whatever a device does, the parent is told
+        out_of_memory = device is not None and device.is_out_of_memory(error)
+        message = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
+        tell("error", message=message, out_of_memory=out_of_memory)
+        return 1
+    orders.closed.wait()
+    return 0
+
+
+def _do(device: Device, settings: dict[str, Any], orders: Orders) -> None:
+    device.use(device.half)
+    _warm(device)
+    tell("opened", uuid=device.uuid, precision=device.half)
+    if (fill := orders.next()) is None:
+        return
+    shared = SharedPool(device, settings, orders)
+    try:
+        shared.fill(float(fill["mib"]))
+        if (work := orders.next()) is None:
+            return
+        shared.work(float(work["start_s"]), float(work["settled_s"]), float(work["end_s"]))
+    finally:
+        shared.release()
+    tell("done")
+
+
+def _warm(device: Device) -> None:
+    """A small product: the device's context and libraries take their memory before it is divided."""
+    pool = Pool(device, WARM_SIZE, device.half)
+    pool.grow()
+    pool.grow()
+    pool.release()
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(sys.argv[2])))

@@ -1,0 +1,55 @@
+"""What a worker is told in the sharing stage."""
+
+from dataclasses import dataclass
+
+from rigproof.devices.context import WorkerContext
+from rigproof.devices.device import Device
+from rigproof.devices.specs import Spec
+from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.profiles.planning.planning import MIB_PER_GIB, device_plan
+from rigproof.stages.slice import StageWork, stated
+
+
+@dataclass(frozen=True, slots=True)
+class SharingSpec(Spec):
+    """The same products by each number of processes in `workers`, one after the other, on one device.
+
+    `vram_mib` is for all processes together, `cpus` too.
+    """
+
+    size: int
+    vram_mib: float
+    duration_s: float
+    round_s: float
+    workers: tuple[int, ...]
+    cpus: float
+
+    def run(self, device: Device, context: WorkerContext) -> None:
+        """Share the device."""
+        from rigproof.stages.sharing.workload import run_sharing  # noqa: PLC0415 - it needs torch
+
+        run_sharing(self, device, context)
+
+
+def specs(work: StageWork) -> dict[str, Spec]:
+    """One worker of each device starts the processes that share it."""
+    loaded, plan, stage = work.loaded, work.plan, work.stage
+    sharing = loaded.rig.sharing
+    devices = {device.subject: device for device in loaded.devices()}
+
+    def spec(worker: WorkerPlan) -> Spec:
+        memory_gib = device_plan(loaded, devices[worker.subject]).memory_gib
+        room_mib = plan.vram_mib_beside(worker)
+        if worker.device == "cuda" and memory_gib is not None:
+            room_mib = stated(sharing.vram_share) * memory_gib * MIB_PER_GIB
+        return SharingSpec(
+            stage=stage.name,
+            size=worker.gemm_size,
+            vram_mib=room_mib,
+            duration_s=stage.measure_s,
+            round_s=stage.round_s,
+            workers=stated(sharing.workers),
+            cpus=sum(one.cpus for one in plan.workers_of(worker.subject)),
+        )
+
+    return {worker.worker: spec(worker) for worker in plan.first_workers()}

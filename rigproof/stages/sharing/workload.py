@@ -1,0 +1,247 @@
+"""The sharing stage: the same products by one process, then by several that share the device.
+
+Each number of processes works for the same span on operands that together fill the same memory, so that the
+rates can be compared. Products in 16-bit alone: what a training step makes of sharing, this does not tell.
+"""
+
+import contextlib
+import queue
+import time
+from typing import TYPE_CHECKING, Any
+
+from rigproof.devices.context import WorkerContext
+from rigproof.devices.device import Device
+from rigproof.devices.pool import LEAST_MATRICES, Pool
+from rigproof.devices.reporting import Reporter, product_tflop
+from rigproof.devices.round_queue import RoundQueue
+from rigproof.devices.verification import differing
+from rigproof.records.measurements import Round
+from rigproof.stages.sharing.process import Inbox, SharingProcess
+
+if TYPE_CHECKING:  # it imports this workload where it runs
+    from rigproof.stages.sharing.specs import SharingSpec
+
+
+WORK_SHARE = (
+    0.6  # of each number's part of the stage; the rest is for interpreters to start and memory to fill
+)
+SETTLE_SHARE = 1 / 3  # of the work: a card that waited for processes to start has cooled down
+LEFT_MIB = 256.0  # for each process, beside its operands: workspaces and kernels that are loaded late
+START_S = 60.0  # for a process to come up
+STALL_S = 15.0  # without a word from a process that works
+END_S = 10.0  # to free its memory and end
+HEAD_START_S = 0.3  # for the order to begin to reach everybody
+WAIT_S = 0.1
+PULSE_S = 2.0
+PULSE_SIZE = 256
+
+
+def run_sharing(spec: "SharingSpec", device: Device, context: WorkerContext) -> None:
+    """Let each number of processes in `spec.workers` work, one number after the other, or until stopped.
+
+    Raises RuntimeError where a process dies, hangs or gets another device, MemoryError where the memory does
+    not suffice. No process is left in any case.
+    """
+    reporter = Reporter(context, spec.stage)
+    device.empty_cache()
+    for number in spec.workers:
+        if context.stopped():
+            return
+        SharedWork(spec, number, device, reporter).run()
+
+
+class SharedWork:
+    """One number of processes, from their start to their end."""
+
+    def __init__(self, spec: "SharingSpec", number: int, device: Device, reporter: Reporter) -> None:
+        self._spec = spec
+        self._number = number
+        self._device = device
+        self._reporter = reporter
+        self._context = reporter.context
+        # What the processes tell is of the host's monotonic clock, which run time is a shift of.
+        self._clock_offset_s = self._context.now_s() - time.monotonic()
+        self._inbox: Inbox = queue.SimpleQueue()
+        self._processes: list[SharingProcess] = []
+        self._precision = device.half
+
+    def run(self) -> None:
+        """Start them, let them fill their memory, let them work together, and end them."""
+        try:
+            self._start()
+            self._fill()
+            self._work()
+        finally:
+            for process in self._processes:
+                process.let_go()  # all at once, so that they end side by side
+            for process in self._processes:
+                process.end(END_S)
+
+    def _start(self) -> None:
+        settings = {
+            "kind": self._device.kind,
+            "threads": max(1, int(self._spec.cpus / self._number)),
+            "size": self._spec.size,
+            "round_s": self._spec.round_s,
+        }
+        for number in range(self._number):
+            self._processes.append(SharingProcess(number, settings, self._inbox))
+        pulse = Pulse(self._device, self._reporter, self._precision)
+        self._wait_for("opened", START_S, pulse)
+        pulse.release()
+
+    def _fill(self) -> None:
+        """Divide the memory that all their contexts have left."""
+        if self._context.stopped():
+            return
+        target_mib = each_mib = self._spec.vram_mib / self._number
+        free_mib = self._device.memory().device_free_mib
+        if free_mib is not None:
+            each_mib = min(each_mib, free_mib / self._number - LEFT_MIB)
+        for process in self._processes:
+            process.tell(mib=each_mib)
+        self._wait_for("ready", STALL_S)
+        if self._context.stopped():
+            return
+        filled_mib = sum(process.mib for process in self._processes)
+        self._reporter.memory(self._device)
+        self._reporter.event(
+            "allocation",
+            f"{self._number} × {filled_mib / self._number:.0f} of {target_mib:.0f} MiB",
+            {"workers": self._number, "target_mib": self._spec.vram_mib, "allocated_mib": filled_mib},
+        )
+
+    def _work(self) -> None:
+        if self._context.stopped():
+            return
+        work_s = WORK_SHARE * self._spec.duration_s / len(self._spec.workers)
+        start_s = time.monotonic() + HEAD_START_S
+        for process in self._processes:
+            process.tell(start_s=start_s, settled_s=start_s + SETTLE_SHARE * work_s, end_s=start_s + work_s)
+        self._wait_for("done", STALL_S)
+
+    def _wait_for(self, state: str, limit_s: float, pulse: "Pulse | None" = None) -> None:
+        """Take what they say until all have said `state`, or until stopped.
+
+        RuntimeError where one that has not is silent for `limit_s`, or gone.
+        """
+        begun_s = time.monotonic()
+        while not self._context.stopped():
+            late = [process for process in self._processes if process.state != state]
+            if not late:
+                return
+            with contextlib.suppress(queue.Empty):
+                self._take(*self._inbox.get(timeout=WAIT_S))
+            for process in late:
+                silent_s = time.monotonic() - max(begun_s, process.heard_s)
+                if silent_s > limit_s:
+                    self._give_up(process, f"said nothing for {silent_s:.0f} s, and was not {state}")
+            if pulse is not None:
+                pulse.when_due()
+            self._reporter.memory_when_due(self._device)
+
+    def _take(self, process: SharingProcess, message: dict[str, Any]) -> None:
+        process.heard_s = time.monotonic()
+        match message["what"]:
+            case "round":
+                self._report(process, message)
+            case "wrong":
+                self._reporter.wrong_result(message["message"], message["data"])
+            case "opened":
+                self._opened(process, message)
+            case "ready":
+                self._ready(process, message)
+            case "done":
+                process.state = "done"
+            case "error":
+                self._failed(process, message)
+            case "gone":
+                self._give_up(process, f"ended with status {message['status']}")
+
+    def _opened(self, process: SharingProcess, message: dict[str, Any]) -> None:
+        if message["uuid"] != self._device.uuid:
+            self._give_up(process, f"works on {message['uuid']}, not on {self._device.uuid}")
+        process.state, self._precision = "opened", message["precision"]
+
+    def _ready(self, process: SharingProcess, message: dict[str, Any]) -> None:
+        process.state, process.mib = "ready", message["mib"]
+        self._reporter.references(self._device, self._precision, self._spec.size, message["checksums"])
+
+    def _report(self, process: SharingProcess, message: dict[str, Any]) -> None:
+        self._context.emit(
+            Round(
+                t_s=message["t_s"] + self._clock_offset_s,
+                stage=self._spec.stage,
+                worker=self._context.worker,
+                subject=self._context.subject,
+                precision=self._precision,
+                phase=message["phase"],
+                seconds=message["seconds"],
+                tflop=message["products"] * product_tflop(self._spec.size),
+                verified=message["verified"],
+                size=self._spec.size,
+                part=f"workers={self._number}#{process.number}",
+            )
+        )
+
+    def _failed(self, process: SharingProcess, message: dict[str, Any]) -> None:
+        said = message["message"]
+        if message["out_of_memory"]:
+            requested_mib = self._spec.vram_mib / self._number
+            self._reporter.out_of_memory(said, requested_mib, recovered=False)
+            raise MemoryError(f"{self._name(process)}: {said}")
+        self._give_up(process, said)
+
+    def _give_up(self, process: SharingProcess, why: str) -> None:
+        raise RuntimeError(f"{self._name(process)}: {why}")
+
+    def _name(self, process: SharingProcess) -> str:
+        return (
+            f"process {process.number + 1} of {self._number} that share {self._context.subject} "
+            f"(pid {process.pid})"
+        )
+
+
+class Pulse:
+    """A small checked product every few seconds while processes start.
+
+    It shows the driver, which ends a worker without rounds, that this one and its device are well.
+    """
+
+    def __init__(self, device: Device, reporter: Reporter, precision: str) -> None:
+        self._device = device
+        self._reporter = reporter
+        self._precision = precision
+        device.use(precision)
+        self._pool: Pool | None = Pool(device, PULSE_SIZE, precision)
+        for _ in range(LEAST_MATRICES):
+            for reference, _ in self._pool.grow():
+                reporter.check(reference, precision)
+        self._last_s = time.monotonic()
+
+    def when_due(self) -> None:
+        """Multiply, check and report, once every PULSE_S."""
+        if self._pool is None or time.monotonic() - self._last_s < PULSE_S:
+            return
+        self._last_s = time.monotonic()
+        queue = RoundQueue(self._device, self._pool.launch)
+        queue.add(1, "warmup")
+        finished = queue.finish()
+        verified, wrong = differing(self._pool.references, finished.work, finished.checksums)
+        for one in wrong:
+            message = f"{self._precision}: a small product differs from an equal one"
+            self._reporter.wrong_result(message, {"precision": self._precision, **one})
+        self._reporter.round(
+            precision=self._precision,
+            phase="warmup",
+            seconds=finished.seconds,
+            products=finished.products,
+            verified=verified,
+            size=PULSE_SIZE,
+        )
+
+    def release(self) -> None:
+        """Free the operands."""
+        if self._pool is not None:
+            self._pool.release()
+        self._pool = None

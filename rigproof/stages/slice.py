@@ -1,0 +1,53 @@
+"""All of a stage: what its folder hands over to the rest of rigproof."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from rigproof.criteria.criterion import Criterion
+from rigproof.devices.specs import Spec
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import Plan, StagePlan
+from rigproof.records.recording import Recording
+from rigproof.simulation.stage import SimulatedStage
+from rigproof.stages.tables import StageTable
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class StageWork:
+    """What the specs of a stage's workers are made from. `cpus`: those found, by node."""
+
+    loaded: LoadedRig
+    plan: Plan
+    stage: StagePlan
+    cpus: Mapping[str, float]
+
+
+def without_tables(_recording: Recording) -> Iterable[StageTable]:
+    """A stage that its verdicts tell all about."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class StageSlice:
+    """One stage.
+
+    `specs`: what each worker does, by worker. `criteria`, in the order in which reports show them.
+    `tables`: what it measured besides verdicts. `host_load`: the hosts' CPUs are held in their band.
+    """
+
+    name: str
+    specs: Callable[[StageWork], Mapping[str, Spec]]
+    simulated: SimulatedStage
+    criteria: tuple[Criterion, ...] = ()
+    tables: Callable[[Recording], Iterable[StageTable]] = without_tables
+    host_load: bool = False
+
+
+def stated(value: _Value | None) -> _Value:
+    """A value that planning has found to be there."""
+    if value is None:
+        raise ValueError("the plan was made without it")
+    return value

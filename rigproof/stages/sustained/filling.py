@@ -1,0 +1,163 @@
+"""Filling a device's memory with operands step by step, and giving way where it does not suffice."""
+
+from typing import TYPE_CHECKING
+
+from rigproof.devices.device import Device
+from rigproof.devices.opening import open_device
+from rigproof.devices.pool import Pool, matrices_in
+from rigproof.devices.reporting import Reporter
+from rigproof.devices.retreat import CPU, Attempt
+from rigproof.devices.round_queue import products_for
+from rigproof.devices.verification import Reference
+from rigproof.devices.vram_policy import VramPolicy
+from rigproof.profiles.planning.operands import matrix_mib
+from rigproof.records.identity import DeviceKind
+from rigproof.records.measurements import Phase
+
+if TYPE_CHECKING:  # it imports this workload where it runs
+    from rigproof.stages.sustained.specs import SustainedSpec
+
+
+class Filling:
+    """One worker's pool, and the device that it is on: the CPU where nothing is left on the promised one.
+
+    The products that make references are reported as warm-up rounds.
+    """
+
+    def __init__(self, spec: "SustainedSpec", device: Device, reporter: Reporter, policy: VramPolicy) -> None:
+        self._spec = spec
+        self._promised = device
+        self._reporter = reporter
+        self._policy = policy
+        self.device = device
+        self.precision = policy.precision()
+        self.attempt = Attempt(spec.vram_mib, spec.size)
+        self.planned = matrices_in(spec.vram_mib, spec.size, self.precision)
+        self.pool = Pool(device, spec.size, self.precision)
+        self.products = 1  # of a round, by what the last product took
+
+    @property
+    def stands_in(self) -> DeviceKind | None:
+        """The device that works in place of the promised one, if any."""
+        return None if self.device is self._promised else self.device.kind
+
+    def fill(self) -> None:
+        """Grow the pool to what is attempted, attempting less after each failure, until stopped.
+
+        MemoryError where nothing is left to attempt.
+        """
+        self.device.use(self.precision)
+        while (failure := self._grow()) is not None:
+            self.give_way(failure, in_round=False)
+        if self.stands_in is None:
+            self._reporter.references(self.device, self.precision, self.attempt.size, self.pool.checksums)
+
+    def give_way(self, failure: str, *, in_round: bool) -> None:
+        """Report a failed allocation, and let go of what the next attempt, made by `fill`, does not hold.
+
+        No round may be under way. MemoryError where nothing is left to attempt.
+        """
+        last = self.attempt
+        requested_mib = self.pool.mib + matrix_mib(last.size, self.precision)
+        now = self._policy.after_failure(last, self._spec.size, self.precision, in_round=in_round)
+        if now is not None and (now.size, now.part) == (last.size, last.part):
+            self.pool.shrink_to(_count(now.target_mib, now.size, self.precision))
+        else:
+            self.pool.release()
+        self._policy.failed(failure, requested_mib, recovered=now is not None)
+        if now is None:
+            raise MemoryError(f"no room for operands of size {last.size}: {failure}")
+        self._policy.changed(last, now, self._spec.size)
+        self.attempt = now
+        if now.part == CPU and self.stands_in is None:
+            self.device = open_device("cpu", self._promised.cpu_threads)
+            self.precision = self.device.half
+        if (now.size, now.part) != (last.size, last.part):
+            self.pool = Pool(self.device, now.size, self.precision)
+        self.device.use(self.precision)
+
+    def release(self) -> None:
+        """Free the pool."""
+        self.pool.release()
+
+    def report(self, phase: Phase, seconds: float, products: int, *, verified: bool) -> None:
+        """A round of products of this pool."""
+        self._reporter.round(
+            precision=self.precision,
+            phase=phase,
+            seconds=seconds,
+            products=products,
+            verified=verified,
+            size=self.attempt.size,
+            part=self.attempt.part,
+            device=self.stands_in,
+        )
+
+    def _grow(self) -> str | None:
+        """Fill step by step; the message where memory does not suffice."""
+        attempt, failure = self.attempt, None
+        first_pass = FirstPass(self, self._reporter, self._spec.round_s)
+        steps = self._policy.steps(attempt.target_mib, self.pool.mib)
+        for goal_mib in (attempt.target_mib,) if attempt.part else steps:
+            failure = self._grow_to(_count(goal_mib, attempt.size, self.precision), first_pass)
+            if failure is not None or self._reporter.context.stopped():
+                break
+        first_pass.close()
+        if first_pass.product_s:
+            self.products = products_for(self._spec.round_s, first_pass.product_s)
+        return failure
+
+    def _grow_to(self, count: int, first_pass: "FirstPass") -> str | None:
+        """Add matrices one by one, each checked with its neighbour as it comes."""
+        while len(self.pool) < count and not self._reporter.context.stopped():
+            failure = self._add_matrix(first_pass)
+            if failure is not None:
+                return failure
+            self._policy.monitor()
+        return None
+
+    def _add_matrix(self, first_pass: "FirstPass") -> str | None:
+        """The message where memory does not suffice; returned, as a traceback would keep operands alive."""
+        try:
+            made = self.pool.grow()
+        except (RuntimeError, MemoryError) as error:
+            if self.device.is_out_of_memory(error):
+                return str(error) or type(error).__name__
+            raise
+        for reference, seconds in made:
+            first_pass.add(reference, seconds)
+        return None
+
+
+class FirstPass:
+    """The products that make references, gathered into warm-up rounds of about `round_s`."""
+
+    def __init__(self, filling: Filling, reporter: Reporter, round_s: float) -> None:
+        self._filling = filling
+        self._reporter = reporter
+        self._round_s = round_s
+        self._seconds = 0.0
+        self._products = 0
+        self._correct = True
+        self.product_s = 0.0  # of the latest product
+
+    def add(self, reference: Reference, seconds: float) -> None:
+        """One product, checked against 64-bit arithmetic."""
+        self.product_s = seconds
+        self._seconds += seconds
+        self._products += 1
+        self._correct = self._correct and reference.correct
+        self._reporter.check(reference, self._filling.precision)
+        if self._seconds >= self._round_s:
+            self.close()
+
+    def close(self) -> None:
+        """Report what was gathered."""
+        if self._products:
+            self._filling.report("warmup", self._seconds, self._products, verified=self._correct)
+        self._seconds, self._products, self._correct = 0.0, 0, True
+
+
+def _count(mib: float, size: int, precision: str) -> int:
+    """How many operands fit beside one result; 0 where none does."""
+    return max(0, int(mib / matrix_mib(size, precision)) - 1)

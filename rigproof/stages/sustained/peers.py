@@ -1,0 +1,57 @@
+"""Is one GPU slower than the others of its kind? What a floor of the SKU leaves room for."""
+
+from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.evidence.rates import (
+    PeerGroup,
+    median_of_others,
+    peer_group,
+    rates_by_group,
+    sustained_rate,
+    with_peers,
+)
+from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+
+
+@criterion(
+    "throughput.peer_outlier",
+    scope="device",
+    unit="%",
+    limit="`limits.peer_share`, of the median of the sustained rates of the other GPUs of the same SKU with "
+    "the same number of workers, matrix size, precision and enforced power limit. Promised where the "
+    "profile has such another GPU",
+    remedy="compare its clock, temperature, power and PCIe link with the others' in the report, then swap it "
+    "with one of them: what stays slow in the other slot is the card",
+    unmeasured="the device has no sustained rate, or none of its peers has; not applicable where no peer has "
+    "its power limit",
+    faults=("straggler",),
+    stages=("sustained",),
+    applies_to_cpu=False,
+    among=with_peers,
+    rate=True,
+    explained=slowed_by,
+)
+def peer_outlier(device: DeviceEvidence) -> Finding:
+    """No GPU of several is the straggler that all others would wait for."""
+    own = sustained_rate(device).tflops
+    group = peer_group(device)
+    assert group is not None  # a device that has a rate was found, and a promised one has work to compare
+    rates = rates_by_group(device.evidence)[group]
+    if len(rates) < 2:
+        _raise_without_peers(device, group)
+    middle = median_of_others(rates, own)
+    if middle <= 0:
+        raise NotMeasured("the rate of most of its peers is zero; there is nothing to compare")
+    share = 100 * own / middle
+    limit = device.limit("peer_share").times(100)
+    others = "the other one" if len(rates) == 2 else f"the median of {len(rates) - 1} others"
+    detail = f"{own:.1f} TFLOP/s, {others} of {device.device.sku_stem} {middle:.1f}"
+    return compared(share, limit, good=share >= limit.value, detail=detail)
+
+
+def _raise_without_peers(device: DeviceEvidence, group: PeerGroup) -> None:
+    """Why there is none: no rate, of which other criteria tell; or other power limits, which are meant."""
+    others = f"no other {device.device.sku_stem} with the same work"
+    if any(other != group and other[0] == group[0] for other in rates_by_group(device.evidence)):
+        raise NotApplicable(f"{others} has its power limit and precision")
+    raise NotMeasured(f"{others} has a sustained rate")

@@ -1,0 +1,124 @@
+"""The sustained stage: memory full of operands, multiplied over and over in 16-bit."""
+
+from typing import TYPE_CHECKING
+
+from rigproof.devices.context import WorkerContext
+from rigproof.devices.device import Device
+from rigproof.devices.reporting import Reporter
+from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted
+from rigproof.devices.verification import differing
+from rigproof.devices.vram_policy import VramPolicy
+from rigproof.profiles.planning.plan import SUSTAINED_SETTLE_SHARE
+from rigproof.records.measurements import Phase
+from rigproof.stages.sustained.filling import Filling
+
+if TYPE_CHECKING:  # it imports this workload where it runs
+    from rigproof.stages.sustained.specs import SustainedSpec
+
+
+LEAST_LOAD_SHARE = 1 / 2  # of the duration, however long filling took
+
+
+def run_sustained(spec: "SustainedSpec", device: Device, context: WorkerContext) -> None:
+    """Fill `vram_mib`, then multiply until `duration_s` from the start is over, or until stopped.
+
+    What is allocated is freed at the end in any case. Raises ValueError where `vram_mib` holds no
+    pair of operands; MemoryError where memory does not suffice and `spec.memory` knows no way out.
+    """
+    reporter = Reporter(context, spec.stage)
+    policy = VramPolicy(spec.memory, device, reporter)
+    started_s = context.now_s()
+    try:
+        policy.begin()
+        total_mib = device.memory().device_total_mib
+        policy.decided("worker_plan", total_mib, spec.vram_mib, "MiB", "this worker's part of the device")
+        filling = Filling(spec, device, reporter, policy)
+        try:
+            filling.fill()
+            _tell_allocation(spec, filling, reporter)
+            SustainedLoad(spec, filling, reporter, policy).work(started_s)
+        finally:
+            filling.release()
+    finally:
+        policy.end()
+
+
+def _tell_allocation(spec: "SustainedSpec", filling: Filling, reporter: Reporter) -> None:
+    """What was filled of what was planned. Tiny operations fill nothing."""
+    if filling.attempt.part:
+        return
+    pool = filling.pool
+    reporter.event(
+        "allocation",
+        f"{len(pool)} of {filling.planned} operands, {pool.mib:.0f} of {spec.vram_mib:.0f} MiB",
+        {
+            "target_mib": spec.vram_mib,
+            "allocated_mib": pool.mib,
+            "matrices": len(pool),
+            "size": filling.attempt.size,
+            "precision": filling.precision,
+        },
+    )
+
+
+class SustainedLoad:
+    """The rounds over one worker's pool. Every result is compared with its pair's reference."""
+
+    def __init__(
+        self, spec: "SustainedSpec", filling: Filling, reporter: Reporter, policy: VramPolicy
+    ) -> None:
+        self._spec = spec
+        self._filling = filling
+        self._reporter = reporter
+        self._policy = policy
+
+    def work(self, started_s: float) -> None:
+        """Rounds over all pairs, warm-up first, until the time is over or the workload is stopped."""
+        context = self._reporter.context
+        duration_s = self._spec.duration_s
+        settled_at_s = started_s + min(self._spec.settle_s, duration_s * SUSTAINED_SETTLE_SHARE)
+        end_s = max(started_s + duration_s, context.now_s() + duration_s * LEAST_LOAD_SHARE)
+        queue = self._queue()
+        while not context.stopped() and context.now_s() < end_s:
+            phase: Phase = "warmup" if context.now_s() < settled_at_s else "measure"
+            failure = self._add_rounds(queue, phase)
+            if failure is not None:
+                self._finish_all(queue)
+                self._filling.give_way(failure, in_round=True)
+                self._filling.fill()
+                queue = self._queue()
+                continue
+            finished = queue.finish()
+            self._report_round(finished)
+            if phase == "warmup":
+                self._filling.products = adapted(finished.products, finished.seconds, self._spec.round_s)
+            self._policy.after_round()
+        self._finish_all(queue)
+
+    def _queue(self) -> RoundQueue[tuple[int, ...]]:
+        return RoundQueue(self._filling.device, self._filling.pool.launch)
+
+    def _add_rounds(self, queue: RoundQueue[tuple[int, ...]], phase: Phase) -> str | None:
+        """Keep the queue full; the message where memory does not suffice."""
+        try:
+            while not queue.full:
+                queue.add(self._filling.products, phase)
+        except (RuntimeError, MemoryError) as error:
+            if not self._filling.device.is_out_of_memory(error):
+                raise
+            return str(error) or type(error).__name__
+        return None
+
+    def _finish_all(self, queue: RoundQueue[tuple[int, ...]]) -> None:
+        while queue:
+            self._report_round(queue.finish())
+
+    def _report_round(self, finished: FinishedRound[tuple[int, ...]]) -> None:
+        precision = self._filling.precision
+        verified, wrong = differing(self._filling.pool.references, finished.work, finished.checksums)
+        for one in wrong:
+            self._reporter.wrong_result(
+                f"{precision} result of pair {one['pair']} changed between equal products",
+                {"precision": precision, **one},
+            )
+        self._filling.report(finished.phase, finished.seconds, finished.products, verified=verified)

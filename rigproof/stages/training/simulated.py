@@ -1,0 +1,122 @@
+"""Simulated training: precisions at one batch size, the largest batch, a sweep of batch sizes."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from rigproof.profiles.planning.plan import StagePlan
+from rigproof.records.measurements import Round
+from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.timetable import Segment, Work
+from rigproof.simulation.work.task import RATE_NOISE, Task
+from rigproof.stages.training.specs import TrainingSpec
+
+# One H200: fp32 1965 to 1980 MHz and 663 W (633 to 750), tf32
+# 1770 MHz (1545 to 1905) and 676 W (580 to 828), fp16 1605 MHz (1335 to 1950) and 704 W (510 to 829).
+WORK = {
+    "fp32": Work(0.99, 0.975, 0.035, 0.003),
+    "tf32": Work(0.894, 0.985, 0.05, 0.03),
+    "fp16": Work(0.80, 0.98, 0.06, 0.04),
+}
+SEARCH = Work(0.745, 0.98, 0.06, 0.03)  # 1485 MHz, 151 to 889 W: its probes are short
+SWEEP_SMALL = Work(0.99, 0.85, 0.06, 0.004)  # batches up to 4: 1935 to 1980 MHz, 528 to 665 W
+SWEEP_LARGE = Work(0.78, 0.98, 0.06, 0.03)
+SETUP, ROUND, ROUNDS = 0.03, 0.017, 7  # shares of the stage; rounds of a precision
+SCALER_SHARE = 0.015  # fp16's first steps wait for the host: 0.7 s at 121 W (an H200)
+SEARCH_SHARES, SWEEP_ROUND, SWEEP_ROUNDS = (0.015, 0.015, 0.015), 0.005, 7
+MODEL = {"width": 2496, "blocks": 8, "vocabulary": 8192, "parameters": 640_296_384}
+STEP_SHARE = ROUND / 3.3  # of the stage: an fp32 step of the compared batch; three in a round
+UNKNOWN_SPEEDUP = 3.0  # of fp16 over fp32, on a card of which nobody has measured it
+WARM_UP = 2
+MODEL_RATE = 0.66  # of a plain GEMM's in fp16; measured on H200s: 424 of 643 TFLOP/s
+PROBES = (0.4, 0.7, 0.95)  # of the largest batch
+
+
+def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
+    """The compared precisions, the probes of the search, the batches of the sweep; set-up in between."""
+    training, length_s = work.loaded.training_of(work.device), plan.expected_s
+    t_s = SETUP * length_s
+    batch, best = training.batch or 1, ""
+    for best in (one for one in WORK if one in work.precisions):
+        t_s += SCALER_SHARE * length_s if best == "fp16" else 0.0
+        to_s = t_s + ROUNDS * ROUND * length_s
+        yield Segment(t_s, to_s, WORK[best], "precision", best, batch)
+        t_s = to_s
+    for share in SEARCH_SHARES if training.search else ():
+        yield Segment(t_s, t_s + share * length_s, SEARCH, "search", best, batch)
+        t_s += share * length_s
+    for tried in training.batches or ():
+        swept = SWEEP_SMALL if tried < batch else SWEEP_LARGE
+        to_s = t_s + (SWEEP_ROUNDS + 1) * SWEEP_ROUND * length_s
+        yield Segment(t_s, to_s, swept, "sweep", best, tried)
+        t_s = to_s
+
+
+def records(task: Task, spec: TrainingSpec) -> Records:
+    """Rounds of training steps, and what the search told."""
+    known = task.card.sku.steady
+    healthy = speedup = (
+        known.training_speedup.value if known.training_speedup is not None else UNKNOWN_SPEEDUP
+    )
+    if task.fault("tensor-cores-unused"):
+        speedup = 1.0
+    length_s = spec.duration_s
+    step_s = STEP_SHARE * length_s  # fp32, `batch` examples
+    fp16_tflops = (
+        known.training.value * task.card.limit_scale
+        if known.training is not None
+        else MODEL_RATE * task.card.steady_tflops("fp16")
+    )
+    example_tflop = fp16_tflops * step_s / healthy / spec.batch
+    faster = {"fp32": 1.0, "tf32": max(1.0, speedup / 2.3), "fp16": speedup}
+    data: dict[str, Any] = {**MODEL, "sequence": spec.sequence, "held_mib": spec.model_share * spec.vram_mib}
+    t_s = task.start_s + SETUP * length_s
+    yield task.event(t_s, "model", "640.3 M parameters", data)
+
+    def steps(t_s: float, part: str, precision: str, batch: int, of_s: float) -> Round:
+        """A round of about `of_s` from `t_s` on."""
+        speed = task.speed(t_s, t_s + of_s) * (1 + task.noise.gauss(0, RATE_NOISE))
+        each_s = step_s * batch / spec.batch / faster[precision] / speed
+        number = max(1, int(of_s / each_s))
+        seconds = number * each_s
+        tflop = number * batch * example_tflop
+        more = {"size": MODEL["width"], "part": part, "batch": batch, "steps": number}
+        return task.round(t_s + seconds, precision, "measure", seconds, tflop, **more)
+
+    best = ""
+    for segment in task.segments("precision"):
+        best, t_s = segment.precision, max(t_s, segment.from_s)
+        for number in range(ROUNDS):
+            made = steps(t_s, "precision", best, spec.batch, ROUND * length_s)
+            t_s = made.t_s
+            yield replace(made, phase="warmup") if number < WARM_UP else made
+        ends = {"precision": best, "batch": spec.batch, "first_loss": 9.5, "last_loss": 2.1}
+        yield task.event(t_s, "training", f"{best}: loss 9.500 to 2.100", {**ends, "overflows": 0})
+    room_mib = task.node.vram(task.plan.subject).room_mib(task.workers)
+    limit_mib = min(spec.target_share * task.card.memory_mib, room_mib - spec.reserve_mib)
+    largest = max(spec.batch, int((limit_mib - 5000) / 450))
+    told: dict[str, Any] = {"precision": best, "limit_mib": limit_mib}
+    for share, segment in zip(PROBES, task.segments("search"), strict=False):
+        t_s = max(t_s, segment.from_s)
+        batch = max(1, int(share * largest))
+        made = steps(t_s, "search", best, min(batch, spec.batch), 0.9 * (segment.to_s - segment.from_s))
+        t_s = made.t_s
+        yield made
+        data = {**told, "what": "probe", "batch": batch, "peak_mib": share * limit_mib}
+        yield task.event(t_s, "batch_search", f"batch {batch} tried", data)
+    if spec.search:
+        data = {**told, "what": "largest", "batch": largest, "peak_mib": 0.97 * limit_mib}
+        message = f"the largest batch is {largest}"
+        yield task.event(t_s, "batch_search", message, {**data, "complete": True, "too_large": largest + 9})
+    for segment in task.segments("sweep"):
+        t_s = max(t_s, segment.from_s)
+        for _ in range(SWEEP_ROUNDS):
+            made = steps(t_s, "sweep", best, segment.batch, SWEEP_ROUND * length_s)
+            t_s = made.t_s
+            yield made
+        data = {**told, "what": "sweep", "batch": segment.batch, "peak_mib": 5000.0 + 450 * segment.batch}
+        yield task.event(t_s, "batch_search", f"sweep {segment.batch}", data)
+    yield task.memory(t_s, 2000.0)
+
+
+SIMULATED = SimulatedStage(segments, records, holds="most")

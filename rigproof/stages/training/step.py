@@ -1,0 +1,122 @@
+"""Training steps: forward, backward and optimizer, queued in batches between two marks of the device."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from rigproof.devices.device import Device
+from rigproof.devices.torch_device import DTYPES
+from rigproof.stages.training.transformer import Shape, Transformer
+
+SEED = 1
+MOST_STEPS = 256  # of a round
+LARGEST_NORM = 1.0  # gradients are clipped to it, as in GPT-3
+# Steps as large as a model of any width stands: Adam's rate falls with the width (Yang et al. 2022, "Tensor
+# Programs V", table 8).
+RATE_TIMES_WIDTH, HIGHEST_RATE = 0.1, 1e-3
+HALF = ("fp16", "bf16")
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Steps that the device has done: their time, and the loss and gradient norm of each."""
+
+    seconds: float
+    losses: tuple[float, ...]  # of the batch before the step's update
+    norms: tuple[float, ...]  # of all gradients, after unscaling and before clipping
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self.losses)
+
+    @property
+    def overflows(self) -> int:
+        """Steps whose gradients are not finite: GradScaler leaves their update out."""
+        return sum(not math.isfinite(norm) for norm in self.norms)
+
+
+class Trainer:
+    """One model on one device, trained on one batch of random tokens over and over.
+
+    `begin` starts from the same weights each time, and from the same tokens for the same batch size. fp16 and
+    bf16 mean autocast over 32-bit weights, fp16 with a GradScaler.
+    """
+
+    def __init__(self, shape: Shape, device: Device, *, tf32: bool) -> None:
+        self.shape = shape
+        self._device = device
+        self._where = torch.device(device.kind)
+        self._tf32 = tf32 and "tf32" in device.precisions
+        self._model: Transformer | None = Transformer(shape, self._where)
+        self._optimizer: torch.optim.Optimizer | None = None
+        self._scaler: torch.amp.GradScaler | None = None
+        self._tokens: torch.Tensor | None = None
+        self._seen = torch.zeros(2, MOST_STEPS, device=self._where)  # losses and norms
+        self._host = torch.zeros(2, MOST_STEPS, pin_memory=device.kind == "cuda")
+        self.precision = "fp32"
+        self.batch = 0
+
+    def begin(self, precision: str, batch: int) -> None:
+        """Untrained weights, a new optimizer and `batch` examples."""
+        self.forget()
+        assert self._model is not None, "a trainer that was released"
+        self.precision, self.batch = precision, batch
+        # tf32 rounds what autocast leaves in 32-bit; without autocast only where it is what is measured.
+        self._device.use("tf32" if precision == "tf32" or (precision in HALF and self._tf32) else "fp32")
+        self._model.initialise(torch.Generator(self._where).manual_seed(SEED))
+        rate = min(HIGHEST_RATE, RATE_TIMES_WIDTH / self.shape.width)
+        self._optimizer = torch.optim.AdamW(self._model.parameters(), lr=rate, fused=True)
+        self._scaler = torch.amp.GradScaler(self._device.kind, enabled=precision == "fp16")
+        self._tokens = torch.randint(
+            self.shape.vocabulary,
+            (batch, self.shape.sequence + 1),
+            device=self._where,
+            generator=torch.Generator(self._where).manual_seed(SEED),
+        )
+
+    def run(self, count: int) -> Steps:
+        """That many steps. Waits for the device at their end; nothing in between does."""
+        count = min(count, MOST_STEPS)
+        self._host.fill_(math.nan)
+        self._seen.fill_(math.nan)  # what a step does not write again is no loss of an earlier one
+        start = self._device.mark()
+        for slot in range(count):
+            self._step(slot)
+        self._host.copy_(self._seen, non_blocking=True)
+        end = self._device.mark()
+        end.wait()
+        losses, norms = self._host[:, :count].tolist()
+        return Steps(end.seconds_since(start), tuple(losses), tuple(norms))
+
+    def forget(self) -> None:
+        """Let go of everything but the weights, and give its memory back."""
+        if self._model is not None:
+            self._model.zero_grad(set_to_none=True)
+        self._optimizer = self._scaler = self._tokens = None
+        self._device.empty_cache()
+
+    def release(self) -> None:
+        """Let go of the weights too."""
+        self.forget()
+        self._model = None
+        self._device.empty_cache()
+
+    def _step(self, slot: int) -> None:
+        model, optimizer, scaler, tokens = self._model, self._optimizer, self._scaler, self._tokens
+        assert model is not None, "a trainer that was released"
+        assert optimizer is not None, "begin comes first"
+        assert scaler is not None
+        assert tokens is not None
+        optimizer.zero_grad(set_to_none=True)
+        half = self.precision in HALF
+        dtype = DTYPES[self.precision] if half else None
+        with torch.amp.autocast(self._device.kind, dtype=dtype, enabled=half):
+            loss = model(tokens[:, :-1], tokens[:, 1:])
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        self._seen[1, slot] = torch.nn.utils.clip_grad_norm_(model.parameters(), LARGEST_NORM)
+        scaler.step(optimizer)  # a fused optimizer leaves an overflow out by itself: the host need not look
+        scaler.update()
+        self._seen[0, slot] = loss.detach()

@@ -1,0 +1,297 @@
+"""The training stage: precisions compared, the largest batch searched for, batch sizes swept."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from rigproof.devices.context import WorkerContext
+from rigproof.devices.device import Device
+from rigproof.devices.reporting import Reporter
+from rigproof.devices.vram_policy import VramPolicy
+from rigproof.stages.training.batch_search import BatchSearch, PeakLine
+from rigproof.stages.training.checks import tolerance
+from rigproof.stages.training.memory import limit_mib
+from rigproof.stages.training.run import PROBE_STEPS, Result, Runner, StoppedEarly
+from rigproof.stages.training.transformer import Shape, shape_for
+
+if TYPE_CHECKING:  # it imports this workload where it runs
+    from rigproof.stages.training.specs import TrainingSpec
+
+
+# Parts of the stage, of what is left of its time.
+COMPARE_SHARE, SEARCH_SHARE, SWEEP_SHARE = 0.45, 0.25, 0.30
+
+
+def run_training(spec: "TrainingSpec", device: Device, context: WorkerContext) -> None:
+    """Train for about `duration_s` from untrained weights over and over, or until stopped.
+
+    Everything is freed at the end in any case. Raises ValueError where the memory holds no model, MemoryError
+    where one example does not fit, or where an allocation failed and `spec.memory` recovers from none.
+    """
+    reporter = Reporter(context, spec.stage)
+    policy = VramPolicy(spec.memory, device, reporter)
+    started_s = context.now_s()
+    try:
+        policy.begin()
+        shape = shape_for(device.kind, spec.vram_mib, spec.model_share, spec.sequence)
+        with _autotuned(spec.cudnn_benchmark), suppress(StoppedEarly):
+            runner = _runner(spec, shape, device, reporter, policy)
+            try:
+                TrainingStage(spec, runner, device, reporter, policy).work(started_s)
+            finally:
+                runner.release()
+    finally:
+        device.use("fp32")
+        policy.end()
+
+
+def _runner(
+    spec: "TrainingSpec", shape: Shape, device: Device, reporter: Reporter, policy: VramPolicy
+) -> Runner:
+    """The model on the device. MemoryError where there is no room even for its weights."""
+    try:
+        return Runner(shape, device, reporter, policy, tf32=spec.tf32, round_s=spec.round_s)
+    except (RuntimeError, MemoryError) as error:
+        if not device.is_out_of_memory(error):
+            raise
+        failure = str(error) or type(error).__name__
+    policy.failed(failure, shape.held_mib, recovered=False)
+    raise MemoryError(f"no room for a model of width {shape.width}: {failure}")
+
+
+@contextmanager
+def _autotuned(wanted: bool) -> Iterator[None]:
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = wanted
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+def compared_precisions(device: Device) -> tuple[str, ...]:
+    """fp32 first, because the others are checked against it; fp16, or bf16 where there is no fp16, last."""
+    half = [precision for precision in ("fp16", "bf16") if precision in device.precisions]
+    return ("fp32", *(["tf32"] if "tf32" in device.precisions else []), *half[:1])
+
+
+class TrainingStage:
+    """The three parts, one after the other. Nothing is tried that is not foretold to fit."""
+
+    def __init__(
+        self, spec: "TrainingSpec", runner: Runner, device: Device, reporter: Reporter, policy: VramPolicy
+    ) -> None:
+        self._spec = spec
+        self._runner = runner
+        self._reporter = reporter
+        self._policy = policy
+        self._precisions = compared_precisions(device)
+        self._precision = self._precisions[-1]  # that search and sweep train in
+        self._limit_mib = limit_mib(spec, device)
+        held_mib = runner.shape.held_mib
+        self._lines = {precision: PeakLine(held_mib) for precision in self._precisions}
+        self._example_s = 0.0  # of a step in that precision; less in a larger batch
+        self._failed: int | None = None  # the smallest batch whose allocation failed in that precision
+
+    def work(self, started_s: float) -> None:
+        """All parts; StoppedEarly where the workload is told to end."""
+        self._tell_model()
+        if not self._spec.memory.mixed_precision and self._precision != "fp32":
+            self._policy.decided("mixed_precision", self._precision, "fp32", "", "off in the profile")
+            self._precision = "fp32"
+        parts = [(self._compare, COMPARE_SHARE), (self._search, SEARCH_SHARE), (self._sweep, SWEEP_SHARE)]
+        if not self._spec.search:
+            del parts[1]
+        end_s = started_s + self._spec.duration_s
+        for place, (part, share) in enumerate(parts):
+            now_s = self._now_s()
+            all_left = sum(share for _, share in parts[place:])
+            part(now_s + max(0.0, end_s - now_s) * share / all_left)
+
+    # The precisions, at one batch size
+
+    def _compare(self, end_s: float) -> None:
+        batch = self._comparable_batch()
+        while (failure := self._compared(batch, end_s)) is not None:
+            smaller = min(self._policy.batch(self._spec.batch), batch - 1)
+            if smaller < 1:
+                raise MemoryError(f"no room for a step of one example: {failure}")
+            batch = smaller
+
+    def _comparable_batch(self) -> int:
+        """The planned batch, or the largest that fits in fp32, which takes most."""
+        planned = min(self._policy.batch(self._spec.batch), self._runner.shape.most_examples)
+        search = BatchSearch(self._lines["fp32"], self._limit_mib, most=planned)
+        while (batch := search.next()) is not None:
+            result = self._runner.probe("fp32", batch, "precision")
+            if isinstance(result, Result):
+                search.measured(batch, result.peak_mib)
+            else:
+                search.failed(batch)
+                self._out_of_memory(result, "fp32", batch, recovered=batch > 1)
+        if search.largest is None:
+            raise MemoryError(
+                f"a step of one example takes {search.line.at(1):.0f} MiB of {self._limit_mib:.0f} MiB that "
+                "may be taken: lower training.model_share or training.sequence, or free the device's memory"
+            )
+        if search.largest < planned:
+            needed = f"{planned} are foretold to take {search.line.at(planned):.0f} MiB"
+            why = f"{needed} of {self._limit_mib:.0f} MiB that may be taken"
+            self._policy.decided("batch_size", planned, search.largest, "examples", why)
+        return search.largest
+
+    def _compared(self, batch: int, end_s: float) -> str | None:
+        """Every precision at this batch size; the message where memory did not suffice."""
+        reference, sound = None, True
+        for place, precision in enumerate(self._precisions):
+            length_s = max(0.0, end_s - self._now_s()) / (len(self._precisions) - place)
+            result = self._runner.measure(
+                precision, batch, "precision", length_s, reference=reference, sound=sound
+            )
+            if not isinstance(result, Result):
+                self._out_of_memory(result, precision, batch, recovered=batch > 1)
+                return result
+            if precision == "fp32":
+                reference, sound = result.judge.losses, result.judge.sound
+            self._learn(precision, result)
+            self._tell_training(precision, result)
+        return None
+
+    # The largest batch
+
+    def _search(self, end_s: float) -> None:
+        line = self._lines[self._precision]
+        search = BatchSearch(line, self._limit_mib, most=self._runner.shape.most_examples)
+        if self._failed is not None:
+            search.failed(self._failed)
+        complete = True
+        while (batch := search.next()) is not None:
+            if self._now_s() + PROBE_STEPS * self._example_s * batch > end_s:
+                complete = False
+                break
+            result = self._runner.probe(self._precision, batch, "search")
+            if isinstance(result, Result):
+                search.measured(batch, result.peak_mib)
+                self._example_s = result.step_s / batch
+                self._tell_batch("probe", batch, result.peak_mib, "tried")
+            else:
+                search.failed(batch)
+                self._out_of_memory(result, self._precision, batch, recovered=True)
+        self._tell_largest(search, complete=complete)
+
+    def _tell_largest(self, search: BatchSearch, *, complete: bool) -> None:
+        largest = search.largest
+        if largest is None:  # only where nothing fits that fitted a moment ago
+            self._tell_batch("largest", 0, None, "no batch fits any more", complete=complete)
+            return
+        why = "" if complete else "; the time for the search was over"
+        told = f"the largest that fits; {search.too_large} would not{why}"
+        if search.too_large > self._runner.shape.most_examples:
+            told = "the largest whose tensors every kernel can count"
+        more = {"complete": complete, "too_large": search.too_large}
+        self._tell_batch("largest", largest, search.line.peaks[largest], told, **more)
+
+    # Batch sizes
+
+    def _sweep(self, end_s: float) -> None:
+        batches = sorted(set(self._spec.batches))
+        for place, batch in enumerate(batches):
+            if not self._fits(batch):
+                continue
+            length_s = max(0.0, end_s - self._now_s()) / (len(batches) - place)
+            result = self._runner.measure(self._precision, batch, "sweep", length_s)
+            if isinstance(result, Result):
+                self._learn(self._precision, result)
+                self._tell_batch("sweep", batch, result.peak_mib, "measured")
+            else:
+                self._out_of_memory(result, self._precision, batch, recovered=True)
+
+    def _fits(self, batch: int) -> bool:
+        """Whether to measure a batch; one that is left out is told."""
+        line = self._lines[self._precision]
+        foretold_mib = line.at(batch) if line.peaks else 0.0
+        if self._failed is not None and batch >= self._failed:
+            why = f"left out: {self._failed} did not fit"
+        elif batch > self._runner.shape.most_examples:
+            why = "left out: its largest tensor has more elements than every kernel can count"
+        elif foretold_mib > self._limit_mib:
+            why = "left out: foretold to take more than may be taken"
+        else:
+            return True
+        self._tell_batch("skipped", batch, foretold_mib, why)
+        return False
+
+    # What is told
+
+    def _learn(self, precision: str, result: Result) -> None:
+        self._lines[precision].add(result.batch, result.peak_mib)
+        if precision == self._precision:
+            self._example_s = result.step_s / result.batch
+
+    def _out_of_memory(self, failure: str, precision: str, batch: int, *, recovered: bool) -> None:
+        """Count a failed allocation; MemoryError where it ends the task."""
+        if precision == self._precision:
+            self._failed = batch if self._failed is None else min(batch, self._failed)
+        line = self._lines[precision]
+        needed_mib = line.at(batch) if line.peaks else self._runner.shape.held_mib
+        recovered = recovered and self._policy.recovers
+        self._policy.failed(failure, needed_mib, recovered=recovered)
+        if not recovered:
+            raise MemoryError(f"{precision} step of {batch} examples: {failure}")
+
+    def _tell_model(self) -> None:
+        shape = self._runner.shape
+        self._reporter.event(
+            "model",
+            f"{shape.parameters / 1e6:.1f} M parameters: {shape.blocks} blocks of width {shape.width}, "
+            f"{shape.vocabulary} words, {shape.sequence} tokens an example; {shape.held_mib:.0f} MiB",
+            {
+                "width": shape.width,
+                "blocks": shape.blocks,
+                "vocabulary": shape.vocabulary,
+                "sequence": shape.sequence,
+                "parameters": shape.parameters,
+                "held_mib": shape.held_mib,
+            },
+        )
+
+    def _tell_training(self, precision: str, result: Result) -> None:
+        judge = result.judge
+        apart = None if precision == "fp32" else judge.difference
+        message = f"{precision}: loss {judge.first:.3f} to {judge.last:.3f}, {judge.overflows} overflows"
+        if apart is not None:
+            message += f", {apart:.2g} from fp32 at most (tolerance {tolerance(precision):.2g})"
+        self._reporter.event(
+            "training",
+            message,
+            {
+                "precision": precision,
+                "batch": result.batch,
+                "peak_mib": result.peak_mib,
+                "step_s": result.step_s,
+                "first_loss": judge.first,
+                "last_loss": judge.last,
+                "overflows": judge.overflows,
+                "difference": apart,
+            },
+        )
+
+    def _tell_batch(self, what: str, batch: int, peak_mib: float | None, why: str, **more: Any) -> None:
+        memory = "" if peak_mib is None else f"{peak_mib:.0f} of {self._limit_mib:.0f} MiB, "
+        self._reporter.event(
+            "batch_search",
+            f"batch {batch} in {self._precision}: {memory}{why}",
+            {
+                "what": what,
+                "batch": batch,
+                "peak_mib": peak_mib,
+                "limit_mib": self._limit_mib,
+                "precision": self._precision,
+                **more,
+            },
+        )
+
+    def _now_s(self) -> float:
+        return self._reporter.context.now_s()

@@ -1,0 +1,140 @@
+"""What a device holds in the sustained stage, and with whom it is compared."""
+
+from dataclasses import replace
+
+import pytest
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.rates import peer_group, rates_by_group, settled, sustained_rate
+from rigproof.records.verdict import Outcome
+from support.peers import make_peers, subject_of
+
+GPU = "pc1/gpu0"
+
+
+def device_of(bench, subject=GPU):
+    return Evidence(bench.recording, bench.loaded).device(subject)
+
+
+def reason(look):
+    with pytest.raises(NotMeasured) as error:
+        look()
+    return error.value.reason
+
+
+def test_a_device_has_settled_with_its_first_measured_round_that_was_verified(bench):
+    window, verified = settled(device_of(bench))
+    assert (window.from_s, window.to_s) == (31.0, 70.0)
+    assert len(verified) == 2 * 88  # those of the warm-up too
+    bench.rounds(GPU, "sustained", 31.0, 34.9, verified=False)
+    assert settled(device_of(bench))[0].from_s == 34.5
+
+
+def test_a_device_that_settled_before_the_others_counts_from_where_all_were_under_load(bench):
+    bench.stage("sustained", loaded_from_s=35.0)
+    assert settled(device_of(bench))[0].from_s == 35.0
+
+
+@pytest.mark.parametrize("to_s", [31.0, 30.9])
+def test_a_device_that_settled_after_the_load_has_no_rate(bench, to_s):
+    bench.stage("sustained", loaded_from_s=26.0, loaded_to_s=to_s)
+    assert reason(lambda: settled(device_of(bench))) == "its first verified round began after the load"
+
+
+def test_why_there_is_no_verified_round_is_told(bench):
+    bench.rounds(GPU, "sustained", verified=False)
+    assert reason(lambda: sustained_rate(device_of(bench))) == "no verified rounds in the sustained stage"
+    bench.event("oom", GPU, "3 GiB wanted", 41.0)
+    assert reason(lambda: sustained_rate(device_of(bench))) == (
+        "no verified rounds in the sustained stage: 3 GiB wanted (at t=41 s)"
+    )
+
+
+def test_a_rate_is_told_with_its_precision_and_rounds_of_two_are_none(bench):
+    rate = sustained_rate(device_of(bench))
+    assert (rate.tflops, rate.precision) == (pytest.approx(660.0), "bf16")
+    bench.rounds(GPU, "sustained", 69.9, precision="fp16")
+    assert reason(lambda: sustained_rate(device_of(bench))) == (
+        "its rounds are of bf16, fp16, and one rate is of one precision"
+    )
+    bench.rounds(GPU, "sustained", precision="fp16")
+    assert sustained_rate(device_of(bench)).precision == "fp16"
+
+
+@pytest.mark.parametrize(("from_s", "measured"), [(50.0, True), (50.5, False)])
+def test_a_warm_up_of_more_than_half_of_the_load_leaves_no_rate(bench, from_s, measured):
+    """The load takes 40 s; rounds half a second."""
+    bench.rounds(GPU, "sustained", 31.0, from_s + 0.25, phase="warmup")
+    if measured:
+        assert settled(device_of(bench))[0].from_s == from_s
+    else:
+        assert reason(lambda: settled(device_of(bench))) == (
+            "it measured 20 of 40 s of load, and warmed up before: too long for a rate of that load"
+        )
+
+
+def test_a_rate_is_made_once_and_its_reason_too(bench):
+    device = device_of(bench)
+    assert sustained_rate(device) is sustained_rate(device)
+    bench.rounds(GPU, "sustained", verified=False)
+    without = device_of(bench)
+    assert reason(lambda: sustained_rate(without)) == reason(lambda: sustained_rate(without))
+
+
+def test_power_limits_within_half_a_watt_are_the_same(bench):
+    make_peers(bench, 3)
+    for index, limit_w in enumerate((699.6, 700.4, 701.0)):
+        bench.gpu(subject_of(index), power_limit_w=limit_w)
+    groups = [peer_group(device_of(bench, subject_of(index))) for index in range(3)]
+    assert groups[0] == groups[1] != groups[2]
+    assert groups[0][1:] == ("bf16", 700)
+
+
+@pytest.mark.parametrize("limit_w", [None, float("nan"), float("inf")])
+def test_cards_whose_power_limit_is_unknown_are_a_group_of_their_own(bench, limit_w):
+    make_peers(bench, 1)
+    bench.gpu(subject_of(0), power_limit_w=limit_w)
+    assert peer_group(device_of(bench, subject_of(0)))[2] is None
+
+
+def test_who_was_not_found_has_no_peers(bench):
+    make_peers(bench, 2)
+    device = device_of(bench, subject_of(1))
+    sustained_rate(device)
+    del bench.recording.gpus[subject_of(1)]
+    assert peer_group(device) is None
+    assert [len(rates) for rates in rates_by_group(device.evidence).values()] == [1]
+
+
+def test_rates_of_a_group_rise(bench):
+    make_peers(bench, 3)
+    for index, share in enumerate((0.97, 1.0, 0.98)):
+        bench.slow(subject_of(index), share)
+    (rates,) = rates_by_group(device_of(bench, subject_of(0)).evidence).values()
+    assert rates == pytest.approx([660 * 0.97, 660 * 0.98, 660.0])
+
+
+def test_peers_without_any_work_are_no_measure(bench):
+    make_peers(bench, 3)
+    for index in (1, 2):  # all their rounds ended before the load, but for one long ago that never did
+        bench.rounds(subject_of(index), "sustained", t_s=lambda one: one.t_s - 60.0)
+    verdict = bench.verdict("throughput.peer_outlier", subject_of(0))
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == "the rate of most of its peers is zero; there is nothing to compare"
+
+
+def test_a_share_may_be_at_its_limit(bench):
+    make_peers(bench, 2)
+    bench.slow(subject_of(0), 0.5)
+    limits = bench.loaded.rig.limits.model_copy(update={"peer_share": 0.5})
+    bench.loaded = replace(bench.loaded, rig=bench.loaded.rig.model_copy(update={"limits": limits}))
+    verdict = bench.verdict("throughput.peer_outlier", subject_of(0))
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.PASS, 50.0, 50.0)
+
+
+def test_slow_peers_are_a_measure_too(bench):
+    make_peers(bench, 2)
+    for index in (0, 1):
+        bench.slow(subject_of(index), 0.001)
+    assert bench.verdict("throughput.peer_outlier", subject_of(0)).outcome is Outcome.PASS

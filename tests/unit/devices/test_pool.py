@@ -1,0 +1,131 @@
+import pytest
+import torch
+
+from rigproof.devices.pool import Pool, matrices_in
+
+
+@pytest.mark.parametrize(
+    ("vram_mib", "size", "precision", "expected"),
+    [(98304, 8192, "bf16", 767), (5736, 4096, "fp16", 178), (16, 1024, "fp32", 3)],
+)
+def test_operands_and_their_result_fill_what_is_given(vram_mib, size, precision, expected):
+    assert matrices_in(vram_mib, size, precision) == expected
+
+
+def test_too_little_memory_is_refused_with_what_is_needed():
+    with pytest.raises(ValueError, match=r"vram_mib = 11 .* size 1024 in fp32: give at least 12 MiB"):
+        matrices_in(11, 1024, "fp32")
+
+
+def grown(cpu, count):
+    pool = Pool(cpu, 64, "fp32")
+    for _ in range(count):
+        pool.grow()
+    return pool
+
+
+def launched(cpu, pool, products):
+    sums = cpu.checksums(products)
+    pairs = pool.launch(products, sums)
+    sums.fetch()
+    return pairs, sums.take()
+
+
+def test_going_through_the_pairs_reads_every_matrix(cpu):
+    pool = grown(cpu, 5)
+    assert launched(cpu, pool, 3)[0] == (0, 1, 2)
+    assert launched(cpu, pool, 3)[0] == (3, 4, 0)
+    pool.release()
+
+
+def test_every_pair_has_its_own_correct_reference_that_later_passes_meet(cpu):
+    pool = grown(cpu, 5)
+    pairs, sums = launched(cpu, pool, 8)
+    assert len(pool.references) == pool.pairs == 5
+    assert len({reference.checksum for reference in pool.references}) == 5
+    assert all(pool.references[pair].confirms(got) for pair, got in zip(pairs, sums, strict=True))
+    pool.release()
+
+
+def test_shrinking_keeps_the_references_of_rounds_under_way_and_growing_renews_them(cpu):
+    pool = grown(cpu, 6)
+    before = list(pool.references)
+    pool.shrink_to(3)
+    assert (len(pool), pool.pairs) == (3, 3)
+    assert pool.references == before
+    assert set(launched(cpu, pool, 9)[0]) == {0, 1, 2}
+    pool.grow()
+    assert pool.references == before[:4]
+    pool.release()
+
+
+def test_memory_is_counted_and_all_of_it_freed(cpu):
+    pool = grown(cpu, 3)
+    assert cpu.memory().allocated_mib == pool.mib == 4 * 64 * 64 * 4 / 2**20
+    pool.release()
+    assert cpu.memory().allocated_mib == pool.mib == 0
+
+
+def test_one_matrix_makes_no_product_and_two_make_two(cpu):
+    pool = Pool(cpu, 64, "fp32")
+    assert pool.grow() == ()
+    assert pool.pairs == 0
+    assert len(pool.grow()) == pool.pairs == 2
+    assert list(pool.checksums) == ["1·0", "0·1"]
+    assert launched(cpu, pool, 4)[0] == (0, 1, 0, 1)
+    pool.release()
+
+
+def test_a_product_that_is_not_computed_is_found_in_a_pool_of_any_size(cpu, monkeypatch):
+    """What the last product left behind is another pair's result."""
+    for matrices in (2, 3, 5):
+        pool = grown(cpu, matrices)
+        with monkeypatch.context() as patch:
+            launched(cpu, pool, 1)
+            patch.setattr(cpu, "multiply", lambda a, b, out: None)
+            pairs, sums = launched(cpu, pool, 2 * matrices)
+        confirmed = [pool.references[pair].confirms(got) for pair, got in zip(pairs, sums, strict=True)]
+        assert confirmed.count(True) == 2  # only where it is this pair's turn again
+        assert not confirmed[0]
+        pool.release()
+
+
+def test_an_operand_that_memory_does_not_keep_makes_no_correct_reference(cpu, monkeypatch):
+    """A bit that is lost while the pool is filled: all products agree with what is stored, which is wrong."""
+    write = cpu.normal
+
+    def normal(size, precision, seed):
+        matrix = write(size, precision, seed)
+        if seed == 2:
+            matrix.view(torch.int32)[40, 9] ^= 1
+        return matrix
+
+    monkeypatch.setattr(cpu, "normal", normal)
+    pool = grown(cpu, 5)
+    assert [reference.correct for reference in pool.references] == [True, True, False, False, True]
+    assert all(reference.error <= reference.tolerance for reference in pool.references)
+    message, data = pool.references[2].wrong("fp32")
+    assert "operand 2 reads back as" in message
+    assert data["precision"] == "fp32"
+    pool.release()
+
+
+def test_two_products_with_one_checksum_make_no_second_correct_reference(cpu, monkeypatch):
+    """As where the checksum of a product is never made, and the last one stands for it."""
+    sums_of = cpu.checksums
+
+    class Constant:
+        def __init__(self, sums):
+            self.sums, self.capacity = sums, sums.capacity
+
+        def __getattr__(self, name):
+            return getattr(self.sums, name)
+
+        def take(self):
+            return tuple(7 for _ in self.sums.take())
+
+    monkeypatch.setattr(cpu, "checksums", lambda capacity: Constant(sums_of(capacity)))
+    pool = grown(cpu, 3)
+    assert [reference.correct for reference in pool.references] == [True, False, False]
+    assert "as if it were not computed" in pool.references[1].wrong("fp32")[0]
+    pool.release()

@@ -1,0 +1,30 @@
+import pytest
+
+from rigproof.devices.run import run_workload
+from rigproof.records.measurements import MemoryReading
+from rigproof.stages.feeding.specs import FeedingSpec
+from rigproof.stages.gemm.specs import GemmSpec
+from rigproof.stages.sustained.specs import SustainedSpec
+
+GEMM = GemmSpec("gemm", 64, ("fp32",), 0.02, 0.02, 0.02)
+SUSTAINED = SustainedSpec("sustained", 64, 0.5, 0.1, 0.02, 0.02)
+FEEDING = FeedingSpec("feeding", 0.5, 0.2, 0.02, 2, 1, 5.0, 64, overlap=True, reward_speedup=40.0)
+
+
+@pytest.mark.parametrize("spec", [GEMM, SUSTAINED, FEEDING])
+def test_each_spec_runs_its_workload_and_ends_with_the_memory(cpu, context, spec):
+    run_workload(spec, cpu, context)
+    assert {round_.stage for round_ in context.rounds} == {spec.stage}
+    last = context.records[-1]
+    assert isinstance(last, MemoryReading)
+    assert last.allocated_mib == 0
+    assert last.stage == spec.stage
+
+
+def test_the_last_record_is_the_memory_after_an_error_too(faulty_cpu, context):
+    def fail(call, out):
+        raise RuntimeError("CUDA error: unspecified launch failure")
+
+    with pytest.raises(RuntimeError, match="launch failure"):
+        run_workload(GEMM, faulty_cpu(fail), context)
+    assert isinstance(context.records[-1], MemoryReading)

@@ -1,0 +1,258 @@
+from dataclasses import replace
+
+import pytest
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.fed import fed
+from rigproof.records.verdict import Outcome
+
+GPU, OTHER, WORKER = "pc1/gpu0", "pc2/gpu0", "pc1/gpu0#0"
+REWARDS, IDLE = "feeding.parallel_rewards", "feeding.idle_gaps"
+CLOCK, POWER, CORE = "clock.ratio", "power.draw", "thermal.core_temperature"
+FAIL, PASS, NOT_MEASURED = Outcome.FAIL, Outcome.PASS, Outcome.NOT_MEASURED
+
+
+def device(bench, subject=GPU):
+    return Evidence(bench.recording, bench.loaded).device(subject)
+
+
+def cut(bench, from_s, to_s):
+    """No round of generation ends there."""
+    bench.recording.rounds = [
+        one
+        for one in bench.recording.rounds
+        if one.subject != GPU or one.stage != "feeding" or not from_s < one.t_s <= to_s
+    ]
+
+
+def test_the_speed_up_is_what_a_strategy_takes_alone_and_in_the_pool(bench):
+    verdict = bench.verdict(REWARDS, GPU)
+    assert verdict.measured == pytest.approx(30 / 5)
+    assert verdict.limit == pytest.approx(0.375 * 8)
+    assert verdict.limit_source == "hwprofiles/defaults.toml × 8 processes"
+    assert verdict.detail == "30.0 ms a strategy, 5.0 ms in the pool; none lost of 960 strategies"
+
+
+@pytest.mark.parametrize(("seconds", "outcome"), [(0.0099, PASS), (0.0101, FAIL)])
+def test_the_floor_is_a_share_of_the_processes(bench, seconds, outcome):
+    def slow(one):
+        return (one.strategies - one.invalid) * seconds if one.mode == "parallel" else one.seconds
+
+    bench.rewards(GPU, seconds=slow)
+    assert bench.verdict(REWARDS, GPU).outcome is outcome
+
+
+def test_strategies_that_were_sorted_out_count_as_no_work(bench):
+    bench.rewards(GPU, invalid=lambda one: 62 if one.strategies == 64 else 0)
+    assert bench.verdict(REWARDS, GPU).outcome is FAIL
+
+
+def test_one_sequential_run_is_a_single_reading(bench):
+    bench.recording.rewards = [
+        one for one in bench.recording.rewards if one.mode == "parallel" or one.t_s < 94.5
+    ]
+    verdict = bench.verdict(REWARDS, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+
+
+def test_without_a_comparison_of_the_rewards_there_is_no_pass(bench):
+    bench.rewards(GPU, matches=None)
+    assert bench.verdict(REWARDS, GPU).outcome is NOT_MEASURED
+    bench.drop("rewards", GPU)
+    assert bench.verdict(REWARDS, GPU).outcome is NOT_MEASURED
+
+
+def test_a_pool_of_one_process_has_nothing_to_be_measured_by(bench):
+    bench.rewards(GPU, processes=1)
+    verdict = bench.verdict(REWARDS, GPU)
+    assert verdict.outcome is Outcome.NO_LIMIT
+    assert "a pool of one process speeds nothing up" in verdict.detail
+
+
+@pytest.mark.parametrize("seconds", [0.0, float("nan"), float("inf")])
+def test_a_run_without_a_time_measures_nothing(bench, seconds):
+    bench.rewards(GPU, 94.9, 95.05, seconds=seconds)
+    assert bench.verdict(REWARDS, GPU).outcome is NOT_MEASURED
+
+
+def test_a_reward_that_differs_fails_whatever_the_speed(bench):
+    bench.rewards(GPU, 112, 113, matches=lambda one: one.matches and False, timed_out=2)
+    verdict = bench.verdict(REWARDS, GPU)
+    assert (verdict.outcome, verdict.measured, verdict.from_s) == (FAIL, None, 112.7)
+    assert verdict.detail.startswith(
+        "1 parallel runs gave other rewards than the sequential ones; 2 timed out"
+    )
+
+
+@pytest.mark.parametrize("loss", ["crashed", "timed_out", "out_of_memory"])
+@pytest.mark.parametrize(("lost", "outcome"), [(12, PASS), (13, FAIL), (48, FAIL)])
+def test_a_run_that_loses_more_than_a_quarter_of_its_strategies_fails_however_fast(
+    bench, loss, lost, outcome
+):
+    """64 strategies of a step, of which 16 are invalid: what crashes at once costs the pool no time."""
+    bench.rewards(GPU, 104.3, 104.4, **{loss: lost})
+    verdict = bench.verdict(REWARDS, GPU)
+    assert verdict.outcome is outcome
+    if outcome is FAIL:
+        assert f"{lost} {loss.replace('_', ' ')} of 64 strategies" in verdict.detail
+        assert verdict.limit_source == "hwprofiles/defaults.toml"
+        assert "feeding.strategy_s" in verdict.remedy
+
+
+def test_sequential_runs_that_lose_their_strategies_fail_too(bench):
+    bench.rewards(GPU, crashed=lambda one: one.strategies if one.mode == "sequential" else 0)
+    assert bench.verdict(REWARDS, GPU).outcome is FAIL
+
+
+def test_strategies_lost_where_nobody_says_how_many_may_be_are_no_measurement(bench):
+    bench.limits(reward_loss_share=None)
+    assert bench.verdict(REWARDS, GPU).outcome is PASS
+    bench.rewards(GPU, 104.3, 104.4, crashed=1)
+    assert bench.verdict(REWARDS, GPU).outcome is NOT_MEASURED
+
+
+def test_the_window_is_that_of_the_measured_generation(bench):
+    window = fed(device(bench)).window
+    assert (window.from_s, window.to_s) == (99.0, 112.0)
+    cut(bench, 0, 112)
+    with pytest.raises(NotMeasured, match="no round of generation was measured"):
+        fed(device(bench))
+
+
+@pytest.mark.parametrize(("gap_s", "outcome"), [(1.0, PASS), (1.5, FAIL)])
+def test_a_tenth_of_the_time_may_pass_without_generation(bench, gap_s, outcome):
+    cut(bench, 104.9, 104.9 + gap_s)
+    verdict = bench.verdict(IDLE, GPU)
+    assert verdict.outcome is outcome
+    assert verdict.measured == pytest.approx(100 * gap_s / 13)
+    assert f"longest gap {1000 * gap_s:.0f} ms" in verdict.detail
+    if outcome is FAIL:
+        assert (verdict.from_s, verdict.length_s) == (104.5, gap_s)
+
+
+def test_many_small_gaps_count_like_a_long_one(bench):
+    bench.rounds(GPU, "feeding", seconds=lambda one: 0.44)
+    verdict = bench.verdict(IDLE, GPU)
+    assert verdict.outcome is FAIL
+    assert "longest gap 60 ms" in verdict.detail
+
+
+def test_generation_that_was_not_verified_is_none(bench):
+    bench.rounds(GPU, "feeding", 104, 106, verified=False)
+    assert bench.verdict(IDLE, GPU).outcome is FAIL
+
+
+@pytest.mark.parametrize(("percent", "outcome"), [(90, PASS), (89, FAIL), (None, NOT_MEASURED)])
+def test_what_nvml_says_counts_too(bench, percent, outcome):
+    bench.samples(GPU, 93, 113, utilization_percent=percent)
+    assert bench.verdict(IDLE, GPU).outcome is outcome
+
+
+@pytest.mark.parametrize(("seconds", "outcome"), [(1.9, FAIL), (2.0, NOT_MEASURED)])
+def test_utilisation_that_reads_nothing_while_it_works_is_of_another_time(bench, seconds, outcome):
+    bench.samples(GPU, 104.95, 105.05 + seconds, utilization_percent=0)
+    verdict = bench.verdict(IDLE, GPU)
+    assert verdict.outcome is outcome
+    if outcome is NOT_MEASURED:
+        assert verdict.detail.startswith("NVML's utilisation reads 0 % for 2 s from t=105 s on")
+
+
+def test_utilisation_that_reads_nothing_while_it_waits_agrees(bench):
+    bench.limits(idle_share=0.2)
+    cut(bench, 104.9, 107.4)
+    bench.samples(GPU, 104.5, 107.5, utilization_percent=0)
+    assert bench.verdict(IDLE, GPU).outcome is FAIL
+
+
+def test_readings_with_holes_are_no_measurement(bench):
+    bench.samples(GPU, 93, 113, utilization_percent=lambda s: 100 if s.t_s % 1 < 0.5 else None)
+    assert bench.verdict(IDLE, GPU).outcome is NOT_MEASURED
+
+
+def test_a_gpu_that_never_had_to_wait_for_rewards_proves_nothing(bench):
+    bench.recording.rewards = [one for one in bench.recording.rewards if not 100.4 < one.t_s < 112]
+    verdict = bench.verdict(IDLE, GPU)
+    assert verdict.outcome is NOT_MEASURED
+    assert "rewards of 1 steps" in verdict.detail
+
+
+def test_a_lost_worker_does_not_pass_by_what_it_did_before(bench):
+    bench.event("worker_died", GPU, "signal 9", 108, WORKER, "feeding")
+    cut(bench, 108, 120)
+    verdict = bench.verdict(IDLE, GPU)
+    assert verdict.outcome is NOT_MEASURED
+    assert "signal 9" in verdict.detail
+    assert bench.verdict(IDLE, OTHER).outcome is PASS
+
+
+def test_without_the_stage_nothing_of_it_is_judged(bench):
+    bench.limits(working_clock_mhz=1979.0, working_power_w=(1.0, 2.0), working_temperature_c=(1.0, 2.0))
+    bench.only("gemm", "sustained", "training", "sharing")
+    for criterion in (CLOCK, POWER, CORE):
+        assert bench.verdict(criterion, GPU).outcome is PASS
+    for criterion in (REWARDS, IDLE):
+        assert bench.verdict(criterion, GPU).outcome is NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("clock_mhz", "limits", "reasons", "outcome"),
+    [
+        (1683, {}, 0x1, PASS),
+        (1682, {}, 0x1, FAIL),  # idle explains nothing: it waited for rewards
+        (1682, {}, 0x4, PASS),
+        (1682, {}, None, NOT_MEASURED),
+        (1901, {"working_clock_mhz": 1900.0}, 0x1, PASS),
+        (1899, {"working_clock_mhz": 1900.0}, 0x1, FAIL),
+    ],
+)
+def test_the_clock_stays_up_while_it_is_fed(bench, clock_mhz, limits, reasons, outcome):
+    bench.limits(**limits)
+    bench.samples(GPU, 93, 113, sm_clock_mhz=clock_mhz, clock_event_reasons=reasons)
+    verdict = bench.verdict(CLOCK, GPU)
+    assert verdict.outcome is outcome
+    if limits and outcome is FAIL:
+        assert verdict.limit == pytest.approx(100 * 1900 / 1980)
+        assert verdict.limit_source.endswith(", 1900 MHz")
+        assert "in the feeding stage" in verdict.detail
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "outcome", "limit"),
+    [(600, 700, PASS, None), (640, 700, FAIL, 640), (100, 150, FAIL, 150)],
+)
+def test_the_mean_power_has_to_be_in_its_working_range(bench, low, high, outcome, limit):
+    bench.limits(working_power_w=(float(low), float(high)))
+    verdict = bench.verdict(POWER, GPU)
+    assert verdict.outcome is outcome
+    if limit is not None:
+        assert verdict.limit == limit
+        assert verdict.detail == f"mean power in the feeding stage; allowed: {low} to {high}"
+
+
+@pytest.mark.parametrize(("low", "high", "outcome"), [(60, 65, PASS), (66, 70, FAIL), (50, 60, FAIL)])
+def test_the_mean_temperature_has_to_be_in_its_working_range(bench, low, high, outcome):
+    bench.limits(working_temperature_c=(float(low), float(high)))
+    assert bench.verdict(CORE, GPU).outcome is outcome
+
+
+def test_a_range_that_nobody_can_judge_is_not_passed(bench):
+    bench.limits(working_power_w=(1.0, 700.0), working_temperature_c=(1.0, 80.0))
+    bench.samples(GPU, 93, 113, power_w=None, core_temperature_c=None)
+    for criterion in (POWER, CORE):
+        assert bench.verdict(criterion, GPU).outcome is NOT_MEASURED
+
+
+def test_too_hot_in_the_whole_run_is_told_before_the_range(bench):
+    bench.limits(working_temperature_c=(66.0, 70.0))
+    bench.samples(GPU, 50, 51, core_temperature_c=99)
+    verdict = bench.verdict(CORE, GPU)
+    assert (verdict.outcome, verdict.measured) == (FAIL, 99)
+
+
+def test_where_the_driver_has_no_instant_power_its_average_is_taken(bench):
+    bench.recording.gpu_samples = [
+        replace(one, power_w=None) if one.subject == GPU else one for one in bench.recording.gpu_samples
+    ]
+    bench.limits(working_power_w=(600.0, 700.0))
+    assert bench.verdict(POWER, GPU).outcome is PASS

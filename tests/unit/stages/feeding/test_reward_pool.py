@@ -1,0 +1,178 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rigproof.stages.feeding.reward_pool import Job, RewardPool
+from rigproof.stages.feeding.strategies import completion_of, parse, reward
+
+ROOT = str(Path(__file__).resolve().parents[3])
+STRATEGY_S, MEMORY_MIB, SEED = 1.5, 64, 5
+ENDS = {
+    "look ahead 1": "played",
+    "raise": "crashed",
+    "abort": "crashed",
+    "exit": "crashed",
+    "eat memory": "out_of_memory",
+    "hang": "timed_out",
+    "ignore signals and hang": "timed_out",
+}
+HANGING = ("hang", "ignore signals and hang")
+BAD_FORM = completion_of("begin", "wait")
+GOOD = completion_of("begin", "left", "down", "right", "up", "look ahead 1", "end")
+MISHAPS = [kind for kind in ENDS if kind != "look ahead 1"]
+
+
+def completion(kind, *moves):
+    return completion_of("begin", *(moves or ("left", "down", "right", "up")), kind, "end")
+
+
+def status_of(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return ["X", "0"]
+
+
+def alive(pid):
+    return status_of(pid)[0] not in "XZ"
+
+
+def below(pid):
+    """The living descendants of a process."""
+    parents = {int(one.name): int(status_of(one.name)[1]) for one in Path("/proc").glob("[0-9]*")}
+    found = [child for child, parent in parents.items() if parent == pid and alive(child)]
+    return found + [grandchild for child in found for grandchild in below(child)]
+
+
+def wait_until(condition, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def rewards_of(pool, completions, *, parallel, seed=SEED):
+    pool.submit(Job(completions, seed, parallel))
+    while (rewards := pool.take(1.0)) is None:
+        pass
+    return rewards
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with RewardPool(2, STRATEGY_S, MEMORY_MIB) as pool:
+        yield pool
+
+
+def test_rewards_come_in_order_and_are_those_of_the_games(pool):
+    completions = [completion("look ahead 1", *order) for order in (("left",) * 4, ("up",) * 4)] * 3
+    completions.insert(2, BAD_FORM)
+    rewards = rewards_of(pool, completions, parallel=True)
+    expected = [0.0 if one == BAD_FORM else reward(parse(one), SEED) for one in completions]
+    assert list(rewards.rewards) == expected
+    assert rewards.count("invalid") == 1
+    assert rewards.run == 6
+    assert rewards.seconds > 0
+    assert rewards.job.completions == completions
+
+
+@pytest.mark.parametrize("kind", MISHAPS)
+def test_a_strategy_that_goes_wrong_costs_only_itself(pool, kind):
+    completions = [GOOD, completion(kind), GOOD, GOOD]
+    for parallel in (False, True):
+        rewards = rewards_of(pool, completions, parallel=parallel)
+        good = reward(parse(GOOD), SEED)
+        assert rewards.rewards == (good, 0.0, good, good)
+        assert rewards.ends == ("played", ENDS[kind], "played", "played")
+
+
+kinds = st.sampled_from([kind for kind in ENDS if kind not in HANGING] + ["invalid"])
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(mix=st.lists(kinds, max_size=5), hanging=st.sampled_from([None, *HANGING]), place=st.integers(0, 5))
+def test_any_mix_gives_the_rewards_of_the_sequential_run_in_order(pool, mix, hanging, place):
+    if hanging is not None:
+        mix.insert(place, hanging)
+    completions = [BAD_FORM if kind == "invalid" else completion(kind) for kind in mix]
+    good = reward(parse(GOOD), SEED)
+    expected = tuple(good if kind == "look ahead 1" else 0.0 for kind in mix)
+    together = rewards_of(pool, completions, parallel=True)
+    assert together.rewards == expected
+    assert rewards_of(pool, completions, parallel=False).rewards == expected
+    assert together.ends == tuple(ENDS.get(kind, "invalid") for kind in mix)
+
+
+def test_jobs_are_answered_in_the_order_in_which_they_came(pool):
+    for seed in (1, 2, 3):
+        pool.submit(Job([GOOD], seed, parallel=True))
+    assert len(pool) == 3
+    wait_until(lambda: pool._answers.qsize() == 3)
+    answers = [pool.take() for _ in range(3)]
+    assert [one.job.seed for one in answers] == [1, 2, 3]
+    assert [one.rewards for one in answers] == [(reward(parse(GOOD), seed),) for seed in (1, 2, 3)]
+    assert pool.take() is None
+
+
+def test_there_are_never_more_processes_than_the_pool_has_and_none_is_left_at_stop():
+    with RewardPool(3, 30.0, MEMORY_MIB) as pool:
+        pool.submit(Job([completion("hang")] * 8, SEED, parallel=True))
+        wait_until(lambda: len(below(pool.pid)) == 3)
+        processes = [pool.pid, *below(pool.pid)]
+        begun = time.monotonic()
+        pool.stop()
+        assert time.monotonic() - begun < 10
+        wait_until(lambda: not any(map(alive, processes)))
+
+
+OWNER = """
+import sys, time
+from rigproof.stages.feeding.reward_pool import Job, RewardPool
+from rigproof.stages.feeding.strategies import completion_of
+pool = RewardPool(2, 60.0, 64)
+words = ("begin", "left", "down", "right", "up", "ignore signals and hang", "end")
+pool.submit(Job([completion_of(*words)] * 2, 1, parallel=True))
+print(pool.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_no_process_outlives_the_one_that_made_the_pool():
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, cwd=ROOT)
+    try:
+        leader = int(owner.stdout.readline())
+        wait_until(lambda: len(below(leader)) == 2)
+        processes = [leader, *below(leader)]
+    finally:
+        owner.kill()
+        owner.wait()
+        owner.stdout.close()
+    wait_until(lambda: not any(map(alive, processes)))
+
+
+def test_a_pool_that_died_says_so_and_stops_all_the_same():
+    with RewardPool(1, 30.0, MEMORY_MIB) as pool:
+        pool.submit(Job([completion("hang")], SEED, parallel=True))
+        wait_until(lambda: below(pool.pid))
+        children = below(pool.pid)
+        os.kill(pool.pid, signal.SIGKILL)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="ended by itself, exit status -9: it said nothing"):
+                pool.take(20.0)
+        with pytest.raises(RuntimeError, match="ended by itself"):
+            pool.submit(Job([GOOD], SEED, parallel=True))
+    wait_until(lambda: not any(map(alive, children)))
+
+
+def test_its_process_imports_neither_torch_nor_ray():
+    told_of = "sorted({'torch', 'ray', 'pynvml'} & {*sys.modules})"
+    code = f"import sys, rigproof.stages.feeding.reward_process; print({told_of})"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert told.stdout.strip() == "[]"

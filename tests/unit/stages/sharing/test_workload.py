@@ -1,0 +1,287 @@
+"""Processes that share a device: real ones on the CPU, and canned ones for what goes wrong."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rigproof.devices.run import run_workload
+from rigproof.records.measurements import Event, MemoryReading, Round
+from rigproof.stages.sharing import process as sharing_process
+from rigproof.stages.sharing import workload as sharing
+from rigproof.stages.sharing.specs import SharingSpec
+from rigproof.stages.sharing.workload import PULSE_SIZE, run_sharing
+
+# One thread each: two that wait for each other would crawl on a machine where others work too.
+SPEC = SharingSpec("sharing", 128, vram_mib=4.0, duration_s=8.0, round_s=0.02, workers=(1, 2), cpus=1.0)
+
+
+class RealTimeContext:
+    """Run time is real here: several processes are to agree about it."""
+
+    worker, subject = "host/cpu0#0", "host/cpu0"
+
+    def __init__(self, stop_when: Callable[["RealTimeContext"], bool] = lambda context: False) -> None:
+        self.records: list[object] = []
+        self._origin_s = time.monotonic()
+        self._stop_when = stop_when
+
+    def now_s(self) -> float:
+        return time.monotonic() - self._origin_s
+
+    def emit(self, record: object) -> None:
+        self.records.append(record)
+
+    def stopped(self) -> bool:
+        return self._stop_when(self)
+
+    @property
+    def rounds(self) -> list[Round]:
+        return [one for one in self.records if isinstance(one, Round)]
+
+    def events(self, kind: str) -> list[Event]:
+        return [one for one in self.records if isinstance(one, Event) and one.kind == kind]
+
+
+def children() -> set[int]:
+    """Of this process, but those that only wait to be collected."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid() and fields[0] != "Z":
+            found.add(int(stat.parent.name))
+    return found
+
+
+@pytest.fixture(scope="module")
+def done(cpu):
+    """A whole run by one process, then by two."""
+    context = RealTimeContext()
+    before = children()
+    run_workload(SPEC, cpu, context)
+    assert children() == before
+    return context
+
+
+def test_each_process_tells_its_rounds_and_every_result_is_verified(done):
+    measured = {one.part for one in done.rounds if one.phase == "measure"}
+    assert measured == {"workers=1#0", "workers=2#0", "workers=2#1"}
+    assert all(one.verified for one in done.rounds)
+    assert {(one.stage, one.worker, one.subject) for one in done.rounds} == {
+        ("sharing", "host/cpu0#0", "host/cpu0")
+    }
+    shared = [one for one in done.rounds if one.part]
+    assert all(one.seconds > 0 and one.tflop > 0 and one.size == 128 for one in shared)
+
+
+def test_the_processes_work_at_the_same_time_and_in_run_time(done):
+    spans = {}
+    for one in done.rounds:
+        if one.phase == "measure":
+            first, _ = spans.get(one.part, (one.t_s, 0))
+            spans[one.part] = first, one.t_s
+    (one_from, one_to), (a_from, a_to), (b_from, b_to) = (spans[part] for part in sorted(spans))
+    assert 0 < one_from < one_to < a_from < a_to < done.now_s()
+    assert max(a_from, b_from) < min(a_to, b_to)
+
+
+def test_they_divide_the_memory(done):
+    events = done.events("allocation")
+    assert [event.data["workers"] for event in events] == [1, 2]
+    assert all(event.data["target_mib"] == 4.0 for event in events)
+    # Whole matrices, and each process has a result beside its operands.
+    assert all(event.data["allocated_mib"] == pytest.approx(4.0, abs=0.2) for event in events)
+
+
+def test_its_products_references_are_told_once_and_every_process_has_the_same(done):
+    (event,) = done.events("reference")
+    assert event.data["size"] == 128
+    assert {"1·0", "0·1", "1·2"} <= set(event.data["checksums"])
+
+
+def test_nothing_is_left_and_the_last_record_is_the_memory(cpu, done):
+    assert isinstance(done.records[-1], MemoryReading)
+    assert cpu.memory().allocated_mib == 0
+
+
+# A process that says what it is told to, in place of one that loads torch.
+CANNED = """
+import json, os, signal, sys, time
+settings = json.loads(sys.argv[2])
+plan = {plan!r}
+def say(what, **more):
+    print(json.dumps(dict(what=what, **more)), flush=True)
+def a_round(phase, verified=True):
+    say("round", t_s=time.monotonic(), seconds=0.01, products=3, phase=phase, verified=verified)
+for step in plan:
+    if step == "opened": say("opened", uuid={uuid!r}, precision="fp32")
+    elif step == "elsewhere": say("opened", uuid="GPU-other", precision="fp32")
+    elif step == "ready":
+        fill = json.loads(sys.stdin.readline())
+        a_round("warmup"); say("ready", mib=fill["mib"], checksums=dict(pair="0"))
+    elif step == "work":
+        json.loads(sys.stdin.readline()); a_round("measure"); say("done")
+    elif step == "wrong":
+        say("wrong", message="fp32 result changed", data=dict(pair=1)); a_round("measure", False)
+    elif step == "full": say("error", message="no room", out_of_memory=True); sys.exit(1)
+    elif step == "broken": say("error", message="CUDA error 719", out_of_memory=False); sys.exit(1)
+    elif step == "die": os.kill(os.getpid(), 9)
+    elif step == "noise": print("a library's word"); print("[1]"); print(chr(123), flush=True)
+    elif step == "hang": time.sleep(600)
+while sys.stdin.readline(): pass
+"""
+WELL = ["opened", "ready", "work"]
+
+
+@pytest.fixture
+def canned(cpu, monkeypatch):
+    """Let the processes follow a plan; short deadlines."""
+
+    def follow(*plan: str) -> None:
+        text = CANNED.replace("{plan!r}", repr(plan)).replace("{uuid!r}", repr(cpu.uuid))
+        monkeypatch.setattr(sharing_process, "BOOT", text)
+
+    monkeypatch.setattr(sharing, "END_S", 0.3)
+    return follow
+
+
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_canned_processes_work_well_whatever_else_is_printed(cpu, canned):
+    canned("noise", *WELL)
+    context = RealTimeContext()
+    run_sharing(SPEC, cpu, context)
+    assert sorted(one.part for one in context.rounds if one.phase == "measure") == [
+        "workers=1#0",
+        "workers=2#0",
+        "workers=2#1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (["die"], r"process 1 of 1 that share host/cpu0 \(pid \d+\): ended with status -9"),
+        (["opened", "die"], "ended with status -9"),
+        (["opened", "ready", "die"], "ended with status -9"),
+        (["opened", "ready", "broken"], "CUDA error 719"),
+        (["elsewhere"], "works on GPU-other, not on CPU-"),
+    ],
+)
+def test_a_process_that_fails_ends_the_task_and_says_which_and_why(cpu, canned, plan, said):
+    canned(*plan)
+    with pytest.raises(RuntimeError, match=said):
+        run_sharing(SPEC, cpu, RealTimeContext())
+
+
+@pytest.mark.parametrize(
+    ("limit", "plan", "state"),
+    [
+        ("START_S", ["hang"], "opened"),
+        ("STALL_S", ["opened", "hang"], "ready"),
+        ("STALL_S", ["opened", "ready", "hang"], "done"),
+    ],
+)
+def test_a_process_that_hangs_is_killed_after_its_limit(cpu, canned, monkeypatch, limit, plan, state):
+    monkeypatch.setattr(sharing, limit, 1.5)
+    canned(*plan)
+    before = children()
+    with pytest.raises(RuntimeError, match=rf"said nothing for \d+ s, and was not {state}"):
+        run_sharing(SPEC, cpu, RealTimeContext())
+    assert children() == before
+
+
+def test_one_that_has_worked_but_does_not_end_is_killed(cpu, canned):
+    canned(*WELL, "hang")
+    before = children()
+    run_sharing(SPEC, cpu, RealTimeContext())
+    assert children() == before
+
+
+def test_want_of_memory_is_an_oom_and_fails(cpu, canned):
+    canned("opened", "full")
+    context = RealTimeContext()
+    with pytest.raises(MemoryError, match="no room"):
+        run_sharing(SPEC, cpu, context)
+    (event,) = context.events("oom")
+    assert event.data == {"requested_mib": 4.0, "recovered": False}
+
+
+def test_a_wrong_result_is_an_event_and_its_round_does_not_count(cpu, canned):
+    canned("opened", "ready", "wrong", "work")
+    context = RealTimeContext()
+    run_sharing(SPEC, cpu, context)
+    assert context.events("wrong_result")[0].message == "fp32 result changed"
+    assert [one.verified for one in context.rounds if one.part == "workers=1#0"] == [True, False, True]
+
+
+def test_stop_is_heard_in_every_state_and_no_process_is_left(cpu, canned):
+    for plan in (["hang"], ["opened", "hang"], ["opened", "ready", "hang"]):
+        canned(*plan)
+        before = children()
+        context = RealTimeContext(lambda context: context.now_s() > 0.7)
+        run_sharing(SPEC, cpu, context)
+        assert children() == before
+
+
+def test_a_worker_that_waits_for_its_processes_shows_that_it_lives(cpu, canned, monkeypatch):
+    monkeypatch.setattr(sharing, "PULSE_S", 0.05)
+    canned("hang")
+    context = RealTimeContext(lambda context: len(context.rounds) >= 2)
+    run_sharing(SPEC, cpu, context)
+    assert {(one.part, one.size, one.phase) for one in context.rounds} == {("", PULSE_SIZE, "warmup")}
+    assert all(one.verified for one in context.rounds)
+    assert cpu.memory().allocated_mib == 0
+
+
+def test_memory_that_others_hold_is_not_asked_for(cpu, canned, monkeypatch):
+    free_mib = 2 * sharing.LEFT_MIB + 3.0
+    state = cpu.memory()
+
+    class Full:
+        def __getattr__(self, name):
+            return getattr(state, name)
+
+        device_free_mib = free_mib
+
+    monkeypatch.setattr(cpu, "memory", Full)
+    canned(*WELL)
+    context = RealTimeContext()
+    run_sharing(SPEC, cpu, context)
+    assert [event.data["allocated_mib"] for event in context.events("allocation")] == [4.0, 3.0]
+
+
+PARENT = """
+import queue, sys, time
+from rigproof.stages.sharing.process import SharingProcess
+child = SharingProcess(0, dict(kind="cpu", threads=1, size=64, round_s=0.02), queue.SimpleQueue())
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_processes_die_with_the_worker():
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    try:
+        child = int(parent.stdout.readline())
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+        parent.stdout.close()
+    end_s = time.monotonic() + 30
+    while b"sharing_child" in command_of(child) and time.monotonic() < end_s:
+        time.sleep(0.05)
+    assert b"sharing_child" not in command_of(child)

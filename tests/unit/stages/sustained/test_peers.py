@@ -1,0 +1,191 @@
+import dataclasses
+import json
+from statistics import median
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rigproof.criteria.evidence.rates import median_of_others
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import judge_all, promised
+from rigproof.records.verdict import Decision, Outcome, decide
+from support.peers import make_peers, slow_peer, subject_of
+
+PEERS = "throughput.peer_outlier"
+FIRST = subject_of(0)
+SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def failed(bench):
+    return {(v.criterion, v.subject) for v in bench.verdicts() if v.outcome is Outcome.FAIL}
+
+
+def with_limits(bench, **limits):
+    """The same bench, judged by other limits."""
+    table = bench.loaded.rig.limits.model_copy(update=limits)
+    bench.loaded = dataclasses.replace(
+        bench.loaded, rig=bench.loaded.rig.model_copy(update={"limits": table})
+    )
+
+
+@pytest.mark.parametrize("index", range(8))
+def test_a_straggler_of_ten_percent_among_eight_is_the_only_failure(bench, index):
+    slow_peer(bench, 8, 0.90, index)
+    assert failed(bench) == {(PEERS, subject_of(index))}
+
+
+@pytest.mark.parametrize("index", [0, 3, 7])
+def test_three_percent_are_no_alarm(bench, index):
+    slow_peer(bench, 8, 0.97, index)
+    assert {v.outcome for v in bench.verdicts()} <= {Outcome.PASS, Outcome.NO_LIMIT}
+    assert decide(bench.verdicts()) is Decision.ACCEPTED
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.9401, Outcome.PASS), (0.9399, Outcome.FAIL)])
+def test_the_limit_is_a_share_of_the_others_median(bench, share, outcome):
+    slow_peer(bench, 8, share)
+    verdict = bench.verdict(PEERS, FIRST)
+    assert (verdict.outcome, verdict.measured) == (outcome, pytest.approx(100 * share))
+    assert verdict.limit == pytest.approx(94)
+    assert verdict.detail.endswith("TFLOP/s, the median of 7 others of h200 660.0")
+
+
+def test_of_two_cards_the_slower_one_fails(bench):
+    slow_peer(bench, 2, 0.90, 1)
+    assert failed(bench) == {(PEERS, subject_of(1))}
+    assert bench.verdict(PEERS, subject_of(1)).detail == "594.0 TFLOP/s, the other one of h200 660.0"
+
+
+def test_two_stragglers_are_both_named(bench):
+    slow_peer(bench, 8, 0.90, 2)
+    bench.slow(subject_of(5), 0.85)
+    assert failed(bench) == {(PEERS, subject_of(2)), (PEERS, subject_of(5))}
+
+
+def test_a_gpu_may_have_a_limit_of_its_own(bench):
+    make_peers(bench, 4, {1: {"limits": {"peer_share": 0.85}}})
+    for index in (1, 2):
+        bench.slow(subject_of(index), 0.9)
+    assert failed(bench) == {(PEERS, subject_of(2))}
+
+
+# Who is a peer
+
+
+def test_only_devices_with_a_peer_are_promised_it(bench):
+    cards = {1: {"workers": 2}, 2: {"gemm_size": 2048}, 3: {"sku": "rtx-3090"}}
+    make_peers(bench, 6, cards)
+    assert promised(CATALOGUE[PEERS], bench.loaded) == (FIRST, subject_of(4), subject_of(5))
+
+
+@pytest.mark.parametrize("card", [{"sku": "rtx-3090"}, {"workers": 2}, {"gemm_size": 2048}])
+def test_a_rig_of_different_cards_promises_it_to_nobody(bench, card):
+    make_peers(bench, 2, {1: card})
+    assert promised(CATALOGUE[PEERS], bench.loaded) == ()
+
+
+def test_cards_that_no_file_describes_are_nobodys_peers(bench):
+    make_peers(bench, 2, {index: {"sku": "unknown", "memory_gib": 141} for index in (0, 1)})
+    assert promised(CATALOGUE[PEERS], bench.loaded) == ()
+
+
+def test_a_recording_older_than_the_limit_is_not_judged_by_it(bench):
+    make_peers(bench, 2)
+    with_limits(bench, peer_share=None)
+    assert promised(CATALOGUE[PEERS], bench.loaded) == ()
+
+
+def test_a_level_without_the_stage_does_not_promise_it(bench):
+    make_peers(bench, 2)
+    assert promised(CATALOGUE[PEERS], bench.loaded, ("gemm",)) == ()
+
+
+def test_cards_under_another_power_limit_are_no_peers(bench):
+    make_peers(bench, 6)
+    for index in (0, 1, 2):  # as an owner caps them: these three are slower, and meant to be
+        bench.gpu(subject_of(index), power_limit_w=680.0)
+        bench.slow(subject_of(index), 0.85)
+    assert failed(bench) == set()
+    bench.slow(subject_of(1), 0.9)
+    assert failed(bench) == {(PEERS, subject_of(1))}
+
+
+def test_the_only_card_under_its_power_limit_need_not_be_compared(bench):
+    make_peers(bench, 3)
+    bench.gpu(FIRST, power_limit_w=680.0)
+    verdict = bench.verdict(PEERS, FIRST)
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
+    assert verdict.detail == "no other h200 with the same work has its power limit and precision"
+    assert decide(bench.verdicts()) is Decision.ACCEPTED
+
+
+def test_cards_without_a_power_limit_are_compared_with_each_other(bench):
+    slow_peer(bench, 3, 0.9)
+    for index in range(3):
+        bench.gpu(subject_of(index), power_limit_w=None)
+    assert bench.verdict(PEERS, FIRST).outcome is Outcome.FAIL
+
+
+def test_a_card_is_judged_by_the_peers_that_have_a_rate(bench):
+    slow_peer(bench, 4, 0.9)
+    bench.drop("rounds", subject_of(3))
+    assert bench.verdict(PEERS, FIRST).detail.endswith("the median of 2 others of h200 660.0")
+    verdict = bench.verdict(PEERS, subject_of(3))
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == "no verified rounds in the sustained stage"
+
+
+def test_a_card_without_any_peer_that_has_a_rate_is_not_judged(bench):
+    make_peers(bench, 3)
+    for index in (1, 2):
+        bench.drop("rounds", subject_of(index))
+    verdict = bench.verdict(PEERS, FIRST)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == "no other h200 with the same work has a sustained rate"
+
+
+def test_a_peer_that_is_missing_is_none(bench):
+    make_peers(bench, 2)
+    del bench.recording.gpus[subject_of(1)]
+    assert bench.verdict(PEERS, FIRST).outcome is Outcome.NOT_MEASURED
+
+
+def test_a_verdict_is_the_same_when_the_recording_is_judged_again(bench):
+    slow_peer(bench)
+    bench.recording.run = dataclasses.replace(
+        bench.recording.run, rig=json.loads(json.dumps(bench.loaded.dump()))
+    )
+    assert judge_all(bench.recording) == bench.verdicts()
+
+
+# Always
+
+
+@given(rates=st.lists(st.floats(0, 1e6), min_size=2, max_size=40), data=st.data())
+def test_the_median_of_the_others_is_that_of_the_list_without_one(rates, data):
+    own = data.draw(st.sampled_from(rates))
+    others = sorted(rates)
+    others.remove(own)
+    assert median_of_others(sorted(rates), own) == pytest.approx(median(others))
+
+
+@SLOW
+@given(shares=st.lists(st.floats(0.97, 1.0), min_size=2, max_size=6))
+def test_cards_within_three_percent_of_each_other_never_alarm(new_bench, shares):
+    bench = new_bench()
+    make_peers(bench, len(shares))
+    for index, share in enumerate(shares):
+        bench.slow(subject_of(index), share)
+    assert failed(bench) == set()
+
+
+@SLOW
+@given(share=st.floats(0.1, 1), less=st.floats(0.1, 1), number=st.integers(2, 5))
+def test_a_slower_card_never_passes_where_it_failed(new_bench, share, less, number):
+    bench = new_bench()
+    slow_peer(bench, number, share)
+    before = bench.verdict(PEERS, FIRST).outcome
+    bench.slow(FIRST, less)
+    after = bench.verdict(PEERS, FIRST).outcome
+    assert not (before is Outcome.FAIL and after is not Outcome.FAIL)

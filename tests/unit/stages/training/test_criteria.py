@@ -1,0 +1,187 @@
+"""The training step's own rate: against the SKU file, the champion and the peers of the same run."""
+
+from dataclasses import replace
+
+import pytest
+
+from rigproof.judging.judge import Judgement, promised
+from rigproof.records.champions import ChampionRate
+from rigproof.records.verdict import Outcome
+from rigproof.stages.training.criteria import step
+from support.faults import GPU, OTHER
+from support.recordings import H200, LIMITS, loaded_rig
+
+NAME = "training.step"
+SPEEDUP = "precision.speedup"
+PEER = "0.94 of 400 TFLOP/s, the other one of h200 in this run; hwprofiles/defaults.toml"
+
+
+def without_figure(bench):
+    unknown = H200.model_copy(update={"steady": H200.steady.model_copy(update={"training": None})})
+    bench.loaded = replace(bench.loaded, skus=bench.loaded.skus | {"h200": unknown})
+
+
+def floor(bench, subject=GPU):
+    verdict = bench.verdict(NAME, subject)
+    return verdict.limit, verdict.limit_source
+
+
+def test_a_card_that_is_slow_in_every_precision_keeps_its_ratio_and_fails_by_its_rate(bench):
+    bench.rounds(GPU, "training", t_s=lambda one: one.t_s * 3, seconds=lambda one: one.seconds * 3)
+    assert bench.verdict(SPEEDUP, GPU).outcome is Outcome.PASS
+    verdict = bench.verdict(NAME, GPU)
+    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, pytest.approx(400 / 3))
+
+
+def test_the_highest_of_sku_file_champion_and_peers_is_the_floor(bench):
+    assert floor(bench) == (pytest.approx(400 * 0.94), PEER)
+    bench.rounds(OTHER, "training", tflop=lambda one: one.tflop * 0.5)
+    assert floor(bench) == (
+        300,
+        "0.75 of 400 TFLOP/s, printed or reached by others; hwprofiles/gpus/h200.toml",
+    )
+    best = ChampionRate(410.0, 700, "fp16", 2496, 1, "run-7", 16)
+    bench.champions = {f"GPU-{GPU}": {NAME: (best,)}}
+    assert floor(bench)[0] == pytest.approx(410 * 0.95)
+    bench.champions = {f"GPU-{GPU}": {NAME: (replace(best, batch=8),)}}
+    assert floor(bench)[0] == 300
+
+
+@pytest.mark.parametrize(
+    "fields", [{"batch": 8}, {"size": 1024}, {"precision": lambda one: one.precision.replace("fp16", "bf16")}]
+)
+def test_who_trained_something_else_is_no_peer(bench, fields):
+    without_figure(bench)
+    bench.rounds(OTHER, "training", **fields)
+    assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
+
+
+def test_who_has_another_power_limit_is_no_peer(bench):
+    without_figure(bench)
+    bench.gpu(OTHER, power_limit_w=500)
+    verdict = bench.verdict(NAME, GPU)
+    assert verdict.outcome is Outcome.NO_LIMIT
+    assert (
+        verdict.detail
+        == "no floor: nobody knows a figure of this work on such a device; this is its baseline"
+    )
+
+
+def test_the_rig_profile_s_own_floor_stands_alone(bench):
+    gpu = {"sku": "h200", "workers": 2, "floors": {"training_tflops": 200.0}}
+    nodes = [{"name": "pc1", "gpus": [gpu]}, {"name": "pc2", "gpus": [{"sku": "h200"}]}]
+    bench.rig(nodes=nodes)
+    assert floor(bench) == (200.0, "hwprofiles/rigs/two-nodes.toml")
+
+
+def test_parts_that_were_judged_apart_are_compared_all_the_same(bench):
+    bench.slow(GPU, 0.9, "training")
+    judgements = [Judgement(bench.recording, bench.loaded) for _ in range(3)]
+    parts = [judgements[0].part([GPU]), judgements[1].part([OTHER, "pc1", "pc2"])]
+    assert set(parts[0].compared["training steps"]) == {GPU}
+    found = {(one.criterion, one.subject): one for one in judgements[2].whole(parts)}
+    assert found[NAME, GPU].outcome is Outcome.FAIL
+    assert found[NAME, OTHER].outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("drop", ["unverified", "none", "two"])
+def test_too_few_steps_are_no_measurement(bench, drop):
+    def kept(one):
+        return one.stage != "training" or one.precision != "fp16" or one.subject != GPU
+
+    others = [one for one in bench.recording.rounds if kept(one)]
+    own = [one for one in bench.recording.rounds if not kept(one) and one.part == "precision"]
+    own = [one for one in own if one.phase == "measure"]
+    told = {"unverified": [replace(one, verified=False) for one in own], "none": [], "two": own[:2]}
+    bench.recording.rounds = others + told[drop]
+    verdict = bench.verdict(NAME, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == "too few verified rounds of fp16"
+
+
+def test_a_step_that_no_silicon_can_do_is_not_measured(bench):
+    bench.rounds(GPU, "training", tflop=lambda one: one.tflop * 1e6)
+    for name in (NAME, SPEEDUP):
+        assert bench.verdict(name, GPU).outcome is Outcome.NOT_MEASURED
+    assert bench.verdict(NAME, OTHER).outcome is Outcome.PASS  # and it is nobody's peer
+
+
+def test_it_is_promised_where_the_card_has_fp16_and_the_level_has_the_stage():
+    rig = loaded_rig()
+    assert promised(step, rig) == (GPU, OTHER)
+    assert promised(step, rig, ("gemm", "sustained")) == ()
+
+
+def unknown(bench, **limits):
+    """The cards have no SKU file; pc1/gpu0 trains at 400 TFLOP/s and multiplies at 680."""
+    nodes = [{"name": name, "gpus": [{"sku": "unknown", "workers": 2}]} for name in ("pc1", "pc2")]
+    bench.loaded = loaded_rig({"nodes": nodes, "limits": LIMITS | limits})
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.5, Outcome.PASS), (0.501, Outcome.FAIL)])
+def test_a_card_without_a_sku_file_trains_at_a_share_of_its_own_products(bench, share, outcome):
+    unknown(bench, training_unknown_share=share)
+    bench.rounds(GPU, "training", tflop=lambda one: one.tflop * 0.85)
+    verdict = bench.verdict(NAME, GPU)
+    assert (verdict.outcome, verdict.limit) == (outcome, pytest.approx(680 * share))
+    assert verdict.limit_source == (
+        f"{share:g} of 680 TFLOP/s, its own throughput.gemm_fp16; hwprofiles/defaults.toml"
+    )
+
+
+def test_the_gemm_rate_of_a_known_card_is_no_floor_of_its_training(bench):
+    bench.limits(training_unknown_share=0.6)
+    assert floor(bench)[1] == PEER
+
+
+def test_a_card_without_products_in_fp16_or_without_the_limit_has_no_such_floor(bench):
+    unknown(bench, training_unknown_share=None)
+    assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
+    unknown(bench)
+    left = [one for one in bench.recording.rounds if one.stage != "gemm" or one.precision != "fp16"]
+    fp16 = [one for one in bench.recording.rounds if one not in left and one.subject == GPU]
+    fp16 = [one for one in fp16 if one.phase == "measure"]
+    bench.recording.rounds = left + fp16[:2]
+    assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
+    bench.recording.rounds = left + fp16[:3]
+    assert bench.verdict(NAME, GPU).outcome is Outcome.PASS
+    bench.recording.rounds = [*left, replace(fp16[0], tflop=-1.0)]
+    assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
+
+
+def swept(share, batch=16):
+    def changed(one):
+        return one.tflop * share if (one.part, one.batch) == ("sweep", batch) else one.tflop
+
+    return changed
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.85, Outcome.PASS), (0.849, Outcome.FAIL)])
+def test_the_same_step_in_the_sweep_is_as_fast_as_before(bench, share, outcome):
+    bench.rounds(GPU, "training", tflop=swept(share))
+    verdict = bench.verdict(NAME, GPU)
+    assert verdict.outcome is outcome
+    if outcome is Outcome.FAIL:
+        assert (verdict.measured, verdict.limit) == (pytest.approx(400 * share), pytest.approx(340))
+        assert verdict.limit_source == (
+            "0.85 of 400 TFLOP/s, the same step before the sweep; hwprofiles/defaults.toml"
+        )
+        assert verdict.detail == "16 examples in the sweep"
+
+
+def test_other_batches_in_the_sweep_are_other_work_and_two_rounds_are_no_measurement(bench):
+    bench.rounds(GPU, "training", tflop=swept(0.5, batch=8))
+    assert bench.verdict(NAME, GPU).outcome is Outcome.PASS
+    bench.rounds(GPU, "training", tflop=swept(0.5))
+    same = [one for one in bench.recording.rounds if one.part == "sweep" and one.batch == 16]
+    same = [one for one in same if one.subject == GPU and one.phase == "measure"]
+    others = [one for one in bench.recording.rounds if one not in same]
+    for number, outcome in ((2, Outcome.PASS), (3, Outcome.FAIL)):
+        bench.recording.rounds = others + same[:number]
+        assert bench.verdict(NAME, GPU).outcome is outcome
+
+
+def test_a_step_that_is_too_slow_is_told_before_its_sweep(bench):
+    bench.slow(GPU, 0.5, "training")
+    bench.rounds(GPU, "training", tflop=swept(0.5))
+    assert bench.verdict(NAME, GPU).measured == pytest.approx(200)
