@@ -13,6 +13,7 @@ from rigproof.cluster.ray.errors import ClusterError
 from rigproof.profiles.errors import ProfileError
 from rigproof.records.verdict import INTERRUPTED, USAGE
 from rigproof.run.suite import suite_folder
+from rigproof.stages import registry  # noqa: F401 - the stages declare themselves
 
 TYPER_INTERRUPTED = 130  # what a new typer makes of Ctrl-C
 

@@ -12,7 +12,7 @@ from rigproof.judging.attempts import of_both
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.roots import RIG, with_roots
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.stages import STAGES, stage_kind
+from rigproof.profiles.stages import stage_kind, stage_names
 from rigproof.records.champions import Champions
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
@@ -29,11 +29,15 @@ class Part:
     earlier: Figures  # the same by the first attempt, where there were two
 
 
-def promised(criterion: Criterion, loaded: LoadedRig, stages: Collection[str] = STAGES) -> tuple[str, ...]:
+def promised(
+    criterion: Criterion, loaded: LoadedRig, stages: Collection[str] | None = None
+) -> tuple[str, ...]:
     """The subjects that the profile promises this criterion for, known before anything runs.
 
-    `stages` are those that the level has: a criterion that needs another one is not promised at it.
+    `stages` are those that the level has, else all that there are: a criterion that needs another one is not
+    promised at it.
     """
+    stages = stage_names() if stages is None else stages
     if criterion.needs_load and not criterion.loads(stages):
         return ()
     if criterion.scope == "rig":

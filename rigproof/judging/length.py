@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import isfinite
 
-from rigproof.profiles.stages import STAGE_KINDS, StageKind, stage_kind
+from rigproof.profiles.stages import StageKind, stage_kind, stage_kinds
 from rigproof.profiles.tables.models import Level, Levels
 from rigproof.records.measurements import Stage
 from rigproof.records.recording import Recording
@@ -34,7 +34,7 @@ def shortfalls(recording: Recording, levels: Levels) -> tuple[Shortfall, ...]:
     if not isinstance(level, Level):
         return ()
     found = []
-    for kind in STAGE_KINDS:
+    for kind in stage_kinds():
         length_s = getattr(level, kind.length_key) if kind.length_key else None
         if length_s:
             done_s = _done_s(kind, recording.stages.get(kind.name), levels)

@@ -1,4 +1,4 @@
-"""Every stage, declared once. Checks of no single stage select stages by their duty, never by name.
+"""What the rest of rigproof knows of each stage: checks of no single one select by duty, never by name.
 
 A duty says what a healthy device does while the stage runs:
 
@@ -6,9 +6,12 @@ A duty says what a healthy device does while the stage runs:
 - `fed`: it works whenever the host has work for it, so that waiting is what the stage measures;
 - `bursts`: it works in stretches of different work, with set-up in between;
 - `arms`: it does comparable work in several stretches, one for each arm (a precision, a number of processes).
+
+The stages themselves stand above profiles, each in a folder of its own, and declare themselves here
+(`rigproof.stages.registry`).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -21,10 +24,11 @@ class StageKind:
     """One stage.
 
     `length_key` is the level's key of its fixed length; None where it ends when its rates have settled.
-    `optional`: a level that leaves the length out, or says 0, goes without it. `all_workers`: every
-    planned worker takes part; else the first one of each device. `spawns`: a worker starts processes of
-    its own there that work on its device. `arms`: what they differ in, where it has some. `faults`:
-    those of a simulated rig that can act in it, and that a check of it notices, by name.
+    `optional`: a level that leaves the length out, or says 0, goes without it. `all_workers`: every planned
+    worker takes part; else the first one of each device. `spawns`: a worker starts processes of its own there
+    that work on its device. `arms`: what they differ in, where it has some. `host_load`: the hosts' CPUs are
+    held in their band. `faults`: those of a simulated rig that can act in it, and that a check of it
+    notices, by name.
     """
 
     name: str
@@ -34,11 +38,12 @@ class StageKind:
     all_workers: bool = False
     spawns: bool = False
     arms: str = ""
+    host_load: bool = False
     faults: tuple[str, ...] = ()
 
 
 # What can go wrong under any load: the card, its driver and sensors, its worker's process, the node.
-_ANY_LOAD = (
+ANY_LOAD = (
     "node-lost",
     "reset",
     "gpu-lost",
@@ -73,58 +78,40 @@ _ANY_LOAD = (
     "worker-frozen",
     "timeout",
 )
-_MULTIPLIED = ("bit-flip", "throughput-sag")  # where the same products are done again and again
-_STEADY = ("sensor-shifted",)  # told by the energy of ten steady seconds
-_BESIDE_CPU_LOAD = ("cpu-saturated", "cpu-starved", "host-frozen")
-_FED = (
-    "temperature-out-of-range",
-    "power-out-of-range",
-    "clock-drops-idle",
-    "rewards-slow",
-    "rewards-differ",
-    "rewards-crash",
-    "gpu-starved",
-    "gpu-half-used",
-)
+MULTIPLIED = ("bit-flip", "throughput-sag")  # where the same products are done again and again
+STEADY = ("sensor-shifted",)  # told by the energy of ten steady seconds
+BESIDE_CPU_LOAD = ("cpu-saturated", "cpu-starved", "host-frozen")
 
-# In the order in which they run.
-STAGE_KINDS = (
-    StageKind("gemm", "arms", None, arms="precision", faults=(*_ANY_LOAD, *_MULTIPLIED)),
-    StageKind(
-        "sustained",
-        "continuous",
-        "sustained_s",
-        all_workers=True,
-        faults=(*_ANY_LOAD, *_MULTIPLIED, *_STEADY, *_BESIDE_CPU_LOAD, "straggler", "oom-retry"),
-    ),
-    StageKind(
-        "training",
-        "bursts",
-        "training_s",
-        optional=True,
-        faults=(*_ANY_LOAD, "throughput-sag", "tensor-cores-unused"),
-    ),
-    StageKind("feeding", "fed", "feeding_s", optional=True, faults=(*_ANY_LOAD, *_STEADY, *_FED)),
-    StageKind(
-        "sharing",
-        "arms",
-        "sharing_s",
-        optional=True,
-        spawns=True,
-        arms="processes",
-        faults=(*_ANY_LOAD, *_MULTIPLIED, "sharing-collapse"),
-    ),
-)
-STAGES = tuple(kind.name for kind in STAGE_KINDS)
-FIRST_WORKER_ONLY = tuple(kind.name for kind in STAGE_KINDS if not kind.all_workers)
-_BY_NAME = {kind.name: kind for kind in STAGE_KINDS}
+_kinds: dict[str, StageKind] = {}
+
+
+def declare(kinds: Iterable[StageKind]) -> None:
+    """Say which stages there are, in the order in which they run."""
+    _kinds.clear()
+    _kinds.update({kind.name: kind for kind in kinds})
+
+
+def stage_kinds() -> tuple[StageKind, ...]:
+    """All of them. RuntimeError before any is declared: a rig without a stage would promise nothing."""
+    return tuple(_declared().values())
+
+
+def stage_names() -> tuple[str, ...]:
+    """Their names."""
+    return tuple(_declared())
 
 
 def stage_kind(name: str) -> StageKind:
     """The declaration of a stage; KeyError where there is none of that name."""
-    return _BY_NAME[name]
+    return _declared()[name]
 
 
-def with_duty(stages: Collection[str], duties: Sequence[Duty]) -> tuple[str, ...]:
+def with_duty(stages: Collection[str], duties: Collection[Duty]) -> tuple[str, ...]:
     """Those of the stages whose duty is one of these, in the order in which they run."""
-    return tuple(kind.name for kind in STAGE_KINDS if kind.name in stages and kind.duty in duties)
+    return tuple(kind.name for kind in stage_kinds() if kind.name in stages and kind.duty in duties)
+
+
+def _declared() -> dict[str, StageKind]:
+    if not _kinds:
+        raise RuntimeError("no stage is declared: import rigproof.stages.registry first")
+    return _kinds

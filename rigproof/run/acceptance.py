@@ -108,7 +108,7 @@ class AcceptanceRun:
         self.cluster.run_stage(
             planned,
             stage.specs(StageWork(self._loaded, self._plan, planned, cpus)),
-            host_load=self._host_load() if stage.host_load else None,
+            host_load=self._host_load() if stage.kind.host_load else None,
             on_tick=self._on_tick,
         )
 

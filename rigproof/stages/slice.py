@@ -8,6 +8,7 @@ from rigproof.criteria.criterion import Criterion
 from rigproof.devices.specs import Spec
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan, StagePlan
+from rigproof.profiles.stages import StageKind
 from rigproof.records.recording import Recording
 from rigproof.simulation.stage import SimulatedStage
 from rigproof.stages.tables import StageTable
@@ -35,15 +36,19 @@ class StageSlice:
     """One stage.
 
     `specs`: what each worker does, by worker. `criteria`, in the order in which reports show them.
-    `tables`: what it measured besides verdicts. `host_load`: the hosts' CPUs are held in their band.
+    `tables`: what it measured besides verdicts.
     """
 
-    name: str
+    kind: StageKind
     specs: Callable[[StageWork], Mapping[str, Spec]]
     simulated: SimulatedStage
     criteria: tuple[Criterion, ...] = ()
     tables: Callable[[Recording], Iterable[StageTable]] = without_tables
-    host_load: bool = False
+
+    @property
+    def name(self) -> str:
+        """The stage's name."""
+        return self.kind.name
 
 
 def stated(value: _Value | None) -> _Value:

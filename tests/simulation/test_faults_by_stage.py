@@ -10,10 +10,12 @@ import pytest
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import judge_all
 from rigproof.profiles.loading.load import over_defaults
-from rigproof.profiles.stages import STAGE_KINDS, STAGES, stage_kind
+from rigproof.profiles.stages import stage_kind, stage_kinds, stage_names
 from rigproof.records.verdict import Outcome, sentence
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.catalogue import BY_NAME
+
+STAGES = stage_names()
 
 NODE, LEVEL = "n1", "extended"
 LENGTHS = {"sustained": 40, "training": 40, "feeding": 30, "sharing": 30}
@@ -138,5 +140,5 @@ def test_a_process_that_is_hurt_is_noticed_in_its_stage(name, stage):
 
 def test_every_declared_fault_is_shown_here_or_in_the_matrix():
     shown = {name for names in OF_CARDS.values() for name in names} | set(OF_THE_PROCESS)
-    of_nodes = {name for one in STAGE_KINDS for name in one.faults if BY_NAME[name].scope == "node"}
-    assert {name for one in STAGE_KINDS for name in one.faults} - shown == of_nodes | set(NOT_BESIDE_OTHERS)
+    of_nodes = {name for one in stage_kinds() for name in one.faults if BY_NAME[name].scope == "node"}
+    assert {name for one in stage_kinds() for name in one.faults} - shown == of_nodes | set(NOT_BESIDE_OTHERS)

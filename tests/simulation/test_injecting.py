@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.stages import STAGE_KINDS, STAGES, stage_kind
+from rigproof.profiles.stages import stage_kind, stage_kinds, stage_names
 from rigproof.simulation.faults.catalogue import ARRIVES_WITH, BY_NAME, FIELDS, KINDS, lacks, unseen_field
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.faults.parsing import FaultError, parse_faults
 from rigproof.stages.registry import FORMS
 from support.fault_matrix import rig
+
+STAGES = stage_names()
 
 STAGE_S = 60.0
 WORDS = [*"@:,=%-09", "80%", "1e400", "nan", "٣", "n1", "n1/gpu0", "n2/gpu0"]
@@ -24,6 +26,11 @@ GPUS = {one.subject: one for one in rig().devices()}
 
 def plans(stages):
     return [StagePlan(name, STAGE_S, settle_s=1, measure_s=STAGE_S, round_s=0.1) for name in stages]
+
+
+def declaring(name):
+    """The stages in which a fault can act."""
+    return [one.name for one in stage_kinds() if name in one.faults]
 
 
 def parsed(text, stages=STAGES):
@@ -78,7 +85,7 @@ def faults(draw):
     keys = draw(st.lists(st.sampled_from(kind.keys), unique=True)) if kind.keys else []
     values = {key: draw(VALUES[key]) for key in keys}
     if "stage" in values:
-        values["stage"] = draw(st.sampled_from([one.name for one in STAGE_KINDS if kind.name in one.faults]))
+        values["stage"] = draw(st.sampled_from(declaring(kind.name)))
     stage = values.get("stage", kind.stage)
     if stage in LATEST and "after" in kind.keys:  # its default may be later too
         values["after"] = draw(spans(0, LATEST[stage]))
@@ -269,7 +276,7 @@ def test_a_reading_can_be_late_by_seconds_or_low_by_a_share():
     assert (parsed("sensor-shifted:by=5%").late_s, parsed("sensor-shifted:by=5%").by) == (None, 0.05)
 
 
-DECLARED = {name for one in STAGE_KINDS for name in one.faults}
+DECLARED = {name for one in stage_kinds() for name in one.faults}
 
 
 def test_every_fault_that_a_stage_declares_is_one_of_the_catalogue():

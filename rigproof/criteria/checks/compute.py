@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.profiles.stages import FIRST_WORKER_ONLY, Duty, with_duty
+from rigproof.profiles.stages import Duty, stage_kind, with_duty
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 
@@ -181,7 +181,7 @@ def _require_references(device: DeviceEvidence) -> None:
     told = {(event.stage, event.worker) for event in events if _is_whole(event.data.get("checksums"))}
     for stage in with_duty(device.evidence.stages, REPEATING):
         workers = device.planned_workers
-        for worker in workers[:1] if stage in FIRST_WORKER_ONLY else workers:
+        for worker in workers if stage_kind(stage).all_workers else workers[:1]:
             if (stage, worker) not in told:
                 cause = device.cause()
                 why = f"{worker} recorded no reference in the {stage} stage"

@@ -24,7 +24,7 @@ from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.stages import STAGES, Duty, with_duty
+from rigproof.profiles.stages import Duty, stage_names, with_duty
 from rigproof.profiles.tables.models import LevelName
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
@@ -299,7 +299,7 @@ class Evidence:
     def stages(self) -> tuple[str, ...]:
         """The stages of the run's level, whether they ran or not, and any other one that did."""
         told = self.recording.run.stages or self.plan.stage_names
-        return tuple(dict.fromkeys((*told, *(one for one in self.recording.stages if one in STAGES))))
+        return tuple(dict.fromkeys((*told, *(one for one in self.recording.stages if one in stage_names()))))
 
     @cached_property
     def steady_stage(self) -> str:

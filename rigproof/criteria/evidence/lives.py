@@ -15,7 +15,7 @@ from rigproof.criteria.criterion import NotApplicable
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
-from rigproof.profiles.stages import STAGES, stage_kind
+from rigproof.profiles.stages import stage_kind, stage_names
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.processes import GpuProcess
 
@@ -154,7 +154,7 @@ def _started_by_workers(device: DeviceEvidence, lives: Sequence[Life]) -> list[L
     most = max(device.evidence.loaded.rig.sharing.workers or (0,))
     found: list[Life] = []
     for name, stage in device.evidence.recording.stages.items():
-        if stage.end_s is None or name not in STAGES or not stage_kind(name).spawns:
+        if stage.end_s is None or name not in stage_names() or not stage_kind(name).spawns:
             continue
         window = Window(stage.start_s, stage.end_s + SEEN_S)
         inside = [one for one in lives if window.from_s <= one.from_s and one.to_s <= window.to_s]

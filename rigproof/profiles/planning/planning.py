@@ -14,7 +14,7 @@ from rigproof.profiles.planning.plan import (
     StagePlan,
     WorkerPlan,
 )
-from rigproof.profiles.stages import STAGE_KINDS
+from rigproof.profiles.stages import stage_kinds
 from rigproof.profiles.tables.base import Table
 from rigproof.profiles.tables.models import GpuDefaults, Level, LevelName
 
@@ -23,8 +23,6 @@ PRECISIONS_AT_MOST = 4  # fp32, tf32, fp16, bf16
 RAY_SHARE_STEPS = 10_000  # Ray counts resources in ten-thousandths and rounds what is finer
 # Ray's cold start 2.2-3.5 s and end 1.1-2.3 s, imports and the device's first use in each worker.
 START_STOP_S = 15.0
-# Stages that a level may go without, and the key of their length; 0 or absent: not at this level.
-OPTIONAL_STAGES = {kind.name: kind.length_key for kind in STAGE_KINDS if kind.optional and kind.length_key}
 START_PER_WORKER_S = 0.4  # 64 actors came up in 27 s; two are within START_STOP_S
 
 
@@ -176,6 +174,8 @@ def _unstated(loaded: LoadedRig, level: Level) -> list[str]:
 def _stages(
     loaded: LoadedRig, level: LevelName, sustained_s: float | None, problems: list[str]
 ) -> tuple[StagePlan, ...]:
+    # Stages that a level may go without, and the key of their length; 0 or absent: not at this level.
+    optional = {kind.name: kind.length_key for kind in stage_kinds() if kind.optional and kind.length_key}
     length: Level = getattr(loaded.rig.levels, level)
     settle_s, measure_s, round_s = length.gemm_settle_s, length.gemm_measure_s, length.round_s
     load_s = length.sustained_s if sustained_s is None else sustained_s
@@ -183,7 +183,7 @@ def _stages(
         problems += [
             f"{loaded.file}: levels.{level}.{key}: missing; write its length in seconds"
             for key in Level.model_fields
-            if key not in OPTIONAL_STAGES.values()
+            if key not in optional.values()
             and getattr(length, key) is None
             and not (key == "sustained_s" and sustained_s is not None)
         ]
@@ -207,7 +207,7 @@ def _stages(
         ),
         *(
             StagePlan(name=name, expected_s=stage_s, settle_s=0.0, measure_s=stage_s, round_s=round_s)
-            for name, key in OPTIONAL_STAGES.items()
+            for name, key in optional.items()
             if (stage_s := getattr(length, key))
         ),
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.profiles.stages import STAGES
+from rigproof.profiles.stages import stage_names
 from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.measurements import EVENT_KINDS
 from rigproof.records.recording import Recording
@@ -213,7 +213,7 @@ def _own_words(recording: Recording) -> Iterator[str]:
     """Names that a verdict needs as they are: of criteria, stages, cards, versions, and a profile's keys."""
     for name in CATALOGUE:
         yield from (name, *name.split("."))
-    yield from (*EVENT_KINDS, *STAGES, recording.run.level, recording.run.python_version)
+    yield from (*EVENT_KINDS, *stage_names(), recording.run.level, recording.run.python_version)
     yield from (key for key in _keys(recording.run.rig) if key.isidentifier())
     for gpu in recording.gpus.values():
         yield from filter(None, (gpu.name, gpu.sku))

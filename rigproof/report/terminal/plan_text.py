@@ -10,7 +10,7 @@ from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.evidence import Conditions, Evidence, evidence_for
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import device_plan
-from rigproof.profiles.stages import STAGES
+from rigproof.profiles.stages import stage_names
 from rigproof.profiles.tables.steady import FigureName
 from rigproof.records.verdict import figure
 from rigproof.report.terminal.terminal import duration, header_lines
@@ -55,7 +55,7 @@ def plan_lines(
             yield from (f"    {line}" for line in _limits(criterion, subjects, loaded))
             if criterion.name == "compute.exact":
                 yield from _alone(subjects, loaded)
-    unpromised = [one.name for one in catalogue.values() if not promised(one, loaded, STAGES)]
+    unpromised = [one.name for one in catalogue.values() if not promised(one, loaded, stage_names())]
     later = [
         f"{one.name} ({', '.join(name for name in one.stages if name not in plan.stage_names)})"
         for one in catalogue.values()

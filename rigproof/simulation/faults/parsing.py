@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.stages import STAGE_KINDS, STAGES, stage_kind
+from rigproof.profiles.stages import stage_kind, stage_kinds, stage_names
 from rigproof.simulation.faults.catalogue import (
     ARRIVES_WITH,
     BY_NAME,
@@ -88,13 +88,13 @@ def _parse(text: str, loaded: LoadedRig, plans: tuple[StagePlan, ...], forms: Fo
 def _stage(text: str, kind: FaultKind, written: str | None, stages: Sequence[str]) -> str:
     """The stage in which it acts, or from whose begin `after` counts."""
     stage = written or kind.stage
-    if stage not in STAGES:
+    if stage not in stage_names():
         raise FaultError(
             f"--inject {text}: there is no stage {stage!r}; "
-            f"{_nearest(stage, STAGES)}write one of {', '.join(STAGES)}"
+            f"{_nearest(stage, stage_names())}write one of {', '.join(stage_names())}"
         )
     if kind.name not in stage_kind(stage).faults and written is not None:
-        can = ", ".join(one.name for one in STAGE_KINDS if kind.name in one.faults)
+        can = ", ".join(one.name for one in stage_kinds() if kind.name in one.faults)
         raise FaultError(
             f"--inject {text}: it would never act, or nothing would notice it, in the {stage} stage; "
             f"{kind.name} can act in: {can}"
@@ -223,7 +223,7 @@ def _work_s(
 
 def _in_some_stage(kind: FaultKind) -> bool:
     """Whether any stage declares it; faults of the whole run are declared by none."""
-    return any(kind.name in one.faults for one in STAGE_KINDS)
+    return any(kind.name in one.faults for one in stage_kinds())
 
 
 def _by(text: str, kind: FaultKind, value: str | None) -> tuple[float | None, float | None]:

@@ -1,8 +1,10 @@
 """All of the gemm stage."""
 
+from rigproof.profiles.stages import ANY_LOAD, MULTIPLIED, StageKind
 from rigproof.stages.gemm.criteria import CRITERIA
 from rigproof.stages.gemm.simulated import SIMULATED
 from rigproof.stages.gemm.specs import specs
 from rigproof.stages.slice import StageSlice
 
-GEMM = StageSlice("gemm", specs, SIMULATED, CRITERIA)
+KIND = StageKind("gemm", "arms", None, arms="precision", faults=(*ANY_LOAD, *MULTIPLIED))
+GEMM = StageSlice(KIND, specs, SIMULATED, CRITERIA)

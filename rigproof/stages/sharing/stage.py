@@ -1,9 +1,19 @@
 """All of the sharing stage."""
 
+from rigproof.profiles.stages import ANY_LOAD, MULTIPLIED, StageKind
 from rigproof.stages.sharing.criteria import CRITERIA
 from rigproof.stages.sharing.simulated import SIMULATED
 from rigproof.stages.sharing.specs import specs
 from rigproof.stages.sharing.table import sharing_tables
 from rigproof.stages.slice import StageSlice
 
-SHARING = StageSlice("sharing", specs, SIMULATED, CRITERIA, tables=sharing_tables)
+KIND = StageKind(
+    "sharing",
+    "arms",
+    "sharing_s",
+    optional=True,
+    spawns=True,
+    arms="processes",
+    faults=(*ANY_LOAD, *MULTIPLIED, "sharing-collapse"),
+)
+SHARING = StageSlice(KIND, specs, SIMULATED, CRITERIA, tables=sharing_tables)

@@ -1,8 +1,17 @@
 """All of the sustained stage."""
 
+from rigproof.profiles.stages import ANY_LOAD, BESIDE_CPU_LOAD, MULTIPLIED, STEADY, StageKind
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.sustained.criteria import CRITERIA
 from rigproof.stages.sustained.simulated import SIMULATED
 from rigproof.stages.sustained.specs import specs
 
-SUSTAINED = StageSlice("sustained", specs, SIMULATED, CRITERIA, host_load=True)
+KIND = StageKind(
+    "sustained",
+    "continuous",
+    "sustained_s",
+    all_workers=True,
+    host_load=True,
+    faults=(*ANY_LOAD, *MULTIPLIED, *STEADY, *BESIDE_CPU_LOAD, "straggler", "oom-retry"),
+)
+SUSTAINED = StageSlice(KIND, specs, SIMULATED, CRITERIA)

@@ -1,9 +1,17 @@
 """All of the training stage."""
 
+from rigproof.profiles.stages import ANY_LOAD, StageKind
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.training.criteria import CRITERIA
 from rigproof.stages.training.simulated import SIMULATED
 from rigproof.stages.training.specs import specs
 from rigproof.stages.training.table import training_tables
 
-TRAINING = StageSlice("training", specs, SIMULATED, CRITERIA, tables=training_tables)
+KIND = StageKind(
+    "training",
+    "bursts",
+    "training_s",
+    optional=True,
+    faults=(*ANY_LOAD, "throughput-sag", "tensor-cores-unused"),
+)
+TRAINING = StageSlice(KIND, specs, SIMULATED, CRITERIA, tables=training_tables)
