@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.stages import Duty, with_duty
+from rigproof.profiles.planning.stages import Duty, with_duty
 from rigproof.records.verdict import Outcome
 
 Scope = Literal["device", "node", "rig"]

@@ -12,7 +12,7 @@ from rigproof.judging.attempts import of_both
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.roots import RIG, with_roots
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.stages import stage_kind, stage_names
+from rigproof.profiles.planning.stages import stage_kind, stage_names
 from rigproof.records.champions import Champions
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict, figure_and_limit

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import isfinite
 
-from rigproof.profiles.stages import StageKind, stage_kind, stage_kinds
+from rigproof.profiles.planning.stages import StageKind, stage_kind, stage_kinds
 from rigproof.profiles.tables.models import Level, Levels
 from rigproof.records.measurements import Stage
 from rigproof.records.recording import Recording

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.stages import stage_kind
+from rigproof.profiles.planning.stages import stage_kind
 from rigproof.records.samples import HostSample
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 

@@ -1,6 +1,6 @@
 """Every stage, in the order in which they run. A new one is registered by its line here."""
 
-from rigproof.profiles.stages import declare
+from rigproof.profiles.planning.stages import declare
 from rigproof.stages.feeding.stage import FEEDING
 from rigproof.stages.gemm.stage import GEMM
 from rigproof.stages.sharing.stage import SHARING

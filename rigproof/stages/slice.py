@@ -8,7 +8,7 @@ from rigproof.criteria.criterion import Criterion
 from rigproof.devices.specs import Spec
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan, StagePlan
-from rigproof.profiles.stages import StageKind
+from rigproof.profiles.planning.stages import StageKind
 from rigproof.records.recording import Recording
 from rigproof.simulation.stage import SimulatedStage
 from rigproof.stages.tables import StageTable

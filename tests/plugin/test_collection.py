@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.profiles.stages import stage_names
+from rigproof.profiles.planning.stages import stage_names
 from rigproof.run.suite import suite_folder
 from support.acceptance import run_pytest
 

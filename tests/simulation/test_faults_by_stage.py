@@ -10,7 +10,7 @@ import pytest
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import judge_all
 from rigproof.profiles.loading.load import over_defaults
-from rigproof.profiles.stages import stage_kind, stage_kinds, stage_names
+from rigproof.profiles.planning.stages import stage_kind, stage_kinds, stage_names
 from rigproof.records.verdict import Outcome, sentence
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.catalogue import BY_NAME

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.stages import stage_kind, stage_kinds, stage_names
+from rigproof.profiles.planning.stages import stage_kind, stage_kinds, stage_names
 from rigproof.simulation.faults.catalogue import ARRIVES_WITH, BY_NAME, FIELDS, KINDS, lacks, unseen_field
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.faults.parsing import FaultError, parse_faults

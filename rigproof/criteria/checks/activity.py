@@ -11,7 +11,7 @@ from rigproof.criteria.evidence.sensors import power_field, readings_by_piece
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window, work_by_slice
-from rigproof.profiles.stages import DUTIES, stage_kind
+from rigproof.profiles.planning.stages import DUTIES, stage_kind
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 

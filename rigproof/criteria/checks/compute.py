@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.profiles.stages import Duty, stage_kind, with_duty
+from rigproof.profiles.planning.stages import Duty, stage_kind, with_duty
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 

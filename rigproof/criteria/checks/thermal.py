@@ -11,7 +11,7 @@ from rigproof.criteria.evidence.series import readings, values
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
 from rigproof.criteria.evidence.working_range import temperature_failure
-from rigproof.profiles.stages import DUTIES, with_duty
+from rigproof.profiles.planning.stages import DUTIES, with_duty
 from rigproof.profiles.tables.models import TemperatureLimits
 from rigproof.records.verdict import Outcome
 

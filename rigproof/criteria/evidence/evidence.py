@@ -24,7 +24,7 @@ from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.stages import Duty, stage_names, with_duty
+from rigproof.profiles.planning.stages import Duty, stage_names, with_duty
 from rigproof.profiles.tables.models import LevelName
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity

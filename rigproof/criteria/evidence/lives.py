@@ -15,7 +15,7 @@ from rigproof.criteria.criterion import NotApplicable
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
-from rigproof.profiles.stages import stage_kind, stage_names
+from rigproof.profiles.planning.stages import stage_kind, stage_names
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.processes import GpuProcess
 

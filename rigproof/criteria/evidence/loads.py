@@ -12,7 +12,7 @@ from typing import TypeVar
 from rigproof.criteria.criterion import Finding, NotMeasured
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
-from rigproof.profiles.stages import Duty, stage_kind
+from rigproof.profiles.planning.stages import Duty, stage_kind
 from rigproof.records.verdict import Outcome
 
 Made = TypeVar("Made")

@@ -13,11 +13,11 @@ from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.planning import device_plan
-from rigproof.profiles.stages import stage_kind
+from rigproof.profiles.planning.stages import stage_kind
 
 Work = tuple[str, int, int | None]  # SKU file, workers, matrix size
 FEWEST_ROUNDS = 3  # a rate of fewer is a single reading
-LEAST_SETTLED_SHARE = 0.5  # of the load: a warm-up takes a third of it at most (SUSTAINED_SETTLE_SHARE)
+LEAST_SETTLED_SHARE = 0.5  # of the load: a warm-up takes a third of it at most (SETTLE_SHARE)
 PeerGroup = tuple[Work, str, int | None]  # and precision, enforced power limit in whole W
 
 

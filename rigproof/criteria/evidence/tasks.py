@@ -13,7 +13,7 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import ENDED
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.profiles.stages import stage_kind
+from rigproof.profiles.planning.stages import stage_kind
 from rigproof.records.measurements import Event, Stage
 
 LOSSES = ("worker_failed", "worker_died", "worker_hung")

@@ -6,13 +6,6 @@ from functools import cached_property
 from rigproof.profiles.tables.models import LevelName
 from rigproof.records.identity import DeviceKind
 
-# Precisions after the first settle for this share of its time: the card is hot and at its power cap by then.
-LATER_SETTLE_SHARE = 0.25
-# Rounds of a precision that the gemm stage measures at least, however long they take on a busy device.
-FEWEST_GEMM_ROUNDS = 4
-# The sustained stage settles for this share of its length at most, so that most of a short one is measured.
-SUSTAINED_SETTLE_SHARE = 1 / 3
-
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
@@ -64,10 +57,10 @@ class WorkerPlan:
 class StagePlan:
     """One stage. `expected_s` is its load's length, the same whatever the number of GPUs."""
 
-    name: str  # one of rigproof.profiles.stages.STAGES
+    name: str  # one of rigproof.profiles.planning.stages.STAGES
     expected_s: float
     settle_s: float
-    measure_s: float  # per precision (gemm), or the whole load (all others)
+    measure_s: float  # for each arm that the stage plans, or the whole load
     round_s: float
 
 

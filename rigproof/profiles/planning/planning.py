@@ -6,20 +6,12 @@ from dataclasses import dataclass
 
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.plan import (
-    LATER_SETTLE_SHARE,
-    SUSTAINED_SETTLE_SHARE,
-    MemoryPlan,
-    Plan,
-    StagePlan,
-    WorkerPlan,
-)
-from rigproof.profiles.stages import stage_kinds
+from rigproof.profiles.planning.plan import MemoryPlan, Plan, StagePlan, WorkerPlan
+from rigproof.profiles.planning.stages import stage_kinds
 from rigproof.profiles.tables.base import Table
 from rigproof.profiles.tables.models import GpuDefaults, Level, LevelName
 
 MIB_PER_GIB = 1024
-PRECISIONS_AT_MOST = 4  # fp32, tf32, fp16, bf16
 RAY_SHARE_STEPS = 10_000  # Ray counts resources in ten-thousandths and rounds what is finer
 # Ray's cold start 2.2-3.5 s and end 1.1-2.3 s, imports and the device's first use in each worker.
 START_STOP_S = 15.0
@@ -174,40 +166,18 @@ def _unstated(loaded: LoadedRig, level: Level) -> list[str]:
 def _stages(
     loaded: LoadedRig, level: LevelName, sustained_s: float | None, problems: list[str]
 ) -> tuple[StagePlan, ...]:
-    # Stages that a level may go without, and the key of their length; 0 or absent: not at this level.
-    optional = {kind.name: kind.length_key for kind in stage_kinds() if kind.optional and kind.length_key}
+    kinds = stage_kinds()
     length: Level = getattr(loaded.rig.levels, level)
-    settle_s, measure_s, round_s = length.gemm_settle_s, length.gemm_measure_s, length.round_s
-    load_s = length.sustained_s if sustained_s is None else sustained_s
-    if settle_s is None or measure_s is None or round_s is None or load_s is None:
+    if sustained_s is not None:
+        keys = (kind.length_key for kind in kinds if kind.duty == "continuous" and kind.length_key)
+        length = length.model_copy(update=dict.fromkeys(keys, sustained_s))
+    # Stages that a level may go without; 0 or absent: not at this level.
+    optional = {kind.length_key for kind in kinds if kind.optional}
+    missing = [key for key in Level.model_fields if key not in optional and getattr(length, key) is None]
+    if missing:
         problems += [
-            f"{loaded.file}: levels.{level}.{key}: missing; write its length in seconds"
-            for key in Level.model_fields
-            if key not in optional.values()
-            and getattr(length, key) is None
-            and not (key == "sustained_s" and sustained_s is not None)
+            f"{loaded.file}: levels.{level}.{key}: missing; write its length in seconds" for key in missing
         ]
         return ()
     problems += _unstated(loaded, length)
-    later = PRECISIONS_AT_MOST - 1
-    return (
-        StagePlan(
-            name="gemm",
-            expected_s=settle_s * (1 + later * LATER_SETTLE_SHARE) + PRECISIONS_AT_MOST * measure_s,
-            settle_s=settle_s,
-            measure_s=measure_s,
-            round_s=round_s,
-        ),
-        StagePlan(
-            name="sustained",
-            expected_s=load_s,
-            settle_s=min(settle_s, load_s * SUSTAINED_SETTLE_SHARE),
-            measure_s=load_s,
-            round_s=round_s,
-        ),
-        *(
-            StagePlan(name=name, expected_s=stage_s, settle_s=0.0, measure_s=stage_s, round_s=round_s)
-            for name, key in optional.items()
-            if (stage_s := getattr(length, key))
-        ),
-    )
+    return tuple(planned for kind in kinds if (planned := kind.planned(length)) is not None)

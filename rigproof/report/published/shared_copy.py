@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.profiles.stages import stage_names
+from rigproof.profiles.planning.stages import stage_names
 from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.measurements import EVENT_KINDS
 from rigproof.records.recording import Recording

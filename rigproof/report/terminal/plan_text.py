@@ -10,7 +10,7 @@ from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.evidence import Conditions, Evidence, evidence_for
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import device_plan
-from rigproof.profiles.stages import stage_names
+from rigproof.profiles.planning.stages import stage_kind, stage_names
 from rigproof.profiles.tables.steady import FigureName
 from rigproof.records.verdict import figure
 from rigproof.report.terminal.terminal import duration, header_lines
@@ -72,7 +72,8 @@ def _stages(plan: Plan) -> Iterator[str]:
     yield "stages: each loads all devices at once"
     for stage in plan.stages:
         settles = f" settles for at most {stage.settle_s:g} s," if stage.settle_s else ""
-        each = " for each precision" if stage.name == "gemm" else ""
+        arms = stage_kind(stage.name).arms if stage.measure_s < stage.expected_s else ""
+        each = f" for each {arms}" if arms else ""
         yield (
             f"  {stage.name}: about {duration(stage.expected_s)};{settles} "
             f"measures {stage.measure_s:g} s{each}, rounds of {stage.round_s:g} s"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.stages import with_duty
+from rigproof.profiles.planning.stages import with_duty
 
 Scope = Literal["gpu", "node", "rig"]
 Key = Literal["stage", "after", "for", "by", "to", "code", "field"]

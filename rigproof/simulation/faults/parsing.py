@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.stages import stage_kind, stage_kinds, stage_names
+from rigproof.profiles.planning.stages import stage_kind, stage_kinds, stage_names
 from rigproof.simulation.faults.catalogue import (
     ARRIVES_WITH,
     BY_NAME,

@@ -1,6 +1,6 @@
 """All of the feeding stage."""
 
-from rigproof.profiles.stages import ANY_LOAD, STEADY, StageKind
+from rigproof.profiles.planning.stages import ANY_LOAD, STEADY, StageKind
 from rigproof.stages.feeding.criteria import CRITERIA
 from rigproof.stages.feeding.simulated import SIMULATED
 from rigproof.stages.feeding.specs import specs

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from rigproof.profiles.planning.plan import FEWEST_GEMM_ROUNDS, LATER_SETTLE_SHARE, StagePlan
+from rigproof.profiles.planning.plan import StagePlan
 from rigproof.records.measurements import Phase
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import BOOST_S, FILL_S, ROUND_S, Segment, Work
 from rigproof.simulation.work.task import Task
+from rigproof.stages.gemm.plan import FEWEST_ROUNDS, LATER_SETTLE_SHARE
 from rigproof.stages.gemm.specs import GemmSpec
 
 # Two H200: bf16 1455 MHz (1410 to 1485), 687 W (639 to 725), fp16 1410, tf32 1478, and
@@ -32,12 +33,12 @@ def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
 
 def round_s(aimed_s: float, measure_s: float) -> float:
     """Length of a round of the gemm stage."""
-    return max(aimed_s, min(ROUND_S, measure_s / FEWEST_GEMM_ROUNDS))
+    return max(aimed_s, min(ROUND_S, measure_s / FEWEST_ROUNDS))
 
 
 def measured_s(aimed_s: float, measure_s: float) -> float:
     """For how long a precision is measured."""
-    return max(measure_s, FEWEST_GEMM_ROUNDS * round_s(aimed_s, measure_s))
+    return max(measure_s, FEWEST_ROUNDS * round_s(aimed_s, measure_s))
 
 
 def records(task: Task, spec: GemmSpec) -> Records:

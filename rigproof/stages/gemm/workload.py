@@ -10,8 +10,8 @@ from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted, products_for
 from rigproof.devices.verification import differing
 from rigproof.profiles.planning.operands import operands_mib
-from rigproof.profiles.planning.plan import FEWEST_GEMM_ROUNDS, LATER_SETTLE_SHARE
 from rigproof.records.measurements import Phase
+from rigproof.stages.gemm.plan import FEWEST_ROUNDS, LATER_SETTLE_SHARE
 from rigproof.stages.gemm.settling import Settling
 
 if TYPE_CHECKING:  # it imports this workload where it runs
@@ -112,7 +112,7 @@ class SteadyRate:
                     phase, since_s = "measure", context.now_s()
                 continue
             measured += finished.phase == "measure"
-            if passed_s >= self._spec.measure_s and measured >= FEWEST_GEMM_ROUNDS:
+            if passed_s >= self._spec.measure_s and measured >= FEWEST_ROUNDS:
                 break
         while queue:
             self._report_round(queue.finish())

@@ -1,6 +1,6 @@
 """All of the sharing stage."""
 
-from rigproof.profiles.stages import ANY_LOAD, MULTIPLIED, StageKind
+from rigproof.profiles.planning.stages import ANY_LOAD, MULTIPLIED, StageKind
 from rigproof.stages.sharing.criteria import CRITERIA
 from rigproof.stages.sharing.simulated import SIMULATED
 from rigproof.stages.sharing.specs import specs

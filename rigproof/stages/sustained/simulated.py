@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from rigproof.profiles.planning.plan import SUSTAINED_SETTLE_SHARE, StagePlan
+from rigproof.profiles.planning.plan import StagePlan
 from rigproof.records.measurements import Phase
 from rigproof.simulation.silicon.vram import Fill, Shortage
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import BOOST_S, FILL_S, MULTIPLYING, ROUND_S, Segment
 from rigproof.simulation.work.task import Task, TaskFailed
+from rigproof.stages.sustained.plan import SETTLE_SHARE
 from rigproof.stages.sustained.specs import SustainedSpec
 
 MEMORY_EVERY = 4  # rounds
@@ -49,7 +50,7 @@ def records(task: Task, spec: SustainedSpec) -> Records:
         data = {"target_mib": spec.vram_mib, "allocated_mib": held_mib, "precision": precision}
         message = f"{held_mib:.0f} of {spec.vram_mib:.0f} MiB"
         yield task.event(start_s + FILL_S, "allocation", message, data)
-    settled_s = start_s + min(spec.settle_s, spec.duration_s * SUSTAINED_SETTLE_SHARE)
+    settled_s = start_s + min(spec.settle_s, spec.duration_s * SETTLE_SHARE)
     seconds = max(spec.round_s, ROUND_S)
     t_s = start_s + FILL_S
     for number in count(1):

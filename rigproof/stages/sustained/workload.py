@@ -8,9 +8,9 @@ from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted
 from rigproof.devices.verification import differing
 from rigproof.devices.vram_policy import VramPolicy
-from rigproof.profiles.planning.plan import SUSTAINED_SETTLE_SHARE
 from rigproof.records.measurements import Phase
 from rigproof.stages.sustained.filling import Filling
+from rigproof.stages.sustained.plan import SETTLE_SHARE
 
 if TYPE_CHECKING:  # it imports this workload where it runs
     from rigproof.stages.sustained.specs import SustainedSpec
@@ -76,7 +76,7 @@ class SustainedLoad:
         """Rounds over all pairs, warm-up first, until the time is over or the workload is stopped."""
         context = self._reporter.context
         duration_s = self._spec.duration_s
-        settled_at_s = started_s + min(self._spec.settle_s, duration_s * SUSTAINED_SETTLE_SHARE)
+        settled_at_s = started_s + min(self._spec.settle_s, duration_s * SETTLE_SHARE)
         end_s = max(started_s + duration_s, context.now_s() + duration_s * LEAST_LOAD_SHARE)
         queue = self._queue()
         while not context.stopped() and context.now_s() < end_s:

@@ -1,6 +1,6 @@
 """All of the training stage."""
 
-from rigproof.profiles.stages import ANY_LOAD, StageKind
+from rigproof.profiles.planning.stages import ANY_LOAD, StageKind
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.training.criteria import CRITERIA
 from rigproof.stages.training.simulated import SIMULATED

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rigproof.devices.reporting import Reporter
-from rigproof.profiles.planning.plan import FEWEST_GEMM_ROUNDS
+from rigproof.stages.gemm.plan import FEWEST_ROUNDS
 from rigproof.stages.gemm.specs import GemmSpec
 from rigproof.stages.gemm.workload import measuring_order, run_gemm
 
@@ -62,7 +62,7 @@ def test_a_round_tells_its_work_and_the_device_s_own_seconds(cpu, context):
 
 def test_a_busy_device_gets_the_time_for_the_rounds_that_a_rate_needs(cpu, context):
     run_gemm(replace(SPEC, measure_s=1e-9), cpu, context)
-    assert [round_.phase for round_ in context.rounds].count("measure") >= FEWEST_GEMM_ROUNDS
+    assert [round_.phase for round_ in context.rounds].count("measure") >= FEWEST_ROUNDS
 
 
 def test_every_precision_of_the_device_is_measured_without_being_named(cpu, context):

@@ -11,9 +11,12 @@ The stages themselves stand above profiles, each in a folder of its own, and dec
 (`rigproof.stages.registry`).
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
+
+from rigproof.profiles.planning.plan import StagePlan
+from rigproof.profiles.tables.models import Level
 
 Duty = Literal["continuous", "fed", "bursts", "arms"]
 DUTIES: tuple[Duty, ...] = get_args(Duty)
@@ -24,11 +27,11 @@ class StageKind:
     """One stage.
 
     `length_key` is the level's key of its fixed length; None where it ends when its rates have settled.
-    `optional`: a level that leaves the length out, or says 0, goes without it. `all_workers`: every planned
-    worker takes part; else the first one of each device. `spawns`: a worker starts processes of its own there
-    that work on its device. `arms`: what they differ in, where it has some. `host_load`: the hosts' CPUs are
-    held in their band. `faults`: those of a simulated rig that can act in it, and that a check of it
-    notices, by name.
+    `plan`: how it goes at a level, where it does not just work for that long. `optional`: a level that leaves
+    the length out, or says 0, goes without it. `all_workers`: every planned worker takes part; else the first
+    one of each device. `spawns`: a worker starts processes of its own there that work on its device. `arms`:
+    what they differ in, where it has some. `host_load`: the hosts' CPUs are held in their band. `faults`: those
+    of a simulated rig that can act in it, and that a check of it notices, by name.
     """
 
     name: str
@@ -40,6 +43,16 @@ class StageKind:
     arms: str = ""
     host_load: bool = False
     faults: tuple[str, ...] = ()
+    plan: Callable[[Level], StagePlan] | None = None
+
+    def planned(self, level: Level) -> StagePlan | None:
+        """Its plan at a level that states all that it needs; None where the level goes without it."""
+        if self.plan is not None:
+            return self.plan(level)
+        length_s = getattr(level, self.length_key) if self.length_key else None
+        if not length_s or level.round_s is None:
+            return None
+        return StagePlan(self.name, length_s, settle_s=0.0, measure_s=length_s, round_s=level.round_s)
 
 
 # What can go wrong under any load: the card, its driver and sensors, its worker's process, the node.
