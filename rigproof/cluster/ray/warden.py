@@ -9,47 +9,30 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from rigproof.host import processes
-from rigproof.host.package import ROOT
+from rigproof.host.child import Child
+from rigproof.host.parent import Orders
 from rigproof.host.processes import PROC, ProcessId
 
 MODULE = "rigproof.cluster.ray.warden"
-BOOT = f"import sys, runpy; sys.path.append(sys.argv[1]); runpy.run_module({MODULE!r}, run_name='__main__')"
 GRACE_S = 2.0  # for Ray's processes to end by themselves
 CLEAR_S = 10.0  # to kill those that do not
 STEP_S = 0.2
 
 
-class Warden:
-    """Watches over `folder` from its making until `dismiss`, also where this process is killed meanwhile."""
+class Warden(Child):
+    """Watches over `folder` from its making until `stop`, also where this process is killed meanwhile.
+
+    `stop` is for when the folder is gone: nothing is left to do.
+    """
 
     def __init__(self, folder: Path) -> None:
         # The folder is told by stdin: who looks for processes that name it must not find this one.
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", BOOT, str(ROOT)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{folder}\n".encode())
-        self._process.stdin.flush()
-
-    def dismiss(self, timeout_s: float = 2.0) -> None:
-        """The folder is gone: nothing is left to do."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(timeout_s)
+        super().__init__(MODULE)
+        self.tell(folder=str(folder))
 
 
 def writers(folder: Path, session: int, proc: Path = PROC) -> frozenset[ProcessId]:
@@ -95,11 +78,10 @@ def main() -> None:
     """Read the folder's name, wait for the end of stdin, and clear up what is left then."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # what ends the driver is not meant for its warden
-    name = sys.stdin.readline().rstrip("\n")
-    while os.read(0, 4096):
-        pass
-    folder = Path(name)
-    if name and folder.is_dir():
+    orders = Orders(grace_s=None)  # it outlives the driver: only then its work begins
+    order = orders.next()
+    orders.closed.wait()
+    if order is not None and (folder := Path(order["folder"])).is_dir():
         clear(folder, os.getsid(0))
 
 

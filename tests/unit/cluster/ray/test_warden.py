@@ -16,7 +16,7 @@ import os, sys
 from pathlib import Path
 from rigproof.cluster.ray.warden import Warden
 warden = Warden(Path(sys.argv[1]))
-print(warden._process.pid, flush=True)
+print(warden.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
 
@@ -70,8 +70,8 @@ def test_it_goes_without_a_trace_where_the_driver_has_cleared_up(folder):
     watching = Warden(folder)
     (folder / "log").unlink()
     folder.rmdir()
-    watching.dismiss(60)
-    assert watching._process.returncode == 0
+    watching.stop(60)
+    assert watching.returncode == 0
 
 
 def test_the_folder_of_a_killed_driver_is_removed(folder):
