@@ -6,7 +6,6 @@ time nor the process of whoever asks. Nothing heavy is imported: no torch, no ra
 
 import dataclasses
 import json
-import os
 import signal
 import socket
 import sys
@@ -14,7 +13,7 @@ from typing import Any
 
 from rigproof.host.child import ask
 from rigproof.host.parent import die_with_parent
-from rigproof.host.visible import visible_gpus
+from rigproof.host.visible import own_setting, visible_gpus
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 from rigproof.telemetry.host import HostReader
@@ -37,7 +36,7 @@ def inventory() -> HostInventory:
                 host,
                 driver_version=nvml.driver_version,
                 nvml_error=problems or None,
-                gpus=visible_gpus(gpus, os.environ.get("CUDA_VISIBLE_DEVICES")),
+                gpus=visible_gpus(gpus, own_setting()),
             )
     except NvmlUnavailable as error:
         return dataclasses.replace(host, nvml_error=None if error.driver_missing else str(error))

@@ -12,12 +12,12 @@ import resource
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import pebble
 
 from rigproof.host.parent import die_with_parent
+from rigproof.host.proc import own_memory
 from rigproof.workloads.strategies import InvalidStrategyError, Strategy, parse, reward
 
 End = Literal["played", "invalid", "timed_out", "crashed", "out_of_memory"]
@@ -110,8 +110,7 @@ def _confine(owner: int, memory_mib: float) -> None:
     for stream in range(3):  # the owner's pipes must close with the owner
         os.dup2(null, stream)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    limit = pages * resource.getpagesize() + int(memory_mib * MIB)
+    limit = own_memory().mapped + int(memory_mib * MIB)
     hardest = resource.getrlimit(resource.RLIMIT_AS)[1]
     if hardest != resource.RLIM_INFINITY:
         limit = min(limit, hardest)

@@ -5,7 +5,6 @@ folder. The warden learns of the driver's end by the end of its stdin; where the
 driver has cleared up by itself.
 """
 
-import contextlib
 import os
 import shutil
 import signal
@@ -15,7 +14,6 @@ from pathlib import Path
 from rigproof.host import processes
 from rigproof.host.child import Child
 from rigproof.host.parent import Orders
-from rigproof.host.processes import PROC, ProcessId
 
 MODULE = "rigproof.cluster.ray.warden"
 GRACE_S = 2.0  # for Ray's processes to end by themselves
@@ -35,23 +33,10 @@ class Warden(Child):
         self.tell(folder=str(folder))
 
 
-def writers(folder: Path, session: int, proc: Path = PROC) -> frozenset[ProcessId]:
-    """Processes of that session (setsid(2)) that have a file below `folder` open to write to it."""
-    found = set()
-    for entry in proc.iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        with contextlib.suppress(OSError):
-            if os.getsid(int(entry.name)) == session and _writes(entry, folder):
-                process = processes.process_id(int(entry.name), proc)
-                found |= {process} if process is not None else set()
-    return frozenset(found)
-
-
 def clear(folder: Path, session: int) -> None:
     """Wait a little for its writers to end, kill those that do not, and remove the folder."""
     begun_s = time.monotonic()
-    while left := writers(folder, session):
+    while left := processes.writers(folder, session):
         passed_s = time.monotonic() - begun_s
         if passed_s > GRACE_S:
             for process in left:
@@ -60,18 +45,6 @@ def clear(folder: Path, session: int) -> None:
             break
         time.sleep(STEP_S)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _writes(entry: Path, folder: Path) -> bool:
-    for link in (entry / "fd").iterdir():
-        with contextlib.suppress(OSError):
-            if not link.readlink().is_relative_to(folder):
-                continue
-            lines = (entry / "fdinfo" / link.name).read_text(encoding="ascii").splitlines()
-            flags = next(line.split()[1] for line in lines if line.startswith("flags:"))
-            if int(flags, 8) & os.O_ACCMODE != os.O_RDONLY:
-                return True
-    return False
 
 
 def main() -> None:

@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from rigproof.cluster.ray import warden
-from rigproof.cluster.ray.warden import Warden, clear, writers
+from rigproof.cluster.ray.warden import Warden, clear
 from rigproof.host import processes
+from rigproof.host.processes import writers
 
 HOLD = "import sys; file = open(sys.argv[1], sys.argv[2]); print('open', flush=True); sys.stdin.read()"
 DRIVER = """
