@@ -1,9 +1,10 @@
 """A child process with its own interpreter, for what may hang, crash or eat memory: the parent's side.
 
 A child runs one module of this package. Both sides write lines that are JSON objects: orders to its stdin,
-messages to its stdout. It ends by itself when its stdin closes, which its parent's death does too; the
-child's side of this is `rigproof.host.parent`. It has its parent's environment, folder and session, and
-ignores SIGINT: Ctrl-C reaches both, and is the parent's to handle.
+messages to its stdout. One that takes orders ends when its stdin closes, which its parent's death does too;
+one that is only asked (`ask`) has a deadline. The child's side of this is `rigproof.host.parent`. It has its
+parent's environment, folder and session, and ignores SIGINT: Ctrl-C reaches both, and is the parent's to
+handle.
 """
 
 import contextlib
