@@ -21,6 +21,7 @@ def two_are_better(records: int) -> bool:
 
 def side_by_side(here: Callable[[], Here], there: Callable[[], There]) -> tuple[Here, There]:
     """What both give; `there` runs in a child. Where that one dies, its part is done here too."""
+    # No `host.child.Child`: forked, it has the records, which would take longer to send than the work takes.
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_send, args=(sender, there), daemon=True)

@@ -7,13 +7,14 @@ import resource
 import time
 import uuid
 import weakref
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from rigproof.devices.device import Mark, MemoryState
 from rigproof.devices.torch_device import DTYPES, TorchDevice
+from rigproof.host.cgroup import memory_limit, usable_memory
+from rigproof.host.proc import cpu_name, own_data_bytes, own_memory
 from rigproof.records.identity import DeviceKind
 
 MIB = 2**20
@@ -54,9 +55,10 @@ class CpuDevice(TorchDevice):
         if torch.get_num_interop_threads() != 1:
             with contextlib.suppress(RuntimeError):  # torch takes it once, before its first parallel work
                 torch.set_num_interop_threads(1)
-        self.name = cpu_name(Path("/proc/cpuinfo"))
+        self.name = cpu_name()
         # Stable for the host, so that a history finds its earlier runs.
         self.uuid = f"CPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{platform.node()}/{self.name}')}"
+        self._memory_limit = memory_limit()  # of the container, or whatever else this process is in
         self._random: dict[tuple[int, torch.dtype], torch.Tensor] = {}
         self._allocated_bytes = 0
         self._cap_bytes: int | None = None
@@ -102,16 +104,18 @@ class CpuDevice(TorchDevice):
 
     def memory(self) -> MemoryState:
         """Matrices in use, and the process's resident memory as what is reserved."""
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-        resident_mib = pages * resource.getpagesize() / MIB
+        resident_mib = own_memory().resident / MIB
         peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # lags a little
-        free, total = host_memory_mib(Path("/proc/meminfo"), Path("/sys/fs/cgroup"))
+        free_mib = total_mib = None
+        with contextlib.suppress(OSError, LookupError, ValueError):
+            usable = usable_memory(self._memory_limit)
+            free_mib, total_mib = usable.available_mib, usable.total_mib
         return MemoryState(
             allocated_mib=self._allocated_bytes / MIB,
             reserved_mib=resident_mib,
             peak_reserved_mib=max(peak_mib, resident_mib),
-            device_free_mib=free,
-            device_total_mib=total,
+            device_free_mib=free_mib,
+            device_total_mib=total_mib,
             ooms=None,
             alloc_retries=None,
         )
@@ -141,7 +145,7 @@ class CpuDevice(TorchDevice):
             resource.setrlimit(resource.RLIMIT_DATA, (self._data_limit, hard))
             self._data_limit = self._cap_bytes = None
             return False
-        used = data_bytes(Path("/proc/self/status"))
+        used = own_data_bytes()
         before = self._data_limit
         if resource.RLIM_INFINITY != before <= used + int(mib * MIB):
             return False
@@ -210,37 +214,3 @@ class CpuDevice(TorchDevice):
             self.multiply(a, a, out)
             count += 1
         return count / passed_s
-
-
-def data_bytes(status: Path) -> int:
-    """What the process has mapped for data, as RLIMIT_DATA counts it (proc(5): VmData)."""
-    lines = status.read_text(encoding="ascii", errors="replace").splitlines()
-    for line in lines:
-        if line.startswith("VmData:"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError(f"{status} has no VmData: this process's memory cannot be capped")
-
-
-def cpu_name(cpuinfo: Path) -> str:
-    """The model name that the kernel gives, else the architecture."""
-    with contextlib.suppress(OSError):
-        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.machine()
-
-
-def host_memory_mib(meminfo: Path, cgroup: Path) -> tuple[float | None, float | None]:
-    """Free and total memory that this process can use: the host's, or its control group's where less."""
-    try:
-        lines = meminfo.read_text(encoding="ascii").splitlines()
-        kib = {name: float(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
-        free, total = kib["MemAvailable"] / 1024, kib["MemTotal"] / 1024
-    except (OSError, KeyError, IndexError, ValueError):
-        return None, None
-    try:
-        limit = int((cgroup / "memory.max").read_text(encoding="ascii")) / MIB
-        used = int((cgroup / "memory.current").read_text(encoding="ascii")) / MIB
-    except (OSError, ValueError):  # no group, another version of them, or "max"
-        return free, total
-    return max(0.0, min(free, limit - used)), min(total, limit)

@@ -9,6 +9,7 @@ import torch
 
 from rigproof.devices.device import Mark, MemoryState
 from rigproof.devices.torch_device import TorchDevice
+from rigproof.host.proc import PROC, own_files
 from rigproof.records.identity import DeviceKind
 
 MIB = 2**20
@@ -63,14 +64,13 @@ def set_tf32(allowed: bool) -> None:
 
 
 @cache
-def cublas_version(maps: Path) -> str | None:
+def cublas_version(proc_root: Path = PROC) -> str | None:
     """Version of the cuBLAS that this process has loaded, such as "13.1.0"; None where it has none.
 
-    `maps` are the process's mappings (proc(5)). torch tells the version that it was built for at most, and a
+    torch tells the version that it was built for at most, and a
     package manager's record may be of another copy: the library itself knows (cublasGetProperty).
     """
-    for line in maps.read_text(encoding="utf-8", errors="replace").splitlines():
-        path = line[line.find("/") :] if "/" in line else ""
+    for path in own_files(proc_root):
         if path.rpartition("/")[2].startswith("libcublas.so"):
             return _told_version(path)
     return None
@@ -140,7 +140,7 @@ class CudaDevice(TorchDevice):
         return {
             "device": self.name,
             "torch": self.torch_version,
-            "cublas": cublas_version(Path("/proc/self/maps")),
+            "cublas": cublas_version(),
             "multiprocessors": self.sms,
             "capability": self._capability,
         }

@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rigproof.host import proc
+from rigproof.host.proc import PROC
+
+CGROUP = Path("/sys/fs/cgroup")
 MIB = 2**20
 
 
@@ -60,7 +64,7 @@ def _entry(file: Path, key: str) -> int:
     raise ValueError(f"{file} has no {key}")
 
 
-def cpu_quota(proc_root: Path, cgroup_root: Path) -> CpuQuota | None:
+def cpu_quota(proc_root: Path = PROC, cgroup_root: Path = CGROUP) -> CpuQuota | None:
     """The tightest CPU quota over this process; None where there is none."""
     found = []
     for group in _groups(proc_root, cgroup_root, "cpu"):
@@ -73,7 +77,7 @@ def cpu_quota(proc_root: Path, cgroup_root: Path) -> CpuQuota | None:
     return min(found, key=lambda quota: quota.cpus, default=None)
 
 
-def memory_limit(proc_root: Path, cgroup_root: Path) -> MemoryLimit | None:
+def memory_limit(proc_root: Path = PROC, cgroup_root: Path = CGROUP) -> MemoryLimit | None:
     """The tightest memory limit over this process; None where there is none."""
     if _is_v2(cgroup_root):
         names = ("memory.max", "memory.current", "inactive_file")
@@ -87,6 +91,20 @@ def memory_limit(proc_root: Path, cgroup_root: Path) -> MemoryLimit | None:
             files = (group / usage_name, group / "memory.stat")
             found.append(MemoryLimit(limit / MIB, *files, inactive_key))
     return min(found, key=lambda group: group.limit_mib, default=None)
+
+
+def usable_memory(limit: MemoryLimit | None, proc_root: Path = PROC) -> proc.Memory:
+    """Memory that this process can use: the host's, or its group's where `limit` is less; swap is the host's.
+
+    Raises:
+        OSError, LookupError, ValueError: where one of the files cannot be read.
+    """
+    host = proc.memory(proc_root)
+    if limit is None or limit.limit_mib >= host.total_mib:
+        return host
+    used_mib = limit.used_mib()
+    available_mib = min(host.available_mib, max(0.0, limit.limit_mib - used_mib))
+    return proc.Memory(limit.limit_mib, used_mib, available_mib, host.swap_used_mib)
 
 
 def _is_v2(cgroup_root: Path) -> bool:

@@ -1,12 +1,16 @@
-"""What /proc says about the host's CPUs and memory, and since when it runs."""
+"""What /proc says about the host's CPUs and memory, since when it runs, and what this process holds of it."""
 
+import contextlib
 import os
-from collections.abc import Mapping
+import platform
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+PROC = Path("/proc")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,10 @@ def busy_percent(before: CoreTimes, after: CoreTimes) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """RAM and swap of the host, MiB."""
+    """RAM and swap of the host, or of what this process may use of it, MiB."""
 
     total_mib: float
+    used_mib: float
     available_mib: float
     swap_used_mib: float
 
@@ -63,7 +68,7 @@ def memory(proc_root: Path) -> Memory:
     """What /proc/meminfo says (its kB are KiB).
 
     Raises:
-        OSError, KeyError: where the file or one of its lines is missing.
+        OSError, LookupError, ValueError: where the file or one of its lines is missing, or no number.
     """
     entries: Mapping[str, float] = {
         name: int(value.split()[0]) / 1024
@@ -73,9 +78,57 @@ def memory(proc_root: Path) -> Memory:
     }
     return Memory(
         total_mib=entries["MemTotal"],
+        used_mib=entries["MemTotal"] - entries["MemAvailable"],
         available_mib=entries["MemAvailable"],
         swap_used_mib=entries["SwapTotal"] - entries["SwapFree"],
     )
+
+
+def cpu_name(proc_root: Path = PROC) -> str:
+    """The CPU's model name as /proc/cpuinfo has it, else the architecture."""
+    with contextlib.suppress(OSError):
+        for line in (proc_root / "cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMemory:
+    """Memory of this process in bytes, as /proc/self/statm counts it."""
+
+    mapped: int  # what RLIMIT_AS limits
+    resident: int
+
+
+def own_memory(proc_root: Path = PROC) -> OwnMemory:
+    """What this process has now. OSError where it cannot be read."""
+    mapped, resident = (proc_root / "self/statm").read_text(encoding="ascii").split()[:2]
+    return OwnMemory(int(mapped) * PAGE_BYTES, int(resident) * PAGE_BYTES)
+
+
+def own_data_bytes(proc_root: Path = PROC) -> int:
+    """What this process has mapped for data, as RLIMIT_DATA counts it (proc(5): VmData).
+
+    Raises:
+        OSError, RuntimeError: where it cannot be read, or is not there.
+    """
+    status = proc_root / "self/status"
+    for line in status.read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith("VmData:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"{status} has no VmData: this process's memory cannot be capped")
+
+
+def own_files(proc_root: Path = PROC) -> Iterator[str]:
+    """The files that this process has mapped, such as its libraries, once for each mapping.
+
+    Raises:
+        OSError: where they cannot be read.
+    """
+    for line in (proc_root / "self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
+        if "/" in line:
+            yield line[line.find("/") :]
 
 
 def load_1m(proc_root: Path) -> float | None:
@@ -97,7 +150,7 @@ class BootId:
     reason: str = ""
 
 
-def boot_id(proc_root: Path = Path("/proc")) -> BootId:
+def boot_id(proc_root: Path = PROC) -> BootId:
     """The id that the kernel gave itself when it started: another one after each start.
 
     LXC and systemd-nspawn mount one of their own over it, which changes with each start of the container:

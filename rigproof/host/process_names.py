@@ -5,7 +5,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-PROC = Path("/proc")
+from rigproof.host.proc import PROC
+
 ODD = re.compile(r"[^\w.:+@/-]")  # so that a name cannot pass for the text around it
 GENERATIONS = 64  # more parents are a list that runs in a circle
 

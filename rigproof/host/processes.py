@@ -1,5 +1,6 @@
 """Processes of this host by id and start time, read from /proc, so that a reused id is never mistaken."""
 
+import contextlib
 import os
 import signal
 import time
@@ -7,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-PROC = Path("/proc")
+from rigproof.host.proc import PROC
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,31 @@ def naming(text: str, proc: Path = PROC) -> frozenset[ProcessId]:
         if ours and text.encode() in command and process is not None:
             found.add(process)
     return frozenset(found)
+
+
+def writers(folder: Path, session: int, proc: Path = PROC) -> frozenset[ProcessId]:
+    """Processes of that session (setsid(2)) that have a file below `folder` open to write to it."""
+    found = set()
+    for entry in proc.iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            if os.getsid(int(entry.name)) == session and _writes(entry, folder):
+                process = process_id(int(entry.name), proc)
+                found |= {process} if process is not None else set()
+    return frozenset(found)
+
+
+def _writes(entry: Path, folder: Path) -> bool:
+    for link in (entry / "fd").iterdir():
+        with contextlib.suppress(OSError):
+            if not link.readlink().is_relative_to(folder):
+                continue
+            lines = (entry / "fdinfo" / link.name).read_text(encoding="ascii").splitlines()
+            flags = next(line.split()[1] for line in lines if line.startswith("flags:"))
+            if int(flags, 8) & os.O_ACCMODE != os.O_RDONLY:
+                return True
+    return False
 
 
 def _stat(pid: int, proc: Path) -> tuple[str, int, int] | None:

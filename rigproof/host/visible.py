@@ -1,8 +1,31 @@
 """Which GPUs CUDA_VISIBLE_DEVICES leaves visible, by CUDA's rules with indices in PCI bus order."""
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
+from rigproof.host.proc import PROC
 from rigproof.records.identity import GpuIdentity
+
+NAME = "CUDA_VISIBLE_DEVICES"
+
+
+def own_setting() -> str | None:
+    """The setting of this process; None where it has none."""
+    return os.environ.get(NAME)
+
+
+def parents_setting(proc: Path = PROC) -> str | None:
+    """The setting that this process's parent was started with; our own where that cannot be read."""
+    try:
+        entries = (proc / str(os.getppid()) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return own_setting()
+    for entry in entries:
+        key, _, value = entry.partition(b"=")
+        if key == NAME.encode():
+            return value.decode()
+    return None
 
 
 def visible_gpus(gpus: Sequence[GpuIdentity], setting: str | None) -> tuple[GpuIdentity, ...]:

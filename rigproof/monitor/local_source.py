@@ -1,6 +1,5 @@
 """The monitor's readings on this machine alone, without Ray: a node agent in this process."""
 
-import os
 import socket
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from rigproof.cluster.actors.agent import NodeAgent
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
 from rigproof.cluster.driver.presence import missing_node
 from rigproof.cluster.ray.matching import local_node
+from rigproof.host.visible import own_setting
 from rigproof.monitor.following import Follower
 from rigproof.monitor.gathering import Gathering
 from rigproof.profiles.auto import node_name
@@ -29,7 +29,7 @@ class LocalPort:
         self.clock_offset_s = clock_offset_s
         self._gathering = gathering
         self._facts_limit_s = facts_limit_s
-        self._agent = NodeAgent(lambda: os.environ.get("CUDA_VISIBLE_DEVICES"))
+        self._agent = NodeAgent(own_setting)
 
     def facts(self, node: str, gpu_promised: bool) -> AgentFacts:
         """What is here."""

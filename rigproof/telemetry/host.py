@@ -32,8 +32,8 @@ class HostReader:
 
     def __init__(
         self,
-        proc_root: str | Path = "/proc",
-        cgroup_root: str | Path = "/sys/fs/cgroup",
+        proc_root: str | Path = proc.PROC,
+        cgroup_root: str | Path = cgroup.CGROUP,
         clock: Callable[[], float] = time.monotonic,
         affinity: Callable[[], set[int]] = lambda: os.sched_getaffinity(0),
         sensors: Callable[[], Mapping[str, Sequence[Any]]] = psutil.sensors_temperatures,
@@ -70,7 +70,7 @@ class HostReader:
         Under a quota `cpu_percent` can exceed 100 for one short sample and fall below in the next, as
         quota periods (100 ms) and samples do not begin together: averages over windows are right.
         """
-        used_mib, available_mib, swap_mib = self._memory_mib()
+        memory = cgroup.usable_memory(self._memory_limit, self._proc_root)
         before, self._before = self._before, self._read_cpu()
         return HostSample(
             t_s=t_s,
@@ -78,9 +78,9 @@ class HostReader:
             cpu_percent=_share_percent(before[0], self._before[0]),
             core_percent=_core_percent(before[1], self._before[1]),
             load_1m=proc.load_1m(self._proc_root),
-            ram_used_mib=used_mib,
-            ram_available_mib=available_mib,
-            swap_used_mib=swap_mib,
+            ram_used_mib=memory.used_mib,
+            ram_available_mib=memory.available_mib,
+            swap_used_mib=memory.swap_used_mib,
             cpu_temperature_c=self._temperature_c(),
             wakeup_delays_ms=wakeup_delays_ms,
             lateness_s=lateness_s,
@@ -95,15 +95,6 @@ class HostReader:
             return CpuTimes(clock_s, self._quota.busy_s(), capacity), cores
         busy_s = sum(times.busy_s for number, times in cores.items() if number in allowed)
         return CpuTimes(clock_s, busy_s, capacity), cores
-
-    def _memory_mib(self) -> tuple[float, float, float]:
-        """Used, available, swap used; within the cgroup's limit where there is one."""
-        host = proc.memory(self._proc_root)
-        limit = self._memory_limit
-        if limit is None or limit.limit_mib >= host.total_mib:
-            return host.total_mib - host.available_mib, host.available_mib, host.swap_used_mib
-        used_mib = limit.used_mib()
-        return used_mib, min(host.available_mib, max(0.0, limit.limit_mib - used_mib)), host.swap_used_mib
 
     def _temperature_c(self) -> float | None:
         """The hottest CPU package sensor, read once a second and held in between."""

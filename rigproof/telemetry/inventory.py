@@ -6,23 +6,19 @@ time nor the process of whoever asks. Nothing heavy is imported: no torch, no ra
 
 import dataclasses
 import json
-import os
 import signal
 import socket
-import subprocess
 import sys
 from typing import Any
 
-from rigproof.host.package import ROOT
-from rigproof.host.visible import visible_gpus
+from rigproof.host.child import ask
+from rigproof.host.parent import die_with_parent
+from rigproof.host.visible import own_setting, visible_gpus
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 from rigproof.telemetry.host import HostReader
 
 MODULE = "rigproof.telemetry.inventory"
-# The package's folder goes to the end of the path: it is there too where it was found by other means
-# than the environment, and -P keeps the current folder's modules out of the way of the library's.
-BOOT = f"import sys, runpy; sys.path.append(sys.argv[1]); runpy.run_module({MODULE!r}, run_name='__main__')"
 WAY_OUT = "run `nvidia-smi`, look for Xid in `dmesg`, and reboot where it does not answer either"
 
 
@@ -40,7 +36,7 @@ def inventory() -> HostInventory:
                 host,
                 driver_version=nvml.driver_version,
                 nvml_error=problems or None,
-                gpus=visible_gpus(gpus, os.environ.get("CUDA_VISIBLE_DEVICES")),
+                gpus=visible_gpus(gpus, own_setting()),
             )
     except NvmlUnavailable as error:
         return dataclasses.replace(host, nvml_error=None if error.driver_missing else str(error))
@@ -52,24 +48,14 @@ def detect(timeout_s: float) -> HostInventory:
     Never raises for what NVML does: where the child hangs, crashes or prints nothing of use, the
     inventory is the host alone, and its `nvml_error` says why and what to do.
     """
-    root = str(ROOT)
-    child = subprocess.Popen(
-        [sys.executable, "-P", "-c", BOOT, root],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        printed, complaints = child.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        _end(child)
+    answer = ask(MODULE, limit_s=timeout_s)
+    if answer.status is None:
         return _host_alone(f"NVML did not answer within {timeout_s:g} s: the driver hangs; {WAY_OUT}")
     try:
-        return inventory_from_json(printed)
-    except (ValueError, KeyError, TypeError):
-        last = complaints.strip().splitlines()[-1:] or ["no output"]
-        return _host_alone(f"GPU detection ended with {_ending(child.returncode)}: {last[0]}; {WAY_OUT}")
+        return inventory_from(answer.message or {})
+    except (KeyError, TypeError):
+        said = answer.complaint or "no output"
+        return _host_alone(f"GPU detection ended with {_ending(answer.status)}: {said}; {WAY_OUT}")
 
 
 def inventory_to_json(found: HostInventory) -> str:
@@ -77,13 +63,12 @@ def inventory_to_json(found: HostInventory) -> str:
     return json.dumps(dataclasses.asdict(found))
 
 
-def inventory_from_json(text: str) -> HostInventory:
-    """The inventory that `inventory_to_json` wrote.
+def inventory_from(entries: dict[str, Any]) -> HostInventory:
+    """The inventory that `inventory_to_json` wrote, read as JSON.
 
     Raises:
-        ValueError, KeyError, TypeError: where it is not that.
+        KeyError, TypeError: where it is not that.
     """
-    entries: dict[str, Any] = json.loads(text)
     return HostInventory(**{**entries, "gpus": tuple(_gpu(gpu) for gpu in entries["gpus"])})
 
 
@@ -106,17 +91,6 @@ def _host_alone(nvml_error: str | None) -> HostInventory:
     )
 
 
-def _end(child: subprocess.Popen[str]) -> None:
-    """Kill it, without waiting for one that the kernel does not let go."""
-    child.kill()
-    try:
-        child.communicate(timeout=1)
-    except subprocess.TimeoutExpired:
-        for pipe in (child.stdout, child.stderr):
-            if pipe is not None:
-                pipe.close()
-
-
 def _ending(status: int) -> str:
     if status < 0:
         return f"signal {-status} ({signal.Signals(-status).name})"
@@ -124,4 +98,5 @@ def _ending(status: int) -> str:
 
 
 if __name__ == "__main__":
+    die_with_parent()
     sys.stdout.write(inventory_to_json(inventory()) + "\n")

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from rigproof.host import child
 from rigproof.plugin import preparation
 from rigproof.plugin.options import Request
 from rigproof.plugin.preparation import Refused, prepare
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
-from rigproof.telemetry import inventory as detection
 
 H200 = GpuIdentity("box/gpu0", "cuda", "GPU-0", "NVIDIA H200", 0, 143771.0)
 
@@ -50,7 +50,7 @@ def nvml_of_child(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
     def breaks(broken: str) -> None:
-        monkeypatch.setattr(detection, "BOOT", CHILD.format(broken=broken))
+        monkeypatch.setattr(child, "BOOT", CHILD.format(broken=broken))
 
     return breaks
 

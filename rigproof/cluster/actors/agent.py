@@ -1,7 +1,6 @@
 """The node agent: one Ray actor per node, the only process there that opens NVML. It sets nothing."""
 
 import dataclasses
-import os
 import platform
 import socket
 import time
@@ -9,7 +8,6 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from importlib import metadata
-from pathlib import Path
 from typing import Literal, Protocol
 
 import rigproof
@@ -22,7 +20,7 @@ from rigproof.host import processes
 from rigproof.host.bounded import Background
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.processes import ProcessId
-from rigproof.host.visible import visible_gpus
+from rigproof.host.visible import parents_setting, visible_gpus
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
 from rigproof.records.recording import Record, Sample
@@ -44,11 +42,12 @@ class Host(Protocol):
 class NodeAgent:
     """Answers short calls one after another; what takes time or may hang runs in threads.
 
-    `visible_devices` tells the CUDA_VISIBLE_DEVICES that counts here; by default the raylet's.
+    `visible_devices` gives the CUDA_VISIBLE_DEVICES that counts here; by default the raylet's, whose child
+    this is: Ray may have changed our own.
     """
 
-    def __init__(self, visible_devices: Callable[[], str | None] | None = None) -> None:
-        self._visible_devices = visible_devices or _ray_visible_devices
+    def __init__(self, visible_devices: Callable[[], str | None] = parents_setting) -> None:
+        self._visible_devices = visible_devices
         self._process = processes.own_process()
         self._host: Host = HostReader()
         self._open = ExitStack()
@@ -264,19 +263,6 @@ class NodeAgent:
 
     def _node(self) -> str:
         return self._duty.node if self._duty is not None else socket.gethostname()
-
-
-def _ray_visible_devices() -> str | None:
-    """CUDA_VISIBLE_DEVICES as the raylet got it, whose child this is: Ray may have changed our own."""
-    try:
-        entries = Path(f"/proc/{os.getppid()}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return os.environ.get("CUDA_VISIBLE_DEVICES")
-    for entry in entries:
-        key, _, value = entry.partition(b"=")
-        if key == b"CUDA_VISIBLE_DEVICES":
-            return value.decode()
-    return None
 
 
 def _version(package: str) -> str | None:

@@ -7,72 +7,31 @@ neither they nor people wait for it: it takes what is left up to the target. It 
 second and ends when its stdin is closed, which the death of its parent does too.
 """
 
-import json
 import os
-import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
+from rigproof.host.child import Child, Message
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.cpu_load import CpuLoad, LoadReading
-from rigproof.host.package import ROOT
+from rigproof.host.parent import Orders, tell
 from rigproof.telemetry.host import HostReader
 
 MODULE = "rigproof.cluster.actors.host_load"
-BOOT = f"import sys, runpy; sys.path.append(sys.argv[3]); runpy.run_module({MODULE!r}, run_name='__main__')"
 REPORT_S = 1.0
 NICE = 19  # the lowest priority there is
 
 
-class HostLoadProcess:
+class HostLoadProcess(Child):
     """Runs the load from its making until `stop`; `seconds` holds what it and everybody else did in each."""
 
     def __init__(self, load: HostLoad) -> None:
         self.load = load
         self.seconds: list[dict[str, float]] = []
         self.error: str | None = None
-        root = str(ROOT)
-        arguments = [str(load.threads), str(load.target_percent), root]
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", BOOT, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        self._thread = threading.Thread(target=self._collect, name="rigproof-host-load", daemon=True)
-        self._thread.start()
-
-    @property
-    def pid(self) -> int:
-        """The load's process id."""
-        return self._process.pid
-
-    @property
-    def alive(self) -> bool:
-        """Whether the load runs."""
-        return self._process.poll() is None
-
-    @property
-    def returncode(self) -> int | None:
-        """How it ended, as subprocess tells it; None while it runs."""
-        return self._process.poll()
-
-    def stop(self, timeout_s: float = 2.0) -> None:
-        """End the load; kill it where it does not end within `timeout_s`."""
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            self._process.stdin.close()
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(timeout_s)
-        self._thread.join(timeout_s)
-        if self._process.stdout is not None and not self._thread.is_alive():
-            self._process.stdout.close()
+        super().__init__(MODULE, str(load.threads), str(load.target_percent), hear=self._take)
 
     def report(self) -> dict[str, Any]:
         """What it did, as an event's data: means, None before the first second.
@@ -93,34 +52,24 @@ class HostLoadProcess:
             "error": self.error,
         }
 
-    def _collect(self) -> None:
-        for line in self._process.stdout or ():
-            try:
-                report = json.loads(line)
-            except ValueError:
-                continue  # cut off by the load's death
-            self.error = report.pop("error", None) or self.error
-            if report:
-                self.seconds.append(report)
+    def _take(self, report: Message) -> None:
+        self.error = report.pop("error", None) or self.error
+        if report:
+            self.seconds.append(report)
 
 
 def main(threads: int, target_percent: float) -> None:
     """Hold the load until stdin is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is its parent's to handle
     os.nice(NICE)
-    closed = threading.Event()
-    threading.Thread(target=_wait_for_end, args=(closed,), daemon=True).start()
+    orders = Orders()
     load = CpuLoad(threads, target_percent, HostReader().cpu_times)
     load.start()
     told_s = 0.0
     try:
-        while not closed.wait(REPORT_S):
+        while not orders.closed.wait(REPORT_S):
             latest = [reading for reading in load.readings() if reading.clock_s > told_s]
             told_s = latest[-1].clock_s if latest else told_s
-            sys.stdout.write(json.dumps(means(latest) | {"error": load.error}) + "\n")
-            sys.stdout.flush()
-    except BrokenPipeError:
-        os._exit(1)  # nobody is left to tell
+            tell(**means(latest), error=load.error)
     finally:
         load.stop()
 
@@ -138,12 +87,6 @@ def means(readings: Sequence[LoadReading]) -> dict[str, float]:
         "foreign_percent": 100 * max(0.0, busy_cpus - own_cpus) / capacity_cpus,
         "short_cpus": fmean(one.short_cpus for one in readings),
     }
-
-
-def _wait_for_end(closed: threading.Event) -> None:
-    while os.read(0, 4096):
-        pass
-    closed.set()
 
 
 if __name__ == "__main__":

@@ -166,6 +166,7 @@ def _ray_up(file: Path, limit_s: float) -> None:
     """`ray up`, to its end. What it prints matters only where it fails."""
     environment = os.environ | {"RAY_USAGE_STATS_ENABLED": "0", "RAY_UP_enable_autoscaler_v2": "0"}
     log = file.with_suffix(".log")
+    # No `host.child.Child`: Ray's own program, in a session of its own, so that its ssh can be ended with it.
     with log.open("w") as output:
         process = subprocess.Popen(
             [*RAY_UP, str(file)],

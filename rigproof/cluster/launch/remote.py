@@ -1,4 +1,7 @@
-"""Commands on another machine over ssh, as the user's own ssh is configured; never asks for a password."""
+"""Commands on another machine over ssh, as the user's own ssh is configured; never asks for a password.
+
+ssh is a program of the system's, so no `host.child.Child` of this package.
+"""
 
 import shlex
 import shutil

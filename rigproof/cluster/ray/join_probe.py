@@ -5,21 +5,18 @@ that in place of pytest. It knocks without a token first, so that a cluster whic
 gets to see it.
 """
 
-import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 from rigproof.cluster.ray.address import AUTO, check_listening
 from rigproof.cluster.ray.auth_token import check_private, joining_mode, token_used, tokenless
 from rigproof.cluster.ray.errors import ClusterUnreachable
 from rigproof.cluster.ray.version import check_ray_version
-from rigproof.host.package import ROOT
+from rigproof.host.child import ask
+from rigproof.host.parent import die_with_parent, tell
 
 MODULE = "rigproof.cluster.ray.join_probe"
-BOOT = f"import sys, runpy; sys.path.append(sys.argv[3]); runpy.run_module({MODULE!r}, run_name='__main__')"
 ALLOWED, REFUSED = "open-allowed", "open-refused"
 OPEN_CLUSTER = "OpenCluster"
 UNAUTHENTICATED = "AuthenticationError"
@@ -42,34 +39,14 @@ def check_joinable(address: str, limit_s: float, *, allow_open: bool = False) ->
     """
     check_ray_version(ClusterUnreachable)
     check_listening(address)
-    root = str(ROOT)
-    command = [sys.executable, "-P", "-c", BOOT, address, ALLOWED if allow_open else REFUSED, root]
-    child = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    try:
-        printed, _ = child.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        raise ClusterUnreachable(_sentence(address, "timeout", f"no answer within {limit_s:g} s")) from None
-    finally:
-        if child.poll() is None:
-            child.kill()
-            child.communicate()
-    answer = _answer(printed)
-    if answer is None:
-        raise ClusterUnreachable(_sentence(address, "ended", f"joining ended with status {child.returncode}"))
-    if answer["error"]:
-        raise ClusterUnreachable(_sentence(address, answer["error"], answer["message"]))
-    return Joinable(open=answer["open"])
-
-
-def _answer(printed: str) -> dict[str, Any] | None:
-    lines = [line for line in printed.splitlines() if line.startswith("{")]
-    try:
-        answer: dict[str, Any] = json.loads(lines[-1])
-    except (IndexError, ValueError):
-        return None
-    return answer
+    answer = ask(MODULE, address, ALLOWED if allow_open else REFUSED, limit_s=limit_s)
+    if answer.status is None:
+        raise ClusterUnreachable(_sentence(address, "timeout", f"no answer within {limit_s:g} s"))
+    if answer.message is None:
+        raise ClusterUnreachable(_sentence(address, "ended", f"joining ended with status {answer.status}"))
+    if answer.message["error"]:
+        raise ClusterUnreachable(_sentence(address, answer.message["error"], answer.message["message"]))
+    return Joinable(open=answer.message["open"])
 
 
 def _sentence(address: str, kind: str, message: str) -> str:
@@ -109,8 +86,7 @@ def main(address: str, open_clusters: str) -> None:
         kind, message = READABLE, str(error)
     except BaseException as error:  # Ray raises SystemExit too
         kind, message = _kind(error), (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-    sys.stdout.write(json.dumps({"error": kind, "message": message, "open": is_open}) + "\n")
-    sys.stdout.flush()
+    tell(error=kind, message=message, open=is_open)
     os._exit(0)  # the connection ends with the process; Ray's own way of leaving can hang
 
 
@@ -154,4 +130,5 @@ def _kind(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
+    die_with_parent()
     main(sys.argv[1], sys.argv[2])

@@ -4,27 +4,19 @@ Unlike joining, this needs no Ray on the machine that asks. A head that is no Ra
 end or hang only the child.
 """
 
-import json
 import os
-import subprocess
 import sys
 
-from rigproof.host.package import ROOT
+from rigproof.host.child import ask
+from rigproof.host.parent import die_with_parent, tell
 
 MODULE = "rigproof.cluster.ray.node_list"
-BOOT = f"import sys, runpy; sys.path.append(sys.argv[2]); runpy.run_module({MODULE!r}, run_name='__main__')"
 
 
 def node_names(address: str, limit_s: float) -> frozenset[str]:
     """The names and addresses of the living nodes; empty where the head does not answer within `limit_s`."""
-    command = [sys.executable, "-P", "-c", BOOT, address, str(ROOT)]
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s, check=False
-        )
-        return frozenset(json.loads(done.stdout.splitlines()[-1]))
-    except (subprocess.TimeoutExpired, IndexError, ValueError):
-        return frozenset()
+    answer = ask(MODULE, address, limit_s=limit_s)
+    return frozenset() if answer.message is None else frozenset(answer.message["names"])
 
 
 def main(address: str) -> None:
@@ -38,10 +30,10 @@ def main(address: str) -> None:
         nodes = ray._raylet.GcsClient(address=address).get_all_node_info()  # noqa: SLF001 - no public way
     alive = [node for node in nodes.values() if node.state == GcsNodeInfo.GcsNodeState.ALIVE]
     names = [name for node in alive for name in (node.node_name, node.node_manager_address)]
-    sys.stdout.write(json.dumps(names) + "\n")
-    sys.stdout.flush()
+    tell(names=names)
     os._exit(0)  # Ray's own way of leaving can hang
 
 
 if __name__ == "__main__":
+    die_with_parent()
     main(sys.argv[1])

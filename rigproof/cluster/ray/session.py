@@ -109,7 +109,7 @@ class RaySession:
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
         if self._warden is not None:
-            self._warden.dismiss()
+            self._warden.stop()
         return left
 
     def _wait_a_little(self) -> None:

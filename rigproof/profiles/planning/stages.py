@@ -27,11 +27,12 @@ class StageKind:
     """One stage.
 
     `length_key` is the level's key of its fixed length; None where it ends when its rates have settled.
-    `plan`: how it goes at a level, where it does not just work for that long. `optional`: a level that leaves
-    the length out, or says 0, goes without it. `all_workers`: every planned worker takes part; else the first
-    one of each device. `spawns`: a worker starts processes of its own there that work on its device. `arms`:
-    what they differ in, where it has some. `host_load`: the hosts' CPUs are held in their band. `faults`: those
-    of a simulated rig that can act in it, and that a check of it notices, by name.
+    `plan`: how it goes at a level, where it does not just work for that long. `optional`: a level that
+    leaves the length out, or says 0, goes without it. `all_workers`: every planned worker takes part;
+    else the first one of each device. `spawns`: a worker starts processes of its own there that work on
+    its device. `arms`: what they differ in, where it has some. `host_load`: the hosts' CPUs are held in
+    their band. `faults`: those of a simulated rig that can act in it, and that a check of it notices, by
+    name.
     """
 
     name: str

@@ -1,23 +1,23 @@
 """Strategies played side by side, each in a process of its own, at its own risk.
 
-It forks, so it has to live in a process that is clean of CUDA and Ray: see `reward_process`. Processes that
-play one strategy after the other would save the forks, some milliseconds each, but not tell for sure which
+A fork costs some milliseconds where a `host.child.Child` costs an interpreter's start. It forks, so it has to
+live in a process that is clean of CUDA and Ray: see `reward_process`, which is a Child. Processes that play
+one strategy after the other would save the forks, some milliseconds each, but not tell for sure which
 strategy a process died of: `pebble.ProcessPool` at times blames the one before, which had ended well.
 """
 
-import ctypes
 import multiprocessing
 import os
 import resource
-import signal
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import pebble
 
+from rigproof.host.parent import die_with_parent
+from rigproof.host.proc import own_memory
 from rigproof.stages.feeding.strategies import InvalidStrategyError, Strategy, parse, reward
 
 End = Literal["played", "invalid", "timed_out", "crashed", "out_of_memory"]
@@ -25,7 +25,6 @@ End = Literal["played", "invalid", "timed_out", "crashed", "out_of_memory"]
 POLL_S = 0.05  # how exactly the time limit is kept
 TERM_S = 0.2  # then what does not end by itself is killed; a strategy has nothing to clean up
 MIB = 2**20
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +105,12 @@ def _play(strategy: Strategy, seed: int, owner: int, memory_mib: float) -> Playe
 
 def _confine(owner: int, memory_mib: float) -> None:
     """Bind this process: it dies with its owner, says nothing, and has its memory limited."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != owner:  # which died before it could be told
-        os._exit(1)
+    die_with_parent(owner)
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):  # the owner's pipes must close with the owner
         os.dup2(null, stream)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    limit = pages * resource.getpagesize() + int(memory_mib * MIB)
+    limit = own_memory().mapped + int(memory_mib * MIB)
     hardest = resource.getrlimit(resource.RLIMIT_AS)[1]
     if hardest != resource.RLIM_INFINITY:
         limit = min(limit, hardest)

@@ -12,14 +12,8 @@ as JSON lines on stdin, and what it did goes to stdout the same way:
 all processes share.
 """
 
-import contextlib
-import ctypes
 import json
-import os
-import queue
-import signal
 import sys
-import threading
 import time
 from typing import Any
 
@@ -28,44 +22,18 @@ from rigproof.devices.opening import open_device
 from rigproof.devices.pool import Pool, matrices_in
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted, products_for
 from rigproof.devices.verification import differing
+from rigproof.host import parent
+from rigproof.host.parent import Orders, die_with_parent
 from rigproof.records.measurements import Phase
 
 WARM_SIZE = 64
-GRACE_S = 5.0  # for a round that is under way when nobody wants it any more
-PR_SET_PDEATHSIG = 1
 ERROR_CHARACTERS = 2000
 MOST_TOLD = 16  # wrong results of one round: each is a line to the parent
 
 
-class Orders:
-    """Orders from stdin; `closed` once there are no more. A process that does not end then is ended."""
-
-    def __init__(self) -> None:
-        self.closed = threading.Event()
-        self._orders: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._read, name="rigproof-orders", daemon=True).start()
-
-    def next(self) -> dict[str, Any] | None:
-        """The next order, once it comes; None where none comes any more."""
-        return self._orders.get()
-
-    def _read(self) -> None:
-        with contextlib.suppress(ValueError):  # an order that broke off with the parent
-            for line in sys.stdin.buffer:
-                self._orders.put(json.loads(line))
-        self.closed.set()
-        self._orders.put(None)
-        time.sleep(GRACE_S)
-        os._exit(1)
-
-
 def tell(what: str, **more: Any) -> None:
-    """One line to the parent. Ends the process where nobody is left to read it."""
-    try:
-        sys.stdout.write(json.dumps({"what": what, **more}) + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os._exit(1)
+    """One line to the parent."""
+    parent.tell(what=what, **more)
 
 
 class SharedPool:
@@ -141,9 +109,8 @@ class SharedPool:
 
 def main(settings: dict[str, Any]) -> int:
     """Do what is ordered until stdin is closed; the exit status."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     # A driver call that hangs may hold the interpreter, and with it the thread that watches stdin.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     orders = Orders()
     device: Device | None = None
     try:
@@ -184,4 +151,4 @@ def _warm(device: Device) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(json.loads(sys.argv[2])))
+    sys.exit(main(json.loads(sys.argv[1])))

@@ -75,7 +75,7 @@ class SharedWork:
             for process in self._processes:
                 process.let_go()  # all at once, so that they end side by side
             for process in self._processes:
-                process.end(END_S)
+                process.stop(END_S)
 
     def _start(self) -> None:
         settings = {

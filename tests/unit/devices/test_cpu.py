@@ -1,7 +1,11 @@
 import pytest
 import torch
 
-from rigproof.devices.cpu import CpuDevice, cpu_name, host_memory_mib
+from rigproof.devices import cpu as module
+from rigproof.devices.cpu import CpuDevice
+from rigproof.host.cgroup import memory_limit
+
+MIB = 2**20
 
 
 def test_a_cpu_keeps_its_identity(cpu):
@@ -57,42 +61,36 @@ def test_the_allocator_s_own_error_is_known(cpu):
     assert not cpu.is_out_of_memory(ValueError("can't allocate memory"))
 
 
-def written(folder, **files):
-    for name, text in files.items():
-        (folder / name.replace("_", ".")).write_text(text)
-    return folder
+V2 = {
+    "cgroup.controllers": "memory",
+    "box/memory.max": f"{MIB}",
+    "box/memory.current": f"{MIB}",
+    "box/memory.stat": f"inactive_file {MIB // 4}",
+}
+V1 = {
+    "memory/box/memory.limit_in_bytes": f"{MIB}",
+    "memory/box/memory.usage_in_bytes": f"{MIB}",
+    "memory/box/memory.stat": f"total_inactive_file {MIB // 4}",
+}
 
 
-MEMINFO = (
-    "MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:    8388608 kB\nHugePages_Total:       0\n"
-)
+@pytest.mark.parametrize(("groups", "line"), [(V2, "0::/box"), (V1, "7:memory:/box")], ids=["v2", "v1"])
+def test_a_container_s_memory_is_what_there_is(tmp_path, monkeypatch, groups, line):
+    (tmp_path / "cgroup").mkdir()
+    for name, text in {"../proc/self/cgroup": line, **groups}.items():
+        file = tmp_path / "cgroup" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    monkeypatch.setattr(module, "memory_limit", lambda: memory_limit(tmp_path / "proc", tmp_path / "cgroup"))
+    memory = CpuDevice(cpu_threads=1).memory()
+    assert (memory.device_free_mib, memory.device_total_mib) == (0.25, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("group", "expected"),
-    [
-        ({}, (8192, 16384)),
-        ({"memory_max": "max\n", "memory_current": "5\n"}, (8192, 16384)),
-        ({"memory_max": f"{2**32}\n", "memory_current": f"{2**30}\n"}, (3072, 4096)),
-        ({"memory_max": f"{2**40}\n", "memory_current": f"{2**30}\n"}, (8192, 16384)),
-    ],
-)
-def test_a_control_group_bounds_the_memory(tmp_path, group, expected):
-    meminfo = tmp_path / "meminfo"
-    meminfo.write_text(MEMINFO)
-    assert host_memory_mib(meminfo, written(tmp_path, **group)) == expected
+def test_memory_that_cannot_be_read_is_none(cpu, monkeypatch):
+    def unreadable(limit):
+        raise ValueError("MemTotal: many kB")
 
-
-@pytest.mark.parametrize("text", [None, "", "MemTotal: many kB\n"])
-def test_memory_that_cannot_be_read_is_none(tmp_path, text):
-    meminfo = tmp_path / "meminfo"
-    if text is not None:
-        meminfo.write_text(text)
-    assert host_memory_mib(meminfo, tmp_path) == (None, None)
-
-
-def test_the_name_is_the_kernel_s(tmp_path):
-    cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text("processor\t: 0\nmodel name\t: A CPU @ 3 GHz\nmodel name\t: B\n")
-    assert cpu_name(cpuinfo) == "A CPU @ 3 GHz"
-    assert cpu_name(tmp_path / "none")
+    monkeypatch.setattr(module, "usable_memory", unreadable)
+    memory = cpu.memory()
+    assert (memory.device_free_mib, memory.device_total_mib) == (None, None)
+    assert memory.reserved_mib > 0

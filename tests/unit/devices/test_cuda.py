@@ -115,9 +115,9 @@ def test_no_gpu_is_one_clear_error(monkeypatch):
     ids=["nothing", "no cuBLAS", "another library", "one that is gone"],
 )
 def test_a_cublas_that_cannot_be_asked_has_no_version(tmp_path, mapped):
-    maps = tmp_path / "maps"
-    maps.write_text(mapped)
-    assert cublas_version(maps) is None
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "maps").write_text(mapped)
+    assert cublas_version(tmp_path) is None
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")

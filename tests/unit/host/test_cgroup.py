@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.host.cgroup import cpu_quota, memory_limit
+from rigproof.host.cgroup import cpu_quota, memory_limit, usable_memory
 
 GIB = 2**30
 
@@ -168,6 +168,59 @@ def test_v1_memory_limit(tmp_path: Path) -> None:
     limit = memory_limit(*roots)
     assert limit is not None
     assert (limit.limit_mib, limit.used_mib()) == (2048.0, 512.0)
+
+
+MEMINFO = (
+    "MemTotal: 16777216 kB\nMemFree: 1 kB\nMemAvailable: 8388608 kB\nSwapTotal: 2048 kB\nSwapFree: 1024 kB\n"
+)
+
+
+def v2(limit: str, used: int) -> dict[str, str]:
+    return {
+        "cgroup.controllers": "memory\n",
+        "memory.max": f"{limit}\n",
+        "memory.current": f"{used}\n",
+        "memory.stat": f"anon 5\ninactive_file {GIB}\n",
+    }
+
+
+def v1(limit: str, used: int) -> dict[str, str]:
+    return {
+        "memory/memory.limit_in_bytes": f"{limit}\n",
+        "memory/memory.usage_in_bytes": f"{used}\n",
+        "memory/memory.stat": f"cache 5\ntotal_inactive_file {GIB}\n",
+    }
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, (16384, 8192, 8192)),
+        (v2("max", 3 * GIB), (16384, 8192, 8192)),
+        (v1("9223372036854771712", 3 * GIB), (16384, 8192, 8192)),  # version 1's way to say none
+        (v2(str(4 * GIB), 3 * GIB), (4096, 2048, 2048)),  # file cache can be had
+        (v1(str(4 * GIB), 3 * GIB), (4096, 2048, 2048)),
+        (v2(str(15 * GIB), 3 * GIB), (15360, 2048, 8192)),  # others on the host have the rest
+        (v1(str(15 * GIB), 3 * GIB), (15360, 2048, 8192)),
+        (v2(str(GIB), 3 * GIB), (1024, 2048, 0)),  # lowered since
+    ],
+)
+def test_a_group_bounds_the_memory_that_can_be_used(
+    tmp_path: Path, files: dict[str, str], expected: tuple[float, float, float]
+) -> None:
+    proc, cgroup = trees(tmp_path, "0::/\n7:memory:/\n", files)
+    write(proc, {"meminfo": MEMINFO})
+    found = usable_memory(memory_limit(proc, cgroup), proc)
+    assert (found.total_mib, found.used_mib, found.available_mib) == expected
+    assert found.swap_used_mib == 1.0
+
+
+@pytest.mark.parametrize("meminfo", [None, "", "MemTotal: many kB\n", "MemTotal:\n"])
+def test_memory_that_cannot_be_read_is_an_error(tmp_path: Path, meminfo: str | None) -> None:
+    if meminfo is not None:
+        write(tmp_path, {"meminfo": meminfo})
+    with pytest.raises((OSError, LookupError, ValueError)):
+        usable_memory(None, tmp_path)
 
 
 def test_a_stat_file_without_its_key_is_an_error_not_zero(tmp_path: Path) -> None:

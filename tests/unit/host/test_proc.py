@@ -1,5 +1,8 @@
 """What is read from a made-up /proc."""
 
+import mmap
+import platform
+import resource
 from pathlib import Path
 
 import pytest
@@ -12,8 +15,12 @@ from rigproof.host.proc import (
     boot_id,
     busy_percent,
     core_times,
+    cpu_name,
     load_1m,
     memory,
+    own_data_bytes,
+    own_files,
+    own_memory,
 )
 
 seconds = st.floats(0, 1e9)
@@ -62,7 +69,42 @@ def test_memory_in_mib(tmp_path: Path) -> None:
         "SwapTotal:        10240 kB\nSwapFree:          5120 kB\nHugePages_Total:       0\n"
     )
     found = memory(tmp_path)
-    assert (found.total_mib, found.available_mib, found.swap_used_mib) == (2048.0, 1024.0, 5.0)
+    assert (found.total_mib, found.used_mib, found.available_mib) == (2048.0, 1024.0, 1024.0)
+    assert found.swap_used_mib == 5.0
+
+
+def test_the_cpu_s_name_is_the_kernel_s_else_the_architecture(tmp_path: Path) -> None:
+    assert cpu_name(tmp_path) == platform.machine()
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: A CPU @ 3 GHz\nmodel name\t: B\n")
+    assert cpu_name(tmp_path) == "A CPU @ 3 GHz"
+
+
+def test_what_this_process_has_is_counted_in_bytes(tmp_path: Path) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/statm").write_text("300 20 10 1 0 100 0\n")
+    (tmp_path / "self/status").write_text("Name:\tpython\nVmPeak:\t 99 kB\nVmData:\t    12 kB\n")
+    found = own_memory(tmp_path)
+    assert (found.mapped, found.resident) == (300 * resource.getpagesize(), 20 * resource.getpagesize())
+    assert own_data_bytes(tmp_path) == 12 * 1024
+    (tmp_path / "self/status").write_text("Name:\tpython\n")
+    with pytest.raises(RuntimeError, match="cannot be capped"):
+        own_data_bytes(tmp_path)
+
+
+def test_what_this_process_takes_is_seen_at_once() -> None:
+    mapped, data = own_memory().mapped, own_data_bytes()
+    with mmap.mmap(-1, 2**26, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
+        assert own_memory().mapped >= mapped + 2**26
+        assert own_data_bytes() >= data + 2**26
+
+
+def test_the_files_that_are_mapped(tmp_path: Path) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/maps").write_text(
+        "7f00-7f01 r--p 00000000 08:01 12   /lib/lib c.so.6\n7f02-7f03 rw-p 00000000 00:00 0\n"
+        "7f04-7f05 rw-p 00000000 00:00 0    [heap]\n7f06-7f07 r--p 00000000 08:01 13 /lib/libz.so (deleted)\n"
+    )
+    assert list(own_files(tmp_path)) == ["/lib/lib c.so.6", "/lib/libz.so (deleted)"]
 
 
 def test_load(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
-"""CUDA_VISIBLE_DEVICES by CUDA's rules."""
+"""CUDA_VISIBLE_DEVICES by CUDA's rules, and whose it is."""
+
+import os
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigproof.host.visible import visible_gpus
+from rigproof.host.visible import own_setting, parents_setting, visible_gpus
 from rigproof.records.identity import GpuIdentity
 
 UUIDS = ("GPU-aa11", "GPU-aa22", "GPU-bb33", "GPU-cc44")
@@ -64,3 +66,27 @@ def test_every_list_of_distinct_indices_and_uuids_shows_those(order: list[int], 
     chosen = order[:count]
     setting = ",".join(str(index) if index % 2 else UUIDS[index] for index in chosen)
     assert seen(setting) == sorted(chosen)
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        (b"HOME=/root\0CUDA_VISIBLE_DEVICES=GPU-aa11,1\0", "GPU-aa11,1"),
+        (b"CUDA_VISIBLE_DEVICES=\0", ""),
+        (b"NOT_CUDA_VISIBLE_DEVICES=2\0CUDA_VISIBLE_DEVICES_TOO=3\0", None),
+        (b"", None),
+        (None, "own"),  # no such process, or another user's
+    ],
+)
+def test_the_parent_s_setting_is_what_it_was_started_with(tmp_path, monkeypatch, environment, expected):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "own")
+    assert own_setting() == "own"
+    if environment is not None:
+        (tmp_path / str(os.getppid())).mkdir()
+        (tmp_path / str(os.getppid()) / "environ").write_bytes(environment)
+    assert parents_setting(tmp_path) == expected
+
+
+def test_no_setting_is_none(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert own_setting() is None

@@ -1,6 +1,7 @@
 """What is read is data: nowhere in the package is a file, a recording or an argument turned into code."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +60,112 @@ def test_no_module_of_the_package_runs_what_it_reads():
     assert len(files) > 200
     found = {f"{path.relative_to(PACKAGE)}: {what}" for path in files for what in found_in(path.read_text())}
     assert found == set(JUSTIFIED)
+
+
+STARTERS = frozenset({"asyncio", "multiprocessing", "pebble", "pty", "subprocess"})
+START_CALLS = re.compile(
+    r"os\.(fork|exec|spawn|posix_spawn)\w*|(\w+\.)*(ProcessPoolExecutor|create_subprocess_\w+)"
+)
+# Every file that can start a process. What is no `host.child.Child` says why in its text.
+STARTING = {
+    "child.py": "the package's own modules, with an interpreter of their own",
+    "halves.py": "a fork that shares the records",
+    "launching.py": "`ray up`",
+    "remote.py": "`ssh`",
+    "strategy_pool.py": "forks of a process that is a Child itself",
+}
+
+
+def starting(source: str) -> Iterator[str]:
+    """What can start a process."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names if one.name.split(".")[0] in STARTERS)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in STARTERS:
+            yield node.module or ""
+        elif isinstance(node, ast.Call) and START_CALLS.fullmatch(dotted(node.func)):
+            yield dotted(node.func)
+
+
+def test_few_files_start_processes_and_each_is_known():
+    found = [path.name for path in PACKAGE.rglob("*.py") if any(starting(path.read_text()))]
+    assert sorted(found) == sorted(STARTING)  # each name once: another file of that name is one more
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import subprocess",
+        "from subprocess import run",
+        "from multiprocessing.connection import Connection",
+        "os.fork()",
+        "os.posix_spawnp(path, words, {})",
+        "os.execv(path, words)",
+        "asyncio.create_subprocess_exec(path)",
+        "ProcessPoolExecutor()",
+    ],
+)
+def test_the_search_for_starts_finds_them(source):
+    assert list(starting(source))
+
+
+def run_by_children(source: str) -> Iterator[ast.expr]:
+    """The first argument of every call that makes a child: which module it runs."""
+    tree = ast.parse(source)
+    imported = {
+        name.asname or name.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "rigproof.host.child"
+        for name in node.names
+    }
+    made = [
+        call
+        for kind in ast.walk(tree)
+        if isinstance(kind, ast.ClassDef) and {dotted(base) for base in kind.bases} & imported
+        for call in ast.walk(kind)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "super().__init__"
+    ]
+    made += [call for call in ast.walk(tree) if isinstance(call, ast.Call) and dotted(call.func) in imported]
+    yield from (call.args[0] for call in made)
+
+
+def constants(source: str) -> dict[str, object]:
+    """What names of the module itself stand for, where that is written there."""
+    return {
+        target.id: node.value.value
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def test_children_run_modules_of_the_package_that_the_code_names():
+    """Whatever is read: no file, profile or message says what a child runs."""
+    modules = set()
+    for path in PACKAGE.rglob("*.py"):
+        if path == PACKAGE / "host" / "child.py":  # `ask` hands its own argument on
+            continue
+        source = path.read_text()
+        for argument in run_by_children(source):
+            assert isinstance(argument, ast.Name), (path, ast.unparse(argument))
+            modules.add(constants(source).get(argument.id))
+    assert len(modules) >= 7
+    for name in modules:
+        assert isinstance(name, str)
+        assert name.startswith("rigproof.")
+        file = PACKAGE.parent.joinpath(*name.split(".")).with_suffix(".py")
+        assert '__name__ == "__main__"' in file.read_text()
+
+
+def test_one_snippet_boots_them():
+    booting = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "runpy" in node.value
+    }
+    assert booting == {"host/child.py"}
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,19 @@ def test_the_search_knows_setters():
         assert READS_ONLY.fullmatch(name)
 
 
+def test_the_kernel_s_files_are_read_in_one_place():
+    """/proc and /sys by `rigproof.host` alone, by whose functions tests can give another root."""
+    naming = {
+        path.relative_to(PACKAGE).parts[0]
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if re.fullmatch(r"/(proc|sys)(/\S*)?", node.value)
+        and path.name != "scrubbing.py"  # what is no secret
+    }
+    assert naming == {"host"}
+
+
 def test_the_kernel_s_log_is_not_opened_by_anybody():
     """Xids come by NVML's events; `dmesg` stands only in advice to the reader."""
     words = {

@@ -1,16 +1,19 @@
 """What is found on a host, in this process over a simulated driver, and by the child process."""
 
+import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rigproof.host import child
 from rigproof.records.inventory import HostInventory
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
 from rigproof.telemetry import inventory as module
-from rigproof.telemetry.inventory import detect, inventory, inventory_from_json, inventory_to_json
+from rigproof.telemetry.inventory import detect, inventory, inventory_from, inventory_to_json
 from rigproof.telemetry.nvml.protocol import Code
 
 
@@ -64,13 +67,13 @@ def test_a_lost_gpu_is_named_beside_those_that_answer() -> None:
 def test_json_there_and_back() -> None:
     with installed(two_gpus()):
         found = inventory()
-    assert inventory_from_json(inventory_to_json(found)) == found
+    assert inventory_from(json.loads(inventory_to_json(found))) == found
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"gpus": [{}]}', '{"gpus": []}', "null"])
-def test_what_is_no_inventory_is_refused(text: str) -> None:
-    with pytest.raises((ValueError, KeyError, TypeError)):
-        inventory_from_json(text)
+@pytest.mark.parametrize("entries", [{}, {"gpus": [{}]}, {"gpus": []}, {"gpus": None}, {"gpus": ["GPU-1"]}])
+def test_what_is_no_inventory_is_refused(entries: dict[str, Any]) -> None:
+    with pytest.raises((KeyError, TypeError)):
+        inventory_from(entries)
 
 
 def test_detection_by_a_child_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -82,7 +85,7 @@ def test_detection_by_a_child_process(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def fake_child(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    monkeypatch.setattr(module, "BOOT", code)
+    monkeypatch.setattr(child, "BOOT", code)
 
 
 def test_a_child_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +103,7 @@ def test_a_child_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "signal 11 (SIGSEGV): no output"),
         ("raise RuntimeError('driver trouble')", "status 1: RuntimeError: driver trouble"),
         ("print('no json')", "status 0: no output"),
+        *((f"print({text!r})", "status 0: no output") for text in ("[]", "{}", '{"gpus": [{}]}', "null")),
     ],
 )
 def test_a_child_that_crashes_is_told_with_its_last_words(
@@ -114,7 +118,7 @@ def test_a_child_that_crashes_is_told_with_its_last_words(
 def test_the_child_loads_nothing_heavy(monkeypatch: pytest.MonkeyPatch) -> None:
     heavy = ("torch", "ray", "pyarrow", "pydantic", "numpy", "bokeh")
     check = f"; import sys; bad = [m for m in {heavy!r} if m in sys.modules]; assert not bad, bad"
-    fake_child(monkeypatch, module.BOOT + check)
+    fake_child(monkeypatch, child.BOOT + check)
     found = detect(timeout_s=60)
     assert "AssertionError" not in (found.nvml_error or "")
     assert sys.modules[module.__name__] is module

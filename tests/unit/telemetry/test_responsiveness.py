@@ -76,10 +76,10 @@ def run_sleeper(*command: str) -> "subprocess.Popen[str]":
 
 
 def test_the_command_prints_batches_and_ends_when_its_stdin_is_closed() -> None:
-    with run_sleeper("-m", "rigproof.telemetry.responsiveness") as sleeper:
+    with run_sleeper("-m", "rigproof.telemetry.sleeper") as sleeper:
         assert sleeper.stdout is not None
         assert sleeper.stdin is not None
-        batch = json.loads(sleeper.stdout.readline())
+        batch = json.loads(sleeper.stdout.readline())["delays_ms"]
         assert batch
         assert all(isinstance(delay, float) for delay in batch)
         sleeper.stdin.close()
@@ -87,7 +87,7 @@ def test_the_command_prints_batches_and_ends_when_its_stdin_is_closed() -> None:
 
 
 def test_the_sleeper_ends_without_a_word_when_nobody_reads() -> None:
-    with run_sleeper("-m", "rigproof.telemetry.responsiveness") as sleeper:
+    with run_sleeper("-m", "rigproof.telemetry.sleeper") as sleeper:
         assert sleeper.stdout is not None
         assert sleeper.stderr is not None
         sleeper.stdout.close()
@@ -95,15 +95,13 @@ def test_the_sleeper_ends_without_a_word_when_nobody_reads() -> None:
         assert sleeper.stderr.read() == ""
 
 
-def test_ctrl_c_is_left_to_the_parent() -> None:
-    with run_sleeper("-m", "rigproof.telemetry.responsiveness") as sleeper:
-        assert sleeper.stdout is not None
-        assert sleeper.stdin is not None
-        sleeper.stdout.readline()
-        sleeper.send_signal(signal.SIGINT)
-        assert json.loads(sleeper.stdout.readline())
-        sleeper.stdin.close()
-        assert sleeper.wait(60) == 0
+def test_ctrl_c_is_left_to_the_parent(probe: ResponsivenessProbe) -> None:
+    wait_for_delays(probe)
+    os.kill(probe.pid, signal.SIGINT)
+    probe.drain()
+    wait_for_delays(probe)
+    probe.stop(60)
+    assert probe.returncode == 0
 
 
 def test_the_sleeper_dies_with_its_parent() -> None:
@@ -131,7 +129,7 @@ def running(pid: int) -> bool:
 
 def test_the_sleeper_imports_nothing_but_the_standard_library() -> None:
     code = (
-        "import sys, runpy; runpy.run_module('rigproof.telemetry.responsiveness');"
+        "import sys, runpy; runpy.run_module('rigproof.telemetry.sleeper');"
         "print(sorted({n.partition('.')[0] for n in sys.modules} - sys.stdlib_module_names - {'rigproof'}))"
     )
     found = subprocess.run(

@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from rigproof.cluster.ray import warden
-from rigproof.cluster.ray.warden import Warden, clear, writers
+from rigproof.cluster.ray.warden import Warden, clear
 from rigproof.host import processes
+from rigproof.host.processes import writers
 
 HOLD = "import sys; file = open(sys.argv[1], sys.argv[2]); print('open', flush=True); sys.stdin.read()"
 DRIVER = """
@@ -16,7 +17,7 @@ import os, sys
 from pathlib import Path
 from rigproof.cluster.ray.warden import Warden
 warden = Warden(Path(sys.argv[1]))
-print(warden._process.pid, flush=True)
+print(warden.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
 
@@ -70,8 +71,8 @@ def test_it_goes_without_a_trace_where_the_driver_has_cleared_up(folder):
     watching = Warden(folder)
     (folder / "log").unlink()
     folder.rmdir()
-    watching.dismiss(60)
-    assert watching._process.returncode == 0
+    watching.stop(60)
+    assert watching.returncode == 0
 
 
 def test_the_folder_of_a_killed_driver_is_removed(folder):

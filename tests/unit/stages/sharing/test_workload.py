@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rigproof.devices.run import run_workload
+from rigproof.host import child
 from rigproof.records.measurements import Event, MemoryReading, Round
-from rigproof.stages.sharing import process as sharing_process
 from rigproof.stages.sharing import workload as sharing
 from rigproof.stages.sharing.specs import SharingSpec
 from rigproof.stages.sharing.workload import PULSE_SIZE, run_sharing
@@ -115,7 +115,6 @@ def test_nothing_is_left_and_the_last_record_is_the_memory(cpu, done):
 # A process that says what it is told to, in place of one that loads torch.
 CANNED = """
 import json, os, signal, sys, time
-settings = json.loads(sys.argv[2])
 plan = {plan!r}
 def say(what, **more):
     print(json.dumps(dict(what=what, **more)), flush=True)
@@ -147,7 +146,7 @@ def canned(cpu, monkeypatch):
 
     def follow(*plan: str) -> None:
         text = CANNED.replace("{plan!r}", repr(plan)).replace("{uuid!r}", repr(cpu.uuid))
-        monkeypatch.setattr(sharing_process, "BOOT", text)
+        monkeypatch.setattr(child, "BOOT", text)
 
     monkeypatch.setattr(sharing, "END_S", 0.3)
     return follow

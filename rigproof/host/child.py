@@ -1,0 +1,177 @@
+"""A child process with its own interpreter, for what may hang, crash or eat memory: the parent's side.
+
+A child runs one module of this package. Both sides write lines that are JSON objects: orders to its stdin,
+messages to its stdout. One that takes orders ends when its stdin closes, which its parent's death does too;
+one that is only asked (`ask`) has a deadline. The child's side of this is `rigproof.host.parent`. It has its
+parent's environment, folder and session, and ignores SIGINT: Ctrl-C reaches both, and is the parent's to
+handle.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Any
+
+from rigproof.host.package import ROOT
+
+# The package's folder goes to the end of the path: the package is found also where the environment does not
+# lead to it, and the child finds the standard library, torch and Ray where this process did.
+BOOT = (
+    "import runpy, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); root, module = sys.argv[1:3]; "
+    "del sys.argv[1:3]; sys.path.append(root); runpy.run_module(module, run_name='__main__')"
+)
+STOP_S = 2.0
+KILLED_S = 2.0  # for the kernel to let go of what was killed, and for the last lines to be read
+COMPLAINT_BYTES = 4096
+
+Message = dict[str, Any]
+
+
+class Child:
+    """`python -m module arguments…`, from its making until `stop`.
+
+    `hear` gets every message and `ended` the exit status once there are no more (None where the process has
+    closed its stdout and goes on); both are called from a thread of this object, and may be called before
+    its making is over. Lines that are no JSON object are passed over: a library's word, or what the child's
+    death cut off. Without `hear`, stdout is dropped. Of stderr the end is kept with `keep_stderr`, else
+    nothing. `isolated` leaves out the environment's settings and site-packages: a module that needs the
+    standard library alone starts faster so, and stays smaller.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        *arguments: str,
+        hear: Callable[[Message], None] | None = None,
+        ended: Callable[[int | None], None] | None = None,
+        keep_stderr: bool = False,
+        isolated: bool = False,
+    ) -> None:
+        # -P, which -I implies, keeps the current folder's modules out of the way of the library's.
+        flags = ("-I", "-S") if isolated else ("-P",)
+        self._process = subprocess.Popen(
+            [sys.executable, *flags, "-c", BOOT, str(ROOT), module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL if hear is None else subprocess.PIPE,
+            stderr=subprocess.PIPE if keep_stderr else subprocess.DEVNULL,
+        )
+        self._complaint = b""
+        self._keeper = self._listener = None
+        if self._process.stderr is not None:
+            self._keeper = self._in_thread(self._keep, self._process.stderr)
+        if self._process.stdout is not None:
+            self._listener = self._in_thread(self._listen, self._process.stdout, hear, ended)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended, as subprocess says it; None while it runs."""
+        return self._process.poll()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self.returncode is None
+
+    def tell(self, **order: Any) -> bool:
+        """Send it an order; False where it is gone. Waits while a large one is not read."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return False
+        return True
+
+    def let_go(self) -> None:
+        """Close its stdin, at which it ends by itself. Does not wait."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it is gone, and something was to be written to it
+            self._process.stdin.close()
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Its exit status; None where it still runs after `timeout_s`."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(timeout_s)
+        return None
+
+    def stop(self, timeout_s: float = STOP_S) -> None:
+        """Let it go, and kill it where it has not ended after `timeout_s`. Once more does nothing.
+
+        SIGTERM is not tried in between: no child has more to do for it than for the end of its stdin. One
+        that the kernel holds even after SIGKILL is left behind.
+        """
+        self.let_go()
+        if self.wait(timeout_s) is None:
+            self._process.kill()
+            self.wait(KILLED_S)
+        if self._listener is not None:
+            self._listener.join(KILLED_S)
+
+    def complaint(self) -> str:
+        """The end of what it wrote to stderr, where that is kept; complete where it has ended."""
+        if self._keeper is not None and not self.alive:
+            self._keeper.join(KILLED_S)
+        return self._complaint.decode(errors="replace").strip()
+
+    def _in_thread(self, read: Callable[..., None], *arguments: object) -> threading.Thread:
+        name = f"rigproof-child-{self.pid}"
+        thread = threading.Thread(target=read, args=arguments, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _listen(
+        self, stdout: IO[bytes], hear: Callable[[Message], None], ended: Callable[[int | None], None] | None
+    ) -> None:
+        with stdout:
+            for line in stdout:
+                if (message := _message(line)) is not None:
+                    hear(message)
+        if ended is not None:
+            ended(self.wait(KILLED_S))
+
+    def _keep(self, stderr: IO[bytes]) -> None:
+        with stderr:
+            while data := os.read(stderr.fileno(), COMPLAINT_BYTES):
+                self._complaint = (self._complaint + data)[-COMPLAINT_BYTES:]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a child had to say: its last message, how it ended (None: not in time), its stderr's last line."""
+
+    message: Message | None
+    status: int | None
+    complaint: str
+
+
+def ask(module: str, *arguments: str, limit_s: float) -> Answer:
+    """Run a child that says one thing and ends; one that has not within `limit_s` is killed."""
+    messages: list[Message] = []
+    child = Child(module, *arguments, hear=messages.append, keep_stderr=True)
+    try:
+        child.let_go()
+        status = child.wait(limit_s)
+    finally:
+        child.stop(0)
+    complaint = child.complaint().splitlines()[-1:] or [""]
+    return Answer(messages[-1] if messages else None, status, complaint[0])
+
+
+def _message(line: bytes) -> Message | None:
+    if not line.startswith(b"{"):
+        return None
+    try:
+        message: Message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return message
