@@ -1,9 +1,12 @@
 """Acceptance runs on the canned rig, in a process of their own, and what they left behind."""
 
 import json
+import multiprocessing
 import os
+import runpy
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,11 +65,10 @@ def python(
     *arguments: str | Path, cwd: Path = CHECKOUT, patience_s: float = PATIENCE_S
 ) -> subprocess.CompletedProcess[str]:
     """An interpreter of its own in which rigproof and `support` can be imported from the start."""
-    path = [str(CHECKOUT), str(CHECKOUT / "tests"), os.environ.get("PYTHONPATH")]
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         cwd=cwd,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))},
+        env=_environment(),
         capture_output=True,
         text=True,
         timeout=patience_s,
@@ -77,12 +79,63 @@ def python(
 
 def run_pytest(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Pytest in the checkout, as a user starts it."""
-    return python("-m", "pytest", "-p", "no:cacheprovider", *arguments)
+    return forked("pytest", ("-p", "no:cacheprovider", *arguments), CHECKOUT)
 
 
 def rigproof(*arguments: str | Path, cwd: Path = CHECKOUT) -> subprocess.CompletedProcess[str]:
     """The command line, as a user starts it."""
-    return python("-m", "rigproof.cli.main", *arguments, cwd=cwd)
+    return forked("rigproof.cli.main", tuple(map(str, arguments)), cwd)
+
+
+def _environment() -> dict[str, str]:
+    path = [str(CHECKOUT), str(CHECKOUT / "tests"), os.environ.get("PYTHONPATH")]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+
+# Most of a short run's time goes into imports. A process that has done them is forked for each: a run still
+# is a process of its own, with its own modules, signals, output and exit status. What pytest loads as a
+# plugin is not among them, since pytest could not rewrite it any more. A run with a real Ray starts its own
+# interpreter: Ray reads the environment when it is imported.
+_FORKED = multiprocessing.get_context("forkserver")
+_FORKED.set_forkserver_preload(
+    [
+        *("pytest", "ray", "pynvml", "pyarrow.parquet", "bokeh.embed", "bokeh.plotting", "prometheus_client"),
+        *("rigproof.run.simulated.trial", "rigproof.judging.judge", "rigproof.report.files.files"),
+    ]
+)
+
+
+def forked(module: str, arguments: tuple[str, ...], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """As `python -m module`, in a process that has imported much of rigproof already."""
+    with tempfile.TemporaryDirectory() as folder:
+        written = (Path(folder) / "out", Path(folder) / "err")
+        process = _FORKED.Process(target=_as_main, args=(module, arguments, cwd, _environment(), written))
+        process.start()
+        process.join(PATIENCE_S)
+        if process.exitcode is None:
+            process.kill()
+            raise subprocess.TimeoutExpired([module, *arguments], PATIENCE_S)
+        out, err = (path.read_text() for path in written)
+        return subprocess.CompletedProcess([module, *arguments], process.exitcode, out, err)
+
+
+def _as_main(
+    module: str,
+    arguments: tuple[str, ...],
+    cwd: Path,
+    environment: dict[str, str],
+    written: tuple[Path, Path],
+) -> None:
+    for stream, path in zip((sys.stdout, sys.stderr), written, strict=True):
+        with path.open("wb") as file:
+            os.dup2(file.fileno(), stream.fileno())
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(cwd)
+    path = environment["PYTHONPATH"].split(os.pathsep)
+    sys.path[:] = [str(cwd), *path, *(one for one in sys.path if one not in path)]
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def accept(reports: Path, profile: Path, scenario: str, *options: str) -> Run:

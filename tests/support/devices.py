@@ -1,9 +1,10 @@
 """A recording context, and the CPU as a real device."""
 
+import gc
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,6 +122,14 @@ class Alone:
     @property
     def left_mib(self) -> float:
         return self.records[-1].allocated_mib
+
+
+@pytest.fixture(autouse=True)
+def _own_garbage() -> Iterator[None]:
+    """Workloads collect garbage again and again: not through all that thousands of tests hold, each time."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,9 @@ measured from 99 to 112; the sharing stage from 114 to 134. Two nodes, one H200 
 pc1/gpu0, one on pc2/gpu0.
 """
 
-from dataclasses import replace
+from copy import copy, deepcopy
+from dataclasses import fields, replace
+from functools import cache
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -383,8 +385,20 @@ def sharing_of(subject: str) -> list[Round | Event]:
 
 
 def healthy_recording(rig: dict[str, Any] | None = None, sku: str = "h200") -> Recording:
-    """Two nodes, two cards, both stages; `rig` is the profile that it says it was recorded by."""
-    run = RunInfo("run", "2026-01-01T00:00:00Z", "standard", "0", "3.11", rig or {}, STAGES_RUN)
+    """Two nodes, two cards, all stages; `rig` is the profile that it says it was recorded by.
+
+    To be changed: its lists and tables are the caller's own, and so is what events hold; the records cannot
+    change, and are shared.
+    """
+    made = _healthy(sku)
+    own = {one.name: copy(getattr(made, one.name)) for one in fields(made)}
+    return Recording(**own | {"run": replace(made.run, rig=rig or {}), "events": deepcopy(made.events)})
+
+
+@cache
+def _healthy(sku: str) -> Recording:
+    """The one that all others are copies of."""
+    run = RunInfo("run", "2026-01-01T00:00:00Z", "standard", "0", "3.11", {}, STAGES_RUN)
     recording = Recording(run)
     for node in ("pc1", "pc2"):
         recording.add(node_identity(node))

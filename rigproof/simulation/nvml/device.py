@@ -110,38 +110,41 @@ def _max_clock(_driver: SimulatedDriver, gpu: SimulatedGpu, which: Any, out: Any
     return write(out, clocks.get(which.value))
 
 
+_FIELDS: dict[int, Callable[[SimulatedGpu], float | None]] = {
+    Field.MEMORY_TEMPERATURE: lambda gpu: gpu.memory_temperature_c,
+    Field.TOTAL_ENERGY: lambda gpu: milli(gpu.energy_j),
+    Field.PCIE_REPLAYS: lambda gpu: gpu.pcie_replays,
+    Field.POWER_AVERAGE: lambda gpu: milli(gpu.power_average_w),
+    Field.POWER_INSTANT: lambda gpu: milli(gpu.power_w),
+    Field.POWER_LIMIT: lambda gpu: milli(gpu.power_limit_w),
+    Field.RECOVERY_ACTION: lambda gpu: gpu.recovery_action,
+}
+
+
 @answers(ON_DEVICE, "nvmlDeviceGetFieldValues")
 def _field_values(driver: SimulatedDriver, gpu: SimulatedGpu, count: Any, out: Any) -> int:
     for answer in target(out)[: count.value]:
-        answer.nvmlReturn = _field_value(gpu, answer)
+        field_id = answer.fieldId
+        answer.nvmlReturn = _field_value(gpu, field_id, answer)
         for fault in driver.faults:
-            if fault.field_id == answer.fieldId and fault.uuid in (None, gpu.uuid) and fault.trips():
+            if fault.field_id == field_id and fault.uuid in (None, gpu.uuid) and fault.trips():
                 answer.nvmlReturn = fault.code
     return Code.SUCCESS
 
 
-def _field_value(gpu: SimulatedGpu, answer: Any) -> int:
-    values = {
-        Field.MEMORY_TEMPERATURE: gpu.memory_temperature_c,
-        Field.TOTAL_ENERGY: milli(gpu.energy_j),
-        Field.PCIE_REPLAYS: gpu.pcie_replays,
-        Field.POWER_AVERAGE: milli(gpu.power_average_w),
-        Field.POWER_INSTANT: milli(gpu.power_w),
-        Field.POWER_LIMIT: milli(gpu.power_limit_w),
-        Field.RECOVERY_ACTION: gpu.recovery_action,
-    }
-    if answer.fieldId in gpu.raw_fields:
-        answer.valueType, member, raw = gpu.raw_fields[answer.fieldId]
+def _field_value(gpu: SimulatedGpu, field_id: int, answer: Any) -> int:
+    if field_id in gpu.raw_fields:
+        answer.valueType, member, raw = gpu.raw_fields[field_id]
         setattr(answer.value, member, raw)
         return Code.SUCCESS
-    if answer.fieldId not in values:
+    if field_id not in _FIELDS:
         return Code.INVALID_ARGUMENT
-    value = values[answer.fieldId]
+    value = _FIELDS[field_id](gpu)
     if value is None:
         return Code.NOT_SUPPORTED
-    if answer.fieldId == Field.TOTAL_ENERGY:
+    if field_id == Field.TOTAL_ENERGY:
         answer.valueType, answer.value.ullVal = UNSIGNED_LONG_LONG, value
     else:
-        untyped = answer.fieldId == Field.RECOVERY_ACTION  # as driver 580.159 leaves it, seen on an H100
+        untyped = field_id == Field.RECOVERY_ACTION  # as driver 580.159 leaves it, seen on an H100
         answer.valueType, answer.value.uiVal = 0 if untyped else UNSIGNED_INT, value
     return Code.SUCCESS

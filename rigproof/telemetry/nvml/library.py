@@ -3,8 +3,7 @@
 import ctypes
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pynvml
@@ -28,15 +27,9 @@ class Library:
         """Calls that have not returned yet; a hung driver keeps them here."""
         return self._in_flight
 
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
+    def _count(self, more: int) -> None:
         with self._lock:
-            self._in_flight += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._in_flight -= 1
+            self._in_flight += more
 
     def call(self, query: str, *args: Any) -> Any:
         """The answer of pynvml's function of that name.
@@ -48,11 +41,13 @@ class Library:
         function = getattr(pynvml, query, None)
         if function is None:
             raise NvmlError(query, Code.FUNCTION_NOT_FOUND, "not in this nvidia-ml-py")
-        with self._counted():
-            try:
-                return function(*args)
-            except pynvml.NVMLError as error:
-                raise NvmlError(query, int(error.value), str(error)) from None
+        self._count(1)
+        try:
+            return function(*args)
+        except pynvml.NVMLError as error:
+            raise NvmlError(query, int(error.value), str(error)) from None
+        finally:
+            self._count(-1)
 
     def fields(self, handle: Handle, ids: Sequence[int]) -> dict[int, FieldValue]:
         """Many field values in one call, each with its own return code.

@@ -1,6 +1,7 @@
 """Rounds as columns say what the records say, however they were narrowed down before."""
 
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
@@ -88,7 +89,7 @@ def one_after_the_other(count=40, seconds=0.5, late_s=(), worker="w", part="", f
     """Rounds that a device does without a break; `late_s`: by how much the host tells some of them late."""
     late = dict(late_s)
     ends = [from_s + (n + 1) * seconds for n in range(count)]
-    told = [max(end + late.get(n, 0.0) for n, end in enumerate(ends[: place + 1])) for place in range(count)]
+    told = list(accumulate((end + late.get(n, 0.0) for n, end in enumerate(ends)), max))
     told = [max(end, one + place * 1e-6) for place, (end, one) in enumerate(zip(ends, told, strict=True))]
     return [Round(t_s, "gemm", worker, "a", "bf16", "measure", seconds, 1.0, True, 1, part) for t_s in told]
 
