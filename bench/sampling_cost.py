@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rigproof.records.measurements import Event, Round
 from rigproof.telemetry.host import HostReader
-from rigproof.telemetry.nvml import NvmlUnavailable, open_nvml
+from rigproof.telemetry.nvml.errors import NvmlUnavailable
+from rigproof.telemetry.nvml.session import open_nvml
 from rigproof.telemetry.process_watch import RATE_HZ
 from rigproof.telemetry.sampler import Sampler
 

@@ -25,7 +25,8 @@ WAY_OUT = "run `nvidia-smi`, look for Xid in `dmesg`, and reboot where it does n
 def inventory() -> HostInventory:
     """What is found here, in this process. GPUs that CUDA_VISIBLE_DEVICES hides are left out."""
     # Here, so that the process that only calls `detect` does not load NVML's bindings.
-    from rigproof.telemetry.nvml import NvmlUnavailable, open_nvml  # noqa: PLC0415
+    from rigproof.telemetry.nvml.errors import NvmlUnavailable  # noqa: PLC0415
+    from rigproof.telemetry.nvml.session import open_nvml  # noqa: PLC0415
 
     host = _host_alone(nvml_error=None)
     try:

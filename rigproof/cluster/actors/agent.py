@@ -26,7 +26,8 @@ from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
 from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample
 from rigproof.telemetry.host import HostReader
-from rigproof.telemetry.nvml import Nvml, NvmlUnavailable, open_nvml
+from rigproof.telemetry.nvml.errors import NvmlUnavailable
+from rigproof.telemetry.nvml.session import Nvml, open_nvml
 
 
 class Host(Protocol):

@@ -7,7 +7,8 @@ from functools import partial
 
 from rigproof.host.bounded import Background
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
-from rigproof.telemetry.nvml import GpuLost, Nvml
+from rigproof.telemetry.nvml.errors import GpuLost
+from rigproof.telemetry.nvml.session import Nvml
 
 Counts = GpuCounters | ForeignMemory
 

@@ -12,7 +12,8 @@ from rigproof.host.process_names import Who, who_is
 from rigproof.records.measurements import Event
 from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch
 from rigproof.records.recording import Record, Sample
-from rigproof.telemetry.nvml import GpuLost, Nvml
+from rigproof.telemetry.nvml.errors import GpuLost
+from rigproof.telemetry.nvml.session import Nvml
 from rigproof.telemetry.process_watch import RATE_HZ, ProcessWatcher
 from rigproof.telemetry.sampler import Sampler
 

@@ -15,7 +15,8 @@ from rigproof.records.processes import ProcessWatch
 from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample
 from rigproof.telemetry.host import HostReader
-from rigproof.telemetry.nvml import GpuLost, Nvml
+from rigproof.telemetry.nvml.errors import GpuLost
+from rigproof.telemetry.nvml.session import Nvml
 from rigproof.telemetry.responsiveness import ResponsivenessProbe
 from rigproof.telemetry.sampler import Sampler
 

@@ -8,7 +8,7 @@ from rigproof.cluster.actors.remembering import Found
 from rigproof.records.black_box import Box, Head, Line, event_of, words_of
 from rigproof.records.measurements import BootReading, Event
 from rigproof.simulation.rig import SimulatedNode
-from rigproof.telemetry.nvml import Nvml
+from rigproof.telemetry.nvml.session import Nvml
 
 BEFORE = Line(30.0, 0.0, "sustained", 26.0)  # a moment of a run that nobody simulated
 

@@ -13,7 +13,8 @@ from rigproof.records.processes import ProcessWatch
 from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample
 from rigproof.simulation.rig import SimulatedNode
-from rigproof.telemetry.nvml import GpuLost, Nvml
+from rigproof.telemetry.nvml.errors import GpuLost
+from rigproof.telemetry.nvml.session import Nvml
 from rigproof.telemetry.process_watch import RATE_HZ
 
 ANSWER_S = 5.0  # real time, on a busy machine too: a simulated driver that takes longer never answers

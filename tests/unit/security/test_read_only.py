@@ -32,7 +32,7 @@ sys.dont_write_bytecode = True
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.host import HostReader
-from rigproof.telemetry.nvml import open_nvml
+from rigproof.telemetry.nvml.session import open_nvml
 sys.addaudithook(hook)
 gpus = [SimulatedGpu("GPU-1"), SimulatedGpu("GPU-2")]
 with installed(SimulatedDriver(gpus)) as driver, open_nvml() as nvml:

@@ -9,8 +9,10 @@ from rigproof.host.process_names import Who
 from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu, SimulatedProcess
-from rigproof.telemetry.nvml import GpuLost, Listed, Nvml, open_nvml
+from rigproof.telemetry.nvml.errors import GpuLost
+from rigproof.telemetry.nvml.processes import Listed
 from rigproof.telemetry.nvml.protocol import Code
+from rigproof.telemetry.nvml.session import Nvml, open_nvml
 from rigproof.telemetry.process_watch import ProcessWatcher
 
 SUBJECT, UUID = "pc1/gpu0", "GPU-1"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Sample
 from rigproof.records.samples import GpuSample
-from rigproof.telemetry.nvml import GpuLost
+from rigproof.telemetry.nvml.errors import GpuLost
 from rigproof.telemetry.sampler import Grid, Sampler
 
 

@@ -10,7 +10,8 @@ from rigproof.cluster.actors.gpu_readings import Silent, read_all
 from rigproof.records.measurements import EVENT_KINDS, GpuCounters
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
-from rigproof.telemetry.nvml import GpuLost, open_nvml
+from rigproof.telemetry.nvml.errors import GpuLost
+from rigproof.telemetry.nvml.session import open_nvml
 
 UUIDS = {f"GPU-{index}": f"pc1/gpu{index}" for index in range(8)}
 REPLAYS = "nvmlDeviceGetPcieReplayCounter"

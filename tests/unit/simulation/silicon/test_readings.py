@@ -4,7 +4,7 @@ import pytest
 
 from rigproof.records.samples import GpuSample
 from rigproof.simulation.rig import SimulatedNode
-from rigproof.telemetry.nvml import open_nvml
+from rigproof.telemetry.nvml.session import open_nvml
 from support.simulated import DUAL, STAGES, rig_named, simulated
 
 IDLE_S, GEMM_S, LOADED_S = 0.5, 10.0, 60.0

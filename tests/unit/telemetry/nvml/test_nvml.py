@@ -12,9 +12,10 @@ import pytest
 from rigproof.records.samples import GpuSample
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu, SimulatedProcess
-from rigproof.telemetry.nvml import GpuLost, Nvml, NvmlUnavailable, open_nvml
 from rigproof.telemetry.nvml import protocol as nvml_protocol
+from rigproof.telemetry.nvml.errors import GpuLost, NvmlUnavailable
 from rigproof.telemetry.nvml.protocol import Code, Field
+from rigproof.telemetry.nvml.session import Nvml, open_nvml
 
 SUBJECT = "pc1/gpu0"
 UUID = "GPU-11111111-aaaa"

@@ -7,8 +7,10 @@ import pytest
 from rigproof.records.measurements import EVENT_KINDS, Event
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
-from rigproof.telemetry.nvml import GpuLost, XidListener, open_nvml
+from rigproof.telemetry.nvml.errors import GpuLost
 from rigproof.telemetry.nvml.protocol import Code
+from rigproof.telemetry.nvml.session import open_nvml
+from rigproof.telemetry.nvml.xid import XidListener
 
 FIRST, SECOND = "GPU-1", "GPU-2"
 SUBJECTS = {FIRST: "pc1/gpu0", SECOND: "pc1/gpu1"}
