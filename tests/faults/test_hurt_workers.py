@@ -16,11 +16,9 @@ from support.two_devices import gpus_here, two_devices
 HURT = Path(__file__).resolve().parents[1] / "support" / "hurt"
 ON_GPUS = gpus_here() >= 2
 # The ways that share a run. The last device is healthy where there are more than ways.
-TOGETHER = (
-    (("nap", "flip"), ("endless",), ("bounds",), ("fill",)) if ON_GPUS else (("nap", "flip", "endless"),)
-)
+ON_TWO, ON_FOUR = (("nap", "flip"), ("endless",), ("bounds",), ("fill",)), (("nap", "flip", "endless"),)
+TOGETHER = ON_TWO if ON_GPUS else ON_FOUR
 needs_gpus = pytest.mark.skipif(not ON_GPUS, reason="needs two NVIDIA GPUs")
-pytestmark = pytest.mark.xdist_group("hurt workers")
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A run whose driver is killed under load, judged afterwards, and told of by the next start; as killed, and as reset.
+"""A run whose driver is killed under load: judged as killed and as reset, and told of by the next one.
 
 A host that restarts has another boot id. Here the dead run's last words are given another one instead.
 """
@@ -74,7 +74,7 @@ def test_a_killed_driver_leaves_nothing_but_words_and_the_next_one_may_be_frozen
 
 
 def judged_as_killed_and_as_reset(killed, home):
-    """Incomplete where the host went on, rejected where it did not; leaves the words of one run of each kind."""
+    """Incomplete where the host went on, rejected where it did not. The words of a run of each kind stay."""
     done = judged(killed, home)
     assert done.returncode == 6, done.stdout + done.stderr
     assert "into sustained" in done.stdout

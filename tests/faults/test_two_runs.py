@@ -22,8 +22,6 @@ from support.acceptance import rigproof
 from support.real_runs import EVERY_SIGNAL, RealRun
 from support.small_rigs import small_rig
 
-pytestmark = pytest.mark.xdist_group("two runs")
-
 WALL_CLOCK = Path(__file__).resolve().parents[1] / "support" / "wall_clock.c"
 JUMPS_S = (3600, -86400)
 LOAD_S = 5

@@ -47,12 +47,11 @@ def two_devices(
 ) -> tuple[str, tuple[str, ...]]:
     """The option that names it, written into `folder`, and the subjects.
 
-    `gpu_gib` or `cpu_gib` is a worker's memory; `cpus`: how often the CPU is a device where there are no two GPUs.
+    `gpu_gib` or `cpu_gib` is a worker's memory; `cpus`: how many devices where there are no two GPUs.
     """
     gpu = gpus_here() >= 2
-    count, kind, device = (
-        (2, "gpu", GPU.format(gpu_gib=gpu_gib)) if gpu else (cpus, "cpu", CPU.format(cpu_gib=cpu_gib))
-    )
+    count, kind = (2, "gpu") if gpu else (cpus, "cpu")
+    device = DEVICE + (GPU.format(gpu_gib=gpu_gib) if gpu else CPU.format(cpu_gib=cpu_gib))
     text = PROFILE.format(
         sustained_s=sustained_s,
         training_s=training_s,
@@ -61,5 +60,5 @@ def two_devices(
         training="" if gpu else SMALL_TRAINING,
     )
     path = folder / "two-devices.toml"
-    path.write_text(text + count * (DEVICE + device))
+    path.write_text(text + count * device)
     return f"--hwprofile={path}", tuple(f"here/{kind}{index}" for index in range(count))
