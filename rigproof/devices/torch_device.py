@@ -57,7 +57,8 @@ class TorchDevice:
     def __init__(self, where: torch.device, cpu_threads: int) -> None:
         self.where = where
         self.sms: int | None = None
-        self.torch_version: str = torch.__version__
+        # A plain string: whoever unpickles torch's own class for it, as the driver would, loads torch.
+        self.torch_version = str(torch.__version__)
         self.cuda_version: str | None = torch.version.cuda
         self.cpu_threads = max(1, cpu_threads)
         torch.set_num_threads(self.cpu_threads)

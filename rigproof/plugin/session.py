@@ -1,5 +1,6 @@
 """One acceptance session: what pytest collects, runs, and shows of it."""
 
+import gc
 import shutil
 import signal
 import threading
@@ -186,6 +187,7 @@ class HardwareSession:
     def pytest_unconfigure(self) -> None:
         """The signals are pytest's again. Where Ray would not let this process end, it ends here."""
         self._guard.restore()
+        gc.freeze()  # else pytest, and Python at its end, look through all of Ray and the charts six times
         if leaving.held_by_ray() and self.conclusion is not None:
             self.config.get_terminal_writer().flush()
             leaving.leave(self.conclusion.exit_status)

@@ -202,7 +202,7 @@ def script() -> Callable[[Path], str]:
     """Code of a driver that brings up a local rig, prints its folder, and waits; SIGUSR1: its stacks."""
 
     def code(folder: Path) -> str:
-        make_rig(folder, "host")  # leaves the profile there
+        make_rig(folder, "host", stop_s=5)  # leaves the profile there
         return f"""
 import faulthandler, signal, sys, time
 faulthandler.register(signal.SIGUSR1)

@@ -52,29 +52,50 @@ def _table(kind: str) -> list[str]:
     return path.read_text().splitlines()[1:] if path.exists() else []
 
 
-def test_it_works_on_loopback_behind_a_token_and_leaves_nothing(rig_of: Callable[..., Any]) -> None:
+def test_it_works_on_loopback_behind_a_token_and_ctrl_c_takes_everything_down(
+    rig_of: Callable[..., Any],
+) -> None:
+    """Its orderly end: test_foreign_memory.py."""
     rig = rig_of("host")
     environment = dict(os.environ)
-    with rig.cluster(None) as cluster:
-        plan, specs = rig.sustained("sustained", 1)
-        assert cluster.run_stage(plan, specs).status == "finished"
-        folder, address = cluster._ground._session.folder, cluster._ground._session.address
-        ours = family(cluster)
-        pids = {os.getpid(), *(process.pid for process in ours)}
-        listening = listening_addresses(pids)
-        assert listening
-        assert listening <= LOOPBACK  # workers, agents and this driver too
-        assert address.startswith("127.0.0.1:")
-        assert {answer_to_a_stranger(port) for port in listening_ports(pids)} <= {None, 401}
-        token = os.environ["RAY_AUTH_TOKEN"].encode()
-        assert not [path for path in folder.rglob("*") if path.is_file() and token in path.read_bytes()]
-        stranger = join_without_token(address)
-        assert stranger.returncode != 0
-        assert "oken" in stranger.stderr
-    assert processes.wait_gone(ours, 0) == ()
-    assert not folder.exists()
+    kept: dict[str, Any] = {}
+
+    def interrupt() -> None:
+        if rig.rounds("long", "host/cpu0"):
+            raise KeyboardInterrupt
+
+    def accept() -> None:
+        with rig.cluster(None) as cluster:
+            plan, specs = rig.sustained("sustained", 1)
+            assert cluster.run_stage(plan, specs).status == "finished"
+            kept.update(folder=cluster._ground._session.folder, ours=family(cluster))
+            look_at(cluster, kept["ours"])
+            plan, specs = rig.sustained("long", 600)
+            cluster.run_stage(plan, specs, on_tick=interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        accept()
+    assert processes.wait_gone(kept["ours"], 0) == ()
+    assert not kept["folder"].exists()
     assert dict(os.environ) == environment
+    assert rig.recording.stages["long"].status == "interrupted"
     assert not rig.events("timeout", "worker_died", "agent_died", "worker_hung")
+
+
+def look_at(cluster: RigCluster, ours: frozenset[processes.ProcessId]) -> None:
+    """It listens on loopback alone, and lets nobody in without the token."""
+    folder, address = cluster._ground._session.folder, cluster._ground._session.address
+    pids = {os.getpid(), *(process.pid for process in ours)}
+    listening = listening_addresses(pids)
+    assert listening
+    assert listening <= LOOPBACK  # workers, agents and this driver too
+    assert address.startswith("127.0.0.1:")
+    assert {answer_to_a_stranger(port) for port in listening_ports(pids)} <= {None, 401}
+    token = os.environ["RAY_AUTH_TOKEN"].encode()
+    assert not [path for path in folder.rglob("*") if path.is_file() and token in path.read_bytes()]
+    stranger = join_without_token(address)
+    assert stranger.returncode != 0
+    assert "oken" in stranger.stderr
 
 
 def answer_to_a_stranger(port: int) -> int | None:
@@ -92,11 +113,6 @@ def answer_to_a_stranger(port: int) -> int | None:
         return None
     finally:
         connection.close()
-
-
-def name(process: processes.ProcessId) -> str:
-    command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")[0].decode()
-    return command.rpartition("/")[2]
 
 
 def join_without_token(address: str) -> subprocess.CompletedProcess[str]:
@@ -175,27 +191,6 @@ def link(entry: Path) -> str:
         return ""
 
 
-def test_ctrl_c_takes_everything_down(rig_of: Callable[..., Any]) -> None:
-    rig = rig_of("host")
-    kept: dict[str, Any] = {}
-
-    def interrupt() -> None:
-        if rig.rounds("sustained", "host/cpu0"):
-            raise KeyboardInterrupt
-
-    def accept() -> None:
-        with rig.cluster(None) as cluster:
-            kept.update(folder=cluster._ground._session.folder, ours=family(cluster))
-            plan, specs = rig.sustained("sustained", 600)
-            cluster.run_stage(plan, specs, on_tick=interrupt)
-
-    with pytest.raises(KeyboardInterrupt):
-        accept()
-    assert processes.wait_gone(kept["ours"], 0) == ()
-    assert not kept["folder"].exists()
-    assert rig.recording.stages["sustained"].status == "interrupted"
-
-
 def test_a_rig_that_is_elsewhere_is_missing_without_a_wait(tmp_path: Path, load: Callable[..., Any]) -> None:
     rig = load(
         """
@@ -221,36 +216,3 @@ def test_a_rig_that_is_elsewhere_is_missing_without_a_wait(tmp_path: Path, load:
     assert "--node-ip-address=192.0.2.101 --node-name=pc-one --num-cpus=80 --num-gpus=1" in one.message
     assert "ray start --address=192.0.2.101:6379 --node-ip-address=192.0.2.102" in two.message
     assert {event.subject for event in rig.events("gpu_missing")} == {"pc-one/gpu0", "pc-two/gpu0"}
-
-
-def test_a_gpu_that_is_promised_and_not_there_is_missing(load: Callable[..., Any]) -> None:
-    uuid = "GPU-00000000-0000-0000-0000-000000000000"
-    rig = load(
-        f"""
-        name = "blind"
-        [[nodes]]
-        name = "host"
-        gpus = [{{ sku = "rtx-3090", uuid = "{uuid}" }}]
-        """
-    )
-    with rig.cluster(None) as cluster:
-        plan, specs = rig.sustained("sustained", 600)
-        assert cluster.run_stage(plan, specs).status == "failed"
-    (missing,) = rig.events("gpu_missing")
-    assert missing.subject == "host/gpu0"
-    assert uuid in missing.message
-    assert "host" in rig.recording.nodes
-    assert rig.recording.host_samples
-
-
-def test_a_killed_driver_leaves_no_process(tmp_path: Path, script: Callable[..., str]) -> None:
-    driver = subprocess.Popen(
-        [sys.executable, "-c", script(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    folder = Path(driver.stdout.readline().strip())
-    ours = processes.descendants({driver.pid})
-    assert {name(process) for process in ours} >= {"raylet", "gcs_server", "ray::NodeAgent", "ray::Worker"}
-    driver.kill()
-    driver.communicate()
-    assert processes.wait_gone(ours, 60) == ()
-    assert not folder.exists()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -67,58 +68,71 @@ def test_nodes_of_one_host_agree_on_the_time(joined: RigCluster, two_node_rig: A
         assert node.clock_offset_s == pytest.approx(-two_node_rig.begun_s, abs=0.5 + node.clock_error_s)
 
 
-def test_a_killed_worker_is_replaced_and_the_other_finishes(joined: RigCluster, two_node_rig: Any) -> None:
-    rig = two_node_rig
-    victim = rig.pid_of("pc1/cpu0")
-    plan, specs = rig.sustained("kill", 4)
-    kill = once(lambda: os.kill(victim, signal.SIGKILL), lambda: rig.rounds("kill", "pc1/cpu0") > 0)
-    stage = joined.run_stage(plan, specs, on_tick=kill)
-    assert stage.status == "partial"
-    (died,) = rig.events("worker_died", stage="kill")
-    assert (died.subject, died.data["pid"]) == ("pc1/cpu0", victim)
-    assert rig.rounds("kill", "pc2/cpu0") > 0
+def hurt_both(
+    joined: RigCluster, rig: Any, name: str, load_s: float, hurts: dict[str, tuple[int, signal.Signals]]
+) -> Any:
+    """A stage in which these processes get these signals, each once its node's worker works."""
+    plan, specs = rig.sustained(name, load_s)
+    ticks = [
+        once(partial(os.kill, pid, number), partial(rig.rounds, name, f"{node}/cpu0"))
+        for node, (pid, number) in hurts.items()
+    ]
 
-    plan, specs = rig.sustained("after", 2)
-    stage = joined.run_stage(plan, specs)
-    assert stage.status == "finished"
-    assert rig.rounds("after", "pc1/cpu0") > 0
-    assert rig.pid_of("pc1/cpu0") != victim
-    assert rig.recording.workers[-1].generation == 1
-    assert [event.subject for event in rig.events("worker_replaced")] == ["pc1/cpu0"]
+    def tick() -> None:
+        for each in ticks:
+            each()
+
+    return joined.run_stage(plan, specs, on_tick=tick)
 
 
-def test_a_frozen_worker_is_killed_and_replaced(joined: RigCluster, two_node_rig: Any) -> None:
-    rig = two_node_rig
-    victim = rig.pid_of("pc2/cpu0")
-    plan, specs = rig.sustained("freeze", 3)
-    freeze = once(lambda: os.kill(victim, signal.SIGSTOP), lambda: rig.rounds("freeze", "pc2/cpu0") > 0)
-    stage = joined.run_stage(plan, specs, on_tick=freeze)
-    assert stage.status == "partial"
-    (hung,) = rig.events("worker_hung", stage="freeze")
-    assert (hung.subject, hung.data["pid"]) == ("pc2/cpu0", victim)
-    rig.wait_for(lambda: process_id(victim) is None, "the frozen worker's end")
-    plan, specs = rig.sustained("thawed", 2)
+def all_work_again(joined: RigCluster, rig: Any, name: str) -> None:
+    plan, specs = rig.sustained(name, 1)
     assert joined.run_stage(plan, specs).status == "finished"
+    for subject in ("pc1/cpu0", "pc2/cpu0"):
+        assert rig.rounds(name, subject) > 0
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
-def test_an_agent_that_goes_is_started_again_and_the_workers_go_on(
-    joined: RigCluster, two_node_rig: Any, how: signal.Signals
-) -> None:
-    rig, name = two_node_rig, f"agent-{how.name}"
-    node = "pc1" if how is signal.SIGKILL else "pc2"  # each agent is started again once
-    victim = rig.recording.nodes[node].agent_pid
-    plan, specs = rig.sustained(name, 3 if how is signal.SIGKILL else 15)
-    hurt = once(lambda: os.kill(victim, how), lambda: rig.rounds(name, f"{node}/cpu0") > 0)
-    stage = joined.run_stage(plan, specs, on_tick=hurt)
-    assert stage.status == "finished"
+def agent_is_another_one(rig: Any, node: str, victim: int) -> None:
     (died,) = [event for event in rig.events("agent_died") if event.subject == node]
-    plan, specs = rig.sustained(f"{name}-after", 2)
-    assert joined.run_stage(plan, specs).status == "finished"
     assert rig.recording.nodes[node].agent_pid != victim
     later = [sample.t_s for sample in rig.recording.host_samples if sample.subject == node]
     assert max(later) > died.t_s
     assert process_id(victim) is None
+
+
+def test_a_killed_worker_is_replaced_and_a_frozen_agent_started_again_and_the_other_worker_finishes(
+    joined: RigCluster, two_node_rig: Any
+) -> None:
+    rig = two_node_rig
+    worker, agent = rig.pid_of("pc1/cpu0"), rig.recording.nodes["pc2"].agent_pid
+    hurts = {"pc1": (worker, signal.SIGKILL), "pc2": (agent, signal.SIGSTOP)}
+    stage = hurt_both(joined, rig, "hurt", 15, hurts)
+    assert stage.status == "partial"
+    (died,) = rig.events("worker_died", stage="hurt")
+    assert (died.subject, died.data["pid"]) == ("pc1/cpu0", worker)
+    assert rig.rounds("hurt", "pc2/cpu0") > 0
+    assert not [event for event in rig.events("worker_died", "worker_hung") if event.subject == "pc2/cpu0"]
+
+    all_work_again(joined, rig, "after")
+    assert rig.pid_of("pc1/cpu0") != worker
+    assert rig.recording.workers[-1].generation == 1
+    assert [event.subject for event in rig.events("worker_replaced")] == ["pc1/cpu0"]
+    agent_is_another_one(rig, "pc2", agent)
+
+
+def test_a_frozen_worker_is_killed_and_replaced_and_a_killed_agent_started_again(
+    joined: RigCluster, two_node_rig: Any
+) -> None:
+    rig = two_node_rig
+    worker, agent = rig.pid_of("pc2/cpu0"), rig.recording.nodes["pc1"].agent_pid
+    hurts = {"pc2": (worker, signal.SIGSTOP), "pc1": (agent, signal.SIGKILL)}
+    stage = hurt_both(joined, rig, "freeze", 3, hurts)
+    assert stage.status == "partial"
+    (hung,) = rig.events("worker_hung", stage="freeze")
+    assert (hung.subject, hung.data["pid"]) == ("pc2/cpu0", worker)
+    rig.wait_for(lambda: process_id(worker) is None, "the frozen worker's end")
+    all_work_again(joined, rig, "thawed")
+    agent_is_another_one(rig, "pc1", agent)
 
 
 def test_a_task_that_raises_fails_its_worker_alone(joined: RigCluster, two_node_rig: Any) -> None:

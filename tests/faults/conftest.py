@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,22 +28,37 @@ def pytest_sessionfinish() -> None:
         fault_times.write_table()
 
 
-@pytest.fixture
-def start_run(tmp_path: Path) -> Iterator[Callable[..., RealRun]]:
-    """Start an acceptance run with these options; whatever is left of it at the test's end is killed."""
+@contextmanager
+def _starting(folder: Path) -> Iterator[Callable[..., RealRun]]:
     runs: list[RealRun] = []
-    home = tmp_path / "home"
+    home = folder / "home"
     home.mkdir()
 
     def start(*options: str, report_dir: Path | None = None, **further: object) -> RealRun:
-        reports = report_dir or tmp_path / f"reports{len(runs)}"
-        output = tmp_path / f"output{len(runs)}.txt"
+        reports = report_dir or folder / f"reports{len(runs)}"
+        output = folder / f"output{len(runs)}.txt"
         runs.append(real_runs.start(reports, output, *options, "--level=quick", home=home, **further))
         return runs[-1]
 
-    yield start
-    for run in runs:
-        run.end()
+    try:
+        yield start
+    finally:
+        for run in runs:
+            run.end()
+
+
+@pytest.fixture
+def start_run(tmp_path: Path) -> Iterator[Callable[..., RealRun]]:
+    """Start an acceptance run with these options; whatever is left of it at the test's end is killed."""
+    with _starting(tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def start_shared_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., RealRun]]:
+    """The same for runs that several tests of a module look at."""
+    with _starting(tmp_path_factory.mktemp("runs")) as start:
+        yield start
 
 
 @pytest.fixture

@@ -2,13 +2,14 @@
 
 import pytest
 
-from support.two_devices import two_devices
+from support.small_rigs import small_rig
+
+LOAD_S = 3
 
 
 def test_full_disk_is_told_and_never_green(start_run, tmp_path, mounted):
-    profile, _ = two_devices(tmp_path)
     disk = mounted(64)
-    run = start_run(profile, report_dir=disk)
+    run = start_run(small_rig(tmp_path, sustained_s=LOAD_S), report_dir=disk)
     run.wait_for_stage("sustained")
     before = len(run.all_records())
     with pytest.raises(OSError, match="No space"):
@@ -23,7 +24,7 @@ def test_full_disk_is_told_and_never_green(start_run, tmp_path, mounted):
     assert "Traceback" not in run.text()
     assert len(run.all_records()) >= before  # what was on the disk still is
     run.check_nothing_is_left()
-    run.record("disk is full", "sustained stage", deadline_s=8, outcome="INCOMPLETE, exit 6, named")
+    run.record("disk is full", "sustained stage", deadline_s=LOAD_S, outcome="INCOMPLETE, exit 6, named")
 
 
 def fill(path):
@@ -33,9 +34,8 @@ def fill(path):
 
 
 def test_a_folder_that_takes_no_reports_is_refused_before_any_load(start_run, tmp_path, mounted):
-    profile, _ = two_devices(tmp_path)
     disk = mounted(64, "ro")
-    run = start_run(profile, report_dir=disk)
+    run = start_run(small_rig(tmp_path), report_dir=disk)
     run.hurt_now()
     assert run.finish() == 4, run.text()
     assert f"--report-dir {disk}: not writable (Read-only file system)" in run.text()

@@ -1,86 +1,111 @@
 """Workers that are hurt from inside while they work, on the real device: each is caught, and the rig goes on.
 
-Two devices are hurt in one run, each in its own way, so that both have to be named.
+As many as there are devices are hurt in one run, each in its own way, so that all have to be named.
 """
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from support.real_runs import RealRun
 from support.two_devices import gpus_here, two_devices
 
 HURT = Path(__file__).resolve().parents[1] / "support" / "hurt"
-needs_gpus = pytest.mark.skipif(gpus_here() < 2, reason="needs two NVIDIA GPUs")
+ON_GPUS = gpus_here() >= 2
+# The ways that share a run. The last device is healthy where there are more than ways.
+ON_TWO, ON_FOUR = (("nap", "flip"), ("endless",), ("bounds",), ("fill",)), (("nap", "flip", "endless"),)
+TOGETHER = ON_TWO if ON_GPUS else ON_FOUR
+needs_gpus = pytest.mark.skipif(not ON_GPUS, reason="needs two NVIDIA GPUs")
 
 
-@pytest.fixture
-def hurt_run(start_run, tmp_path, monkeypatch):
-    """Runs to its end with these workers hurt: the run, and its two subjects."""
-    profile, subjects = two_devices(tmp_path, sustained_s=12, training_s=5, gpu_gib=4)
+@dataclass
+class Hurt:
+    """A run that has ended, which device was hurt in it, and one that may have been hurt in another way."""
 
-    def run_hurt(first: str, second: str = ""):
-        wanted = [f"{subject}#0={how}" for subject, how in zip(subjects, (first, second), strict=True) if how]
-        monkeypatch.setenv("RIGPROOF_HURT", ";".join(wanted))
-        path = [str(HURT), os.environ.get("PYTHONPATH", "")]
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
-        run = start_run(profile)
-        assert run.finish() == 1, run.text()
-        return run, *subjects
+    run: RealRun
+    subject: str
+    other: str
 
-    return run_hurt
+    def events(self, kind: str) -> list[dict[str, object]]:
+        return [one for one in self.run.events(kind) if one["subject"] == self.subject]
 
-
-def events(run, kind, subject):
-    return [one for one in run.records("event") if (one["kind"], one["subject"]) == (kind, subject)]
+    def worked_afterwards(self) -> bool:
+        """Whether both did verified work in the stage after the one in which they were hurt."""
+        worked = {one["subject"] for one in self.run.in_stage("training") if one["verified"]}
+        return {self.subject, self.other} <= worked
 
 
-def worked_afterwards(run, subject):
-    """Whether the device did verified work in the stage after the one in which it was hurt."""
-    return [one for one in run.in_stage("training") if one["subject"] == subject and one["verified"]]
+@pytest.fixture(scope="module")
+def hurt(
+    start_shared_run: Callable[..., RealRun], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Hurt]:
+    """The run in which a worker was hurt in this way."""
+    folder = tmp_path_factory.mktemp("profile")
+    profile, subjects = two_devices(
+        folder, sustained_s=8, training_s=2, stall_s=6, gpu_gib=4, cpus=4, cpu_gib=0.05
+    )
+    runs: dict[tuple[str, ...], RealRun] = {}
+
+    def run_of(ways: tuple[str, ...]) -> RealRun:
+        if ways not in runs:
+            hurts = ";".join(f"{subject}#0={how}" for subject, how in zip(subjects, ways, strict=False))
+            path = os.pathsep.join(filter(None, (str(HURT), os.environ.get("PYTHONPATH"))))
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("RIGPROOF_HURT", hurts)
+                patch.setenv("PYTHONPATH", path)
+                runs[ways] = start_shared_run(profile)
+            assert runs[ways].finish() == 1, runs[ways].text()
+        return runs[ways]
+
+    def of(how: str) -> Hurt:
+        ways = next(ways for ways in TOGETHER if how in ways)
+        return Hurt(run_of(ways), subjects[ways.index(how)], subjects[-1])
+
+    return of
 
 
-def test_naps_and_flipped_bits_are_both_named(hurt_run):
-    run, napping, flipping = hurt_run("nap", "flip")
-
-    outcomes = run.outcomes()
-    assert outcomes["activity.gpu_active", napping] == "fail", run.text()
-    assert outcomes["activity.gpu_active", flipping] == "fail", run.text()
-    assert events(run, "wrong_result", flipping)
-    assert not events(run, "wrong_result", napping)
-    assert worked_afterwards(run, napping)
-    assert worked_afterwards(run, flipping)
+def test_naps_are_named(hurt):
+    found = hurt("nap")
+    assert found.run.outcomes()["activity.gpu_active", found.subject] == "fail", found.run.text()
+    assert not found.events("wrong_result")
+    assert found.worked_afterwards()
 
 
-def test_work_that_never_ends_is_killed_and_its_device_is_used_again(hurt_run):
-    run, hanging, healthy = hurt_run("endless")
+def test_flipped_bits_are_named(hurt):
+    found = hurt("flip")
+    assert found.run.outcomes()["activity.gpu_active", found.subject] == "fail", found.run.text()
+    assert found.events("wrong_result")
+    assert found.worked_afterwards()
 
-    outcomes = run.outcomes()
-    assert outcomes["cluster.no_timeouts", "rig"] == "fail", run.text()
-    assert outcomes["memory.success_rate", hanging] == "fail"
-    assert outcomes["memory.success_rate", healthy] == "pass"
-    assert events(run, "worker_hung", hanging)
-    assert events(run, "worker_replaced", hanging)
-    assert worked_afterwards(run, hanging)
-    assert worked_afterwards(run, healthy)
+
+def test_work_that_never_ends_is_killed_and_its_device_is_used_again(hurt):
+    found = hurt("endless")
+    outcomes = found.run.outcomes()
+    assert outcomes["cluster.no_timeouts", "rig"] == "fail", found.run.text()
+    assert outcomes["memory.success_rate", found.subject] == "fail"
+    assert outcomes["memory.success_rate", found.other] == "pass"
+    assert found.events("worker_hung")
+    assert found.events("worker_replaced")
+    assert found.worked_afterwards()
 
 
 @needs_gpus
-def test_a_kernel_out_of_bounds_ends_its_worker_and_the_gpu_is_used_again(hurt_run):
-    run, outside, healthy = hurt_run("bounds")
-
-    outcomes = run.outcomes()
-    assert outcomes["cluster.no_timeouts", "rig"] == "fail", run.text()
-    assert outcomes["memory.success_rate", healthy] == "pass"
-    assert events(run, "worker_failed", outside) or events(run, "worker_died", outside)
-    assert worked_afterwards(run, outside)
+def test_a_kernel_out_of_bounds_ends_its_worker_and_the_gpu_is_used_again(hurt):
+    found = hurt("bounds")
+    outcomes = found.run.outcomes()
+    assert outcomes["cluster.no_timeouts", "rig"] == "fail", found.run.text()
+    assert outcomes["memory.success_rate", found.other] == "pass"
+    assert found.events("worker_failed") or found.events("worker_died")
+    assert found.worked_afterwards()
 
 
 @needs_gpus
-def test_an_over_allocation_is_counted_and_the_gpu_is_used_again(hurt_run):
-    run, greedy, healthy = hurt_run("fill")
-
-    outcomes = run.outcomes()
-    assert outcomes["memory.no_oom", greedy] == "fail", run.text()
-    assert outcomes["memory.no_oom", healthy] == "pass"
-    assert worked_afterwards(run, greedy)
+def test_an_over_allocation_is_counted_and_the_gpu_is_used_again(hurt):
+    found = hurt("fill")
+    outcomes = found.run.outcomes()
+    assert outcomes["memory.no_oom", found.subject] == "fail", found.run.text()
+    assert outcomes["memory.no_oom", found.other] == "pass"
+    assert found.worked_afterwards()

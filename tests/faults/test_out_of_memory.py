@@ -8,6 +8,7 @@ from pathlib import Path
 
 from support.two_devices import two_devices
 
+LOAD_S = 3
 HOG = """
 import sys, torch
 keep = torch.empty(int(torch.cuda.mem_get_info()[0] - 6 * 2**30), dtype=torch.uint8, device="cuda")
@@ -17,7 +18,7 @@ sys.stdin.read()
 
 
 def test_out_of_memory_fails_its_device_alone(start_run, tmp_path):
-    profile, (first, second) = two_devices(tmp_path)
+    profile, (first, second) = two_devices(tmp_path, sustained_s=LOAD_S)
     run = start_run(profile)
     run.wait_for(lambda run: run.in_stage("gemm"))
     worker = next(record for record in run.records("worker") if record["subject"] == first)
@@ -49,7 +50,7 @@ def test_out_of_memory_fails_its_device_alone(start_run, tmp_path):
     assert f"{first} memory.no_oom" in run.text()
     run.check_recording()
     run.check_nothing_is_left()
-    run.record("memory runs out", "gemm stage", deadline_s=12, outcome="REJECTED: `memory.no_oom`")
+    run.record("memory runs out", "gemm stage", deadline_s=LOAD_S + 4, outcome="REJECTED: `memory.no_oom`")
 
 
 def limit_address_space(pid, slack_mib):

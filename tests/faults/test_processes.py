@@ -1,14 +1,13 @@
 """Processes of a real run are killed and frozen: the right criterion fails, the others are judged."""
 
 import signal
-import time
 
 import pytest
 
-from support.real_runs import EVERY_SIGNAL, LEFT_S
+from support.real_runs import EVERY_SIGNAL
 from support.small_rigs import small_rig
 
-STALL_S, LOAD_S = 8, 13
+STALL_S, LOAD_S = 6, 9
 
 
 def test_three_processes_hurt_at_once_are_all_named_and_the_third_device_is_judged(start_run, tmp_path):
@@ -52,7 +51,7 @@ def test_a_frozen_agent_is_replaced_and_the_devices_are_judged(start_run, tmp_pa
 
     outcomes = run.outcomes()
     assert outcomes["cluster.no_timeouts", "rig"] == "fail"
-    assert "here: the node agent is gone: no answer for 8 s" in run.text()
+    assert f"here: the node agent is gone: no answer for {STALL_S} s" in run.text()
     for subject in ("here/cpu0", "here/cpu1"):
         assert outcomes["throughput.sustained", subject] == "no_limit"
         assert outcomes["activity.gpu_active", subject] == "pass"
@@ -90,39 +89,4 @@ def test_a_process_of_ray_that_goes_or_freezes_fails_the_run(start_run, tmp_path
         "sustained stage",
         deadline_s=LOAD_S,
         outcome=f"REJECTED: `{failed[0]}`",
-    )
-
-
-def test_a_killed_driver_leaves_nothing_and_the_next_one_may_be_frozen_for_a_while(start_run, tmp_path):
-    """Frozen for longer than any worker may be silent: it was the driver, and nobody else is blamed."""
-    profile = small_rig(tmp_path, sustained_s=6, gemm_s=1, stall_s=STALL_S)
-    killed = start_run(profile)
-    killed.wait_for_stage("sustained")
-    seen = len(killed.all_records())
-    killed.hurt(None, signal.SIGKILL)
-    killed.process.wait()
-    assert killed.left_processes(LEFT_S) == []
-    killed.ended_s = time.monotonic()
-    killed.check_nothing_is_left()
-    killed.check_recording(ended=False)
-    assert len(killed.all_records()) >= seen
-    killed.record("driver, SIGKILL", "sustained stage", deadline_s=0, outcome="no verdict; nothing is left")
-
-    run = start_run(profile, report_dir=killed.report_dir)
-    run.wait_for_stage("sustained")
-    run.hurt(None, signal.SIGSTOP)
-    time.sleep(2 * STALL_S)
-    run.process.send_signal(signal.SIGCONT)
-    assert run.finish() in (0, 6), run.text()  # a slow machine may not do enough products
-    assert run.not_well() == {("health.reset", "here")}, run.text()  # it tells of the killed one
-    (paused,) = run.events("paused")
-    assert paused["data"]["paused_s"] >= STALL_S
-    assert run.outcomes()["cluster.no_timeouts", "rig"] == "pass"
-    run.check_recording()
-    run.check_nothing_is_left()
-    run.record(
-        "driver, SIGSTOP for 16 s",
-        "sustained stage",
-        deadline_s=2 * STALL_S,
-        outcome="ACCEPTED: nobody else is blamed",
     )

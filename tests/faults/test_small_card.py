@@ -55,7 +55,7 @@ enabled = {str(enabled).lower()}
 [levels.quick]
 gemm_settle_s = {8 if ON_GPU else 0.5} # long enough for the other process to take its part
 gemm_measure_s = {1 if ON_GPU else 0.2}
-sustained_s = 5
+sustained_s = {5 if ON_GPU else 3}
 round_s = 0.05
 training_s = 0
 feeding_s = 0

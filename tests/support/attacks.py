@@ -535,7 +535,7 @@ TESTED = (
         "a driver that is killed in the middle, and the next start",
         "nothing",
         "INCOMPLETE; the next one warns",
-        "faults/test_reset.py::test_",
+        "faults/test_killed_driver.py::test_",
     ),
 )
 

@@ -133,12 +133,17 @@ class Network:
         narrow = ["tbf", "rate", f"{rate_kbit}kbit", "burst", "16kb", "latency", "400ms"]
         try:
             for namespace, device in ends:
-                _tc(namespace, device, late)
+                _tc("replace", namespace, device, late)
         except CannotBuild:
             for namespace, device in ends:
-                _tc(namespace, device, narrow)
+                _tc("replace", namespace, device, narrow)
             return "narrow"
         return "late"
+
+    def mend(self, name: str) -> None:
+        """A good cable again, after `slow_down`."""
+        for namespace, device in ((self._switch, name), (self[name].namespace, "eth0")):
+            _tc("del", namespace, device, [])
 
     def _build(self) -> None:
         for namespace in (self._switch, *(host.namespace for host in self.hosts.values())):
@@ -211,8 +216,8 @@ def _ip(*arguments: str) -> str:
     return _run(["ip", *arguments])
 
 
-def _tc(namespace: str, device: str, discipline: Sequence[str]) -> None:
-    _run(["ip", "netns", "exec", namespace, "tc", "qdisc", "replace", "dev", device, "root", *discipline])
+def _tc(what: str, namespace: str, device: str, discipline: Sequence[str]) -> None:
+    _run(["ip", "netns", "exec", namespace, "tc", "qdisc", what, "dev", device, "root", *discipline])
 
 
 def _run(command: Sequence[str]) -> str:

@@ -8,9 +8,13 @@ from pathlib import Path
 
 from rigproof.host import processes
 
-# It puts this host's outer address in the place of 127.0.0.1, which a test has no business on.
+# Ray puts this host's outer address in the place of 127.0.0.1, which a test has no business on; and it starts
+# a dashboard and more that nobody asks here.
 ON_LOOPBACK = """
+import ray._private.node as node
 import ray._private.services as services
+from rigproof.cluster.ray.bare_head import BareHead
+node.Node = BareHead
 services.get_node_ip_address = lambda address=None: "127.0.0.1"
 from ray.scripts.scripts import main
 main()

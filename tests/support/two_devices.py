@@ -1,4 +1,4 @@
-"""A short profile of two devices: GPUs where this machine has two, else the CPU twice."""
+"""A short profile of two devices: GPUs where this machine has two, else the CPU twice, or more often."""
 
 from pathlib import Path
 
@@ -7,24 +7,27 @@ name = "two-devices"
 [cpu]
 enabled = false # two workers on two CPUs leave no band to hold
 [timeouts]
-stall_s = 10
+stall_s = {stall_s}
 task_s = 60
 start_s = 240 # a busy machine takes long to start a worker
 [levels.quick]
-gemm_settle_s = 1
+gemm_settle_s = {gemm_settle_s}
 gemm_measure_s = 0.5
 sustained_s = {sustained_s}
 training_s = {training_s}
 round_s = 0.05
+{training}
 [[nodes]]
 name = "here"
-[[nodes.gpus]]
-{device}
-[[nodes.gpus]]
-{device}
 """
-GPU = 'sku = "unknown"\ngemm_size = 8192\nvram_gib_per_worker = {gpu_gib}'
-CPU = 'sku = "unknown"\ndevice = "cpu"\ngemm_size = 256\nvram_gib_per_worker = 0.25'
+DEVICE = """
+[[nodes.gpus]]
+sku = "unknown"
+"""
+GPU = "gemm_size = 8192\nvram_gib_per_worker = {gpu_gib}\n"
+CPU = 'device = "cpu"\ngemm_size = 256\nvram_gib_per_worker = {cpu_gib}\ncpus_per_worker = 0.5\n'
+# A step of the default model takes a CPU seconds.
+SMALL_TRAINING = "[training]\nbatches = [1]\nbatch = 1\nsearch = false\nsequence = 64\n"
 
 
 def gpus_here() -> int:
@@ -33,12 +36,29 @@ def gpus_here() -> int:
 
 
 def two_devices(
-    folder: Path, *, sustained_s: float = 8, training_s: float = 0, gpu_gib: float = 64
-) -> tuple[str, tuple[str, str]]:
-    """The option that names it, written into `folder`, and the two subjects; `gpu_gib` is a worker's VRAM."""
+    folder: Path,
+    *,
+    sustained_s: float = 8,
+    training_s: float = 0,
+    stall_s: float = 10,
+    gpu_gib: float = 64,
+    cpus: int = 2,
+    cpu_gib: float = 0.25,
+) -> tuple[str, tuple[str, ...]]:
+    """The option that names it, written into `folder`, and the subjects.
+
+    `gpu_gib` or `cpu_gib` is a worker's memory; `cpus`: how many devices where there are no two GPUs.
+    """
     gpu = gpus_here() >= 2
-    device = GPU.format(gpu_gib=gpu_gib) if gpu else CPU
+    count, kind = (2, "gpu") if gpu else (cpus, "cpu")
+    device = DEVICE + (GPU.format(gpu_gib=gpu_gib) if gpu else CPU.format(cpu_gib=cpu_gib))
+    text = PROFILE.format(
+        sustained_s=sustained_s,
+        training_s=training_s,
+        stall_s=stall_s,
+        gemm_settle_s=1 if gpu else 0.3,
+        training="" if gpu else SMALL_TRAINING,
+    )
     path = folder / "two-devices.toml"
-    path.write_text(PROFILE.format(sustained_s=sustained_s, training_s=training_s, device=device))
-    kind = "gpu" if gpu else "cpu"
-    return f"--hwprofile={path}", (f"here/{kind}0", f"here/{kind}1")
+    path.write_text(text + count * device)
+    return f"--hwprofile={path}", tuple(f"here/{kind}{index}" for index in range(count))

@@ -24,6 +24,7 @@ from ray._private.node import Node
 from ray._private.parameter import RayParams
 
 from rigproof.cluster.ray import leaving
+from rigproof.cluster.ray.bare_head import bare_head
 from rigproof.cluster.ray.environment import joining_environment, local_environment, settings
 from rigproof.cluster.ray.errors import ClusterStartFailed, ClusterUnreachable
 from rigproof.cluster.ray.folder import held, make_folder, remove_stale_folders, temp_root
@@ -166,7 +167,8 @@ class RaySession:
 
     def _live(self, arguments: dict[str, Any]) -> None:
         try:
-            ray.init(**arguments)
+            with bare_head():
+                ray.init(**arguments)
             for node in self._more:
                 self._joined.append(_add_node(node, str(self.folder)))
         except BaseException as error:  # Ray raises SystemExit too; `open` raises it again

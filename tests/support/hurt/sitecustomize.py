@@ -12,7 +12,7 @@ import os
 import sys
 import time
 
-HEALTHY_ROUNDS = 20
+HEALTHY_ROUNDS = 3
 NAP_S = 2.5
 
 

@@ -1,3 +1,7 @@
+import io
+import pickle
+from typing import Any
+
 import pytest
 
 from rigproof.devices.run import run_workload
@@ -11,6 +15,14 @@ SUSTAINED = SustainedSpec("sustained", 64, 0.5, 0.1, 0.02, 0.02)
 FEEDING = FeedingSpec("feeding", 0.5, 0.2, 0.02, 2, 1, 5.0, 64, overlap=True, reward_speedup=40.0)
 
 
+class WithoutTorch(pickle.Unpickler):
+    """The driver, which has records unpickled and must never load torch for it."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        assert module.partition(".")[0] != "torch", f"{module}.{name} is in a record"
+        return super().find_class(module, name)
+
+
 @pytest.mark.parametrize("spec", [GEMM, SUSTAINED, FEEDING])
 def test_each_spec_runs_its_workload_and_ends_with_the_memory(cpu, context, spec):
     run_workload(spec, cpu, context)
@@ -19,6 +31,7 @@ def test_each_spec_runs_its_workload_and_ends_with_the_memory(cpu, context, spec
     assert isinstance(last, MemoryReading)
     assert last.allocated_mib == 0
     assert last.stage == spec.stage
+    assert WithoutTorch(io.BytesIO(pickle.dumps(context.records))).load() == context.records
 
 
 def test_the_last_record_is_the_memory_after_an_error_too(faulty_cpu, context):

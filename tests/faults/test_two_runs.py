@@ -1,0 +1,181 @@
+"""Two runs that write to one folder at once, and what is said of their files once they are damaged.
+
+The wall clock of the first one jumps, and the second one gets a signal once it has measured everything: both
+go on as if nothing were.
+"""
+
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE
+from support.acceptance import rigproof
+from support.real_runs import EVERY_SIGNAL, RealRun
+from support.small_rigs import small_rig
+
+WALL_CLOCK = Path(__file__).resolve().parents[1] / "support" / "wall_clock.c"
+JUMPS_S = (3600, -86400)
+LOAD_S = 5
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@dataclass
+class Two:
+    """Both runs, ended, their profile and their folder. `jumped`: whether the first one's clock did."""
+
+    jumping: RealRun
+    signalled: RealRun
+    number: signal.Signals
+    jumped: bool
+    profile: str
+    reports: Path
+
+    @property
+    def both(self):
+        return self.jumping, self.signalled
+
+    def copy(self, folder):
+        """All that they wrote, to be damaged."""
+        return Path(shutil.copytree(self.reports, folder / "reports", symlinks=True))
+
+
+@pytest.fixture(
+    scope="module", params=SIGNALS if EVERY_SIGNAL else SIGNALS[:1], ids=lambda number: number.name
+)
+def two(request, start_shared_run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("two")
+    profile, reports = small_rig(folder, sustained_s=LOAD_S, gemm_s=1), folder / "reports"
+    clock = wall_clock(folder)
+    first = start_shared_run(profile, report_dir=reports, variables=clock)
+    first.wait_for(lambda run: run.folder)
+    second = start_shared_run(profile, report_dir=reports)  # beside the first, whose folder is there by now
+    first.wait_for_stage("sustained", inside_s=0.3)
+    first.hurt_now()
+    for seconds in JUMPS_S if clock else ():
+        jump(clock, seconds)
+        time.sleep(1)
+    second.wait_for(lambda run: run.folder and (run.folder / PARQUET_FILE).exists(), step_s=0.002)
+    second.hurt(None, request.param)
+    for run in (first, second):
+        run.finish()
+    return Two(first, second, request.param, bool(clock), profile, reports)
+
+
+def wall_clock(folder):
+    """The variables under which Python has a wall clock of its own; empty where none can be made."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return {}
+    library, offset = folder / "wall_clock.so", folder / "offset"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, WALL_CLOCK, "-ldl"], check=True, timeout=240)
+    offset.write_bytes(struct.pack("q", 0))
+    return {"LD_PRELOAD": str(library), "WALL_CLOCK_OFFSET": str(offset)}
+
+
+def jump(clock, seconds):
+    """Set it off by so much, and see that Python believes it."""
+    with Path(clock["WALL_CLOCK_OFFSET"]).open("r+b") as file:  # in place: it is mapped
+        file.write(struct.pack("q", seconds))
+    command = [sys.executable, "-c", "import time; time.sleep(0.01); print(time.time())"]
+    done = subprocess.run(command, env=os.environ | clock, capture_output=True, check=True, timeout=240)
+    assert abs(float(done.stdout) - time.time() - seconds) < 60
+
+
+def test_both_end_well(two):
+    for run in two.both:
+        assert run.process.returncode in (0, 6), run.text()  # a slow machine may not do enough products
+        assert run.not_well() == set(), run.text()
+        assert run.outcomes()["throughput.sustained", "here/cpu0"] == "no_limit"
+        run.check_recording()
+        run.check_nothing_is_left()
+
+
+def test_each_has_its_own_figures_in_the_history(two):
+    """In a file of its own, which says that the run was a short one."""
+    files = sorted((two.reports / "history" / "small").glob("*"))
+    kept = [one for path in files for one in json.loads(path.read_text())["benchmarks"]]
+    assert len(files) == 2
+    assert {one["extra_info"]["run_id"] for one in kept} == {run.folder.name for run in two.both}
+    assert all(one["extra_info"]["shortened"].endswith("not a quick run") for one in kept)
+    assert (two.reports / "latest").resolve() in [run.folder for run in two.both]
+
+
+def test_a_clock_that_jumps_changes_no_rate_and_no_duration(two):
+    if not two.jumped:
+        pytest.skip("there is no C compiler to make the wall clock with (Debian: apt-get install gcc)")
+    run = two.jumping
+    stage = run.records("stage")[-1]
+    assert LOAD_S - 1 < stage["end_s"] - stage["start_s"] < 60
+    rounds = run.in_stage("sustained")
+    assert all(0 < one["seconds"] < LOAD_S for one in rounds)
+    assert sum(one["seconds"] for one in rounds) < 60
+    run.record(
+        "wall clock jumps by 1 h, then by -24 h", "sustained stage", deadline_s=LOAD_S, outcome="ACCEPTED"
+    )
+
+
+def test_a_run_that_has_measured_everything_ends_as_it_would_have_whatever_signal_comes(two):
+    run = two.signalled
+    assert run.verdict()["exit_status"] == run.process.returncode
+    assert run.verdict()["interrupted"] is False
+    for name in ("report.html", "summary.md", "junit.xml", "metrics.prom", "benchmark.json"):
+        assert (run.folder / name).stat().st_size, name
+    fault = f"driver, {two.number.name}"
+    run.record(fault, "files being written", deadline_s=0, outcome="the run's own verdict")
+
+
+def test_a_truncated_history_is_left_out_by_name(two, tmp_path):
+    reports = two.copy(tmp_path)
+    path = min((reports / "history" / "small").glob("*.json"))
+    path.write_bytes(path.read_bytes()[:-200])
+    done = rigproof("history", f"--report-dir={reports}")
+    assert done.returncode == 4, done.stderr
+    assert f"{path}: left out: " in done.stdout
+    assert "of 1 runs" in done.stdout  # the other one's
+
+
+def test_an_unfinished_line_is_left_out_and_a_stage_without_its_end_does_not_pass(two, tmp_path):
+    cut = tmp_path / "cut"
+    shutil.copytree(two.jumping.folder, cut)
+    path = cut / RECORDING_FILE
+    lines = path.read_bytes().splitlines(keepends=True)
+    end = max(number for number, line in enumerate(lines) if line.startswith(b'{"type":"stage"'))
+    path.write_bytes(b"".join(lines[:end]) + lines[end][:40])
+    done = rigproof("judge", cut)
+    assert done.returncode == 6, done.stdout + done.stderr
+    assert "INCOMPLETE" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_damaged_samples_are_refused_by_name(two, tmp_path):
+    damaged = tmp_path / "damaged"
+    shutil.copytree(two.jumping.folder, damaged)
+    path = damaged / PARQUET_FILE
+    path.write_bytes(path.read_bytes()[:-100])
+    done = rigproof("judge", damaged)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert str(path) in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_truncated_champion_is_refused_before_any_load(two, start_run, tmp_path):
+    reports = two.copy(tmp_path)
+    path = reports / "champions" / "small" / "rig.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"schema_version": 1, "figures": [')
+    run = start_run(two.profile, report_dir=reports)
+    run.hurt_now()
+    assert run.finish() == 4, run.text()
+    assert str(path) in run.text()
+    assert "Traceback" not in run.text()
+    run.check_nothing_is_left()
+    run.record("champion file is truncated", "start", deadline_s=0, outcome="refused, exit 4; it is named")
