@@ -28,6 +28,7 @@ PATIENCE_S = 240  # for a step of a run on a busy machine; never what a test is 
 # After this it hangs: well over any deadline of the profiles here, on a machine several times slower too.
 END_S = 240
 LEFT_S = 30  # for killed processes to go
+LOOK_S = 0.5  # between two looks at what processes it has: each reads all of /proc
 # What a pytest around this one says to itself; xdist would also switch pytest-benchmark off.
 NOT_INHERITED = ("PYTEST_", "COLUMNS", "LINES", "RAY_", "XDG_STATE_", "RIGPROOF_STATE_")
 MARK = "RIGPROOF_TEST_RUN"
@@ -56,6 +57,8 @@ class RealRun:
     family: set[ProcessId] = field(default_factory=set)  # everything of it that was ever seen
     hurt_s: float | None = None  # when it was hurt, by time.monotonic()
     ended_s: float | None = None
+    _read: list[dict[str, Any]] = field(default_factory=list)  # of its recording, so far
+    _read_bytes: int = 0
 
     # What it has done so far
 
@@ -66,13 +69,14 @@ class RealRun:
         return min(made, default=None)
 
     def all_records(self) -> list[dict[str, Any]]:
-        """All records that are on disk by now: whole lines only."""
-        try:
-            text = (self.folder / RECORDING_FILE).read_bytes() if self.folder else b""
-        except FileNotFoundError:
-            return []
-        whole, _, _ = text.rpartition(b"\n")
-        return [json.loads(line) for line in whole.splitlines()]
+        """All records that are on disk by now: whole lines only. What was read before is not read again."""
+        if self.folder is not None:
+            with contextlib.suppress(FileNotFoundError), (self.folder / RECORDING_FILE).open("rb") as file:
+                file.seek(self._read_bytes)
+                whole, newline, _ = file.read().rpartition(b"\n")
+                self._read_bytes += len(whole) + len(newline)
+                self._read += [json.loads(line) for line in whole.splitlines()]
+        return list(self._read)
 
     def records(self, kind: str) -> list[dict[str, Any]]:
         """Those of one kind."""
@@ -145,9 +149,13 @@ class RealRun:
         while self.process.poll() is None:
             assert time.monotonic() < end_s, f"no end within {END_S} s:\n{self.stacks()}"
             self.look()
-            time.sleep(0.1)
+            self._wait(LOOK_S)
         self.ended_s = time.monotonic()
         return self.process.returncode
+
+    def _wait(self, limit_s: float) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(limit_s)
 
     @property
     def took_s(self) -> float:

@@ -62,7 +62,8 @@ def test_of_a_host_that_came_back_the_entry_that_answers_is_taken(hosts: RayHost
     for criterion, subject in (("cluster.nodes_present", "pc2"), ("inventory.gpus_present", "pc2/cpu0")):
         assert run.outcome(criterion, subject) == "pass", run.output
     pc1 = hosts.network["pc1"]
-    assert hosts.python(pc1, "-c", LIST, hosts.address).stdout.strip() in ("1", "2")
+    listed = hosts.python(pc1, "-c", LIST, hosts.address).stdout
+    assert listed.splitlines()[0] in ("1", "2"), listed  # Ray may add there that it has given one up
 
 
 def test_two_hosts_are_accepted_though_a_cable_is_out_for_some_seconds(hosts: RayHosts) -> None:
