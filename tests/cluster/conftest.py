@@ -212,6 +212,7 @@ for number in (signal.SIGINT, signal.SIGTERM):  # a shell may have started all o
 from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.stages import registry
 loaded = load_rig({str(folder / "test.toml")!r})
 plan = make_plan(loaded, "quick")
 now_s = time.monotonic
