@@ -24,6 +24,7 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
+from rigproof.stages import registry  # noqa: F401 - the stages declare themselves
 from rigproof.stages.sustained.specs import SustainedSpec
 from support import alone  # noqa: F401 - sets the environment
 from support.ray_start import ON_LOOPBACK, end_all
