@@ -13,9 +13,9 @@ ROUNDING = 1e-6  # 100 × 0.07 is 7.000000000000001
 class HostLoad:
     """What holds a host in its band: threads that together bring the whole host to `target_percent`.
 
-    Primary and secondary threads do the same work, and the controller gives each the same share. They are
-    how the seed documents count: the primary ones, 70 % of the CPUs, can bring an idle host to the low end
-    of its band, the secondary ones, 15 %, from there to its high end, and no further.
+    Primary and secondary threads do the same work, and the controller gives each the same share. The
+    primary ones, 70 % of the CPUs, can bring an idle host to the low end of its band; the secondary ones,
+    15 %, from there to its high end, and no further.
     """
 
     primary_threads: int
@@ -31,7 +31,7 @@ class HostLoad:
 def thread_plan(cpus: float, primary_share: float, secondary_share: float) -> tuple[int, int]:
     """Primary and secondary threads for so many CPUs. The primary ones, and all of them, are rounded up.
 
-    With 0.70 and 0.15, as the seed documents start: 56 and 12 on 80 CPUs.
+    With 0.70 and 0.15: 56 and 12 on 80 CPUs.
     """
     primary = max(1, math.ceil(cpus * primary_share - ROUNDING))
     return primary, max(0, math.ceil(cpus * (primary_share + secondary_share) - ROUNDING) - primary)

@@ -1,4 +1,4 @@
-"""The RTX 3070 of the seed documents: 7.67 GiB, the plan that ran out of them, and the one that does not.
+"""An RTX 3070: 7.67 GiB, the plan that ran out of them, and the one that does not.
 
 Where there is a GPU, another process holds the rest of it, so that any card has 7.67 GiB. Else the CPU is the
 device, at a tenth of the size, and its workers are capped as what four CUDA contexts leave of the card.
@@ -187,7 +187,7 @@ print(json.dumps({
 
 
 def test_one_allocation_larger_than_the_card_is_told_in_the_allocator_s_own_words():
-    """The seed documents: "CUDA out of memory. Tried to allocate 8.84 GiB"."""
+    """torch says "CUDA out of memory. Tried to allocate 8.84 GiB", and so does the event."""
     if ON_GPU:
         arguments, said = ("cuda", 48712, CARD_GIB * 1024), "Tried to allocate 8.84 GiB"
     else:  # a hundredth

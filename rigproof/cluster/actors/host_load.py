@@ -1,8 +1,8 @@
 """The CPU load of a host in a process of its own: `python -m …actors.host_load THREADS PERCENT`.
 
 It has its own interpreter lock, so that sampling does not feel it. It is one process however many CPUs the
-host has: its threads compute outside of the interpreter lock, and processes by the dozen are what once froze
-the seed documents' machine. It yields to everybody (nice 19; Ray runs the GPUs' feeders at 15), so that
+host has: its threads compute outside of the interpreter lock, and processes by the dozen are what froze
+a desktop before. It yields to everybody (nice 19; Ray runs the GPUs' feeders at 15), so that
 neither they nor people wait for it: it takes what is left up to the target. It prints one line of JSON a
 second and ends when its stdin is closed, which the death of its parent does too.
 """

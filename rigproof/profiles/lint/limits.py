@@ -63,7 +63,7 @@ MEANINGFUL = {
     "marginal_share": Bound(highest=0.08, above="gives stragglers a second chance"),
     # A card is full where the next matrix does not fit: 128 MiB in 16-bit at the usual size of 8192.
     "headroom_gib": Bound(lowest=0.125, below="passes a card that is full"),
-    # The seed documents want 95 %; a rig that fails at every other task trains nothing.
+    # A rig that fails at every other task trains nothing.
     "success_share": Bound(lowest=0.5, below="allows every other task to fail"),
     # SuperBench and Megatron call 5 to 10 % a regression.
     "champion_share": Bound(lowest=0.5, below="lets a card lose half of its best rate"),
@@ -101,7 +101,7 @@ MEANINGFUL = {
     "stranger_sm_percent": Bound(highest=15, above="lets a stranger take a sixth of the card and more"),
     # A program that takes a GiB leaves less than any level's headroom on a card that the plan fills.
     "stranger_growth_mib": Bound(highest=4096, above="lets a job take memory as if it were a desktop"),
-    # The seed documents call 71 % utilisation, 29 % idle, the state to get away from.
+    # A GPU that is idle a third of the time is starved; half is no longer a matter of taste.
     "idle_share": Bound(highest=0.5, above="calls a card fed that waits half the time"),
     # What hands out the work and gathers the results runs on one CPU, whatever the number of processes.
     "reward_speedup_share": Bound(highest=0.95, above="is more than any pool of processes reaches"),

@@ -86,7 +86,7 @@ def test_vram_safe_holds_the_nearest_plan_that_can_be_scheduled():
     memory = second[0].memory
     assert (memory.cleanup_rounds, memory.max_split_size_mib, memory.roundup_power2_divisions) == (15, 64, 16)
     assert memory.expandable_segments
-    # 300 MB of 1.5 GB, the guide's first step
+    # 300 MB of 1.5 GB
     assert memory.start_share * second[0].vram_mib == pytest.approx(0.2 * 1536)
 
 

@@ -86,11 +86,11 @@ def test_limits_that_contradict_each_other_or_the_card_are_refused(desk, own, li
 @pytest.mark.parametrize(
     "limits",
     [
-        CORE.format(80, 78, 83),  # the 3090 guide
+        CORE.format(80, 78, 83),
         CORE.format(80, 79.5, 80),
         "core_temperature_warn_c = 78\n",
         "core_temperature_never_c = 93\n",
-        "power_limit_w = [350, 420]\n",  # the 3090 guide
+        "power_limit_w = [350, 420]\n",
         "power_limit_w = [350, 350]\n",
         "power_limit_w = [87.5, 525]\n",
         "power_limit_w = [350, 420]\nworking_power_w = [360, 400]\n",

@@ -26,17 +26,17 @@ def test_the_8_gib_card_of_the_dual_rig_fits():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (  # the seed documents: 7.76 GB on a card of 7.67 GB
+        (  # 7.76 GB on a card of 7.67 GB
             '[[nodes.gpus]]\nsku = "rtx-3070"\nmemory_gib = 7.67\nvram_gib_per_worker = 7.76\n',
             "nodes[0].gpus[0].vram_gib_per_worker = 7.76: 1 × 7.76 GiB do not fit a/gpu0: 7.67 GiB less 0.5 "
             "GiB headroom and 1 × 0.4 GiB for CUDA contexts; write vram_gib_per_worker = 6.77 or less",
         ),
-        (  # the seed documents: 4 workers × 1.7 GB, which out-of-memory errors followed
+        (  # 4 workers × 1.7 GB, which out-of-memory errors followed
             '[[nodes.gpus]]\nsku = "rtx-3070"\nmemory_gib = 7.67\nworkers = 4\nvram_gib_per_worker = 1.7\n',
             "nodes[0].gpus[0].vram_gib_per_worker = 1.7: 4 × 1.70 GiB do not fit a/gpu0: 7.67 GiB less 0.5 "
             "GiB headroom and 4 × 0.4 GiB for CUDA contexts; write vram_gib_per_worker = 1.39 or less",
         ),
-        (  # the seed documents: 7 workers × 3.33 GB
+        (  # 7 workers × 3.33 GB
             '[[nodes.gpus]]\nsku = "rtx-3090"\nmemory_gib = 23.57\nworkers = 7\nvram_gib_per_worker = 3.33\n',
             "nodes[0].gpus[0].vram_gib_per_worker = 3.33: 7 × 3.33 GiB do not fit a/gpu0: 23.57 GiB less 0.5 "
             "GiB headroom and 7 × 0.4 GiB for CUDA contexts; write vram_gib_per_worker = 2.89 or less",
@@ -56,12 +56,12 @@ def test_the_8_gib_card_of_the_dual_rig_fits():
             "nodes[0].gpus[0].vram_share = 0.7: (the default) 1 × 0.28 GiB do not fit a/gpu0: 0.4 GiB less "
             "0.5 GiB headroom and 1 × 0.4 GiB for CUDA contexts; this device is too small",
         ),
-        (  # the seed documents: 7 workers × 60 % of a GPU
+        (  # 7 workers × 60 % of a GPU
             '[[nodes.gpus]]\nsku = "rtx-3090"\nworkers = 7\ngpu_share = 0.6\n',
             "nodes[0].gpus[0].gpu_share = 0.6: 7 workers × 0.6 of a/gpu0 are more than the whole; "
             "write 0.14 or less, or fewer workers",
         ),
-        (  # the seed documents: 3 workers × 70 % of a GPU
+        (  # 3 workers × 70 % of a GPU
             '[[nodes.gpus]]\nsku = "rtx-3070"\nworkers = 3\ngpu_share = 0.7\n',
             "nodes[0].gpus[0].gpu_share = 0.7: 3 workers × 0.7 of a/gpu0 are more than the whole; "
             "write 0.33 or less, or fewer workers",

@@ -1,4 +1,4 @@
-"""docs/seeds.md says where each part of the seed documents lives: every name in it has to be there."""
+"""docs/origin/seeds.md says where each part of the documents that rigproof began with lives: every name in it has to be there."""
 
 import ast
 import re
@@ -16,8 +16,8 @@ from rigproof.profiles.tables.models import Rig, Sku
 from rigproof.records.measurements import EVENT_KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "seeds.md"
-CLAIMS = ROOT / "docs" / "claims.md"
+PAGE = ROOT / "docs" / "origin" / "seeds.md"
+CLAIMS = ROOT / "docs" / "origin" / "claims.md"
 OPTIONS = ROOT / "rigproof" / "plugin" / "options.py"
 QUOTED = re.compile(r"`([^`]+)`")
 NOT_TAKEN = "not taken: "
