@@ -1,4 +1,4 @@
-"""docs/origin/seeds.md says where each part of the documents that rigproof began with lives: every name in it has to be there."""
+"""docs/origin/seeds.md: every name in it has to be there."""
 
 import ast
 import re
