@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from rigproof.devices.specs import Spec
+from rigproof.profiles.planning.crews import Member
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.records.measurements import Event, MemoryReading, Phase, Round
 from rigproof.simulation.faults.injected import InjectedFault
@@ -45,6 +46,7 @@ class Task:
     spec: Spec
     start_s: float
     noise: random.Random
+    crew: Member
     generation: int = 0  # of the worker's process: what hits one process does not hit its replacement
 
     @property

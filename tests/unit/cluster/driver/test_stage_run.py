@@ -1,5 +1,6 @@
 """One stage from begin to end, with workers that do what a test says, on a clock that a beat moves on."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,7 @@ from rigproof.cluster.driver import stage_loop
 from rigproof.cluster.driver.slots import Slot
 from rigproof.cluster.driver.stage_loop import HEAD_START_S, LAST_CALL_S, StageRun
 from rigproof.host.cpu_band import HostLoad
+from rigproof.profiles.planning.crews import Crew
 from rigproof.profiles.planning.plan import StagePlan, WorkerPlan
 from rigproof.profiles.tables.models import Timeouts
 from rigproof.stages.sustained.specs import SustainedSpec
@@ -18,6 +20,7 @@ PLAN = StagePlan("sustained", EXPECTED_S, 5.0, 95.0, 0.5)
 SPEC = SustainedSpec("sustained", 256, 64.0, EXPECTED_S, 5.0, 0.5)
 LOADS = {"pc1": HostLoad(6, 1, 77.5)}
 FIRST, SECOND = "pc1/gpu0#0", "pc1/gpu0#1"
+EACH = ((Crew("pc1/gpu0", (FIRST,)), Crew("pc1/gpu0", (SECOND,))),)
 
 
 class Team:
@@ -29,6 +32,8 @@ class Team:
         self.stage = None
         plans = [WorkerPlan(name, "pc1/gpu0", "pc1", "cuda", 0.5, 1.0, 64.0, 256) for name in (FIRST, SECOND)]
         self.slots = {plan.worker: Slot(plan) for plan in plans}
+        self.links = {"pc1": SimpleNamespace(found=SimpleNamespace(address="10.0.0.1"))}
+        self.members = []
         self._refuse = refuse
         self.workers = self.agents = self  # what both are asked for goes by other names
 
@@ -56,12 +61,26 @@ class Team:
     def unmark(self):
         self.told.append("unmark")
 
-    def begin(self, name, spec, start_at_s):
-        self.told.append(("begin", name, start_at_s))
+    def begin_stage(self, name):
+        self.stage = name
+
+    def ready(self, name):
         return name not in self._refuse
 
-    def stop_tasks(self):
-        self.told.append("stop_tasks")
+    def begin(self, name, spec, start_at_s, member):
+        self.told.append(("begin", name, start_at_s))
+        self.members.append(member)
+        self.slots[name].outcome = "none"
+
+    def starting(self):
+        return False
+
+    def free_ports(self, wanted):
+        return {place: tuple(range(1, count + 1)) for place, count in wanted.items()}
+
+    def stop_tasks(self, slots=None):
+        named = [slot.plan.worker for slot in slots or ()]
+        self.told.append(("stop_tasks", *named) if slots is not None else "stop_tasks")
 
     def event(self, kind, slot, message, **data):
         self.told.append((kind, slot.plan.worker, message, data))
@@ -86,11 +105,12 @@ class Team:
         for name in (FIRST, SECOND):
             self.ends(name)
 
-    def run(self, on_tick=None, should_stop=None):
+    def run(self, on_tick=None, should_stop=None, turns=EACH):
         stage_run = StageRun(
             self,
-            PLAN,
+            dataclasses.replace(PLAN, turns=len(turns)),
             dict.fromkeys(self.slots, SPEC),
+            turns,
             host_load=LOADS,
             timeouts=Timeouts(task_s=TASK_S, stop_s=STOP_S),
             sink=lambda stage: self.recorded.append((stage, self.stage)),
