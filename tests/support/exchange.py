@@ -1,5 +1,7 @@
 """A stage of the tests' own, whole: every two devices meet, and pass bytes to each other."""
 
+import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -32,9 +34,10 @@ TURN_S, ROUND_S = 6.0, 0.5
 
 @dataclass(frozen=True, slots=True)
 class ExchangeSpec(Spec):
-    """Pass BYTES to and fro for `seconds`."""
+    """Pass BYTES to and fro for `seconds`. In the crew `fatal` rank 0 kills itself after the first round."""
 
     seconds: float
+    fatal: str = ""
 
     def run(self, device: Device, context: WorkerContext) -> None:
         """Without torch."""
@@ -64,6 +67,8 @@ def exchange(spec: ExchangeSpec, context: WorkerContext) -> None:
                     return
                 seconds = time.monotonic() - begun_s
                 context.emit(done(context.worker, context.crew.subject, context.now_s(), seconds))
+                if first and context.crew.subject == spec.fatal:
+                    os.kill(os.getpid(), signal.SIGKILL)
     except (Over, ConnectionError):
         while not context.stopped():  # the driver sees who is lost, and says so
             time.sleep(PATIENCE_S)
