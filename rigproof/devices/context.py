@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from rigproof.profiles.planning.crews import Member
+from rigproof.records.crews import Member
 from rigproof.records.recording import Record
 
 

@@ -13,7 +13,7 @@ from rigproof.devices import allocator
 from rigproof.devices.device import Device
 from rigproof.devices.specs import Spec
 from rigproof.host import processes
-from rigproof.profiles.planning.crews import Member
+from rigproof.records.crews import Member
 from rigproof.records.identity import GpuIdentity, WorkerIdentity
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Record

@@ -7,7 +7,7 @@ from rigproof.cluster.driver.agents import Agents
 from rigproof.cluster.driver.slots import Slot
 from rigproof.cluster.driver.workers import Workers
 from rigproof.devices.specs import Spec
-from rigproof.profiles.planning.crews import Address, Crew, Member, Turn
+from rigproof.records.crews import Address, Crew, Member, Turn
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Record, Sample
 

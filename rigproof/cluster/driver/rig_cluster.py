@@ -25,8 +25,8 @@ from rigproof.host.processes import ProcessId
 from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.matching import match_sku
-from rigproof.profiles.planning.crews import Crew, Turn
 from rigproof.profiles.planning.plan import Plan, StagePlan, WorkerPlan
+from rigproof.records.crews import Crew, Turn
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, Stage
 from rigproof.records.processes import ProcessLimits

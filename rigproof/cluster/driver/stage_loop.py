@@ -13,9 +13,9 @@ from rigproof.cluster.driver.workers import Workers
 from rigproof.cluster.ray.calls import FETCH_S, collect
 from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
-from rigproof.profiles.planning.crews import Turn
 from rigproof.profiles.planning.plan import StagePlan
 from rigproof.profiles.tables.models import Timeouts
+from rigproof.records.crews import Turn
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Sample
 

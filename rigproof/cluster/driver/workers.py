@@ -11,10 +11,10 @@ from rigproof.cluster.ray.calls import Gone, Line
 from rigproof.devices.specs import Spec
 from rigproof.host.bounded import Background
 from rigproof.host.processes import ProcessId
-from rigproof.profiles.planning.crews import Member
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import Timeouts
 from rigproof.records.black_box import step_of
+from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Record, Sample
 

@@ -5,17 +5,12 @@ work at once: a turn. Pairs need several turns, since each device is in many of 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.subjects import Scope, Subject, subjects
+from rigproof.records.crews import Crew, CrewKind, Turn
 
-# Each planned worker by itself; the first worker of each device, or of each node, by itself; the first ones
-# of every two devices, or nodes, of all devices of a SKU, or of all devices together.
-CrewKind = Literal["workers", "devices", "nodes", "pairs", "node_pairs", "groups", "rig"]
-Address = tuple[str, int]  # host, port
 SCOPES: dict[CrewKind, Scope] = {
     "devices": "device",
     "nodes": "node",
@@ -24,31 +19,6 @@ SCOPES: dict[CrewKind, Scope] = {
     "groups": "group",
     "rig": "rig",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Crew:
-    """Workers that work together, by rank; `subject` is what their work is about."""
-
-    subject: str
-    workers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A worker's place in its crew.
-
-    `rendezvous`: on the host of rank 0, reachable from the others, where nobody listened when the crew began;
-    None for a worker alone.
-    """
-
-    subject: str
-    rank: int = 0
-    size: int = 1
-    rendezvous: Address | None = None
-
-
-Turn = tuple[Crew, ...]
 
 
 def turns_of(kind: CrewKind, loaded: LoadedRig, workers: Sequence[WorkerPlan]) -> tuple[Turn, ...]:

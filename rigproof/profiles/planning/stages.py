@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from rigproof.profiles.planning.crews import CrewKind
 from rigproof.profiles.planning.plan import StagePlan
 from rigproof.profiles.tables.models import Level
+from rigproof.records.crews import CrewKind
 
 Duty = Literal["continuous", "fed", "bursts", "arms"]
 DUTIES: tuple[Duty, ...] = get_args(Duty)

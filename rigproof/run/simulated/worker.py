@@ -10,7 +10,7 @@ from rigproof.cluster.actors.messages import WorkerReply, WorkerSetup, WorkerSta
 from rigproof.devices.specs import Spec
 from rigproof.host import processes
 from rigproof.host.processes import ProcessId
-from rigproof.profiles.planning.crews import Member
+from rigproof.records.crews import Member
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Record

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 from rigproof.devices.specs import Spec
-from rigproof.profiles.planning.crews import Member
 from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.records.crews import Member
 from rigproof.simulation.rig import SimulatedNode
 from rigproof.simulation.stage import Records, Timed
 from rigproof.simulation.work.hurt import hurt

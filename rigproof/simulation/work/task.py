@@ -7,8 +7,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from rigproof.devices.specs import Spec
-from rigproof.profiles.planning.crews import Member
 from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, MemoryReading, Phase, Round
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.silicon.card import SimulatedCard

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigproof.profiles.planning.crews import Member
+from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, MemoryReading, RewardBatch, Round
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.rig import SimulatedRig

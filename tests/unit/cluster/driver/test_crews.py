@@ -6,8 +6,8 @@ import pytest
 
 from rigproof.cluster.driver.crews import LOOPBACK, CrewAtWork, begin_turn, rendezvous
 from rigproof.cluster.driver.slots import Slot
-from rigproof.profiles.planning.crews import Crew, Member
 from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.records.crews import Crew, Member
 
 STOP_S = 4.0
 NODES = {"pc1": "10.0.0.1", "pc2": "10.0.0.2"}

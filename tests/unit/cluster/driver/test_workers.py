@@ -11,9 +11,9 @@ from rigproof.cluster.driver.workers import Workers
 from rigproof.cluster.ray.calls import Gone
 from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host.processes import ProcessId
-from rigproof.profiles.planning.crews import Member
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import Timeouts
+from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round
 
 START_S, STALL_S = 60.0, 10.0

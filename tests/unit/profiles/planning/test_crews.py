@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.profiles.planning.crews import CrewKind, number_of_turns, round_robin, turns_of
+from rigproof.profiles.planning.crews import number_of_turns, round_robin, turns_of
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.records.crews import CrewKind
 from support.recordings import loaded_rig
 
 KINDS: tuple[CrewKind, ...] = ("workers", "devices", "nodes", "pairs", "node_pairs", "groups", "rig")
