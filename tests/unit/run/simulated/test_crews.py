@@ -1,6 +1,7 @@
 """Pairs of a simulated rig: they work in turns under the real driver, and what becomes of one is judged."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import pytest
@@ -9,6 +10,7 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.judge import judge, judge_all, promised
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.stages import declare, stage_kinds, stage_names
+from rigproof.records.crews import CrewKind
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
@@ -123,3 +125,29 @@ def test_a_worker_that_hangs_costs_its_own_crew_alone(loaded: LoadedRig) -> None
     assert hung.worker == OURS
     assert sorted({one.subject for one in recording.rounds if one.stage == NAME}) == sorted(PAIRS)
     assert recording.stages[NAME].status == "partial"
+
+
+@pytest.mark.parametrize(
+    ("crew", "turns", "found"),
+    [
+        ("nodes", 1, {"lab": 1, "lab-2": 1}),
+        ("node_pairs", 1, {"lab+lab-2": 2}),
+        ("groups", 1, {"sku:rtx-3090": 4}),
+        ("rig", 1, {"rig": 4}),
+        ("pairs", 3, dict.fromkeys(PAIRS, 2)),
+    ],
+)
+def test_whoever_works_together_has_a_rank_of_its_own_and_one_subject(
+    loaded: LoadedRig, crew: CrewKind, turns: int, found: dict[str, int]
+) -> None:
+    kinds = stage_kinds()
+    declare(replace(kind, crew=crew) if kind.name == NAME else kind for kind in kinds)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SLICES, NAME, replace(EXCHANGE, kind=replace(EXCHANGE.kind, crew=crew)))
+        recording = simulated_recording(loaded, "quick")
+    declare(kinds)
+    rounds = [one for one in recording.rounds if one.stage == NAME]
+    workers = {one: {other.worker for other in rounds if other.subject == one} for one in found}
+    assert {one: len(members) for one, members in workers.items()} == found
+    assert {one.subject for one in rounds} == set(found)
+    assert recording.stages[NAME].settings["expected_s"] == turns * TURN_S
