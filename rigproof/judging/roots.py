@@ -62,7 +62,8 @@ def _roots(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -
     if verdict.criterion == "throughput.combined":  # the sum of them
         parts = (one.subject for one in evidence.devices if ("throughput.sustained", one.subject) in failed)
         yield from (f"throughput.sustained of {subject}" for subject in parts)
-    a_rate, members = verdict.family in RATES, tuple[Member, ...]()
+    a_rate = verdict.family in RATES
+    members: tuple[Member, ...] = ()
     match (criterion := CATALOGUE[verdict.criterion]).scope:
         case "rig":
             return
@@ -70,7 +71,7 @@ def _roots(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -
             if a_rate or verdict.criterion in WORK:
                 members = (evidence.single(verdict.subject),)
         case shared:
-            a_rate = criterion.rate
+            a_rate = a_rate or criterion.rate
             members = evidence.shared(shared, verdict.subject).members
     for root in ROOTS:
         for member in members if a_rate or not root.slows else ():

@@ -144,7 +144,7 @@ class RigCluster:
             self._rounds,
             stage,
             specs,
-            turns or (tuple(Crew(name.partition("#")[0], (name,)) for name in specs),),
+            turns or (tuple(Crew(name, (name,)) for name in specs),),
             host_load=host_load,
             timeouts=timeouts,
             sink=self._sink,

@@ -220,6 +220,7 @@ class StageRun:
     ) -> bool:
         """Wait for the end of a turn; False where it was broken off."""
         planned_end_s, paused_before_s = start_at_s + self._turn_s, self._rounds.paused_s
+        shared = [crew for crew in self._began if len(crew.slots) > 1]
         self._rounds.rest()
         while any(crew.working for crew in self._began):
             paused_s = self._rounds.paused_s
@@ -229,7 +230,7 @@ class StageRun:
             if should_stop is not None and should_stop():
                 self._stop_early()
                 return False
-            for crew in self._began:
+            for crew in shared:
                 if self._rounds.paused_s > paused_s:
                     crew.begin_anew(self._now_s())
                 if (event := crew.check(self._now_s())) is not None:

@@ -53,7 +53,7 @@ def number_of_turns(kind: CrewKind, loaded: LoadedRig) -> int:
         devices = loaded.devices()
         count = len(devices) if kind == "pairs" else len({device.node for device in devices})
         return 0 if count < 2 else count - 1 + count % 2
-    return 1 if kind == "workers" or subjects(loaded, SCOPES[kind]) else 0
+    return 0 if kind == "groups" and not subjects(loaded, "group") else 1
 
 
 def round_robin(count: int) -> tuple[tuple[tuple[int, int], ...], ...]:
