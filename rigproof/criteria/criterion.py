@@ -3,13 +3,12 @@
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.stages import Duty, with_duty
+from rigproof.profiles.subjects import Scope
 from rigproof.records.verdict import Outcome
-
-Scope = Literal["device", "node", "rig"]
 
 
 class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
@@ -83,7 +82,8 @@ def all_of_them(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> Sequen
 class Criterion:
     """One criterion of the catalogue.
 
-    `applies_to_cpu`: promised where the CPU is the device too (for a node: where it has no CUDA GPU).
+    `applies_to_cpu`: promised where the CPU is the device too (for a node: where it has no CUDA GPU; for a
+    pair or group: where one of its members is, or has none).
     `judges_absence`: it is this criterion that tells a missing node or GPU; all others are not measured then.
     `stages`, those whose duty is one of `needs`, and those of the run whose duty is one of `duties`: without
     a complete load in each of them it can fail, but not pass. It is promised where the level has all of

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from rigproof.records.crews import Member
 from rigproof.records.recording import Record
 
 
@@ -16,6 +17,14 @@ class WorkerContext(Protocol):
     @property
     def subject(self) -> str:
         """The promised device, e.g. "pc1/gpu0"."""
+        ...
+
+    @property
+    def crew(self) -> Member:
+        """Its place among those that it works with, and where they meet.
+
+        Whoever waits for the others asks `stopped` meanwhile: it is so as soon as one of them is lost.
+        """
         ...
 
     def now_s(self) -> float:

@@ -6,6 +6,7 @@ from pathlib import Path
 from rigproof.criteria.criterion import Criterion
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.planning.stages import DUTIES
+from rigproof.profiles.subjects import Scope
 
 PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"
 INTRODUCTION = """\
@@ -45,7 +46,14 @@ What holds for all of them:
   attempts.
 - Work counts only where its result was verified. Figures at the limit pass.
 """
-SCOPES = {"device": "each promised device", "node": "each promised node", "rig": "the rig"}
+SCOPES: dict[Scope, str] = {
+    "device": "each promised device",
+    "node": "each promised node",
+    "pair": "every two promised devices",
+    "node_pair": "every two promised nodes that have devices",
+    "group": "the promised devices of each SKU that several have",
+    "rig": "the rig",
+}
 
 
 def markdown() -> str:
@@ -58,7 +66,7 @@ def markdown() -> str:
 def _entry(criterion: Criterion) -> str:
     judged = SCOPES[criterion.scope]
     if not criterion.applies_to_cpu:
-        judged += " with CUDA GPUs" if criterion.scope == "node" else " but the CPU"
+        judged += " with CUDA GPUs" if criterion.scope in ("node", "node_pair") else " but the CPU"
     rows = [
         ("Judged for", judged + (f"; in {criterion.unit}" if criterion.unit else "")),
         ("Needs", _needs(criterion)),

@@ -7,16 +7,19 @@ from typing import Any
 
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured, Trouble
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
+from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.judging.attempts import of_both
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.roots import RIG, with_roots
+from rigproof.judging.roots import with_roots
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.stages import stage_kind, stage_names
+from rigproof.profiles.subjects import RIG, subjects
 from rigproof.records.champions import Champions
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
 
+About = Evidence | DeviceEvidence | NodeEvidence | SharedEvidence
 Figures = dict[str, dict[str, Any]]  # by their name and by device
 
 
@@ -42,19 +45,19 @@ def promised(
         return ()
     if criterion.scope == "rig":
         return (RIG,)
-    devices = loaded.devices()
+    devices = [
+        device
+        for device in loaded.devices()
+        if (criterion.applies_to_cpu or device.gpu.device == "cuda") and criterion.holds_for(device)
+    ]
     if criterion.scope == "device":
-        fitting = [
-            device
-            for device in devices
-            if (criterion.applies_to_cpu or device.gpu.device == "cuda") and criterion.holds_for(device)
-        ]
-        return tuple(device.subject for device in criterion.among(loaded, fitting))
-    with_cuda = {device.node for device in devices if device.gpu.device == "cuda"}
-    names = (node.name for node in loaded.rig.nodes if criterion.applies_to_cpu or node.name in with_cuda)
+        return tuple(device.subject for device in criterion.among(loaded, devices))
+    with_cuda = {device.node for device in loaded.devices() if device.gpu.device == "cuda"}
+    names = [node.name for node in loaded.rig.nodes if criterion.applies_to_cpu or node.name in with_cuda]
     if criterion.name == "host.cpu_band":
         return tuple(name for name in names if loaded.cpu_of(name).enabled)
-    return tuple(names)
+    fit = {*names, *(device.subject for device in devices)}
+    return tuple(one.text for one in subjects(loaded, criterion.scope) if fit.issuperset(one.members))
 
 
 def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
@@ -76,8 +79,8 @@ def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
         if event.data.get("criterion") == criterion.name:
             return not_judged(criterion, subject, event.message)
     try:
-        if not criterion.judges_absence and not isinstance(about, Evidence) and not about.found:
-            raise NotMeasured(f"{subject} was not found")
+        if not criterion.judges_absence and not isinstance(about, Evidence):
+            about.require_found()
         finding = criterion.find(about)
         _require_figures(finding)
         if finding.outcome in (Outcome.FAIL, Outcome.WARN):
@@ -91,7 +94,7 @@ def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
     return _verdict(criterion, subject, finding)
 
 
-def _reason(about: Evidence | DeviceEvidence | NodeEvidence, reason: NotMeasured) -> str:
+def _reason(about: About, reason: NotMeasured) -> str:
     """The reason; of a device that was left alone on purpose the same for all criteria that name it."""
     left_out = about.left_out if isinstance(about, DeviceEvidence) else ""
     return left_out if left_out and left_out in reason.reason else reason.reason
@@ -182,12 +185,14 @@ def not_judged(
     return Verdict(criterion.name, subject, outcome, unit=criterion.unit, detail=reason)
 
 
-def _about(
-    criterion: Criterion, subject: str, evidence: Evidence
-) -> Evidence | DeviceEvidence | NodeEvidence:
-    if criterion.scope == "rig":
-        return evidence
-    return evidence.device(subject) if criterion.scope == "device" else evidence.node(subject)
+def _about(criterion: Criterion, subject: str, evidence: Evidence) -> About:
+    match criterion.scope:
+        case "rig":
+            return evidence
+        case "device" | "node":
+            return evidence.single(subject)
+        case shared:
+            return evidence.shared(shared, subject)
 
 
 def _require_figures(finding: Finding) -> None:
@@ -199,7 +204,7 @@ def _require_figures(finding: Finding) -> None:
 
 def _require_own_trouble(
     criterion: Criterion,
-    about: Evidence | DeviceEvidence | NodeEvidence,
+    about: About,
     finding: Finding,
     evidence: Evidence,
 ) -> None:
@@ -254,4 +259,4 @@ def _finite(moment_s: float | None) -> float | None:
     return moment_s if moment_s is not None and math.isfinite(moment_s) else None
 
 
-__all__ = ["RIG", "Judgement", "Part", "judge", "judge_all", "not_judged", "promised"]
+__all__ = ["Judgement", "Part", "judge", "judge_all", "not_judged", "promised"]

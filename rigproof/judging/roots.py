@@ -8,15 +8,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.judging.catalogue import CATALOGUE
+from rigproof.profiles.subjects import RIG
 from rigproof.records.verdict import FOLLOWS, Outcome, Verdict
 
-RIG = "rig"
+Member = DeviceEvidence | NodeEvidence
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A criterion whose failure explains others of the same device.
+    """A criterion whose failure explains others of the same device, and of the pairs that it is in.
 
     `events`: with these kinds of the device alone, where the failure may be another's. `slows`: it explains
     rates, and no lost work.
@@ -60,21 +62,22 @@ def _roots(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -
     if verdict.criterion == "throughput.combined":  # the sum of them
         parts = (one.subject for one in evidence.devices if ("throughput.sustained", one.subject) in failed)
         yield from (f"throughput.sustained of {subject}" for subject in parts)
-    if verdict.subject == RIG:
-        return
     a_rate = verdict.family in RATES
-    if not a_rate and verdict.criterion not in WORK:
-        return
-    device = evidence.device(verdict.subject)
+    members: tuple[Member, ...] = ()
+    match (criterion := CATALOGUE[verdict.criterion]).scope:
+        case "rig":
+            return
+        case "device" | "node":
+            if a_rate or verdict.criterion in WORK:
+                members = (evidence.single(verdict.subject),)
+        case shared:
+            a_rate = a_rate or criterion.rate
+            members = evidence.shared(shared, verdict.subject).members
     for root in ROOTS:
-        if (root.slows and not a_rate) or (
-            root.events and not _told(evidence, device.device.node, verdict, root)
-        ):
-            continue
-        for subject in (verdict.subject, device.device.node, RIG):
-            if (root.criterion, subject) in failed:
-                yield f"{root.criterion} of {subject}"
-
-
-def _told(evidence: Evidence, node: str, verdict: Verdict, root: Root) -> bool:
-    return any(evidence.events_of(subject, *root.events) for subject in (verdict.subject, node))
+        for member in members if a_rate or not root.slows else ():
+            own = (member.subject, member.node_name)
+            if root.events and not any(evidence.events_of(subject, *root.events) for subject in own):
+                continue
+            for subject in (*own, RIG):
+                if (root.criterion, subject) in failed:
+                    yield f"{root.criterion} of {subject}"

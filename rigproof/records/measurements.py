@@ -164,6 +164,7 @@ EVENT_KINDS = {
     "worker_hung": "a worker made no progress within its limit and was killed",
     "worker_replaced": "a new process took over the worker's place",
     "worker_failed": "a worker's task ended with an error; data.error holds it",
+    "crew_failed": "workers that work together did not begin, or lost one of them; data.workers",
     "timeout": "a wait passed its deadline; data.limit_s holds it",
     "oom": "an allocation failed for want of memory; data.requested_mib, recovered, holders",
     "memory_policy": "how a worker takes VRAM, each decision; data.technique, before, after, unit, reason",

@@ -8,6 +8,7 @@ from rigproof.cluster.driver.ground import Ground
 from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.crews import turns_of
 from rigproof.profiles.planning.plan import Plan, StagePlan
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample
@@ -108,6 +109,7 @@ class AcceptanceRun:
         self.cluster.run_stage(
             planned,
             stage.specs(StageWork(self._loaded, self._plan, planned, cpus)),
+            turns_of(stage.kind.crew, self._loaded, self._plan.workers),
             host_load=self._host_load() if stage.kind.host_load else None,
             on_tick=self._on_tick,
         )

@@ -144,8 +144,9 @@ class RayHosts:
         path.write_text(token)
 
     def environment(self, host: Host, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """A shell's there, with token authentication."""
-        own = {"RAY_AUTH_MODE": "token", "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"}
+        """A shell's there, with token authentication. Workers know the tests' own stage."""
+        path = f"{CHECKOUT}:{CHECKOUT / 'tests'}"
+        own = {"RAY_AUTH_MODE": "token", "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
         return host.environment(own | dict(more or {}))
 
     def python(

@@ -19,6 +19,7 @@ from rigproof.cluster.actors.sensing import Senses, Sensing
 from rigproof.host import processes
 from rigproof.host.bounded import Background
 from rigproof.host.cpu_band import HostLoad
+from rigproof.host.ports import free_ports
 from rigproof.host.processes import ProcessId
 from rigproof.host.visible import parents_setting, visible_gpus
 from rigproof.records.identity import GpuIdentity
@@ -173,6 +174,10 @@ class NodeAgent:
             return nvml.foreign_memory(uuid, subject, own_pids, self._now_s())
 
         self._read_all(read, "foreign memory", limit_s)
+
+    def free_ports(self, address: str, count: int) -> tuple[int, ...]:
+        """Ports at an address of this host at which nobody listens now. OSError: it is none of its own."""
+        return free_ports(address, count)
 
     def adopt(self, process: ProcessId) -> None:
         """Take a worker of this host for ours: only those are ever killed."""

@@ -13,6 +13,7 @@ from rigproof.devices import allocator
 from rigproof.devices.device import Device
 from rigproof.devices.specs import Spec
 from rigproof.host import processes
+from rigproof.records.crews import Member
 from rigproof.records.identity import GpuIdentity, WorkerIdentity
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Record
@@ -36,6 +37,7 @@ class Worker:
         self._task = 0
         self._rounds = 0
         self._error: str | None = None
+        self._crew = Member(setup.plan.subject)
         self._stop = threading.Event()
         self._tasks: queue.SimpleQueue[tuple[int, Spec, float]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="rigproof-device", daemon=True)
@@ -51,6 +53,11 @@ class Worker:
         """The promised device."""
         return self._setup.plan.subject
 
+    @property
+    def crew(self) -> Member:
+        """Its place among those that it works with."""
+        return self._crew
+
     def now_s(self) -> float:
         """Run time."""
         return time.monotonic() + self._setup.clock_offset_s
@@ -65,9 +72,10 @@ class Worker:
         """Whether the task is to end."""
         return self._stop.is_set()
 
-    def start(self, task: int, spec: Spec, start_at_s: float) -> None:
+    def start(self, task: int, spec: Spec, start_at_s: float, crew: Member) -> None:
         """Begin a task at run time `start_at_s`, so that all workers begin together."""
         with self._lock:
+            self._crew = crew
             self._task, self._rounds, self._error, self._state = task, 0, None, "working"
         self._stop.clear()
         self._tasks.put((task, spec, start_at_s))

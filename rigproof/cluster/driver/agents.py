@@ -21,6 +21,7 @@ from rigproof.records.measurements import Event
 from rigproof.records.recording import Record, Sample
 
 MARK_LIMIT_S = 3.0  # over what an agent itself waits for its disk
+PORTS_LIMIT_S = 3.0
 ROUND_TRIPS = 7
 ROUND_TRIP_S = 2.0
 RESTARTS = 1
@@ -157,6 +158,16 @@ class Agents:
             for record in answer if isinstance(answer, tuple) else ():
                 self._sink(record)
         self._killing += [Background(line.kill, "kill") for line in lines.values()]
+
+    def free_ports(self, wanted: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], tuple[int, ...]]:
+        """So many free ports of each node, at an address of it; those of nodes that answered in time."""
+        calls = {
+            place: self._call(link, "free_ports", place[1], count)
+            for place, count in wanted.items()
+            if (link := self.links[place[0]]).actor is not None
+        }
+        answers = ask(calls, PORTS_LIMIT_S)
+        return {place: answer for place, answer in answers.items() if isinstance(answer, tuple)}
 
     def lines(self) -> list[Line]:
         """Those to poll. One that has come up late is told its duty first."""

@@ -3,7 +3,7 @@
 import dataclasses
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
@@ -26,6 +26,7 @@ from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.matching import match_sku
 from rigproof.profiles.planning.plan import Plan, StagePlan, WorkerPlan
+from rigproof.records.crews import Crew, Turn
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, Stage
 from rigproof.records.processes import ProcessLimits
@@ -120,12 +121,15 @@ class RigCluster:
         self,
         stage: StagePlan,
         specs: Mapping[str, Spec],
+        turns: Sequence[Turn] = (),
         *,
         host_load: Mapping[str, HostLoad] | None = None,
         on_tick: Callable[[], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> Stage:
-        """Run the specs (by worker) together, the CPU loads (by node) beside them, until all have ended.
+        """Run the specs (by worker) turn by turn, the CPU loads (by node) beside them, until all have ended.
+
+        Without `turns` all work at once, each by itself.
 
         Every record reaches the sink while it runs. `on_tick` is called about twice a second; the stage
         ends early once `should_stop` says so. It ends at the latest `task_s` after its planned end.
@@ -140,6 +144,7 @@ class RigCluster:
             self._rounds,
             stage,
             specs,
+            turns or (tuple(Crew(name, (name,)) for name in specs),),
             host_load=host_load,
             timeouts=timeouts,
             sink=self._sink,

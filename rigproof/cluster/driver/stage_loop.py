@@ -1,11 +1,12 @@
-"""One stage: all workers begin together, are polled until they have ended, and nobody holds up the others."""
+"""One stage: its crews begin together, are polled until they have ended, and nobody holds up the others."""
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from rigproof.cluster.driver.agents import Agents
+from rigproof.cluster.driver.crews import CrewAtWork, begin_turn
 from rigproof.cluster.driver.ground import Watch
 from rigproof.cluster.driver.slots import Slot
 from rigproof.cluster.driver.workers import Workers
@@ -14,6 +15,7 @@ from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.planning.plan import StagePlan
 from rigproof.profiles.tables.models import Timeouts
+from rigproof.records.crews import Turn
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Sample
 
@@ -27,6 +29,8 @@ LAST_CALL_S = 0.5
 Sink = Callable[[Record | Sample], None]
 # Lets a beat of so many seconds end, of which so many are spent; whether some process is coming up.
 Pause = Callable[[float, float, bool], None]
+Window = tuple[float | None, float | None]
+NO_WINDOW: Window = (None, None)
 Status = Literal["finished", "partial", "failed", "interrupted"]
 
 
@@ -127,6 +131,7 @@ class StageRun:
         rounds: Rounds,
         plan: StagePlan,
         specs: Mapping[str, Spec],
+        turns: Sequence[Turn],
         *,
         host_load: Mapping[str, HostLoad] | None,
         timeouts: Timeouts,
@@ -139,71 +144,116 @@ class StageRun:
         self._workers = rounds.workers
         self._plan = plan
         self._specs = specs
+        self._turns = turns
         self._host_load = host_load or {}
         self._task_s = timeouts.task_s
         self._stop_s = timeouts.stop_s
         self._sink = sink
         self._now_s = now_s
-        self._began: list[Slot] = []
+        self._began: list[CrewAtWork] = []  # in this turn
+        self._ever: dict[str, None] = {}  # workers that began, in any turn
+        self._windows: list[Window] = []  # of the turns before
 
     def run(self, on_tick: Callable[[], None] | None, should_stop: Callable[[], bool] | None) -> Stage:
         """Run it; the Stage as it was recorded at its end. An exception (Ctrl-C) ends it as interrupted."""
         self._rounds.agents.mark(self._plan.name)
-        start_at_s = self._now_s() + HEAD_START_S
-        self._workers.stage = self._plan.name
-        self._began = [
-            self._workers.slots[name]
-            for name, spec in self._specs.items()
-            if self._workers.begin(name, spec, start_at_s)
-        ]
+        self._workers.begin_stage(self._plan.name)
+        start_at_s = self._begin(self._turns[0])
         stage = Stage(
             name=self._plan.name,
             start_s=start_at_s,
-            workers=tuple(slot.plan.worker for slot in self._began),
+            workers=tuple(self._ever),
             settings=self._settings(),
         )
         self._sink(stage)
         status: Status = "interrupted"
         try:
-            if self._began:
-                self._rounds.agents.start_host_load(self._host_load)
-                status = self._until_ended(start_at_s, on_tick, should_stop)
-            else:
-                status = "failed"
+            status = self._all_turns(start_at_s, on_tick, should_stop)
         finally:
             stage = self._ended(stage, status)
         return stage
 
-    def _until_ended(
+    def _begin(self, turn: Turn) -> float:
+        """Let the crews of a turn begin; when they do, run time."""
+        start_at_s, self._began = begin_turn(
+            turn,
+            self._specs,
+            self._workers,
+            self._rounds.agents,
+            self._sink,
+            now_s=self._now_s,
+            head_start_s=HEAD_START_S,
+            stop_s=self._stop_s / 2,
+        )
+        self._ever |= dict.fromkeys(name for one in self._began for name in one.crew.workers)
+        return start_at_s
+
+    def _all_turns(
         self, start_at_s: float, on_tick: Callable[[], None] | None, should_stop: Callable[[], bool] | None
     ) -> Status:
-        planned_end_s, paused_before_s = start_at_s + self._plan.expected_s, self._rounds.paused_s
+        finished, loaded = 0, False
+        for number, turn in enumerate(self._turns):
+            if number:
+                self._windows.append(self._window())
+                self._until_up(on_tick)
+                start_at_s = self._begin(turn)
+            if self._began and not loaded:
+                loaded = True
+                self._rounds.agents.start_host_load(self._host_load)
+            if not self._until_ended(start_at_s, on_tick, should_stop):
+                return "interrupted"
+            finished += sum(crew.finished for crew in self._began)
+        if finished and finished == sum(map(len, self._turns)):
+            return "finished"
+        return "partial" if finished else "failed"
+
+    def _until_up(self, on_tick: Callable[[], None] | None) -> None:
+        """Wait for those that took another's place in the turn before."""
         self._rounds.rest()
-        while any(slot.outcome == "none" for slot in self._began):
+        while self._workers.starting():
+            self._rounds.beat()
+            if on_tick is not None:
+                on_tick()
+
+    def _until_ended(
+        self, start_at_s: float, on_tick: Callable[[], None] | None, should_stop: Callable[[], bool] | None
+    ) -> bool:
+        """Wait for the end of a turn; False where it was broken off."""
+        planned_end_s, paused_before_s = start_at_s + self._turn_s, self._rounds.paused_s
+        shared = [crew for crew in self._began if len(crew.slots) > 1]
+        self._rounds.rest()
+        while any(crew.working for crew in self._began):
+            paused_s = self._rounds.paused_s
             self._rounds.beat()
             if on_tick is not None:
                 on_tick()
             if should_stop is not None and should_stop():
                 self._stop_early()
-                return "interrupted"
+                return False
+            for crew in shared:
+                if self._rounds.paused_s > paused_s:
+                    crew.begin_anew(self._now_s())
+                if (event := crew.check(self._now_s())) is not None:
+                    self._sink(event)
             if self._now_s() >= planned_end_s + self._task_s + self._rounds.paused_s - paused_before_s:
                 self._end_late()
-        finished = sum(slot.outcome == "finished" for slot in self._began)
-        if finished == len(self._specs):
-            return "finished"
-        return "partial" if finished else "failed"
+        return True
+
+    @property
+    def _turn_s(self) -> float:
+        return self._plan.expected_s / self._plan.turns
 
     def _stop_early(self) -> None:
         """Let the tasks end by themselves, for a while."""
         self._workers.stop_tasks()
         end_s = self._now_s() + self._stop_s / 2
-        while any(slot.outcome == "none" for slot in self._began) and self._now_s() < end_s:
+        while any(crew.working for crew in self._began) and self._now_s() < end_s:
             self._rounds.beat()
 
     def _end_late(self) -> None:
         """Past the deadline: who still works is killed."""
-        limit_s = self._plan.expected_s + self._task_s
-        for slot in self._began:
+        limit_s = self._turn_s + self._task_s
+        for slot in self._slots():
             if slot.outcome == "none":
                 message = f"{self._plan.name} did not end within {limit_s:.0f} s"
                 self._workers.event("timeout", slot, message, limit_s=limit_s)
@@ -218,13 +268,24 @@ class StageRun:
             self._rounds.gather(LAST_CALL_S)  # what the agents saw up to now
         if status in ("partial", "failed"):
             self._rounds.look_again(self._stop_s / 8)
-        since, until = loaded_window(self._began)
+        windows = [one for one in (*self._windows, self._window()) if one != NO_WINDOW]
         stage = dataclasses.replace(
-            stage, end_s=self._now_s(), status=status, loaded_from_s=since, loaded_to_s=until
+            stage,
+            end_s=self._now_s(),
+            status=status,
+            workers=tuple(self._ever),
+            loaded_from_s=windows[0][0] if windows else None,
+            loaded_to_s=windows[-1][1] if windows else None,
         )
         self._sink(stage)
         self._workers.stage = None
         return stage
+
+    def _slots(self) -> list[Slot]:
+        return [slot for crew in self._began for slot in crew.slots]
+
+    def _window(self) -> Window:
+        return loaded_window(self._slots())
 
     def _settings(self) -> dict[str, object]:
         return {
@@ -237,7 +298,7 @@ class StageRun:
         }
 
 
-def loaded_window(slots: list[Slot]) -> tuple[float | None, float | None]:
+def loaded_window(slots: list[Slot]) -> Window:
     """When all were under load: from the slowest worker's first round to the first worker's end.
 
     Run time, s. A worker that failed does not shorten the others' window; without one that finished there
@@ -245,7 +306,7 @@ def loaded_window(slots: list[Slot]) -> tuple[float | None, float | None]:
     """
     well = [slot for slot in slots if slot.outcome == "finished" and slot.first_round_s is not None]
     if not well:
-        return None, None
+        return NO_WINDOW
     since = max(slot.first_round_s for slot in well if slot.first_round_s is not None)
     until = min(slot.finished_s for slot in well if slot.finished_s is not None)
-    return (since, until) if since < until else (None, None)
+    return (since, until) if since < until else NO_WINDOW

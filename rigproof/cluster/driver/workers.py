@@ -1,6 +1,6 @@
 """The workers as the driver sees them: started, polled, killed where they hang, replaced where they end."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rigproof.cluster.actors.messages import WorkerReply, WorkerSetup
@@ -14,6 +14,7 @@ from rigproof.host.processes import ProcessId
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import Timeouts
 from rigproof.records.black_box import step_of
+from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Record, Sample
 
@@ -79,23 +80,32 @@ class Workers:
             self._answered(slot, answer)
         return True
 
-    def begin(self, worker: str, spec: Spec, start_at_s: float) -> bool:
-        """Give a worker its task of the stage; False where nobody is there for it."""
+    def begin_stage(self, name: str) -> None:
+        """From now on this stage runs, in which each worker may be replaced again."""
+        self.stage = name
+        for slot in self.slots.values():
+            slot.replacements = 0
+
+    def ready(self, worker: str) -> bool:
+        """Whether somebody is there to take a task."""
         slot = self.slots.get(worker)
-        if slot is None or slot.line is None or slot.state not in ("ready", "finished"):
-            return False
+        return slot is not None and slot.line is not None and slot.state in ("ready", "finished")
+
+    def begin(self, worker: str, spec: Spec, start_at_s: float, member: Member) -> None:
+        """Give a worker that is ready its task of the stage, and its place in a crew."""
+        slot = self.slots[worker]
+        assert slot.line is not None
         slot.task += 1
         slot.rounds, slot.outcome = 0, "none"
         slot.first_round_s = slot.last_round_s = slot.finished_s = None
         slot.at, slot.step = ("", ""), ""
-        slot.state, slot.progress_s, slot.replacements = "working", start_at_s, 0
+        slot.state, slot.progress_s = "working", start_at_s
         assert slot.line.actor is not None
-        slot.line.actor.start.remote(slot.task, spec, start_at_s)
-        return True
+        slot.line.actor.start.remote(slot.task, spec, start_at_s, member)
 
-    def stop_tasks(self) -> None:
-        """Let all tasks end after their current round, without waiting."""
-        for slot in self.slots.values():
+    def stop_tasks(self, slots: Iterable[Slot] | None = None) -> None:
+        """Let the tasks of these, or of all, end after their current round, without waiting."""
+        for slot in self.slots.values() if slots is None else slots:
             if slot.line is not None and slot.line.actor is not None and slot.state == "working":
                 slot.line.actor.stop.remote()
 

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
@@ -13,6 +13,8 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 from rigproof.host.bounded import Background
 
 FETCH_S = 2.0  # for an answer that is there, to be read
+
+Key = TypeVar("Key")
 
 # What Ray raises where it, or its head, refuses to make something; anything else is a fault of ours.
 REFUSALS = (RayError, ValueError, RuntimeError, OSError)
@@ -153,7 +155,7 @@ def collect(lines: Sequence[Line], timeout_s: float, now_s: float) -> list[tuple
     return [(line, answer) for line, answer in taken if answer is not None]
 
 
-def ask(calls: dict[str, Any], timeout_s: float) -> dict[str, Any | Gone]:
+def ask(calls: dict[Key, Any], timeout_s: float) -> dict[Key, Any | Gone]:
     """Answers by key, of those calls that are done and here within `timeout_s`; a failed one is Gone."""
     keys = {call: key for key, call in calls.items()}
     return {

@@ -18,6 +18,7 @@ import numpy as np
 from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Item, Series, by_subject, moments_s, series_of
+from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.errors import ProfileError, problem
@@ -25,6 +26,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.planning.stages import Duty, stage_names, with_duty
+from rigproof.profiles.subjects import SharedScope, subjects
 from rigproof.profiles.tables.models import LevelName
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
@@ -93,6 +95,18 @@ class Evidence:
     def node(self, subject: str) -> NodeEvidence:
         """The evidence about one promised node; KeyError where it is not promised."""
         return self._nodes[subject]
+
+    def single(self, subject: str) -> DeviceEvidence | NodeEvidence:
+        """The evidence about one promised device or node; KeyError where it is not promised."""
+        return self._devices.get(subject) or self._nodes[subject]
+
+    def shared(self, scope: SharedScope, subject: str) -> SharedEvidence:
+        """The evidence about one promised pair or group; KeyError where it is not promised."""
+        promised: dict[str, SharedEvidence] = self.kept(
+            ("shared", scope),
+            lambda: {one.text: SharedEvidence(self, one) for one in subjects(self.loaded, scope)},
+        )
+        return promised[subject]
 
     def source_of(self, *keys: str) -> str:
         """The file that says the first of these keys that is said anywhere; else the profile itself."""

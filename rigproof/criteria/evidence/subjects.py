@@ -56,19 +56,23 @@ class DeviceEvidence:
         self.evidence = evidence
         self.device = device
         self.subject = device.subject
+        self.node_name = device.node
 
     @property
     def found(self) -> bool:
         """Whether a device answered for this subject."""
         return self.subject in self.evidence.recording.gpus
 
+    def require_found(self) -> None:
+        """NotMeasured where none did."""
+        if not self.found:
+            raise NotMeasured(f"{self.subject} was not found")
+
     @property
     def identity(self) -> GpuIdentity:
         """The device that answered; NotMeasured where none did."""
-        try:
-            return self.evidence.recording.gpus[self.subject]
-        except KeyError:
-            raise NotMeasured(f"{self.subject} was not found") from None
+        self.require_found()
+        return self.evidence.recording.gpus[self.subject]
 
     @property
     def enforced_power_w(self) -> float:
@@ -186,25 +190,7 @@ class DeviceEvidence:
     def _valid_rounds(self, stage: str) -> Rounds:
         everything = self.all_rounds
         found = everything.only(everything.same("stage", stage))
-        found = found.only(found.same("device", None, self.device.gpu.device))
-        t_s, seconds, tflop = found.t_s, found.seconds, found.tflop
-        valid = (np.abs(t_s) <= LONGEST_S) & (seconds > 0) & (seconds <= LONGEST_S)
-        valid &= (tflop > 0) & (tflop < math.inf)
-        if not valid.all():
-            place = int(np.argmin(valid))
-            raise NotMeasured(
-                f"a round reports {tflop[place]:g} TFLOP in {seconds[place]:g} s at t={t_s[place]:g} s, "
-                "which is no measurement"
-            )
-        if len(found):
-            surplus_s, place = found.surplus()
-            if surplus_s > 0:
-                raise NotMeasured(
-                    f"rounds of {found.all('worker')[place]} in the {stage} stage overlap by "
-                    f"{surplus_s:.1f} s at t={found.t_s[place]:.0f} s and count twice, "
-                    "which is no measurement"
-                )
-        return found
+        return require_valid(found.only(found.same("device", None, self.device.gpu.device)), stage)
 
     @property
     def all_rounds(self) -> Rounds:
@@ -270,6 +256,28 @@ class DeviceEvidence:
         return ""
 
 
+def require_valid(found: Rounds, stage: str) -> Rounds:
+    """The same rounds of one stage; NotMeasured where one of them is no valid measurement."""
+    t_s, seconds, tflop = found.t_s, found.seconds, found.tflop
+    valid = (np.abs(t_s) <= LONGEST_S) & (seconds > 0) & (seconds <= LONGEST_S)
+    valid &= (tflop > 0) & (tflop < math.inf)
+    if not valid.all():
+        place = int(np.argmin(valid))
+        raise NotMeasured(
+            f"a round reports {tflop[place]:g} TFLOP in {seconds[place]:g} s at t={t_s[place]:g} s, "
+            "which is no measurement"
+        )
+    if len(found):
+        surplus_s, place = found.surplus()
+        if surplus_s > 0:
+            raise NotMeasured(
+                f"rounds of {found.all('worker')[place]} in the {stage} stage overlap by "
+                f"{surplus_s:.1f} s at t={found.t_s[place]:.0f} s and count twice, "
+                "which is no measurement"
+            )
+    return found
+
+
 def _work(workers: Sequence[WorkerPlan]) -> str:
     """How many workers, what each fills, and the size of its matrices."""
     number = f"{len(workers)} worker{'' if len(workers) == 1 else 's'}"
@@ -283,20 +291,23 @@ class NodeEvidence:
     def __init__(self, evidence: "Evidence", node: Node) -> None:
         self.evidence = evidence
         self.node = node
-        self.subject = node.name
+        self.subject = self.node_name = node.name
 
     @property
     def found(self) -> bool:
         """Whether the node answered."""
         return self.subject in self.evidence.recording.nodes
 
+    def require_found(self) -> None:
+        """NotMeasured where it did not."""
+        if not self.found:
+            raise NotMeasured(f"{self.subject} was not found")
+
     @property
     def identity(self) -> NodeIdentity:
         """The node that answered; NotMeasured where it did not."""
-        try:
-            return self.evidence.recording.nodes[self.subject]
-        except KeyError:
-            raise NotMeasured(f"{self.subject} was not found") from None
+        self.require_found()
+        return self.evidence.recording.nodes[self.subject]
 
     @property
     def cpu(self) -> CpuLoad:

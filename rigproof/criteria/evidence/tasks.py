@@ -73,10 +73,13 @@ def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Ite
             losses.setdefault(event.worker, event)
     own, lent = rounds_by_device(device)
     worked, helped = (one.only(one.same("stage", stage.name)).distinct("worker") for one in (own, lent))
-    for worker in planned if stage_kind(stage.name).all_workers else planned[:1]:
+    kind = stage_kind(stage.name)
+    for worker in planned if kind.all_workers else planned[:1]:
         loss = losses.pop(worker, None)
         if loss is not None:
             yield Failure(loss.t_s, loss.message)
+        elif not kind.by_device:  # what a crew did, or why it did not begin, is judged of the crew
+            yield from [None] if worker in device.evidence.began(stage) else []
         elif worker not in device.evidence.began(stage):
             cause = device.cause()
             yield Failure(stage.start_s, f"{worker} did not begin" + (f": {cause}" if cause else ""))

@@ -55,13 +55,21 @@ class WorkerPlan:
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """One stage. `expected_s` is its load's length, the same whatever the number of GPUs."""
+    """One stage. `expected_s` is its load's length, the same whatever the number of GPUs.
+
+    But where crews take turns, since each device is in several: then it is that of all `turns`.
+    """
 
     name: str  # one of rigproof.profiles.planning.stages.STAGES
     expected_s: float
     settle_s: float
     measure_s: float  # for each arm that the stage plans, or the whole load
     round_s: float
+    turns: int = 1
+
+    def in_turns(self, turns: int) -> "StagePlan":
+        """The plan of one turn, so many times."""
+        return replace(self, expected_s=turns * self.expected_s, turns=turns)
 
 
 @dataclass(frozen=True)

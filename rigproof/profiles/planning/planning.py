@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.planning.crews import number_of_turns
 from rigproof.profiles.planning.plan import MemoryPlan, Plan, StagePlan, WorkerPlan
 from rigproof.profiles.planning.stages import stage_kinds
 from rigproof.profiles.tables.base import Table
@@ -180,4 +181,5 @@ def _stages(
         ]
         return ()
     problems += _unstated(loaded, length)
-    return tuple(planned for kind in kinds if (planned := kind.planned(length)) is not None)
+    turns = ((kind.planned(length), number_of_turns(kind.crew, loaded)) for kind in kinds)
+    return tuple(planned.in_turns(number) for planned, number in turns if planned is not None and number)

@@ -17,6 +17,7 @@ from typing import Literal, get_args
 
 from rigproof.profiles.planning.plan import StagePlan
 from rigproof.profiles.tables.models import Level
+from rigproof.records.crews import CrewKind
 
 Duty = Literal["continuous", "fed", "bursts", "arms"]
 DUTIES: tuple[Duty, ...] = get_args(Duty)
@@ -28,23 +29,32 @@ class StageKind:
 
     `length_key` is the level's key of its fixed length; None where it ends when its rates have settled.
     `plan`: how it goes at a level, where it does not just work for that long. `optional`: a level that
-    leaves the length out, or says 0, goes without it. `all_workers`: every planned worker takes part;
-    else the first one of each device. `spawns`: a worker starts processes of its own there that work on
-    its device. `arms`: what they differ in, where it has some. `host_load`: the hosts' CPUs are held in
-    their band. `faults`: those of a simulated rig that can act in it, and that a check of it notices, by
-    name.
+    leaves the length out, or says 0, goes without it. `crew`: who works together. `spawns`: a worker
+    starts processes of its own there that work on its device. `arms`: what they differ in, where it has
+    some. `host_load`: the hosts' CPUs are held in their band. `faults`: those of a simulated rig that can
+    act in it, and that a check of it notices, by name.
     """
 
     name: str
     duty: Duty
     length_key: str | None
     optional: bool = False
-    all_workers: bool = False
+    crew: CrewKind = "devices"
     spawns: bool = False
     arms: str = ""
     host_load: bool = False
     faults: tuple[str, ...] = ()
     plan: Callable[[Level], StagePlan] | None = None
+
+    @property
+    def by_device(self) -> bool:
+        """Whether each device works by itself; else what is done is judged of the crew, not of a device."""
+        return self.crew in ("workers", "devices")
+
+    @property
+    def all_workers(self) -> bool:
+        """Whether every planned worker takes part; else the first one of each device."""
+        return self.crew == "workers"
 
     def planned(self, level: Level) -> StagePlan | None:
         """Its plan at a level that states all that it needs; None where the level goes without it."""
@@ -121,8 +131,12 @@ def stage_kind(name: str) -> StageKind:
 
 
 def with_duty(stages: Collection[str], duties: Collection[Duty]) -> tuple[str, ...]:
-    """Those of the stages whose duty is one of these, in the order in which they run."""
-    return tuple(kind.name for kind in stage_kinds() if kind.name in stages and kind.duty in duties)
+    """Those of the stages whose duty is one of these, in the order in which they run.
+
+    Only those in which each device works by itself: a device that waits for its pair's turn shirks nothing.
+    """
+    kinds = (kind for kind in stage_kinds() if kind.name in stages and kind.by_device)
+    return tuple(kind.name for kind in kinds if kind.duty in duties)
 
 
 def _declared() -> dict[str, StageKind]:

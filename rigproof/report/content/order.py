@@ -1,7 +1,7 @@
 """The order in which verdicts are read: what needs doing first."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 
 from rigproof.records.verdict import Decision, Outcome, Verdict, counts, sentence
@@ -46,15 +46,32 @@ def of_outcome(verdicts: Iterable[Verdict], outcome: Outcome) -> list[Verdict]:
 
 
 def not_measured_groups(verdicts: Iterable[Verdict]) -> Iterator[list[Verdict]]:
-    """What had to be measured and was not: together where one cause kept a subject from it, else singly."""
-    groups: dict[tuple[str, str], list[Verdict]] = {}
-    for verdict in of_outcome(verdicts, Outcome.NOT_MEASURED):
-        groups.setdefault((verdict.subject, verdict.detail), []).append(verdict)
-    for group in groups.values():
+    """What had to be measured and was not: together where one cause kept a subject from all of it, or many
+    subjects from the same, as a missing GPU does its pairs; else singly.
+    """
+    missing = of_outcome(verdicts, Outcome.NOT_MEASURED)
+    by_subject = _grouped(missing, lambda one: (one.subject, one.detail))
+    alone = [one for group in by_subject.values() if len(group) < FOLDED_FROM for one in group]
+    by_criterion = _grouped(alone, lambda one: (one.criterion, one.detail))
+    for group in by_subject.values():
         if len(group) >= FOLDED_FROM:
             yield group
-        else:
-            yield from ([verdict] for verdict in group)
+            continue
+        for verdict in group:
+            alike = by_criterion[verdict.criterion, verdict.detail]
+            if len(alike) < FOLDED_FROM:
+                yield [verdict]
+            elif verdict is alike[0]:
+                yield alike
+
+
+def _grouped(
+    verdicts: Iterable[Verdict], key: Callable[[Verdict], tuple[str, str]]
+) -> dict[tuple[str, str], list[Verdict]]:
+    groups: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in verdicts:
+        groups.setdefault(key(verdict), []).append(verdict)
+    return groups
 
 
 def not_measured_sentence(group: list[Verdict]) -> str:
@@ -62,14 +79,15 @@ def not_measured_sentence(group: list[Verdict]) -> str:
     first = group[0]
     if len(group) == 1:
         return sentence(first)
-    return f"{first.subject}: {len(group)} criteria not measured, {first.detail}; see docs/criteria.md"
+    if first.subject == group[1].subject:
+        return f"{first.subject}: {len(group)} criteria not measured, {first.detail}; see docs/criteria.md"
+    return f"{first.criterion}: {len(group)} subjects not measured, {first.detail}; see docs/criteria.md"
 
 
 def not_applicable_sentences(verdicts: Iterable[Verdict]) -> list[str]:
     """What the hardware cannot have, with the reason: once for all subjects that share it."""
-    groups: dict[tuple[str, str], list[Verdict]] = {}
-    for verdict in of_outcome(verdicts, Outcome.NOT_APPLICABLE):
-        groups.setdefault((verdict.criterion, verdict.detail), []).append(verdict)
+    inapplicable = of_outcome(verdicts, Outcome.NOT_APPLICABLE)
+    groups = _grouped(inapplicable, lambda one: (one.criterion, one.detail))
     return [
         sentence(group[0])
         if len(group) == 1

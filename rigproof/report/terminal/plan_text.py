@@ -74,9 +74,10 @@ def _stages(plan: Plan) -> Iterator[str]:
         settles = f" settles for at most {stage.settle_s:g} s," if stage.settle_s else ""
         arms = stage_kind(stage.name).arms if stage.measure_s < stage.expected_s else ""
         each = f" for each {arms}" if arms else ""
+        turns = f", in {stage.turns} turns" if stage.turns > 1 else ""
         yield (
             f"  {stage.name}: about {duration(stage.expected_s)};{settles} "
-            f"measures {stage.measure_s:g} s{each}, rounds of {stage.round_s:g} s"
+            f"measures {stage.measure_s:g} s{each}, rounds of {stage.round_s:g} s{turns}"
         )
     yield f"  expected in all: {duration(plan.expected_s)}"
 

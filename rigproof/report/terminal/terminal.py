@@ -100,10 +100,13 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     table.add_column("Limit", justify="right")
     for verdict, same in _rows(verdicts):
         criteria, subjects = {one.criterion for one in same}, {one.subject for one in same}
+        many = (
+            f"{len(subjects)} subjects" if verdict.outcome is Outcome.NOT_MEASURED else f"all {len(subjects)}"
+        )
         table.add_row(
             Text(word(verdict), STYLES.get(verdict.outcome, "")),
             verdict.criterion if len(criteria) == 1 else f"{len(criteria)} criteria",
-            Text(verdict.subject if len(subjects) == 1 else f"all {len(subjects)}"),
+            Text(verdict.subject if len(subjects) == 1 else many),
             Text(_range([one.measured for one in same], verdict.unit)),
             Text(_range([one.limit for one in same], "")),
         )

@@ -62,6 +62,10 @@ class SimulatedAgent(NodeAgent):
         if process.pid not in self._simulated.own_pids:
             self._simulated.own_pids.append(process.pid)
 
+    def free_ports(self, _address: str, count: int) -> tuple[int, ...]:
+        """Numbers: nobody listens on a simulated host."""
+        return tuple(range(1, count + 1))
+
     def start_host_load(self, load: HostLoad) -> None:
         """Let the simulated host be at the load's target."""
         self.stop_host_load()

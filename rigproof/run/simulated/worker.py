@@ -10,6 +10,7 @@ from rigproof.cluster.actors.messages import WorkerReply, WorkerSetup, WorkerSta
 from rigproof.devices.specs import Spec
 from rigproof.host import processes
 from rigproof.host.processes import ProcessId
+from rigproof.records.crews import Member
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Record
@@ -58,12 +59,12 @@ class SimulatedWorker:
         except WorkerFrozen:
             time.sleep(FOR_EVER_S)
 
-    def start(self, task: int, spec: Spec, start_at_s: float) -> None:
+    def start(self, task: int, spec: Spec, start_at_s: float, crew: Member) -> None:
         """Begin a task at run time `start_at_s`."""
         self._task, self._rounds, self._error, self._state = task, 0, None, "working"
         self._stopping = False
         setup = self._setup
-        self._work = Work(self._node, setup.plan, spec, start_at_s, generation=setup.generation)
+        self._work = Work(self._node, setup.plan, spec, start_at_s, crew=crew, generation=setup.generation)
 
     def stop(self) -> None:
         """Let the task end after its current round."""

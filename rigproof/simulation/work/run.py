@@ -6,6 +6,7 @@ from typing import Literal
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.records.crews import Member
 from rigproof.simulation.rig import SimulatedNode
 from rigproof.simulation.stage import Records, Timed
 from rigproof.simulation.work.hurt import hurt
@@ -24,11 +25,12 @@ class Work:
         spec: Spec,
         start_s: float,
         *,
+        crew: Member,
         generation: int = 0,
     ) -> None:
         seed = f"{node.rig.seed}/{plan.worker}/{spec.stage}"
         noise = random.Random(seed)  # noqa: S311 - noise, not a secret
-        self._task = Task(node, plan, spec, start_s, noise, generation)
+        self._task = Task(node, plan, spec, start_s, noise, crew, generation)
         self._records: Iterator[Timed] = _records(self._task)
         self._next: Timed | None = None
         self._hangs = False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigproof.devices.specs import Spec
 from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, MemoryReading, Phase, Round
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.silicon.card import SimulatedCard
@@ -45,6 +46,7 @@ class Task:
     spec: Spec
     start_s: float
     noise: random.Random
+    crew: Member
     generation: int = 0  # of the worker's process: what hits one process does not hit its replacement
 
     @property

@@ -12,7 +12,7 @@ KIND = StageKind(
     "continuous",
     "sustained_s",
     plan=plan,
-    all_workers=True,
+    crew="workers",
     host_load=True,
     faults=(*ANY_LOAD, *MULTIPLIED, *STEADY, *BESIDE_CPU_LOAD, "straggler", "oom-retry"),
 )

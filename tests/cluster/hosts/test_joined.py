@@ -4,6 +4,7 @@ One pair of hosts for all of it, in this order. pc2 was lost and came back befor
 twice for a while.
 """
 
+import json
 import time
 from collections.abc import Iterator
 
@@ -21,6 +22,27 @@ LIST = """
 import ray, sys
 ray.init(address=sys.argv[1], log_to_driver=False)
 print(sum(node["Alive"] for node in ray.nodes() if node["NodeName"] == "pc2"))
+"""
+MEET = """
+import json, sys, time
+from rigproof.cluster.driver.rig_cluster import RigCluster
+from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.planning.crews import turns_of
+from rigproof.profiles.planning.plan import StagePlan
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.records.measurements import Event, Round
+from rigproof.stages import registry
+from support.exchange import NAME, ExchangeSpec
+
+loaded = load_rig(sys.argv[1])
+plan, found = make_plan(loaded, "quick"), []
+with RigCluster(loaded, plan, ray_address=sys.argv[2], sink=found.append, now_s=time.monotonic) as cluster:
+    specs = {one.worker: ExchangeSpec(NAME, 0.5) for one in plan.workers}
+    turns = turns_of("pairs", loaded, plan.workers)
+    stage = cluster.run_stage(StagePlan(NAME, 60, 0, 0.5, 0.5), specs, turns)
+workers = sorted({one.worker for one in found if isinstance(one, Round)})
+events = [one.message for one in found if isinstance(one, Event) and one.kind == "crew_failed"]
+print(json.dumps({"status": stage.status, "workers": workers, "events": events}))
 """
 
 
@@ -64,6 +86,16 @@ def test_of_a_host_that_came_back_the_entry_that_answers_is_taken(hosts: RayHost
     pc1 = hosts.network["pc1"]
     listed = hosts.python(pc1, "-c", LIST, hosts.address).stdout
     assert listed.splitlines()[0] in ("1", "2"), listed  # Ray may add there that it has given one up
+
+
+def test_a_pair_of_two_hosts_meets_where_the_other_one_reaches_it(hosts: RayHosts) -> None:
+    """What they exchange goes over the cable: neither knows the other's loopback."""
+    done = hosts.python(
+        hosts.network["pc1"], "-c", MEET, hosts.profile(start_s=PATIENT_START_S), hosts.address
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told == {"status": "finished", "workers": [f"{device}#0" for device in DEVICES], "events": []}
 
 
 def test_two_hosts_are_accepted_though_a_cable_is_out_for_some_seconds(hosts: RayHosts) -> None:

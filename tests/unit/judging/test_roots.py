@@ -1,14 +1,19 @@
 """What a failure follows from is its next step; a failure that stands by itself keeps its own."""
 
+from dataclasses import replace
+
 import pytest
 
+from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.judging.roots import ROOTS
+from rigproof.judging.roots import ROOTS, with_roots
 from rigproof.records.verdict import FOLLOWS, Outcome, Verdict
 from rigproof.report.content.order import of_outcome, reading_order
+from support.exchange import messages
 
 GPU, NODE = "pc1/gpu0", "pc1"
 RATE, SUCCESS, ACTIVE = "throughput.sustained", "memory.success_rate", "activity.gpu_active"
+PEER = "transfer.peer"
 
 
 def verdict_of(bench, criterion, subject=GPU):
@@ -96,6 +101,32 @@ def test_a_next_step_of_its_own_stays(bench):
     bench.samples(GPU, sm_clock_mhz=600)
     bench.event("wrong_result", GPU, "a wrong sum", 40.0, "pc1/gpu0#0")
     assert verdict_of(bench, ACTIVE).remedy.startswith("do not train on this card")
+
+
+@pytest.fixture
+def together(monkeypatch):
+    """A criterion of pairs whose figure is a rate."""
+    monkeypatch.setattr(
+        "rigproof.judging.roots.CATALOGUE", {**CATALOGUE, PEER: replace(messages, name=PEER, rate=True)}
+    )
+    return Verdict(PEER, "pc1/gpu0-pc2/gpu0", Outcome.FAIL, remedy=messages.remedy)
+
+
+@pytest.mark.parametrize("subject", ["pc1/gpu0", "pc2/gpu0"])
+def test_a_slow_pair_follows_from_the_clock_of_either_card(bench, together, subject):
+    clock = Verdict("clock.ratio", subject, Outcome.FAIL)
+    _, found = with_roots([replace(clock, remedy="look"), together], Evidence(bench.recording, bench.loaded))
+    assert found.remedy == f"{FOLLOWS}clock.ratio of {subject}, see there first"
+
+
+def test_what_a_pair_lost_follows_from_a_lost_worker_and_from_no_clock(bench, monkeypatch):
+    monkeypatch.setattr("rigproof.judging.roots.CATALOGUE", {**CATALOGUE, PEER: replace(messages, name=PEER)})
+    pair = Verdict(PEER, "pc1/gpu0-pc2/gpu0", Outcome.FAIL, remedy=messages.remedy)
+    bench.lose("pc2/gpu0#0", "worker_died", "killed by signal 9", 41.0)
+    clock = Verdict("clock.ratio", GPU, Outcome.FAIL, remedy="look")
+    lost = Verdict("cluster.no_timeouts", "rig", Outcome.FAIL, remedy="look")
+    *_, found = with_roots([clock, lost, pair], Evidence(bench.recording, bench.loaded))
+    assert found.remedy == f"{FOLLOWS}cluster.no_timeouts of rig, see there first"
 
 
 def test_no_outcome_changes(bench):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, MemoryReading, RewardBatch, Round
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.rig import SimulatedRig
@@ -26,7 +27,7 @@ def work(stage: str, *faults: str, seed: int = 0, generation: int = 0, name: str
     node = rig.node(worker.node)
     node.stages = (StageWindow(stage, START_S, planned.expected_s),)
     spec = SLICES[stage].specs(StageWork(rig.loaded, rig.plan, planned, CPUS))[worker.worker]
-    return Work(node, worker, spec, START_S, generation=generation)
+    return Work(node, worker, spec, START_S, crew=Member(worker.subject), generation=generation)
 
 
 def all_of(one: Work) -> list[Timed]:

@@ -1,5 +1,6 @@
 """One stage from begin to end, with workers that do what a test says, on a clock that a beat moves on."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,8 @@ from rigproof.cluster.driver.stage_loop import HEAD_START_S, LAST_CALL_S, StageR
 from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.planning.plan import StagePlan, WorkerPlan
 from rigproof.profiles.tables.models import Timeouts
+from rigproof.records.crews import Crew
+from rigproof.records.measurements import Event
 from rigproof.stages.sustained.specs import SustainedSpec
 
 EXPECTED_S, TASK_S, STOP_S = 100.0, 20.0, 8.0
@@ -18,6 +21,7 @@ PLAN = StagePlan("sustained", EXPECTED_S, 5.0, 95.0, 0.5)
 SPEC = SustainedSpec("sustained", 256, 64.0, EXPECTED_S, 5.0, 0.5)
 LOADS = {"pc1": HostLoad(6, 1, 77.5)}
 FIRST, SECOND = "pc1/gpu0#0", "pc1/gpu0#1"
+EACH = ((Crew("pc1/gpu0", (FIRST,)), Crew("pc1/gpu0", (SECOND,))),)
 
 
 class Team:
@@ -29,6 +33,8 @@ class Team:
         self.stage = None
         plans = [WorkerPlan(name, "pc1/gpu0", "pc1", "cuda", 0.5, 1.0, 64.0, 256) for name in (FIRST, SECOND)]
         self.slots = {plan.worker: Slot(plan) for plan in plans}
+        self.links = {"pc1": SimpleNamespace(found=SimpleNamespace(address="10.0.0.1"))}
+        self.members = []
         self._refuse = refuse
         self.workers = self.agents = self  # what both are asked for goes by other names
 
@@ -56,12 +62,26 @@ class Team:
     def unmark(self):
         self.told.append("unmark")
 
-    def begin(self, name, spec, start_at_s):
-        self.told.append(("begin", name, start_at_s))
+    def begin_stage(self, name):
+        self.stage = name
+
+    def ready(self, name):
         return name not in self._refuse
 
-    def stop_tasks(self):
-        self.told.append("stop_tasks")
+    def begin(self, name, spec, start_at_s, member):
+        self.told.append(("begin", name, start_at_s))
+        self.members.append(member)
+        self.slots[name].outcome = "none"
+
+    def starting(self):
+        return False
+
+    def free_ports(self, wanted):
+        return {place: tuple(range(1, count + 1)) for place, count in wanted.items()}
+
+    def stop_tasks(self, slots=None):
+        named = [slot.plan.worker for slot in slots or ()]
+        self.told.append(("stop_tasks", *named) if slots is not None else "stop_tasks")
 
     def event(self, kind, slot, message, **data):
         self.told.append((kind, slot.plan.worker, message, data))
@@ -86,11 +106,12 @@ class Team:
         for name in (FIRST, SECOND):
             self.ends(name)
 
-    def run(self, on_tick=None, should_stop=None):
+    def run(self, on_tick=None, should_stop=None, turns=EACH):
         stage_run = StageRun(
             self,
-            PLAN,
+            dataclasses.replace(PLAN, turns=len(turns)),
             dict.fromkeys(self.slots, SPEC),
+            turns,
             host_load=LOADS,
             timeouts=Timeouts(task_s=TASK_S, stop_s=STOP_S),
             sink=lambda stage: self.recorded.append((stage, self.stage)),
@@ -265,3 +286,63 @@ def test_a_beat_that_took_long_gives_the_next_one_as_long(monkeypatch):
     assert pauses == [(0.5, 4.0, True)]
     assert rounds._due_s == 4.0 + 4.0 + 0.5 + stage_loop.FETCH_S + stage_loop.PAUSE_S
     assert events == []
+
+
+# Turns
+
+
+BOTH = Crew("pair", (FIRST, SECOND))
+TWICE = ((BOTH,), (Crew("other", (FIRST, SECOND)),))
+
+
+def test_turns_come_one_after_the_other_and_count_as_one_stage(team):
+    team.at = {2: team.all_end, 5: team.all_end}
+    stage = team.run(turns=TWICE)
+    assert [(member.subject, member.rank) for member in team.members] == [
+        ("pair", 0),
+        ("pair", 1),
+        ("other", 0),
+        ("other", 1),
+    ]
+    assert (stage.status, stage.workers, team.beats) == ("finished", (FIRST, SECOND), 5)
+    assert (stage.loaded_from_s, stage.loaded_to_s) == (2.0, 5.0)
+    assert len(team.said("start_host_load")) == 1
+
+
+def test_each_turn_has_a_deadline_of_its_own(team):
+    team.at = {3: lambda: team.ends(FIRST)}
+    team.run(turns=TWICE)
+    turn_s = EXPECTED_S / 2 + TASK_S
+    late = [one for one in team.told if one[0] == "timeout"]
+    assert [one[3]["limit_s"] for one in late] == [turn_s] * len(late)
+    assert team.now_s == pytest.approx(2 * turn_s, abs=5)
+
+
+def test_a_crew_that_is_lost_costs_its_turn_alone(team):
+    team.at = {2: lambda: team.ends(FIRST, "failed"), 3: lambda: team.ends(SECOND), 5: team.all_end}
+    stage = team.run(turns=TWICE)
+    assert (stage.status, team.beats) == ("partial", 5)
+    assert team.said("stop_tasks")[0] == ("stop_tasks", SECOND)
+    (event,) = (one for one, _ in team.recorded if isinstance(one, Event))
+    assert (event.kind, event.subject, event.stage) == ("crew_failed", "pair", "sustained")
+
+
+def test_the_next_turn_waits_for_who_takes_another_s_place(team):
+    coming = iter([True, True, False])
+    team.starting = lambda: next(coming)
+    team.at = {1: team.all_end, 4: team.all_end}
+    assert team.run(turns=TWICE).status == "finished"
+    assert team.beats == 4
+
+
+def test_a_stage_that_is_stopped_begins_no_other_turn(team):
+    team.at = {2: team.all_end}
+    stage = team.run(should_stop=lambda: team.beats == 1, turns=TWICE)
+    assert (stage.status, len(team.members)) == ("interrupted", 2)
+
+
+def test_a_stage_of_which_no_crew_could_begin_has_failed():
+    team = Team(refuse={SECOND})
+    stage = team.run(turns=TWICE)
+    assert (stage.status, stage.workers, team.beats) == ("failed", (), 0)
+    assert [one.subject for one, _ in team.recorded if isinstance(one, Event)] == ["pair", "other"]

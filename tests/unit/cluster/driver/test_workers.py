@@ -13,6 +13,7 @@ from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import Timeouts
+from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round
 
 START_S, STALL_S = 60.0, 10.0
@@ -85,7 +86,8 @@ class Crew:
     def works(self, worker=FIRST, begin_s=0.0):
         """It is up, and has its task."""
         self.answers(worker, "ready")
-        assert self.workers.begin(worker, "spec", begin_s)
+        assert self.workers.ready(worker)
+        self.workers.begin(worker, "spec", begin_s, Member(self.slot(worker).plan.subject))
 
     def check_at(self, now_s):
         self.now_s = now_s
@@ -233,7 +235,7 @@ def test_a_task_counts_from_its_begin_and_not_from_the_one_before(lonely):
     lonely.works()
     lonely.answers(rounds=3, state="finished")
     lonely.now_s = 100.0
-    assert lonely.workers.begin(FIRST, "spec", 100.5)
+    lonely.works(begin_s=100.5)
     assert lonely.slot().rounds == 0
     lonely.check_at(160.5)
     assert lonely.events == []
@@ -316,6 +318,7 @@ def test_before_the_first_stage_a_worker_is_replaced_once_too(lonely):
 def test_each_stage_has_a_replacement_of_its_own(lonely):
     lonely.works()
     lonely.check_at(START_S + 1)
+    lonely.workers.begin_stage("training")
     lonely.works(begin_s=70.0)
     lonely.check_at(70.0 + START_S + 1)
     assert len(lonely.made) == 3
@@ -379,17 +382,28 @@ def test_workers_of_a_node_that_is_gone_are_given_up_and_no_others(crew):
 
 
 def test_a_task_is_given_to_who_is_ready_for_it(crew):
-    assert not crew.workers.begin("pc9/gpu0#0", "spec", 1.0)
-    assert not crew.workers.begin(FIRST, "spec", 1.0)  # still starting
+    alone = Member("pc1/gpu0")
+    assert not crew.workers.ready("pc9/gpu0#0")
+    assert not crew.workers.ready(FIRST)  # still starting
     crew.answers(FIRST, "ready")
-    assert crew.workers.begin(FIRST, "spec", 1.5)
-    assert crew.made[0][3].told == [("start", 1, "spec", 1.5)]
-    assert not crew.workers.begin(FIRST, "spec", 2.0)  # at work
+    assert crew.workers.ready(FIRST)
+    crew.workers.begin(FIRST, "spec", 1.5, alone)
+    assert crew.made[0][3].told == [("start", 1, "spec", 1.5, alone)]
+    assert not crew.workers.ready(FIRST)  # at work
     crew.answers(FIRST, "finished", rounds=1)
-    assert crew.workers.begin(FIRST, "other", 3.0)
-    assert crew.made[0][3].told[-1] == ("start", 2, "other", 3.0)
+    assert crew.workers.ready(FIRST)
+    crew.workers.begin(FIRST, "other", 3.0, alone)
+    assert crew.made[0][3].told[-1] == ("start", 2, "other", 3.0, alone)
     crew.workers.lost("pc1", "off")
-    assert not crew.workers.begin(FIRST, "spec", 4.0)
+    assert not crew.workers.ready(FIRST)
+
+
+def test_a_worker_that_takes_part_in_several_turns_of_a_stage_is_replaced_once_in_it(lonely):
+    lonely.works()
+    lonely.check_at(START_S + 1)
+    lonely.works(begin_s=70.0)
+    lonely.check_at(70.0 + START_S + 1)
+    assert (len(lonely.made), lonely.slot().state) == (2, "vacant")
 
 
 def test_a_task_s_rounds_and_end_are_noted(lonely):

@@ -1,0 +1,121 @@
+"""Crews of workers as the driver sees them: where they meet, and what becomes of one that loses a member."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from rigproof.cluster.driver.agents import Agents
+from rigproof.cluster.driver.slots import Slot
+from rigproof.cluster.driver.workers import Workers
+from rigproof.devices.specs import Spec
+from rigproof.records.crews import Address, Crew, Member, Turn
+from rigproof.records.measurements import Event
+from rigproof.records.recording import Record, Sample
+
+LOOPBACK = "127.0.0.1"
+
+Sink = Callable[[Record | Sample], None]
+
+
+class CrewAtWork:
+    """A crew that began. Where it loses a member, the others are told to stop, and have `limit_s` for it."""
+
+    def __init__(self, crew: Crew, workers: Workers, limit_s: float) -> None:
+        self.crew = crew
+        self.slots = tuple(workers.slots[name] for name in crew.workers)
+        self._workers = workers
+        self._limit_s = limit_s
+        self._stopped_s: float | None = None  # when the others were told
+
+    @property
+    def working(self) -> bool:
+        """Whether one of them has not ended yet."""
+        return any(slot.outcome == "none" for slot in self.slots)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all of them did their work to its end."""
+        return self._stopped_s is None and all(slot.outcome == "finished" for slot in self.slots)
+
+    def check(self, now_s: float) -> Event | None:
+        """End it where a member is lost; the event that says so, once. Who works on too long is killed."""
+        lost = [slot.plan.worker for slot in self.slots if slot.outcome == "failed"]
+        others = [slot for slot in self.slots if slot.outcome == "none"]
+        if not lost or not others:
+            return None
+        if self._stopped_s is None:
+            self._stopped_s = now_s
+            self._workers.stop_tasks(others)
+            told = f"it lost {', '.join(lost)}; the others were told to stop"
+            return crew_failed(now_s, self.crew, told, lost, self._workers.stage)
+        if now_s - self._stopped_s > self._limit_s:
+            for slot in others:
+                why = f"its crew {self.crew.subject} ended, and it did not stop for {self._limit_s:g} s"
+                self._workers.hung(slot, why, self._limit_s)
+        return None
+
+    def begin_anew(self, now_s: float) -> None:
+        """Nobody is late yet: until now it was the driver that did not listen."""
+        if self._stopped_s is not None:
+            self._stopped_s = now_s
+
+
+def begin_turn(
+    turn: Turn,
+    specs: Mapping[str, Spec],
+    workers: Workers,
+    agents: Agents,
+    sink: Sink,
+    *,
+    now_s: Callable[[], float],
+    head_start_s: float,
+    stop_s: float,
+) -> tuple[float, list[CrewAtWork]]:
+    """Let the crews of a turn begin together: when that is (run time), and those that could.
+
+    A crew of several with a member that is not there does not begin; an event says so.
+    """
+    missing = {crew: [name for name in crew.workers if not workers.ready(name)] for crew in turn}
+    there = [crew for crew in turn if not missing[crew]]
+    places = rendezvous(there, workers.slots, agents)
+    start_at_s = now_s() + head_start_s
+    begun = []
+    for crew in turn:
+        if len(crew.workers) > 1 and (missing[crew] or crew not in places):
+            why = f"it did not begin: {_nobody(missing[crew])}"
+            sink(crew_failed(now_s(), crew, why, missing[crew], workers.stage))
+        elif not missing[crew]:
+            for rank, name in enumerate(crew.workers):
+                member = Member(crew.subject, rank, len(crew.workers), places.get(crew))
+                workers.begin(name, specs[name], start_at_s, member)
+            begun.append(CrewAtWork(crew, workers, stop_s))
+    return start_at_s, begun
+
+
+def rendezvous(crews: Sequence[Crew], slots: Mapping[str, Slot], agents: Agents) -> dict[Crew, Address]:
+    """Where each crew of several meets: at a free port of rank 0's host; those whose host tells none are out.
+
+    By the address that Ray knows the host by, which the others reach; on one host by loopback.
+    """
+    wanted: dict[tuple[str, str], list[Crew]] = defaultdict(list)  # by rank 0's node, and its address
+    for crew in crews:
+        if len(crew.workers) > 1:
+            nodes = [slots[name].plan.node for name in crew.workers]
+            addresses = [agents.links[node].found.address for node in nodes]
+            wanted[nodes[0], addresses[0] if len(set(addresses)) > 1 else LOOPBACK].append(crew)
+    ports = agents.free_ports({place: len(own) for place, own in wanted.items()})
+    return {
+        crew: (address, port)
+        for (node, address), own in wanted.items()
+        for crew, port in zip(own, ports.get((node, address), ()), strict=False)
+    }
+
+
+def crew_failed(t_s: float, crew: Crew, message: str, lost: Sequence[str], stage: str | None) -> Event:
+    """The event of a crew that did not do its work."""
+    return Event(t_s, "crew_failed", crew.subject, message, stage, data={"workers": list(lost)})
+
+
+def _nobody(missing: Sequence[str]) -> str:
+    if not missing:
+        return "the host of its rank 0 told no free port"
+    return f"there is no process of {', '.join(missing)}"

@@ -1,0 +1,53 @@
+"""The evidence about devices or nodes that work together. Whatever is missing raises NotMeasured."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence, require_valid
+from rigproof.profiles.subjects import Subject
+from rigproof.records.measurements import Event
+
+if TYPE_CHECKING:  # evidence builds these
+    from rigproof.criteria.evidence.evidence import Evidence
+
+
+class SharedEvidence:
+    """The evidence about one pair or group that the profile promises."""
+
+    def __init__(self, evidence: "Evidence", subject: Subject) -> None:
+        self.evidence = evidence
+        self.subject = subject.text
+        self.members: tuple[DeviceEvidence | NodeEvidence, ...] = tuple(
+            evidence.single(one) for one in subject.members
+        )
+
+    def require_found(self) -> None:
+        """NotMeasured where one of the members did not answer: what they do together follows from that."""
+        for member in self.members:
+            member.require_found()
+
+    def rounds(self, stage: str) -> Rounds:
+        """What the crew did in one stage. NotMeasured where it did nothing, or a round is no measurement."""
+        everything = self.evidence.rounds(self.subject)
+        found = require_valid(everything.only(everything.same("stage", stage)), stage)
+        if not len(found):
+            cause = self.cause()
+            raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))
+        return found
+
+    def events(self, *kinds: str) -> list[Event]:
+        """Events that concern the crew itself."""
+        return self.evidence.events_of(self.subject, *kinds)
+
+    def cause(self) -> str:
+        """Why it did nothing: what became of the crew, else of a member; empty where neither says."""
+        return next(self._causes(), "")
+
+    def _causes(self) -> Iterator[str]:
+        for event in self.events("crew_failed"):
+            yield f"{event.message} (at t={event.t_s:.0f} s)"
+        for member in self.members:
+            if isinstance(member, DeviceEvidence) and (cause := member.cause()):
+                yield f"{member.subject}: {cause}"

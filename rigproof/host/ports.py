@@ -1,0 +1,14 @@
+"""Ports of this host at which nobody listens."""
+
+import socket
+from contextlib import ExitStack
+
+
+def free_ports(address: str, count: int) -> tuple[int, ...]:
+    """So many different ones, free at this moment at an address of this host. OSError: it is none."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with ExitStack() as held:
+        sockets = [
+            held.enter_context(socket.create_server((address, 0), family=family)) for _ in range(count)
+        ]
+        return tuple(one.getsockname()[1] for one in sockets)

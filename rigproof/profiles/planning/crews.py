@@ -1,0 +1,73 @@
+"""Who works together in a stage, and in which order. Pure.
+
+A crew begins and ends together, and its members know each other by rank. Crews that have no member in common
+work at once: a turn. Pairs need several turns, since each device is in many of them.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.profiles.subjects import Scope, Subject, subjects
+from rigproof.records.crews import Crew, CrewKind, Turn
+
+SCOPES: dict[CrewKind, Scope] = {
+    "devices": "device",
+    "nodes": "node",
+    "pairs": "pair",
+    "node_pairs": "node_pair",
+    "groups": "group",
+    "rig": "rig",
+}
+
+
+def turns_of(kind: CrewKind, loaded: LoadedRig, workers: Sequence[WorkerPlan]) -> tuple[Turn, ...]:
+    """All crews, turn by turn; in a turn no worker is twice. Empty where nobody is promised for a crew."""
+    if kind == "workers":
+        return (tuple(Crew(one.subject, (one.worker,)) for one in workers),)
+    first: dict[str, str] = {}  # of each device and of each node
+    for worker in workers:
+        first.setdefault(worker.subject, worker.worker)
+        first.setdefault(worker.node, worker.worker)
+    promised = subjects(loaded, SCOPES[kind])
+    if kind in ("pairs", "node_pairs"):
+        members = tuple(dict.fromkeys(member for pair in promised for member in pair.members))
+        pairs = {pair.members: pair for pair in promised}
+        turns: Sequence[Sequence[Subject]] = [
+            [pairs[members[one], members[other]] for one, other in turn] for turn in round_robin(len(members))
+        ]
+    else:
+        turns = [promised] if promised else []
+    return tuple(
+        tuple(_crew(one, first) for one in turn if first.keys() >= set(one.members)) for turn in turns
+    )
+
+
+def _crew(subject: Subject, first: Mapping[str, str]) -> Crew:
+    return Crew(subject.text, tuple(first[member] for member in subject.members))
+
+
+def number_of_turns(kind: CrewKind, loaded: LoadedRig) -> int:
+    """How many turns there are; 0 where the rig has nobody for a crew."""
+    if kind in ("pairs", "node_pairs"):
+        devices = loaded.devices()
+        count = len(devices) if kind == "pairs" else len({device.node for device in devices})
+        return 0 if count < 2 else count - 1 + count % 2
+    return 0 if kind == "groups" and not subjects(loaded, "group") else 1
+
+
+def round_robin(count: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Every two of so many once, the lower one first, in turns in which nobody is twice.
+
+    `count` - 1 turns where it is even, else `count`, in each of which another one rests: the circle method
+    (one stays in place, all others move on by one seat).
+    """
+    if count < 2:
+        return ()
+    seats = [*range(count), *([count] * (count % 2))]  # who sits opposite to `count` rests
+    turns = []
+    for _ in range(len(seats) - 1):
+        opposite = (sorted((seats[place], seats[-1 - place])) for place in range(len(seats) // 2))
+        turns.append(tuple((low, high) for low, high in sorted(opposite) if high < count))
+        seats = [seats[0], seats[-1], *seats[1:-1]]
+    return tuple(turns)

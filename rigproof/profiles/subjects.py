@@ -1,0 +1,54 @@
+"""What is judged, and worked on together: nodes, devices, pairs and groups of them, the rig.
+
+A subject's text is made here, and read here: a node's name may hold the dash that joins a pair, so a text is
+looked up among what the profile promises and never taken apart.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from rigproof.profiles.loading.loaded import LoadedRig
+
+# "pair": two devices. "node_pair": two nodes, each with a device. "group": the devices of one SKU.
+Scope = Literal["node", "device", "pair", "node_pair", "group", "rig"]
+SharedScope = Literal["pair", "node_pair", "group"]
+RIG = "rig"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One subject. `members`: the devices or nodes that it consists of; of a single one itself."""
+
+    text: str
+    members: tuple[str, ...]
+
+
+def subjects(loaded: LoadedRig, scope: Scope) -> tuple[Subject, ...]:
+    """All that the profile promises, in its order; each pair once, the earlier member first."""
+    devices = loaded.devices()
+    with_devices = tuple(dict.fromkeys(device.node for device in devices))
+    match scope:
+        case "node":
+            return tuple(Subject(node.name, (node.name,)) for node in loaded.rig.nodes)
+        case "device":
+            return tuple(Subject(device.subject, (device.subject,)) for device in devices)
+        case "pair":  # pc1/gpu0-pc2/gpu0: only what stands between the slashes could hold another dash
+            names = (device.subject for device in devices)
+            return tuple(Subject("-".join(pair), pair) for pair in combinations(names, 2))
+        case "node_pair":  # pc1+pc2: no name holds a plus
+            return tuple(Subject("+".join(pair), pair) for pair in combinations(with_devices, 2))
+        case "group":  # sku:rtx-3090: nor a colon
+            return _alike(loaded)
+        case "rig":
+            return (Subject(RIG, tuple(device.subject for device in devices)),)
+
+
+def _alike(loaded: LoadedRig) -> tuple[Subject, ...]:
+    """The devices of each SKU that several have."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for device in loaded.devices():
+        if device.sku_stem is not None:
+            found[device.sku_stem].append(device.subject)
+    return tuple(Subject(f"sku:{stem}", tuple(alike)) for stem, alike in found.items() if len(alike) > 1)

@@ -1,0 +1,89 @@
+"""Who works together, and when: every crew once, nobody twice at a time."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rigproof.profiles.planning.crews import number_of_turns, round_robin, turns_of
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.records.crews import CrewKind
+from support.recordings import loaded_rig
+
+KINDS: tuple[CrewKind, ...] = ("workers", "devices", "nodes", "pairs", "node_pairs", "groups", "rig")
+
+
+def rig_of(*cards, workers=1):
+    nodes = [
+        {
+            "name": f"pc{number}",
+            "cpus": 8,
+            "ram_gib": 64,
+            "gpus": count * [{"sku": "h200", "workers": workers}],
+        }
+        for number, count in enumerate(cards, 1)
+    ]
+    return loaded_rig({"nodes": nodes})
+
+
+def turns(kind, loaded):
+    """Subject and workers of each crew, turn by turn."""
+    found = turns_of(kind, loaded, make_plan(loaded, "quick").workers)
+    return [[(crew.subject, crew.workers) for crew in turn] for turn in found]
+
+
+def test_alone_every_worker_or_the_first_one_of_each_device_or_node():
+    loaded = rig_of(2, 1, workers=2)
+    assert turns("workers", loaded) == [
+        [(one, (f"{one}#{number}",)) for one in ("pc1/gpu0", "pc1/gpu1", "pc2/gpu0") for number in (0, 1)]
+    ]
+    assert turns("devices", loaded) == [
+        [(one, (f"{one}#0",)) for one in ("pc1/gpu0", "pc1/gpu1", "pc2/gpu0")]
+    ]
+    assert turns("nodes", loaded) == [[("pc1", ("pc1/gpu0#0",)), ("pc2", ("pc2/gpu0#0",))]]
+
+
+def test_the_first_workers_of_every_two_devices_turn_by_turn():
+    assert turns("pairs", rig_of(2, 1)) == [
+        [("pc1/gpu1-pc2/gpu0", ("pc1/gpu1#0", "pc2/gpu0#0"))],
+        [("pc1/gpu0-pc2/gpu0", ("pc1/gpu0#0", "pc2/gpu0#0"))],
+        [("pc1/gpu0-pc1/gpu1", ("pc1/gpu0#0", "pc1/gpu1#0"))],
+    ]
+
+
+def test_two_nodes_meet_by_a_worker_of_each():
+    assert turns("node_pairs", rig_of(2, 1)) == [[("pc1+pc2", ("pc1/gpu0#0", "pc2/gpu0#0"))]]
+
+
+def test_all_cards_of_a_kind_and_all_of_the_rig_work_at_once():
+    workers = ("pc1/gpu0#0", "pc1/gpu1#0", "pc2/gpu0#0")
+    assert turns("groups", rig_of(2, 1)) == [[("sku:h200", workers)]]
+    assert turns("rig", rig_of(2, 1)) == [[("rig", workers)]]
+
+
+def test_a_node_without_a_device_has_nobody_to_send():
+    assert turns("nodes", rig_of(1, 0)) == [[("pc1", ("pc1/gpu0#0",))]]
+
+
+@pytest.mark.parametrize("cards", [(1,), (2,), (1, 1), (3, 2), (4, 4), (1, 0)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_plan_knows_how_many_turns_there_will_be(kind, cards):
+    loaded = rig_of(*cards)
+    assert number_of_turns(kind, loaded) == len(turns(kind, loaded))
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, 0), (1, 0), (2, 1), (3, 3), (4, 3), (5, 5), (8, 7)])
+def test_an_even_number_meets_in_one_turn_less(count, expected):
+    assert len(round_robin(count)) == expected
+
+
+@given(st.integers(0, 40))
+def test_every_two_meet_once_and_nobody_twice_in_a_turn(count):
+    found = round_robin(count)
+    met = [pair for turn in found for pair in turn]
+    assert sorted(met) == list(combinations(range(count), 2))
+    for turn in found:
+        members = [one for pair in turn for one in pair]
+        assert len(set(members)) == len(members)
+        assert len(turn) == count // 2  # nobody rests who need not

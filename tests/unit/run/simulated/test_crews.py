@@ -1,0 +1,153 @@
+"""Pairs of a simulated rig: they work in turns under the real driver, and what becomes of one is judged."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations, pairwise
+
+import pytest
+
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.judging.judge import judge, judge_all, promised
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.stages import declare, stage_kinds, stage_names
+from rigproof.records.crews import CrewKind
+from rigproof.records.recording import Recording
+from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.registry import FORMS, SLICES
+from support.exchange import EXCHANGE, NAME, TURN_S, messages
+from support.simulated import rig_from
+
+NODE = """
+[[nodes]]
+name = "{name}"
+address = "{name}.lan"
+cpus = 16
+ram_gib = 64
+gpus = [{{ sku = "rtx-3090" }}, {{ sku = "rtx-3090" }}]
+"""
+NODES = ("lab", "lab-2")
+DEVICES = tuple(f"{node}/gpu{number}" for node in NODES for number in (0, 1))
+PAIRS = tuple("-".join(pair) for pair in combinations(DEVICES, 2))
+OURS = "lab/gpu0#0"
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoadedRig]:
+    """Two nodes of two cards each; the tests' stage is one of rigproof's meanwhile."""
+    kinds = stage_kinds()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SLICES, NAME, EXCHANGE)
+        patch.setitem(FORMS, NAME, EXCHANGE.simulated)
+        declare((*kinds, EXCHANGE.kind))
+        text = 'name = "lab"\n' + "".join(NODE.format(name=name) for name in NODES)
+        yield rig_from(tmp_path_factory.mktemp("rig"), text)
+    declare(kinds)
+
+
+@pytest.fixture(scope="module")
+def healthy(loaded: LoadedRig) -> Recording:
+    """A run without a fault."""
+    return simulated_recording(loaded, "quick")
+
+
+def outcomes(recording: Recording, loaded: LoadedRig) -> dict[str, Outcome]:
+    evidence = Evidence(recording, loaded)
+    return {pair: judge(messages, pair, evidence).outcome for pair in PAIRS}
+
+
+def failed(recording: Recording) -> dict[str, str]:
+    return {one.subject: one.message for one in recording.events if one.kind == "crew_failed"}
+
+
+def test_every_pair_is_promised_and_measured(healthy: Recording, loaded: LoadedRig) -> None:
+    assert promised(messages, loaded) == PAIRS
+    assert outcomes(healthy, loaded) == dict.fromkeys(PAIRS, Outcome.PASS)
+    assert not failed(healthy)
+    stage = healthy.stages[NAME]
+    assert (stage.status, set(stage.workers)) == ("finished", {f"{one}#0" for one in DEVICES})
+    assert stage.settings["expected_s"] == 3 * TURN_S
+
+
+def test_no_device_is_in_two_pairs_at_a_time(healthy: Recording) -> None:
+    rounds = sorted((one for one in healthy.rounds if one.stage == NAME), key=lambda one: one.t_s)
+    for worker in {one.worker for one in rounds}:
+        order = [one.subject for one in rounds if one.worker == worker]
+        assert len(dict.fromkeys(order)) == 3
+        assert sum(one != other for one, other in pairwise(order)) == 2
+
+
+def test_what_pairs_do_is_held_against_no_device(healthy: Recording, loaded: LoadedRig) -> None:
+    """A device has no rounds of its own there, and waits between its turns."""
+    bad = (Outcome.FAIL, Outcome.NOT_MEASURED)
+    assert not [(one.criterion, one.subject) for one in judge_all(healthy, loaded) if one.outcome in bad]
+
+
+def test_a_rig_of_one_card_has_no_pair_and_no_such_stage(loaded: LoadedRig, tmp_path) -> None:
+    node = NODE.format(name="pc1").replace(', { sku = "rtx-3090" }', "")
+    alone = rig_from(tmp_path, f'name = "one"\n{node}')
+    recording = simulated_recording(alone, "quick")
+    assert NAME not in recording.stages
+    assert promised(messages, alone, recording.run.stages) == ()
+    assert NAME in stage_names()
+
+
+def test_a_card_that_is_missing_explains_each_of_its_pairs(loaded: LoadedRig) -> None:
+    recording = simulated_recording(loaded, "quick", ("gpu-missing@lab-2/gpu1",))
+    its = {pair for pair in PAIRS if pair.endswith("lab-2/gpu1")}
+    found = outcomes(recording, loaded)
+    assert {pair for pair in PAIRS if found[pair] is Outcome.NOT_MEASURED} == its
+    assert {pair for pair in PAIRS if found[pair] is Outcome.PASS} == set(PAIRS) - its
+    evidence = Evidence(recording, loaded)
+    assert {judge(messages, pair, evidence).detail for pair in its} == {"lab-2/gpu1 was not found"}
+    assert failed(recording) == dict.fromkeys(its, "it did not begin: there is no process of lab-2/gpu1#0")
+    assert recording.stages[NAME].status == "partial"
+
+
+def test_a_worker_that_dies_ends_its_crew_and_the_next_ones_go_on(loaded: LoadedRig) -> None:
+    recording = simulated_recording(loaded, "quick", (f"worker-killed@lab/gpu0:stage={NAME},after=1",))
+    (died,) = (one for one in recording.events if one.kind == "worker_died")
+    assert died.stage == NAME
+    (subject,) = failed(recording)
+    assert failed(recording) == {subject: f"it lost {OURS}; the others were told to stop"}
+    rounds = [one for one in recording.rounds if one.subject == subject]
+    assert max(one.t_s for one in rounds) < recording.stages[NAME].start_s + TURN_S - 1  # all stopped early
+    others = [one for one in PAIRS if one != subject]
+    assert {outcomes(recording, loaded)[one] for one in others} == {Outcome.PASS}
+    assert recording.stages[NAME].status == "partial"
+    cause = Evidence(recording, loaded).shared("pair", subject).cause()
+    assert cause.startswith(f"it lost {OURS}")
+
+
+def test_a_worker_that_hangs_costs_its_own_crew_alone(loaded: LoadedRig) -> None:
+    recording = simulated_recording(loaded, "quick", (f"hung-kernel@lab/gpu0:stage={NAME}",))
+    (hung,) = (one for one in recording.events if one.kind == "worker_hung")
+    assert hung.worker == OURS
+    assert sorted({one.subject for one in recording.rounds if one.stage == NAME}) == sorted(PAIRS)
+    assert recording.stages[NAME].status == "partial"
+
+
+@pytest.mark.parametrize(
+    ("crew", "turns", "found"),
+    [
+        ("nodes", 1, {"lab": 1, "lab-2": 1}),
+        ("node_pairs", 1, {"lab+lab-2": 2}),
+        ("groups", 1, {"sku:rtx-3090": 4}),
+        ("rig", 1, {"rig": 4}),
+        ("pairs", 3, dict.fromkeys(PAIRS, 2)),
+    ],
+)
+def test_whoever_works_together_has_a_rank_of_its_own_and_one_subject(
+    loaded: LoadedRig, crew: CrewKind, turns: int, found: dict[str, int]
+) -> None:
+    kinds = stage_kinds()
+    declare(replace(kind, crew=crew) if kind.name == NAME else kind for kind in kinds)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SLICES, NAME, replace(EXCHANGE, kind=replace(EXCHANGE.kind, crew=crew)))
+        recording = simulated_recording(loaded, "quick")
+    declare(kinds)
+    rounds = [one for one in recording.rounds if one.stage == NAME]
+    workers = {one: {other.worker for other in rounds if other.subject == one} for one in found}
+    assert {one: len(members) for one, members in workers.items()} == found
+    assert {one.subject for one in rounds} == set(found)
+    assert recording.stages[NAME].settings["expected_s"] == turns * TURN_S
