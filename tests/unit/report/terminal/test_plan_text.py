@@ -128,6 +128,18 @@ def test_a_stage_without_a_time_to_settle_says_none():
     )
 
 
+def test_a_stage_in_which_crews_take_turns_says_in_how_many_and_how_long_all_of_them_take():
+    loaded = load_rig("dual-3090-3070")
+    plan = make_plan(loaded, "quick")
+    sustained = plan.stage("sustained")
+    turns = replace(plan, stages=(replace(sustained, expected_s=20.0).in_turns(3),))
+    lines = plan_lines(loaded, turns, CATALOGUE, promised)
+    (line,) = [one for one in lines if one.startswith("  sustained:")]
+    assert line.startswith("  sustained: about 60 s")
+    assert line.endswith(", in 3 turns")
+    assert not any("turns" in one for one in lines_of(loaded))
+
+
 def test_a_card_that_none_can_be_compared_with_bit_by_bit_is_told():
     alone = "the only card of its model, so no other one to compare its products with"
     assert (
