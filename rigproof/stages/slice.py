@@ -10,6 +10,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan, StagePlan
 from rigproof.profiles.planning.stages import StageKind
 from rigproof.records.recording import Recording
+from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.stage import SimulatedStage
 from rigproof.stages.tables import StageTable
 
@@ -36,6 +37,7 @@ class StageSlice:
     """One stage.
 
     `specs`: what each worker does, by worker. `criteria`, in the order in which reports show them.
+    `faults`: those that these criteria are there to notice.
     `tables`: what it measured besides verdicts.
     """
 
@@ -43,6 +45,7 @@ class StageSlice:
     specs: Callable[[StageWork], Mapping[str, Spec]]
     simulated: SimulatedStage
     criteria: tuple[Criterion, ...] = ()
+    faults: tuple[FaultKind, ...] = ()
     tables: Callable[[Recording], Iterable[StageTable]] = without_tables
 
     @property

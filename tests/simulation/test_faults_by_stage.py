@@ -7,13 +7,13 @@ from functools import cache
 
 import pytest
 
-from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.catalogue import CATALOGUE, FAULTS
+from rigproof.judging.fault_matrix import ENDS
 from rigproof.judging.judge import judge_all
 from rigproof.profiles.loading.load import over_defaults
-from rigproof.profiles.planning.stages import stage_kind, stage_kinds, stage_names
+from rigproof.profiles.planning.stages import stage_names
 from rigproof.records.verdict import Outcome, sentence
 from rigproof.run.simulated.trial import simulated_recording
-from rigproof.simulation.faults.catalogue import BY_NAME
 
 STAGES = stage_names()
 
@@ -76,8 +76,10 @@ COUNTED = ("pcie-replays",)  # in the whole run
 OF_CARDS = {
     stage: [
         name
-        for name in stage_kind(stage).faults
-        if BY_NAME[name].scope == "gpu" and name not in (*NOT_BESIDE_OTHERS, *OF_THE_PROCESS)
+        for name, fault in FAULTS.items()
+        if stage in fault.stages
+        and fault.scope == "gpu"
+        and name not in (*NOT_BESIDE_OTHERS, *OF_THE_PROCESS)
     ]
     for stage in STAGES
 }
@@ -88,7 +90,7 @@ OF_RUNS = [(name, stage) for stage in STAGES for name in OF_THE_PROCESS]
 
 def told(name, stage, subject):
     more = KEYS.get((name, stage), ("", None))[0]
-    keys = ",".join(filter(None, (f"stage={stage}" if "stage" in BY_NAME[name].keys else "", more)))
+    keys = ",".join(filter(None, (f"stage={stage}" if "stage" in FAULTS[name].keys else "", more)))
     return f"{name}@{subject}" + (f":{keys}" if keys else "")
 
 
@@ -103,14 +105,13 @@ def judged(stage):
 @pytest.mark.parametrize(("stage", "name"), [(stage, name) for stage in STAGES for name in OF_CARDS[stage]])
 def test_a_fault_is_noticed_in_the_stage_in_which_it_acts(stage, name):
     recording, verdicts = judged(stage)
-    kind, subject = BY_NAME[name], f"{NODE}/gpu{OF_CARDS[stage].index(name)}"
+    fault, subject = FAULTS[name], f"{NODE}/gpu{OF_CARDS[stage].index(name)}"
     other = KEYS.get((name, stage), ("", None))[1]
-    ends = 6 if (name, stage) in TOO_LITTLE else kind.ends
-    outcome = {0: Outcome.WARN, 1: Outcome.FAIL, 6: Outcome.NOT_MEASURED}[ends]
-    for criterion in kind.trips if other is None else (other,):
+    outcome = Outcome.NOT_MEASURED if (name, stage) in TOO_LITTLE else ENDS[fault.ends]
+    for criterion in fault.trips if other is None else (other,):
         verdict = verdicts[criterion, "rig" if CATALOGUE[criterion].scope == "rig" else subject]
         assert verdict.outcome is outcome, sentence(verdict)
-        if criterion in BY_STAGE and name not in COUNTED and ends != 6:
+        if criterion in BY_STAGE and name not in COUNTED and outcome is not Outcome.NOT_MEASURED:
             window = recording.stages[stage]
             at_s = verdict.from_s
             within = at_s is not None and window.start_s <= at_s <= (window.end_s or at_s) + 1
@@ -140,5 +141,6 @@ def test_a_process_that_is_hurt_is_noticed_in_its_stage(name, stage):
 
 def test_every_declared_fault_is_shown_here_or_in_the_matrix():
     shown = {name for names in OF_CARDS.values() for name in names} | set(OF_THE_PROCESS)
-    of_nodes = {name for one in stage_kinds() for name in one.faults if BY_NAME[name].scope == "node"}
-    assert {name for one in stage_kinds() for name in one.faults} - shown == of_nodes | set(NOT_BESIDE_OTHERS)
+    declared = {name: fault for name, fault in FAULTS.items() if fault.stages}
+    of_nodes = {name for name, fault in declared.items() if fault.scope == "node"}
+    assert set(declared) - shown == of_nodes | set(NOT_BESIDE_OTHERS)

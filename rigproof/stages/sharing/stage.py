@@ -1,7 +1,8 @@
 """All of the sharing stage."""
 
-from rigproof.profiles.planning.stages import ANY_LOAD, MULTIPLIED, StageKind
+from rigproof.profiles.planning.stages import StageKind
 from rigproof.stages.sharing.criteria import CRITERIA
+from rigproof.stages.sharing.faults import FAULTS
 from rigproof.stages.sharing.simulated import SIMULATED
 from rigproof.stages.sharing.specs import specs
 from rigproof.stages.sharing.table import sharing_tables
@@ -14,6 +15,5 @@ KIND = StageKind(
     optional=True,
     spawns=True,
     arms="processes",
-    faults=(*ANY_LOAD, *MULTIPLIED, "sharing-collapse"),
 )
-SHARING = StageSlice(KIND, specs, SIMULATED, CRITERIA, tables=sharing_tables)
+SHARING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=sharing_tables)

@@ -1,8 +1,9 @@
 """All of the sustained stage."""
 
-from rigproof.profiles.planning.stages import ANY_LOAD, BESIDE_CPU_LOAD, MULTIPLIED, STEADY, StageKind
+from rigproof.profiles.planning.stages import StageKind
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.sustained.criteria import CRITERIA
+from rigproof.stages.sustained.faults import FAULTS
 from rigproof.stages.sustained.plan import plan
 from rigproof.stages.sustained.simulated import SIMULATED
 from rigproof.stages.sustained.specs import specs
@@ -14,6 +15,5 @@ KIND = StageKind(
     plan=plan,
     all_workers=True,
     host_load=True,
-    faults=(*ANY_LOAD, *MULTIPLIED, *STEADY, *BESIDE_CPU_LOAD, "straggler", "oom-retry"),
 )
-SUSTAINED = StageSlice(KIND, specs, SIMULATED, CRITERIA)
+SUSTAINED = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS)

@@ -1,8 +1,9 @@
 """All of the training stage."""
 
-from rigproof.profiles.planning.stages import ANY_LOAD, StageKind
+from rigproof.profiles.planning.stages import StageKind
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.training.criteria import CRITERIA
+from rigproof.stages.training.faults import FAULTS
 from rigproof.stages.training.simulated import SIMULATED
 from rigproof.stages.training.specs import specs
 from rigproof.stages.training.table import training_tables
@@ -12,6 +13,5 @@ KIND = StageKind(
     "bursts",
     "training_s",
     optional=True,
-    faults=(*ANY_LOAD, "throughput-sag", "tensor-cores-unused"),
 )
-TRAINING = StageSlice(KIND, specs, SIMULATED, CRITERIA, tables=training_tables)
+TRAINING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=training_tables)

@@ -1,0 +1,42 @@
+"""Faults that the criteria of this stage are there to notice, and names of those that they notice too."""
+
+from rigproof.simulation.faults.kinds import CONTINUOUS, TIMES, FaultKind, Late
+from rigproof.simulation.faults.lacks import no_peer
+
+# A card that has them is slow from the begin of the run.
+SLOW_CARD = ("clock-stuck", "thermal-throttle", "gpu-idle")
+# A card that has them does no work of its own that a rate could be told from.
+NO_RATE = ("cpu-fallback", "foreign-memory")
+
+FAULTS = (
+    FaultKind(
+        "straggler",
+        "gpu",
+        "slower than its peers of the same SKU, within its floor",
+        ("throughput.peer_outlier",),
+        keys=(*TIMES, "by"),
+        defaults={"by": "10%"},
+        duties=CONTINUOUS,
+        lacks=no_peer,
+        why="Its training step falls behind those of its peers too.",
+        late=Late(
+            "10 % for a fifth of the time is 2 % of its rate, which is within what equal cards differ by; "
+            "but its own rate falls inside the run",
+            criterion="throughput.stability",
+        ),
+    ),
+    FaultKind(
+        "throughput-sag",
+        "gpu",
+        "the rate falls inside the run",
+        ("throughput.stability",),
+        keys=(*TIMES, "by"),
+        defaults={"by": "12%", "after": "70%"},
+        duties=("continuous", "bursts", "arms"),
+        why="The card has not recovered when it trains, and its step falls behind those of its peers.",
+        late=Late(
+            "12 % in the last fifth are within what `limits.stability_worst_window_share` allows",
+            keys="after=80%,by=30%",
+        ),
+    ),
+)
