@@ -6,9 +6,11 @@ from pathlib import Path
 from rigproof.criteria.criterion import Criterion
 from rigproof.judging.catalogue import CATALOGUE, FAULTS
 from rigproof.judging.fault_matrix import Case, cases
+from rigproof.profiles.planning.stages import stage_names
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.faults.parsing import ARRIVES_WITH
+from rigproof.stages.registry import STAGES
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 INTRODUCTION = """\
@@ -20,9 +22,10 @@ A simulated rig can have every fault below: `pytest -m hardware --simulate --hwp
 FAULT[@SUBJECT][:key=value,…]`, repeatable, several at once. Without a subject a fault hits the first GPU or
 node. `rigproof lint --faults` prints this list too.
 
-- `stage=`: in which stage it acts (`stage=training`), and in no other; `after=` and `for=` count in that one.
-  Without it they count from the begin of the sustained stage, or of the only stage in which it can act, and
-  a fault of which only the begin is said lasts to the end of the run.
+- `stage=`: in which stage it acts, and in no other; `after=` and `for=` count in that one. Without it they
+  count from the begin of the continuous stage, or of the only stage in which it can act, and a fault of which
+  only the begin is said lasts to the end of the run. A fault that would never act, or that nothing could
+  notice, is refused.
 - `after=`, `for=`: when it begins, and how long it lasts; seconds, or a share of the stage (`after=80%`).
 - `by=`: a share (`by=15%`); of `sensor-shifted` a delay too (`by=5s`). `to=`: a value, in the unit of what it
   changes.
@@ -39,16 +42,34 @@ leaves a device without another one of its kind. A test runs all of them on the 
 | Fault | Fails | Warns | Not measured | Why |
 |---|---|---|---|---|"""
 LATE = """\
-## From 80 % of the sustained stage on
+## From 80 % of the continuous stage on
 
 Every fault with `after=` is noticed by the criterion that it is there for, if it begins in the last fifth of
 the stage and lasts to its end; but for these:
+"""
+BY_STAGE = """\
+## Stage by stage
+
+Every fault of a GPU that can act in a stage is noticed there, by the criterion that it is there for, where
+the stage is as short as its level may make it; but for these:
 """
 
 
 def faults_page() -> str:
     """The whole page."""
-    lines = [INTRODUCTION, *_table(), "", MATRIX, *map(_row, cases()), "", LATE, *_late()]
+    lines = [
+        INTRODUCTION,
+        *_table(),
+        "",
+        MATRIX,
+        *map(_row, cases()),
+        "",
+        LATE,
+        *_late(),
+        "",
+        BY_STAGE,
+        *_by_stage(),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -64,12 +85,12 @@ def listing() -> Iterator[str]:
 
 
 def _table() -> Iterator[str]:
-    yield "| Fault | Hits | What happens | Keys | Trips |"
-    yield "|---|---|---|---|---|"
+    yield "| Fault | Hits | What happens | Acts in | Keys | Trips |"
+    yield "|---|---|---|---|---|---|"
     for fault in FAULTS.values():
         keys = ", ".join(f"`{key}`" for key in _keys(fault))
         trips = ", ".join(f"`{name}`" for name in fault.trips)
-        yield f"| `{fault.name}` | {_hits(fault)} | {fault.what} | {keys} | {fault.ends}: {trips} |"
+        yield f"| `{fault.name}` | {_hits(fault)} | {fault.what} | {_acts(fault)} | {keys} | {fault.ends}: {trips} |"
     later = ", ".join(f"`{name}` with `{criterion}`" for name, criterion in ARRIVES_WITH.items())
     yield f"\nNot there yet: {later}."
 
@@ -81,6 +102,12 @@ def _keys(fault: FaultKind) -> list[str]:
 
 def _hits(fault: FaultKind) -> str:
     return "GPU" if fault.scope == "gpu" else fault.scope
+
+
+def _acts(fault: FaultKind) -> str:
+    if not fault.stages:
+        return "the whole run"
+    return "every stage" if fault.stages == stage_names() else ", ".join(fault.stages)
 
 
 def _row(case: Case) -> str:
@@ -115,3 +142,13 @@ def _late() -> Iterator[str]:
         if fault.late is not None:
             by = f" by `{fault.late.criterion}`" if fault.late.criterion else ""
             yield f"- `{fault.name}:{fault.late.keys}` is noticed{by}: {fault.late.why}."
+
+
+def _by_stage() -> Iterator[str]:
+    for stage in STAGES:
+        for name, noticed in stage.noticed.items():
+            keys = f":stage={stage.name}" + (f",{noticed.keys}" if noticed.keys else "")
+            names = ", ".join(
+                f"`{one}`" for one in ([noticed.criterion] if noticed.criterion else FAULTS[name].trips)
+            )
+            yield f"- `{name}{keys}`: {noticed.ends or FAULTS[name].ends}: {names}."

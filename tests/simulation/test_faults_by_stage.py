@@ -14,6 +14,8 @@ from rigproof.profiles.loading.load import over_defaults
 from rigproof.profiles.planning.stages import stage_names
 from rigproof.records.verdict import Outcome, sentence
 from rigproof.run.simulated.trial import simulated_recording
+from rigproof.simulation.faults.kinds import Noticed
+from rigproof.stages.registry import SLICES
 
 STAGES = stage_names()
 
@@ -44,21 +46,6 @@ def rig_of(cards, stage):
     return over_defaults(tables, "a-fault-a-card")
 
 
-# What a fault needs beyond its defaults, to be noticed in a stage; and the criterion that notices it, where
-# the one that it is there for does not judge that stage.
-KEYS = {
-    ("throughput-sag", "gemm"): ("by=60%", "throughput.gemm_bf16"),
-    ("throughput-sag", "training"): ("after=10%,by=60%", "training.step"),
-    ("throughput-sag", "sharing"): ("after=60%,by=60%", "scaling.sharing"),
-    ("bit-flip", "gemm"): ("after=20%", None),
-    ("early-heat", "gemm"): ("after=20%", None),
-    ("early-heat", "sharing"): ("after=20%", None),
-    ("telemetry-gap", "training"): ("after=30%,for=20%", None),  # its last quarter is not measured
-    ("telemetry-gap", "feeding"): ("after=50%,for=20%", None),
-    ("gpu-idle", "feeding"): ("", "feeding.idle_gaps"),
-}
-# So little work that nothing was measured without a break.
-TOO_LITTLE = {("gpu-idle", "gemm"), ("gpu-idle", "training"), ("gpu-idle", "sharing")}
 # They end the work of the whole run, or of the whole node: each has a run of its own in the fault matrix.
 NOT_BESIDE_OTHERS = ("node-lost", "gpu-lost", "nvml-hang", "ecc-uncorrected")
 OF_THE_PROCESS = ("hung-kernel", "worker-killed", "worker-frozen", "timeout")
@@ -88,8 +75,12 @@ CARDS = max(map(len, OF_CARDS.values())) + 1  # a healthy one is left
 OF_RUNS = [(name, stage) for stage in STAGES for name in OF_THE_PROCESS]
 
 
+def noticed(name, stage):
+    return SLICES[stage].noticed.get(name, Noticed())
+
+
 def told(name, stage, subject):
-    more = KEYS.get((name, stage), ("", None))[0]
+    more = noticed(name, stage).keys
     keys = ",".join(filter(None, (f"stage={stage}" if "stage" in FAULTS[name].keys else "", more)))
     return f"{name}@{subject}" + (f":{keys}" if keys else "")
 
@@ -106,9 +97,9 @@ def judged(stage):
 def test_a_fault_is_noticed_in_the_stage_in_which_it_acts(stage, name):
     recording, verdicts = judged(stage)
     fault, subject = FAULTS[name], f"{NODE}/gpu{OF_CARDS[stage].index(name)}"
-    other = KEYS.get((name, stage), ("", None))[1]
-    outcome = Outcome.NOT_MEASURED if (name, stage) in TOO_LITTLE else ENDS[fault.ends]
-    for criterion in fault.trips if other is None else (other,):
+    here = noticed(name, stage)
+    outcome = ENDS[here.ends or fault.ends]
+    for criterion in fault.trips if here.criterion is None else (here.criterion,):
         verdict = verdicts[criterion, "rig" if CATALOGUE[criterion].scope == "rig" else subject]
         assert verdict.outcome is outcome, sentence(verdict)
         if criterion in BY_STAGE and name not in COUNTED and outcome is not Outcome.NOT_MEASURED:
@@ -137,6 +128,11 @@ def test_a_process_that_is_hurt_is_noticed_in_its_stage(name, stage):
     assert verdict.outcome is Outcome.FAIL
     assert verdict.from_s is not None
     assert recording.stages[stage].start_s <= verdict.from_s <= (recording.stages[stage].end_s or 0) + 1
+
+
+def test_a_stage_says_how_faults_show_that_can_act_in_it():
+    for stage in STAGES:
+        assert set(SLICES[stage].noticed) <= set(OF_CARDS[stage])
 
 
 def test_every_declared_fault_is_shown_here_or_in_the_matrix():

@@ -47,6 +47,19 @@ class Late:
 
 
 @dataclass(frozen=True, slots=True)
+class Noticed:
+    """How a fault shows in a stage, where that is not what its kind says.
+
+    `keys`: those that it needs there beside `stage=`. `criterion`: the one that notices it in place of those
+    that it is there for. `ends`: how that one ends.
+    """
+
+    keys: str = ""
+    criterion: str | None = None
+    ends: Ends | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FaultKind:
     """A fault by name.
 

@@ -1,6 +1,6 @@
 """Faults that the criteria of this stage are there to notice."""
 
-from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.simulation.faults.kinds import FaultKind, Noticed
 
 STAGE = "feeding"
 
@@ -47,3 +47,7 @@ FAULTS = (
         stage=STAGE,
     ),
 )
+NOTICED = {
+    "telemetry-gap": Noticed("after=50%,for=20%"),
+    "gpu-idle": Noticed(criterion="feeding.idle_gaps"),
+}

@@ -2,7 +2,7 @@
 
 from rigproof.profiles.planning.stages import StageKind
 from rigproof.stages.feeding.criteria import CRITERIA
-from rigproof.stages.feeding.faults import FAULTS
+from rigproof.stages.feeding.faults import FAULTS, NOTICED
 from rigproof.stages.feeding.simulated import SIMULATED
 from rigproof.stages.feeding.specs import specs
 from rigproof.stages.feeding.table import feeding_tables
@@ -14,4 +14,4 @@ KIND = StageKind(
     "feeding_s",
     optional=True,
 )
-FEEDING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=feeding_tables)
+FEEDING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=feeding_tables)

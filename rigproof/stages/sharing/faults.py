@@ -1,6 +1,6 @@
 """The fault that the criterion of this stage is there to notice."""
 
-from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.simulation.faults.kinds import FaultKind, Noticed
 
 FAULTS = (
     FaultKind(
@@ -13,3 +13,8 @@ FAULTS = (
         stage="sharing",
     ),
 )
+NOTICED = {
+    "throughput-sag": Noticed("after=60%,by=60%", "scaling.sharing"),
+    "early-heat": Noticed("after=20%"),
+    "gpu-idle": Noticed(ends="not measured"),
+}

@@ -2,7 +2,7 @@
 
 from rigproof.profiles.planning.stages import StageKind
 from rigproof.stages.sharing.criteria import CRITERIA
-from rigproof.stages.sharing.faults import FAULTS
+from rigproof.stages.sharing.faults import FAULTS, NOTICED
 from rigproof.stages.sharing.simulated import SIMULATED
 from rigproof.stages.sharing.specs import specs
 from rigproof.stages.sharing.table import sharing_tables
@@ -16,4 +16,4 @@ KIND = StageKind(
     spawns=True,
     arms="processes",
 )
-SHARING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=sharing_tables)
+SHARING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=sharing_tables)

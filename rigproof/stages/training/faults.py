@@ -1,7 +1,7 @@
 """Faults that the criteria of this stage are there to notice, and what they cannot notice."""
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.simulation.faults.kinds import FaultKind, Noticed
 from rigproof.simulation.faults.lacks import no_peer
 from rigproof.simulation.stage import CardWork
 
@@ -33,3 +33,8 @@ FAULTS = (
         lacks=_no_speedup,
     ),
 )
+NOTICED = {
+    "throughput-sag": Noticed("after=10%,by=60%", "training.step"),
+    "telemetry-gap": Noticed("after=30%,for=20%"),  # its last quarter is not measured
+    "gpu-idle": Noticed(ends="not measured"),
+}
