@@ -1,6 +1,6 @@
 """The faults for people: docs/faults.md, and `rigproof lint --faults`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rigproof.criteria.criterion import Criterion
@@ -57,19 +57,8 @@ the stage is as short as its level may make it; but for these:
 
 def faults_page() -> str:
     """The whole page."""
-    lines = [
-        INTRODUCTION,
-        *_table(),
-        "",
-        MATRIX,
-        *map(_row, cases()),
-        "",
-        LATE,
-        *_late(),
-        "",
-        BY_STAGE,
-        *_by_stage(),
-    ]
+    lines = [INTRODUCTION, *_table(), "", MATRIX, *map(_row, cases())]
+    lines += ["", LATE, *_late(), "", BY_STAGE, *_by_stage()]
     return "\n".join(lines) + "\n"
 
 
@@ -89,10 +78,14 @@ def _table() -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for fault in FAULTS.values():
         keys = ", ".join(f"`{key}`" for key in _keys(fault))
-        trips = ", ".join(f"`{name}`" for name in fault.trips)
-        yield f"| `{fault.name}` | {_hits(fault)} | {fault.what} | {_acts(fault)} | {keys} | {fault.ends}: {trips} |"
+        trips = f"{fault.ends}: {_named(fault.trips)}"
+        yield f"| `{fault.name}` | {_hits(fault)} | {fault.what} | {_acts(fault)} | {keys} | {trips} |"
     later = ", ".join(f"`{name}` with `{criterion}`" for name, criterion in ARRIVES_WITH.items())
     yield f"\nNot there yet: {later}."
+
+
+def _named(criteria: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in criteria)
 
 
 def _keys(fault: FaultKind) -> list[str]:
@@ -148,7 +141,6 @@ def _by_stage() -> Iterator[str]:
     for stage in STAGES:
         for name, noticed in stage.noticed.items():
             keys = f":stage={stage.name}" + (f",{noticed.keys}" if noticed.keys else "")
-            names = ", ".join(
-                f"`{one}`" for one in ([noticed.criterion] if noticed.criterion else FAULTS[name].trips)
-            )
-            yield f"- `{name}{keys}`: {noticed.ends or FAULTS[name].ends}: {names}."
+            fault = FAULTS[name]
+            trips = fault.trips if noticed.criterion is None else (noticed.criterion,)
+            yield f"- `{name}{keys}`: {noticed.ends or fault.ends}: {_named(trips)}."

@@ -8,10 +8,5 @@ from rigproof.stages.feeding.specs import specs
 from rigproof.stages.feeding.table import feeding_tables
 from rigproof.stages.slice import StageSlice
 
-KIND = StageKind(
-    "feeding",
-    "fed",
-    "feeding_s",
-    optional=True,
-)
+KIND = StageKind("feeding", "fed", "feeding_s", optional=True)
 FEEDING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=feeding_tables)

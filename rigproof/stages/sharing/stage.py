@@ -8,12 +8,5 @@ from rigproof.stages.sharing.specs import specs
 from rigproof.stages.sharing.table import sharing_tables
 from rigproof.stages.slice import StageSlice
 
-KIND = StageKind(
-    "sharing",
-    "arms",
-    "sharing_s",
-    optional=True,
-    spawns=True,
-    arms="processes",
-)
+KIND = StageKind("sharing", "arms", "sharing_s", optional=True, spawns=True, arms="processes")
 SHARING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=sharing_tables)

@@ -8,12 +8,5 @@ from rigproof.stages.sustained.plan import plan
 from rigproof.stages.sustained.simulated import SIMULATED
 from rigproof.stages.sustained.specs import specs
 
-KIND = StageKind(
-    "sustained",
-    "continuous",
-    "sustained_s",
-    plan=plan,
-    all_workers=True,
-    host_load=True,
-)
+KIND = StageKind("sustained", "continuous", "sustained_s", plan=plan, all_workers=True, host_load=True)
 SUSTAINED = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS)

@@ -8,10 +8,5 @@ from rigproof.stages.training.simulated import SIMULATED
 from rigproof.stages.training.specs import specs
 from rigproof.stages.training.table import training_tables
 
-KIND = StageKind(
-    "training",
-    "bursts",
-    "training_s",
-    optional=True,
-)
+KIND = StageKind("training", "bursts", "training_s", optional=True)
 TRAINING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=training_tables)
