@@ -6,7 +6,6 @@ from pathlib import Path
 from rigproof.criteria.criterion import Criterion
 from rigproof.judging.catalogue import CATALOGUE, FAULTS
 from rigproof.judging.fault_matrix import Case, cases
-from rigproof.profiles.planning.stages import stage_names
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.faults.parsing import ARRIVES_WITH
@@ -98,9 +97,9 @@ def _hits(fault: FaultKind) -> str:
 
 
 def _acts(fault: FaultKind) -> str:
-    if not fault.stages:
-        return "the whole run"
-    return "every stage" if fault.stages == stage_names() else ", ".join(fault.stages)
+    every = {stage.name: stage.kind.duty for stage in STAGES}
+    stages = fault.acts_in(every)
+    return "every stage" if len(stages) == len(every) else ", ".join(stages) or "the whole run"
 
 
 def _row(case: Case) -> str:

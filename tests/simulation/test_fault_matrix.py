@@ -14,7 +14,7 @@ from support.fault_matrix import FIRST, OTHER, SECOND, changes_of, rig, run, run
 
 CASES = tuple(cases())
 IDS = list(map(str, CASES))
-LATE = [fault for fault in FAULTS.values() if "after" in fault.keys and fault.home == "sustained"]
+LATE = [fault for fault in FAULTS.values() if "after" in fault.keys and "continuous" in fault.duties]
 
 
 def test_a_healthy_rig_changes_nothing():

@@ -11,13 +11,14 @@ from rigproof.judging.catalogue import CATALOGUE, FAULTS
 from rigproof.judging.fault_matrix import ENDS
 from rigproof.judging.judge import judge_all
 from rigproof.profiles.loading.load import over_defaults
-from rigproof.profiles.planning.stages import stage_names
 from rigproof.records.verdict import Outcome, sentence
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.kinds import Noticed
+from rigproof.simulation.stage import CardWork
 from rigproof.stages.registry import SLICES
 
-STAGES = stage_names()
+DUTY_OF = {stage.name: stage.kind.duty for stage in SLICES.values()}
+STAGES = tuple(DUTY_OF)
 
 NODE, LEVEL = "n1", "extended"
 LENGTHS = {"sustained": 40, "training": 40, "feeding": 30, "sharing": 30}
@@ -60,12 +61,14 @@ BY_STAGE = (
     "transfer.link",
 )
 COUNTED = ("pcie-replays",)  # in the whole run
+CARD = next(CardWork(one, device) for one in [rig_of(1, STAGES[0])] for device in one.devices())
 OF_CARDS = {
     stage: [
         name
         for name, fault in FAULTS.items()
-        if stage in fault.stages
+        if stage in fault.acts_in(DUTY_OF)
         and fault.scope == "gpu"
+        and not SLICES[stage].simulated.unnoticed(name, CARD)
         and name not in (*NOT_BESIDE_OTHERS, *OF_THE_PROCESS)
     ]
     for stage in STAGES
@@ -137,6 +140,6 @@ def test_a_stage_says_how_faults_show_that_can_act_in_it():
 
 def test_every_declared_fault_is_shown_here_or_in_the_matrix():
     shown = {name for names in OF_CARDS.values() for name in names} | set(OF_THE_PROCESS)
-    declared = {name: fault for name, fault in FAULTS.items() if fault.stages}
+    declared = {name: fault for name, fault in FAULTS.items() if fault.acts_in(DUTY_OF)}
     of_nodes = {name for name, fault in declared.items() if fault.scope == "node"}
     assert set(declared) - shown == of_nodes | set(NOT_BESIDE_OTHERS)

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from rigproof.judging.catalogue import FAULTS
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.planning.stages import stage_names
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.faults.parsing import ARRIVES_WITH, FaultError, parse_faults, unseen_field
 from rigproof.simulation.faults.sensors import SENSORS
-from rigproof.stages.registry import FORMS
+from rigproof.stages.registry import FORMS, SLICES
 from support.fault_matrix import rig, subject_of
 
-STAGES = stage_names()
+DUTY_OF = {stage.name: stage.kind.duty for stage in SLICES.values()}
+STAGES = tuple(DUTY_OF)
 
 STAGE_S = 60.0
 WORDS = [*"@:,=%-09", "80%", "1e400", "nan", "٣", "n1", "n1/gpu0", "n2/gpu0"]
@@ -82,12 +82,12 @@ def faults(draw):
     keys = draw(st.lists(st.sampled_from(kind.keys), unique=True)) if kind.keys else []
     values = {key: draw(VALUES[key]) for key in keys}
     if "stage" in values:
-        values["stage"] = draw(st.sampled_from(kind.stages))
-    stage = values.get("stage", kind.home)
+        values["stage"] = draw(st.sampled_from(kind.acts_in(DUTY_OF)))
+    stage = values.get("stage", kind.home(DUTY_OF))
     if stage in LATEST and "after" in kind.keys:  # its default may be later too
         values["after"] = draw(spans(0, LATEST[stage]))
     sensor = values.get("field", "")
-    if sensor and unseen_field(kind, sensor, GPUS[subject], STAGES, values.get("stage")):
+    if sensor and unseen_field(kind, sensor, GPUS[subject], DUTY_OF, stage, within="stage" in values):
         values["field"] = "power"
     told = ",".join(f"{key}={value}" for key, value in values.items())
     return f"{kind.name}@{subject}" + (f":{told}" if told else "")
@@ -274,6 +274,6 @@ def test_a_reading_can_be_late_by_seconds_or_low_by_a_share():
 @pytest.mark.parametrize("kind", FAULTS.values(), ids=FAULTS)
 def test_a_fault_that_has_a_time_or_a_stage_can_act_in_its_own_stage(kind):
     timed = {"stage", "after", "for"} & set(kind.keys)
-    assert bool(timed) == bool(kind.stages)
-    assert not timed or kind.home in kind.stages
+    assert bool(timed) == bool(kind.acts_in(DUTY_OF))
+    assert not timed or kind.home(DUTY_OF) in kind.acts_in(DUTY_OF)
     assert kind.stage is None or not kind.duties

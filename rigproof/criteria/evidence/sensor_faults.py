@@ -1,9 +1,7 @@
 """Faults of the readings themselves: what no check judges, because sensors.py finds that it is no reading."""
 
-from collections.abc import Sequence
-
-from rigproof.profiles.planning.stages import DUTIES, with_duty
-from rigproof.simulation.faults.kinds import FROM, TIMES, FaultKind, Variant
+from rigproof.profiles.planning.stages import DUTIES
+from rigproof.simulation.faults.kinds import FROM, TIMES, FaultKind, Stages, Variant
 from rigproof.simulation.faults.sensors import SENSORS
 
 UNREAD = "Whoever is asked for a reading that does not come, or does not change, says so; nothing else does."
@@ -14,12 +12,12 @@ BY_POWER = (
 CORE, MEMORY = (Variant(f"field={part}_temperature", UNREAD) for part in ("core", "memory"))
 
 
-def _steady(sensor: str, stage: str, stages: Sequence[str]) -> str:
+def _steady(sensor: str, stage: str, stages: Stages) -> str:
     """Of one that repeats itself: what a healthy one would not do as well."""
     if SENSORS[sensor].steady:
         return f"a reading of {sensor} that stays the same is what a healthy card shows too"
-    later = stages[stages.index(stage) + 1 :]
-    if sensor.endswith("temperature") and not any(with_duty(later, ("bursts", "arms"))):
+    later = tuple(stages.values())[list(stages).index(stage) + 1 :]
+    if sensor.endswith("temperature") and not {"bursts", "arms"} & set(later):
         return (
             f"after the {stage} stage the power never changes for so long that a healthy one would not stay "
             "the same too; take another --level or stage"
@@ -27,11 +25,11 @@ def _steady(sensor: str, stage: str, stages: Sequence[str]) -> str:
     return ""
 
 
-def _any_bits(sensor: str, _stage: str, _stages: Sequence[str]) -> str:
+def _any_bits(sensor: str, _stage: str, _stages: Stages) -> str:
     return f"any {sensor} can be" if SENSORS[sensor].impossible is None else ""
 
 
-def _power_alone(sensor: str, _stage: str, _stages: Sequence[str]) -> str:
+def _power_alone(sensor: str, _stage: str, _stages: Stages) -> str:
     """Of one that is a little off: energy tells what power should read."""
     return "" if sensor == "power" else f"nothing else tells what {sensor} should read"
 

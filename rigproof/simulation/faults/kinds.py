@@ -1,20 +1,21 @@
 """What a fault is: whom it hits, in which stages it can act, its keys, and what it is there for."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.stages import Duty, stage_names, with_duty
+from rigproof.profiles.planning.stages import Duty
 
 Scope = Literal["gpu", "node"]
 Key = Literal["stage", "after", "for", "by", "to", "code", "field"]
 Ends = Literal["fails", "warns", "not measured"]
+Stages = Mapping[str, Duty]  # by name, in the order in which they run
 # Why nothing could notice a fault on this device of this rig, in words; empty where something can. A fault
 # of a node has no device.
 Lacks = Callable[[LoadedRig, PromisedDevice | None], str]
 # The same of a fault of a sensor, by the stage that it acts in and those that the level has.
-Unseen = Callable[[str, str, Sequence[str]], str]
+Unseen = Callable[[str, str, Stages], str]
 
 TIMES: tuple[Key, ...] = ("stage", "after", "for")
 FROM: tuple[Key, ...] = ("stage", "after")
@@ -91,15 +92,16 @@ class FaultKind:
     variants: tuple[Variant, ...] = ()
     late: Late | None = None
 
-    @property
-    def stages(self) -> tuple[str, ...]:
-        """Those in which it can act, in the order in which they run."""
-        return (self.stage,) if self.stage else with_duty(stage_names(), self.duties)
+    def acts_in(self, stages: Stages) -> tuple[str, ...]:
+        """Of these stages, those in which it can act."""
+        if self.stage is not None:
+            return (self.stage,) if self.stage in stages else ()
+        return tuple(name for name, duty in stages.items() if duty in self.duties)
 
-    @property
-    def home(self) -> str:
-        """The stage in which `after` counts where nobody says another one: the continuous one, if it can."""
-        return self.stage or with_duty(stage_names(), CONTINUOUS if self.anywhere else self.duties)[0]
+    def home(self, stages: Stages) -> str:
+        """Of all stages, the one in which `after` counts where nobody says: the continuous one, if it can."""
+        duties = CONTINUOUS if self.anywhere else self.duties
+        return self.stage or next(name for name, duty in stages.items() if duty in duties)
 
     @property
     def anywhere(self) -> bool:

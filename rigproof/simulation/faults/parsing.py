@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.planning.stages import stage_names, with_duty
+from rigproof.profiles.planning.stages import stage_kinds
 from rigproof.simulation.faults.injected import InjectedFault, Span
-from rigproof.simulation.faults.kinds import FaultKind, Faults
+from rigproof.simulation.faults.kinds import FaultKind, Faults, Stages
 from rigproof.simulation.faults.sensors import SENSORS
 from rigproof.simulation.stage import CardWork, Forms, timetable
 
@@ -51,9 +51,11 @@ def _parse(
     assert shape is not None, "every text has this shape"
     kind = _kind(text, shape["name"].strip(), faults)
     device, subject = _subject(text, kind, shape["subject"], loaded)
-    stages = tuple(plan.name for plan in plans)
+    every = {one.name: one.duty for one in stage_kinds()}
+    stages = {plan.name: every[plan.name] for plan in plans}
     given = _keys(text, kind, shape["keys"])
-    stage = _stage(text, kind, given.get("stage"), stages)
+    stage = _stage(text, kind, given.get("stage"), every, stages)
+    within = "stage" in given or not kind.anywhere
     why = kind.lacks(loaded, device) if kind.lacks is not None else ""
     if why:
         raise FaultError(f"--inject {text}: nothing could notice {kind.name} on {subject}: {why}")
@@ -61,7 +63,7 @@ def _parse(
     if "after" in given and "for" not in given and not kind.brief:
         values.pop("for", None)  # whoever says when it begins, and not for how long, means to the end
     sensor = _field(text, values.get("field"))
-    why = unseen_field(kind, sensor, device, stages, given.get("stage")) if sensor else ""
+    why = unseen_field(kind, sensor, device, stages, stage, within=within) if sensor else ""
     if why:
         raise FaultError(f"--inject {text}: nothing could notice field={sensor} on {subject}: {why}")
     after, length = (_span(text, key, values.get(key)) for key in ("after", "for"))
@@ -76,10 +78,11 @@ def _parse(
         to=_number(text, "to", values.get("to")),
         code=_code(text, values.get("code")),
         field=sensor,
-        within="stage" in given or not kind.anywhere,
+        within=within,
         late_s=late_s,
     )
-    begins_in = _check_that_it_acts(text, kind, fault, plans, _work_s(loaded, device, plans, forms))
+    work_s = _work_s(loaded, device, plans, forms)
+    begins_in = _check_that_it_acts(text, kind, fault, plans, stages, work_s=work_s)
     if device is not None and begins_in in stages:
         why = forms[begins_in].unnoticed(kind.name, CardWork(loaded, device))
         if why:
@@ -87,18 +90,18 @@ def _parse(
     return fault
 
 
-def _stage(text: str, kind: FaultKind, written: str | None, stages: Sequence[str]) -> str:
-    """The stage in which it acts, or from whose begin `after` counts."""
-    stage = written or kind.home
-    if stage not in stage_names():
+def _stage(text: str, kind: FaultKind, written: str | None, every: Stages, stages: Stages) -> str:
+    """The stage in which it acts, or from whose begin `after` counts: of `every` one and of the level's."""
+    stage = written or kind.home(every)
+    if stage not in every:
         raise FaultError(
             f"--inject {text}: there is no stage {stage!r}; "
-            f"{_nearest(stage, stage_names())}write one of {', '.join(stage_names())}"
+            f"{_nearest(stage, every)}write one of {', '.join(every)}"
         )
-    if stage not in kind.stages and written is not None:
+    if stage not in kind.acts_in(every) and written is not None:
         raise FaultError(
             f"--inject {text}: it would never act, or nothing would notice it, in the {stage} stage; "
-            f"{kind.name} can act in: {', '.join(kind.stages)}"
+            f"{kind.name} can act in: {', '.join(kind.acts_in(every))}"
         )
     if stage not in stages and (written is not None or not kind.anywhere):
         raise FaultError(f"--inject {text}: the level has no {stage} stage; take another --level")
@@ -156,22 +159,23 @@ def unseen_field(
     kind: FaultKind,
     sensor: str,
     device: PromisedDevice | None,
-    stages: Sequence[str],
-    within: str | None = None,
+    stages: Stages,
+    stage: str,
+    *,
+    within: bool,
 ) -> str:
     """Why nothing could notice this fault of this sensor, in words; empty where something can.
 
-    `stages` are the level's, `within` the one that the fault is kept to.
+    `stages` are the level's, `stage` the one in which it begins; `within`: it is kept to that one.
     """
-    why = kind.unseen(sensor, within or kind.home, stages) if kind.unseen is not None else ""
+    why = kind.unseen(sensor, stage, stages) if kind.unseen is not None else ""
     if why:
         return why
     if device is not None and device.sku is not None and sensor in device.sku.unsupported_sensors:
         return "its driver reports no such sensor"
-    duties = SENSORS[sensor].duties
-    if not with_duty((within,) if within else stages, duties):
-        judged = " or ".join(with_duty(stage_names(), duties))
-        return f"the level has no {judged} stage; take another --level"
+    acts = {stages[stage]} if within else set(stages.values())
+    if acts.isdisjoint(SENSORS[sensor].duties):
+        return f"no stage in which it acts is judged by {sensor}; take another --level or stage"
     return ""
 
 
@@ -196,6 +200,8 @@ def _check_that_it_acts(
     kind: FaultKind,
     fault: InjectedFault,
     plans: tuple[StagePlan, ...],
+    stages: Stages,
+    *,
     work_s: Mapping[str, float],
 ) -> str:
     """The stage in which it begins. `work_s`: when the simulated work of each stage has ended.
@@ -217,7 +223,7 @@ def _check_that_it_acts(
         end_s += work_s[plan.name] if alone else plan.expected_s
         if after_s > end_s - SHORTEST_S:
             continue
-        if fault.within or not kind.stages or plan.name in kind.stages:
+        if fault.within or not kind.duties or plan.name in kind.acts_in(stages):
             return plan.name
         raise FaultError(
             f"--inject {text}: after={fault.after}: it would begin in the {plan.name} stage, where it would "
