@@ -27,7 +27,10 @@ from rigproof.simulation.faults.kinds import FaultKind, Faults
 from rigproof.stages.registry import STAGES
 
 BEFORE_STAGES = (cluster, inventory, distribution, activity, disturbance)
-AFTER_STAGES = (compute, memory, memory_errors, transfer, thermal, power, clock, health, reset, host)
+AFTER_STAGES = (
+    *(compute, memory, memory_errors, transfer, thermal, thermal_faults),
+    *(power, clock, health, reset, host, sensor_faults),
+)
 
 
 def _of(checks: tuple[ModuleType, ...]) -> Iterator[Criterion]:
@@ -49,7 +52,7 @@ CATALOGUE: Mapping[str, Criterion] = MappingProxyType(
 
 def _faults_of(checks: Iterable[ModuleType]) -> Iterator[FaultKind]:
     for check in checks:
-        yield from check.FAULTS
+        yield from getattr(check, "FAULTS", ())
 
 
 FAULTS: Faults = MappingProxyType(
@@ -58,8 +61,7 @@ FAULTS: Faults = MappingProxyType(
         for fault in (
             *_faults_of(BEFORE_STAGES),
             *(one for stage in STAGES for one in stage.faults),
-            *_faults_of((compute, memory, memory_errors, transfer, thermal_faults, power, clock, health)),
-            *_faults_of((reset, host, sensor_faults)),
+            *_faults_of(AFTER_STAGES),
         )
     }
 )

@@ -162,11 +162,11 @@ def _default(device: DeviceEvidence) -> Limit | None:
     return None if sku is None else Limit(sku.power_limit_w, device.sku_file)
 
 
-_no_range = unstated("power_limit_w")
+NO_RANGE = unstated("power_limit_w")
 
 
-def _range(loaded: LoadedRig, device: PromisedDevice | None) -> str:
-    return "" if _no_range(loaded, device) else "limits.power_limit_w: take power-limit-off"
+def _has_range(loaded: LoadedRig, device: PromisedDevice | None) -> str:
+    return "" if NO_RANGE(loaded, device) else "limits.power_limit_w: take power-limit-off"
 
 
 FAULTS = (
@@ -196,7 +196,7 @@ FAULTS = (
         ("power.limit",),
         ends="warns",
         keys=("to",),
-        lacks=_range,
+        lacks=_has_range,
         variants=(
             Variant(
                 "to=300",
@@ -211,6 +211,6 @@ FAULTS = (
         "the enforced power limit is outside the range that the rig states",
         ("power.limit",),
         keys=("to",),
-        lacks=_no_range,
+        lacks=NO_RANGE,
     ),
 )
