@@ -80,7 +80,7 @@ def lint(
 ) -> None:
     """Refuse plans that cannot fit and tables that cannot fail."""
     if faults:
-        from rigproof.simulation.faults.document import listing  # noqa: PLC0415
+        from rigproof.judging.fault_page import listing  # noqa: PLC0415
 
         typer.echo("\n".join(listing()))
         return

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from rigproof.criteria.effects import NOTHING_ELSE, Also
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.stages import Duty, with_duty
 from rigproof.profiles.subjects import Scope
@@ -94,7 +95,7 @@ class Criterion:
     measured once more, and a figure that is good only once warns.
     `explained`: why a trouble that was found is not the subject's own, in words, or None; it is not measured
     then.
-    `faults`: names of the faults that prove it can fail. `warns_on`: of those that only warn.
+    `also`: what changes its verdict beside the faults that are there for it.
     """
 
     name: str
@@ -104,9 +105,8 @@ class Criterion:
     limit: str
     remedy: str
     unmeasured: str
-    faults: tuple[str, ...]
     find: Callable[[Any], Finding]
-    warns_on: tuple[str, ...] = ()
+    also: Also = NOTHING_ELSE
     stages: tuple[str, ...] = ()
     needs: tuple[Duty, ...] = ()
     duties: tuple[Duty, ...] = ()
@@ -149,8 +149,7 @@ def criterion(
     limit: str,
     remedy: str,
     unmeasured: str,
-    faults: tuple[str, ...],
-    warns_on: tuple[str, ...] = (),
+    also: Also = NOTHING_ELSE,
     stages: tuple[str, ...] = (),
     needs: tuple[Duty, ...] = (),
     duties: tuple[Duty, ...] = (),
@@ -172,8 +171,7 @@ def criterion(
             limit=limit,
             remedy=remedy,
             unmeasured=unmeasured,
-            faults=faults,
-            warns_on=warns_on,
+            also=also,
             find=find,
             stages=stages,
             needs=needs,

@@ -1,6 +1,6 @@
-"""Every criterion there is, by name, in the order in which reports show them."""
+"""Every criterion there is, by name, in the order in which reports show them, and every fault."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType, ModuleType
 
 from rigproof.criteria.checks import (
@@ -18,13 +18,19 @@ from rigproof.criteria.checks import (
     power,
     reset,
     thermal,
+    thermal_faults,
     transfer,
 )
 from rigproof.criteria.criterion import Criterion
+from rigproof.criteria.evidence import sensor_faults
+from rigproof.simulation.faults.kinds import FaultKind, Faults
 from rigproof.stages.registry import STAGES
 
 BEFORE_STAGES = (cluster, inventory, distribution, activity, disturbance)
-AFTER_STAGES = (compute, memory, memory_errors, transfer, thermal, power, clock, health, reset, host)
+AFTER_STAGES = (
+    *(compute, memory, memory_errors, transfer, thermal, thermal_faults),
+    *(power, clock, health, reset, host, sensor_faults),
+)
 
 
 def _of(checks: tuple[ModuleType, ...]) -> Iterator[Criterion]:
@@ -39,6 +45,23 @@ CATALOGUE: Mapping[str, Criterion] = MappingProxyType(
             *_of(BEFORE_STAGES),
             *(one for stage in STAGES for one in stage.criteria),
             *_of(AFTER_STAGES),
+        )
+    }
+)
+
+
+def _faults_of(checks: Iterable[ModuleType]) -> Iterator[FaultKind]:
+    for check in checks:
+        yield from getattr(check, "FAULTS", ())
+
+
+FAULTS: Faults = MappingProxyType(
+    {
+        fault.name: fault
+        for fault in (
+            *_faults_of(BEFORE_STAGES),
+            *(one for stage in STAGES for one in stage.faults),
+            *_faults_of(AFTER_STAGES),
         )
     }
 )

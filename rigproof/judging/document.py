@@ -1,12 +1,15 @@
-"""Write docs/criteria.md from the catalogue: `python -m rigproof.judging.document`."""
+"""Write docs/criteria.md and docs/faults.md from the catalogue: `python -m rigproof.judging.document`."""
 
 from itertools import groupby
 from pathlib import Path
 
 from rigproof.criteria.criterion import Criterion
+from rigproof.judging import fault_page
 from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.fault_matrix import shown_by
 from rigproof.profiles.planning.stages import DUTIES
 from rigproof.profiles.subjects import Scope
+from rigproof.records.verdict import Outcome
 
 PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"
 INTRODUCTION = """\
@@ -73,10 +76,11 @@ def _entry(criterion: Criterion) -> str:
         ("Limit", criterion.limit),
         ("Not measured", criterion.unmeasured),
         ("What to do", criterion.remedy),
-        ("Fails on", _named(criterion.faults)),
+        ("Fails on", _named(shown_by(criterion, Outcome.FAIL))),
     ]
-    if criterion.warns_on:
-        rows.append(("Warns on", _named(criterion.warns_on)))
+    warns_on = shown_by(criterion, Outcome.WARN)
+    if warns_on:
+        rows.append(("Warns on", _named(warns_on)))
     table = [f"- **{title}:** {text}." for title, text in rows]
     return "\n".join([f"### {criterion.name}", "", criterion.summary, "", *table, ""])
 
@@ -99,3 +103,4 @@ def _named(faults: tuple[str, ...]) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(markdown(), encoding="utf-8")
+    fault_page.PAGE.write_text(fault_page.faults_page(), encoding="utf-8")

@@ -7,6 +7,7 @@ from rigproof.cluster.ray.address import check_listening
 from rigproof.cluster.ray.errors import ClusterUnreachable
 from rigproof.cluster.ray.version import check_ray_version
 from rigproof.history.champions import ChampionError, KeptChampions, champions_folder, read_champions
+from rigproof.judging.catalogue import FAULTS
 from rigproof.plugin.options import Request
 from rigproof.profiles.auto import AUTO, completed, rig_of, unknown_gpus
 from rigproof.profiles.errors import ProfileError, problem
@@ -109,7 +110,7 @@ def _simulated(request: Request, loaded: LoadedRig, plan: Plan) -> "SimulatedRig
                 "not known; write an SKU of hwprofiles/gpus there, such as rtx-3090"
             )
     try:
-        faults = parse_faults(request.inject, loaded, plan.stages, FORMS)
+        faults = parse_faults(request.inject, FAULTS, loaded, plan.stages, FORMS)
     except FaultError as error:
         raise Refused(str(error)) from error
     # Here, since it loads NVML's bindings: the plan of a real rig needs none.

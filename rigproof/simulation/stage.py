@@ -32,6 +32,11 @@ class CardWork:
         return half_of(self.precisions)
 
 
+def always_noticed(_fault: str, _work: CardWork) -> str:
+    """A stage in which every fault that can act there is noticed on every card."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class SimulatedStage:
     """How simulated silicon does a stage.
@@ -39,11 +44,14 @@ class SimulatedStage:
     `segments`: what a healthy card works on, by the second of the stage. `records(task, spec)`: those of a
     worker's task (`simulation.work.task.Task`), in their order. `holds`: how much of the card's memory is
     held meanwhile: what the plan gives each worker, by each or by all together; most of the card; or little.
+    `unnoticed`: why nothing could notice a fault of that name in the stage on that card, in words; empty
+    where something can.
     """
 
     segments: Callable[[StagePlan, CardWork], Iterator[Segment]]
     records: Callable[[Any, Any], Records]
     holds: Holds = "little"
+    unnoticed: Callable[[str, CardWork], str] = always_noticed
 
 
 Forms = Mapping[str, SimulatedStage]  # by the stage's name

@@ -1,7 +1,7 @@
 """All of a stage: what its folder hands over to the rest of rigproof."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from rigproof.criteria.criterion import Criterion
@@ -10,6 +10,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan, StagePlan
 from rigproof.profiles.planning.stages import StageKind
 from rigproof.records.recording import Recording
+from rigproof.simulation.faults.kinds import FaultKind, Noticed
 from rigproof.simulation.stage import SimulatedStage
 from rigproof.stages.tables import StageTable
 
@@ -36,6 +37,8 @@ class StageSlice:
     """One stage.
 
     `specs`: what each worker does, by worker. `criteria`, in the order in which reports show them.
+    `faults`: those that these criteria are there to notice. `noticed`: how others show here, by name, where
+    it is not as they do elsewhere.
     `tables`: what it measured besides verdicts.
     """
 
@@ -43,6 +46,8 @@ class StageSlice:
     specs: Callable[[StageWork], Mapping[str, Spec]]
     simulated: SimulatedStage
     criteria: tuple[Criterion, ...] = ()
+    faults: tuple[FaultKind, ...] = ()
+    noticed: Mapping[str, Noticed] = field(default_factory=dict)
     tables: Callable[[Recording], Iterable[StageTable]] = without_tables
 
     @property

@@ -7,15 +7,18 @@ from functools import cache
 
 import pytest
 
-from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.catalogue import CATALOGUE, FAULTS
+from rigproof.judging.fault_matrix import ENDS
 from rigproof.judging.judge import judge_all
 from rigproof.profiles.loading.load import over_defaults
-from rigproof.profiles.planning.stages import stage_kind, stage_kinds, stage_names
 from rigproof.records.verdict import Outcome, sentence
 from rigproof.run.simulated.trial import simulated_recording
-from rigproof.simulation.faults.catalogue import BY_NAME
+from rigproof.simulation.faults.kinds import Noticed
+from rigproof.simulation.stage import CardWork
+from rigproof.stages.registry import SLICES
 
-STAGES = stage_names()
+DUTY_OF = {stage.name: stage.kind.duty for stage in SLICES.values()}
+STAGES = tuple(DUTY_OF)
 
 NODE, LEVEL = "n1", "extended"
 LENGTHS = {"sustained": 40, "training": 40, "feeding": 30, "sharing": 30}
@@ -44,21 +47,6 @@ def rig_of(cards, stage):
     return over_defaults(tables, "a-fault-a-card")
 
 
-# What a fault needs beyond its defaults, to be noticed in a stage; and the criterion that notices it, where
-# the one that it is there for does not judge that stage.
-KEYS = {
-    ("throughput-sag", "gemm"): ("by=60%", "throughput.gemm_bf16"),
-    ("throughput-sag", "training"): ("after=10%,by=60%", "training.step"),
-    ("throughput-sag", "sharing"): ("after=60%,by=60%", "scaling.sharing"),
-    ("bit-flip", "gemm"): ("after=20%", None),
-    ("early-heat", "gemm"): ("after=20%", None),
-    ("early-heat", "sharing"): ("after=20%", None),
-    ("telemetry-gap", "training"): ("after=30%,for=20%", None),  # its last quarter is not measured
-    ("telemetry-gap", "feeding"): ("after=50%,for=20%", None),
-    ("gpu-idle", "feeding"): ("", "feeding.idle_gaps"),
-}
-# So little work that nothing was measured without a break.
-TOO_LITTLE = {("gpu-idle", "gemm"), ("gpu-idle", "training"), ("gpu-idle", "sharing")}
 # They end the work of the whole run, or of the whole node: each has a run of its own in the fault matrix.
 NOT_BESIDE_OTHERS = ("node-lost", "gpu-lost", "nvml-hang", "ecc-uncorrected")
 OF_THE_PROCESS = ("hung-kernel", "worker-killed", "worker-frozen", "timeout")
@@ -73,11 +61,15 @@ BY_STAGE = (
     "transfer.link",
 )
 COUNTED = ("pcie-replays",)  # in the whole run
+CARD = next(CardWork(one, device) for one in [rig_of(1, STAGES[0])] for device in one.devices())
 OF_CARDS = {
     stage: [
         name
-        for name in stage_kind(stage).faults
-        if BY_NAME[name].scope == "gpu" and name not in (*NOT_BESIDE_OTHERS, *OF_THE_PROCESS)
+        for name, fault in FAULTS.items()
+        if stage in fault.acts_in(DUTY_OF)
+        and fault.scope == "gpu"
+        and not SLICES[stage].simulated.unnoticed(name, CARD)
+        and name not in (*NOT_BESIDE_OTHERS, *OF_THE_PROCESS)
     ]
     for stage in STAGES
 }
@@ -86,9 +78,13 @@ CARDS = max(map(len, OF_CARDS.values())) + 1  # a healthy one is left
 OF_RUNS = [(name, stage) for stage in STAGES for name in OF_THE_PROCESS]
 
 
+def noticed(name, stage):
+    return SLICES[stage].noticed.get(name, Noticed())
+
+
 def told(name, stage, subject):
-    more = KEYS.get((name, stage), ("", None))[0]
-    keys = ",".join(filter(None, (f"stage={stage}" if "stage" in BY_NAME[name].keys else "", more)))
+    more = noticed(name, stage).keys
+    keys = ",".join(filter(None, (f"stage={stage}" if "stage" in FAULTS[name].keys else "", more)))
     return f"{name}@{subject}" + (f":{keys}" if keys else "")
 
 
@@ -103,14 +99,13 @@ def judged(stage):
 @pytest.mark.parametrize(("stage", "name"), [(stage, name) for stage in STAGES for name in OF_CARDS[stage]])
 def test_a_fault_is_noticed_in_the_stage_in_which_it_acts(stage, name):
     recording, verdicts = judged(stage)
-    kind, subject = BY_NAME[name], f"{NODE}/gpu{OF_CARDS[stage].index(name)}"
-    other = KEYS.get((name, stage), ("", None))[1]
-    ends = 6 if (name, stage) in TOO_LITTLE else kind.ends
-    outcome = {0: Outcome.WARN, 1: Outcome.FAIL, 6: Outcome.NOT_MEASURED}[ends]
-    for criterion in kind.trips if other is None else (other,):
+    fault, subject = FAULTS[name], f"{NODE}/gpu{OF_CARDS[stage].index(name)}"
+    here = noticed(name, stage)
+    outcome = ENDS[here.ends or fault.ends]
+    for criterion in fault.trips if here.criterion is None else (here.criterion,):
         verdict = verdicts[criterion, "rig" if CATALOGUE[criterion].scope == "rig" else subject]
         assert verdict.outcome is outcome, sentence(verdict)
-        if criterion in BY_STAGE and name not in COUNTED and ends != 6:
+        if criterion in BY_STAGE and name not in COUNTED and outcome is not Outcome.NOT_MEASURED:
             window = recording.stages[stage]
             at_s = verdict.from_s
             within = at_s is not None and window.start_s <= at_s <= (window.end_s or at_s) + 1
@@ -138,7 +133,13 @@ def test_a_process_that_is_hurt_is_noticed_in_its_stage(name, stage):
     assert recording.stages[stage].start_s <= verdict.from_s <= (recording.stages[stage].end_s or 0) + 1
 
 
+def test_a_stage_says_how_faults_show_that_can_act_in_it():
+    for stage in STAGES:
+        assert set(SLICES[stage].noticed) <= set(OF_CARDS[stage])
+
+
 def test_every_declared_fault_is_shown_here_or_in_the_matrix():
     shown = {name for names in OF_CARDS.values() for name in names} | set(OF_THE_PROCESS)
-    of_nodes = {name for one in stage_kinds() for name in one.faults if BY_NAME[name].scope == "node"}
-    assert {name for one in stage_kinds() for name in one.faults} - shown == of_nodes | set(NOT_BESIDE_OTHERS)
+    declared = {name: fault for name, fault in FAULTS.items() if fault.acts_in(DUTY_OF)}
+    of_nodes = {name for name, fault in declared.items() if fault.scope == "node"}
+    assert set(declared) - shown == of_nodes | set(NOT_BESIDE_OTHERS)

@@ -6,21 +6,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rigproof.judging.catalogue import FAULTS
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.planning.stages import stage_kind, stage_kinds, stage_names
-from rigproof.simulation.faults.catalogue import ARRIVES_WITH, BY_NAME, FIELDS, KINDS, lacks, unseen_field
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
-from rigproof.simulation.faults.parsing import FaultError, parse_faults
-from rigproof.stages.registry import FORMS
-from support.fault_matrix import rig
+from rigproof.simulation.faults.parsing import ARRIVES_WITH, FaultError, parse_faults, unseen_field
+from rigproof.simulation.faults.sensors import SENSORS
+from rigproof.stages.registry import FORMS, SLICES
+from support.fault_matrix import rig, subject_of
 
-STAGES = stage_names()
+DUTY_OF = {stage.name: stage.kind.duty for stage in SLICES.values()}
+STAGES = tuple(DUTY_OF)
 
 STAGE_S = 60.0
 WORDS = [*"@:,=%-09", "80%", "1e400", "nan", "٣", "n1", "n1/gpu0", "n2/gpu0"]
 KEYS = ["stage", "training", "after", "for", "by", "to", "code", "field"]
-PARTS = st.sampled_from([*BY_NAME, *ARRIVES_WITH, *FIELDS, *WORDS, *KEYS, " ", "\n", "\0"])
+PARTS = st.sampled_from([*FAULTS, *ARRIVES_WITH, *SENSORS, *WORDS, *KEYS, " ", "\n", "\0"])
 GPUS = {one.subject: one for one in rig().devices()}
 
 
@@ -28,19 +29,14 @@ def plans(stages):
     return [StagePlan(name, STAGE_S, settle_s=1, measure_s=STAGE_S, round_s=0.1) for name in stages]
 
 
-def declaring(name):
-    """The stages in which a fault can act."""
-    return [one.name for one in stage_kinds() if name in one.faults]
-
-
 def parsed(text, stages=STAGES):
-    (fault,) = parse_faults([text], rig(), plans(stages), FORMS)
+    (fault,) = parse_faults([text], FAULTS, rig(), plans(stages), FORMS)
     return fault
 
 
 def refusal(text, stages=STAGES, loaded=None):
     with pytest.raises(FaultError) as refused:
-        parse_faults([text], loaded or rig(), plans(stages), FORMS)
+        parse_faults([text], FAULTS, loaded or rig(), plans(stages), FORMS)
     return str(refused.value)
 
 
@@ -71,7 +67,7 @@ VALUES = {
     "by": st.one_of(figures(1, 99).map("{}%".format), st.integers(1, 99).map(lambda n: f"{n / 100:g}")),
     "to": figures(1, 9999),
     "code": st.integers(0, 9999).map(str),
-    "field": st.sampled_from(list(FIELDS)),
+    "field": st.sampled_from(list(SENSORS)),
 }
 LATEST = {"training": 40, "feeding": 56}  # of 60 s: behind it nothing is done there
 
@@ -79,18 +75,19 @@ LATEST = {"training": 40, "feeding": 56}  # of 60 s: behind it nothing is done t
 @st.composite
 def faults(draw):
     """A fault that can be noticed on its subject, with some of its keys."""
-    kind = draw(st.sampled_from(KINDS))
+    kind = draw(st.sampled_from(list(FAULTS.values())))
     subjects = list(GPUS) if kind.scope == "gpu" else ["n1", "n2"]
-    subject = draw(st.sampled_from([s for s in subjects if not lacks(kind, rig(), GPUS.get(s), STAGES)]))
+    lacks = kind.lacks or (lambda _loaded, _device: "")
+    subject = draw(st.sampled_from([s for s in subjects if not lacks(rig(), GPUS.get(s))]))
     keys = draw(st.lists(st.sampled_from(kind.keys), unique=True)) if kind.keys else []
     values = {key: draw(VALUES[key]) for key in keys}
     if "stage" in values:
-        values["stage"] = draw(st.sampled_from(declaring(kind.name)))
-    stage = values.get("stage", kind.stage)
+        values["stage"] = draw(st.sampled_from(kind.acts_in(DUTY_OF)))
+    stage = values.get("stage", kind.home(DUTY_OF))
     if stage in LATEST and "after" in kind.keys:  # its default may be later too
         values["after"] = draw(spans(0, LATEST[stage]))
     sensor = values.get("field", "")
-    if sensor and unseen_field(kind, sensor, GPUS[subject], STAGES, values.get("stage")):
+    if sensor and unseen_field(kind, sensor, GPUS[subject], DUTY_OF, stage, within="stage" in values):
         values["field"] = "power"
     told = ",".join(f"{key}={value}" for key, value in values.items())
     return f"{kind.name}@{subject}" + (f":{told}" if told else "")
@@ -103,11 +100,9 @@ def test_a_fault_reads_back_as_it_is_written(text):
     assert parsed(str(fault)) == fault
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=BY_NAME)
+@pytest.mark.parametrize("kind", FAULTS.values(), ids=FAULTS)
 def test_a_fault_of_the_catalogue_reads_back_with_its_defaults(kind):
-    subjects = list(GPUS) if kind.scope == "gpu" else ["n1"]
-    subject = next(s for s in subjects if not lacks(kind, rig(), GPUS.get(s), STAGES))
-    fault = parsed(f"{kind.name}@{subject}")
+    fault = parsed(f"{kind.name}@{subject_of(kind)}")
     assert parsed(str(fault)) == fault
 
 
@@ -276,15 +271,9 @@ def test_a_reading_can_be_late_by_seconds_or_low_by_a_share():
     assert (parsed("sensor-shifted:by=5%").late_s, parsed("sensor-shifted:by=5%").by) == (None, 0.05)
 
 
-DECLARED = {name for one in stage_kinds() for name in one.faults}
-
-
-def test_every_fault_that_a_stage_declares_is_one_of_the_catalogue():
-    assert set(BY_NAME) >= DECLARED
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=BY_NAME)
-def test_a_fault_that_has_a_time_or_a_stage_is_declared_by_its_own_stage(kind):
+@pytest.mark.parametrize("kind", FAULTS.values(), ids=FAULTS)
+def test_a_fault_that_has_a_time_or_a_stage_can_act_in_its_own_stage(kind):
     timed = {"stage", "after", "for"} & set(kind.keys)
-    assert bool(timed) == (kind.name in DECLARED)
-    assert not timed or kind.name in stage_kind(kind.stage).faults
+    assert bool(timed) == bool(kind.acts_in(DUTY_OF))
+    assert not timed or kind.home(DUTY_OF) in kind.acts_in(DUTY_OF)
+    assert kind.stage is None or not kind.duties

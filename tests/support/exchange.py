@@ -16,7 +16,7 @@ from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.specs import Spec
 from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.planning.stages import ANY_LOAD, StageKind
+from rigproof.profiles.planning.stages import StageKind
 from rigproof.profiles.tables.models import Level
 from rigproof.records.measurements import Round
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
@@ -137,7 +137,6 @@ def records(task: Task, spec: ExchangeSpec) -> Records:
     limit="one at least",
     remedy="look at the cable",
     unmeasured="the two did not meet",
-    faults=(),
     stages=(NAME,),
 )
 def messages(pair: SharedEvidence) -> Finding:
@@ -147,7 +146,7 @@ def messages(pair: SharedEvidence) -> Finding:
 
 
 EXCHANGE = StageSlice(
-    StageKind(NAME, "bursts", None, crew="pairs", plan=plan, faults=ANY_LOAD),
+    StageKind(NAME, "bursts", None, crew="pairs", plan=plan),
     specs,
     SimulatedStage(segments, records),
     (messages,),

@@ -3,6 +3,7 @@
 from functools import cache
 from pathlib import Path
 
+from rigproof.judging.catalogue import FAULTS
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -38,7 +39,7 @@ def rig_from(folder: Path, text: str) -> LoadedRig:
 def simulated(loaded: LoadedRig, *faults: str, level: LevelName = "standard", seed: int = 0) -> SimulatedRig:
     """The rig with these faults."""
     plan = make_plan(loaded, level)
-    return SimulatedRig(loaded, plan, FORMS, parse_faults(faults, loaded, plan.stages, FORMS), seed)
+    return SimulatedRig(loaded, plan, FORMS, parse_faults(faults, FAULTS, loaded, plan.stages, FORMS), seed)
 
 
 def card_of(subject: str, *faults: str, rig: str = DUAL, seed: int = 0) -> SimulatedCard:

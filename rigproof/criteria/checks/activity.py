@@ -6,6 +6,7 @@ from operator import itemgetter
 from statistics import fmean
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.effects import BROKEN, POWER_UNKNOWN, WORKER_LOST, Also
 from rigproof.criteria.evidence.loads import Load, load_of, over_stages
 from rigproof.criteria.evidence.sensors import power_field, readings_by_piece
 from rigproof.criteria.evidence.strangers import slowed_by
@@ -14,6 +15,7 @@ from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.profiles.planning.stages import DUTIES, stage_kind
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
+from rigproof.simulation.faults.kinds import REPEATING, TIMES, FaultKind
 
 WINDOW_S = 1.0  # what "a second with work" means
 
@@ -28,7 +30,10 @@ WINDOW_S = 1.0  # what "a second with work" means
     remedy="see what that worker waited for: a lost process, another job on the card, a blocked queue",
     unmeasured="the device was left out on purpose, the stage broke off, or power was not read "
     "often enough; utilisation alone never suffices",
-    faults=("gpu-idle", "bit-flip"),
+    also=Also(
+        fails=(*BROKEN, "cpu-fallback", *WORKER_LOST),
+        unmeasured=("nvml-hang", "host-frozen", *POWER_UNKNOWN, "telemetry-gap", "foreign-memory"),
+    ),
     needs=("continuous",),
     duties=DUTIES,
     explained=slowed_by,
@@ -136,3 +141,30 @@ def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Fin
         return replace(by_work, detail=detail)
     detail = f"mean utilisation {mean:.0f} % while its workers reported work"
     return compared(mean, limit, good=False, detail=detail, from_s=load.window.from_s)
+
+
+FAULTS = (
+    FaultKind(
+        "gpu-idle",
+        "gpu",
+        "its workers hardly get to work, and it draws next to nothing",
+        ("activity.gpu_active",),
+        keys=TIMES,
+        duties=DUTIES,
+        of_task=True,
+        why="Little work is a low rate, and a low sum; a card that is idle lets its clock and its "
+        "PCIe link go, also while it should generate. One round in eight is too little to measure a rate in "
+        "seconds.",
+    ),
+    FaultKind(
+        "bit-flip",
+        "gpu",
+        "results differ from their reference, without any event of the driver",
+        ("activity.gpu_active", "memory.success_rate", "compute.exact"),
+        keys=TIMES,
+        defaults={"after": "50%", "for": "30%"},
+        duties=REPEATING,
+        of_task=True,
+        why="A round with a wrong result is no work: the rate lacks it, and the windows that have none fall.",
+    ),
+)

@@ -4,6 +4,7 @@ import math
 from statistics import fmean, median
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.effects import POWER_UNKNOWN, UNSAMPLED, Also
 from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, Piece, over_loads
 from rigproof.criteria.evidence.readings import Readings
@@ -21,6 +22,7 @@ from rigproof.criteria.evidence.tasks import LOSSES
 from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.profiles.planning.stages import DUTIES
 from rigproof.records.verdict import Outcome
+from rigproof.simulation.faults.kinds import FED, TIMES, FaultKind
 
 MOST = 0.5  # "most samples": more than half of them
 # Of what the printed peak allows at a clock: a higher rate means that the clock is not the one that it had.
@@ -39,8 +41,19 @@ OVER_PEAK_SHARE = 1.10
     unmeasured="too few readings of the SM clock under load, no clock to compare with, a low clock whose "
     "reasons cannot be read, a clock at which the card could not do what it did, or one of a card that had "
     "lost its worker",
-    faults=("clock-stuck", "clock-drops-idle"),
-    warns_on=("clock-locked",),
+    also=Also(
+        fails=("gpu-idle",),
+        unmeasured=(
+            *UNSAMPLED,
+            *POWER_UNKNOWN,
+            "sensor-missing:field=sm_clock",
+            "sensor-missing:field=clock_event_reasons",
+            "sensor-impossible:field=sm_clock",
+            "ecc-uncorrected",
+            "cpu-fallback",
+            "foreign-memory",
+        ),
+    ),
     applies_to_cpu=False,
     needs=("continuous",),
     duties=DUTIES,
@@ -217,3 +230,34 @@ def _main_reasons(device: DeviceEvidence, piece: Piece, least_mhz: float) -> int
 
 def _count(known: list[int], bit: int) -> int:
     return sum(1 for bits in known if bits & bit)
+
+
+FAULTS = (
+    FaultKind(
+        "clock-stuck",
+        "gpu",
+        "the SM clock stays low, and the driver gives no reason; to= is in MHz",
+        ("clock.ratio",),
+        keys=(*TIMES, "to"),
+        duties=DUTIES,
+        why="At half its clock a card has half its rate.",
+    ),
+    FaultKind(
+        "clock-locked",
+        "gpu",
+        "somebody set the SM clock (reason 0x2); to= is in MHz",
+        ("clock.ratio",),
+        ends="warns",
+        keys=(*TIMES, "to"),
+        duties=DUTIES,
+        why="Somebody wanted it; at half its clock the card is slow for all that.",
+    ),
+    FaultKind(
+        "clock-drops-idle",
+        "gpu",
+        "the card lets its clock go while it waits for rewards",
+        ("clock.ratio",),
+        keys=("stage", "to"),
+        duties=FED,
+    ),
+)

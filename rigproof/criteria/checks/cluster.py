@@ -1,10 +1,13 @@
 """Is everybody there, and does nobody hang?"""
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.effects import BROKEN, Also
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.subjects import NodeEvidence
+from rigproof.profiles.planning.stages import DUTIES
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import FOLLOWS, Outcome
+from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
 
 FIRST_LOSS = "start with the first loss, later ones often follow from it"
 # What a wait that failed or a process that was lost is recorded as.
@@ -19,7 +22,7 @@ WITH_LINE = "switch that machine on, check its network cable, and type that line
     limit="the nodes that the rig profile promises",
     remedy="switch that machine on, check its network cable, and type its `ray start` line there",
     unmeasured="the cluster itself did not come up, or the run is of another rig and never looked for it",
-    faults=("node-missing", "node-lost"),
+    also=Also(fails=("reset",)),
     judges_absence=True,
 )
 def nodes_present(node: NodeEvidence) -> Finding:
@@ -97,7 +100,7 @@ def looked_for(evidence: Evidence) -> bool:
     limit="no wait past its deadline and no lost process: any of them leaves a training session hanging",
     remedy=FIRST_LOSS,
     unmeasured="no stage ran, or one was broken off before its waits were over",
-    faults=("timeout", "hung-kernel", "worker-killed", "worker-frozen", "nvml-hang"),
+    also=Also(fails=BROKEN),
 )
 def no_timeouts(rig: Evidence) -> Finding:
     """Every wait ended within its deadline; no worker and no node agent failed, died or hung."""
@@ -116,3 +119,84 @@ def no_timeouts(rig: Evidence) -> Finding:
         if stage.status not in ENDED:
             raise NotMeasured(f"the {stage.name} stage was broken off")
     return compared(0, none, good=True)
+
+
+GONE = "What is not there cannot be measured, nor can a sum with it; "
+KILLED = (
+    "The card does no more work until its worker is replaced after the stage, so all that counts its work "
+    "says so, and the rig's sum. Neither its stability nor its allocator can be told up to the end."
+)
+
+FAULTS = (
+    FaultKind(
+        "node-missing",
+        "node",
+        "a promised node never joins the cluster",
+        ("cluster.nodes_present",),
+        absent=("node", "device"),
+        why=f"Its GPUs are missing with it. {GONE}and the other node's card has no peer left.",
+    ),
+    FaultKind(
+        "node-lost",
+        "node",
+        "a node leaves the cluster while it works",
+        ("cluster.nodes_present",),
+        keys=FROM,
+        defaults=MID,
+        duties=DUTIES,
+        why="Its agent and workers are lost with it: their work ends in the middle of the stage, and nobody "
+        "reads its sensors, counters, processes and Xids from then on.",
+    ),
+    FaultKind(
+        "nvml-hang",
+        "gpu",
+        "NVML calls for the card never return",
+        ("cluster.no_timeouts",),
+        keys=FROM,
+        defaults=MID,
+        duties=DUTIES,
+        why="The card is not asked again: its sensors, counters, processes and Xids are not known from "
+        "then on. Its work goes on.",
+    ),
+    FaultKind(
+        "hung-kernel",
+        "gpu",
+        "a kernel never ends: no further round",
+        ("cluster.no_timeouts",),
+        keys=FROM,
+        defaults={"after": "30%"},
+        duties=DUTIES,
+        of_task=True,
+        why=KILLED,
+    ),
+    FaultKind(
+        "worker-killed",
+        "gpu",
+        "a worker's process is killed",
+        ("cluster.no_timeouts",),
+        keys=FROM,
+        defaults=MID,
+        duties=DUTIES,
+        why=KILLED,
+    ),
+    FaultKind(
+        "worker-frozen",
+        "gpu",
+        "a worker's process does not answer any more",
+        ("cluster.no_timeouts",),
+        keys=FROM,
+        defaults={"after": "30%"},
+        duties=DUTIES,
+        why=KILLED,
+    ),
+    FaultKind(
+        "timeout",
+        "gpu",
+        "a worker's task does not end at its end",
+        ("cluster.no_timeouts",),
+        keys=("stage",),
+        duties=DUTIES,
+        of_task=True,
+        why="A worker that does not end is killed: its task failed, its allocator's last word is missing.",
+    ),
+)

@@ -5,11 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
+from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.planning.stages import Duty, stage_kind, with_duty
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
+from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.simulation.faults.lacks import no_peer
 
 REPEATING: tuple[Duty, ...] = (
     "continuous",
@@ -83,7 +86,7 @@ class Difference:
     "the difference moves with it, replace it",
     unmeasured="a worker did not record what its products are. Not applicable where the run has no "
     "other card that is comparable",
-    faults=("wrong-arithmetic", "bit-flip"),
+    also=Also(unmeasured=(*WITHOUT_WORK, "cpu-fallback")),
     duties=REPEATING,
     applies_to_cpu=False,  # its libraries choose how to multiply by what the host lets them use
 )
@@ -186,3 +189,14 @@ def _require_references(device: DeviceEvidence) -> None:
                 cause = device.cause()
                 why = f"{worker} recorded no reference in the {stage} stage"
                 raise NotMeasured(why + (f": {cause}" if cause else ""))
+
+
+FAULTS = (
+    FaultKind(
+        "wrong-arithmetic",
+        "gpu",
+        "the same wrong result every time: it agrees with itself, and with no other card",
+        ("compute.exact",),
+        lacks=no_peer,
+    ),
+)

@@ -1,8 +1,11 @@
 """Does every worker sit on the GPU that it was planned for?"""
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.identity import WorkerIdentity
+from rigproof.simulation.faults.kinds import FaultKind
 
 NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
 
@@ -15,7 +18,7 @@ NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
     remedy="look at CUDA_VISIBLE_DEVICES and at how many GPUs `ray start` was told that the node has",
     unmeasured="no worker came up anywhere, or this device was left out on purpose; or the run was planned "
     "with other work than the profile of `rigproof judge --hwprofile`",
-    faults=("wrong-gpu",),
+    also=Also(unmeasured=("foreign-memory",)),
 )
 def workers_spread(device: DeviceEvidence) -> Finding:
     """Exactly the planned workers run on this device: each process reports the UUID that it really got."""
@@ -76,3 +79,22 @@ def _name(device: DeviceEvidence, uuid: str) -> str:
         if identity.uuid == uuid:
             return subject
     return f"{uuid}, a card that is not in the profile"
+
+
+def _no_other(loaded: LoadedRig, _device: PromisedDevice | None) -> str:
+    cuda = [one for one in loaded.devices() if one.gpu.device == "cuda"]
+    return "" if len(cuda) > 1 else "the rig has one GPU only"
+
+
+FAULTS = (
+    FaultKind(
+        "wrong-gpu",
+        "gpu",
+        "every worker of the rig lands on this card",
+        ("distribution.workers_spread",),
+        lacks=_no_other,
+        everywhere=True,
+        why="Every other GPU lacks its workers. (Their rates stay: what they report is simulated, not how "
+        "they slow each other down.)",
+    ),
+)

@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 from rigproof.criteria.criterion import Finding, Limit, compared, criterion
+from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.strangers import Stranger, require_watched, strangers_of
 from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.profiles.planning.stages import DUTIES
 from rigproof.records.processes import NAMED
 from rigproof.records.verdict import Outcome
+from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind, Variant
 
 
 @criterion(
@@ -22,7 +25,7 @@ from rigproof.records.verdict import Outcome
     unmeasured="nobody looked at the card's processes for a while, or not up to the end of the load; not "
     "required where the driver does not list them, does not tell which of those that were there before "
     "computes, or, in a container, gives pids by which ours cannot be told from others",
-    faults=("stranger-computes", "stranger-takes-memory", "stranger-crashes"),
+    also=Also(fails=("stranger-computes:after=5%",), unmeasured=UNREAD),
     applies_to_cpu=False,
     duties=("continuous", "fed", "bursts", "arms"),
 )
@@ -49,3 +52,43 @@ def undisturbed(device: DeviceEvidence) -> Finding:
 
 def _told(stranger: Stranger) -> str:
     return ", ".join(filter(None, (f"{stranger.who} was there {stranger.when}", stranger.took)))
+
+
+THEIRS = (
+    "What a stranger explains is its doing, not the card's: it is named, and what it touched is not measured."
+)
+
+FAULTS = (
+    FaultKind(
+        "stranger-computes",
+        "gpu",
+        "a process of somebody else comes and computes; by= is its share of the card",
+        ("activity.undisturbed",),
+        keys=(*TIMES, "by"),
+        defaults={"by": "45%", **MID},
+        duties=DUTIES,
+        why=THEIRS,
+        variants=(Variant("after=5%", THEIRS),),
+    ),
+    FaultKind(
+        "stranger-takes-memory",
+        "gpu",
+        "a process of somebody else comes and takes the memory that is free; to= is in MiB",
+        ("activity.undisturbed",),
+        keys=(*TIMES, "to"),
+        defaults=MID,
+        duties=DUTIES,
+        why=THEIRS,
+    ),
+    FaultKind(
+        "stranger-crashes",
+        "gpu",
+        "a process of somebody else comes and ends by an illegal access, which the driver reports as Xid 31",
+        ("activity.undisturbed",),
+        keys=TIMES,
+        defaults={**MID, "for": "5"},
+        duties=DUTIES,
+        brief=True,
+        why=THEIRS,
+    ),
+)

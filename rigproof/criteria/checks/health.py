@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.strangers import crashed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.loading.xids import FILE, Severity, XidCatalogue
+from rigproof.profiles.planning.stages import DUTIES
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
+from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, Variant
 
 LISTENING = "nvmlEventSetWait_v2"  # the query that Xids come by
 FOLLOWS_ANOTHER = (43, 45)  # work that stopped because of an earlier fault
@@ -28,7 +31,11 @@ UNKNOWN_ACTION = "look at the GPU recovery action in `nvidia-smi -q`, and do wha
     unmeasured="nobody listened for a while: the node or its agent died, an NVML call failed or hung, or the "
     "GPU was lost; or the driver told before the load what it wants done with the GPU, and not after it. Not "
     "applicable where the driver delivers no Xids",
-    faults=("xid", "gpu-lost", "recovery-wanted"),
+    also=Also(
+        fails=("ecc-uncorrected", "xid:code=171"),
+        warns=("xid:code=63", "xid:code=92", "xid:code=31", "xid:code=999"),
+        unmeasured=("node-lost", "reset", "nvml-hang", "stranger-crashes"),
+    ),
     applies_to_cpu=False,
     needs=("continuous",),
     explained=crashed_by,
@@ -151,3 +158,32 @@ def _listed(device: DeviceEvidence, events: Sequence[Event]) -> list[str]:
         meaning = event.message if code is None else catalogue.meaning(code)
         seen.setdefault(code, f"Xid {code}{kind} at t={event.t_s:.0f} s: {meaning}")
     return list(seen.values())
+
+
+FAULTS = (
+    FaultKind(
+        "xid",
+        "gpu",
+        "the driver reports an Xid; code= says which",
+        ("health.xid",),
+        keys=(*FROM, "code"),
+        defaults={**MID, "code": "48"},
+        duties=DUTIES,
+        variants=(
+            Variant("code=63", "A row that was remapped only warns."),
+            Variant("code=171", "An uncorrectable memory error, told beside Xid 48 by newer drivers."),
+            Variant("code=92", "NVIDIA says to ignore it."),
+            Variant("code=31", "Mostly the program's own error."),
+            Variant("code=999", "No catalogue has it."),
+        ),
+    ),
+    FaultKind(
+        "recovery-wanted",
+        "gpu",
+        "the driver wants the card reset, and reports no Xid; to= is another NVML recovery action",
+        ("health.xid",),
+        keys=(*FROM, "to"),
+        defaults=MID,
+        duties=DUTIES,
+    ),
+)

@@ -7,11 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.series import readings, values
 from rigproof.criteria.evidence.subjects import NodeEvidence
 from rigproof.criteria.evidence.windows import Window, values_by_slice
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
+from rigproof.simulation.faults.kinds import CONTINUOUS, MID, TIMES, FaultKind, Late, Variant
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,7 +42,7 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
     unmeasured="too few samples of the CPU in the loaded time; out of the band of `rigproof judge "
     "--hwprofile`, where the run's load aimed at another one; not promised where the profile "
     "switches the load off",
-    faults=("cpu-saturated", "cpu-starved"),
+    also=Also(unmeasured=("node-lost", "reset", "host-frozen")),
     needs=("continuous",),
 )
 def cpu_band(node: NodeEvidence) -> Finding:
@@ -131,8 +134,7 @@ def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
     "warns",
     remedy="lower the CPU load in the profile (`cpu.band_percent`), or end what else keeps this machine busy",
     unmeasured="the probe reported for too little of the loaded time",
-    faults=("host-frozen", "cpu-saturated"),
-    warns_on=("host-frozen",),
+    also=Also(warns=("host-frozen:for=0.5",), unmeasured=("node-lost", "reset")),
     needs=("continuous",),
 )
 def responsiveness(node: NodeEvidence) -> Finding:
@@ -183,3 +185,42 @@ def _require_probe(node: NodeEvidence, window: Window, delays: Floats) -> None:
         raise NotMeasured(
             f"the probe reported {len(delays)} wake-ups, {accounted_s:.0f} s of {window.length_s:.0f} s"
         )
+
+
+def _no_band(loaded: LoadedRig, _device: PromisedDevice | None) -> str:
+    return "cpu.enabled = false" if loaded.rig.cpu.enabled is False else ""
+
+
+FAULTS = (
+    FaultKind(
+        "cpu-saturated",
+        "node",
+        "something else takes the whole CPU, and wake-ups come late",
+        ("host.cpu_band", "host.responsiveness"),
+        keys=TIMES,
+        duties=CONTINUOUS,
+        lacks=_no_band,
+    ),
+    FaultKind(
+        "cpu-starved",
+        "node",
+        "a quota keeps the CPU load under its band",
+        ("host.cpu_band",),
+        keys=(*TIMES, "to"),
+        duties=CONTINUOUS,
+        lacks=_no_band,
+        late=Late("`cpu.in_band_share` allows a fifth of the windows out of the band", keys="after=75%"),
+    ),
+    FaultKind(
+        "host-frozen",
+        "node",
+        "the host stands still for a while",
+        ("host.responsiveness",),
+        keys=TIMES,
+        defaults={**MID, "for": "5"},
+        duties=CONTINUOUS,
+        brief=True,
+        why="For so long nobody reads the sensors of its cards, either.",
+        variants=(Variant("for=0.5", "A single short freeze warns."),),
+    ),
+)

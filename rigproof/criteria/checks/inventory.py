@@ -3,13 +3,16 @@
 import re
 from collections import Counter
 
-from rigproof.criteria.checks.cluster import looked_for, require_promised_then
+from rigproof.criteria.checks.cluster import GONE, looked_for, require_promised_then
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.profiles.planning.room import room_of
+from rigproof.profiles.planning.stages import DUTIES
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.telling import cause_and_step
 from rigproof.records.verdict import Outcome
+from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, Variant
 
 NO_DRIVER = "install the NVIDIA driver there, or start the container with `--gpus all`"
 NO_NVML = "run `nvidia-smi` there and see `dmesg`; restart the machine where it does not answer either"
@@ -34,7 +37,7 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
     limit="the GPUs that the rig profile promises, with their SKU and, where it is pinned, their UUID",
     remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
     unmeasured="the cluster itself did not come up, or the run is of another rig and never looked for it",
-    faults=("gpu-missing", "gpu-hidden", "gpu-lost"),
+    also=Also(fails=("node-missing", "driver-mismatch")),
     judges_absence=True,
 )
 def gpus_present(device: DeviceEvidence) -> Finding:
@@ -95,7 +98,6 @@ def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> tuple[str, str]:
     limit="`limits.driver_minimum`, and the version that most nodes have unless `limits.driver_mixed`",
     remedy="install the same driver on every node and restart it, so that library and kernel module match",
     unmeasured="a driver version that cannot be compared",
-    faults=("driver-mismatch",),
     applies_to_cpu=False,
 )
 def driver(node: NodeEvidence) -> Finding:
@@ -148,7 +150,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     remedy="end the program that holds it, or move the display to another card, then run again; where it is "
     "to stay, plan for less with `vram_gib_per_worker`",
     unmeasured="NVML does not report the card's memory use before the run",
-    faults=("foreign-memory",),
+    also=Also(warns=("foreign-memory:to=41500",)),
     applies_to_cpu=False,
 )
 def foreign_memory(device: DeviceEvidence) -> Finding:
@@ -175,3 +177,56 @@ def _holders(pids: tuple[int, ...] | None) -> str:
     if not pids:
         return "held by no process that the driver names"
     return f"held by pid {', '.join(map(str, pids))}"
+
+
+FAULTS = (
+    FaultKind(
+        "gpu-missing",
+        "gpu",
+        "the driver lists no such card; of equal ones without a `uuid` the last counts",
+        ("inventory.gpus_present",),
+        absent=("device",),
+        why=f"{GONE}the other cards still have a peer.",
+    ),
+    FaultKind(
+        "gpu-hidden",
+        "gpu",
+        "CUDA_VISIBLE_DEVICES of Ray hides the card; of equal ones without a `uuid` the last counts",
+        ("inventory.gpus_present",),
+        absent=("device",),
+        why=f"{GONE}the other cards still have a peer.",
+    ),
+    FaultKind(
+        "gpu-lost",
+        "gpu",
+        "the card falls off the bus: Xid 79, and GPU_IS_LOST from then on",
+        ("inventory.gpus_present", "health.xid"),
+        keys=FROM,
+        defaults=MID,
+        duties=DUTIES,
+        why="Its worker fails with a CUDA error, its work ends, and it is asked nothing more.",
+    ),
+    FaultKind(
+        "driver-mismatch",
+        "node",
+        "kernel module and library differ: NVML does not start",
+        ("inventory.driver",),
+        absent=("device",),
+        why=f"Without NVML no GPU of the node is found. {GONE}and the other node's card has no peer left.",
+    ),
+    FaultKind(
+        "foreign-memory",
+        "gpu",
+        "a foreign process holds memory of the card; to= is in MiB",
+        ("inventory.foreign_memory",),
+        keys=("to",),
+        why="A card on which the plan does not fit is left alone: it gets no work, and whatever asks for "
+        "some is not measured.",
+        variants=(
+            Variant(
+                "to=41500",
+                "The plan fits beside so much; the headroom is missing for what others hold alone.",
+            ),
+        ),
+    ),
+)

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
+from rigproof.criteria.effects import BROKEN, WITHOUT_WORK, WORKER_LOST, Also
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import readings, told
 from rigproof.criteria.evidence.strangers import crowded_by, holders_at
@@ -15,6 +16,7 @@ from rigproof.profiles.planning.operands import ITEM_BYTES, matrix_mib
 from rigproof.profiles.planning.room import IDLE_MIB
 from rigproof.records.measurements import MemoryReading
 from rigproof.records.verdict import Outcome
+from rigproof.simulation.faults.kinds import CONTINUOUS, FROM, MID, FaultKind
 
 MIB_PER_GIB = 1024
 # Workers read their allocator once a second, between two rounds; the last reading must be from the end.
@@ -34,8 +36,10 @@ HEARD_S = 1.0  # a wrong result of a process that shares the device is told when
     unmeasured="a planned worker did not report its allocator up to the end of the load, was lost, or has an "
     "allocator that keeps no count (of a CUDA device); or it filled less memory than the plan gives it, and "
     f"no failed allocation says why; {OTHER_PLAN}",
-    faults=("oom",),
-    warns_on=("oom-retry",),
+    also=Also(
+        fails=("cpu-fallback",),
+        unmeasured=(*WITHOUT_WORK, "stranger-takes-memory", *WORKER_LOST, "timeout"),
+    ),
     needs=("continuous",),
     explained=crowded_by,
 )
@@ -133,7 +137,10 @@ def _sum_of_highest(memory: Sequence[MemoryReading], field: str) -> int:
     "out of memory",
     unmeasured="no stage ran on the device, or it was left out on purpose; or a measured round was not "
     f"verified, and neither a wrong result nor an overflow was told; {OTHER_PLAN}",
-    faults=("oom", "worker-killed", "hung-kernel", "bit-flip", "cpu-fallback"),
+    also=Also(
+        fails=(*BROKEN, "oom", *WORKER_LOST, "timeout"),
+        unmeasured=("foreign-memory", "stranger-takes-memory"),
+    ),
     needs=("continuous",),
     explained=crowded_by,
 )
@@ -198,8 +205,7 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     remedy="lower `vram_share` or `vram_gib_per_worker` in the rig profile, or `limits.headroom_gib` where "
     "less will do",
     unmeasured=f"free memory of the device was not read while its workers held theirs; {OTHER_PLAN}",
-    faults=("memory-taken",),
-    warns_on=("foreign-memory",),
+    also=Also(warns=("foreign-memory:to=41500",), unmeasured=("foreign-memory", "stranger-takes-memory")),
     needs=("continuous",),
     explained=crowded_by,
 )
@@ -238,3 +244,47 @@ def _others_gib(device: DeviceEvidence) -> float:
     others = device.foreign_memory
     used_mib = None if others is None else others.used_mib
     return 0.0 if used_mib is None or used_mib <= IDLE_MIB else used_mib / MIB_PER_GIB
+
+
+FAULTS = (
+    FaultKind(
+        "oom",
+        "gpu",
+        "allocations fail for want of memory",
+        ("memory.no_oom",),
+        why="Each allocation that failed counts as a failed task, although the policy recovered from it.",
+    ),
+    FaultKind(
+        "oom-retry",
+        "gpu",
+        "allocations succeed only after the cache was emptied",
+        ("memory.no_oom",),
+        ends="warns",
+        keys=FROM,
+        defaults=MID,
+        duties=CONTINUOUS,
+        of_task=True,
+    ),
+    FaultKind(
+        "cpu-fallback",
+        "gpu",
+        "memory runs out for good, and the CPU does the card's work",
+        ("memory.success_rate",),
+        why="It begins with allocations that fail; what the CPU does in a card's place is no work of "
+        "the card, so that it has no rate and nothing to compare.",
+    ),
+    FaultKind(
+        "memory-taken",
+        "gpu",
+        "after the start others take memory of the card, all but a little; to= is in MiB",
+        ("memory.headroom",),
+        keys=("to",),
+    ),
+    FaultKind(
+        "half-filled",
+        "gpu",
+        "a worker fills half of the memory that it was given, and says nothing of it",
+        ("memory.no_oom",),
+        ends="not measured",
+    ),
+)

@@ -1,10 +1,14 @@
 """Does the memory hold what is written to it? What the card itself has counted."""
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.profiles.planning.stages import DUTIES
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
+from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
+from rigproof.simulation.faults.lacks import unreported
 
 SWITCH_ON = "switch it on, unless it is off on purpose: `nvidia-smi -i GPU -e 1`, then restart the machine"
 
@@ -17,8 +21,7 @@ SWITCH_ON = "switch it on, unless it is off on purpose: `nvidia-smi -i GPU -e 1`
     remedy="reset or restart the machine; if errors come back, have the card replaced",
     unmeasured="a counter is missing before or after the run; not applicable where the SKU file lists `ecc` "
     "in `unsupported_sensors`, nor on an unknown card that has none or has it switched off",
-    faults=("ecc-uncorrected",),
-    warns_on=("ecc-corrected-rate",),
+    also=Also(unmeasured=UNREAD),
     applies_to_cpu=False,
     needs=("continuous",),
 )
@@ -72,7 +75,7 @@ def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> b
     "the card replaced",
     unmeasured="the counters are missing before or after the run; not applicable where ECC is switched off, "
     "or the SKU file lists `row_remap` in `unsupported_sensors`; nor on an unknown card without ECC",
-    faults=("row-remap-pending", "row-remap-failed"),
+    also=Also(unmeasured=UNREAD),
     applies_to_cpu=False,
     needs=("continuous",),
 )
@@ -126,3 +129,53 @@ def _by_new_remaps(limit: Limit, before: GpuCounters | None, after: GpuCounters 
     if grown:
         return Finding(Outcome.WARN, rows, limit, f"{grown} rows remapped during the run")
     return compared(rows, limit, good=True)
+
+
+NO_ECC = unreported("ecc", "its driver counts no ECC errors")
+NO_REMAP = unreported("row_remap", "its driver reports no remapped rows")
+
+FAULTS = (
+    FaultKind(
+        "ecc-uncorrected",
+        "gpu",
+        "a double-bit error: it is counted, Xid 48 (and 95 with row remapping) is raised, and what runs ends",
+        ("memory.ecc",),
+        keys=FROM,
+        defaults=MID,
+        duties=DUTIES,
+        lacks=NO_ECC,
+        why="Its workers end with a CUDA error, and so does every later one until the card is reset; a card "
+        "without work tells nothing by its clock.",
+    ),
+    FaultKind(
+        "ecc-corrected-rate",
+        "gpu",
+        "corrected errors climb during the run",
+        ("memory.ecc",),
+        ends="warns",
+        keys=FROM,
+        defaults={"after": "20%"},
+        duties=DUTIES,
+        lacks=NO_ECC,
+    ),
+    FaultKind(
+        "row-remap-pending",
+        "gpu",
+        "a memory row waits for its remap",
+        ("memory.row_remap",),
+        keys=FROM,
+        defaults=MID,
+        duties=DUTIES,
+        lacks=NO_REMAP,
+    ),
+    FaultKind(
+        "row-remap-failed",
+        "gpu",
+        "a memory row could not be remapped",
+        ("memory.row_remap",),
+        keys=FROM,
+        defaults=MID,
+        duties=DUTIES,
+        lacks=NO_REMAP,
+    ),
+)

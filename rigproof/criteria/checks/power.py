@@ -4,13 +4,17 @@ from operator import itemgetter
 from statistics import fmean
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.loads import Load, over_loads
 from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.criteria.evidence.series import readings, values
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.working_range import power_failure
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.stages import DUTIES
 from rigproof.records.verdict import Outcome
+from rigproof.simulation.faults.kinds import FED, MID, TIMES, FaultKind, Variant
+from rigproof.simulation.faults.lacks import unstated
 
 ROUNDING_W = 0.5  # NVML counts milliwatts, profiles and SKU files watts
 SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and goes over the limit for a second
@@ -25,7 +29,16 @@ SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and goes 
     remedy="set the power limit again (`nvidia-smi -pl`), and check that the power supply carries all "
     "cards at once",
     unmeasured="too few readings of the power under load, a draw of 0 W, or a frozen sensor",
-    faults=("power-over-limit", "power-out-of-range"),
+    also=Also(
+        unmeasured=(
+            *UNSAMPLED,
+            "sensor-missing:field=power",
+            "gpu-idle",
+            "ecc-uncorrected",
+            "cpu-fallback",
+            "foreign-memory",
+        )
+    ),
     applies_to_cpu=False,
     needs=("continuous",),
     duties=DUTIES,
@@ -73,8 +86,7 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     remedy="set it with `nvidia-smi -pl`, or state the range that you mean as `limits.power_limit_w`",
     unmeasured="NVML reports no enforced limit; not applicable to a card whose driver has none, as in "
     "laptops and virtual GPUs",
-    faults=("power-limit-off", "power-capped"),
-    warns_on=("power-capped",),
+    also=Also(fails=("power-capped:to=300",)),
     applies_to_cpu=False,
 )
 def limit(device: DeviceEvidence) -> Finding:
@@ -148,3 +160,57 @@ def _default(device: DeviceEvidence) -> Limit | None:
         return Limit(default_w, "NVML's default power limit")
     sku = device.device.sku
     return None if sku is None else Limit(sku.power_limit_w, device.sku_file)
+
+
+NO_RANGE = unstated("power_limit_w")
+
+
+def _has_range(loaded: LoadedRig, device: PromisedDevice | None) -> str:
+    return "" if NO_RANGE(loaded, device) else "limits.power_limit_w: take power-limit-off"
+
+
+FAULTS = (
+    FaultKind(
+        "power-over-limit",
+        "gpu",
+        "the card draws more than its enforced limit",
+        ("power.draw",),
+        keys=(*TIMES, "by"),
+        defaults={"by": "10%", **MID},
+        duties=DUTIES,
+    ),
+    FaultKind(
+        "power-out-of-range",
+        "gpu",
+        "the mean power leaves the working range while the card is fed",
+        ("power.draw",),
+        keys=("stage", "to"),
+        duties=FED,
+        lacks=unstated("working_power_w"),
+        why="A card that draws half of what it should stays colder than it should.",
+    ),
+    FaultKind(
+        "power-capped",
+        "gpu",
+        "somebody lowered the power limit; to= is in W",
+        ("power.limit",),
+        ends="warns",
+        keys=("to",),
+        lacks=_has_range,
+        variants=(
+            Variant(
+                "to=300",
+                "Under half of the default fails. The card's own floors are scaled to its cap, the sum's "
+                "is not.",
+            ),
+        ),
+    ),
+    FaultKind(
+        "power-limit-off",
+        "gpu",
+        "the enforced power limit is outside the range that the rig states",
+        ("power.limit",),
+        keys=("to",),
+        lacks=NO_RANGE,
+    ),
+)

@@ -1,9 +1,12 @@
 """Did a host restart under load? The driver's log has nothing of it: power was gone."""
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
+from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.subjects import NodeEvidence
+from rigproof.profiles.planning.stages import DUTIES
 from rigproof.records.measurements import BootReading, Event
 from rigproof.records.verdict import Outcome
+from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind
 
 SOURCE = "the host's boot id, before and after the load"
 ONE_CARD = (
@@ -25,8 +28,7 @@ WENT_ON = "look for the reason first (the kernel's out-of-memory killer, somebod
     "Of a host with one card the same, but for loading it alone",
     unmeasured="the run did not get to its end there: the node or its agent was lost, or the run was killed; "
     "not applicable where the boot id cannot be read, or is a container's own",
-    faults=("reset",),
-    warns_on=("reset-before",),
+    also=Also(unmeasured=("node-lost",)),
 )
 def reset(node: NodeEvidence) -> Finding:
     """The host did not restart under load, neither in this run nor untold in one before it.
@@ -96,3 +98,26 @@ def _passed(node: NodeEvidence) -> str:
     seen = "the boot id is the same before and after the load"
     unkept = node.events("black_box")
     return f"{seen}; {unkept[0].message}" if unkept else seen
+
+
+FAULTS = (
+    FaultKind(
+        "reset",
+        "node",
+        "the host resets under load, and is back after `for=` with another boot id",
+        ("health.reset",),
+        keys=TIMES,
+        defaults={**MID, "for": "8"},
+        duties=DUTIES,
+        brief=True,
+        why="The node is lost, with all that a lost node leaves unmeasured; once it is back, a new agent "
+        "reads another boot id there.",
+    ),
+    FaultKind(
+        "reset-before",
+        "node",
+        "the host reset under the run before this one, which never ended",
+        ("health.reset",),
+        ends="warns",
+    ),
+)

@@ -4,6 +4,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, compared, criterion
+from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.readings import Reading, Readings
 from rigproof.criteria.evidence.reasons import THROTTLE, names_of
 from rigproof.criteria.evidence.sensors import moving_readings, require_possible
@@ -30,8 +31,14 @@ FEW_SAMPLES = 2  # slowed ones: more than 1 % of a short stage, and still no mor
     "`limits.working_temperature_c`, where the rig states it",
     remedy="clean the heatsink or raise the fan curve",
     unmeasured="too few readings under load, or a frozen sensor",
-    faults=("overheat", "heat-spike", "temperature-out-of-range"),
-    warns_on=("early-heat",),
+    also=Also(
+        fails=("power-out-of-range",),
+        unmeasured=(
+            *UNSAMPLED,
+            "sensor-frozen:field=core_temperature",
+            "sensor-impossible:field=core_temperature",
+        ),
+    ),
     applies_to_cpu=False,
     needs=("continuous",),
     duties=DUTIES,
@@ -79,7 +86,15 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     "cause",
     unmeasured="too few readings under load, or a frozen sensor; not applicable on a card whose driver "
     "reports none",
-    faults=("memory-overheat",),
+    also=Also(
+        unmeasured=(
+            *UNSAMPLED,
+            "telemetry-gap",
+            "sensor-missing:field=memory_temperature",
+            "sensor-frozen:field=memory_temperature",
+            "sensor-impossible:field=memory_temperature",
+        )
+    ),
     applies_to_cpu=False,
     needs=("continuous",),
     duties=DUTIES,
@@ -180,8 +195,11 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     "and idle (0x1) do not count",
     remedy="cool the card if heat is the reason; check power plugs and power supply if it is the power brake",
     unmeasured="clock-event reasons were not read often enough under load",
-    faults=("thermal-throttle", "power-brake"),
-    warns_on=("thermal-throttle",),
+    also=Also(
+        fails=("overheat", "memory-overheat"),
+        warns=("thermal-throttle:after=50%,for=0.5",),
+        unmeasured=(*UNSAMPLED, "sensor-missing:field=clock_event_reasons"),
+    ),
     applies_to_cpu=False,
     needs=("continuous",),
     duties=DUTIES,

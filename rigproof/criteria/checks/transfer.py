@@ -5,6 +5,7 @@ from operator import attrgetter
 from statistics import median_high
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.loads import Load, Piece, over_loads
 from rigproof.criteria.evidence.sensors import readings_by_piece
@@ -12,6 +13,7 @@ from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.planning.stages import DUTIES
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
+from rigproof.simulation.faults.kinds import FROM, MID, TIMES, FaultKind
 
 GENERATIONS, LANES = range(1, 11), range(1, 33)  # anything else is no PCIe link
 SHORTEST_S = 2.5  # the link is read once a second: of two of its readings none is the most
@@ -32,8 +34,10 @@ LOW_SHARE = 0.2  # of a piece's readings: a link that works is down for a moment
     "replays that was read at one end of the run only; not applicable where the SKU file lists `pcie` in "
     "`unsupported_sensors`. A card whose driver counts no replays, as in WSL2 and virtual machines, is "
     "judged by its link",
-    faults=("pcie-degraded",),
-    warns_on=("pcie-replays",),
+    also=Also(
+        fails=("gpu-idle",),
+        unmeasured=(*UNSAMPLED, "telemetry-gap", "ecc-uncorrected", "cpu-fallback", "foreign-memory"),
+    ),
     needs=("continuous",),
     duties=DUTIES,
     applies_to_cpu=False,
@@ -159,3 +163,25 @@ def _gbps(generation: int, width: int) -> float:
 
 def _named(generation: int, width: int) -> str:
     return f"Gen{generation} x{width}"
+
+
+FAULTS = (
+    FaultKind(
+        "pcie-degraded",
+        "gpu",
+        "the link trained down; to= is the generation",
+        ("transfer.link",),
+        keys=(*TIMES, "to"),
+        duties=DUTIES,
+    ),
+    FaultKind(
+        "pcie-replays",
+        "gpu",
+        "the link repeats packets",
+        ("transfer.link",),
+        ends="warns",
+        keys=(*FROM, "to"),
+        defaults=MID,
+        duties=DUTIES,
+    ),
+)

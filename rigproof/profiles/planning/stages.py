@@ -31,8 +31,7 @@ class StageKind:
     `plan`: how it goes at a level, where it does not just work for that long. `optional`: a level that
     leaves the length out, or says 0, goes without it. `crew`: who works together. `spawns`: a worker
     starts processes of its own there that work on its device. `arms`: what they differ in, where it has
-    some. `host_load`: the hosts' CPUs are held in their band. `faults`: those of a simulated rig that can
-    act in it, and that a check of it notices, by name.
+    some. `host_load`: the hosts' CPUs are held in their band.
     """
 
     name: str
@@ -43,7 +42,6 @@ class StageKind:
     spawns: bool = False
     arms: str = ""
     host_load: bool = False
-    faults: tuple[str, ...] = ()
     plan: Callable[[Level], StagePlan] | None = None
 
     @property
@@ -65,46 +63,6 @@ class StageKind:
             return None
         return StagePlan(self.name, length_s, settle_s=0.0, measure_s=length_s, round_s=level.round_s)
 
-
-# What can go wrong under any load: the card, its driver and sensors, its worker's process, the node.
-ANY_LOAD = (
-    "node-lost",
-    "reset",
-    "gpu-lost",
-    "gpu-idle",
-    "overheat",
-    "heat-spike",
-    "early-heat",
-    "memory-overheat",
-    "stranger-computes",
-    "stranger-takes-memory",
-    "stranger-crashes",
-    "thermal-throttle",
-    "power-brake",
-    "power-over-limit",
-    "clock-stuck",
-    "clock-locked",
-    "pcie-degraded",
-    "pcie-replays",
-    "ecc-uncorrected",
-    "ecc-corrected-rate",
-    "row-remap-pending",
-    "row-remap-failed",
-    "xid",
-    "recovery-wanted",
-    "nvml-hang",
-    "sensor-missing",
-    "sensor-frozen",
-    "sensor-impossible",
-    "telemetry-gap",
-    "hung-kernel",
-    "worker-killed",
-    "worker-frozen",
-    "timeout",
-)
-MULTIPLIED = ("bit-flip", "throughput-sag")  # where the same products are done again and again
-STEADY = ("sensor-shifted",)  # told by the energy of ten steady seconds
-BESIDE_CPU_LOAD = ("cpu-saturated", "cpu-starved", "host-frozen")
 
 _kinds: dict[str, StageKind] = {}
 

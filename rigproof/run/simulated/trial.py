@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from rigproof.judging.catalogue import FAULTS
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
@@ -38,7 +39,7 @@ def simulated_recording(
     """
     loaded = completed(loaded, simulated_inventory(loaded))
     plan = make_plan(loaded, level)
-    rig = SimulatedRig(loaded, plan, FORMS, parse_faults(faults, loaded, plan.stages, FORMS), seed)
+    rig = SimulatedRig(loaded, plan, FORMS, parse_faults(faults, FAULTS, loaded, plan.stages, FORMS), seed)
     clock = SimulatedClock()
     run = RunInfo(
         run_id=NAME,

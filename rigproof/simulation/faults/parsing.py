@@ -8,23 +8,22 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.planning.stages import stage_kind, stage_kinds, stage_names
-from rigproof.simulation.faults.catalogue import (
-    ARRIVES_WITH,
-    BY_NAME,
-    FIELDS,
-    FaultKind,
-    lacks,
-    unjudged,
-    unseen_field,
-)
+from rigproof.profiles.planning.stages import stage_kinds
 from rigproof.simulation.faults.injected import InjectedFault, Span
+from rigproof.simulation.faults.kinds import FaultKind, Faults, Stages
+from rigproof.simulation.faults.sensors import SENSORS
 from rigproof.simulation.stage import CardWork, Forms, timetable
 
 SHAPE = re.compile(r"(?P<name>[^@:]*)(@(?P<subject>[^:]*))?(:(?P<keys>.*))?", re.DOTALL)
 LONGEST_TEXT = 500
 HIGHEST = 1e9  # of any figure: more is a slip of the finger
-LATE, LONGEST_DELAY_S = "sensor-shifted", 600.0  # the fault whose by= can be a delay
+LONGEST_DELAY_S = 600.0
+# Faults that are asked for, whose criterion is not there yet.
+ARRIVES_WITH = {
+    "nvlink-down": "transfer.peer",
+    "vram-stuck-bit": "memory.pattern",
+    "vram-soft-error": "memory.pattern",
+}
 SHORTEST_S = 0.5  # a round, and two steps of a simulated card: what is shorter may fall between them
 
 
@@ -33,34 +32,38 @@ class FaultError(ValueError):
 
 
 def parse_faults(
-    texts: Iterable[str], loaded: LoadedRig, stages: Sequence[StagePlan], forms: Forms
+    texts: Iterable[str], faults: Faults, loaded: LoadedRig, stages: Sequence[StagePlan], forms: Forms
 ) -> tuple[InjectedFault, ...]:
-    """The faults that these texts name, on subjects of this rig, at a level with these stages.
+    """Those of `faults` that these texts name, on subjects of this rig, at a level with these stages.
 
     Raises:
         FaultError: naming the first text that is wrong, and the way out.
     """
-    return tuple(_parse(text, loaded, tuple(stages), forms) for text in texts)
+    return tuple(_parse(text, faults, loaded, tuple(stages), forms) for text in texts)
 
 
-def _parse(text: str, loaded: LoadedRig, plans: tuple[StagePlan, ...], forms: Forms) -> InjectedFault:
+def _parse(
+    text: str, faults: Faults, loaded: LoadedRig, plans: tuple[StagePlan, ...], forms: Forms
+) -> InjectedFault:
     if len(text) > LONGEST_TEXT:
         raise FaultError(f"--inject: {len(text)} characters; write FAULT[@SUBJECT][:key=value,…]")
     shape = SHAPE.fullmatch(text)
     assert shape is not None, "every text has this shape"
-    kind = _kind(text, shape["name"].strip())
+    kind = _kind(text, shape["name"].strip(), faults)
     device, subject = _subject(text, kind, shape["subject"], loaded)
-    stages = tuple(plan.name for plan in plans)
+    every = {one.name: one.duty for one in stage_kinds()}
+    stages = {plan.name: every[plan.name] for plan in plans}
     given = _keys(text, kind, shape["keys"])
-    stage = _stage(text, kind, given.get("stage"), stages)
-    why = lacks(kind, loaded, device, stages)
+    stage = _stage(text, kind, given.get("stage"), every, stages)
+    within = "stage" in given or not kind.anywhere
+    why = kind.lacks(loaded, device) if kind.lacks is not None else ""
     if why:
         raise FaultError(f"--inject {text}: nothing could notice {kind.name} on {subject}: {why}")
     values = {**kind.defaults, **given}
     if "after" in given and "for" not in given and not kind.brief:
         values.pop("for", None)  # whoever says when it begins, and not for how long, means to the end
     sensor = _field(text, values.get("field"))
-    why = unseen_field(kind, sensor, device, stages, given.get("stage")) if sensor else ""
+    why = unseen_field(kind, sensor, device, stages, stage, within=within) if sensor else ""
     if why:
         raise FaultError(f"--inject {text}: nothing could notice field={sensor} on {subject}: {why}")
     after, length = (_span(text, key, values.get(key)) for key in ("after", "for"))
@@ -75,43 +78,44 @@ def _parse(text: str, loaded: LoadedRig, plans: tuple[StagePlan, ...], forms: Fo
         to=_number(text, "to", values.get("to")),
         code=_code(text, values.get("code")),
         field=sensor,
-        within="stage" in given or kind.stage != "sustained",
+        within=within,
         late_s=late_s,
     )
-    begins_in = _check_that_it_acts(text, kind, fault, plans, _work_s(loaded, device, plans, forms))
-    why = unjudged(kind, loaded, device, begins_in)
-    if why:
-        raise FaultError(f"--inject {text}: nothing could notice it in the {begins_in} stage: {why}")
+    work_s = _work_s(loaded, device, plans, forms)
+    begins_in = _check_that_it_acts(text, kind, fault, plans, stages, work_s=work_s)
+    if device is not None and begins_in in stages:
+        why = forms[begins_in].unnoticed(kind.name, CardWork(loaded, device))
+        if why:
+            raise FaultError(f"--inject {text}: nothing could notice it in the {begins_in} stage: {why}")
     return fault
 
 
-def _stage(text: str, kind: FaultKind, written: str | None, stages: Sequence[str]) -> str:
-    """The stage in which it acts, or from whose begin `after` counts."""
-    stage = written or kind.stage
-    if stage not in stage_names():
+def _stage(text: str, kind: FaultKind, written: str | None, every: Stages, stages: Stages) -> str:
+    """The stage in which it acts, or from whose begin `after` counts: of `every` one and of the level's."""
+    stage = written or kind.home(every)
+    if stage not in every:
         raise FaultError(
             f"--inject {text}: there is no stage {stage!r}; "
-            f"{_nearest(stage, stage_names())}write one of {', '.join(stage_names())}"
+            f"{_nearest(stage, every)}write one of {', '.join(every)}"
         )
-    if kind.name not in stage_kind(stage).faults and written is not None:
-        can = ", ".join(one.name for one in stage_kinds() if kind.name in one.faults)
+    if stage not in kind.acts_in(every) and written is not None:
         raise FaultError(
             f"--inject {text}: it would never act, or nothing would notice it, in the {stage} stage; "
-            f"{kind.name} can act in: {can}"
+            f"{kind.name} can act in: {', '.join(kind.acts_in(every))}"
         )
-    if stage not in stages and (written is not None or kind.stage != "sustained"):
+    if stage not in stages and (written is not None or not kind.anywhere):
         raise FaultError(f"--inject {text}: the level has no {stage} stage; take another --level")
     return stage
 
 
-def _kind(text: str, name: str) -> FaultKind:
-    if name in BY_NAME:
-        return BY_NAME[name]
+def _kind(text: str, name: str, faults: Faults) -> FaultKind:
+    if name in faults:
+        return faults[name]
     if name in ARRIVES_WITH:
         raise FaultError(f"--inject {text}: {name} arrives with its criterion {ARRIVES_WITH[name]}")
     raise FaultError(
         f"--inject {text}: there is no fault {name!r}; "
-        f"{_nearest(name, BY_NAME)}`rigproof lint --faults` lists all of them"
+        f"{_nearest(name, faults)}`rigproof lint --faults` lists all of them"
     )
 
 
@@ -151,6 +155,30 @@ def _keys(text: str, kind: FaultKind, written: str | None) -> dict[str, str]:
     return found
 
 
+def unseen_field(
+    kind: FaultKind,
+    sensor: str,
+    device: PromisedDevice | None,
+    stages: Stages,
+    stage: str,
+    *,
+    within: bool,
+) -> str:
+    """Why nothing could notice this fault of this sensor, in words; empty where something can.
+
+    `stages` are the level's, `stage` the one in which it begins; `within`: it is kept to that one.
+    """
+    why = kind.unseen(sensor, stage, stages) if kind.unseen is not None else ""
+    if why:
+        return why
+    if device is not None and device.sku is not None and sensor in device.sku.unsupported_sensors:
+        return "its driver reports no such sensor"
+    acts = {stages[stage]} if within else set(stages.values())
+    if acts.isdisjoint(SENSORS[sensor].duties):
+        return f"no stage in which it acts is judged by {sensor}; take another --level or stage"
+    return ""
+
+
 def _span(text: str, key: str, value: str | None) -> Span | None:
     if value is None:
         return None
@@ -172,6 +200,8 @@ def _check_that_it_acts(
     kind: FaultKind,
     fault: InjectedFault,
     plans: tuple[StagePlan, ...],
+    stages: Stages,
+    *,
     work_s: Mapping[str, float],
 ) -> str:
     """The stage in which it begins. `work_s`: when the simulated work of each stage has ended.
@@ -193,7 +223,7 @@ def _check_that_it_acts(
         end_s += work_s[plan.name] if alone else plan.expected_s
         if after_s > end_s - SHORTEST_S:
             continue
-        if fault.within or not _in_some_stage(kind) or kind.name in stage_kind(plan.name).faults:
+        if fault.within or not kind.duties or plan.name in kind.acts_in(stages):
             return plan.name
         raise FaultError(
             f"--inject {text}: after={fault.after}: it would begin in the {plan.name} stage, where it would "
@@ -221,14 +251,9 @@ def _work_s(
     return {plan.name: found[plan.name] or plan.expected_s for plan in plans}
 
 
-def _in_some_stage(kind: FaultKind) -> bool:
-    """Whether any stage declares it; faults of the whole run are declared by none."""
-    return any(kind.name in one.faults for one in stage_kinds())
-
-
 def _by(text: str, kind: FaultKind, value: str | None) -> tuple[float | None, float | None]:
     """A share, or a delay in seconds where the fault can be late."""
-    if value is None or kind.name != LATE or not value.endswith("s"):
+    if value is None or not kind.delays or not value.endswith("s"):
         return _share(text, value), None
     late_s = _figure(text, "by", value[:-1])
     if not 0 < late_s <= LONGEST_DELAY_S:
@@ -265,10 +290,10 @@ def _code(text: str, value: str | None) -> int | None:
 
 
 def _field(text: str, value: str | None) -> str | None:
-    if value is None or value in FIELDS:
+    if value is None or value in SENSORS:
         return value
     raise FaultError(
-        f"--inject {text}: field={value}: {_nearest(value, FIELDS)}write one of {', '.join(FIELDS)}"
+        f"--inject {text}: field={value}: {_nearest(value, SENSORS)}write one of {', '.join(SENSORS)}"
     )
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rigproof.simulation.faults.catalogue import IMPOSSIBLE
 from rigproof.simulation.faults.injected import StageWindow
+from rigproof.simulation.faults.sensors import SENSORS
 from rigproof.simulation.nvml.model import SimulatedGpu, SimulatedProcess
 from rigproof.simulation.silicon.card import CardState, SimulatedCard
 from rigproof.telemetry.nvml.protocol import Brand
@@ -18,7 +18,7 @@ CLOCK_STEP_MHZ = 15  # NVIDIA's SM clocks are multiples of it
 CORRECTED_PER_S = 2.0  # of the fault ecc-corrected-rate
 REPLAYS_PER_S = 20.0  # of the fault pcie-replays
 # The fields of SimulatedGpu that a named sensor is.
-SENSORS = {
+FIELDS = {
     "core_temperature": ("core_temperature_c",),
     "memory_temperature": ("memory_temperature_c",),
     "power": ("power_w", "power_average_w", "power_usage_w"),
@@ -120,14 +120,14 @@ def _misread(
     for name in ("sensor-missing", "sensor-frozen", "sensor-shifted", "sensor-impossible"):
         known = card.begun if name == "sensor-frozen" else card.acting  # what froze stays frozen
         fault = known(name, t_s, stages)
-        for sensor in SENSORS[fault.field or ""] if fault is not None else ():
+        for sensor in FIELDS[fault.field or ""] if fault is not None else ():
             assert fault is not None
             if name == "sensor-missing":
                 found[sensor] = None
             elif name == "sensor-frozen":
                 found[sensor] = getattr(gpu, sensor)
             elif name == "sensor-impossible":
-                value = fault.to or IMPOSSIBLE[fault.field or ""]
+                value = fault.to or SENSORS[fault.field or ""].impossible or 0.0
                 found[sensor] = value if fault.field == "power" else round(value)
             elif fault.late_s is not None:
                 found[sensor] = _sensed(card, card.at(max(0.0, t_s - fault.late_s), stages))[sensor]

@@ -8,6 +8,7 @@ from statistics import fmean, median
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
+from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.sensors import moving_readings
@@ -61,7 +62,7 @@ def reward_times(batches: Sequence[RewardBatch], *, beside_generation: bool) -> 
     "run at most `limits.reward_loss_share` of the valid strategies may time out, crash or run out of memory",
     remedy="leave the pool as many free CPUs as it has processes, or lower `feeding.processes`",
     unmeasured="too few sequential or parallel runs, or none that compared the rewards of both",
-    faults=("rewards-slow", "rewards-differ", "rewards-crash"),
+    also=Also(unmeasured=WITHOUT_WORK),
     stages=("feeding",),
 )
 def parallel_rewards(device: DeviceEvidence) -> Finding:
@@ -152,7 +153,10 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
     "(`feeding.completions`), and `feeding.overlap = true`",
     unmeasured="no two steps with their rewards, a lost worker, or utilisation not read often enough, "
     "or of another time than the work",
-    faults=("gpu-starved", "gpu-half-used"),
+    also=Also(
+        fails=("gpu-idle",),
+        unmeasured=(*WITHOUT_WORK, "nvml-hang", "sensor-missing:field=utilization"),
+    ),
     stages=("feeding",),
 )
 def idle_gaps(device: DeviceEvidence) -> Finding:

@@ -3,6 +3,7 @@
 from typing import get_args
 
 from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured, criterion
+from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, precision_rounds
 from rigproof.criteria.evidence.strangers import slowed_by
@@ -36,7 +37,10 @@ def _gemm(precision: Precision) -> Criterion:
         remedy=SLOW,
         unmeasured="too few verified rounds of this precision; not applicable where an unknown device "
         "lacks it",
-        faults=("clock-stuck", "thermal-throttle"),
+        also=Also(
+            fails=("clock-stuck", "clock-locked", "thermal-throttle"),
+            unmeasured=("gpu-idle", "foreign-memory"),
+        ),
         stages=("gemm",),
         holds_for=promised,
         rate=True,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.evidence import SHORTEST_LOAD_S
 from rigproof.criteria.evidence.floors import SLOW
 from rigproof.criteria.evidence.rates import rate_or_none
@@ -78,7 +79,7 @@ def _gib_each(events: Iterable[Event], number: int) -> float | None:
     "and let them run side by side under NVIDIA MPS instead of in turn",
     unmeasured="one of the processes did too little, or did not work together with the others; "
     "`sharing.workers` does not begin with 1, or names no other number",
-    faults=("sharing-collapse",),
+    also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle", "stranger-computes")),
     stages=("sharing",),
     rate=True,
     explained=slowed_by,

@@ -9,6 +9,7 @@ from rigproof.criteria.criterion import (
     compared,
     criterion,
 )
+from rigproof.criteria.effects import ABSENT, BROKEN, WORKER_LOST, Also
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import settled, sustained_rate
@@ -16,6 +17,7 @@ from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import work_by_slice
 from rigproof.records.verdict import Outcome
+from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
 from rigproof.stages.sustained.peers import peer_outlier
 
 STABILITY_WINDOW_S = 5.0
@@ -30,7 +32,10 @@ FEWEST_WINDOWS = 4
     limit=FLOORS,
     remedy=SLOW,
     unmeasured="the stage broke off, or no verified round came from this device",
-    faults=("clock-stuck", "gpu-idle", "worker-killed"),
+    also=Also(
+        fails=(*SLOW_CARD, "clock-locked", *BROKEN, *WORKER_LOST, "bit-flip"),
+        unmeasured=(*NO_RATE, "stranger-computes", "stranger-computes:after=5%"),
+    ),
     stages=("sustained",),
     rate=True,
     explained=slowed_by,
@@ -54,7 +59,10 @@ def sustained(device: DeviceEvidence) -> Finding:
     limit="`combined_floor_tflops` of the rig profile; else none",
     remedy="find the slow device in throughput.sustained and repair that one",
     unmeasured="any promised device has no sustained rate: a sum without it would only look low",
-    faults=("clock-stuck", "gpu-idle"),
+    also=Also(
+        fails=(*SLOW_CARD, *BROKEN, *WORKER_LOST, "power-capped:to=300"),
+        unmeasured=(*ABSENT, *NO_RATE, "stranger-computes:after=5%"),
+    ),
     stages=("sustained",),
     rate=True,
     explained=slowed_by,
@@ -89,7 +97,7 @@ def combined(rig: Evidence) -> Finding:
     remedy="watch temperature, clock and power over the stage in the report: heat and a weak power "
     "supply show as a sag",
     unmeasured="less than 4 s of settled load",
-    faults=("throughput-sag",),
+    also=Also(fails=(*BROKEN, "bit-flip"), unmeasured=(*NO_RATE, *WORKER_LOST, "stranger-computes")),
     stages=("sustained",),
     explained=slowed_by,
 )

@@ -1,6 +1,7 @@
 """Is one GPU slower than the others of its kind? What a floor of the SKU leaves room for."""
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.effects import BROKEN, WORKER_LOST, Also
 from rigproof.criteria.evidence.rates import (
     PeerGroup,
     median_of_others,
@@ -11,6 +12,7 @@ from rigproof.criteria.evidence.rates import (
 )
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
 
 
 @criterion(
@@ -24,7 +26,10 @@ from rigproof.criteria.evidence.subjects import DeviceEvidence
     "with one of them: what stays slow in the other slot is the card",
     unmeasured="the device has no sustained rate, or none of its peers has; not applicable where no peer has "
     "its power limit",
-    faults=("straggler",),
+    also=Also(
+        fails=(*SLOW_CARD, "clock-locked", *BROKEN, *WORKER_LOST, "bit-flip"),
+        unmeasured=(*NO_RATE, "stranger-computes", "stranger-computes:after=5%"),
+    ),
     stages=("sustained",),
     applies_to_cpu=False,
     among=with_peers,

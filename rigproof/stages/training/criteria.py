@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import SLOW, Measured, against
 from rigproof.criteria.evidence.rates import median_of_others, precision_rounds
@@ -45,7 +46,10 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     remedy=SLOW,
     unmeasured="fewer than 3 verified rounds of fp16 in the comparison of precisions, or one that the "
     "silicon cannot do; not required where an unknown device has no fp16",
-    faults=("tensor-cores-unused",),
+    also=Also(
+        fails=("straggler", "throughput-sag", "thermal-throttle", "clock-stuck", "clock-locked"),
+        unmeasured=(*WITHOUT_WORK, "gpu-idle", "stranger-computes", "stranger-computes:after=5%"),
+    ),
     stages=("training",),
     applies_to_cpu=False,
     holds_for=trains_in_fp16,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.floors import Measured, sku_floor, torch_of
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.strangers import slowed_by
@@ -93,7 +94,7 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
     "capability",
     unmeasured="fewer than 3 verified rounds of fp16 or of fp32 at the same batch size; not applicable where "
     "an unknown device has no fp16",
-    faults=("tensor-cores-unused",),
+    also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle")),
     stages=("training",),
     applies_to_cpu=False,
     holds_for=trains_in_fp16,

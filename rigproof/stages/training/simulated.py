@@ -9,6 +9,7 @@ from rigproof.records.measurements import Round
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import RATE_NOISE, Task
+from rigproof.stages.training.faults import unnoticed
 from rigproof.stages.training.specs import TrainingSpec
 
 # One H200: fp32 1965 to 1980 MHz and 663 W (633 to 750), tf32
@@ -119,4 +120,4 @@ def records(task: Task, spec: TrainingSpec) -> Records:
     yield task.memory(t_s, 2000.0)
 
 
-SIMULATED = SimulatedStage(segments, records, holds="most")
+SIMULATED = SimulatedStage(segments, records, holds="most", unnoticed=unnoticed)

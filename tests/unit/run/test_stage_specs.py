@@ -121,7 +121,6 @@ def test_a_criterion_is_promised_where_its_stages_are(tmp_path, stages, found):
         limit="",
         remedy="",
         unmeasured="",
-        faults=(),
         stages=("training",),
     )(lambda device: None)
     assert promised(trained, rig(tmp_path), stages) == found

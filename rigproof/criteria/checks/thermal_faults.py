@@ -1,0 +1,82 @@
+"""Faults that the criteria of thermal.py are there to notice."""
+
+from rigproof.profiles.planning.stages import DUTIES
+from rigproof.simulation.faults.kinds import FED, MID, PART, TIMES, FaultKind, Variant
+from rigproof.simulation.faults.lacks import unreported, unstated
+
+SLOWED = "Over the highest temperature that its maker allows, a card lowers its clock."
+
+FAULTS = (
+    FaultKind(
+        "overheat",
+        "gpu",
+        "the cooling fails: the core passes its limit; to= is where it settles, °C",
+        ("thermal.core_temperature",),
+        keys=(*TIMES, "to"),
+        defaults=PART,
+        duties=DUTIES,
+        why=SLOWED,
+    ),
+    FaultKind(
+        "heat-spike",
+        "gpu",
+        "the core loses its heatsink for a moment, and passes what is never allowed",
+        ("thermal.core_temperature",),
+        keys=(*TIMES, "to"),
+        defaults={**MID, "for": "0.75"},
+        duties=DUTIES,
+        lacks=unstated("core_temperature_never_c"),
+        brief=True,
+    ),
+    FaultKind(
+        "early-heat",
+        "gpu",
+        "the cooling weakens: the core comes near its limit",
+        ("thermal.core_temperature",),
+        ends="warns",
+        keys=(*TIMES, "to"),
+        defaults=PART,
+        duties=DUTIES,
+        lacks=unstated("core_temperature_warn_c"),
+    ),
+    FaultKind(
+        "temperature-out-of-range",
+        "gpu",
+        "the core leaves the working range while the card is fed",
+        ("thermal.core_temperature",),
+        keys=("stage", "to"),
+        duties=FED,
+        lacks=unstated("working_temperature_c"),
+    ),
+    FaultKind(
+        "memory-overheat",
+        "gpu",
+        "the memory passes its limit while the core is cool",
+        ("thermal.memory_temperature",),
+        keys=(*TIMES, "to"),
+        defaults=PART,
+        duties=DUTIES,
+        lacks=unreported("memory_temperature", "its driver reports no such sensor"),
+        why=SLOWED,
+    ),
+    FaultKind(
+        "thermal-throttle",
+        "gpu",
+        "the driver lowers the clock for heat (reason 0x40)",
+        ("thermal.throttle",),
+        keys=(*TIMES, "by"),
+        defaults={"by": "40%"},
+        duties=DUTIES,
+        why="By 40 % the rates fall under their floors and behind those of the peers.",
+        variants=(Variant("after=50%,for=0.5", "A single short event warns."),),
+    ),
+    FaultKind(
+        "power-brake",
+        "gpu",
+        "the power supply pulls the brake (reason 0x80)",
+        ("thermal.throttle",),
+        keys=(*TIMES, "by"),
+        defaults={"by": "5%", **PART},
+        duties=DUTIES,
+    ),
+)

@@ -1,0 +1,145 @@
+"""The faults for people: docs/faults.md, and `rigproof lint --faults`."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rigproof.criteria.criterion import Criterion
+from rigproof.judging.catalogue import CATALOGUE, FAULTS
+from rigproof.judging.fault_matrix import Case, cases
+from rigproof.records.verdict import Outcome
+from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.simulation.faults.parsing import ARRIVES_WITH
+from rigproof.stages.registry import STAGES
+
+PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
+INTRODUCTION = """\
+# Faults
+
+Written by `python -m rigproof.judging.document`; a test keeps it current. Do not edit it by hand.
+
+A simulated rig can have every fault below: `pytest -m hardware --simulate --hwprofile RIG --inject
+FAULT[@SUBJECT][:key=value,…]`, repeatable, several at once. Without a subject a fault hits the first GPU or
+node. `rigproof lint --faults` prints this list too.
+
+- `stage=`: in which stage it acts, and in no other; `after=` and `for=` count in that one. Without it they
+  count from the begin of the continuous stage, or of the only stage in which it can act, and a fault of which
+  only the begin is said lasts to the end of the run. A fault that would never act, or that nothing could
+  notice, is refused.
+- `after=`, `for=`: when it begins, and how long it lasts; seconds, or a share of the stage (`after=80%`).
+- `by=`: a share (`by=15%`); of `sensor-shifted` a delay too (`by=5s`). `to=`: a value, in the unit of what it
+  changes.
+- `code=`: an Xid. `field=`: a sensor.
+"""
+MATRIX = """\
+## What each changes
+
+At level extended each fault changes these verdicts and no other. In bold what the fault is there for; on
+other subjects than its own where it says so. What compares devices is not measured either where a fault
+leaves a device without another one of its kind. A test runs all of them on the rig of
+`tests/support/fault_matrix.toml` (two nodes, three H200).
+
+| Fault | Fails | Warns | Not measured | Why |
+|---|---|---|---|---|"""
+LATE = """\
+## From 80 % of the continuous stage on
+
+Every fault with `after=` is noticed by the criterion that it is there for, if it begins in the last fifth of
+the stage and lasts to its end; but for these:
+"""
+BY_STAGE = """\
+## Stage by stage
+
+Every fault of a GPU that can act in a stage is noticed there, by the criterion that it is there for, where
+the stage is as short as its level may make it; but for these:
+"""
+
+
+def faults_page() -> str:
+    """The whole page."""
+    lines = [INTRODUCTION, *_table(), "", MATRIX, *map(_row, cases())]
+    lines += ["", LATE, *_late(), "", BY_STAGE, *_by_stage()]
+    return "\n".join(lines) + "\n"
+
+
+def listing() -> Iterator[str]:
+    """Plain lines: each fault with its keys and their defaults, what it is, and what it trips."""
+    for fault in FAULTS.values():
+        keys = f":{','.join(_keys(fault))}" if fault.keys else ""
+        yield f"{fault.name}[@{_hits(fault)}]{keys}"
+        yield f"    {fault.what}"
+        yield f"    {fault.ends}: {', '.join(fault.trips)}"
+    for name, criterion in ARRIVES_WITH.items():
+        yield f"{name}: not yet; it arrives with its criterion {criterion}"
+
+
+def _table() -> Iterator[str]:
+    yield "| Fault | Hits | What happens | Acts in | Keys | Trips |"
+    yield "|---|---|---|---|---|---|"
+    for fault in FAULTS.values():
+        keys = ", ".join(f"`{key}`" for key in _keys(fault))
+        trips = f"{fault.ends}: {_named(fault.trips)}"
+        yield f"| `{fault.name}` | {_hits(fault)} | {fault.what} | {_acts(fault)} | {keys} | {trips} |"
+    later = ", ".join(f"`{name}` with `{criterion}`" for name, criterion in ARRIVES_WITH.items())
+    yield f"\nNot there yet: {later}."
+
+
+def _named(criteria: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in criteria)
+
+
+def _keys(fault: FaultKind) -> list[str]:
+    """Each key, with its default where it has one."""
+    return [f"{key}={fault.defaults.get(key, '…')}" for key in fault.keys]
+
+
+def _hits(fault: FaultKind) -> str:
+    return "GPU" if fault.scope == "gpu" else fault.scope
+
+
+def _acts(fault: FaultKind) -> str:
+    every = {stage.name: stage.kind.duty for stage in STAGES}
+    stages = fault.acts_in(every)
+    return "every stage" if len(stages) == len(every) else ", ".join(stages) or "the whole run"
+
+
+def _row(case: Case) -> str:
+    outcomes = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
+    return f"| `{case}` | {' | '.join(_cell(case, outcome) for outcome in outcomes)} | {case.why} |"
+
+
+def _cell(case: Case, outcome: Outcome) -> str:
+    """The criteria that end so: those of the subject itself or the rig, and those of other devices."""
+    found: dict[str, list[str]] = {"": []}
+    for criterion in sorted(CATALOGUE.values(), key=lambda one: one.name not in case.fault.trips):
+        if case.outcome(criterion) is outcome:
+            absent = outcome is Outcome.NOT_MEASURED and criterion.scope in case.fault.absent
+            names = found.setdefault(_where(case, criterion), [])
+            names.append("*all others*" if absent else _name(case, criterion))
+    return "; ".join(where + ", ".join(dict.fromkeys(names)) for where, names in found.items() if names)
+
+
+def _where(case: Case, criterion: Criterion) -> str:
+    if criterion.scope != "device":
+        return ""
+    return "of each GPU: " if case.fault.scope == "node" or case.fault.everywhere else ""
+
+
+def _name(case: Case, criterion: Criterion) -> str:
+    text = f"`{criterion.name}`"
+    return f"**{text}**" if not case.keys and criterion.name in case.fault.trips else text
+
+
+def _late() -> Iterator[str]:
+    for fault in FAULTS.values():
+        if fault.late is not None:
+            by = f" by `{fault.late.criterion}`" if fault.late.criterion else ""
+            yield f"- `{fault.name}:{fault.late.keys}` is noticed{by}: {fault.late.why}."
+
+
+def _by_stage() -> Iterator[str]:
+    for stage in STAGES:
+        for name, noticed in stage.noticed.items():
+            keys = f":stage={stage.name}" + (f",{noticed.keys}" if noticed.keys else "")
+            fault = FAULTS[name]
+            trips = fault.trips if noticed.criterion is None else (noticed.criterion,)
+            yield f"- `{name}{keys}`: {noticed.ends or fault.ends}: {_named(trips)}."

@@ -1,0 +1,20 @@
+"""The fault that the criterion of this stage is there to notice."""
+
+from rigproof.simulation.faults.kinds import FaultKind, Noticed
+
+FAULTS = (
+    FaultKind(
+        "sharing-collapse",
+        "gpu",
+        "processes that share the card keep each other from working",
+        ("scaling.sharing",),
+        keys=("stage", "by"),
+        defaults={"by": "50%"},
+        stage="sharing",
+    ),
+)
+NOTICED = {
+    "throughput-sag": Noticed("after=60%,by=60%", "scaling.sharing"),
+    "early-heat": Noticed("after=20%"),
+    "gpu-idle": Noticed(ends="not measured"),
+}

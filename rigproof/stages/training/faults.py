@@ -1,0 +1,40 @@
+"""Faults that the criteria of this stage are there to notice, and what they cannot notice."""
+
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.simulation.faults.kinds import FaultKind, Noticed
+from rigproof.simulation.faults.lacks import no_peer
+from rigproof.simulation.stage import CardWork
+
+
+def unnoticed(fault: str, work: CardWork) -> str:
+    """A card that grows slow needs a step to compare its own with."""
+    sku = work.device.sku
+    if fault != "throughput-sag" or (sku is not None and sku.steady.training is not None):
+        return ""
+    alone = no_peer(work.loaded, work.device)
+    return "nobody has measured this card's training step, and it has no peer" if alone else ""
+
+
+def _no_speedup(_loaded: LoadedRig, device: PromisedDevice | None) -> str:
+    if device is None:
+        return ""
+    known = device.sku is not None and device.sku.steady.training_speedup is not None
+    return "" if known or device.limits.training_speedup is not None else "no speed-up is known of this card"
+
+
+FAULTS = (
+    FaultKind(
+        "tensor-cores-unused",
+        "gpu",
+        "16-bit training steps take as long as 32-bit ones",
+        ("precision.speedup", "training.step"),
+        keys=("stage",),
+        stage="training",
+        lacks=_no_speedup,
+    ),
+)
+NOTICED = {
+    "throughput-sag": Noticed("after=10%,by=60%", "training.step"),
+    "telemetry-gap": Noticed("after=30%,for=20%"),  # its last quarter is not measured
+    "gpu-idle": Noticed(ends="not measured"),
+}
