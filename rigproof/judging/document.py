@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rigproof.criteria.criterion import Criterion
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.profiles.planning.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES
 
 PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"
 INTRODUCTION = """\

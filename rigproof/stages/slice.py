@@ -2,18 +2,17 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 from rigproof.criteria.criterion import Criterion
 from rigproof.devices.specs import Spec
+from rigproof.profiles.kinds.stages import StageKind, StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.plan import Plan, StagePlan
-from rigproof.profiles.planning.stages import StageKind
+from rigproof.profiles.planning.plan import Plan
+from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
 from rigproof.simulation.stage import SimulatedStage
 from rigproof.stages.tables import StageTable
-
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +35,19 @@ class StageSlice:
     """One stage.
 
     `specs`: what each worker does, by worker. `criteria`, in the order in which reports show them.
-    `tables`: what it measured besides verdicts.
+    `tables`: what it measured besides verdicts. `measured`: the rounds behind the rate of a subject, where
+    they are not all that it measured. `quiet_events`: what every good run has of it.
     """
 
-    kind: StageKind
+    kind: StageKind[Any]
     specs: Callable[[StageWork], Mapping[str, Spec]]
     simulated: SimulatedStage
     criteria: tuple[Criterion, ...] = ()
     tables: Callable[[Recording], Iterable[StageTable]] = without_tables
+    measured: Callable[[Recording, str], list[Round]] | None = None
+    quiet_events: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """The stage's name."""
         return self.kind.name
-
-
-def stated(value: _Value | None) -> _Value:
-    """A value that planning has found to be there."""
-    if value is None:
-        raise ValueError("the plan was made without it")
-    return value

@@ -23,6 +23,7 @@ from support.fault_matrix import (
     run,
     run_changes,
 )
+from support.lengths import lengths
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 LATE_KINDS = [kind for kind in KINDS if "after" in kind.keys and kind.stage == "sustained"]
@@ -121,12 +122,11 @@ EIGHT = over_defaults(
     {
         "name": "eight",
         "sampling": {"rate_hz": 4},
-        "levels": {
-            "quick": {"gemm_settle_s": 4, "gemm_measure_s": 2, "sustained_s": 30, "round_s": 0.5},
-        },
+        **lengths("quick", settle_s=4, measure_s=2, sustained=30, round_s=0.5),
         "nodes": [{"name": "n1", "cpus": 64, "gpus": [{"sku": "h200-sxm"}] * 8}],
     },
     "eight",
+    KINDS,
 )
 
 

@@ -10,12 +10,13 @@ import pytest
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import judge_all
 from rigproof.profiles.loading.load import over_defaults
-from rigproof.profiles.planning.stages import stage_kind, stage_kinds, stage_names
 from rigproof.records.verdict import Outcome, sentence
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.catalogue import BY_NAME
+from rigproof.stages.registry import KINDS
+from support.lengths import lengths
 
-STAGES = stage_names()
+STAGES = KINDS.names
 
 NODE, LEVEL = "n1", "extended"
 LENGTHS = {"sustained": 40, "training": 40, "feeding": 30, "sharing": 30}
@@ -23,8 +24,9 @@ LENGTHS = {"sustained": 40, "training": 40, "feeding": 30, "sharing": 30}
 
 def level_of(stage):
     """As short as the stage lets it be."""
-    lengths = {"sustained_s": 8} | ({f"{stage}_s": LENGTHS[stage]} if stage in LENGTHS else {})
-    return {"gemm_settle_s": 4, "gemm_measure_s": 4, "round_s": 0.5, **lengths}
+    own = {stage: LENGTHS[stage]} if stage in LENGTHS else {}
+    stages = {"training": 0, "feeding": 0, "sharing": 0, "sustained": 8} | own
+    return lengths(LEVEL, settle_s=4, measure_s=4, round_s=0.5, **stages)
 
 
 def rig_of(cards, stage):
@@ -38,10 +40,10 @@ def rig_of(cards, stage):
             "working_temperature_c": [50, 75],
             "working_power_w": [300, 700],
         },
-        "levels": {LEVEL: {"training_s": 0, "feeding_s": 0, "sharing_s": 0, **level_of(stage)}},
+        **level_of(stage),
         "nodes": [{"name": NODE, "cpus": 8 * cards, "gpus": [{"sku": "h200-sxm"}] * cards}],
     }
-    return over_defaults(tables, "a-fault-a-card")
+    return over_defaults(tables, "a-fault-a-card", KINDS)
 
 
 # What a fault needs beyond its defaults, to be noticed in a stage; and the criterion that notices it, where
@@ -76,7 +78,7 @@ COUNTED = ("pcie-replays",)  # in the whole run
 OF_CARDS = {
     stage: [
         name
-        for name in stage_kind(stage).faults
+        for name in KINDS[stage].faults
         if BY_NAME[name].scope == "gpu" and name not in (*NOT_BESIDE_OTHERS, *OF_THE_PROCESS)
     ]
     for stage in STAGES
@@ -140,5 +142,5 @@ def test_a_process_that_is_hurt_is_noticed_in_its_stage(name, stage):
 
 def test_every_declared_fault_is_shown_here_or_in_the_matrix():
     shown = {name for names in OF_CARDS.values() for name in names} | set(OF_THE_PROCESS)
-    of_nodes = {name for one in stage_kinds() for name in one.faults if BY_NAME[name].scope == "node"}
-    assert {name for one in stage_kinds() for name in one.faults} - shown == of_nodes | set(NOT_BESIDE_OTHERS)
+    of_nodes = {name for one in KINDS for name in one.faults if BY_NAME[name].scope == "node"}
+    assert {name for one in KINDS for name in one.faults} - shown == of_nodes | set(NOT_BESIDE_OTHERS)

@@ -6,16 +6,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.load import load_rig
-from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.planning.stages import stage_kind, stage_kinds, stage_names
 from rigproof.simulation.faults.catalogue import ARRIVES_WITH, BY_NAME, FIELDS, KINDS, lacks, unseen_field
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.faults.parsing import FaultError, parse_faults
 from rigproof.stages.registry import FORMS
 from support.fault_matrix import rig
 
-STAGES = stage_names()
+STAGES = KINDS.names
 
 STAGE_S = 60.0
 WORDS = [*"@:,=%-09", "80%", "1e400", "nan", "٣", "n1", "n1/gpu0", "n2/gpu0"]
@@ -30,7 +29,7 @@ def plans(stages):
 
 def declaring(name):
     """The stages in which a fault can act."""
-    return [one.name for one in stage_kinds() if name in one.faults]
+    return [one.name for one in KINDS if name in one.faults]
 
 
 def parsed(text, stages=STAGES):
@@ -200,7 +199,7 @@ def test_what_is_no_fault_is_refused_with_the_way_out(text):
     ],
 )
 def test_a_fault_that_nothing_could_notice_on_this_card_is_refused(text, why):
-    assert why in refusal(text, loaded=load_rig("dual-3090-3070"))
+    assert why in refusal(text, loaded=load_rig("dual-3090-3070", KINDS))
 
 
 @pytest.mark.parametrize(
@@ -276,7 +275,7 @@ def test_a_reading_can_be_late_by_seconds_or_low_by_a_share():
     assert (parsed("sensor-shifted:by=5%").late_s, parsed("sensor-shifted:by=5%").by) == (None, 0.05)
 
 
-DECLARED = {name for one in stage_kinds() for name in one.faults}
+DECLARED = {name for one in KINDS for name in one.faults}
 
 
 def test_every_fault_that_a_stage_declares_is_one_of_the_catalogue():
@@ -287,4 +286,4 @@ def test_every_fault_that_a_stage_declares_is_one_of_the_catalogue():
 def test_a_fault_that_has_a_time_or_a_stage_is_declared_by_its_own_stage(kind):
     timed = {"stage", "after", "for"} & set(kind.keys)
     assert bool(timed) == (kind.name in DECLARED)
-    assert not timed or kind.name in stage_kind(kind.stage).faults
+    assert not timed or kind.name in KINDS[kind.stage].faults

@@ -16,6 +16,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.verdict import Outcome, Verdict
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.catalogue import BY_NAME, FIELDS, FaultKind
+from rigproof.stages.registry import KINDS
 
 PROFILE = Path(__file__).parent / "fault_matrix.toml"
 LEVEL = "extended"  # the first one with every stage
@@ -112,7 +113,7 @@ def changes_of(verdicts: Iterable[Verdict]) -> Changes:
 @cache
 def rig() -> LoadedRig:
     """The matrix's rig."""
-    return load_rig(str(PROFILE))
+    return load_rig(str(PROFILE), KINDS)
 
 
 def run(*faults: str, seed: int = 0) -> list[Verdict]:

@@ -40,6 +40,7 @@ from rigproof.records.disk.store import RecordingError, read_recording
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import decide
 from rigproof.report.terminal.terminal import print_summary
+from rigproof.stages.registry import KINDS
 from support.acceptance import CHECKOUT
 
 SAMPLES = CHECKOUT / "reports" / "samples"
@@ -77,11 +78,11 @@ def told(*lines: str) -> None:
 
 def read_profile(folder: Path) -> object:
     try:
-        loaded = load_rig(str(folder / "rig.toml"))
+        loaded = load_rig(str(folder / "rig.toml"), KINDS)
         problems = lint_rig(loaded)
     except ProfileError as error:
         return told(*error.problems)
-    assert LoadedRig.restore(json.loads(json.dumps(loaded.dump()))) == loaded
+    assert LoadedRig.restore(json.loads(json.dumps(loaded.dump())), KINDS) == loaded
     for line in problems:
         told(line)
     try:
@@ -97,7 +98,7 @@ def read_sku(folder: Path) -> object:
         return told(*error.problems)
     if problems := structural_problems(Sku, tables, "sku.toml"):
         return told(*problems)
-    return [told(line) for line in lint_sku("sku.toml", Sku.model_validate(tables))]
+    return [told(line) for line in lint_sku("sku.toml", Sku.model_validate(tables), KINDS)]
 
 
 def read_history(folder: Path) -> object:

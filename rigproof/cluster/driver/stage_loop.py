@@ -12,7 +12,7 @@ from rigproof.cluster.driver.workers import Workers
 from rigproof.cluster.ray.calls import FETCH_S, collect
 from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
-from rigproof.profiles.planning.plan import StagePlan
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.tables.models import Timeouts
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Sample
@@ -47,7 +47,6 @@ class Rounds:
         timeouts: Timeouts,
         pause: Pause,
     ) -> None:
-        assert timeouts.stall_s
         self.agents = agents
         self.workers = workers
         self.paused_s = 0.0
@@ -133,8 +132,6 @@ class StageRun:
         sink: Sink,
         now_s: Callable[[], float],
     ) -> None:
-        assert timeouts.task_s
-        assert timeouts.stop_s
         self._rounds = rounds
         self._workers = rounds.workers
         self._plan = plan

@@ -33,8 +33,6 @@ class Workers:
         *,
         actors: Actors,
     ) -> None:
-        assert timeouts.start_s
-        assert timeouts.stall_s
         self._prefix = prefix
         self._start_s = timeouts.start_s
         self._stall_s = timeouts.stall_s

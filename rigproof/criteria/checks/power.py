@@ -9,7 +9,7 @@ from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.criteria.evidence.series import readings, values
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.working_range import power_failure
-from rigproof.profiles.planning.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.verdict import Outcome
 
 ROUNDING_W = 0.5  # NVML counts milliwatts, profiles and SKU files watts

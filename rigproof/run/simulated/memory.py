@@ -10,8 +10,6 @@ from rigproof.records.measurements import BootReading, Event
 from rigproof.simulation.rig import SimulatedNode
 from rigproof.telemetry.nvml.session import Nvml
 
-BEFORE = Line(30.0, 0.0, "sustained", 26.0)  # a moment of a run that nobody simulated
-
 
 class SimulatedMemory:
     """Of a node that may have a reset behind it."""
@@ -24,7 +22,10 @@ class SimulatedMemory:
         """Its boot id, and the run before where a fault says that it never ended."""
         found: Found = [self.boot("before")]
         if self._node.rig.fault("reset-before", self._node.name) is not None:
-            box = Box(Head("simulated-before", self._node.name, self._node.name, None, ""), BEFORE)
+            rig = self._node.rig
+            stage = next((one.name for one in rig.loaded.kinds if one.duty == "continuous"), None)
+            moment = Line(30.0, 0.0, stage, 26.0)  # of a run that nobody simulated
+            box = Box(Head("simulated-before", self._node.name, self._node.name, None, ""), moment)
             event = event_of(box, "restarted", "unfinished_run", self._node.name, t_s=self._now_s())
             found.append(event)
         return found

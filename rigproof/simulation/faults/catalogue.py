@@ -7,8 +7,8 @@ What else each trips is in docs/faults.md, with the reason.
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.stages import with_duty
 
 Scope = Literal["gpu", "node", "rig"]
 Key = Literal["stage", "after", "for", "by", "to", "code", "field"]
@@ -549,11 +549,12 @@ ARRIVES_WITH = {
 }
 
 
-def unseen_field(
+def unseen_field(  # noqa: PLR0917
     kind: FaultKind,
     sensor: str,
     device: PromisedDevice | None,
     stages: tuple[str, ...],
+    kinds: StageKinds,
     within: str | None = None,
 ) -> str:
     """Why nothing could notice that this sensor is missing or frozen, in words; empty where something can.
@@ -561,8 +562,8 @@ def unseen_field(
     `stages` are the level's, `within` the one that the fault is kept to.
     """
     sku = device.sku if device is not None else None
-    if kind.name == "sensor-frozen" and _steady(within or kind.stage, sensor, stages):
-        return _steady(within or kind.stage, sensor, stages)
+    if kind.name == "sensor-frozen" and _steady(within or kind.stage, sensor, stages, kinds):
+        return _steady(within or kind.stage, sensor, stages, kinds)
     if kind.name == "sensor-impossible" and sensor not in IMPOSSIBLE:
         return f"any {sensor} can be"
     if kind.name == "sensor-shifted" and sensor != "power":
@@ -574,11 +575,11 @@ def unseen_field(
     return ""
 
 
-def _steady(stage: str, sensor: str, stages: tuple[str, ...]) -> str:
+def _steady(stage: str, sensor: str, stages: tuple[str, ...], kinds: StageKinds) -> str:
     if sensor in STEADY_FIELDS:
         return f"a reading of {sensor} that stays the same is what a healthy card shows too"
     later = stages[stages.index(stage) + 1 :]
-    if sensor.endswith("temperature") and not any(with_duty(later, ("bursts", "arms"))):
+    if sensor.endswith("temperature") and not any(kinds.with_duty(later, ("bursts", "arms"))):
         return (
             f"after the {stage} stage the power never changes for so long that a healthy one would not stay "
             "the same too; take another --level or stage"
@@ -591,7 +592,7 @@ def unjudged(kind: FaultKind, loaded: LoadedRig, device: PromisedDevice | None, 
     if kind.name != "throughput-sag" or stage != "training" or device is None:
         return ""
     equal = [one for one in loaded.devices() if one.sku_stem == device.sku_stem]
-    known = device.sku is not None and device.sku.steady.training is not None
+    known = device.sku is not None and device.sku.steady.figure("training_tflops") is not None
     return (
         "" if known or len(equal) > 1 else "nobody has measured this card's training step, and it has no peer"
     )
@@ -618,10 +619,13 @@ def lacks(kind: FaultKind, loaded: LoadedRig, device: PromisedDevice | None, sta
         "memory_temperature": ("memory_temperature" not in missing, "its driver reports no such sensor"),
         "ecc": ("ecc" not in missing, "its driver counts no ECC errors"),
         "row_remap": ("row_remap" not in missing, "its driver reports no remapped rows"),
-        "cpu_band": (loaded.rig.cpu.enabled is not False, "cpu.enabled = false"),
+        "cpu_band": (loaded.rig.cpu.enabled, "cpu.enabled = false"),
         "training_speedup": (
-            limits.training_speedup is not None
-            or (sku is not None and sku.steady.training_speedup is not None),
+            (
+                device is not None
+                and getattr(device.stages.get("training"), "training_speedup", None) is not None
+            )
+            or (sku is not None and sku.steady.figure("training_speedup") is not None),
             "no speed-up is known of this card",
         ),
         "feeding": ("feeding" in stages, "the level has no feeding stage"),

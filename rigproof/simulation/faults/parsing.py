@@ -6,9 +6,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from rigproof.profiles.kinds.stages import StageKinds, StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.planning.stages import stage_kind, stage_kinds, stage_names
 from rigproof.simulation.faults.catalogue import (
     ARRIVES_WITH,
     BY_NAME,
@@ -52,7 +51,7 @@ def _parse(text: str, loaded: LoadedRig, plans: tuple[StagePlan, ...], forms: Fo
     device, subject = _subject(text, kind, shape["subject"], loaded)
     stages = tuple(plan.name for plan in plans)
     given = _keys(text, kind, shape["keys"])
-    stage = _stage(text, kind, given.get("stage"), stages)
+    stage = _stage(text, kind, given.get("stage"), stages, loaded.kinds)
     why = lacks(kind, loaded, device, stages)
     if why:
         raise FaultError(f"--inject {text}: nothing could notice {kind.name} on {subject}: {why}")
@@ -60,7 +59,7 @@ def _parse(text: str, loaded: LoadedRig, plans: tuple[StagePlan, ...], forms: Fo
     if "after" in given and "for" not in given and not kind.brief:
         values.pop("for", None)  # whoever says when it begins, and not for how long, means to the end
     sensor = _field(text, values.get("field"))
-    why = unseen_field(kind, sensor, device, stages, given.get("stage")) if sensor else ""
+    why = unseen_field(kind, sensor, device, stages, loaded.kinds, given.get("stage")) if sensor else ""
     if why:
         raise FaultError(f"--inject {text}: nothing could notice field={sensor} on {subject}: {why}")
     after, length = (_span(text, key, values.get(key)) for key in ("after", "for"))
@@ -78,23 +77,24 @@ def _parse(text: str, loaded: LoadedRig, plans: tuple[StagePlan, ...], forms: Fo
         within="stage" in given or kind.stage != "sustained",
         late_s=late_s,
     )
-    begins_in = _check_that_it_acts(text, kind, fault, plans, _work_s(loaded, device, plans, forms))
+    work_s = _work_s(loaded, device, plans, forms)
+    begins_in = _check_that_it_acts(text, kind, fault, plans, work_s, loaded.kinds)
     why = unjudged(kind, loaded, device, begins_in)
     if why:
         raise FaultError(f"--inject {text}: nothing could notice it in the {begins_in} stage: {why}")
     return fault
 
 
-def _stage(text: str, kind: FaultKind, written: str | None, stages: Sequence[str]) -> str:
+def _stage(text: str, kind: FaultKind, written: str | None, stages: Sequence[str], kinds: StageKinds) -> str:
     """The stage in which it acts, or from whose begin `after` counts."""
     stage = written or kind.stage
-    if stage not in stage_names():
+    if stage not in kinds:
         raise FaultError(
             f"--inject {text}: there is no stage {stage!r}; "
-            f"{_nearest(stage, stage_names())}write one of {', '.join(stage_names())}"
+            f"{_nearest(stage, kinds.names)}write one of {', '.join(kinds.names)}"
         )
-    if kind.name not in stage_kind(stage).faults and written is not None:
-        can = ", ".join(one.name for one in stage_kinds() if kind.name in one.faults)
+    if kind.name not in kinds[stage].faults and written is not None:
+        can = ", ".join(one.name for one in kinds if kind.name in one.faults)
         raise FaultError(
             f"--inject {text}: it would never act, or nothing would notice it, in the {stage} stage; "
             f"{kind.name} can act in: {can}"
@@ -167,12 +167,13 @@ def _span(text: str, key: str, value: str | None) -> Span | None:
     return Span(seconds)
 
 
-def _check_that_it_acts(
+def _check_that_it_acts(  # noqa: PLR0917
     text: str,
     kind: FaultKind,
     fault: InjectedFault,
     plans: tuple[StagePlan, ...],
     work_s: Mapping[str, float],
+    kinds: StageKinds,
 ) -> str:
     """The stage in which it begins. `work_s`: when the simulated work of each stage has ended.
 
@@ -193,7 +194,7 @@ def _check_that_it_acts(
         end_s += work_s[plan.name] if alone else plan.expected_s
         if after_s > end_s - SHORTEST_S:
             continue
-        if fault.within or not _in_some_stage(kind) or kind.name in stage_kind(plan.name).faults:
+        if fault.within or not _in_some_stage(kind, kinds) or kind.name in kinds[plan.name].faults:
             return plan.name
         raise FaultError(
             f"--inject {text}: after={fault.after}: it would begin in the {plan.name} stage, where it would "
@@ -221,9 +222,9 @@ def _work_s(
     return {plan.name: found[plan.name] or plan.expected_s for plan in plans}
 
 
-def _in_some_stage(kind: FaultKind) -> bool:
+def _in_some_stage(kind: FaultKind, kinds: StageKinds) -> bool:
     """Whether any stage declares it; faults of the whole run are declared by none."""
-    return any(kind.name in one.faults for one in stage_kinds())
+    return any(kind.name in one.faults for one in kinds)
 
 
 def _by(text: str, kind: FaultKind, value: str | None) -> tuple[float | None, float | None]:

@@ -1,7 +1,9 @@
 """All of the feeding stage."""
 
-from rigproof.profiles.planning.stages import ANY_LOAD, STEADY, StageKind
+from rigproof.profiles.kinds.stages import ANY_LOAD, STEADY, StageKind
 from rigproof.stages.feeding.criteria import CRITERIA
+from rigproof.stages.feeding.lint import problems
+from rigproof.stages.feeding.settings import FeedingSettings
 from rigproof.stages.feeding.simulated import SIMULATED
 from rigproof.stages.feeding.specs import specs
 from rigproof.stages.feeding.table import feeding_tables
@@ -10,8 +12,8 @@ from rigproof.stages.slice import StageSlice
 KIND = StageKind(
     "feeding",
     "fed",
-    "feeding_s",
-    optional=True,
+    FeedingSettings,
+    lint=problems,
     faults=(
         *ANY_LOAD,
         *STEADY,

@@ -1,7 +1,11 @@
 """All of the sharing stage."""
 
-from rigproof.profiles.planning.stages import ANY_LOAD, MULTIPLIED, StageKind
+from operator import attrgetter
+
+from rigproof.profiles.kinds.stages import ANY_LOAD, MULTIPLIED, StageKind
 from rigproof.stages.sharing.criteria import CRITERIA
+from rigproof.stages.sharing.lint import problems
+from rigproof.stages.sharing.settings import SharingSettings
 from rigproof.stages.sharing.simulated import SIMULATED
 from rigproof.stages.sharing.specs import specs
 from rigproof.stages.sharing.table import sharing_tables
@@ -10,9 +14,9 @@ from rigproof.stages.slice import StageSlice
 KIND = StageKind(
     "sharing",
     "arms",
-    "sharing_s",
-    optional=True,
-    spawns=True,
+    SharingSettings,
+    lint=problems,
+    spawns=attrgetter("most_workers"),
     arms="processes",
     faults=(*ANY_LOAD, *MULTIPLIED, "sharing-collapse"),
 )

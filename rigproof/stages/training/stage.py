@@ -1,8 +1,11 @@
 """All of the training stage."""
 
-from rigproof.profiles.planning.stages import ANY_LOAD, StageKind
+from rigproof.profiles.kinds.stages import ANY_LOAD, StageKind
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.training.criteria import CRITERIA
+from rigproof.stages.training.lint import problems
+from rigproof.stages.training.precision import measured_rounds
+from rigproof.stages.training.settings import SPEEDUP, STEP, TrainingSettings
 from rigproof.stages.training.simulated import SIMULATED
 from rigproof.stages.training.specs import specs
 from rigproof.stages.training.table import training_tables
@@ -10,8 +13,12 @@ from rigproof.stages.training.table import training_tables
 KIND = StageKind(
     "training",
     "bursts",
-    "training_s",
-    optional=True,
+    TrainingSettings,
+    (STEP, SPEEDUP),
+    lint=problems,
     faults=(*ANY_LOAD, "throughput-sag", "tensor-cores-unused"),
 )
-TRAINING = StageSlice(KIND, specs, SIMULATED, CRITERIA, tables=training_tables)
+QUIET = ("batch_search", "model", "overflow", "training")
+TRAINING = StageSlice(
+    KIND, specs, SIMULATED, CRITERIA, tables=training_tables, measured=measured_rounds, quiet_events=QUIET
+)

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from rigproof.judging.length import Shortfall, in_place_of_level, shortfalls
-from rigproof.profiles.loading.levels import own_levels
-from rigproof.profiles.tables.models import Levels
+from rigproof.profiles.loading.levels import default_rig
+from rigproof.profiles.tables.levels import Levels
 from rigproof.records.measurements import Stage
+from rigproof.stages.registry import KINDS
 
 LEVELS = Levels.model_validate(
     {
@@ -101,5 +102,5 @@ def test_a_verdict_line_says_what_was_done(found, level, words):
 
 
 def test_the_shipped_levels_say_how_much_of_them_is_enough():
-    assert (own_levels().least_share, own_levels().least_work_share) == (0.9, 0.5)
-    assert own_levels().soak.sustained_s == 3600
+    assert (default_rig(KINDS).least_share, default_rig(KINDS).least_work_share) == (0.9, 0.5)
+    assert default_rig(KINDS).soak.sustained_s == 3600

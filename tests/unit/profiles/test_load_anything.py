@@ -19,6 +19,7 @@ from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.models import Floors, Rig, Sku
 from rigproof.records.inventory import HostInventory
+from rigproof.stages.registry import KINDS
 
 
 def keys_of(model: type[BaseModel]) -> set[str]:
@@ -92,7 +93,7 @@ def load_or_problems(text: bytes) -> LoadedRig | tuple[str, ...]:
         path = Path(folder) / "rig.toml"
         path.write_bytes(text)
         try:
-            return load_rig(str(path))
+            return load_rig(str(path), KINDS)
         except ProfileError as error:
             return error.problems
 
@@ -101,7 +102,7 @@ def check(text: bytes) -> None:
     outcome = load_or_problems(text)
     if isinstance(outcome, LoadedRig):
         assert isinstance(lint_rig(outcome), list)
-        assert LoadedRig.restore(outcome.dump()) == outcome
+        assert LoadedRig.restore(outcome.dump(), KINDS) == outcome
         with contextlib.suppress(ProfileError):
             make_plan(outcome, "quick")
     else:
@@ -160,7 +161,7 @@ SOUND_RIGS = st.fixed_dictionaries(
 def test_any_sound_rig_loads_and_is_planned_or_told_by_lint(tables):
     outcome = load_or_problems(tomlkit.dumps(tables).encode())
     assert isinstance(outcome, LoadedRig), outcome
-    assert LoadedRig.restore(outcome.dump()) == outcome
+    assert LoadedRig.restore(outcome.dump(), KINDS) == outcome
     problems = lint_rig(outcome)
     assert all(": " in line and "; " in line for line in problems)
     if not problems:
@@ -188,7 +189,7 @@ def test_any_bytes_load_or_are_refused_with_problems(text):
 @given(st.text(max_size=30))
 def test_any_name_loads_or_is_refused_with_problems(name):
     with contextlib.suppress(ProfileError):
-        assert load_rig(name).devices()
+        assert load_rig(name, KINDS).devices()
 
 
 @SLOW

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.plan import Plan, StagePlan, WorkerPlan
+from rigproof.profiles.planning.plan import Plan, WorkerPlan
 from rigproof.profiles.tables.models import CpuLoad, Gpu, Limits, Node, Rig, Sku
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import Event, Round, Stage

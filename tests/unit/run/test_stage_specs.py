@@ -11,17 +11,17 @@ from rigproof.profiles.planning.plan import MemoryPlan, Plan
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.work import MemoryPolicy
 from rigproof.stages.feeding.specs import FeedingSpec
-from rigproof.stages.registry import SLICES
+from rigproof.stages.registry import KINDS, SLICES
 from rigproof.stages.sharing.specs import SharingSpec
 from rigproof.stages.slice import StageWork
 from rigproof.stages.training.specs import TrainingSpec
 
 PROFILE = """
 name = "every-stage"
-[levels.quick]
-training_s = 20
-feeding_s = 15
-sharing_s = 30
+[stages]
+training.length_s.quick = 20
+feeding.length_s.quick = 15
+sharing.length_s.quick = 30
 {tables}
 [[nodes]]
 name = "host"
@@ -40,7 +40,7 @@ sku = "rtx-3090"
 def rig(tmp_path, tables: str = "", gpu: str = "") -> LoadedRig:
     file = tmp_path / "every-stage.toml"
     file.write_text(PROFILE.format(tables=tables, gpu=gpu))
-    return load_rig(str(file))
+    return load_rig(str(file), KINDS)
 
 
 def specs(loaded: LoadedRig, name: str, cpus: dict[str, float] | None = None) -> dict:
@@ -58,8 +58,8 @@ def test_a_level_has_the_stages_whose_length_it_states(tmp_path):
 def test_a_length_of_nought_leaves_a_stage_of_the_extended_rig_out(tmp_path):
     rig(tmp_path)
     above = tmp_path / "above.toml"
-    above.write_text('name = "above"\nextends = "every-stage.toml"\n[levels.quick]\ntraining_s = 0\n')
-    assert "training" not in make_plan(load_rig(str(above)), "quick").stage_names
+    above.write_text('name = "above"\nextends = "every-stage.toml"\n[stages.training]\nlength_s.quick = 0\n')
+    assert "training" not in make_plan(load_rig(str(above), KINDS), "quick").stage_names
 
 
 def test_one_worker_of_each_device_does_them_with_the_memory_of_all(tmp_path):

@@ -8,7 +8,8 @@ from rigproof.cluster.driver import stage_loop
 from rigproof.cluster.driver.slots import Slot
 from rigproof.cluster.driver.stage_loop import HEAD_START_S, LAST_CALL_S, StageRun
 from rigproof.host.cpu_band import HostLoad
-from rigproof.profiles.planning.plan import StagePlan, WorkerPlan
+from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import Timeouts
 from rigproof.stages.sustained.specs import SustainedSpec
 

@@ -8,7 +8,8 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint import rig as lint
 from rigproof.profiles.lint.rig import lint_all, lint_rig
 from rigproof.profiles.tables.steady import Figure, SteadyFigures
-from support.recordings import H200, LIMITS, RIG, loaded_rig
+from rigproof.stages.registry import KINDS
+from support.recordings import H200, LIMITS, RIG, loaded_rig, stage_changes
 
 HEAD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\nram_gib = 64\n'
 CARD = '[[nodes.gpus]]\nsku = "rtx-3090"\n'
@@ -32,11 +33,11 @@ def test_without_names_every_rig_and_every_card_is_linted(monkeypatch):
     monkeypatch.setattr(lint, "stems", lambda kind: ("lab",) if kind == "rigs" else ("fast", "broken"))
     monkeypatch.setattr(lint, "load_sku", load_sku)
     monkeypatch.setattr(lint, "load_rig", lambda name: loaded_rig({"nodes": []}))
-    first, fast, *_, broken = lint_all()
+    first, fast, *_, broken = lint_all(KINDS)
     assert "no node has a GPU" in first
     assert fast.startswith("hwprofiles/gpus/fast.toml: steady.bf16 = 5000")
     assert broken == "broken.toml: no table"
-    assert not [line for line in lint_all(["lab"]) if "gpus/fast" in line]
+    assert not [line for line in lint_all(KINDS, ["lab"]) if "gpus/fast" in line]
 
 
 def test_the_cards_of_a_rig_are_linted_with_it():
@@ -68,7 +69,9 @@ def of_h200(gib, **limits):
     """A rig of one H200 of 141 GiB, one worker filling so much."""
     gpu = {"sku": "h200", "workers": 1, "vram_gib_per_worker": gib}
     node = {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": [gpu]}
-    return loaded_rig({"limits": LIMITS | limits, "nodes": [node], "combined_floor_tflops": None})
+    return loaded_rig(
+        {"limits": LIMITS | limits, "nodes": [node], **stage_changes("sustained", combined_floor_tflops=None)}
+    )
 
 
 @pytest.mark.parametrize(("headroom", "most"), [(0.5, 140.1), (None, 140.6)])
@@ -165,6 +168,6 @@ def test_a_floor_may_be_what_the_slowest_card_just_does_not_reach(desk):
 
 
 def test_a_speed_up_that_nobody_states_is_told_at_its_limit():
-    loaded = loaded_rig({"limits": LIMITS | {"reward_speedup_share": 0.1}})
+    loaded = loaded_rig(stage_changes("feeding", reward_speedup_share=0.1))
     (line,) = said(loaded, "no speed-up")
-    assert line.split(": ")[1] == "limits.reward_speedup_share = 0.1"
+    assert line.split(": ")[1] == "stages.feeding.reward_speedup_share = 0.1"

@@ -4,6 +4,7 @@ from rigproof.profiles.lint.sku import floor_problem, lint_sku
 from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.tables.models import PowerPoint, Rates, Sku, TemperatureLimits
 from rigproof.profiles.tables.steady import Figure, SteadyFigures
+from rigproof.stages.registry import KINDS
 
 FILE = "hwprofiles/gpus/x.toml"
 
@@ -31,12 +32,12 @@ def sku(**changes) -> Sku:
 
 
 def test_a_sound_table_is_clean():
-    assert lint_sku(FILE, sku()) == []
+    assert lint_sku(FILE, sku(), KINDS) == []
 
 
-@pytest.mark.parametrize("stem", all_skus())
+@pytest.mark.parametrize("stem", all_skus(KINDS))
 def test_every_shipped_sku_is_clean(stem):
-    assert lint_sku(f"hwprofiles/gpus/{stem}.toml", all_skus()[stem]) == []
+    assert lint_sku(f"hwprofiles/gpus/{stem}.toml", all_skus(KINDS)[stem], KINDS) == []
 
 
 @pytest.mark.parametrize(
@@ -83,11 +84,11 @@ def test_every_shipped_sku_is_clean(stem):
         ({"peak_tflops": Rates(), "steady": steady()}, "peak_tflops = {}: no peak at all"),
         (
             {"steady": steady(training_speedup=0.9)},
-            "steady.training_speedup = 0.9: 16-bit slows no card down; write 1 to 20",
+            "steady.training_speedup = 0.9: less than any card gives; write 1 to 20",
         ),
         (
             {"steady": steady(training_speedup=20.5)},
-            "steady.training_speedup = 20.5: more than any card's 16-bit rate gives; write 1 to 20",
+            "steady.training_speedup = 20.5: more than any card gives; write 1 to 20",
         ),
         (
             {"temperature": TemperatureLimits(slowdown_c=95, shutdown_c=90)},
@@ -118,7 +119,7 @@ def test_every_shipped_sku_is_clean(stem):
     ],
 )
 def test_a_table_that_cannot_be_right_is_told(changes, expected):
-    (line,) = lint_sku(FILE, sku(**changes))
+    (line,) = lint_sku(FILE, sku(**changes), KINDS)
     assert line.startswith(f"{FILE}: {expected}")
     assert "; " in line
 
@@ -130,8 +131,8 @@ def test_a_floor_lies_between_30_and_110_percent_of_the_peak(floor, sound):
 
 @pytest.mark.parametrize("speedup", [1.0, 9.0, 20.0])
 def test_a_speedup_that_a_card_can_have_is_sound(speedup):
-    assert lint_sku(FILE, sku(steady=steady(training_speedup=speedup))) == []
+    assert lint_sku(FILE, sku(steady=steady(training_speedup=speedup)), KINDS) == []
 
 
 def test_boost_clocks_past_the_printed_peak_are_no_mistake():
-    assert lint_sku(FILE, sku(steady=steady(bf16=110))) == []
+    assert lint_sku(FILE, sku(steady=steady(bf16=110)), KINDS) == []

@@ -5,6 +5,8 @@ import pytest
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.load import load_rig, load_sku
 from rigproof.profiles.loading.structure import PROBLEMS_SHOWN
+from rigproof.stages.registry import KINDS
+from rigproof.stages.sustained.settings import SustainedSettings
 
 GPU = '[[nodes.gpus]]\nsku = "rtx-3090"\n'
 RIG = f'name = "lab"\n[[nodes]]\nname = "a"\n{GPU}'
@@ -12,7 +14,7 @@ RIG = f'name = "lab"\n[[nodes]]\nname = "a"\n{GPU}'
 
 def problems_of(name_or_path):
     with pytest.raises(ProfileError) as caught:
-        load_rig(str(name_or_path))
+        load_rig(str(name_or_path), KINDS)
     return caught.value.problems
 
 
@@ -29,12 +31,12 @@ def test_a_rig_is_merged_over_the_defaults_and_knows_where_values_come_from(desk
 
 
 def test_the_shipped_dual_rig_promises_what_the_seed_documents_say():
-    loaded = load_rig("dual-3090-3070")
+    loaded = load_rig("dual-3090-3070", KINDS)
     first, second = loaded.devices()
     assert (first.subject, first.sku_stem, first.gpu.gemm_size) == ("pc1/gpu0", "rtx-3090", 5120)
     assert (second.subject, second.sku_stem, second.gpu.gemm_size) == ("pc2/gpu0", "rtx-3070", 4096)
     assert [node.cpus for node in loaded.rig.nodes] == [80, 16]
-    assert loaded.rig.combined_floor_tflops == 78.1
+    assert loaded.settings(SustainedSettings).combined_floor_tflops == 78.1
     assert loaded.rig.timeouts.task_s == 120
     assert first.limits.core_temperature_c == 80
     assert loaded.cpu_of("pc2").band_percent == (70, 85)
@@ -255,4 +257,4 @@ def test_thousands_of_mistakes_are_cut_short_and_counted(desk):
 
 def test_an_unknown_sku_stem_suggests_the_nearest():
     with pytest.raises(ProfileError, match='did you mean "rtx-3090"'):
-        load_sku("rtx-390")
+        load_sku("rtx-390", KINDS)

@@ -180,7 +180,7 @@ def test_processes_whose_memory_nobody_told_are_counted(bench):
 
 
 def test_a_ratio_may_be_at_its_limit(bench):
-    bench.limits(sharing_share=bench.verdict(SHARING, GPU).measured)
+    bench.settings("sharing", sharing_share=bench.verdict(SHARING, GPU).measured)
     assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS
 
 

@@ -130,7 +130,7 @@ def test_a_card_without_a_sku_file_trains_at_a_share_of_its_own_products(bench, 
 
 
 def test_the_gemm_rate_of_a_known_card_is_no_floor_of_its_training(bench):
-    bench.limits(training_unknown_share=0.6)
+    bench.settings("training", training_unknown_share=0.6)
     assert floor(bench)[1] == PEER
 
 
