@@ -17,9 +17,10 @@ from rigproof.profiles.loading.load import load_rig, match_sku
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.tables.models import Floors, Rig, Sku
+from rigproof.profiles.tables.models import Floors
 from rigproof.records.inventory import HostInventory
 from rigproof.stages.registry import KINDS
+from support.recordings import MODELS
 
 
 def keys_of(model: type[BaseModel]) -> set[str]:
@@ -37,7 +38,7 @@ def keys_of(model: type[BaseModel]) -> set[str]:
     return found
 
 
-KEYS = st.sampled_from(sorted(keys_of(Rig))) | st.text(max_size=6)
+KEYS = st.sampled_from(sorted(keys_of(MODELS.rig))) | st.text(max_size=6)
 SCALARS = (
     st.booleans()
     | st.integers(min_value=-(2**70), max_value=2**70)
@@ -152,7 +153,7 @@ SOUND_NODES = st.lists(
 )
 SOUND_RIGS = st.fixed_dictionaries(
     {"name": st.just("lab"), "nodes": SOUND_NODES},
-    optional={"combined_floor_tflops": NUMBER, "cpu": SOUND_CPU, "extends": st.just("dual-3090-3070")},
+    optional={"cpu": SOUND_CPU, "extends": st.just("dual-3090-3070")},
 )
 
 
@@ -193,11 +194,13 @@ def test_any_name_loads_or_is_refused_with_problems(name):
 
 
 @SLOW
-@given(st.dictionaries(st.sampled_from(sorted(keys_of(Sku))) | st.text(max_size=4), VALUES, max_size=6))
+@given(
+    st.dictionaries(st.sampled_from(sorted(keys_of(MODELS.sku))) | st.text(max_size=4), VALUES, max_size=6)
+)
 def test_any_sku_tables_are_valid_or_told(tables):
-    found = structural_problems(Sku, tables, "hwprofiles/gpus/x.toml")
+    found = structural_problems(MODELS.sku, tables, "hwprofiles/gpus/x.toml")
     if not found:
-        Sku.model_validate(tables)
+        MODELS.sku.model_validate(tables)
     assert all(line.startswith("hwprofiles/gpus/x.toml: ") for line in found)
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from rigproof.criteria.criterion import criterion
 from rigproof.judging.judge import promised
-from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import MemoryPlan, Plan
@@ -88,7 +87,7 @@ def test_the_cap_is_shared_by_the_workers_and_whole_for_the_one_that_works_alone
 
 
 def test_a_gpu_states_its_own_training_over_that_of_the_rig(tmp_path):
-    found = specs(rig(tmp_path, gpu="training = { batch = 4, reserve_gib = 0.5 }"), "training")
+    found = specs(rig(tmp_path, gpu="stages.training = { batch = 4, reserve_gib = 0.5 }"), "training")
     assert (found["host/gpu0#0"].batch, found["host/gpu1#0"].batch) == (4, 16)
     assert found["host/gpu0#0"].reserve_mib == 512
 
@@ -96,18 +95,6 @@ def test_a_gpu_states_its_own_training_over_that_of_the_rig(tmp_path):
 def test_every_key_of_the_policy_reaches_the_plan():
     """A key that only the profile knows would be a setting without effect."""
     assert set(MemoryPolicy.model_fields) - {"fraction_share"} == set(MemoryPlan.__slots__) - {"cap_mib"}
-
-
-def test_what_a_stage_needs_and_nobody_states_is_named(tmp_path):
-    loaded = rig(tmp_path)
-    bare = LoadedRig(
-        loaded.rig.model_copy(update={"feeding": type(loaded.rig.feeding)()}),
-        loaded.skus,
-        loaded.sources,
-        loaded.file,
-    )
-    with pytest.raises(ProfileError, match=r"feeding\.completions: missing"):
-        make_plan(bare, "quick")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from rigproof.criteria.evidence.floors import NO_CEILING
 from rigproof.profiles.loading.files import profile_folder, read_toml
-from rigproof.profiles.tables.models import Rig
+from rigproof.profiles.tables.architecture import Architecture
 from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome
 from support.bench import Bench
@@ -217,7 +217,7 @@ def test_where_nothing_is_known_there_is_no_ceiling():
 
 @pytest.mark.parametrize("table", ARCHITECTURES, ids=lambda table: table["compute_capability"])
 def test_no_rate_class_is_over_the_highest(table):
-    (architecture,) = Rig.model_validate({"name": "x", "architectures": [table]}).architectures
+    architecture = Architecture.model_validate(table)
     for precision, fma in architecture.lowest.model_dump(exclude_none=True).items():
         assert fma < getattr(architecture.highest, precision)
 

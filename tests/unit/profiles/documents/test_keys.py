@@ -9,7 +9,10 @@ from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.loading.load import profile_folder
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.tables.levels import LEVELS
+from rigproof.stages.gemm.settings import GemmSettings
 from rigproof.stages.registry import KINDS
+from rigproof.stages.sustained.settings import SustainedSettings
 
 PAGE = (profile_folder().parent / "docs" / "profiles.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -39,9 +42,9 @@ def test_there_are_examples():
 
 def test_the_table_of_levels_says_their_lengths():
     rows = dict(re.findall(r"^\| (quick|standard|extended|soak) \| (.*?) \| about", PAGE, flags=re.MULTILINE))
-    levels = default_rig(KINDS)
+    defaults = default_rig(KINDS)
+    gemm, sustained = defaults.settings(GemmSettings), defaults.settings(SustainedSettings)
     assert rows == {
-        name: f"{one.gemm_settle_s:g} s / {one.gemm_measure_s:g} s | {one.sustained_s:g} s"
-        for name in ("quick", "standard", "extended", "soak")
-        for one in [getattr(levels, name)]
+        name: f"{gemm.settle_s.at(name):g} s / {gemm.measure_s.at(name):g} s | {sustained.length_s.at(name):g} s"
+        for name in LEVELS
     }

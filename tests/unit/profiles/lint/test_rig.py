@@ -191,7 +191,7 @@ def test_a_temperature_limit_at_the_shutdown_cannot_trip(desk):
 def test_a_combined_floor_is_held_against_the_sum_of_the_peaks(desk):
     (line,) = lint_rig(desk.load(f"{SOUND}[stages.sustained]\ncombined_floor_tflops = 7.81\n"))
     assert line.startswith(
-        "lab.toml: stages.sustained.combined_floor_tflops = 7.81: 11.0% of the peak of 71.2 TFLOP/s"
+        "lab.toml: stages.sustained.combined_floor_tflops = 7.81: 11.0% of the peak of 71.2"
     )
 
 

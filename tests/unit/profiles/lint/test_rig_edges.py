@@ -7,14 +7,16 @@ import pytest
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint import rig as lint
 from rigproof.profiles.lint.rig import lint_all, lint_rig
-from rigproof.profiles.tables.steady import Figure, SteadyFigures
+from rigproof.profiles.tables.steady import Figure
 from rigproof.stages.registry import KINDS
 from support.recordings import H200, LIMITS, RIG, loaded_rig, stage_changes
 
 HEAD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\nram_gib = 64\n'
 CARD = '[[nodes.gpus]]\nsku = "rtx-3090"\n'
 CPU = '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\n'
-TOO_FAST = H200.model_copy(update={"steady": SteadyFigures(bf16=Figure(value=5000.0))})
+TOO_FAST = H200.model_copy(
+    update={"steady": H200.steady.model_copy(update={"gemm_bf16_tflops": Figure(value=5000.0)})}
+)
 
 
 def said(loaded, about):
@@ -25,34 +27,24 @@ def said(loaded, about):
 
 
 def test_without_names_every_rig_and_every_card_is_linted(monkeypatch):
-    def load_sku(stem):
+    def load_sku(stem, _kinds):
         if stem == "broken":
             raise ProfileError(["broken.toml: no table"])
         return TOO_FAST
 
     monkeypatch.setattr(lint, "stems", lambda kind: ("lab",) if kind == "rigs" else ("fast", "broken"))
     monkeypatch.setattr(lint, "load_sku", load_sku)
-    monkeypatch.setattr(lint, "load_rig", lambda name: loaded_rig({"nodes": []}))
+    monkeypatch.setattr(lint, "load_rig", lambda name, _kinds: loaded_rig({"nodes": []}))
     first, fast, *_, broken = lint_all(KINDS)
     assert "no node has a GPU" in first
-    assert fast.startswith("hwprofiles/gpus/fast.toml: steady.bf16 = 5000")
+    assert fast.startswith("hwprofiles/gpus/fast.toml: steady.gemm_bf16_tflops = 5000")
     assert broken == "broken.toml: no table"
     assert not [line for line in lint_all(KINDS, ["lab"]) if "gpus/fast" in line]
 
 
 def test_the_cards_of_a_rig_are_linted_with_it():
     loaded = replace(loaded_rig(), skus={"h200": TOO_FAST})
-    assert said(loaded, "hwprofiles/gpus/h200.toml: steady.bf16 = 5000")
-
-
-def test_what_only_the_plan_of_a_level_lacks_is_told():
-    levels = RIG["levels"] | {"soak": {"sustained_s": 60}}
-    loaded = loaded_rig({"levels": levels})
-    assert not said(loaded, "levels.soak")
-    told = [line for line in lint_rig(loaded, "soak") if "levels.soak" in line]
-    assert told[0] == (
-        "hwprofiles/rigs/two-nodes.toml: levels.soak.gemm_settle_s: missing; write its length in seconds"
-    )
+    assert said(loaded, "hwprofiles/gpus/h200.toml: steady.gemm_bf16_tflops = 5000")
 
 
 # Shares and memory

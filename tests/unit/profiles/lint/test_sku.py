@@ -5,6 +5,7 @@ from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.tables.models import PowerPoint, Rates, Sku, TemperatureLimits
 from rigproof.profiles.tables.steady import Figure, SteadyFigures
 from rigproof.stages.registry import KINDS
+from support.recordings import MODELS
 
 FILE = "hwprofiles/gpus/x.toml"
 
@@ -15,18 +16,18 @@ MEASURED = {"cards": 2, "size": 8192, "workers": 1, "torch": "2.11"}
 def steady(**figures) -> SteadyFigures:
     """Figures by their value, or by all their fields."""
     tables = {name: one if isinstance(one, dict) else {"value": float(one)} for name, one in figures.items()}
-    return SteadyFigures(**{name: Figure(**table) for name, table in tables.items()})
+    return MODELS.all["SteadyFigures"](**{name: Figure(**table) for name, table in tables.items()})
 
 
 def sku(**changes) -> Sku:
-    plain = Sku(
+    plain = MODELS.sku(
         name="X",
         nvml_names=("X",),
         memory_gib=24,
         memory_bandwidth_gbps=900,
         power_limit_w=300,
         peak_tflops=Rates(fp32=30, bf16=100),
-        steady=steady(bf16=80),
+        steady=steady(gemm_bf16_tflops=80),
     )
     return plain.model_copy(update=changes)
 
@@ -44,42 +45,48 @@ def test_every_shipped_sku_is_clean(stem):
     ("changes", "expected"),
     [
         (
-            {"steady": steady(bf16=0.08)},
-            "steady.bf16 = 0.08: 0.1% of the peak of 100 TFLOP/s: a floor made of it cannot fail",
+            {"steady": steady(gemm_bf16_tflops=0.08)},
+            "steady.gemm_bf16_tflops = 0.08: 0.1% of the peak of 100 TFLOP/s: a floor made of it cannot fail",
         ),
         (
-            {"steady": steady(sustained=29)},
-            "steady.sustained = 29: 29.0% of the peak of 100 TFLOP/s: a floor made of it cannot fail",
+            {"steady": steady(sustained_tflops=29)},
+            "steady.sustained_tflops = 29: 29.0% of the peak of 100 TFLOP/s: a floor made of it cannot fail",
         ),
         (
-            {"steady": steady(bf16=116)},
-            "steady.bf16 = 116: 116% of the peak of 100 TFLOP/s, past what",
+            {"steady": steady(gemm_bf16_tflops=116)},
+            "steady.gemm_bf16_tflops = 116: 116% of the peak of 100 TFLOP/s, past what",
         ),
         (
-            {"steady": steady(bf16=MEASURED | {"value": 100.0, "range": (90.0, 118.0)})},
-            "steady.bf16 = 118: 118% of the peak of 100 TFLOP/s, past what",
+            {"steady": steady(gemm_bf16_tflops=MEASURED | {"value": 100.0, "range": (90.0, 118.0)})},
+            "steady.gemm_bf16_tflops = 118: 118% of the peak of 100 TFLOP/s, past what",
         ),
         (
-            {"steady": steady(sustained=116)},
-            "steady.sustained = 116: 116% of the peak of 100 TFLOP/s, past what",
-        ),
-        ({"steady": steady(fp16=80)}, "steady.fp16 = 80: there is no peak to hold it against"),
-        ({"steady": steady(training=40)}, "steady.training = 40: there is no peak to hold it against"),
-        (
-            {"steady": steady(bf16={"value": 80.0, "torch": "2.11", "range": (70.0, 90.0)})},
-            'steady.bf16 = {"value": 80.0, "range": [70.0, 90.0], "torch": "2.11"}: says range, torch, but',
+            {"steady": steady(sustained_tflops=116)},
+            "steady.sustained_tflops = 116: 116% of the peak of 100 TFLOP/s, past what",
         ),
         (
-            {"steady": steady(bf16={"value": 80.0, "cards": 3, "size": 8192})},
-            'steady.bf16 = {"value": 80.0, "cards": 3, "size": 8192}: measured, but without workers, torch',
+            {"steady": steady(gemm_fp16_tflops=80)},
+            "steady.gemm_fp16_tflops = 80: there is no peak to hold it against",
         ),
         (
-            {"steady": steady(sustained=MEASURED | {"value": 80.0})},
-            "steady.sustained = ",
+            {"steady": steady(training_tflops=40)},
+            "steady.training_tflops = 40: there is no peak to hold it against",
         ),
         (
-            {"steady": steady(bf16=MEASURED | {"value": 80.0, "range": (81.0, 90.0)})},
-            "steady.bf16 = ",
+            {"steady": steady(gemm_bf16_tflops={"value": 80.0, "torch": "2.11", "range": (70.0, 90.0)})},
+            'steady.gemm_bf16_tflops = {"value": 80.0, "range": [70.0, 90.0], "torch": "2.11"}: says range, torch, but',
+        ),
+        (
+            {"steady": steady(gemm_bf16_tflops={"value": 80.0, "cards": 3, "size": 8192})},
+            'steady.gemm_bf16_tflops = {"value": 80.0, "cards": 3, "size": 8192}: measured, but without workers, torch',
+        ),
+        (
+            {"steady": steady(sustained_tflops=MEASURED | {"value": 80.0})},
+            "steady.sustained_tflops = ",
+        ),
+        (
+            {"steady": steady(gemm_bf16_tflops=MEASURED | {"value": 80.0, "range": (81.0, 90.0)})},
+            "steady.gemm_bf16_tflops = ",
         ),
         ({"peak_tflops": Rates(), "steady": steady()}, "peak_tflops = {}: no peak at all"),
         (
@@ -135,4 +142,4 @@ def test_a_speedup_that_a_card_can_have_is_sound(speedup):
 
 
 def test_boost_clocks_past_the_printed_peak_are_no_mistake():
-    assert lint_sku(FILE, sku(steady=steady(bf16=110)), KINDS) == []
+    assert lint_sku(FILE, sku(steady=steady(gemm_bf16_tflops=110)), KINDS) == []

@@ -5,9 +5,10 @@ from rigproof.judging.judge import promised
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.tables.models import Gpu, Limits, Node, Rig
+from rigproof.profiles.tables.models import Gpu, Limits
 from rigproof.report.terminal.plan_text import plan_lines
 from rigproof.stages.registry import KINDS
+from support.recordings import MODELS
 
 
 def lines_of(loaded, level="quick"):
@@ -80,7 +81,7 @@ def test_a_gpu_of_its_own_limit_and_floor_is_told_apart():
             update={"gemm_bf16_tflops": 60.0})}
     )  # fmt: skip
     changed = rig.rig.model_copy(update={"nodes": (first.model_copy(update={"gpus": (own,)}), second)})
-    lines = lines_of(LoadedRig(changed, rig.skus, rig.sources, rig.file))
+    lines = lines_of(LoadedRig(changed, rig.skus, rig.sources, rig.file, rig.kinds))
     hot = block(lines, "thermal.core_temperature")
     assert any(line.startswith("    pc1/gpu0: limits.core_temperature_c = 70 ") for line in hot)
     assert any(line.startswith("    pc2/gpu0: limits.core_temperature_c = 80 ") for line in hot)
@@ -102,9 +103,9 @@ def test_the_floors_of_a_measured_card_say_their_evidence():
 
 def test_an_unknown_gpu_has_the_floor_of_its_architecture_and_that_is_said():
     base = load_rig("single-gpu", KINDS)
-    gpu = Gpu(sku="unknown", memory_gib=8)
-    rig = base.rig.model_copy(update={"nodes": (Node(name="pc1", cpus=4, gpus=(gpu,)),)})
-    lines = lines_of(LoadedRig(rig, {}, base.sources, base.file))
+    gpu = MODELS.all["Gpu"](sku="unknown", memory_gib=8)
+    rig = base.rig.model_copy(update={"nodes": (MODELS.all["Node"](name="pc1", cpus=4, gpus=(gpu,)),)})
+    lines = lines_of(LoadedRig(rig, {}, base.sources, base.file, base.kinds))
     assert block(lines, "throughput.gemm_bf16")[-1] == (
         "    pc1/gpu0: no figure is known: a share of what its architecture does at the measured clock"
     )
@@ -112,9 +113,11 @@ def test_an_unknown_gpu_has_the_floor_of_its_architecture_and_that_is_said():
 
 def test_what_a_rig_does_not_promise_is_told_too():
     base = load_rig("single-gpu", KINDS)
-    cpu = Node(name="pc1", cpus=4, ram_gib=16, gpus=(Gpu(sku="cpu", device="cpu"),))
+    cpu = MODELS.all["Node"](
+        name="pc1", cpus=4, ram_gib=16, gpus=(MODELS.all["Gpu"](sku="cpu", device="cpu"),)
+    )
     rig = base.rig.model_copy(update={"nodes": (cpu,)})
-    lines = lines_of(LoadedRig(rig, {}, base.sources, base.file))
+    lines = lines_of(LoadedRig(rig, {}, base.sources, base.file, base.kinds))
     assert lines[-1].startswith("not promised by this rig, so not judged: ")
     assert "thermal.core_temperature" in lines[-1]
     assert any("the CPU as the device" in line for line in lines)
@@ -122,7 +125,7 @@ def test_what_a_rig_does_not_promise_is_told_too():
 
 def test_a_rig_without_nodes_is_still_a_text():
     base = load_rig("single-gpu", KINDS)
-    assert lines_of(LoadedRig(Rig.model_validate({**base.rig.model_dump(), "nodes": ()}), {}, {}, "x.toml"))
+    assert lines_of(replace(base, rig=base.rig.model_copy(update={"nodes": ()})))
 
 
 def test_a_stage_without_a_time_to_settle_says_none():
@@ -146,5 +149,7 @@ def test_a_card_that_none_can_be_compared_with_bit_by_bit_is_told():
 def test_of_a_card_that_is_not_known_nothing_is_told():
     gpu = Gpu(sku="unknown", memory_gib=8, gemm_size=2048, vram_share=0.5, cpus_per_worker=1)
     rig = load_rig("h200-x2", KINDS)
-    lone = replace(rig, rig=rig.rig.model_copy(update={"nodes": (Node(name="pc1", cpus=8, gpus=(gpu,)),)}))
+    lone = replace(
+        rig, rig=rig.rig.model_copy(update={"nodes": (MODELS.all["Node"](name="pc1", cpus=8, gpus=(gpu,)),)})
+    )
     assert "the only card" not in "\n".join(lines_of(lone))

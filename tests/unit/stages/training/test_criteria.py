@@ -17,7 +17,7 @@ PEER = "0.94 of 400 TFLOP/s, the other one of h200 in this run; hwprofiles/defau
 
 
 def without_figure(bench):
-    unknown = H200.model_copy(update={"steady": H200.steady.model_copy(update={"training": None})})
+    unknown = H200.model_copy(update={"steady": H200.steady.model_copy(update={"training_tflops": None})})
     bench.loaded = replace(bench.loaded, skus=bench.loaded.skus | {"h200": unknown})
 
 
