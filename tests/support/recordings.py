@@ -208,7 +208,8 @@ def loaded_rig(changes: dict[str, Any] | None = None) -> LoadedRig:
 def profile_text(changes: dict[str, Any] | None = None) -> str:
     """The same rig as a profile's file, its cards of a SKU that is shipped."""
     nodes = [node | {"gpus": [gpu | {"sku": SHIPPED_SKU} for gpu in node["gpus"]]} for node in RIG["nodes"]]
-    return tomlkit.dumps(RIG | {"nodes": nodes} | (changes or {}))
+    levels = {"round_s": RIG["levels"]["round_s"]}  # the rest is not for a file of a rig to say
+    return tomlkit.dumps(RIG | {"nodes": nodes, "levels": levels} | (changes or {}))
 
 
 def node_identity(name: str) -> NodeIdentity:

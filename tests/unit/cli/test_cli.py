@@ -113,7 +113,6 @@ CANNOT_FAIL = {
         "core_temperature_c": 200,
         "throttle_share": 0.99,
         "clock_ratio_share": 0.01,
-        "stability_drop_share": 0.01,
         "success_share": 0.01,
     }
 }
@@ -121,8 +120,12 @@ CANNOT_FAIL = {
 
 def test_judge_refuses_a_profile_that_a_run_would_refuse_and_names_all_that_is_wrong(cli, run, tmp_path):
     lax = tmp_path / "lax.toml"
-    lax.write_text(profile_text(CANNOT_FAIL))
-    refused(cli("judge", run, "--hwprofile", lax), *(f"limits.{key} = " for key in CANNOT_FAIL["limits"]))
+    lax.write_text(profile_text(CANNOT_FAIL | stage_changes("sustained", stability_drop_share=0.01)))
+    refused(
+        cli("judge", run, "--hwprofile", lax),
+        *(f"limits.{key} = " for key in CANNOT_FAIL["limits"]),
+        "stages.sustained.stability_drop_share = 0.01",
+    )
 
 
 def test_judge_by_the_profile_that_was_recorded_is_refused_nothing(cli, run):

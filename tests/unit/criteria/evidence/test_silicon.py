@@ -147,7 +147,7 @@ def test_a_figure_of_the_sku_file_needs_no_architecture():
 
 def test_a_known_card_without_a_figure_has_the_floor_of_its_architecture():
     bench = bench_of()
-    figures = H200.steady.model_copy(update={"bf16": None})
+    figures = H200.steady.model_copy(update={"gemm_bf16_tflops": None})
     bench.loaded = replace(bench.loaded, skus={"h200": H200.model_copy(update={"steady": figures})})
     bench.samples(GPU, 5, sm_clock_mhz=1000)
     assert bench.verdict(BF16, GPU).limit == pytest.approx(0.6 * 132 * 2048 * 2 * 1000e6 / 1e12)

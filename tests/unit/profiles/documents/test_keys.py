@@ -44,7 +44,7 @@ def test_the_table_of_levels_says_their_lengths():
     rows = dict(re.findall(r"^\| (quick|standard|extended|soak) \| (.*?) \| about", PAGE, flags=re.MULTILINE))
     defaults = default_rig(KINDS)
     gemm, sustained = defaults.settings(GemmSettings), defaults.settings(SustainedSettings)
+    lengths = (gemm.settle_s, gemm.measure_s, sustained.length_s)
     assert rows == {
-        name: f"{gemm.settle_s.at(name):g} s / {gemm.measure_s.at(name):g} s | {sustained.length_s.at(name):g} s"
-        for name in LEVELS
+        name: "{:g} s / {:g} s | {:g} s".format(*(length.at(name) for length in lengths)) for name in LEVELS
     }

@@ -197,7 +197,7 @@ def test_a_combined_floor_is_held_against_the_sum_of_the_peaks(desk):
 
 def test_a_floor_without_a_known_peak_is_told(desk):
     text = HEAD + '[[nodes.gpus]]\nsku = "t4"\n[nodes.gpus.floors]\ngemm_bf16_tflops = 30\n'
-    assert "hwprofiles/gpus/t4.toml knows no bf16 peak" in lint_rig(desk.load(text))[0]
+    assert "hwprofiles/gpus/t4.toml knows no peak_tflops.bf16" in lint_rig(desk.load(text))[0]
 
 
 def test_a_problem_in_a_parent_names_the_parent(desk):

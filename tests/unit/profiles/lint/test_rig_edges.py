@@ -113,23 +113,13 @@ def test_workers_may_reserve_all_cpus_of_their_node(desk):
     assert lint_rig(desk.load(f"{HEAD}{CARD}workers = 2\ncpus_per_worker = 8\n")) == []
 
 
-@pytest.mark.parametrize(("own", "reserved"), [(None, []), (9, ["the workers of pc1 reserve 9 CPUs"])])
-def test_workers_whose_cpus_nobody_tells_reserve_none(own, reserved):
-    defaults = {key: value for key, value in RIG["gpu_defaults"].items() if key != "cpus_per_worker"}
-    gpus = [{"sku": "h200", "workers": 9}, {"sku": "h200", "workers": 1, "cpus_per_worker": own}]
-    node = {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": gpus}
-    found = said(loaded_rig({"gpu_defaults": defaults, "nodes": [node]}), "reserve")
-    assert [line.split(": ")[2].split(";")[0] for line in found] == reserved
-
-
 def threads(**cpu):
-    return said(loaded_rig({"cpu": cpu}), "more than all CPUs")
+    return said(loaded_rig({"cpu": RIG["cpu"] | cpu}), "more than all CPUs")
 
 
-def test_both_kinds_of_threads_may_take_all_cpus_and_one_that_nobody_tells_takes_none():
+def test_both_kinds_of_threads_may_take_all_cpus():
     assert threads(primary_thread_share=0.7, secondary_thread_share=0.3) == []
-    assert threads(primary_thread_share=1.0) == []
-    assert threads(secondary_thread_share=1.0) == []
+    assert threads(primary_thread_share=1.0, secondary_thread_share=0.0) == []
 
 
 def test_too_many_threads_are_told_at_the_rigs_primary_share_where_none_is_stated():

@@ -74,11 +74,13 @@ def test_every_shipped_sku_is_clean(stem):
         ),
         (
             {"steady": steady(gemm_bf16_tflops={"value": 80.0, "torch": "2.11", "range": (70.0, 90.0)})},
-            'steady.gemm_bf16_tflops = {"value": 80.0, "range": [70.0, 90.0], "torch": "2.11"}: says range, torch, but',
+            'steady.gemm_bf16_tflops = {"value": 80.0, "range": [70.0, 90.0], "torch": '
+            '"2.11"}: says range, torch, but',
         ),
         (
             {"steady": steady(gemm_bf16_tflops={"value": 80.0, "cards": 3, "size": 8192})},
-            'steady.gemm_bf16_tflops = {"value": 80.0, "cards": 3, "size": 8192}: measured, but without workers, torch',
+            'steady.gemm_bf16_tflops = {"value": 80.0, "cards": 3, "size": 8192}: measured, '
+            "but without workers, torch",
         ),
         (
             {"steady": steady(sustained_tflops=MEASURED | {"value": 80.0})},
@@ -133,7 +135,7 @@ def test_a_table_that_cannot_be_right_is_told(changes, expected):
 
 @pytest.mark.parametrize(("floor", "sound"), [(29.9, False), (30.1, True), (109, True), (110.1, False)])
 def test_a_floor_lies_between_30_and_110_percent_of_the_peak(floor, sound):
-    assert (floor_problem(floor, 100) is None) is sound
+    assert (floor_problem(floor, 100, "TFLOP/s", 0.30) is None) is sound
 
 
 @pytest.mark.parametrize("speedup", [1.0, 9.0, 20.0])

@@ -22,7 +22,7 @@ def problems(desk, text: str) -> list[str]:
         ),
         (
             "stages.training.reserve_gib = 9\n",
-            "nodes[0].gpus[0].training.reserve_gib = 9: all of the 8 GiB of a/gpu0, so no batch is",
+            "nodes[0].gpus[0].stages.training.reserve_gib = 9: all of the 8 GiB of a/gpu0, so no batch is",
         ),
         (
             "[stages.training]\nbatches = [1, 4, 2]\n",
@@ -39,7 +39,8 @@ def problems(desk, text: str) -> list[str]:
         ),
         (
             "[stages.sharing]\nworkers = [2, 3]\n",
-            "stages.sharing.workers = [2, 3]: one process comes first, because the others are compared with it, and "
+            "stages.sharing.workers = [2, 3]: one process comes first, because the others "
+            "are compared with it, and "
             "then ever more; write e.g. [1, 2, 3]",
         ),
         (
@@ -53,17 +54,21 @@ def problems(desk, text: str) -> list[str]:
         ),
         (
             "[stages.sharing]\nvram_share = 0.9\n",
-            "stages.sharing.vram_share = 0.9: 4 CUDA contexts of 0.4 GiB do not fit beside it on the 8 GiB of "
+            "stages.sharing.vram_share = 0.9: 4 CUDA contexts of 0.4 GiB do not fit beside "
+            "it on the 8 GiB of "
             "a/gpu0; write 0.8 or less, or fewer workers",
         ),
         (
-            "memory_gib = 1\nvram_gib_per_worker = 0.05\ngemm_size = 64\n[stages.sharing]\nvram_share = 0.9\n",
-            "stages.sharing.vram_share = 0.9: 4 CUDA contexts of 0.4 GiB do not fit beside it on the 1 GiB of "
+            "memory_gib = 1\nvram_gib_per_worker = 0.05\ngemm_size = "
+            "64\n[stages.sharing]\nvram_share = 0.9\n",
+            "stages.sharing.vram_share = 0.9: 4 CUDA contexts of 0.4 GiB do not fit beside "
+            "it on the 1 GiB of "
             "a/gpu0; write fewer workers",
         ),
         (
             "[stages.feeding]\nreward_speedup_share = 0.125\n",
-            "stages.feeding.reward_speedup_share = 0.125: 8 processes × 0.125 are no speed-up: rewards one after the "
+            "stages.feeding.reward_speedup_share = 0.125: 8 processes × 0.125 are no "
+            "speed-up: rewards one after the "
             "other would pass; write reward_speedup_share = 0.19 or more, or processes = 1",
         ),
         (

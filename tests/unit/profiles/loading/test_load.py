@@ -100,7 +100,7 @@ def test_every_problem_of_a_file_is_told_at_once(desk):
         '[cpu]\nwarn_percent = 60\n[limits]\nooms = "none"\nthrotle_share = 0.1\n'
         '[[nodes]]\nname = "a"\ncpus = true\n[[nodes.gpus]]\nsku = "rtx-3909"\ngemm_size = 1001\n'
         "workers = 0\nvram_share = 1.5\n[[nodes.gpus]]\nworkers = 1\n"
-        '[[nodes]]\nname = "a"\n[[nodes]]\nname = "b c"\n[levels.quick]\nround_s = inf\n'
+        '[[nodes]]\nname = "a"\n[[nodes]]\nname = "b c"\n[levels.round_s]\nquick = inf\n'
     )
     text = "\n".join(found)
     for expected in (
@@ -119,7 +119,7 @@ def test_every_problem_of_a_file_is_told_at_once(desk):
         "lab.toml: nodes[0].gpus[1].sku: missing",
         'lab.toml: nodes[].name = "a": 2 nodes have this name',
         'lab.toml: nodes[2].name = "b c": not a name',
-        "lab.toml: levels.quick.round_s = Infinity: not a finite number",
+        "lab.toml: levels.round_s.quick = Infinity: not a finite number",
     ):
         assert expected in text
     assert "pydantic" not in text
@@ -141,8 +141,12 @@ def test_every_problem_of_a_file_is_told_at_once(desk):
         ("[limits]\nxid_fail = [1.5]\n", "limits.xid_fail[0] = 1.5: not a whole number"),
         ("[timeouts]\ntask_s = 0\n", "timeouts.task_s = 0: too small, it has to be over 0"),
         ("[timeouts]\ntask_s = 2024-01-01\n", 'timeouts.task_s = "2024-01-01": not a number'),
-        ("[levels]\nquick = 3\n", "levels.quick = 3: not a table"),
-        ("[levels.quik]\nround_s = 1\n", 'levels.quik = {"round_s": 1}: unknown key; did you mean "quick"'),
+        ("[levels]\nround_s = 3\n", "levels.round_s = 3: not a table"),
+        ("[levels.round_s]\nquik = 1\n", 'levels.round_s.quik = 1: unknown key; did you mean "quick"'),
+        (
+            "[stages.sharin]\nworkers = [1]\n",
+            'stages.sharin = {"workers": [1]}: unknown key; did you mean "sharing"',
+        ),
     ],
 )
 def test_each_kind_of_mistake_has_its_own_words(desk, body, expected):

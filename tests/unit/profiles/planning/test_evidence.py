@@ -27,8 +27,8 @@ SKU = MODELS.sku.model_validate(
         },
     }
 )
-HERE = Conditions("gemm_bf16_tflops", 8192, 1, "2.11.0+cu130")
-STEP = Conditions("gemm_fp16_tflops", 2496, 1, "2.11.0+cu130", 16)
+HERE = Conditions("bf16", 8192, 1, "2.11.0+cu130")
+STEP = Conditions("fp16", 2496, 1, "2.11.0+cu130", 16)
 
 
 def share(name, here):
@@ -43,7 +43,7 @@ def share(name, here):
         ("gemm_bf16_tflops", replace(HERE, torch=None), ("measured", "measured on 3 cards")),
         ("gemm_bf16_tflops", replace(HERE, torch="2.11.4"), ("measured", "measured on 3 cards")),
         (
-            "bf16",
+            "gemm_bf16_tflops",
             replace(HERE, torch="2.1.1"),
             ("similar", "measured on 3 cards (with torch 2.11, here 2.1)"),
         ),
@@ -67,7 +67,7 @@ def share(name, here):
         ("gemm_fp32_tflops", HERE, None),
         ("sustained_tflops", HERE, ("measured", "measured on 5 cards")),
         (
-            "sustained",
+            "sustained_tflops",
             replace(HERE, precision="tf32"),
             ("similar", "measured on 2 cards (without a filled memory)"),
         ),

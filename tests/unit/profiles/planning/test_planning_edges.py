@@ -91,7 +91,7 @@ def test_each_worker_of_the_fullest_node_from_the_third_on_takes_longer_to_start
 
 
 def test_a_cap_of_torch_is_divided_among_the_workers():
-    loaded = loaded_rig({"memory": {"enabled": True, "fraction_share": 0.5}})
+    loaded = loaded_rig({"memory": RIG["memory"] | {"fraction_share": 0.5}})
     first, *_, other = make_plan(loaded, "standard").workers
     assert (first.memory.cap_mib, other.memory.cap_mib) == (0.5 * 141 * 1024 / 2, 0.5 * 141 * 1024)
     assert first.memory.enabled

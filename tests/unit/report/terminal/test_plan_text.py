@@ -5,7 +5,7 @@ from rigproof.judging.judge import promised
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.tables.models import Gpu, Limits
+from rigproof.profiles.tables.models import Limits
 from rigproof.report.terminal.plan_text import plan_lines
 from rigproof.stages.registry import KINDS
 from support.recordings import MODELS
@@ -147,7 +147,7 @@ def test_a_card_that_none_can_be_compared_with_bit_by_bit_is_told():
 
 
 def test_of_a_card_that_is_not_known_nothing_is_told():
-    gpu = Gpu(sku="unknown", memory_gib=8, gemm_size=2048, vram_share=0.5, cpus_per_worker=1)
+    gpu = MODELS.all["Gpu"](sku="unknown", memory_gib=8, gemm_size=2048, vram_share=0.5, cpus_per_worker=1)
     rig = load_rig("h200-x2", KINDS)
     lone = replace(
         rig, rig=rig.rig.model_copy(update={"nodes": (MODELS.all["Node"](name="pc1", cpus=8, gpus=(gpu,)),)})
