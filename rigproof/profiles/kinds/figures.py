@@ -32,7 +32,7 @@ class FigureKind:
     `evidence`: what a measured one tells beside size, workers and torch.
     `stand_in`: where the SKU file has none, that of plain products counts, which differs so.
     `larger`: what a figure of larger work (size, batch) says of the work that is done here: as much, with the
-    difference (`similar`), as much as a print, or nothing.
+    difference (`similar`), as much as a print, or no floor at all.
     `architecture`: where no figure is known, what the architecture does at the measured clock gives a floor.
     `scaled`: it falls with the power limit, and with the workers on the card.
     """
@@ -50,7 +50,7 @@ class FigureKind:
     slowest: Mapping[str, float] | None = None
     evidence: tuple[str, ...] = ()
     stand_in: str = ""
-    larger: Literal["similar", "printed", "nothing"] = "similar"
+    larger: Literal["similar", "printed", "no_floor"] = "similar"
     scaled: bool = True
     architecture: bool = True
 

@@ -40,7 +40,7 @@ def evidence_for(sku: Sku, kind: FigureKind, here: Conditions, cards_needed: int
     if figure is None:
         return None
     smaller = here.size < (figure.size or 0) or (here.batch or 0) < (figure.batch or 0)
-    if kind.larger == "nothing" and smaller:
+    if kind.larger == "no_floor" and smaller:
         return None
     shares_device = here.workers > (figure.workers or 1)
     if figure.cards is None:

@@ -17,7 +17,6 @@ from rigproof.profiles.loading.load import load_rig, match_sku
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.tables.models import Floors
 from rigproof.records.inventory import HostInventory
 from rigproof.stages.registry import KINDS
 from support.recordings import MODELS
@@ -117,6 +116,7 @@ SLOW = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCh
 
 PART = st.floats(0.001, 1)
 NUMBER = st.floats(1e-6, 1e9)
+FLOORS = sorted(MODELS.all["Floors"].model_fields)
 SOUND_GPUS = st.fixed_dictionaries(
     {"sku": st.sampled_from(["rtx-3090", "h200-sxm", "t4", "unknown"])},
     optional={
@@ -129,7 +129,7 @@ SOUND_GPUS = st.fixed_dictionaries(
         "vram_gib_per_worker": NUMBER,
         "gemm_size": st.integers(8, 8192).map(lambda eighth: eighth * 8),
         "memory_gib": NUMBER,
-        "floors": st.dictionaries(st.sampled_from(sorted(Floors.model_fields)), NUMBER, max_size=2),
+        "floors": st.dictionaries(st.sampled_from(FLOORS), NUMBER, max_size=2),
         "limits": st.dictionaries(st.sampled_from(["core_temperature_c", "memory_temperature_c"]), NUMBER),
     },
 )
