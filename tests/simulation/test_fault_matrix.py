@@ -10,6 +10,7 @@ from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.catalogue import BY_NAME, KINDS
+from rigproof.stages.registry import KINDS as STAGE_KINDS
 from support.fault_matrix import (
     CASES,
     FIRST,
@@ -126,7 +127,7 @@ EIGHT = over_defaults(
         "nodes": [{"name": "n1", "cpus": 64, "gpus": [{"sku": "h200-sxm"}] * 8}],
     },
     "eight",
-    KINDS,
+    STAGE_KINDS,
 )
 
 

@@ -12,9 +12,10 @@ from rigproof.simulation.faults.catalogue import ARRIVES_WITH, BY_NAME, FIELDS, 
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.faults.parsing import FaultError, parse_faults
 from rigproof.stages.registry import FORMS
+from rigproof.stages.registry import KINDS as STAGE_KINDS
 from support.fault_matrix import rig
 
-STAGES = KINDS.names
+STAGES = STAGE_KINDS.names
 
 STAGE_S = 60.0
 WORDS = [*"@:,=%-09", "80%", "1e400", "nan", "٣", "n1", "n1/gpu0", "n2/gpu0"]
@@ -29,7 +30,7 @@ def plans(stages):
 
 def declaring(name):
     """The stages in which a fault can act."""
-    return [one.name for one in KINDS if name in one.faults]
+    return [one.name for one in STAGE_KINDS if name in one.faults]
 
 
 def parsed(text, stages=STAGES):
@@ -89,7 +90,7 @@ def faults(draw):
     if stage in LATEST and "after" in kind.keys:  # its default may be later too
         values["after"] = draw(spans(0, LATEST[stage]))
     sensor = values.get("field", "")
-    if sensor and unseen_field(kind, sensor, GPUS[subject], STAGES, values.get("stage")):
+    if sensor and unseen_field(kind, sensor, GPUS[subject], STAGES, STAGE_KINDS, values.get("stage")):
         values["field"] = "power"
     told = ",".join(f"{key}={value}" for key, value in values.items())
     return f"{kind.name}@{subject}" + (f":{told}" if told else "")
@@ -199,7 +200,7 @@ def test_what_is_no_fault_is_refused_with_the_way_out(text):
     ],
 )
 def test_a_fault_that_nothing_could_notice_on_this_card_is_refused(text, why):
-    assert why in refusal(text, loaded=load_rig("dual-3090-3070", KINDS))
+    assert why in refusal(text, loaded=load_rig("dual-3090-3070", STAGE_KINDS))
 
 
 @pytest.mark.parametrize(
@@ -275,7 +276,7 @@ def test_a_reading_can_be_late_by_seconds_or_low_by_a_share():
     assert (parsed("sensor-shifted:by=5%").late_s, parsed("sensor-shifted:by=5%").by) == (None, 0.05)
 
 
-DECLARED = {name for one in KINDS for name in one.faults}
+DECLARED = {name for one in STAGE_KINDS for name in one.faults}
 
 
 def test_every_fault_that_a_stage_declares_is_one_of_the_catalogue():
@@ -286,4 +287,4 @@ def test_every_fault_that_a_stage_declares_is_one_of_the_catalogue():
 def test_a_fault_that_has_a_time_or_a_stage_is_declared_by_its_own_stage(kind):
     timed = {"stage", "after", "for"} & set(kind.keys)
     assert bool(timed) == (kind.name in DECLARED)
-    assert not timed or kind.name in KINDS[kind.stage].faults
+    assert not timed or kind.name in STAGE_KINDS[kind.stage].faults

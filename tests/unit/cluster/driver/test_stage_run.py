@@ -93,7 +93,7 @@ class Team:
             PLAN,
             dict.fromkeys(self.slots, SPEC),
             host_load=LOADS,
-            timeouts=Timeouts(task_s=TASK_S, stop_s=STOP_S),
+            timeouts=Timeouts(task_s=TASK_S, stop_s=STOP_S, start_s=60.0, stall_s=30.0),
             sink=lambda stage: self.recorded.append((stage, self.stage)),
             now_s=lambda: self.now_s,
         )
@@ -259,7 +259,7 @@ def test_a_beat_that_took_long_gives_the_next_one_as_long(monkeypatch):
         watch,
         sink=events.append,
         now_s=lambda: clock.now_s,
-        timeouts=Timeouts(stall_s=10.0),
+        timeouts=Timeouts(stall_s=10.0, task_s=60.0, start_s=60.0, stop_s=10.0),
         pause=lambda *told: pauses.append(told),
     )
     rounds.beat(0.5)
