@@ -165,7 +165,7 @@ class LoadedRig:
                 rig=models_of(known).rig.model_validate(
                     {key: value for key, value in dumped.items() if key not in _EXTRA_KEYS}
                 ),
-                skus=_skus_of(kinds).validate_python(dumped["skus"]),
+                skus=_skus_of(known).validate_python(dumped["skus"]),
                 sources=_SOURCES.validate_python(dumped["sources"]),
                 file=str(dumped["file"]),
                 kinds=known,
