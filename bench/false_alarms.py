@@ -16,14 +16,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from rigproof.judging.judge import judge_all
 from rigproof.profiles.loading.files import stems
 from rigproof.profiles.loading.load import load_rig
-from rigproof.profiles.tables.models import LevelName
+from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.verdict import Outcome, Verdict, decide, sentence
 from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.registry import KINDS
 
 
 def rigs_with_gpus() -> list[str]:
     """The shipped rigs that can be simulated, by name."""
-    loaded = {name: load_rig(name) for name in sorted(stems("rigs"))}
+    loaded = {name: load_rig(name, KINDS) for name in sorted(stems("rigs"))}
     return [name for name, rig in loaded.items() if all(one.gpu.device == "cuda" for one in rig.devices())]
 
 
@@ -46,7 +47,7 @@ def main() -> int:
     found, begun_s = [], time.monotonic()
     for seed in range(asked.seeds):
         name = rigs[seed % len(rigs)]
-        verdicts = judge_all(simulated_recording(load_rig(name), asked.level, seed=seed))
+        verdicts = judge_all(simulated_recording(load_rig(name, KINDS), asked.level, seed=seed))
         runs[name] += 1
         outcomes.update(one.outcome.value for one in verdicts)
         decisions[decide(verdicts).value] += 1

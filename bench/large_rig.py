@@ -32,9 +32,9 @@ import large_rig_records as work
 import pyarrow as pa
 from pyarrow import parquet
 
+from rigproof.profiles.kinds.models import models_of
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.tables.models import Floors, Gpu, Node
 from rigproof.records.disk import columns
 from rigproof.records.disk.reading import (
     PARQUET_FILE,
@@ -46,6 +46,8 @@ from rigproof.records.disk.store import ROW_GROUP
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import BootReading, ForeignMemory, GpuCounters, Stage
 from rigproof.records.processes import GpuProcess, ProcessWatch
+from rigproof.stages.registry import KINDS
+from rigproof.stages.sustained.settings import SustainedSettings
 
 RIG_FILE = "large.toml"
 FLOOR_SHARE = 0.95  # what the rig's owner accepts, of the usual rate: SuperBench judges a 5 % regression
@@ -55,24 +57,27 @@ TAGS = {record: tag for tag, record in RECORD_TYPES.items()}
 
 def rig_of(shape: work.Shape, rate_hz: float) -> LoadedRig:
     """The profile, as `load_rig` would make it of a file that promises every node and GPU."""
-    base = load_rig("h200-x2")
-    floors = Floors(gemm_bf16_tflops=FLOOR_SHARE * 660, sustained_tflops=FLOOR_SHARE * 660)
-    gpu = Gpu(sku="h200-sxm", memory_gib=139.8, floors=floors)
+    base = load_rig("h200-x2", KINDS)
+    tables = models_of(KINDS).all
+    floors = {"gemm_bf16_tflops": FLOOR_SHARE * 660, "sustained_tflops": FLOOR_SHARE * 660}
+    gpu = {"sku": "h200-sxm", "memory_gib": 139.8, "floors": floors}
+    [card] = tables["Node"].model_validate({"name": "any", "gpus": [gpu]}).gpus
     nodes = tuple(
-        Node(
+        tables["Node"](
             name=name,
             address=f"10.{place // 256}.{place % 256}.1",
             cpus=192.0,
             ram_gib=2000.0,
-            gpus=(gpu,) * shape.gpus,
+            gpus=(card,) * shape.gpus,
         )
         for place, name in enumerate(shape.names)
     )
     sampling = base.rig.sampling.model_copy(update={"rate_hz": rate_hz})
+    steady = base.settings(SustainedSettings).model_copy(update={"combined_floor_tflops": None})
     stated = {
+        "stages": base.rig.stages.model_copy(update={"sustained": steady}),
         "name": "large",
         "description": "",
-        "combined_floor_tflops": None,
         "nodes": nodes,
         "sampling": sampling,
     }
@@ -86,7 +91,7 @@ def rig_of(shape: work.Shape, rate_hz: float) -> LoadedRig:
             for key in ("sku", "memory_gib", "floors.gemm_bf16_tflops", "floors.sustained_tflops")
         ]
         sources |= {f"nodes.{name}.{key}": RIG_FILE for key in keys}
-    return LoadedRig(base.rig.model_copy(update=stated), base.skus, sources, RIG_FILE)
+    return LoadedRig(base.rig.model_copy(update=stated), base.skus, sources, RIG_FILE, KINDS)
 
 
 def identities(shape: work.Shape) -> Iterator[object]:

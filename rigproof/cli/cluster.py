@@ -12,6 +12,7 @@ from rigproof.cluster.launch.launching import addressed, down, up
 from rigproof.cluster.launch.remote import NoSsh
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import USAGE
+from rigproof.stages.registry import KINDS
 
 LEFT = 1  # exit status: processes are left
 
@@ -78,7 +79,7 @@ def end(
 
 
 def _launch(rig: str, port: int, user: str | None, key: Path | None, ray: str) -> Launch:
-    loaded = load_rig(rig).rig
+    loaded = load_rig(rig, KINDS).rig
     nodes = addressed(loaded.nodes)
     return Launch(
         loaded.name, nodes, user or getpass.getuser(), str(key.expanduser()) if key else None, port, ray
@@ -86,5 +87,5 @@ def _launch(rig: str, port: int, user: str | None, key: Path | None, ray: str) -
 
 
 def _lines(rig: str, port: int, ray: str) -> str:
-    text = "\n".join(lines_to_type(load_rig(rig).rig.nodes, port=port, ray=ray))
+    text = "\n".join(lines_to_type(load_rig(rig, KINDS).rig.nodes, port=port, ray=ray))
     return text.replace("--hwprofile RIG", f"--hwprofile {rig}")

@@ -13,7 +13,7 @@ from rigproof.cluster.ray.errors import ClusterError
 from rigproof.profiles.errors import ProfileError
 from rigproof.records.verdict import INTERRUPTED, USAGE
 from rigproof.run.suite import suite_folder
-from rigproof.stages import registry  # noqa: F401 - the stages declare themselves
+from rigproof.stages.registry import KINDS
 
 TYPER_INTERRUPTED = 130  # what a new typer makes of Ctrl-C
 
@@ -64,7 +64,7 @@ def detect() -> None:
     inventory = detect_host(20.0)
     if inventory.nvml_error:
         raise Refused(f"what is here cannot all be found: {inventory.nvml_error}")
-    typer.echo(profile_text(rig_of(inventory)), nl=False)
+    typer.echo(profile_text(rig_of(inventory, KINDS)), nl=False)
 
 
 @app.command()
@@ -86,7 +86,7 @@ def lint(
         return
     from rigproof.profiles.lint.rig import lint_all  # noqa: PLC0415
 
-    problems = lint_all(profiles)
+    problems = lint_all(KINDS, profiles)
     for problem in problems:
         typer.echo(problem, err=True)
     if problems:
@@ -101,7 +101,11 @@ def schema(kind: Annotated[str, typer.Argument(help="rig, sku or xids")] = "rig"
 
     from rigproof.profiles.documents.schema import rig_schema, sku_schema, xids_schema  # noqa: PLC0415
 
-    schemas = {"rig": rig_schema, "sku": sku_schema, "xids": xids_schema}
+    schemas = {
+        "rig": lambda: rig_schema(KINDS),
+        "sku": lambda: sku_schema(KINDS),
+        "xids": xids_schema,
+    }
     if kind not in schemas:
         raise Refused(f"{kind}: no such schema; take rig, sku or xids")
     typer.echo(json.dumps(schemas[kind](), indent=2))

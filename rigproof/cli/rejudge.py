@@ -13,10 +13,10 @@ from rigproof.judging.length import in_place_of_level, shortfalls
 from rigproof.profiles.auto import completed
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.lint.rig import lint_rig
-from rigproof.profiles.loading.levels import own_levels
+from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.tables.models import LevelName
+from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.champions import Champions
 from rigproof.records.disk.reading import give_memory_back
 from rigproof.records.disk.store import RecordingError, read_recording
@@ -30,6 +30,7 @@ from rigproof.report.files.files import FILES, write_reports
 from rigproof.report.files.folders import own_folder
 from rigproof.report.published.shared_copy import write_shared
 from rigproof.report.terminal.terminal import print_summary
+from rigproof.stages.registry import KINDS
 
 # The file's first lines hold it; the rest, which grows with the rig, is not read for it.
 ELAPSED = re.compile(rb'^ "elapsed_s": (\d{1,9}(?:\.\d{1,6})?),?$', re.MULTILINE)
@@ -63,7 +64,7 @@ def rejudge(
     for remark in remarks(recording):
         echo(remark)
     simulated = recording.run.simulated
-    short = in_place_of_level(shortfalls(recording, own_levels()), recording.run.level)
+    short = in_place_of_level(shortfalls(recording, default_rig(KINDS)), recording.run.level)
     print_summary(
         decision,
         verdicts,
@@ -81,7 +82,7 @@ def _verdicts(
     recording: Recording, champions: Champions | None = None, loaded: LoadedRig | None = None
 ) -> list[Verdict]:
     """All verdicts; of a large recording by two processes, each for half of the subjects."""
-    planned_by = None if loaded is None else LoadedRig.restore(recording.run.rig)
+    planned_by = None if loaded is None else LoadedRig.restore(recording.run.rig, KINDS)
     judgement = Judgement(recording, loaded, champions, planned_by)
     subjects = judgement.subjects
     if not two_are_better(recording.count()):
@@ -120,7 +121,7 @@ def _linted(loaded: LoadedRig, level: str) -> LoadedRig:
 
 def _rig(hwprofile: str, recording: Recording) -> LoadedRig:
     """The profile; what it leaves to be found on the machine of the run is what the run found there."""
-    loaded = load_rig(hwprofile)
+    loaded = load_rig(hwprofile, KINDS)
     here = loaded.this_machine()
     if here is None:
         return loaded

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rigproof.criteria.effects import NOTHING_ELSE, Also
+from rigproof.profiles.kinds.figures import FigureKind
+from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.stages import Duty, with_duty
 from rigproof.profiles.subjects import Scope
 from rigproof.records.verdict import Outcome
 
@@ -93,6 +94,8 @@ class Criterion:
     promises it for; what compares devices with each other needs several.
     `rate`: where its figure misses the limit by less than `limits.marginal_share` of it, its stage is
     measured once more, and a figure that is good only once warns.
+    `figure`: what it measures is held against this one's floor. `sum_of`: the criterion whose figures it
+    sums.
     `explained`: why a trouble that was found is not the subject's own, in words, or None; it is not measured
     then.
     `also`: what changes its verdict beside the faults that are there for it.
@@ -115,15 +118,22 @@ class Criterion:
     holds_for: Callable[[PromisedDevice], bool] = every_device
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
     rate: bool = False
+    figure: FigureKind | None = None
+    sum_of: str = ""
     explained: Callable[[Any, Trouble], str | None] | None = None
 
-    def loads(self, stages: Collection[str]) -> tuple[str, ...]:
+    def loads(self, stages: Collection[str], kinds: StageKinds) -> tuple[str, ...]:
         """The stages that it judges, of a level that has these; empty where one that it needs is missing."""
-        needed = [with_duty(stages, (duty,)) for duty in self.needs]
+        needed = [kinds.with_duty(stages, (duty,)) for duty in self.needs]
         if not set(self.stages) <= set(stages) or not all(needed):
             return ()
-        judged = (*self.stages, *(one for found in needed for one in found), *with_duty(stages, self.duties))
-        return tuple(dict.fromkeys(judged))
+        others = (*(one for found in needed for one in found), *kinds.with_duty(stages, self.duties))
+        return tuple(dict.fromkeys((*self.stages, *others)))
+
+    @property
+    def floored(self) -> bool:
+        """Whether it is held against a floor that a rig can state and that a champion can set."""
+        return self.figure is not None and self.figure.floor
 
     @property
     def needs_load(self) -> bool:
@@ -158,6 +168,8 @@ def criterion(
     holds_for: Callable[[PromisedDevice], bool] = every_device,
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
     rate: bool = False,
+    figure: FigureKind | None = None,
+    sum_of: str = "",
     explained: Callable[[Any, Trouble], str | None] | None = None,
 ) -> Callable[[Callable[[Any], Finding]], Criterion]:
     """Make a Criterion of a function; its docstring is what the catalogue says about it."""
@@ -181,6 +193,8 @@ def criterion(
             holds_for=holds_for,
             among=among,
             rate=rate,
+            figure=figure,
+            sum_of=sum_of,
             explained=explained,
         )
 

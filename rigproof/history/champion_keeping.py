@@ -24,6 +24,7 @@ from rigproof.history.champions import (
 )
 from rigproof.history.goodness import GOOD
 from rigproof.history.rounds import extra_info, measured_rounds
+from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.champions import same_power
 from rigproof.records.disk.durable import replacing
@@ -31,8 +32,8 @@ from rigproof.records.identity import GpuIdentity
 from rigproof.records.limits import CHAMPIONS_BYTES_MAX
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict, figure
+from rigproof.stages.registry import KINDS
 
-FLOORED = ("throughput.gemm_", "throughput.sustained", "training.step")
 _Figure = TypeVar("_Figure", GpuFigure, RigFigure)
 
 
@@ -61,7 +62,7 @@ def gpu_figures(recording: Recording, verdicts: Iterable[Verdict]) -> dict[str, 
     found: dict[str, list[GpuFigure]] = {}
     for verdict in verdicts:
         gpu = recording.gpus.get(verdict.subject)
-        judged = verdict.criterion.startswith(FLOORED) and verdict.outcome in GOOD
+        judged = CATALOGUE[verdict.criterion].floored and verdict.outcome in GOOD
         if judged and gpu is not None and gpu.device == "cuda" and verdict.measured:
             own = _gpu_figure(recording, verdict.criterion, gpu, verdict.measured)
             found.setdefault(gpu.uuid, []).extend(own)
@@ -175,7 +176,7 @@ def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, value: f
         GpuFigure(
             criterion=criterion,
             value=value,
-            unit="TFLOP/s",
+            unit=CATALOGUE[criterion].unit,
             power_limit_w=gpu.power_limit_w,
             subject=gpu.subject,
             precision=rounds[0].precision,
@@ -207,7 +208,7 @@ def _profile_text(recording: Recording) -> str:
     """The whole resolved profile, defaults included, so that a later change of theirs changes nothing."""
     import tomlkit  # noqa: PLC0415 - only where there is something to keep
 
-    rig = LoadedRig.restore(recording.run.rig).rig
+    rig = LoadedRig.restore(recording.run.rig, KINDS).rig
     head = f"# The profile of run {recording.run.run_id} as it was resolved, defaults included.\n"
     return head + tomlkit.dumps(rig.model_dump(mode="json", exclude_none=True, exclude={"extends"}))
 

@@ -66,7 +66,7 @@ class GpuFigure(_Stored):
 
     criterion: str
     value: Rate
-    unit: Literal["TFLOP/s"]
+    unit: Annotated[str, Field(min_length=1, max_length=20)]
     power_limit_w: Rate | None
     subject: str  # where the GPU was then
     precision: str

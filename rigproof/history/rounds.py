@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
-from rigproof.stages.training.precision import FEWEST_ROUNDS, PART
+from rigproof.stages.registry import SLICES
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
-GEMM, TRAINING = "throughput.gemm_", "training.step"
 WINDOW_S = 1.0  # over which the rates of workers that share a device are added
 
 
@@ -108,34 +108,25 @@ def _rate(rounds: Sequence[Round]) -> float:
 
 
 def measured_rounds(recording: Recording, criterion: str, subject: str) -> list[Round]:
-    """The rounds behind a rate: of one precision in `gemm`, of `sustained`, or of the training step.
+    """The rounds behind a rate: those that its stage measured, of one precision where its figure is of one.
 
     Of a stage that was measured once more, those of the second time.
     """
-    if criterion == TRAINING:
-        return _training_rounds(recording, subject)
-    precision = criterion.removeprefix(GEMM) if criterion.startswith(GEMM) else None
-    stage = "gemm" if precision else "sustained"
+    judged = CATALOGUE[criterion]
+    stage = SLICES[judged.stages[0]]
+    if stage.measured is not None:
+        return stage.measured(recording, subject)
+    kind = judged.figure
+    precision = kind.precision if kind is not None and kind.products else None
     return [
         one
         for one in recording.rounds
-        if one.stage == stage
+        if one.stage == stage.name
         and one.subject == subject
         and one.phase == "measure"
         and precision in (None, one.precision)
         and recording.is_last(one)
     ]
-
-
-def _training_rounds(recording: Recording, subject: str) -> list[Round]:
-    """Of fp16 where precisions are compared, at the largest batch that has enough of them to be judged."""
-    by_batch: dict[int, list[Round]] = defaultdict(list)
-    for one in recording.rounds:
-        measured = one.stage == "training" and one.part == PART and one.phase == "measure"
-        if measured and one.subject == subject and one.precision == "fp16" and one.verified and one.batch:
-            by_batch[one.batch].append(one)
-    enough = [batch for batch, rounds in by_batch.items() if len(rounds) >= FEWEST_ROUNDS]
-    return by_batch[max(enough)] if enough else []
 
 
 def extra_info(recording: Recording, criterion: str, subject: str, rounds: Sequence[Round]) -> dict[str, Any]:

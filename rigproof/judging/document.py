@@ -7,7 +7,7 @@ from rigproof.criteria.criterion import Criterion
 from rigproof.judging import fault_page
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.fault_matrix import shown_by
-from rigproof.profiles.planning.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.subjects import Scope
 from rigproof.records.verdict import Outcome
 

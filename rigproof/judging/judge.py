@@ -13,11 +13,11 @@ from rigproof.judging.attempts import of_both
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.roots import with_roots
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.stages import stage_kind, stage_names
 from rigproof.profiles.subjects import RIG, subjects
 from rigproof.records.champions import Champions
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
+from rigproof.stages.registry import KINDS
 
 About = Evidence | DeviceEvidence | NodeEvidence | SharedEvidence
 Figures = dict[str, dict[str, Any]]  # by their name and by device
@@ -40,8 +40,8 @@ def promised(
     `stages` are those that the level has, else all that there are: a criterion that needs another one is not
     promised at it.
     """
-    stages = stage_names() if stages is None else stages
-    if criterion.needs_load and not criterion.loads(stages):
+    stages = loaded.kinds.names if stages is None else stages
+    if criterion.needs_load and not criterion.loads(stages, loaded.kinds):
         return ()
     if criterion.scope == "rig":
         return (RIG,)
@@ -116,7 +116,7 @@ class Judgement:
         champions: Champions | None = None,
         planned_by: LoadedRig | None = None,
     ) -> None:
-        rig = loaded if loaded is not None else LoadedRig.restore(recording.run.rig)
+        rig = loaded if loaded is not None else LoadedRig.restore(recording.run.rig, KINDS)
         self._evidence = Evidence(recording, rig, champions, planned_by)
         self._tasks = [
             (criterion, subject)
@@ -211,7 +211,7 @@ def _require_own_trouble(
     """What somebody else did to the subject says nothing about it."""
     if criterion.explained is None:
         return
-    reason = criterion.explained(about, Trouble(finding, criterion.loads(evidence.stages)))
+    reason = criterion.explained(about, Trouble(finding, criterion.loads(evidence.stages, evidence.kinds)))
     if reason is not None:
         raise NotMeasured(f"{reason}; so this is not the card's own: {_told(criterion, finding)}")
 
@@ -228,11 +228,11 @@ def _told(criterion: Criterion, finding: Finding) -> str:
 
 def _require_stages(criterion: Criterion, evidence: Evidence) -> None:
     """Only a load that was complete can pass; what went wrong in a part of it still fails."""
-    for name in criterion.loads(evidence.stages):
+    for name in criterion.loads(evidence.stages, evidence.kinds):
         stage = evidence.stage(name)
         if stage.status not in ENDED:
             raise NotMeasured(f"the {name} stage was broken off")
-        if stage_kind(name).duty == "continuous":
+        if evidence.kinds[name].duty == "continuous":
             evidence.complete_window(name)
 
 

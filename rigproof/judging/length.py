@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
-from rigproof.profiles.planning.stages import StageKind, stage_kind, stage_kinds
-from rigproof.profiles.tables.models import Level, Levels
+from rigproof.profiles.kinds.stages import Duty, StageKind
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.levels import LEVELS, Levels
 from rigproof.records.measurements import Stage
 from rigproof.records.recording import Recording
 
@@ -23,23 +25,26 @@ class Shortfall:
     stage: str
     done_s: float
     length_s: float  # the level's own
+    duty: Duty
 
 
-def shortfalls(recording: Recording, levels: Levels) -> tuple[Shortfall, ...]:
+def shortfalls(recording: Recording, own: LoadedRig) -> tuple[Shortfall, ...]:
     """The stages of fixed length that did less than `levels.least_share` of the level's own length.
 
-    By what was recorded under load, not by what was planned. `levels` are the levels' own (`own_levels`).
+    By what was recorded under load, not by what was planned. `own` has the levels' own lengths
+    (`default_rig`); a stage that came later than the run is not missed.
     """
-    level: Level | None = getattr(levels, recording.run.level, None)
-    if not isinstance(level, Level):
+    level, levels = recording.run.level, own.rig.levels
+    known = recording.run.rig.get("stages", own.stages)
+    if level not in LEVELS:
         return ()
     found = []
-    for kind in stage_kinds():
-        length_s = getattr(level, kind.length_key) if kind.length_key else None
+    for kind in own.kinds:
+        length_s = kind.length_s(own.stages[kind.name], level) if kind.name in known else 0.0
         if length_s:
             done_s = _done_s(kind, recording.stages.get(kind.name), levels)
-            if done_s < (levels.least_share or 1.0) * length_s:
-                found.append(Shortfall(kind.name, done_s, length_s))
+            if done_s < levels.least_share * length_s:
+                found.append(Shortfall(kind.name, done_s, length_s, kind.duty))
     return tuple(found)
 
 
@@ -47,14 +52,14 @@ def in_place_of_level(found: tuple[Shortfall, ...], level: str) -> str:
     """What a verdict line says behind ACCEPTED: `for 6 s of load, not a soak`; empty for a whole run."""
     if not found:
         return ""
-    done = [f"{_spoken(one.done_s)} of {_name(one.stage)}" for one in found if one.done_s]
+    done = [f"{_spoken(one.done_s)} of {_name(one)}" for one in found if one.done_s]
     absent = [one.stage for one in found if not one.done_s]
     parts = [f"for {' and '.join(done)}"] if done else []
     parts += [f"without {' and '.join(absent)}"] if absent else []
     return f"{', '.join(parts)}, not {RUN_OF.get(level, level)}"
 
 
-def _done_s(kind: StageKind, stage: Stage | None, levels: Levels) -> float:
+def _done_s(kind: StageKind[Any], stage: Stage | None, levels: Levels) -> float:
     """Seconds of the stage that count.
 
     A continuous load counts while all workers are under it. Others count from the stage's begin, set-up
@@ -69,13 +74,13 @@ def _done_s(kind: StageKind, stage: Stage | None, levels: Levels) -> float:
         return 0.0
     given_s = stage.settings.get("measure_s")
     if kind.duty in ("bursts", "arms") and isinstance(given_s, int | float) and isfinite(given_s):
-        least_s = (levels.least_work_share or 1.0) * given_s
+        least_s = levels.least_work_share * given_s
         return float(given_s) if stage.status == "finished" and done_s >= least_s else min(done_s, given_s)
     return done_s
 
 
-def _name(stage: str) -> str:
-    return "load" if stage_kind(stage).duty == "continuous" else stage
+def _name(one: Shortfall) -> str:
+    return "load" if one.duty == "continuous" else one.stage
 
 
 def _spoken(seconds: float) -> str:

@@ -39,7 +39,7 @@ ROOTS = (
     Root("thermal.throttle", slows=True),
     Root("clock.ratio", slows=True),
 )
-RATES = ("throughput", "training")  # families
+RATES = "throughput"  # the family; and what is held against a floor
 WORK = ("activity.gpu_active", "memory.success_rate")
 
 
@@ -59,12 +59,13 @@ def _with_root(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidenc
 
 def _roots(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -> Iterator[str]:
     """Such as `clock.ratio of pc1/gpu0`."""
-    if verdict.criterion == "throughput.combined":  # the sum of them
-        parts = (one.subject for one in evidence.devices if ("throughput.sustained", one.subject) in failed)
-        yield from (f"throughput.sustained of {subject}" for subject in parts)
-    a_rate = verdict.family in RATES
+    criterion = CATALOGUE[verdict.criterion]
+    if criterion.sum_of:
+        parts = (one.subject for one in evidence.devices if (criterion.sum_of, one.subject) in failed)
+        yield from (f"{criterion.sum_of} of {subject}" for subject in parts)
+    a_rate = verdict.family == RATES or criterion.floored
     members: tuple[Member, ...] = ()
-    match (criterion := CATALOGUE[verdict.criterion]).scope:
+    match criterion.scope:
         case "rig":
             return
         case "device" | "node":

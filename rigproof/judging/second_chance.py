@@ -22,7 +22,7 @@ def second_chance(recording: Recording, loaded: LoadedRig, stage: str) -> str:
     if any(one.kind in HARD_EVENTS and not one.t_s < run.start_s for one in recording.events):
         return ""
     evidence = Evidence(recording, loaded)
-    own = [one for one in CATALOGUE.values() if stage in one.loads(evidence.stages)]
+    own = [one for one in CATALOGUE.values() if stage in one.loads(evidence.stages, evidence.kinds)]
     rates, others = [one for one in own if one.rate], [one for one in own if not one.rate]
     marginal: list[Verdict] = []
     for criterion, verdict in _failures(rates, evidence):

@@ -29,7 +29,7 @@ LIST_EVERY_S = 2.0
 LIST_LIMIT_S = 5.0
 AGAIN_S = 30.0  # before an agent that did not stay is tried once more
 ANSWER_S = 1.0
-TIMEOUTS = Timeouts(start_s=60.0, stall_s=30.0, stop_s=STOP_S)
+TIMEOUTS = Timeouts(task_s=60.0, start_s=60.0, stall_s=30.0, stop_s=STOP_S)
 
 
 class ClusterPort:

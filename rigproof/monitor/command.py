@@ -22,6 +22,7 @@ from rigproof.monitor.view import PlainView, TerminalView, View, is_terminal
 from rigproof.profiles.auto import AUTO
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.stages.registry import KINDS
 
 CALM, WARNED = 0, 1  # exit status of --once
 READY_LIMIT_S = 30.0  # --once waits this long for the first readings
@@ -71,7 +72,7 @@ class Monitor:
     def __init__(self, options: Options) -> None:
         begun_s = time.monotonic()
         self._now_s: Callable[[], float] = lambda: time.monotonic() - begun_s
-        self._rig = None if options.hwprofile == AUTO else load_rig(options.hwprofile)
+        self._rig = None if options.hwprofile == AUTO else load_rig(options.hwprofile, KINDS)
         self._gathering = Gathering()
         self._tail = RunTail(options.report_dir)
         self._source = _source(options, self._rig, self._gathering, self._now_s)

@@ -15,6 +15,7 @@ from rigproof.profiles.loading.matching import match_sku
 from rigproof.records.inventory import HostInventory
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Record
+from rigproof.stages.registry import KINDS
 
 POLL_S = 0.5
 COUNTERS_EVERY_S = 10.0
@@ -117,7 +118,7 @@ class Follower:
         loaded = _promise(self._loaded, self.node, facts)
         if loaded is not self._loaded:
             self._gathering.promise(loaded, self.node)
-        skus = all_skus()
+        skus = all_skus(KINDS)
         gpus, missing = gpus_there(
             loaded, {self.node: facts}, lambda name: match_sku(name, skus), self._now_s()
         )
@@ -127,7 +128,7 @@ class Follower:
         if facts.nvml_error is not None and not missing:  # else it is in what is told of the missing one
             self._event("nvml_error", facts.nvml_error)
         answers = facts.driver_version is not None  # an NVML that hangs has been waited for
-        stuck_s = (loaded.rig.timeouts.stall_s or COUNTERS_LIMIT_S) if answers else POLL_S
+        stuck_s = loaded.rig.timeouts.stall_s if answers else POLL_S
         uuids: Mapping[str, str] = {gpu.uuid: subject for subject, gpu in gpus.items()}
         duty = AgentDuty(self.node, self._port.clock_offset_s, RATE_HZ, stuck_s, uuids)
         self._gathering.begin(self.node, facts, self._port.begin(duty), self._now_s())
@@ -148,4 +149,4 @@ def _promise(loaded: LoadedRig | None, node: str, facts: AgentFacts) -> LoadedRi
         nvml_error=facts.nvml_error,
         gpus=facts.gpus,
     )
-    return rig_of(found) if loaded is None else completed(loaded, found)
+    return rig_of(found, KINDS) if loaded is None else completed(loaded, found)

@@ -38,7 +38,7 @@ def node_limits(loaded: LoadedRig, node: str) -> NodeLimits:
     """The limits of a promised node. KeyError for an unknown one."""
     cpu, wakeup = loaded.cpu_of(node), loaded.rig.responsiveness
     return NodeLimits(
-        cpu_band_percent=cpu.band_percent if cpu.enabled is not False else None,
+        cpu_band_percent=cpu.band_percent if cpu.enabled else None,
         cpu_warn_percent=cpu.warn_percent,
         wakeup_p99_ms=wakeup.p99_ms,
         wakeup_max_ms=wakeup.max_ms,

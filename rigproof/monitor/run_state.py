@@ -11,6 +11,7 @@ from rigproof.records.identity import GpuIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import Event, Round, Stage
 from rigproof.records.rates import rate_of
 from rigproof.records.recording import Record
+from rigproof.stages.registry import KINDS
 
 ROUNDS_KEPT_S = 20.0  # what is on the disk is some seconds behind
 ENDINGS: dict[str, WorkerState] = {"worker_died": "died", "worker_hung": "hung", "worker_failed": "failed"}
@@ -139,7 +140,7 @@ def _moment(started_at: str) -> float | None:
 def _promised(run: RunInfo) -> dict[str, tuple[str, int]]:
     """Each promised device's kind and number of workers; none where the recorded profile is damaged."""
     try:
-        devices = LoadedRig.restore(run.rig).devices()
+        devices = LoadedRig.restore(run.rig, KINDS).devices()
     except ProfileError:
         return {}
     return {device.subject: (device.gpu.device, device.gpu.workers) for device in devices}

@@ -8,9 +8,10 @@ from rigproof.history.champions import ChampionError, champions_folder
 from rigproof.history.goodness import GOOD
 from rigproof.judging.length import shortfalls
 from rigproof.plugin.preparation import Prepared
-from rigproof.profiles.loading.levels import own_levels
+from rigproof.profiles.loading.levels import default_rig
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict
+from rigproof.stages.registry import KINDS
 
 FIT = GOOD | {Outcome.NOT_APPLICABLE}
 TOO_SHORT = (
@@ -20,7 +21,7 @@ TOO_SHORT = (
 
 def may_become_champion(prepared: Prepared, recording: Recording, verdicts: Sequence[Verdict]) -> bool:
     """Whether an accepted run's rates are to be kept: real devices, long enough, all of them measured."""
-    shortened = bool(shortfalls(recording, own_levels()))
+    shortened = bool(shortfalls(recording, default_rig(KINDS)))
     measured = all(one.outcome in FIT for one in verdicts if one.family == "throughput")
     return not recording.run.simulated and prepared.level != TOO_SHORT and not shortened and measured
 
@@ -32,8 +33,8 @@ def keep_champions(
     folder = champions_folder(prepared.request.report_dir, prepared.loaded.rig.name)
     profile = profile_file(folder, recording.run.run_id)
     command = ["pytest", "-m", "hardware", f"--hwprofile={profile}", f"--level={prepared.level}"]
-    if prepared.request.sustained_s is not None:
-        command.append(f"--duration={prepared.request.sustained_s / 60:g}")
+    if prepared.request.duration_s is not None:
+        command.append(f"--duration={prepared.request.duration_s / 60:g}")
     if prepared.request.ray_address is not None:
         command.append(f"--ray-address={prepared.request.ray_address}")
     if prepared.request.allow_open:

@@ -1,6 +1,8 @@
 """What the hardware tests ask for: stages that ran, and a judge."""
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -10,8 +12,9 @@ from rigproof.records.measurements import Stage
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import UNJUDGED, Outcome, Verdict, sentence
 from rigproof.run.acceptance import AcceptanceRun
+from rigproof.stages.registry import KINDS
 
-__all__ = ["feeding", "finished", "gemm", "judge", "keep_rounds", "rig", "sharing", "sustained", "training"]
+__all__ = ["STAGE_FIXTURES", "finished", "judge", "keep_rounds", "rig"]
 
 
 @pytest.fixture(scope="session")
@@ -28,34 +31,18 @@ def rig(
             record_testsuite_property("shortened", session.shortened)
 
 
-@pytest.fixture(scope="session")
-def gemm(rig: AcceptanceRun) -> Stage | None:
-    """The stage that measured the GEMM rate of every precision, on all devices at once."""
-    return rig.stage("gemm")
+def _of_stage(name: str, about: str) -> Any:
+    def stage(rig: AcceptanceRun) -> Stage | None:
+        return rig.stage(name)
+
+    stage.__doc__ = f"The {name} stage: {about}"
+    return pytest.fixture(scope="session", name=name)(stage)
 
 
-@pytest.fixture(scope="session")
-def sustained(rig: AcceptanceRun) -> Stage | None:
-    """The stage that loaded all planned workers and the hosts' CPUs for its whole length."""
-    return rig.stage("sustained")
-
-
-@pytest.fixture(scope="session")
-def training(rig: AcceptanceRun) -> Stage | None:
-    """The stage that trained a small transformer on every device: precisions, largest batch, batch sizes."""
-    return rig.stage("training")
-
-
-@pytest.fixture(scope="session")
-def feeding(rig: AcceptanceRun) -> Stage | None:
-    """The stage that generated on each device while the CPUs computed the rewards."""
-    return rig.stage("feeding")
-
-
-@pytest.fixture(scope="session")
-def sharing(rig: AcceptanceRun) -> Stage | None:
-    """The stage that let several processes work on each device, one number of them after the other."""
-    return rig.stage("sharing")
+# By the name of each stage: that stage, run on all devices at once.
+STAGE_FIXTURES = SimpleNamespace(
+    **{kind.name: _of_stage(kind.name, kind.settings.__doc__ or "") for kind in KINDS}
+)
 
 
 @pytest.fixture(scope="session")

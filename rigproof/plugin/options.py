@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import pytest
 from _pytest.mark.expression import Expression
 
-from rigproof.profiles.tables.models import LevelName
+from rigproof.profiles.tables.levels import LevelName
 
 Simulate = Literal["ray", "inline"]
 LEVELS: tuple[LevelName, ...] = get_args(LevelName)
@@ -33,7 +33,7 @@ def add_options(parser: pytest.Parser) -> None:
         "(default: standard, without a GPU quick)",
     )
     group.addoption(
-        "--duration", default=None, type=_minutes, metavar="MIN", help="length of the sustained stage"
+        "--duration", default=None, type=_minutes, metavar="MIN", help="length of the continuous load"
     )
     group.addoption("--plan", action="store_true", help="print what would be done and judged; load nothing")
     group.addoption(
@@ -99,7 +99,7 @@ class Request:
 
     profile: str
     level: LevelName | None
-    sustained_s: float | None
+    duration_s: float | None
     ray_address: str | None
     require_gpu: bool
     report_dir: Path
@@ -116,7 +116,7 @@ class Request:
         return cls(
             profile=config.getoption("--hwprofile"),
             level=config.getoption("--level"),
-            sustained_s=None if minutes is None else minutes * 60,
+            duration_s=None if minutes is None else minutes * 60,
             ray_address=config.getoption("--ray-address"),
             allow_open=config.getoption("--allow-open-cluster"),
             share=config.getoption("--share"),

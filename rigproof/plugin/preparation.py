@@ -16,11 +16,11 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.tables.models import LevelName
+from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.inventory import HostInventory
 from rigproof.simulation.faults.parsing import FaultError, parse_faults
 from rigproof.simulation.inventory import simulated_inventory
-from rigproof.stages.registry import FORMS
+from rigproof.stages.registry import FORMS, KINDS
 from rigproof.telemetry.inventory import detect
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def prepare(request: Request) -> Prepared:
         problems = lint_rig(loaded, level)
         if problems:
             raise Refused("\n".join(problems))
-        plan = make_plan(loaded, level, request.sustained_s)
+        plan = make_plan(loaded, level, request.duration_s)
         champions = read_champions(champions_folder(request.report_dir, loaded.rig.name))
     except (ProfileError, ChampionError) as error:
         raise Refused(str(error)) from error
@@ -74,7 +74,7 @@ def prepare(request: Request) -> Prepared:
 
 def _rig(request: Request) -> tuple[LoadedRig, HostInventory]:
     """The promised rig and this machine. Raises ProfileError; Refused where NVML hides what is there."""
-    stated = None if request.profile == AUTO else load_rig(request.profile)
+    stated = None if request.profile == AUTO else load_rig(request.profile, KINDS)
     if request.simulate is not None:
         if stated is None:
             raise Refused(
@@ -86,7 +86,7 @@ def _rig(request: Request) -> tuple[LoadedRig, HostInventory]:
     if inventory.nvml_error is not None:
         _refuse_unseen(stated, inventory.nvml_error)
     if stated is None:
-        return rig_of(inventory, require_gpu=request.require_gpu), inventory
+        return rig_of(inventory, KINDS, require_gpu=request.require_gpu), inventory
     return completed(stated, inventory), inventory
 
 

@@ -26,7 +26,7 @@ from rigproof.plugin.options import Request
 from rigproof.plugin.preparation import Prepared, Refused, prepare
 from rigproof.plugin.run import Run
 from rigproof.plugin.signals import SignalGuard
-from rigproof.profiles.loading.levels import own_levels
+from rigproof.profiles.loading.levels import default_rig
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import USAGE, Outcome, Verdict
 from rigproof.report.content.remarks import remarks
@@ -35,6 +35,7 @@ from rigproof.report.terminal.live import terminal_copy
 from rigproof.report.terminal.terminal import header_lines, print_summary
 from rigproof.run.acceptance import AcceptanceRun
 from rigproof.run.suite import suite_folder
+from rigproof.stages.registry import KINDS
 
 ITEM_LIMIT_S = 60  # a hardware test only judges; stages have deadlines of their own
 
@@ -84,6 +85,7 @@ class HardwareSession:
         config.stash[SESSION] = session
         config.pluginmanager.register(session, "rigproof-session")
         config.pluginmanager.register(fixtures, "rigproof-fixtures")
+        config.pluginmanager.register(fixtures.STAGE_FIXTURES, "rigproof-stages")
         config.pluginmanager.register(session._benchmarks, "rigproof-history")
         if folder is not None:
             session._own_junit = config.option.xmlpath
@@ -132,7 +134,9 @@ class HardwareSession:
                     self._unjudged[criterion.name, subject] = "not selected on the command line"
         for item in session.items:
             if key := criterion_and_subject(item):
-                self._needed.update(CATALOGUE[key[0]].loads(self.prepared.plan.stage_names))
+                self._needed.update(
+                    CATALOGUE[key[0]].loads(self.prepared.plan.stage_names, self.prepared.loaded.kinds)
+                )
             if "finished" in getattr(item, "fixturenames", ()):
                 self._needed.update(stage.name for stage in self.prepared.plan.stages)
 
@@ -167,7 +171,7 @@ class HardwareSession:
         recording = self.recording
         if recording is None:
             return ""
-        return in_place_of_level(shortfalls(recording, own_levels()), recording.run.level)
+        return in_place_of_level(shortfalls(recording, default_rig(KINDS)), recording.run.level)
 
     def judge(self, criterion: str, subject: str) -> Verdict:
         """The verdict of one criterion on one subject, from what was recorded so far."""

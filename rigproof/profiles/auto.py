@@ -3,12 +3,13 @@
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from rigproof.profiles.documents.text import profile_text
-from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.checks import UNKNOWN_SKU
-from rigproof.profiles.loading.files import DEFAULTS, profile_folder, read_toml
+from rigproof.profiles.loading.files import DEFAULTS
+from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.loading.load import all_skus, over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.loading.matching import assign_gpus, match_sku
@@ -23,10 +24,9 @@ __all__ = ["AUTO", "completed", "node_name", "profile_text", "rig_of", "unknown_
 AUTO = "auto"  # stands where a profile's file would: found here
 UNTOLD_VRAM_GIB = 1.0  # for a card that does not tell its memory: little enough for any
 SMALLEST_SHARE = 0.05
-_Value = TypeVar("_Value")
 
 
-def rig_of(inventory: HostInventory, *, require_gpu: bool = False) -> LoadedRig:
+def rig_of(inventory: HostInventory, kinds: StageKinds, *, require_gpu: bool = False) -> LoadedRig:
     """A rig of one node without an address: every NVIDIA GPU found, else the CPU as the device.
 
     A GPU whose name no SKU file has gets the SKU "unknown": NVML's limits and floors of its architecture.
@@ -34,14 +34,14 @@ def rig_of(inventory: HostInventory, *, require_gpu: bool = False) -> LoadedRig:
     rejected.
     """
     node = node_name(inventory.hostname)
-    defaults = Rig.model_validate(read_toml(profile_folder() / "defaults.toml"))
+    defaults = default_rig(kinds).rig
     cpus = max(inventory.cpus, 0.01)
     if inventory.gpus:
-        skus = all_skus()
+        skus = all_skus(kinds)
         gpus = [_gpu(found, skus, defaults) for found in inventory.gpus]
         description = _named(inventory.gpus, gpus)
     elif require_gpu:
-        gpus = [{"sku": UNKNOWN_SKU, **_untold_memory(_gemm_size(defaults))}]
+        gpus = [{"sku": UNKNOWN_SKU, **_untold_memory(defaults.gpu_defaults.gemm_size)}]
         description = "A GPU is required here, and none was found."
     else:
         gpus = [_cpu_device(inventory, defaults)]
@@ -49,7 +49,7 @@ def rig_of(inventory: HostInventory, *, require_gpu: bool = False) -> LoadedRig:
     own: dict[str, Any] = {"name": node, "cpus": float(cpus), "gpus": gpus}
     if inventory.ram_gib > 0:
         own["ram_gib"] = _ram_gib(inventory)
-    return over_defaults({"name": node, "description": description, "nodes": [own]}, AUTO)
+    return over_defaults({"name": node, "description": description, "nodes": [own]}, AUTO, kinds)
 
 
 def completed(loaded: LoadedRig, inventory: HostInventory) -> LoadedRig:
@@ -64,7 +64,7 @@ def completed(loaded: LoadedRig, inventory: HostInventory) -> LoadedRig:
     if node is None:
         return loaded
     unknown = unknown_gpus(loaded)
-    skus = all_skus() if unknown else {}
+    skus = all_skus(loaded.kinds) if unknown else {}
     cuda = [device for device in loaded.devices() if device.gpu.device == "cuda"]
     places = assign_gpus(cuda, inventory.gpus, lambda name: match_sku(name, skus))
     host = _host_parts(node, inventory)
@@ -100,15 +100,17 @@ def _gpu(found: GpuIdentity, skus: dict[str, Sku], defaults: Rig) -> dict[str, A
     sku = match_sku(found.name, skus)
     memory_gib = round(found.memory_total_mib / MIB_PER_GIB, 2)
     if memory_gib <= 0 and sku is None:
-        return {"sku": UNKNOWN_SKU, **_untold_memory(_gemm_size(defaults))}
+        return {"sku": UNKNOWN_SKU, **_untold_memory(defaults.gpu_defaults.gemm_size)}
     table: dict[str, Any] = {"sku": sku or UNKNOWN_SKU}
     if memory_gib > 0:
         table["memory_gib"] = memory_gib
     else:
         memory_gib = skus[sku].memory_gib if sku else 0.0
-    share = _required(defaults.gpu_defaults.vram_share, "gpu_defaults.vram_share")
+    share = defaults.gpu_defaults.vram_share
     table["vram_share"] = _fitting_share(share, memory_gib, defaults.limits.headroom_gib, 1)
-    table["gemm_size"] = fitting_size(_gemm_size(defaults), table["vram_share"] * memory_gib * MIB_PER_GIB)
+    table["gemm_size"] = fitting_size(
+        defaults.gpu_defaults.gemm_size, table["vram_share"] * memory_gib * MIB_PER_GIB
+    )
     return table
 
 
@@ -144,12 +146,12 @@ def _gpu_parts(
 def _fitting_plan(loaded: LoadedRig, device: PromisedDevice, memory_gib: float) -> dict[str, Any]:
     """A smaller share and smaller operands where those of the defaults file do not fit the card."""
     parts: dict[str, Any] = {}
-    share = device.gpu.vram_share or _required(loaded.rig.gpu_defaults.vram_share, "gpu_defaults.vram_share")
+    share = device.gpu.vram_share or loaded.rig.gpu_defaults.vram_share
     if device.gpu.vram_share is None and _is_default(loaded, "gpu_defaults.vram_share"):
         fitting = _fitting_share(share, memory_gib, device.limits.headroom_gib, device.gpu.workers)
         if fitting < share:
             parts["vram_share"] = share = fitting
-    size = device.gpu.gemm_size or _gemm_size(loaded.rig)
+    size = device.gpu.gemm_size or loaded.rig.gpu_defaults.gemm_size
     if device.gpu.gemm_size is None and _is_default(loaded, "gpu_defaults.gemm_size"):
         fitting_one = fitting_size(size, share * memory_gib * MIB_PER_GIB / device.gpu.workers)
         if fitting_one < size:
@@ -159,7 +161,7 @@ def _fitting_plan(loaded: LoadedRig, device: PromisedDevice, memory_gib: float) 
 
 def _any_plan(loaded: LoadedRig, device: PromisedDevice) -> dict[str, Any]:
     """The plan of a card that is not there or does not tell its memory; stated operands still have to fit."""
-    size = device.gpu.gemm_size or _gemm_size(loaded.rig)
+    size = device.gpu.gemm_size or loaded.rig.gpu_defaults.gemm_size
     if device.gpu.gemm_size is None and _is_default(loaded, "gpu_defaults.gemm_size"):
         return _untold_memory(size)
     return {"vram_gib_per_worker": max(UNTOLD_VRAM_GIB, operands_mib(size) / MIB_PER_GIB)}
@@ -179,10 +181,6 @@ def _ram_gib(inventory: HostInventory) -> float:
     return round(inventory.ram_gib, 2) or inventory.ram_gib
 
 
-def _gemm_size(rig: Rig) -> int:
-    return _required(rig.gpu_defaults.gemm_size, "gpu_defaults.gemm_size")
-
-
 def _untold_memory(size: int) -> dict[str, Any]:
     return {
         "vram_gib_per_worker": UNTOLD_VRAM_GIB,
@@ -191,8 +189,8 @@ def _untold_memory(size: int) -> dict[str, Any]:
 
 
 def _cpu_device(inventory: HostInventory, defaults: Rig) -> dict[str, Any]:
-    size = _required(defaults.gpu_defaults.cpu_gemm_size, "gpu_defaults.cpu_gemm_size")
-    share = _required(defaults.gpu_defaults.cpu_vram_share, "gpu_defaults.cpu_vram_share")
+    size = defaults.gpu_defaults.cpu_gemm_size
+    share = defaults.gpu_defaults.cpu_vram_share
     table: dict[str, Any] = {"sku": UNKNOWN_SKU, "device": "cpu"}
     if inventory.ram_gib <= 0:
         return table | _untold_memory(size) | {"gemm_size": size}
@@ -208,9 +206,3 @@ def _named(found: tuple[GpuIdentity, ...], gpus: list[dict[str, Any]]) -> str:
             name += " (no SKU file: NVML's limits, its architecture's floors)"
         counted[name] = counted.get(name, 0) + 1
     return "Found here: " + ", ".join(f"{times} × {name}" for name, times in counted.items()) + "."
-
-
-def _required(value: _Value | None, key: str) -> _Value:
-    if value is None:
-        raise ProfileError([f"hwprofiles/defaults.toml: {key}: missing; write it there again"])
-    return value

@@ -7,9 +7,10 @@ from typing import Self
 from rigproof.cluster.driver.ground import Ground
 from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.host.cpu_band import HostLoad
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.crews import turns_of
-from rigproof.profiles.planning.plan import Plan, StagePlan
+from rigproof.profiles.planning.plan import Plan
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample
 from rigproof.run.host_load import host_load

@@ -7,7 +7,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 def host_load(loaded: LoadedRig, node: str, cpus: float) -> HostLoad | None:
     """What holds the middle of a node's CPU band; None where the profile switches the CPU load off."""
     cpu = loaded.cpu_of(node)
-    if not cpu.enabled or cpu.band_percent is None:
+    if not cpu.enabled:
         return None
-    primary, secondary = thread_plan(cpus, cpu.primary_thread_share or 0.0, cpu.secondary_thread_share or 0.0)
+    primary, secondary = thread_plan(cpus, cpu.primary_thread_share, cpu.secondary_thread_share)
     return HostLoad(primary, secondary, target_percent=sum(cpu.band_percent) / 2)

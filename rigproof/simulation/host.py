@@ -4,7 +4,6 @@ import random
 from collections.abc import Sequence
 
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.stages import stage_kind
 from rigproof.records.samples import HostSample
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 
@@ -22,11 +21,12 @@ class SimulatedHost:
 
     def __init__(self, loaded: LoadedRig, name: str, faults: Sequence[InjectedFault], *, seed: int) -> None:
         node = loaded.node(name)
+        self._kinds = loaded.kinds
         self.name = name
         self.cpus = float(node.cpus or DEFAULT_CPUS)
         self.ram = float(node.ram_gib or DEFAULT_RAM_GIB)
         self.load_percent: float | None = None
-        self._low_percent = (loaded.cpu_of(name).band_percent or (70.0, 85.0))[0]
+        self._low_percent = loaded.cpu_of(name).band_percent[0]
         self._faults = {fault.name: fault for fault in faults}
         self._random = random.Random(f"{seed}/{name}/host")  # noqa: S311 - noise, not a secret
 
@@ -62,7 +62,7 @@ class SimulatedHost:
 
     def _cpu_percent(self, t_s: float, stages: Sequence[StageWindow]) -> float:
         running = [one.name for one in stages if 0 <= t_s - one.start_s <= one.length_s]
-        feeds = any(stage_kind(name).duty == "fed" for name in running)
+        feeds = any(self._kinds[name].duty == "fed" for name in running)
         percent = self.load_percent or (FEEDING_PERCENT if feeds else IDLE_PERCENT)
         starved = self._faults.get("cpu-starved")
         if starved is not None and starved.acts(t_s, stages):

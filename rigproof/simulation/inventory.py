@@ -12,7 +12,7 @@ IN_PLACE_OF_UNKNOWN = "rtx-3090"  # where a rig leaves open which card it is
 def simulated_inventory(loaded: LoadedRig) -> HostInventory:
     """A host with the cards of a rig of one node; of an unknown SKU is an RTX 3090."""
     node = loaded.this_machine()
-    skus = all_skus()
+    skus = all_skus(loaded.kinds)
     gpus = []
     for device in loaded.devices():
         if node is None or device.node != node.name or device.gpu.device != "cuda":

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.plan import StagePlan
 from rigproof.records.measurements import Event, MemoryReading, RewardBatch, Round
 from rigproof.simulation.timetable import Segment, half_of, measured_precisions
 

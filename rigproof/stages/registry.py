@@ -1,6 +1,6 @@
 """Every stage, in the order in which they run. A new one is registered by its line here."""
 
-from rigproof.profiles.planning.stages import declare
+from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.stages.feeding.stage import FEEDING
 from rigproof.stages.gemm.stage import GEMM
 from rigproof.stages.sharing.stage import SHARING
@@ -8,6 +8,6 @@ from rigproof.stages.sustained.stage import SUSTAINED
 from rigproof.stages.training.stage import TRAINING
 
 STAGES = (GEMM, SUSTAINED, TRAINING, FEEDING, SHARING)
-declare(stage.kind for stage in STAGES)
+KINDS = StageKinds(tuple(stage.kind for stage in STAGES))
 SLICES = {stage.name: stage for stage in STAGES}
 FORMS = {stage.name: stage.simulated for stage in STAGES}

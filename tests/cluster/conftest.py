@@ -17,14 +17,15 @@ import pytest
 
 from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.devices.specs import Spec
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.plan import Plan, StagePlan
+from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
-from rigproof.stages import registry  # noqa: F401 - the stages declare themselves
+from rigproof.stages.registry import KINDS
 from rigproof.stages.sustained.specs import SustainedSpec
 from support import alone  # noqa: F401 - sets the environment
 from support.ray_start import ON_LOOPBACK, end_all
@@ -188,7 +189,7 @@ def make_rig(folder: Path, *names: str, **timeouts: float) -> Rig:
 def rig_from(folder: Path, text: str) -> Rig:
     path = folder / "test.toml"
     path.write_text(textwrap.dedent(text))
-    loaded = load_rig(str(path))
+    loaded = load_rig(str(path), KINDS)
     return Rig(loaded, make_plan(loaded, "quick"))
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.planning.crews import turns_of
-from rigproof.profiles.planning.plan import StagePlan
 from support.exchange import NAME, ROUND_S, ExchangeSpec
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -32,7 +32,10 @@ def test_a_wrong_token_is_refused_with_the_way_out(
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
-    with pytest.raises(ClusterUnreachable, match="RAY_AUTH_TOKEN"), rig_of("pc1").cluster(two_nodes.address):
+    with (
+        pytest.raises(ClusterUnreachable, match="RAY_AUTH_TOKEN"),
+        rig_of("pc1").cluster(two_nodes.address),
+    ):
         pytest.fail("came up without the cluster's token")
 
 
@@ -40,7 +43,10 @@ def test_a_client_without_the_token_is_refused(
     two_nodes: Any, rig_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with pytest.raises(ClusterUnreachable, match="RAY_AUTH_TOKEN"), rig_of("pc1").cluster(two_nodes.address):
+    with (
+        pytest.raises(ClusterUnreachable, match="RAY_AUTH_TOKEN"),
+        rig_of("pc1").cluster(two_nodes.address),
+    ):
         pytest.fail("came up without a token")
 
 

@@ -24,8 +24,8 @@ name = "patient"
 extends = "{RIG}"
 [timeouts]
 start_s = {LIMIT_S / 2}
-[levels.quick]
-feeding_s = 5  # after the stage that loses a worker: it begins when the next one is up
+[stages.feeding]
+length_s.quick = 5  # after the stage that loses a worker: it begins when the next one is up
 """
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from rigproof.cluster.driver.rig_cluster import HostLoad, RigCluster
 from rigproof.host.processes import process_id
-from rigproof.profiles.planning.plan import StagePlan
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.stages.gemm.specs import GemmSpec
 
 NAMES = "import ray; ray.init(address='{address}', log_to_driver=False); "

@@ -52,14 +52,14 @@ start_s = 240 # a busy machine takes long to start a worker
 [memory]
 enabled = {str(enabled).lower()}
 {memory}
-[levels.quick]
-gemm_settle_s = {8 if ON_GPU else 0.5} # long enough for the other process to take its part
-gemm_measure_s = {1 if ON_GPU else 0.2}
-sustained_s = {5 if ON_GPU else 3}
-round_s = 0.05
-training_s = 0
-feeding_s = 0
-sharing_s = 0
+[stages.gemm]
+settle_s.quick = {8 if ON_GPU else 0.5} # long enough for the other process to take its part
+measure_s.quick = {1 if ON_GPU else 0.2}
+[stages.sustained]
+settle_s.quick = {8 if ON_GPU else 0.5}
+length_s.quick = {5 if ON_GPU else 3}
+[levels]
+round_s.quick = 0.05
 [[nodes]]
 name = "here"
 [[nodes.gpus]]

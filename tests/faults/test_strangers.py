@@ -26,14 +26,14 @@ enabled = false # this is about the card
 stall_s = 10
 task_s = 60
 start_s = 240 # a busy machine takes long to start a worker
-[levels.quick]
-gemm_settle_s = {gemm_settle_s}
-gemm_measure_s = 1
-sustained_s = 18
-training_s = 0
-feeding_s = 0
-sharing_s = 0
-round_s = 0.05
+[stages.gemm]
+settle_s.quick = {settle_s}
+measure_s.quick = 1
+[stages.sustained]
+settle_s.quick = {settle_s}
+length_s.quick = 18
+[levels]
+round_s.quick = 0.05
 [[nodes]]
 name = "here"
 [[nodes.gpus]]
@@ -150,9 +150,9 @@ def stranger():
 def begun(start_run, tmp_path):
     """A run on the first GPU that goes on."""
 
-    def begin(gemm_settle_s):
+    def begin(settle_s):
         path = tmp_path / "strangers.toml"
-        path.write_text(PROFILE.format(gemm_settle_s=gemm_settle_s, planned_gib=PLANNED_GIB))
+        path.write_text(PROFILE.format(settle_s=settle_s, planned_gib=PLANNED_GIB))
         return start_run(f"--hwprofile={path}")
 
     return begin
@@ -171,7 +171,7 @@ def test_one_that_computes_and_one_that_dies_of_its_error_are_named_and_the_card
     begun, stranger
 ):
     computes, crashes = stranger(COMPUTES), stranger(CRASHES)
-    run = begun(gemm_settle_s=1)
+    run = begun(settle_s=1)
     run.wait_for_stage("sustained", inside_s=2)
     crashes.begin()
     crashes.process.wait(20)
@@ -196,7 +196,7 @@ def test_one_that_computes_and_one_that_dies_of_its_error_are_named_and_the_card
 
 def test_one_that_takes_the_memory_is_named_with_what_it_holds(begun, stranger):
     takes = stranger(TAKES_MEMORY, str(LEFT_GIB))
-    run = begun(gemm_settle_s=8)  # long enough for it to take its part before the plan's turn
+    run = begun(settle_s=8)  # long enough for it to take its part before the plan's turn
     run.wait_for_stage("gemm")
     takes.begin()
     assert not run.in_stage("sustained"), "the memory was taken too late"

@@ -14,12 +14,12 @@ from rigproof.plugin import champions
 from rigproof.plugin.champions import may_become_champion
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.tables.models import Levels
 from rigproof.records.disk.store import read_recording
 from rigproof.records.verdict import Outcome, Verdict
+from rigproof.stages.registry import KINDS
 from support.acceptance import accept, rigproof
 from support.bench import Bench
-from support.recordings import RIG as RECORDED
+from support.recordings import loaded_rig
 
 RIG, BF16 = "two-nodes", "throughput.gemm_bf16"
 UUID = "GPU-pc1/gpu0"
@@ -48,7 +48,9 @@ def test_the_command_of_a_champion_names_a_profile_that_plans_the_same(acceptanc
     assert words[:3] == ["pytest", "-m", "hardware"]
     assert "--level=standard" in words
     (profile,) = (word.partition("=")[2] for word in words if word.startswith("--hwprofile="))
-    assert make_plan(load_rig(profile), "standard") == make_plan(load_rig(str(two_nodes)), "standard")
+    assert make_plan(load_rig(profile, KINDS), "standard") == make_plan(
+        load_rig(str(two_nodes), KINDS), "standard"
+    )
 
 
 @pytest.mark.parametrize(
@@ -150,8 +152,7 @@ def prepared(level="standard"):
 @pytest.fixture(autouse=True)
 def lengths_of_the_canned_rig(monkeypatch):
     """A level is as long as the canned run was."""
-    levels = Levels.model_validate(RECORDED["levels"] | {"least_share": 0.9, "least_work_share": 0.5})
-    monkeypatch.setattr(champions, "own_levels", lambda: levels)
+    monkeypatch.setattr(champions, "default_rig", lambda _kinds: loaded_rig())
 
 
 @pytest.mark.parametrize(

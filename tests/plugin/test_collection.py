@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.profiles.planning.stages import stage_names
 from rigproof.run.suite import suite_folder
+from rigproof.stages.registry import KINDS
 from support.acceptance import run_pytest
 
 
@@ -49,7 +49,7 @@ def test_each_test_asks_for_the_stages_that_its_criterion_judges():
     for _, name, function, _ in hardware_tests():
         stages = CATALOGUE[criterion_of(function)].stages
         asked = set(inspect.signature(function).parameters)
-        assert asked & {"rig", "finished", *stage_names()}, name
+        assert asked & {"rig", "finished", *KINDS.names}, name
         if stages:
             assert asked & {"finished", stages[-1]}, name
 

@@ -9,7 +9,7 @@ from rigproof.judging.judge import judge_all
 from rigproof.records.disk.store import read_recording
 from rigproof.report.content.verdict_json import criterion_json
 from support.acceptance import rigproof
-from support.recordings import profile_text
+from support.recordings import profile_text, stage_changes
 
 
 @pytest.mark.parametrize("scenario", ["healthy", "slow", "without-sensor", "sigterm"])
@@ -31,7 +31,7 @@ def test_judge_ends_as_the_run_did_and_writes_nothing(acceptance, scenario, stat
 
 def test_other_limits_give_another_verdict(acceptance, tmp_path):
     strict = tmp_path / "strict.toml"
-    strict.write_text(profile_text({"combined_floor_tflops": 1400.0}))
+    strict.write_text(profile_text(stage_changes("sustained", combined_floor_tflops=1400.0)))
     done = rigproof("judge", acceptance("healthy").folder, "--hwprofile", strict)
     assert done.returncode == 1, done.stderr
     assert "rig throughput.combined: 1320 TFLOP/s, limit 1400 TFLOP/s" in done.stdout

@@ -9,6 +9,7 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import decide
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.parsing import FaultError
+from rigproof.stages.registry import KINDS
 from support.attacks import ATTACKS, TESTED, markdown
 
 TESTS = Path(__file__).parents[1]
@@ -19,7 +20,7 @@ REFUSED = [one for one in ATTACKS if one.verdict == "usage"]
 @pytest.mark.parametrize("attack", RUN, ids=lambda one: one.about)
 def test_an_attack_is_seen_through(attack):
     faults = [attack.fault] if attack.fault else []
-    verdicts = judge_all(simulated_recording(load_rig(attack.rig), attack.level, faults))
+    verdicts = judge_all(simulated_recording(load_rig(attack.rig, KINDS), attack.level, faults))
     told = {(one.criterion, one.subject, one.outcome.value) for one in verdicts}
     assert attack.told is None or attack.told in told
     assert decide(verdicts).value == attack.verdict
@@ -28,7 +29,7 @@ def test_an_attack_is_seen_through(attack):
 @pytest.mark.parametrize("attack", REFUSED, ids=lambda one: one.fault)
 def test_a_fault_that_would_never_act_is_refused(attack):
     with pytest.raises(FaultError):
-        simulated_recording(load_rig(attack.rig), attack.level, [attack.fault])
+        simulated_recording(load_rig(attack.rig, KINDS), attack.level, [attack.fault])
 
 
 @pytest.mark.parametrize("one", TESTED, ids=lambda one: one.about)

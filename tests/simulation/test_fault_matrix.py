@@ -10,7 +10,9 @@ from rigproof.profiles.loading.load import over_defaults
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.kinds import Late
+from rigproof.stages.registry import KINDS
 from support.fault_matrix import FIRST, OTHER, SECOND, changes_of, rig, run, run_changes, subject_of, written
+from support.lengths import lengths
 
 CASES = tuple(cases())
 IDS = list(map(str, CASES))
@@ -95,12 +97,11 @@ EIGHT = over_defaults(
     {
         "name": "eight",
         "sampling": {"rate_hz": 4},
-        "levels": {
-            "quick": {"gemm_settle_s": 4, "gemm_measure_s": 2, "sustained_s": 30, "round_s": 0.5},
-        },
+        **lengths("quick", settle_s=4, measure_s=2, sustained=30, round_s=0.5),
         "nodes": [{"name": "n1", "cpus": 64, "gpus": [{"sku": "h200-sxm"}] * 8}],
     },
     "eight",
+    KINDS,
 )
 
 

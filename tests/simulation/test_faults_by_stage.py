@@ -15,19 +15,22 @@ from rigproof.records.verdict import Outcome, sentence
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.kinds import Noticed
 from rigproof.simulation.stage import CardWork
-from rigproof.stages.registry import SLICES
+from rigproof.stages.registry import KINDS, SLICES
+from support.lengths import lengths
 
-DUTY_OF = {stage.name: stage.kind.duty for stage in SLICES.values()}
+DUTY_OF = {kind.name: kind.duty for kind in KINDS}
 STAGES = tuple(DUTY_OF)
 
 NODE, LEVEL = "n1", "extended"
-LENGTHS = {"sustained": 40, "training": 40, "feeding": 30, "sharing": 30}
+LENGTHS = {kind.name: 30 for kind in KINDS if "length_s" in kind.settings.model_fields}
+LENGTHS |= {"sustained": 40, "training": 40}
 
 
 def level_of(stage):
     """As short as the stage lets it be."""
-    lengths = {"sustained_s": 8} | ({f"{stage}_s": LENGTHS[stage]} if stage in LENGTHS else {})
-    return {"gemm_settle_s": 4, "gemm_measure_s": 4, "round_s": 0.5, **lengths}
+    own = {stage: LENGTHS[stage]} if stage in LENGTHS else {}
+    stages = dict.fromkeys(LENGTHS, 0) | {"sustained": 8} | own
+    return lengths(LEVEL, settle_s=4, measure_s=4, round_s=0.5, **stages)
 
 
 def rig_of(cards, stage):
@@ -41,10 +44,10 @@ def rig_of(cards, stage):
             "working_temperature_c": [50, 75],
             "working_power_w": [300, 700],
         },
-        "levels": {LEVEL: {"training_s": 0, "feeding_s": 0, "sharing_s": 0, **level_of(stage)}},
+        **level_of(stage),
         "nodes": [{"name": NODE, "cpus": 8 * cards, "gpus": [{"sku": "h200-sxm"}] * cards}],
     }
-    return over_defaults(tables, "a-fault-a-card")
+    return over_defaults(tables, "a-fault-a-card", KINDS)
 
 
 # They end the work of the whole run, or of the whole node: each has a run of its own in the fault matrix.

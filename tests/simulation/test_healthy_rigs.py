@@ -10,9 +10,10 @@ from rigproof.profiles.loading.files import stems
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
 from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.registry import KINDS
 
 RIGS = sorted(
-    name for name in stems("rigs") if all(one.gpu.device == "cuda" for one in load_rig(name).devices())
+    name for name in stems("rigs") if all(one.gpu.device == "cuda" for one in load_rig(name, KINDS).devices())
 )
 SAMPLE = Path(__file__).parents[2] / "reports" / "samples" / "bench" / "false_alarms.json"
 SHORT = """\
@@ -20,14 +21,16 @@ name = "{name}-short"
 extends = "{name}"
 [sampling]
 rate_hz = 4
-[levels.standard]
-gemm_settle_s = 4
-gemm_measure_s = 2
-sustained_s = 40
-training_s = 15
-feeding_s = 15
-sharing_s = 10
-round_s = 0.5
+[stages]
+gemm.settle_s.standard = 4
+gemm.measure_s.standard = 2
+sustained.settle_s.standard = 4
+sustained.length_s.standard = 40
+training.length_s.standard = 15
+feeding.length_s.standard = 15
+sharing.length_s.standard = 10
+[levels]
+round_s.standard = 0.5
 """
 
 
@@ -36,7 +39,7 @@ round_s = 0.5
 def test_every_shipped_rig_is_accepted_without_an_alarm(tmp_path, name, seed):
     profile = tmp_path / "short.toml"
     profile.write_text(SHORT.format(name=name))
-    verdicts = judge_all(simulated_recording(load_rig(str(profile)), "standard", seed=seed))
+    verdicts = judge_all(simulated_recording(load_rig(str(profile), KINDS), "standard", seed=seed))
     alarms = [sentence(one) for one in verdicts if one.outcome in (Outcome.FAIL, Outcome.WARN)]
     assert not alarms
     assert decide(verdicts) is Decision.ACCEPTED
@@ -52,7 +55,7 @@ def test_the_kept_count_of_false_alarms_is_of_200_runs_of_all_rigs_and_has_none(
 
 def test_a_seed_gives_the_same_run_again_and_another_one_another():
     def shown(seed):
-        recording = simulated_recording(load_rig("h200-x2"), "quick", seed=seed)
+        recording = simulated_recording(load_rig("h200-x2", KINDS), "quick", seed=seed)
         return [recording.gpu_samples, recording.host_samples, recording.rounds, recording.events]
 
     first = shown(1)
@@ -62,7 +65,7 @@ def test_a_seed_gives_the_same_run_again_and_another_one_another():
 
 def test_a_run_leaves_nothing_to_the_next_one_in_the_same_process():
     """An agent that was lost with its node lets go of its own driver, and of no other."""
-    loaded = load_rig("dual-3090-3070")
+    loaded = load_rig("dual-3090-3070", KINDS)
     simulated_recording(loaded, "quick", ["node-lost@pc1"])
     verdicts = judge_all(simulated_recording(loaded, "quick"))
     assert decide(verdicts) is Decision.ACCEPTED

@@ -7,15 +7,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rigproof.judging.catalogue import FAULTS
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.load import load_rig
-from rigproof.profiles.planning.plan import StagePlan
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.faults.parsing import ARRIVES_WITH, FaultError, parse_faults, unseen_field
 from rigproof.simulation.faults.sensors import SENSORS
-from rigproof.stages.registry import FORMS, SLICES
+from rigproof.stages.registry import FORMS, KINDS
 from support.fault_matrix import rig, subject_of
 
-DUTY_OF = {stage.name: stage.kind.duty for stage in SLICES.values()}
+DUTY_OF = {kind.name: kind.duty for kind in KINDS}
 STAGES = tuple(DUTY_OF)
 
 STAGE_S = 60.0
@@ -195,7 +195,7 @@ def test_what_is_no_fault_is_refused_with_the_way_out(text):
     ],
 )
 def test_a_fault_that_nothing_could_notice_on_this_card_is_refused(text, why):
-    assert why in refusal(text, loaded=load_rig("dual-3090-3070"))
+    assert why in refusal(text, loaded=load_rig("dual-3090-3070", KINDS))
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,18 @@ from rigproof.records.verdict import Outcome, decide
 from rigproof.report.published.pseudonyms import Key, Pseudonyms
 from rigproof.report.published.shared_copy import scrubber_of, shared_recording
 from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.registry import KINDS
+from support.lengths import lengths
 
 FOUR = over_defaults(
     {
         "name": "four",
         "sampling": {"rate_hz": 4},
-        "levels": {
-            "quick": {"gemm_settle_s": 2, "gemm_measure_s": 2, "sustained_s": 20, "round_s": 0.5},
-        },
+        **lengths("quick", settle_s=2, measure_s=2, sustained=20, round_s=0.5),
         "nodes": [{"name": "n1", "cpus": 64, "gpus": [{"sku": "h200-sxm"}] * 4}],
     },
     "four",
+    KINDS,
 )
 SLOW, PEER = "n1/gpu1", "throughput.peer_outlier"
 ONCE, ALWAYS = f"straggler@{SLOW}:by=7%,for=100%", f"straggler@{SLOW}:by=7%"

@@ -14,7 +14,7 @@ from rigproof.records.champions import Champions
 from rigproof.records.measurements import Event
 from rigproof.records.processes import GpuProcess
 from rigproof.records.verdict import Verdict
-from support.recordings import END_S, LIMITS, healthy_recording, loaded_rig
+from support.recordings import END_S, LIMITS, healthy_recording, loaded_rig, stage_changes
 
 
 class Bench:
@@ -48,6 +48,10 @@ class Bench:
 
     def limits(self, **changes: Any) -> None:
         self.loaded = loaded_rig({"limits": LIMITS | changes})
+
+    def settings(self, stage: str, **changes: Any) -> None:
+        """Replace settings of a stage."""
+        self.loaded = loaded_rig(stage_changes(stage, **changes))
 
     def gpu(self, subject: str, **fields: Any) -> None:
         self.recording.gpus[subject] = replace(self.recording.gpus[subject], **fields)

@@ -19,6 +19,7 @@ from rigproof.profiles.loading import levels
 from rigproof.profiles.loading.load import all_skus, match_sku
 from rigproof.records.measurements import Event, Stage
 from rigproof.run import acceptance
+from rigproof.stages.registry import KINDS
 from support.bench import Bench
 from support.recordings import RIG
 
@@ -118,7 +119,7 @@ class CannedRig:
         if self._scenario.on_entering:
             self._scenario.on_entering()
         self._open = True
-        skus = all_skus()
+        skus = all_skus(KINDS)
         for record in (
             *(self._memory.begin() if self._memory is not None else ()),
             *self._recording.nodes.values(),
@@ -203,5 +204,5 @@ def pytest_configure(config: pytest.Config) -> None:
         return CannedRig(scenario, *promised, **settings)
 
     acceptance.RigCluster = rig  # type: ignore[misc, assignment]
-    own = {"name": "defaults", "levels": RIG["levels"] | {"least_share": 0.9, "least_work_share": 0.5}}
+    own = RIG | {"nodes": []}
     levels.read_toml = lambda _path: own  # type: ignore[attr-defined]

@@ -15,9 +15,9 @@ from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.specs import Spec
-from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.planning.stages import StageKind
-from rigproof.profiles.tables.models import Level
+from rigproof.profiles.kinds.stages import StageKind, StagePlan
+from rigproof.profiles.tables.levels import LevelName
+from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.measurements import Round
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import MULTIPLYING, Segment
@@ -109,7 +109,7 @@ def done(worker: str, subject: str, t_s: float, seconds: float) -> Round:
     return Round(t_s, NAME, worker, subject, "fp32", "measure", seconds, 1e-9, True, len(BYTES))
 
 
-def plan(level: Level) -> StagePlan:
+def plan(settings: StageSettings, level: LevelName, round_s: float) -> StagePlan:
     """The same at every level."""
     return StagePlan(NAME, TURN_S, 0.0, TURN_S, ROUND_S)
 
@@ -146,7 +146,7 @@ def messages(pair: SharedEvidence) -> Finding:
 
 
 EXCHANGE = StageSlice(
-    StageKind(NAME, "bursts", None, crew="pairs", plan=plan),
+    StageKind(NAME, "bursts", StageSettings, crew="pairs", plan=plan),
     specs,
     SimulatedStage(segments, records),
     (messages,),

@@ -9,6 +9,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.verdict import Outcome, Verdict
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.stages.registry import KINDS
 
 PROFILE = Path(__file__).parent / "fault_matrix.toml"
 LEVEL = "extended"  # the first one with every stage
@@ -21,7 +22,7 @@ Changes = dict[tuple[str, str], Outcome]  # by criterion and subject: verdicts t
 @cache
 def rig() -> LoadedRig:
     """The matrix's rig."""
-    return load_rig(str(PROFILE))
+    return load_rig(str(PROFILE), KINDS)
 
 
 def subject_of(fault: FaultKind) -> str:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from support.bench import Bench
+from support.recordings import stage_changes
 
 MODEL = "pc2/gpu0"  # of the healthy recording: every card of the node does what it did
 NODE = "pc1"
@@ -18,7 +19,7 @@ def make_peers(bench: Bench, number: int = 8, cards: dict[int, dict[str, Any]] |
     """Put a node with that many H200 on the bench; `cards` changes what the profile says of some."""
     plans = [{"sku": "h200", "workers": 1} | (cards or {}).get(index, {}) for index in range(number)]
     node = {"name": NODE, "cpus": 8 * number, "ram_gib": 64, "gpus": plans}
-    bench.rig(nodes=[node], combined_floor_tflops=None)
+    bench.rig(nodes=[node], **stage_changes("sustained", combined_floor_tflops=None))
     recording, subjects = bench.recording, [subject_of(index) for index in range(number)]
 
     def copied(record: Any, subject: str) -> Any:

@@ -31,7 +31,6 @@ p99_ms = 1000
 max_ms = 10000
 [limits]
 active_work_share = 0.5
-stability_drop_share = 0.5
 stability_worst_window_share = 0.3
 sample_coverage_share = 0.2
 success_share = 0.5
@@ -42,11 +41,15 @@ task_s = 60
 stop_s = 10
 [sampling]
 rate_hz = 5
-[levels.quick]
-gemm_settle_s = 0.5
-gemm_measure_s = 0.6
-sustained_s = {sustained_s}
-round_s = 0.05
+[stages.gemm]
+settle_s.quick = 0.5
+measure_s.quick = 0.6
+[stages.sustained]
+settle_s.quick = 0.5
+length_s.quick = {sustained_s}
+stability_drop_share = 0.5
+[levels]
+round_s.quick = 0.05
 """
 NODE = """
 [[nodes]]

@@ -34,13 +34,14 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.tables.models import Sku
 from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
 from rigproof.records.disk.store import RecordingError, read_recording
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import decide
 from rigproof.report.terminal.terminal import print_summary
+from rigproof.stages.registry import KINDS
 from support.acceptance import CHECKOUT
+from support.recordings import MODELS
 
 SAMPLES = CHECKOUT / "reports" / "samples"
 RUNS = ("h200-quick", "h200-standard")
@@ -77,11 +78,11 @@ def told(*lines: str) -> None:
 
 def read_profile(folder: Path) -> object:
     try:
-        loaded = load_rig(str(folder / "rig.toml"))
+        loaded = load_rig(str(folder / "rig.toml"), KINDS)
         problems = lint_rig(loaded)
     except ProfileError as error:
         return told(*error.problems)
-    assert LoadedRig.restore(json.loads(json.dumps(loaded.dump()))) == loaded
+    assert LoadedRig.restore(json.loads(json.dumps(loaded.dump())), KINDS) == loaded
     for line in problems:
         told(line)
     try:
@@ -95,9 +96,9 @@ def read_sku(folder: Path) -> object:
         tables = read_toml(folder / "sku.toml")
     except ProfileError as error:
         return told(*error.problems)
-    if problems := structural_problems(Sku, tables, "sku.toml"):
+    if problems := structural_problems(MODELS.sku, tables, "sku.toml"):
         return told(*problems)
-    return [told(line) for line in lint_sku("sku.toml", Sku.model_validate(tables))]
+    return [told(line) for line in lint_sku("sku.toml", MODELS.sku.model_validate(tables), KINDS)]
 
 
 def read_history(folder: Path) -> object:

@@ -6,6 +6,7 @@ measured from 99 to 112; the sharing stage from 114 to 134. Two nodes, one H200 
 pc1/gpu0, one on pc2/gpu0.
 """
 
+import tomllib
 from copy import copy, deepcopy
 from dataclasses import fields, replace
 from functools import cache
@@ -14,8 +15,10 @@ from uuid import NAMESPACE_OID, uuid5
 
 import tomlkit
 
+from rigproof.profiles.kinds.models import models_of
+from rigproof.profiles.loading.files import profile_folder
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.tables.models import Rig, Sku
+from rigproof.profiles.tables.levels import LEVELS
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import (
     BootReading,
@@ -30,6 +33,7 @@ from rigproof.records.measurements import (
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
+from rigproof.stages.registry import KINDS
 
 LIMITS = {
     "throttle_share": 0.01,
@@ -43,7 +47,6 @@ LIMITS = {
     "power_over_limit_share": 1.05,
     "active_power_share": 0.30,
     "active_work_share": 0.90,
-    "stability_drop_share": 0.95,
     "stability_worst_window_share": 0.85,
     "peer_share": 0.94,
     "headroom_gib": 0.5,
@@ -52,7 +55,6 @@ LIMITS = {
     "floor_similar_share": 0.85,
     "floor_printed_share": 0.75,
     "floor_unknown_share": 0.60,
-    "training_unknown_share": 0.20,
     "floor_sharing_share": 0.90,
     "floor_cards": 3,
     "ceiling_share": 1.25,
@@ -67,14 +69,49 @@ LIMITS = {
     "stranger_sm_percent": 5.0,
     "stranger_growth_mib": 512.0,
     "sample_coverage_share": 0.80,
-    "sharing_share": 0.80,
     "idle_share": 0.10,
-    "reward_speedup_share": 0.375,
-    "reward_loss_share": 0.25,
 }
+STAGES: dict[str, dict[str, Any]] = {
+    "gemm": {"settle_s": dict.fromkeys(LEVELS, 8), "measure_s": dict.fromkeys(LEVELS, 2)},
+    "sustained": {
+        "length_s": dict.fromkeys(LEVELS, 15),
+        "settle_s": dict.fromkeys(LEVELS, 8),
+        "stability_drop_share": 0.95,
+        "combined_floor_tflops": 1100.0,
+    },
+    "training": {
+        "length_s": dict.fromkeys(LEVELS, 20),
+        "sequence": 512,
+        "model_share": 0.1,
+        "batch": 16,
+        "batches": [1, 2, 4, 8, 16, 32],
+        "search": True,
+        "target_share": 0.95,
+        "reserve_gib": 2.0,
+        "tf32": True,
+        "cudnn_benchmark": True,
+        "training_unknown_share": 0.20,
+    },
+    "feeding": {
+        "length_s": dict.fromkeys(LEVELS, 20),
+        "completions": 64,
+        "processes": 8,
+        "strategy_s": 1.0,
+        "strategy_memory_mib": 512,
+        "overlap": True,
+        "reward_speedup_share": 0.375,
+        "reward_loss_share": 0.25,
+    },
+    "sharing": {
+        "length_s": dict.fromkeys(LEVELS, 20),
+        "workers": [1, 2, 3],
+        "vram_share": 0.92,
+        "sharing_share": 0.80,
+    },
+}
+MEMORY = tomllib.loads((profile_folder() / "defaults.toml").read_text(encoding="utf-8"))["memory"]
 RIG = {
     "name": "two-nodes",
-    "combined_floor_tflops": 1100.0,
     "limits": LIMITS,
     "gpu_defaults": {
         "vram_share": 0.7,
@@ -94,39 +131,11 @@ RIG = {
         "secondary_thread_share": 0.15,
     },
     "responsiveness": {"p99_ms": 50, "max_ms": 250},
-    "training": {
-        "sequence": 512,
-        "model_share": 0.1,
-        "batch": 16,
-        "batches": [1, 2, 4, 8, 16, 32],
-        "search": True,
-        "target_share": 0.95,
-        "reserve_gib": 2.0,
-        "tf32": True,
-        "cudnn_benchmark": True,
-    },
-    "feeding": {
-        "completions": 64,
-        "processes": 8,
-        "strategy_s": 1.0,
-        "strategy_memory_mib": 512,
-        "overlap": True,
-    },
-    "sharing": {"workers": [1, 2, 3], "vram_share": 0.92},
+    "memory": MEMORY,
+    "stages": STAGES,
     "sampling": {"rate_hz": 10},
     "timeouts": {"task_s": 60, "stall_s": 30, "start_s": 60, "stop_s": 10},
-    "levels": {
-        name: {
-            "gemm_settle_s": 8,
-            "gemm_measure_s": 2,
-            "sustained_s": 15,
-            "training_s": 20,
-            "feeding_s": 20,
-            "sharing_s": 20,
-            "round_s": 0.05,
-        }
-        for name in ("quick", "standard", "extended", "soak")
-    },
+    "levels": {"round_s": dict.fromkeys(LEVELS, 0.05), "least_share": 0.9, "least_work_share": 0.5},
     "nodes": [
         {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": [{"sku": "h200", "workers": 2}]},
         {"name": "pc2", "cpus": 8, "ram_gib": 64, "gpus": [{"sku": "h200", "workers": 1}]},
@@ -135,8 +144,10 @@ RIG = {
 # A SKU file that is shipped, for runs that read their profile from a file.
 SHIPPED_SKU = "h200-sxm"
 RATES = {"fp32": 50.0, "tf32": 350.0, "fp16": 680.0, "bf16": 660.0}
-STEADY = RATES | {"training": 400.0, "training_speedup": 9.0}  # only printed: floors are 0.75 of them
-H200 = Sku.model_validate(
+STEADY = {f"gemm_{precision}_tflops": rate for precision, rate in RATES.items()}
+STEADY |= {"training_tflops": 400.0, "training_speedup": 9.0}  # only printed: floors are 0.75 of them
+MODELS = models_of(KINDS)
+H200 = MODELS.sku.model_validate(
     {
         "name": "H200 SXM",
         "nvml_names": ["NVIDIA H200"],
@@ -149,7 +160,7 @@ H200 = Sku.model_validate(
         "temperature": {"max_operating_c": 87, "slowdown_c": 89, "memory_max_c": 95},
     }
 )
-RTX_3090 = Sku.model_validate(
+RTX_3090 = MODELS.sku.model_validate(
     {
         "name": "RTX 3090",
         "nvml_names": ["NVIDIA GeForce RTX 3090"],
@@ -158,7 +169,8 @@ RTX_3090 = Sku.model_validate(
         "power_limit_w": 350,
         "boost_clock_mhz": 1695,
         "peak_tflops": {"fp32": 35.6, "fp16": 71.2, "bf16": 71.2},
-        "steady": {"fp32": {"value": 30}, "fp16": {"value": 66}, "bf16": {"value": 66}},
+        "steady": {"gemm_fp32_tflops": {"value": 30}}
+        | {f"gemm_{precision}_tflops": {"value": 66} for precision in ("fp16", "bf16")},
         "unsupported_sensors": ["memory_temperature", "ecc", "row_remap"],
     }
 )
@@ -169,22 +181,35 @@ OURS: dict[str, Any] = {"user": "tester", "name": "ray::Worker", "parents": (50,
 SHARING = {1: 1.0, 2: 0.92, 3: 0.91}  # processes on a card: their rate together, of one alone
 
 
+def stage_changes(name: str, **changes: Any) -> dict[str, Any]:
+    """The top-level key of a rig one of whose stages has other settings; None leaves one out."""
+    table = {key: value for key, value in (STAGES[name] | changes).items() if value is not None}
+    return {"stages": STAGES | {name: table}}
+
+
 def loaded_rig(changes: dict[str, Any] | None = None) -> LoadedRig:
     """The rig of this page, with some of its top-level keys replaced."""
     sources = {f"limits.{name}": "hwprofiles/defaults.toml" for name in LIMITS}
-    sources["combined_floor_tflops"] = "hwprofiles/rigs/two-nodes.toml"
+    sources |= {
+        f"stages.{stage}.{name}": "hwprofiles/defaults.toml"
+        for stage, table in STAGES.items()
+        for name in table
+    }
+    sources["stages.sustained.combined_floor_tflops"] = "hwprofiles/rigs/two-nodes.toml"
     return LoadedRig(
-        rig=Rig.model_validate(RIG | (changes or {})),
+        rig=MODELS.rig.model_validate(RIG | (changes or {})),
         skus={"h200": H200, "rtx-3090": RTX_3090},
         sources=sources,
         file="hwprofiles/rigs/two-nodes.toml",
+        kinds=KINDS,
     )
 
 
 def profile_text(changes: dict[str, Any] | None = None) -> str:
     """The same rig as a profile's file, its cards of a SKU that is shipped."""
     nodes = [node | {"gpus": [gpu | {"sku": SHIPPED_SKU} for gpu in node["gpus"]]} for node in RIG["nodes"]]
-    return tomlkit.dumps(RIG | {"nodes": nodes} | (changes or {}))
+    levels = {"round_s": RIG["levels"]["round_s"]}  # the rest is not for a file of a rig to say
+    return tomlkit.dumps(RIG | {"nodes": nodes, "levels": levels} | (changes or {}))
 
 
 def node_identity(name: str) -> NodeIdentity:

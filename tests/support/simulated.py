@@ -5,16 +5,17 @@ from pathlib import Path
 
 from rigproof.judging.catalogue import FAULTS
 from rigproof.profiles.auto import completed
+from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.tables.models import LevelName
+from rigproof.profiles.tables.levels import LevelName
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.faults.parsing import parse_faults
 from rigproof.simulation.inventory import simulated_inventory
 from rigproof.simulation.rig import SimulatedRig
 from rigproof.simulation.silicon.card import SimulatedCard
-from rigproof.stages.registry import FORMS
+from rigproof.stages.registry import FORMS, KINDS
 
 DUAL = "dual-3090-3070"
 GEMM, SUSTAINED = StageWindow("gemm", 1.0, 20.0), StageWindow("sustained", 22.0, 60.0)
@@ -24,15 +25,15 @@ STAGES = (GEMM, SUSTAINED)
 @cache
 def rig_named(name: str) -> LoadedRig:
     """A rig of the repository, completed by its own simulated inventory."""
-    loaded = load_rig(name)
+    loaded = load_rig(name, KINDS)
     return completed(loaded, simulated_inventory(loaded))
 
 
-def rig_from(folder: Path, text: str) -> LoadedRig:
+def rig_from(folder: Path, text: str, kinds: StageKinds = KINDS) -> LoadedRig:
     """A rig by the text of its profile."""
     path = folder / "rig.toml"
     path.write_text(text)
-    loaded = load_rig(str(path))
+    loaded = load_rig(str(path), kinds)
     return completed(loaded, simulated_inventory(loaded))
 
 

@@ -17,24 +17,27 @@ stall_s = {stall_s}
 task_s = 60
 start_s = 240 # a busy machine takes long to start a worker
 stop_s = 8
-[training]
+[stages.gemm]
+settle_s.quick = 0.2
+measure_s.quick = {gemm_s}
+[stages.sustained]
+settle_s.quick = 0.2
+length_s.quick = {sustained_s}
+[stages.training]
+length_s.quick = {training_s}
 batches = [1]
 batch = 1
 search = false
 sequence = 64
-[feeding]
+[stages.feeding]
+length_s.quick = {feeding_s}
 completions = 8
 processes = 1
-[sharing]
+[stages.sharing]
+length_s.quick = {sharing_s}
 workers = [1, 2]
-[levels.quick]
-gemm_settle_s = 0.2
-gemm_measure_s = {gemm_s}
-sustained_s = {sustained_s}
-training_s = {training_s}
-feeding_s = {feeding_s}
-sharing_s = {sharing_s}
-round_s = 0.05
+[levels]
+round_s.quick = 0.05
 [[nodes]]
 name = "here"
 """

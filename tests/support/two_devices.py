@@ -10,13 +10,17 @@ enabled = false # two workers on two CPUs leave no band to hold
 stall_s = {stall_s}
 task_s = 60
 start_s = 240 # a busy machine takes long to start a worker
-[levels.quick]
-gemm_settle_s = {gemm_settle_s}
-gemm_measure_s = 0.5
-sustained_s = {sustained_s}
-training_s = {training_s}
-round_s = 0.05
+[stages.gemm]
+settle_s.quick = {settle_s}
+measure_s.quick = 0.5
+[stages.sustained]
+settle_s.quick = {settle_s}
+length_s.quick = {sustained_s}
+[stages.training]
+length_s.quick = {training_s}
 {training}
+[levels]
+round_s.quick = 0.05
 [[nodes]]
 name = "here"
 """
@@ -27,7 +31,7 @@ sku = "unknown"
 GPU = "gemm_size = 8192\nvram_gib_per_worker = {gpu_gib}\n"
 CPU = 'device = "cpu"\ngemm_size = 256\nvram_gib_per_worker = {cpu_gib}\ncpus_per_worker = 0.5\n'
 # A step of the default model takes a CPU seconds.
-SMALL_TRAINING = "[training]\nbatches = [1]\nbatch = 1\nsearch = false\nsequence = 64\n"
+SMALL_TRAINING = "batches = [1]\nbatch = 1\nsearch = false\nsequence = 64\n"
 
 
 def gpus_here() -> int:
@@ -56,7 +60,7 @@ def two_devices(
         sustained_s=sustained_s,
         training_s=training_s,
         stall_s=stall_s,
-        gemm_settle_s=1 if gpu else 0.3,
+        settle_s=1 if gpu else 0.3,
         training="" if gpu else SMALL_TRAINING,
     )
     path = folder / "two-devices.toml"

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from rigproof.cli.main import app
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.profiles.tables.models import Rig, Sku
 from rigproof.records.measurements import EVENT_KINDS
+from support.recordings import MODELS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "origin" / "seeds.md"
@@ -94,7 +94,7 @@ def test_what_shows_a_claim_is_there():
     [
         "memory.nothing",
         "nodes.gpus.nothing",
-        "levels.nothing.sustained_s",
+        "stages.nothing.length_s",
         "throughput.nothing",
         "sku.nothing",
         "event:nothing",
@@ -153,7 +153,7 @@ def _tests_in(path: str) -> frozenset[str]:
 
 @cache
 def _keys() -> frozenset[str]:
-    return frozenset([*_keys_of(Rig, ""), *_keys_of(Sku, "sku.")])
+    return frozenset([*_keys_of(MODELS.rig, ""), *_keys_of(MODELS.sku, "sku.")])
 
 
 def _keys_of(model: type[BaseModel], prefix: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.disk.store import read_recording
 from rigproof.records.verdict import decide
+from rigproof.stages.registry import KINDS
 
 SAMPLES = Path(__file__).resolve().parents[2] / "reports" / "samples"
 RUNS = sorted(path.parent for path in SAMPLES.glob("*/verdict.json"))
@@ -49,7 +50,7 @@ def test_a_sample_that_was_read_less_often_is_judged_as_it_was(run, rate_hz):
     every = round(10 / rate_hz)
     for first in {0, every // 2, every - 1}:
         recording = read_recording(run)
-        rig = LoadedRig.restore(recording.run.rig)
+        rig = LoadedRig.restore(recording.run.rig, KINDS)
         sampling = rig.rig.sampling.model_copy(update={"rate_hz": float(rate_hz)})
         recording.gpu_samples = [
             sample
@@ -64,8 +65,8 @@ def test_a_sample_that_was_read_less_often_is_judged_as_it_was(run, rate_hz):
 
 def judged_today(recording):
     """By the limits that the run was recorded with and those that came later; what does not pass."""
-    rig = LoadedRig.restore(recording.run.rig)
-    later = load_rig("h200-x2").rig.limits.model_dump(exclude_none=True)
+    rig = LoadedRig.restore(recording.run.rig, KINDS)
+    later = load_rig("h200-x2", KINDS).rig.limits.model_dump(exclude_none=True)
     limits = rig.rig.limits.model_copy(
         update={name: later[name] for name in ("peer_share", "pcie_replays_warn")}
     )
@@ -106,7 +107,7 @@ def test_the_floors_of_a_sample_say_what_they_rest_on(run):
 
 def unknown_card(recording, rate=1.0, **sample):
     """The same card as if no SKU file knew it, with a share of its rate and other readings under load."""
-    rig = LoadedRig.restore(recording.run.rig)
+    rig = LoadedRig.restore(recording.run.rig, KINDS)
     (node,) = rig.rig.nodes
     gpu = node.gpus[0].model_copy(update={"sku": "unknown"})
     nodes = (node.model_copy(update={"gpus": (gpu,)}),)

@@ -41,9 +41,6 @@ class Agents:
         *,
         actors: Actors,
     ) -> None:
-        assert timeouts.start_s
-        assert timeouts.stall_s
-        assert timeouts.stop_s
         self._prefix = prefix
         self._start_s = timeouts.start_s
         self._stall_s = timeouts.stall_s

@@ -181,9 +181,6 @@ class RayGround:
         on_open: Callable[[str], None] = lambda _address: None,
     ) -> None:
         timeouts = loaded.rig.timeouts
-        assert timeouts.start_s
-        assert timeouts.stop_s
-        assert timeouts.stall_s
         self.actors: Actors = RayActors()
         self._loaded = loaded
         self._plan = plan

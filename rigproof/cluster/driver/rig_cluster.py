@@ -22,10 +22,11 @@ from rigproof.cluster.ray.placement import WantedGpu
 from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
 from rigproof.host.processes import ProcessId
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.matching import match_sku
-from rigproof.profiles.planning.plan import Plan, StagePlan, WorkerPlan
+from rigproof.profiles.planning.plan import Plan, WorkerPlan
 from rigproof.records.crews import Crew, Turn
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, Stage
@@ -70,8 +71,6 @@ class RigCluster:
         ground: Ground | None = None,
     ) -> None:
         timeouts = loaded.rig.timeouts
-        assert timeouts.start_s
-        assert timeouts.stop_s
         self._loaded = loaded
         self._plan = plan
         self._ray_address = ray_address
@@ -191,7 +190,7 @@ class RigCluster:
         self._reservations = self._ground.reservations(found)
         with_gpu = {device.node for device in self._loaded.devices() if device.gpu.device == "cuda"}
         facts = self._agents.start(found, with_gpu)
-        skus = all_skus()
+        skus = all_skus(self._loaded.kinds)
         gpus, missing = gpus_there(self._loaded, facts, lambda name: match_sku(name, skus), self._now_s())
         self._sink_all(missing)
         heard = self._agents.begin(self._duties(facts, gpus), self._start_s)
@@ -236,8 +235,6 @@ class RigCluster:
         self, facts: Mapping[str, AgentFacts], gpus: Mapping[str, GpuIdentity]
     ) -> dict[str, AgentDuty]:
         rate_hz, stuck_s = self._loaded.rig.sampling.rate_hz, self._loaded.rig.timeouts.stall_s
-        assert rate_hz
-        assert stuck_s
         node_of = {device.subject: device.node for device in self._loaded.devices()}
         return {
             node: AgentDuty(

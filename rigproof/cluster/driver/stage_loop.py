@@ -13,7 +13,7 @@ from rigproof.cluster.driver.workers import Workers
 from rigproof.cluster.ray.calls import FETCH_S, collect
 from rigproof.devices.specs import Spec
 from rigproof.host.cpu_band import HostLoad
-from rigproof.profiles.planning.plan import StagePlan
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.tables.models import Timeouts
 from rigproof.records.crews import Turn
 from rigproof.records.measurements import Event, Stage
@@ -51,7 +51,6 @@ class Rounds:
         timeouts: Timeouts,
         pause: Pause,
     ) -> None:
-        assert timeouts.stall_s
         self.agents = agents
         self.workers = workers
         self.paused_s = 0.0
@@ -138,8 +137,6 @@ class StageRun:
         sink: Sink,
         now_s: Callable[[], float],
     ) -> None:
-        assert timeouts.task_s
-        assert timeouts.stop_s
         self._rounds = rounds
         self._workers = rounds.workers
         self._plan = plan

@@ -34,8 +34,6 @@ class Workers:
         *,
         actors: Actors,
     ) -> None:
-        assert timeouts.start_s
-        assert timeouts.stall_s
         self._prefix = prefix
         self._start_s = timeouts.start_s
         self._stall_s = timeouts.stall_s

@@ -12,7 +12,7 @@ from rigproof.criteria.evidence.sensors import power_field, readings_by_piece
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window, work_by_slice
-from rigproof.profiles.planning.stages import DUTIES, stage_kind
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import REPEATING, TIMES, FaultKind
@@ -58,11 +58,11 @@ def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
     rounds = device.rounds(stage)
     if not len(rounds.only(rounds.same("phase", "measure")).verified()):
         return _without_work(device, window)
-    if device.is_cpu and stage_kind(stage).duty != "continuous":
+    if device.is_cpu and device.evidence.kinds[stage].duty != "continuous":
         limit = device.limit("active_work_share").times(100)
         return compared(100.0, limit, good=True, detail="verified work was measured")
     finding = _by_work(device, stage, window)
-    if finding.outcome is Outcome.FAIL or device.is_cpu or stage_kind(stage).duty == "fed":
+    if finding.outcome is Outcome.FAIL or device.is_cpu or device.evidence.kinds[stage].duty == "fed":
         return finding
     load = load_of(device, stage)
     if device.identity.power_limit_w is None and device.has_no_power_limit:
@@ -97,7 +97,7 @@ def _by_work(device: DeviceEvidence, stage: str, window: Window) -> Finding:
 
     A fed device has done work: how much of the time it waits is judged elsewhere.
     """
-    duty = stage_kind(stage).duty
+    duty = device.evidence.kinds[stage].duty
     stretches = (window,) if duty == "continuous" else load_of(device, stage).stretches
     by_stretch = [stretch.slices(WINDOW_S) for stretch in stretches]
     verified = device.rounds(stage).verified()

@@ -20,7 +20,7 @@ from rigproof.criteria.evidence.series import readings, told
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.tasks import LOSSES
 from rigproof.criteria.evidence.windows import Window, work_by_slice
-from rigproof.profiles.planning.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FED, TIMES, FaultKind
 

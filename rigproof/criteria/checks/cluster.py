@@ -4,7 +4,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, c
 from rigproof.criteria.effects import BROKEN, Also
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.subjects import NodeEvidence
-from rigproof.profiles.planning.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import FOLLOWS, Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind

@@ -8,7 +8,7 @@ from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, cri
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.profiles.planning.stages import Duty, stage_kind, with_duty
+from rigproof.profiles.kinds.stages import Duty
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
@@ -182,9 +182,9 @@ def _require_references(device: DeviceEvidence) -> None:
     """NotMeasured where a worker did not record what it computed in a stage that repeats products."""
     events = device.events("reference")
     told = {(event.stage, event.worker) for event in events if _is_whole(event.data.get("checksums"))}
-    for stage in with_duty(device.evidence.stages, REPEATING):
+    for stage in device.evidence.stages_with(*REPEATING):
         workers = device.planned_workers
-        for worker in workers if stage_kind(stage).all_workers else workers[:1]:
+        for worker in workers if device.evidence.kinds[stage].all_workers else workers[:1]:
             if (stage, worker) not in told:
                 cause = device.cause()
                 why = f"{worker} recorded no reference in the {stage} stage"

@@ -6,7 +6,7 @@ from rigproof.criteria.criterion import Finding, Limit, compared, criterion
 from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.strangers import Stranger, require_watched, strangers_of
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.profiles.planning.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.processes import NAMED
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind, Variant

@@ -7,8 +7,8 @@ from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasur
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.strangers import crashed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.xids import FILE, Severity, XidCatalogue
-from rigproof.profiles.planning.stages import DUTIES
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, Variant

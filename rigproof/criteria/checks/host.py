@@ -48,8 +48,6 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
 def cpu_band(node: NodeEvidence) -> Finding:
     """The host's CPU load stays inside its band while the GPUs work, everybody's load counted."""
     cpu = node.cpu
-    if cpu.band_percent is None:
-        raise NotMeasured("the profile has no cpu.band_percent")
     low, high = cpu.band_percent
     limit = node.limit("cpu", "in_band_share", cpu.in_band_share).times(100, f", band {low:g}–{high:g} %")
     warn = node.limit("cpu", "warn_percent", cpu.warn_percent)
@@ -79,8 +77,8 @@ def _require_same_aim(node: NodeEvidence) -> None:
     """NotMeasured where the run's CPU load was not to hold the band that is judged by."""
     done, asked = node.evidence.planned_by.cpu_of(node.subject), node.cpu
     if not done.enabled or done.band_percent != asked.band_percent:
-        low, high = done.band_percent if done.enabled and done.band_percent else (0.0, 0.0)
-        aim = f"aimed at {low:g}–{high:g} %" if high else "was off"
+        low, high = done.band_percent
+        aim = f"aimed at {low:g}–{high:g} %" if done.enabled else "was off"
         raise NotMeasured(f"the CPU load of this run {aim}; run again with {node.evidence.loaded.file}")
 
 

@@ -7,8 +7,8 @@ from rigproof.criteria.checks.cluster import GONE, looked_for, require_promised_
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.planning.room import room_of
-from rigproof.profiles.planning.stages import DUTIES
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.telling import cause_and_step
 from rigproof.records.verdict import Outcome

@@ -4,7 +4,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasur
 from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.profiles.planning.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind

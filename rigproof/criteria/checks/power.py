@@ -10,8 +10,8 @@ from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.criteria.evidence.series import readings, values
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.working_range import power_failure
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.stages import DUTIES
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FED, MID, TIMES, FaultKind, Variant
 from rigproof.simulation.faults.lacks import unstated

@@ -3,7 +3,7 @@
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.subjects import NodeEvidence
-from rigproof.profiles.planning.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.measurements import BootReading, Event
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind

@@ -12,7 +12,7 @@ from rigproof.criteria.evidence.series import readings, values
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
 from rigproof.criteria.evidence.working_range import temperature_failure
-from rigproof.profiles.planning.stages import DUTIES, with_duty
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.tables.models import TemperatureLimits
 from rigproof.records.verdict import Outcome
 
@@ -176,7 +176,7 @@ def _sustained(pairs: Readings) -> Readings:
 
 def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> float:
     """How long it was over the limit: each reading stands until the next one, or for one step of the grid."""
-    step_s = 1 / (device.evidence.planned_by.rig.sampling.rate_hz or 1.0)
+    step_s = 1 / device.evidence.planned_by.rig.sampling.rate_hz
     ends = [*pairs.times_s[1:], pairs.times_s[-1] + step_s]
     return sum(
         min(end_s - t_s, 2 * step_s)
@@ -209,7 +209,7 @@ def throttle(device: DeviceEvidence) -> Finding:
     found = [_slowed(device, stage) for stage in device.evidence.stages_with(*DUTIES)]
     earlier = device.evidence.earlier
     if earlier is not None:
-        again = with_duty(device.evidence.recording.first_attempts, DUTIES)
+        again = device.evidence.kinds.with_duty(device.evidence.recording.first_attempts, DUTIES)
         found += [_slowed(earlier.device(device.subject), stage) for stage in again]
     limit = device.limit("throttle_share").times(100)
     worst = max(found, key=lambda one: one.share)

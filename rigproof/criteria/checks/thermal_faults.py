@@ -1,6 +1,6 @@
 """Faults that the criteria of thermal.py are there to notice."""
 
-from rigproof.profiles.planning.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.simulation.faults.kinds import FED, MID, PART, TIMES, FaultKind, Variant
 from rigproof.simulation.faults.lacks import unreported, unstated
 

@@ -10,7 +10,7 @@ from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.loads import Load, Piece, over_loads
 from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.profiles.planning.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, TIMES, FaultKind

@@ -22,12 +22,12 @@ from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.errors import ProfileError, problem
+from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.planning.stages import Duty, stage_names, with_duty
 from rigproof.profiles.subjects import SharedScope, subjects
-from rigproof.profiles.tables.models import LevelName
+from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, RewardBatch, Stage
@@ -111,6 +111,11 @@ class Evidence:
     def source_of(self, *keys: str) -> str:
         """The file that says the first of these keys that is said anywhere; else the profile itself."""
         return self.loaded.source_of(*keys) or self.loaded.file
+
+    @property
+    def kinds(self) -> StageKinds:
+        """The stages that the profile knows."""
+        return self.loaded.kinds
 
     @cached_property
     def plan(self) -> Plan:
@@ -313,7 +318,7 @@ class Evidence:
     def stages(self) -> tuple[str, ...]:
         """The stages of the run's level, whether they ran or not, and any other one that did."""
         told = self.recording.run.stages or self.plan.stage_names
-        return tuple(dict.fromkeys((*told, *(one for one in self.recording.stages if one in stage_names()))))
+        return tuple(dict.fromkeys((*told, *(one for one in self.recording.stages if one in self.kinds))))
 
     @cached_property
     def steady_stage(self) -> str:
@@ -325,7 +330,7 @@ class Evidence:
 
     def stages_with(self, *duties: Duty) -> tuple[str, ...]:
         """Those of them that have one of these duties."""
-        return with_duty(self.stages, duties)
+        return self.kinds.with_duty(self.stages, duties)
 
     def loaded_window(self, name: str) -> Window:
         """When all workers of the stage were under load. It may have been broken off: see `complete`."""
@@ -376,8 +381,6 @@ class Evidence:
         Nor may any stretch of more than LONGEST_GAP_S, or of GAP_STEPS grid points, be without one.
         """
         rate_hz = self.planned_by.rig.sampling.rate_hz
-        if rate_hz is None:
-            raise NotMeasured("the profile has no sampling.rate_hz")
         due, count = window.length_s * rate_hz, len(times_s)
         if count == 0:
             raise NotMeasured(f"no {what} was read under load")

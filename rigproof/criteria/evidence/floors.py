@@ -1,4 +1,4 @@
-"""The least TFLOP/s that a device must reach, and which evidence that rests on.
+"""The least that a device must reach of a figure, and which evidence that rests on.
 
 The rig profile's own floor stands alone. Else the highest counts of: `limits.champion_share` of this GPU's
 own champion; a share of the SKU file's figure, as large as its evidence allows, scaled to the enforced power
@@ -21,10 +21,10 @@ from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
+from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.planning.evidence import Conditions, evidence_for
 from rigproof.profiles.planning.power_curve import power_scale
 from rigproof.profiles.tables.architecture import tflops
-from rigproof.profiles.tables.steady import FigureName
 from rigproof.records.champions import ChampionRate, same_power
 from rigproof.records.verdict import Outcome, figure
 
@@ -52,11 +52,10 @@ class NoFloor:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The work whose rate is judged: by which criterion, in which column, how, and in which rounds."""
+    """The work whose rate is judged: by which criterion, which figure it is, how, and in which rounds."""
 
     criterion: str
-    figure: FigureName  # of the SKU file's [steady]
-    floor_key: str  # of the profile's [floors]
+    figure: FigureKind
     here: Conditions
     rounds: Rounds | None = None  # None: its clock tells nothing of its rate
 
@@ -65,7 +64,7 @@ class Measured:
         cls,
         device: DeviceEvidence,
         criterion: str,
-        figure: FigureName,
+        figure: FigureKind,
         precision: str,
         *,
         workers: int,
@@ -74,8 +73,7 @@ class Measured:
         """Products of the planned size."""
         planned = device.evidence.plan.workers_of(device.subject)
         here = Conditions(precision, planned[0].gemm_size, workers, torch_of(device))
-        key = f"{criterion.partition('.')[2]}_tflops"
-        return cls(criterion, figure, key, here, rounds)
+        return cls(criterion, figure, here, rounds)
 
 
 def torch_of(device: DeviceEvidence) -> str:
@@ -85,13 +83,13 @@ def torch_of(device: DeviceEvidence) -> str:
 
 
 def floor_of(device: DeviceEvidence, done: Measured, *others: Limit) -> Limit | NoFloor:
-    """The floor, TFLOP/s; `others` stand beside the champion's and the SKU file's.
+    """The floor, in the figure's unit; `others` stand beside the champion's and the SKU file's.
 
     NotMeasured where a limit or a reading that it rests on is missing.
     """
-    own = getattr(device.device.gpu.floors, done.floor_key)
+    own = getattr(device.device.gpu.floors, done.figure.name)
     if own is not None:
-        return Limit(own, device.source_of(f"floors.{done.floor_key}"))
+        return Limit(own, device.source_of(f"floors.{done.figure.name}"))
     from_file = sku_floor(device, done)
     last = _silicon_floor(device, done) if from_file is None else from_file
     found = (_champion_floor(device, done), last, *others)
@@ -125,7 +123,7 @@ def _champions(device: DeviceEvidence, done: Measured) -> list[ChampionRate]:
         return []
     here = done.here
     work = (here.precision, here.size, here.workers, here.batch)
-    ceiling = device.silicon.ceiling(here.precision)
+    ceiling = device.silicon.ceiling(here.precision) if done.figure.counts_work else None
     most = math.inf if ceiling is None else ceiling.value
     kept = device.evidence.champions.get(device.identity.uuid, {}).get(done.criterion, ())
     return [
@@ -164,7 +162,7 @@ def _scaled_champion(device: DeviceEvidence, kept: Sequence[ChampionRate], share
 # The SKU file
 
 
-def sku_floor(device: DeviceEvidence, done: Measured, unit: str = "TFLOP/s") -> Limit | None:
+def sku_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
     """A share of the SKU file's figure, by its evidence; None where it has none for this work."""
     sku = device.device.sku
     if sku is None:
@@ -173,9 +171,9 @@ def sku_floor(device: DeviceEvidence, done: Measured, unit: str = "TFLOP/s") -> 
     if evidence is None:
         return None
     share = device.limit(evidence.share).value
-    told = f"{share:g} of {figure(evidence.figure.value, unit)}, {evidence.told}"
+    told = f"{share:g} of {figure(evidence.figure.value, done.figure.unit)}, {evidence.told}"
     value = evidence.figure.value * share
-    if unit != "TFLOP/s":  # a ratio of one card's own rates: neither sharing nor power moves it
+    if not done.figure.scaled:
         return Limit(value, f"{told}; {device.sku_file}")
     if evidence.shares_device:
         sharing = device.limit("floor_sharing_share").value
@@ -193,7 +191,7 @@ def sku_floor(device: DeviceEvidence, done: Measured, unit: str = "TFLOP/s") -> 
 
 
 def _silicon_floor(device: DeviceEvidence, done: Measured) -> Limit | NoFloor:
-    if device.is_cpu or done.rounds is None:
+    if device.is_cpu or done.rounds is None or not done.figure.architecture:
         return NoFloor("no floor: nobody knows a figure of this work on such a device")
     silicon, precision = device.silicon, done.here.precision
     if silicon.is_vgpu:
@@ -221,7 +219,7 @@ def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
     for stretch in stretches:
         clocks_mhz = (sample.sm_clock_mhz for sample in device.loaded_samples(stretch))
         found += [one for one in clocks_mhz if one is not None]
-    rate_hz = device.evidence.planned_by.rig.sampling.rate_hz or 1.0
+    rate_hz = device.evidence.planned_by.rig.sampling.rate_hz
     due = rate_hz * sum(stretch.length_s for stretch in stretches)
     if not found or len(found) < device.limit("sample_coverage_share").value * due:
         raise NotMeasured(f"{len(found)} readings of the SM clock under load where {due:.0f} were due")
@@ -234,7 +232,8 @@ def against(device: DeviceEvidence, rate: float, measured: Measured, *others: Li
     `others` are floors beside those of champion and SKU file.
     """
     floor = floor_of(device, measured, *others)
-    unbounded = not device.is_cpu and device.silicon.ceiling(measured.here.precision) is None
+    bounded = device.is_cpu or not measured.figure.counts_work
+    unbounded = not bounded and device.silicon.ceiling(measured.here.precision) is None
     said = [NO_CEILING] if unbounded else []
     if isinstance(floor, NoFloor):
         return Finding(Outcome.NO_LIMIT, rate, detail="; ".join([floor.why, "this is its baseline", *said]))

@@ -15,7 +15,6 @@ from rigproof.criteria.criterion import NotApplicable
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
-from rigproof.profiles.planning.stages import stage_kind, stage_names
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.processes import GpuProcess
 
@@ -151,11 +150,13 @@ def _started_by_workers(device: DeviceEvidence, lives: Sequence[Life]) -> list[L
 
     Raises NotApplicable where more were there at once than workers start.
     """
-    most = max(device.evidence.loaded.rig.sharing.workers or (0,))
+    kinds = device.evidence.kinds
     found: list[Life] = []
     for name, stage in device.evidence.recording.stages.items():
-        if stage.end_s is None or name not in stage_names() or not stage_kind(name).spawns:
+        spawns = kinds[name].spawns if name in kinds else None
+        if stage.end_s is None or spawns is None:
             continue
+        most = spawns(device.device.stages[name])
         window = Window(stage.start_s, stage.end_s + SEEN_S)
         inside = [one for one in lives if window.from_s <= one.from_s and one.to_s <= window.to_s]
         if any(_at_once(inside, one.from_s) > most for one in inside):

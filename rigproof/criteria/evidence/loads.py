@@ -12,7 +12,7 @@ from typing import TypeVar
 from rigproof.criteria.criterion import Finding, NotMeasured
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
-from rigproof.profiles.planning.stages import Duty, stage_kind
+from rigproof.profiles.kinds.stages import Duty
 from rigproof.records.verdict import Outcome
 
 Made = TypeVar("Made")
@@ -80,7 +80,7 @@ def load_of(device: DeviceEvidence, stage: str) -> Load:
         samples = {one: len(device.loaded_samples(one)) for one in stretches}
         joined = _joined(stretches, lambda ones: sum(samples[one] for one in ones) >= FEWEST_SAMPLES)
         pieces = tuple(Piece(tuple(ones)) for ones in joined)
-        return Load(stage, stage_kind(stage).duty, window, pieces, sum(samples.values()))
+        return Load(stage, device.evidence.kinds[stage].duty, window, pieces, sum(samples.values()))
 
     return device.evidence.held(("load", device.subject, stage), made)
 
@@ -150,7 +150,7 @@ def _stretches(device: DeviceEvidence, stage: str) -> tuple[Window, ...]:
         cause = device.cause()
         raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))
     begun_s = float(rounds.begins_s.min()) + BOOST_S
-    duty = stage_kind(stage).duty
+    duty = device.evidence.kinds[stage].duty
     if duty == "fed":
         found = [Window(float(measured.begins_s.min()), float(measured.t_s.max()))]
     else:

@@ -13,7 +13,6 @@ from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.planning import device_plan
-from rigproof.profiles.planning.stages import stage_kind
 
 Work = tuple[str, int, int | None]  # SKU file, workers, matrix size
 FEWEST_ROUNDS = 3  # a rate of fewer is a single reading
@@ -88,7 +87,7 @@ def _one_precision(rounds: Rounds) -> str:
 
 def precision_rounds(device: DeviceEvidence, precision: str) -> Rounds:
     """Measured, verified and possible rounds of the stage that measures precision by precision."""
-    stages = (one for one in device.evidence.stages if stage_kind(one).arms == "precision")
+    stages = (one for one in device.evidence.stages if device.evidence.kinds[one].arms == "precision")
     done = device.rounds(next(stages, ""))
     done = device.possible(done.only(done.same("precision", precision))).verified()
     return done.only(done.same("phase", "measure"))

@@ -1,6 +1,6 @@
 """Faults of the readings themselves: what no check judges, because sensors.py finds that it is no reading."""
 
-from rigproof.profiles.planning.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.simulation.faults.kinds import FROM, TIMES, FaultKind, Stages, Variant
 from rigproof.simulation.faults.sensors import SENSORS
 

@@ -34,7 +34,7 @@ from rigproof.criteria.evidence.series import readings
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
-from rigproof.profiles.planning.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES
 
 Floats = npt.NDArray[np.float64]
 

@@ -121,17 +121,17 @@ class DeviceEvidence:
         """The SKU's file, as users know it."""
         return f"hwprofiles/gpus/{self.device.sku_stem}.toml"
 
-    def limit(self, name: str) -> Limit:
-        """A limit of the profile; NotMeasured where neither the rig nor the defaults have it."""
-        limit = self.optional_limit(name)
+    def limit(self, name: str, stage: str = "") -> Limit:
+        """A limit of the profile, or of a stage's table there; NotMeasured where it states none."""
+        limit = self.optional_limit(name, stage)
         if limit is None:
-            raise NotMeasured(f"the profile has no limits.{name}")
+            raise NotMeasured(f"the profile has no {_limit_key(name, stage)}")
         return limit
 
-    def optional_limit(self, name: str) -> Limit | None:
-        """A limit of the profile, or None."""
-        value = getattr(self.device.limits, name)
-        return None if value is None else Limit(float(value), self.source_of(f"limits.{name}"))
+    def optional_limit(self, name: str, stage: str = "") -> Limit | None:
+        """The same, or None."""
+        value = getattr(self.device.stages[stage] if stage else self.device.limits, name)
+        return None if value is None else Limit(float(value), self.source_of(_limit_key(name, stage)))
 
     def source_of(self, key: str) -> str:
         """The file that says this about the device: its own entry, else the rig's."""
@@ -278,6 +278,10 @@ def require_valid(found: Rounds, stage: str) -> Rounds:
     return found
 
 
+def _limit_key(name: str, stage: str) -> str:
+    return f"stages.{stage}.{name}" if stage else f"limits.{name}"
+
+
 def _work(workers: Sequence[WorkerPlan]) -> str:
     """How many workers, what each fills, and the size of its matrices."""
     number = f"{len(workers)} worker{'' if len(workers) == 1 else 's'}"
@@ -314,10 +318,8 @@ class NodeEvidence:
         """The node's CPU band, its own or the rig's."""
         return self.evidence.loaded.cpu_of(self.subject)
 
-    def limit(self, table: str, name: str, value: float | None) -> Limit:
-        """A value of a table that rig and node can have; NotMeasured where the profile leaves it out."""
-        if value is None:
-            raise NotMeasured(f"the profile has no {table}.{name}")
+    def limit(self, table: str, name: str, value: float) -> Limit:
+        """A value of a table that rig and node can have, with its source."""
         source = self.evidence.source_of(f"nodes.{self.subject}.{table}.{name}", f"{table}.{name}")
         return Limit(float(value), source)
 

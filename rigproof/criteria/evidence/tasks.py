@@ -13,7 +13,6 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import ENDED
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.profiles.planning.stages import stage_kind
 from rigproof.records.measurements import Event, Stage
 
 LOSSES = ("worker_failed", "worker_died", "worker_hung")
@@ -73,7 +72,7 @@ def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Ite
             losses.setdefault(event.worker, event)
     own, lent = rounds_by_device(device)
     worked, helped = (one.only(one.same("stage", stage.name)).distinct("worker") for one in (own, lent))
-    kind = stage_kind(stage.name)
+    kind = device.evidence.kinds[stage.name]
     for worker in planned if kind.all_workers else planned[:1]:
         loss = losses.pop(worker, None)
         if loss is not None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from rigproof.profiles.documents.schema import rig_schema, sku_schema
+from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.tables.models import Rig, Sku
 
 Schema = dict[str, Any]
@@ -22,11 +23,9 @@ _RIG_PLACES = {
     "Sampling": "[sampling]",
     "Timeouts": "[timeouts]",
     "MemoryPolicy": "[memory], [nodes.gpus.memory]",
-    "Training": "[training], [nodes.gpus.training]",
-    "Feeding": "[feeding]",
-    "Sharing": "[sharing]",
     "Levels": "[levels]",
-    "Level": "[levels.quick], [levels.standard], [levels.extended], [levels.soak]",
+    "EveryLevel": "lengths that every level has",
+    "SomeLevels": "lengths that a level may go without",
 }
 _SKU_PLACES = {
     "Sku": "top of the file",
@@ -38,10 +37,13 @@ _SKU_PLACES = {
 }
 
 
-def key_tables() -> str:
+def key_tables(kinds: StageKinds) -> str:
     """Markdown: one table for each table of a rig and of a SKU file."""
-    rig = _tables("Rig profiles", rig_schema(), Rig.__name__, _RIG_PLACES)
-    return rig + "\n" + _tables("SKU profiles", sku_schema(), Sku.__name__, _SKU_PLACES)
+    stages = {
+        kind.settings.__name__: f"[stages.{kind.name}], [nodes.gpus.stages.{kind.name}]" for kind in kinds
+    }
+    rig = _tables("Rig profiles", rig_schema(kinds), Rig.__name__, _RIG_PLACES | stages)
+    return rig + "\n" + _tables("SKU profiles", sku_schema(kinds), Sku.__name__, _SKU_PLACES)
 
 
 def _tables(title: str, schema: Schema, top: str, places: dict[str, str]) -> str:

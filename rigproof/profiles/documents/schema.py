@@ -7,20 +7,21 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from rigproof.profiles.kinds.models import models_of
+from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.xids import XidCatalogue
-from rigproof.profiles.tables.models import Rig, Sku
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def rig_schema() -> dict[str, Any]:
+def rig_schema(kinds: StageKinds) -> dict[str, Any]:
     """The schema of `hwprofiles/rigs/*.toml`."""
-    return _schema(Rig, "rigproof rig profile")
+    return _schema(models_of(kinds).rig_file, "rigproof rig profile")
 
 
-def sku_schema() -> dict[str, Any]:
+def sku_schema(kinds: StageKinds) -> dict[str, Any]:
     """The schema of `hwprofiles/gpus/*.toml`."""
-    return _schema(Sku, "rigproof SKU profile")
+    return _schema(models_of(kinds).sku, "rigproof SKU profile")
 
 
 def xids_schema() -> dict[str, Any]:

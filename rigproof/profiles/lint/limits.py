@@ -3,12 +3,12 @@
 The bounds here are no limits of a rig: they are how far a limit can go before it says nothing any more.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rigproof.profiles.errors import problem, shown
-from rigproof.profiles.lint.sku import SPEEDUP_HIGHEST, SPEEDUP_LOWEST
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.base import Table
 from rigproof.profiles.tables.models import Limits
 
 ROUNDING = 1e-9
@@ -53,8 +53,6 @@ MEANINGFUL = {
     "active_power_share": Bound(lowest=0.15, below="passes what an idle card draws"),
     # Half of the windows empty is a card that waits for its host.
     "active_work_share": Bound(lowest=0.5, below="calls a card active that idles most of the time"),
-    # Thermal throttling halves a rate; a drop that is allowed has to be less.
-    "stability_drop_share": Bound(lowest=0.5, below="allows a rate that halves"),
     # One window of 5 s may hold a hiccup; under a third it held next to no work.
     "stability_worst_window_share": Bound(lowest=0.3, below="allows a rate that all but stops"),
     # The known stragglers lack 8 to 15 %; sound cards of a model are within 3 %, so half of them lack some.
@@ -75,8 +73,6 @@ MEANINGFUL = {
     ),
     # Large GEMMs reach 0.66 to 0.87 of what the silicon does at its clock.
     "floor_unknown_share": Bound(0.3, 0.85, "calls a card that hardly works sound", "fails sound cards"),
-    # Measured: 0.66 on an H200.
-    "training_unknown_share": Bound(0.05, 0.65, "calls a card that hardly trains sound", "fails sound cards"),
     # Measured: 0.90 and 0.92 with 2 and with 3 processes.
     "floor_sharing_share": Bound(lowest=0.5, below="allows sharing that halves the rate"),
     "floor_cards": Bound(highest=100, above="is more cards than anybody measures, so that no floor is tight"),
@@ -103,19 +99,13 @@ MEANINGFUL = {
     "stranger_growth_mib": Bound(highest=4096, above="lets a job take memory as if it were a desktop"),
     # A GPU that is idle a third of the time is starved; half is no longer a matter of taste.
     "idle_share": Bound(highest=0.5, above="calls a card fed that waits half the time"),
-    # What hands out the work and gathers the results runs on one CPU, whatever the number of processes.
-    "reward_speedup_share": Bound(highest=0.95, above="is more than any pool of processes reaches"),
-    "reward_loss_share": Bound(highest=0.5, above="calls a pool sound that loses every other strategy"),
-    "training_speedup": Bound(
-        SPEEDUP_LOWEST,
-        SPEEDUP_HIGHEST,
-        "passes a card that 16-bit slows down",
-        "is more than any card reaches",
-    ),
-    # Measured: 0.92 on an H200 with 2 and with 3 processes.
-    "sharing_share": Bound(lowest=0.5, below="allows sharing that halves the rate"),
     # Idle clocks as above; the fastest cards boost to 3000 MHz, overclocked ones to 3300.
     "working_clock_mhz": Bound(400, 3500, "is the clock of an idle card", "is more than any card reaches"),
+}
+OF_THE_CPU = {
+    "warn_percent": Bound(highest=BUSIEST_PERCENT, above="no load is over this"),
+    "warn_windows_share": Bound(highest=0.5, above="only warns of a host that is busy more often than not"),
+    "in_band_share": Bound(lowest=0.3, below="a load that is hardly ever in its band would pass"),
 }
 RANGES = {"working_power_w": [100, 150], "working_temperature_c": [60, 65], "power_limit_w": [350, 420]}
 
@@ -135,9 +125,20 @@ def told(loaded: LoadedRig, key: str, value: object, wrong: str, way_out: str) -
     return problem(loaded.source_of(key), loaded.written(key), value, wrong, way_out)
 
 
-def _table_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[str]:
-    for name, bound in MEANINGFUL.items():
-        value = getattr(limits, name)
+def stage_limit_problems(loaded: LoadedRig, stage: str, bounds: Mapping[str, Bound]) -> Iterator[str]:
+    """Limits of one stage that could never be passed over, its own and those of its GPUs."""
+    yield from _out_of_bounds(loaded, loaded.stages[stage], f"stages.{stage}", bounds)
+    for device in loaded.devices():
+        own = getattr(device.gpu.stages, stage, None)
+        if own is not None:
+            yield from _out_of_bounds(loaded, own, f"{device.key}.stages.{stage}", bounds)
+
+
+def _out_of_bounds(
+    loaded: LoadedRig, table: Table, prefix: str, bounds: Mapping[str, Bound]
+) -> Iterator[str]:
+    for name, bound in bounds.items():
+        value = getattr(table, name, None)  # a GPU's own has not all of them
         if value is None:
             continue
         key = f"{prefix}.{name}"
@@ -145,6 +146,10 @@ def _table_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[
             yield told(loaded, key, value, bound.below, f"write {bound.lowest:g} or more")
         if bound.highest is not None and value > bound.highest + ROUNDING:
             yield told(loaded, key, value, bound.above, f"write {bound.highest:g} or less")
+
+
+def _table_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[str]:
+    yield from _out_of_bounds(loaded, limits, prefix, MEANINGFUL)
     yield from _xid_problems(loaded, limits, prefix)
     for name, example in RANGES.items():
         ends = getattr(limits, name)
@@ -172,31 +177,29 @@ def _xid_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[st
 
 
 def _cpu_problems(loaded: LoadedRig) -> Iterator[str]:
-    tables = [("cpu", loaded.rig.cpu), *((f"nodes.{node.name}.cpu", node.cpu) for node in loaded.rig.nodes)]
-    for prefix, cpu in tables:
-        band, warn = cpu.band_percent, cpu.warn_percent
-        if band is not None and band[1] - band[0] > WIDEST_BAND:
-            wrong = f"{band[1] - band[0]:g} points wide, so that no load is outside"
-            way_out = f"make it {WIDEST_BAND:g} points at most, such as [70, 85]"
-            yield told(loaded, f"{prefix}.band_percent", list(band), wrong, way_out)
-        if warn is not None and warn > BUSIEST_PERCENT:
-            wrong = "no load is over this"
-            yield told(loaded, f"{prefix}.warn_percent", warn, wrong, f"write {BUSIEST_PERCENT:g} or less")
-        if cpu.warn_windows_share is not None and cpu.warn_windows_share > 0.5:
-            wrong = "only warns of a host that is busy more often than not"
-            key = f"{prefix}.warn_windows_share"
-            yield told(loaded, key, cpu.warn_windows_share, wrong, "write 0.5 or less")
-        if cpu.in_band_share is not None and cpu.in_band_share < 0.3:
-            wrong = "a load that is hardly ever in its band would pass"
-            yield told(loaded, f"{prefix}.in_band_share", cpu.in_band_share, wrong, "write 0.3 or more")
+    yield from _load_problems(loaded, loaded.rig.cpu, "cpu")
+    for node in loaded.rig.nodes:
+        own = node.cpu
+        if own.model_fields_set:
+            yield from _load_problems(loaded, own, f"nodes.{node.name}.cpu")
+
+
+def _load_problems(loaded: LoadedRig, cpu: Table, prefix: str) -> Iterator[str]:
+    """Of a whole table or of what a node says otherwise, which may be part of it."""
+    band = getattr(cpu, "band_percent", None)
+    if band is not None and band[1] - band[0] > WIDEST_BAND:
+        wrong = f"{band[1] - band[0]:g} points wide, so that no load is outside"
+        way_out = f"make it {WIDEST_BAND:g} points at most, such as [70, 85]"
+        yield told(loaded, f"{prefix}.band_percent", list(band), wrong, way_out)
+    yield from _out_of_bounds(loaded, cpu, prefix, OF_THE_CPU)
 
 
 def _responsiveness_problems(loaded: LoadedRig) -> Iterator[str]:
     p99_ms, max_ms = loaded.rig.responsiveness.p99_ms, loaded.rig.responsiveness.max_ms
     for key, value, highest in (("p99_ms", p99_ms, P99_HIGHEST_MS), ("max_ms", max_ms, MAX_HIGHEST_MS)):
-        if value is not None and value > highest:
+        if value > highest:
             wrong = "a host that is as slow as this is frozen"
             yield told(loaded, f"responsiveness.{key}", value, wrong, f"write {highest:g} or less")
-    if p99_ms is not None and max_ms is not None and max_ms < p99_ms:
+    if max_ms < p99_ms:
         wrong = f"under p99_ms = {p99_ms:g}, so p99 says nothing"
         yield told(loaded, "responsiveness.max_ms", max_ms, wrong, f"write {p99_ms:g} or more")

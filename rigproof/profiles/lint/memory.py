@@ -14,7 +14,7 @@ MONITOR_HIGHEST_S = 2.5
 
 def policy_problems(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[str]:
     """Problems of the `memory` table that holds for a device. One that is switched off has none."""
-    if loaded.memory_of(device).enabled is False:
+    if not loaded.memory_of(device).enabled:
         return
     for names, wrong, way_out in (
         *_cap(loaded, device, plan),
@@ -51,10 +51,10 @@ def _sizes(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Itera
     """The plan's size shrinks to the least one; the emergency's is smaller than both."""
     policy = loaded.memory_of(device)
     least, emergency = policy.least_size, policy.emergency_size
-    if least is not None and plan.gemm_size is not None and least > plan.gemm_size:
+    if least > plan.gemm_size:
         wrong = f"over gemm_size = {plan.gemm_size} of {device.subject}, so no smaller size is ever learnt"
         yield ("least_size",), wrong, f"write {plan.gemm_size} or less"
-    if least is not None and emergency is not None and emergency > least:
+    if emergency > least:
         wrong = f"emergency_size = {emergency} is over least_size = {least}, and so is not tiny"
         yield ("emergency_size", "least_size"), wrong, f"write emergency_size = {least} or less"
 
@@ -63,9 +63,7 @@ def _last_resort(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) ->
     """The smallest target is smaller than the plan's, and holds one tiny product."""
     policy = loaded.memory_of(device)
     target_mib, size = policy.last_resort_mib, policy.emergency_size
-    if target_mib is None:
-        return
-    if size is not None and operands_mib(size) > target_mib:
+    if operands_mib(size) > target_mib:
         wrong = f"three fp32 operands of emergency_size = {size} take {operands_mib(size):.2f} MiB"
         yield ("last_resort_mib", "emergency_size"), wrong, "raise last_resort_mib or lower emergency_size"
     if plan.vram_mib is not None and target_mib > plan.vram_mib:
@@ -78,6 +76,6 @@ def _details(loaded: LoadedRig, device: PromisedDevice) -> Iterator[Wrong]:
     divisions = policy.roundup_power2_divisions
     if divisions is not None and divisions & (divisions - 1):
         yield ("roundup_power2_divisions",), "torch takes powers of two alone", "write e.g. 16"
-    if policy.monitor_s is not None and policy.monitor_s > MONITOR_HIGHEST_S:
+    if policy.monitor_s > MONITOR_HIGHEST_S:
         wrong = "memory.no_oom needs a reading from the end of the load"
         yield ("monitor_s",), wrong, f"write {MONITOR_HIGHEST_S:g} or less"

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from rigproof.profiles.errors import ProfileError, problem
+from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.lint.card import card_limit_problems
-from rigproof.profiles.lint.floors import combined_problems, floor_problems
-from rigproof.profiles.lint.levels import level_problems, rate_problems
+from rigproof.profiles.lint.floors import floor_problems
+from rigproof.profiles.lint.levels import level_problems
 from rigproof.profiles.lint.limits import limit_problems, told
 from rigproof.profiles.lint.memory import policy_problems
 from rigproof.profiles.lint.sku import lint_sku
-from rigproof.profiles.lint.work import sharing_problems, work_problems
 from rigproof.profiles.loading.files import DEFAULTS, stems
 from rigproof.profiles.loading.load import load_rig, load_sku
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -21,28 +21,27 @@ from rigproof.profiles.planning.planning import (
     DevicePlan,
     device_plan,
     make_plan,
-    missing_parts,
     untold_memory,
 )
-from rigproof.profiles.tables.models import LevelName
+from rigproof.profiles.tables.levels import LevelName
 
 __all__ = ["lint_all", "lint_rig", "lint_sku"]
 
 ROUNDING = 1e-6  # sums of shares in binary
 
 
-def lint_all(profiles: list[str] | None = None) -> list[str]:
+def lint_all(kinds: StageKinds, profiles: list[str] | None = None) -> list[str]:
     """Problems of the named rigs and their SKUs; of everything shipped where none is named."""
     found: list[str] = []
     for name in profiles or stems("rigs"):
         try:
-            found += lint_rig(load_rig(name))
+            found += lint_rig(load_rig(name, kinds))
         except ProfileError as error:
             found += error.problems
     if not profiles:
         for stem in stems("gpus"):
             try:
-                found += lint_sku(f"hwprofiles/gpus/{stem}.toml", load_sku(stem))
+                found += lint_sku(f"hwprofiles/gpus/{stem}.toml", load_sku(stem, kinds), kinds)
             except ProfileError as error:
                 found += error.problems
         try:
@@ -67,21 +66,19 @@ def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
             )
         )
     for device in devices:
-        missing = missing_parts(loaded, device)
+        missing = untold_memory(loaded, device)
         found += missing
         if found_later.issuperset(missing):
             found += _plan_problems(loaded, device)
         found += floor_problems(loaded, device)
         found += card_limit_problems(loaded, device)
-        found += work_problems(loaded, device)
     found += _node_problems(loaded)
-    found += combined_problems(loaded)
-    found += sharing_problems(loaded)
     found += limit_problems(loaded)
     found += level_problems(loaded)
-    found += rate_problems(loaded, level)
+    for kind in loaded.kinds:
+        found += kind.lint(loaded, level)
     for stem, sku in loaded.skus.items():
-        found += lint_sku(f"hwprofiles/gpus/{stem}.toml", sku)
+        found += lint_sku(f"hwprofiles/gpus/{stem}.toml", sku, loaded.kinds)
     try:
         make_plan(loaded, level)
     except ProfileError as error:
@@ -164,7 +161,7 @@ def _compute_capability(device: PromisedDevice) -> tuple[int, int] | None:
 
 def _operand_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[str]:
     """Three fp32 matrices have to fit one worker's memory."""
-    if plan.vram_mib is None or plan.gemm_size is None:
+    if plan.vram_mib is None:
         return
     needed_mib = operands_mib(plan.gemm_size)
     if needed_mib <= plan.vram_mib:
@@ -193,9 +190,8 @@ def _node_problems(loaded: LoadedRig) -> Iterator[str]:
         by_node.setdefault(device.node, []).append(device)
     for node in loaded.rig.nodes:
         devices = by_node.get(node.name, [])
-        planned = sum(
-            device_plan(loaded, one).workers * (device_plan(loaded, one).cpus or 0) for one in devices
-        )
+        plans = [device_plan(loaded, one) for one in devices]
+        planned = sum(plan.workers * plan.cpus for plan in plans)
         if node.cpus is not None and planned > node.cpus + ROUNDING:
             yield _told(
                 loaded,
@@ -227,7 +223,7 @@ def _node_problems(loaded: LoadedRig) -> Iterator[str]:
 
 def _thread_problem(loaded: LoadedRig, node: str) -> Iterator[str]:
     cpu = loaded.cpu_of(node)
-    first, second = cpu.primary_thread_share or 0.0, cpu.secondary_thread_share or 0.0
+    first, second = cpu.primary_thread_share, cpu.secondary_thread_share
     if first + second > 1 + ROUNDING:
         keys = tuple(
             f"{table}.{key}"

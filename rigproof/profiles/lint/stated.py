@@ -3,6 +3,7 @@
 from rigproof.profiles.lint.limits import told
 from rigproof.profiles.loading.files import DEFAULTS
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.tables.base import Table
 
 
 def stated(loaded: LoadedRig, device: PromisedDevice, *names: str) -> str | None:
@@ -24,7 +25,9 @@ def told_where_stated(
     key = stated(loaded, device, *names)
     if key is None:
         return []
-    table, _, field = key.rpartition(".")
-    tables = {"memory": loaded.memory_of(device), "training": loaded.training_of(device)}
-    value = getattr(tables[table.rpartition(".")[2]], field)
+    table, _, field = key.removeprefix(f"{device.key}.").rpartition(".")
+    tables: dict[str, Table] = {"memory": loaded.memory_of(device)} | {
+        f"stages.{name}": one for name, one in device.stages.items()
+    }
+    value = getattr(tables[table], field)
     return [told(loaded, key, list(value) if isinstance(value, tuple) else value, wrong, way_out)]

@@ -1,12 +1,16 @@
-"""The lengths of the levels themselves, which no rig and no option changes."""
+"""What hwprofiles/defaults.toml says by itself: the levels' own lengths, whatever rigs and options say."""
 
 from functools import cache
 
-from rigproof.profiles.loading.files import profile_folder, read_toml
-from rigproof.profiles.tables.models import Levels, Rig
+from rigproof.profiles.kinds.models import models_of
+from rigproof.profiles.kinds.stages import StageKinds
+from rigproof.profiles.loading.files import DEFAULTS, profile_folder, read_toml
+from rigproof.profiles.loading.loaded import LoadedRig
 
 
 @cache
-def own_levels() -> Levels:
-    """As hwprofiles/defaults.toml states them: what a run's level promises. Raises ProfileError."""
-    return Rig.model_validate(read_toml(profile_folder() / "defaults.toml")).levels
+def default_rig(kinds: StageKinds) -> LoadedRig:
+    """A rig without nodes. Raises ProfileError."""
+    tables = read_toml(profile_folder() / "defaults.toml")
+    rig = models_of(kinds).rig.model_validate(tables)
+    return LoadedRig(rig=rig, skus={}, sources={}, file=DEFAULTS, kinds=kinds)

@@ -5,35 +5,39 @@ from pathlib import Path
 from typing import Any
 
 from rigproof.profiles.errors import ProfileError, nearest, problem
+from rigproof.profiles.kinds.models import models_of
+from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.checks import merged_problems, repeated_nodes
 from rigproof.profiles.loading.files import profile_folder, read_toml, shown_path, stems
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.matching import match_sku
 from rigproof.profiles.loading.merge import Merged
 from rigproof.profiles.loading.structure import structural_problems
-from rigproof.profiles.tables.models import Rig, Sku
+from rigproof.profiles.tables.models import Sku
 
 __all__ = ["all_skus", "load_rig", "load_sku", "match_sku", "over_defaults", "profile_folder", "rig_path"]
 
 Layer = tuple[str, dict[str, Any]]  # a file as users know it, and its tables
 
 
-def load_rig(name_or_path: str) -> LoadedRig:
+def load_rig(name_or_path: str, kinds: StageKinds) -> LoadedRig:
     """The rig of that name in `hwprofiles/rigs`, or of that .toml file, merged and checked.
+
+    `kinds`: the stages that there are.
 
     Raises ProfileError with everything that is wrong with it and with what it extends.
     """
     path = rig_path(name_or_path)
     layers, broken = _chain(path)
-    return _assembled([_defaults(), *layers], shown_path(path), broken)
+    return _assembled([_defaults(), *layers], shown_path(path), kinds, broken)
 
 
-def over_defaults(tables: dict[str, Any], file: str) -> LoadedRig:
+def over_defaults(tables: dict[str, Any], file: str, kinds: StageKinds) -> LoadedRig:
     """A rig that is not in a file, merged over the defaults and checked; `file` says where it is from."""
-    return _assembled([_defaults(), (file, tables)], file)
+    return _assembled([_defaults(), (file, tables)], file, kinds)
 
 
-def load_sku(stem: str) -> Sku:
+def load_sku(stem: str, kinds: StageKinds) -> Sku:
     """The SKU `hwprofiles/gpus/<stem>.toml`. Raises ProfileError."""
     path = profile_folder() / "gpus" / f"{stem}.toml"
     if stem not in stems("gpus"):
@@ -41,15 +45,16 @@ def load_sku(stem: str) -> Sku:
             [problem(f"hwprofiles/gpus/{stem}.toml", "sku", stem, "no such file", _near_sku(stem))]
         )
     tables = read_toml(path)
-    found = structural_problems(Sku, tables, shown_path(path))
+    model = models_of(kinds).sku
+    found = structural_problems(model, tables, shown_path(path))
     if found:
         raise ProfileError(found)
-    return Sku.model_validate(tables)
+    return model.model_validate(tables)
 
 
-def all_skus() -> dict[str, Sku]:
+def all_skus(kinds: StageKinds) -> dict[str, Sku]:
     """Every SKU of `hwprofiles/gpus`, by file stem. Raises ProfileError with the problems of all of them."""
-    return _skus(stems("gpus"))
+    return _skus(stems("gpus"), kinds)
 
 
 def rig_path(name_or_path: str) -> Path:
@@ -127,37 +132,39 @@ def _parent(path: Path, file: str, parent: str) -> Path:
     return found
 
 
-def _assembled(layers: list[Layer], file: str, broken: Iterable[str] = ()) -> LoadedRig:
+def _assembled(layers: list[Layer], file: str, kinds: StageKinds, broken: Iterable[str] = ()) -> LoadedRig:
+    models = models_of(kinds)
     problems = list(broken)
     merged = Merged()
     for layer_file, tables in layers:
-        problems += structural_problems(Rig, tables, layer_file)
+        problems += structural_problems(models.rig_file, tables, layer_file)
         problems += repeated_nodes(tables, layer_file)
         merged.lay_over(tables, layer_file)
     problems += merged_problems(merged, file)
     if not problems:
         # What is sound file by file can still miss a value once merged, never the other way round.
-        problems = structural_problems(Rig, merged.tree, file)
+        problems = structural_problems(models.rig, merged.tree, file)
     if problems:
         raise ProfileError(problems)
-    rig = Rig.model_validate(merged.tree)
+    rig = models.rig.model_validate(merged.tree)
     named = {gpu.sku for node in rig.nodes for gpu in node.gpus}
-    skus = _skus(stem for stem in stems("gpus") if stem in named)
+    skus = _skus((stem for stem in stems("gpus") if stem in named), kinds)
     return LoadedRig(
         rig=rig,
         skus=skus,
         sources={key: origin.file for key, origin in merged.origins.items()},
         file=file,
+        kinds=kinds,
         written_keys={key: origin.key for key, origin in merged.origins.items()},
     )
 
 
-def _skus(names: Iterable[str]) -> dict[str, Sku]:
+def _skus(names: Iterable[str], kinds: StageKinds) -> dict[str, Sku]:
     skus: dict[str, Sku] = {}
     problems: list[str] = []
     for stem in names:
         try:
-            skus[stem] = load_sku(stem)
+            skus[stem] = load_sku(stem, kinds)
         except ProfileError as error:
             problems += error.problems
     if problems:

@@ -2,28 +2,33 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.kinds.models import models_of
+from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.xids import XidCatalogue, xid_catalogue
+from rigproof.profiles.tables.base import Table
 from rigproof.profiles.tables.models import CpuLoad, Gpu, Limits, Node, Rig, Sku
-from rigproof.profiles.tables.work import MemoryPolicy, Training
+from rigproof.profiles.tables.stages import StageSettings
+from rigproof.profiles.tables.work import MemoryPolicy
 from rigproof.records.telling import first_problem, shortened
 
 _EXTRA_KEYS = ("skus", "sources", "file")
-_SKUS = TypeAdapter(dict[str, Sku])
 _SOURCES = TypeAdapter(dict[str, str])
-_Overlay = TypeVar("_Overlay", CpuLoad, Limits, MemoryPolicy, Training)
+_Table = TypeVar("_Table", bound=Table)
+_Settings = TypeVar("_Settings", bound=StageSettings)
 
 
 @dataclass(frozen=True)
 class PromisedDevice:
     """One promised device with everything that the profile says about it.
 
-    `limits` are the rig's, overlaid by the GPU's own. `key` is where it stands in `LoadedRig.sources`.
+    `limits` and `stages`, by the stage's name, are the rig's, overlaid by the GPU's own. `key` is where it
+    stands in `LoadedRig.sources`.
     """
 
     subject: str  # "pc1/gpu0", or "host/cpu0" for the CPU as the device
@@ -33,13 +38,19 @@ class PromisedDevice:
     sku: Sku | None
     sku_stem: str | None
     limits: Limits
+    stages: Mapping[str, StageSettings] = field(hash=False)
     key: str  # "nodes.pc1.gpus.0"
+
+    def settings(self, table: type[_Settings]) -> _Settings:
+        """Those of the stage whose table this is."""
+        return _of_type(self.stages, table)
 
 
 @dataclass(frozen=True)
 class LoadedRig:
-    """A rig merged over `extends` and `hwprofiles/defaults.toml`.
+    """A rig merged over `extends` and `hwprofiles/defaults.toml`, complete.
 
+    `kinds` are the stages that it knows; those of a recorded rig are the ones that its run knew.
     `skus` holds, by file stem, those that its GPUs name. `sources` maps a dotted key, nodes by name, to the
     file that the value came from: `"nodes.pc1.gpus.0.sku": "hwprofiles/rigs/lab.toml"`. `written_keys`
     maps the same keys to how they stand in that file (`nodes[0].gpus[0].sku`), for messages. `xids` is the
@@ -50,6 +61,7 @@ class LoadedRig:
     skus: dict[str, Sku]
     sources: dict[str, str]
     file: str
+    kinds: StageKinds = field(compare=False, repr=False)
     written_keys: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     xids: XidCatalogue = field(default_factory=xid_catalogue, compare=False, repr=False)
 
@@ -69,9 +81,26 @@ class LoadedRig:
         """How a device's workers take VRAM: its own values over those of the rig."""
         return _overlaid(self.rig.memory, device.gpu.memory)
 
-    def training_of(self, device: PromisedDevice) -> Training:
-        """A device's training step: its own values over those of the rig."""
-        return _overlaid(self.rig.training, device.gpu.training)
+    @cached_property
+    def stages(self) -> dict[str, StageSettings]:
+        """The settings of each stage, by its name; a device can have others (`PromisedDevice.stages`)."""
+        return {kind.name: getattr(self.rig.stages, kind.name) for kind in self.kinds}
+
+    def settings(self, table: type[_Settings]) -> _Settings:
+        """Those of the stage whose table this is."""
+        return _of_type(self.stages, table)
+
+    def _stages_of(self, gpu: Gpu) -> dict[str, StageSettings]:
+        own = {
+            name: stated
+            for name in gpu.stages.model_fields_set
+            if (stated := getattr(gpu.stages, name)) is not None
+        }
+        if not own:
+            return self.stages
+        return {
+            name: _overlaid(below, own[name]) if name in own else below for name, below in self.stages.items()
+        }
 
     def node(self, name: str) -> Node:
         """The promised node of that name. KeyError where there is none."""
@@ -109,6 +138,7 @@ class LoadedRig:
                     sku=self.skus.get(gpu.sku),
                     sku_stem=gpu.sku if gpu.sku in self.skus else None,
                     limits=_overlaid(self.rig.limits, gpu.limits),
+                    stages=self._stages_of(gpu),
                     key=f"nodes.{node.name}.gpus.{position}",
                 )
             )
@@ -124,16 +154,21 @@ class LoadedRig:
         }
 
     @classmethod
-    def restore(cls, dumped: Mapping[str, Any]) -> "LoadedRig":
-        """The rig that was dumped, perhaps through JSON. Raises ProfileError where it is damaged."""
+    def restore(cls, dumped: Mapping[str, Any], kinds: StageKinds) -> "LoadedRig":
+        """The rig that was dumped, perhaps through JSON. Raises ProfileError where it is damaged.
+
+        Stages of `kinds` that it does not have came later than its run.
+        """
         try:
+            known = kinds.only(dumped["stages"])
             return cls(
-                rig=Rig.model_validate(
+                rig=models_of(known).rig.model_validate(
                     {key: value for key, value in dumped.items() if key not in _EXTRA_KEYS}
                 ),
-                skus=_SKUS.validate_python(dumped["skus"]),
+                skus=_skus_of(known).validate_python(dumped["skus"]),
                 sources=_SOURCES.validate_python(dumped["sources"]),
                 file=str(dumped["file"]),
+                kinds=known,
             )
         except (ValidationError, KeyError, TypeError, AttributeError) as error:
             what = first_problem(error) if isinstance(error, ValidationError) else shortened(str(error))
@@ -142,7 +177,17 @@ class LoadedRig:
             ) from None
 
 
-def _overlaid(below: _Overlay, own: _Overlay) -> _Overlay:
+def _overlaid(below: _Table, own: Table) -> _Table:
     """`below` with every value that `own` states."""
     stated = {key: value for key in own.model_fields_set if (value := getattr(own, key)) is not None}
     return below.model_copy(update=stated) if stated else below
+
+
+def _of_type(stages: Mapping[str, StageSettings], table: type[_Settings]) -> _Settings:
+    return next(one for one in stages.values() if isinstance(one, table))
+
+
+@cache
+def _skus_of(kinds: StageKinds) -> TypeAdapter[dict[str, Sku]]:
+    sku: Any = models_of(kinds).sku
+    return TypeAdapter(dict[str, sku])

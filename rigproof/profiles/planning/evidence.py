@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.tables.models import Sku
-from rigproof.profiles.tables.steady import Figure, FigureName
+from rigproof.profiles.tables.steady import Figure
 
 ShareName = Literal["floor_measured_share", "floor_similar_share", "floor_printed_share"]
 
@@ -30,29 +31,26 @@ class Evidence:
     shares_device: bool  # its workers share the device, and the figure is one worker's
 
 
-def evidence_for(sku: Sku, name: FigureName, here: Conditions, cards_needed: int) -> Evidence | None:
-    """The figure for `name` (for `sustained` else that of plain products); None where none is known.
-
-    A step of a smaller model or batch than the one that was measured is slower on every card: no figure.
-    """
-    figure: Figure | None = getattr(sku.steady, name)
-    borrowed = False
-    if name == "sustained" and (figure is None or figure.precision not in (None, here.precision)):
-        figure, borrowed = getattr(sku.steady, here.precision, None), True
+def evidence_for(sku: Sku, kind: FigureKind, here: Conditions, cards_needed: int) -> Evidence | None:
+    """The figure of this kind, or the one that stands in for it; None where none is known."""
+    figure = sku.steady.figure(kind.name)
+    stands_in = bool(kind.stand_in) and (figure is None or figure.precision not in (None, here.precision))
+    if stands_in:
+        figure = sku.steady.of_products(here.precision)
     if figure is None:
         return None
     smaller = here.size < (figure.size or 0) or (here.batch or 0) < (figure.batch or 0)
-    if name == "training" and smaller:
+    if kind.larger == "no_floor" and smaller:
         return None
     shares_device = here.workers > (figure.workers or 1)
     if figure.cards is None:
         return Evidence(figure, "floor_printed_share", "printed or reached by others", shares_device)
-    if name == "training_speedup" and smaller:
+    if kind.larger == "printed" and smaller:
         return Evidence(figure, "floor_printed_share", "measured with a larger model or batch", shares_device)
     told = f"measured on {figure.cards} card{'' if figure.cards == 1 else 's'}"
     differs = _differences(figure, here)
-    if borrowed:
-        differs.insert(0, "without a filled memory")
+    if stands_in:
+        differs.insert(0, kind.stand_in)
     if differs:
         told += f" ({', '.join(differs)})"
     well = figure.cards >= cards_needed and not differs and here.workers == 1

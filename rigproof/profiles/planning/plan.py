@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from rigproof.profiles.tables.models import LevelName
+from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.identity import DeviceKind
 
 
@@ -48,28 +49,9 @@ class WorkerPlan:
     device: DeviceKind
     gpu_share: float  # of one GPU, as Ray counts it; 0 for the CPU as device
     cpus: float  # reserved with Ray; threads of the CPU as device
-    vram_mib: float  # what its sustained workload fills (RAM for the CPU as device)
+    vram_mib: float  # what its workload fills (RAM for the CPU as device)
     gemm_size: int
     memory: MemoryPlan = NO_POLICY
-
-
-@dataclass(frozen=True, slots=True)
-class StagePlan:
-    """One stage. `expected_s` is its load's length, the same whatever the number of GPUs.
-
-    But where crews take turns, since each device is in several: then it is that of all `turns`.
-    """
-
-    name: str  # one of rigproof.profiles.planning.stages.STAGES
-    expected_s: float
-    settle_s: float
-    measure_s: float  # for each arm that the stage plans, or the whole load
-    round_s: float
-    turns: int = 1
-
-    def in_turns(self, turns: int) -> "StagePlan":
-        """The plan of one turn, so many times."""
-        return replace(self, expected_s=turns * self.expected_s, turns=turns)
 
 
 @dataclass(frozen=True)

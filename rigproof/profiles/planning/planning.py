@@ -5,12 +5,13 @@ from collections import Counter
 from dataclasses import dataclass
 
 from rigproof.profiles.errors import ProfileError, problem
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.crews import number_of_turns
-from rigproof.profiles.planning.plan import MemoryPlan, Plan, StagePlan, WorkerPlan
-from rigproof.profiles.planning.stages import stage_kinds
-from rigproof.profiles.tables.base import Table
-from rigproof.profiles.tables.models import GpuDefaults, Level, LevelName
+from rigproof.profiles.planning.plan import MemoryPlan, Plan, WorkerPlan
+from rigproof.profiles.tables.levels import LevelName
+from rigproof.profiles.tables.models import GpuDefaults
+from rigproof.profiles.tables.stages import TimedSettings
 
 MIB_PER_GIB = 1024
 RAY_SHARE_STEPS = 10_000  # Ray counts resources in ten-thousandths and rounds what is finer
@@ -25,10 +26,10 @@ class DevicePlan:
 
     workers: int
     gpu_share: float  # per worker
-    cpus: float | None  # per worker
+    cpus: float  # per worker
     memory_gib: float | None  # of the card; the node's RAM for the CPU as the device
     vram_mib: float | None  # per worker
-    gemm_size: int | None
+    gemm_size: int
 
 
 def device_plan(loaded: LoadedRig, device: PromisedDevice) -> DevicePlan:
@@ -39,7 +40,7 @@ def device_plan(loaded: LoadedRig, device: PromisedDevice) -> DevicePlan:
         memory_gib = memory_gib or loaded.node(device.node).ram_gib
     share = gpu.vram_share or (defaults.cpu_vram_share if cpu else defaults.vram_share)
     vram_gib = gpu.vram_gib_per_worker
-    if vram_gib is None and share is not None and memory_gib is not None:
+    if vram_gib is None and memory_gib is not None:
         vram_gib = share * memory_gib / gpu.workers
     return DevicePlan(
         workers=gpu.workers,
@@ -51,14 +52,14 @@ def device_plan(loaded: LoadedRig, device: PromisedDevice) -> DevicePlan:
     )
 
 
-def make_plan(loaded: LoadedRig, level: LevelName, sustained_s: float | None = None) -> Plan:
-    """The plan of a rig at a level; `sustained_s` replaces the level's sustained stage length.
+def make_plan(loaded: LoadedRig, level: LevelName, duration_s: float | None = None) -> Plan:
+    """The plan of a rig at a level; `duration_s` replaces the level's length of a continuous load.
 
-    Raises ProfileError where the profile leaves out what a plan needs.
+    Raises ProfileError where nobody knows how much memory a device has.
     """
     problems: list[str] = []
     workers = tuple(worker for device in loaded.devices() for worker in _workers(loaded, device, problems))
-    stages = _stages(loaded, level, sustained_s, problems)
+    stages = _stages(loaded, level, duration_s)
     if problems:
         raise ProfileError(problems)
     # Nodes start their workers side by side, so the fullest node counts.
@@ -70,20 +71,6 @@ def make_plan(loaded: LoadedRig, level: LevelName, sustained_s: float | None = N
         stages=stages,
         expected_s=start_stop_s + sum(stage.expected_s for stage in stages),
     )
-
-
-def missing_parts(loaded: LoadedRig, device: PromisedDevice) -> list[str]:
-    """What the profile has to say before the workers of a device can be planned, as problems."""
-    plan, gpu = device_plan(loaded, device), device.gpu
-    found = untold_memory(loaded, device)
-    if plan.vram_mib is None and not found:
-        key = "cpu_vram_share" if gpu.device == "cpu" else "vram_share"
-        found.append(f"{loaded.file}: gpu_defaults.{key}: missing; write {key} = 0.7, say")
-    if plan.gemm_size is None:
-        found.append(f"{loaded.file}: gpu_defaults.gemm_size: missing; write gemm_size = 8192, say")
-    if plan.cpus is None:
-        found.append(f"{loaded.file}: gpu_defaults.cpus_per_worker: missing; write cpus_per_worker = 1, say")
-    return found
 
 
 def untold_memory(loaded: LoadedRig, device: PromisedDevice) -> list[str]:
@@ -98,8 +85,8 @@ def untold_memory(loaded: LoadedRig, device: PromisedDevice) -> list[str]:
 
 def _workers(loaded: LoadedRig, device: PromisedDevice, problems: list[str]) -> list[WorkerPlan]:
     plan = device_plan(loaded, device)
-    if plan.cpus is None or plan.vram_mib is None or plan.gemm_size is None:
-        problems += missing_parts(loaded, device)
+    if plan.vram_mib is None:
+        problems += untold_memory(loaded, device)
         return []
     memory = _memory_plan(loaded, device, plan)
     return [
@@ -134,52 +121,27 @@ def _even_share(workers: int) -> float:
     return math.floor(RAY_SHARE_STEPS / workers) / RAY_SHARE_STEPS
 
 
-def _cpus(loaded: LoadedRig, device: PromisedDevice, defaults: GpuDefaults) -> float | None:
+def _cpus(loaded: LoadedRig, device: PromisedDevice, defaults: GpuDefaults) -> float:
     """CPUs of one worker. Where the CPU is the device: its threads, whole and at least one."""
     if device.gpu.cpus_per_worker is not None:
         return device.gpu.cpus_per_worker
     if device.gpu.device == "cuda":
         return defaults.cpus_per_worker
     share, cpus = defaults.cpu_thread_share, loaded.node(device.node).cpus
-    if share is None or cpus is None:
+    if cpus is None:
         return 1.0
     return float(max(1, math.floor(share * cpus / device.gpu.workers)))
 
 
-def _unstated(loaded: LoadedRig, level: Level) -> list[str]:
-    """What the tables of the level's stages leave out."""
-    tables: list[tuple[str, Table]] = []
-    if level.training_s:
-        tables += [("training", loaded.training_of(device)) for device in loaded.devices()]
-    if level.feeding_s:
-        tables.append(("feeding", loaded.rig.feeding))
-    if level.sharing_s:
-        tables.append(("sharing", loaded.rig.sharing))
-    missing = [
-        f"{loaded.file}: {name}.{key}: missing; write it, or extend a rig that has it"
-        for name, table in tables
-        for key in type(table).model_fields
-        if getattr(table, key) is None
-    ]
-    return list(dict.fromkeys(missing))
-
-
-def _stages(
-    loaded: LoadedRig, level: LevelName, sustained_s: float | None, problems: list[str]
-) -> tuple[StagePlan, ...]:
-    kinds = stage_kinds()
-    length: Level = getattr(loaded.rig.levels, level)
-    if sustained_s is not None:
-        keys = (kind.length_key for kind in kinds if kind.duty == "continuous" and kind.length_key)
-        length = length.model_copy(update=dict.fromkeys(keys, sustained_s))
-    # Stages that a level may go without; 0 or absent: not at this level.
-    optional = {kind.length_key for kind in kinds if kind.optional}
-    missing = [key for key in Level.model_fields if key not in optional and getattr(length, key) is None]
-    if missing:
-        problems += [
-            f"{loaded.file}: levels.{level}.{key}: missing; write its length in seconds" for key in missing
-        ]
-        return ()
-    problems += _unstated(loaded, length)
-    turns = ((kind.planned(length), number_of_turns(kind.crew, loaded)) for kind in kinds)
-    return tuple(planned.in_turns(number) for planned, number in turns if planned is not None and number)
+def _stages(loaded: LoadedRig, level: LevelName, duration_s: float | None) -> tuple[StagePlan, ...]:
+    round_s = loaded.rig.levels.round_s.at(level)
+    found = []
+    for kind in loaded.kinds:
+        settings = loaded.stages[kind.name]
+        if duration_s is not None and kind.duty == "continuous" and isinstance(settings, TimedSettings):
+            length_s = settings.length_s.model_copy(update={level: duration_s})
+            settings = settings.model_copy(update={"length_s": length_s})
+        planned, turns = kind.planned(settings, level, round_s), number_of_turns(kind.crew, loaded)
+        if planned is not None and turns:
+            found.append(planned.in_turns(turns))
+    return tuple(found)

@@ -1,6 +1,7 @@
 """The building blocks of every profile table: strict numbers, names, and a table without unknown keys."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, SupportsIndex
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -21,3 +22,21 @@ class Table(BaseModel):
     """A TOML table: unknown keys are typos, and values do not change once read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    # Of a table that is made while the program runs: what makes it, and from what. It has no name to pickle.
+    made_by: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]] | None] = None
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """For pickle."""
+        if self.made_by is None:
+            return super().__reduce_ex__(protocol)
+        return _blank, self.made_by, self.__getstate__()
+
+
+def _blank(make: Callable[..., Any], made_from: tuple[Any, ...]) -> Any:
+    table = make(*made_from)
+    return table.__new__(table)
+
+
+class Overlay(Table):
+    """Some keys of a table: what a file says of it, or what a GPU or a node says otherwise than its rig."""

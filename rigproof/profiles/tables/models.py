@@ -1,4 +1,4 @@
-"""The shape of SKU and rig files.
+"""The shape of SKUs and of merged rigs; a file may leave out what the files that it extends state.
 
 Units are in the names: `_gib` (2^30 bytes), `_mib`, `_gbps` (10^9 bytes/s), `_tflops` (10^12 FLOP/s,
 dense), `_c`, `_w`, `_s`, `_percent` (0 to 100), `_share` (0 to 1). Every value's source stands in a
@@ -14,21 +14,21 @@ from rigproof.profiles.tables.base import (
     Flag,
     GemmSize,
     Name,
+    Overlay,
     Percent,
-    PerhapsNone,
     Positive,
     Share,
-    StageLength,
     Table,
     Wait,
     Whole,
 )
+from rigproof.profiles.tables.levels import Levels
+from rigproof.profiles.tables.stages import StageTables
 from rigproof.profiles.tables.steady import SteadyFigures
-from rigproof.profiles.tables.work import Feeding, MemoryPolicy, Sharing, Training
+from rigproof.profiles.tables.work import MemoryPolicy
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16")
-LevelName = Literal["quick", "standard", "extended", "soak"]
 
 
 class Rates(Table):
@@ -94,18 +94,10 @@ class Sku(Table):
 
 
 class Floors(Table):
-    """The least a rig's owner accepts. An absent one falls back on the SKU file."""
+    """The least that a rig's owner accepts of one GPU. An absent one falls back on the SKU file.
 
-    gemm_fp32_tflops: Positive | None = Field(default=None, description="TFLOP/s of one GPU, fp32")
-    gemm_tf32_tflops: Positive | None = Field(default=None, description="as above, tf32")
-    gemm_fp16_tflops: Positive | None = Field(default=None, description="as above, fp16")
-    gemm_bf16_tflops: Positive | None = Field(default=None, description="as above, bf16")
-    sustained_tflops: Positive | None = Field(
-        default=None, description="TFLOP/s of one GPU in the sustained stage, all its workers together"
-    )
-    training_tflops: Positive | None = Field(
-        default=None, description="TFLOP/s of one GPU's training step in fp16"
-    )
+    The stages declare which floors there are.
+    """
 
 
 class Limits(Table):
@@ -159,13 +151,10 @@ class Limits(Table):
     active_work_share: Share | None = Field(
         default=None, description="least share of 1 s windows with verified work"
     )
-    stability_drop_share: Share | None = Field(
-        default=None, description="least rate of the last quarter, of the first quarter's"
-    )
     stability_worst_window_share: Share | None = Field(
         default=None,
-        description="least rate of the worst 5 s window, of the median; of one process alone in the sharing "
-        "stage, of the sustained rate; of a step in the sweep, of the same step before",
+        description="least rate of the worst 5 s window, of the median; of one process alone, "
+        "of the rate of all; of a training step in the sweep, of the same step before",
     )
     peer_share: Share | None = Field(
         default=None,
@@ -200,10 +189,6 @@ class Limits(Table):
         default=None,
         description="where no figure is known: of what the lower rate class of the architecture does at the "
         "clock that was measured",
-    )
-    training_unknown_share: Share | None = Field(
-        default=None,
-        description="floor of a training step on a card without a SKU file, of its own throughput.gemm_fp16",
     )
     floor_sharing_share: Share | None = Field(
         default=None, description="of those floors, where several workers share the device"
@@ -259,21 +244,6 @@ class Limits(Table):
     idle_share: Share | None = Field(
         default=None, description="most time of the feeding stage in which the GPU had nothing to do"
     )
-    reward_speedup_share: Share | None = Field(
-        default=None,
-        description="least speed-up of the parallel rewards against sequential ones, of the pool's processes",
-    )
-    reward_loss_share: Share | None = Field(
-        default=None,
-        description="most valid strategies of a run that may time out, crash or run out of memory",
-    )
-    training_speedup: Positive | None = Field(
-        default=None,
-        description="least speed-up of a training step by fp16; absent: a share of the SKU file's",
-    )
-    sharing_share: Share | None = Field(
-        default=None, description="least rate of several processes on one GPU together, of one alone"
-    )
     working_clock_mhz: Positive | None = Field(
         default=None, description="least median SM clock in the feeding stage; absent: clock_ratio_share"
     )
@@ -323,38 +293,36 @@ class Gpu(Table):
     memory_gib: Positive | None = Field(
         default=None, description="memory of the device as found; absent: the SKU's"
     )
-    memory: MemoryPolicy = Field(default=MemoryPolicy(), description="how its workers take VRAM")
-    training: Training = Field(default=Training(), description="its training step")
+    memory: Overlay = Field(default=Overlay(), description="how its workers take VRAM")
+    stages: Overlay = Field(default=Overlay(), description="what it does in each stage, and limits there")
     floors: Floors = Field(default=Floors(), description="least rates of this GPU")
     limits: Limits = Field(default=Limits(), description="what is judged against")
 
 
 class CpuLoad(Table):
-    """What the CPU threads of the sustained stage hold, for a whole host."""
+    """What the CPU threads beside the load of the GPUs hold, for a whole host."""
 
-    enabled: Flag | None = Field(default=None, description="false: no CPU load beside the GPUs")
-    band_percent: tuple[Percent, Percent] | None = Field(
-        default=None, description="low and high end of the host's CPU use, 1 s windows"
+    enabled: Flag = Field(description="false: no CPU load beside the GPUs")
+    band_percent: tuple[Percent, Percent] = Field(
+        description="low and high end of the host's CPU use, 1 s windows"
     )
-    warn_percent: Percent | None = Field(default=None, description="sustained over this: warn")
+    warn_percent: Percent = Field(description="sustained over this: warn")
     warn_windows_share: Share | None = Field(
         default=None,
         description="more 1 s windows over warn_percent than this: warn; absent: only their mean warns",
     )
-    in_band_share: Share | None = Field(default=None, description="least share of 1 s windows in the band")
-    primary_thread_share: Share | None = Field(
-        default=None, description="threads started, of the node's CPUs"
-    )
-    secondary_thread_share: Annotated[float, Field(ge=0, le=1, strict=True)] | None = Field(
-        default=None, description="of the node's CPUs, beside the primary ones"
+    in_band_share: Share = Field(description="least share of 1 s windows in the band")
+    primary_thread_share: Share = Field(description="threads started, of the node's CPUs")
+    secondary_thread_share: Annotated[float, Field(ge=0, le=1, strict=True)] = Field(
+        description="of the node's CPUs, beside the primary ones"
     )
 
 
 class Responsiveness(Table):
     """Wake-up delays of a 10 ms sleeper in a process of its own."""
 
-    p99_ms: Positive | None = Field(default=None, description="99th percentile at most")
-    max_ms: Positive | None = Field(default=None, description="longest at most")
+    p99_ms: Positive = Field(description="99th percentile at most")
+    max_ms: Positive = Field(description="longest at most")
 
 
 class Node(Table):
@@ -368,73 +336,36 @@ class Node(Table):
     cpus: Positive | None = Field(default=None, description="usable CPUs; absent: as found")
     ram_gib: Positive | None = Field(default=None, description="absent: as found")
     gpus: tuple[Gpu, ...] = Field(default=(), description="its GPUs, in NVML's order (PCI bus order)")
-    cpu: CpuLoad = Field(default=CpuLoad(), description="CPU load of the whole host")
+    cpu: Overlay = Field(default=Overlay(), description="CPU load of the whole host")
 
 
 class Sampling(Table):
     """How often node agents read."""
 
     # 1 Hz at least, because criteria judge windows of 1 s.
-    rate_hz: Annotated[float, Field(ge=1, le=100, strict=True)] | None = Field(
-        default=None, description="readings per second of every sensor"
+    rate_hz: Annotated[float, Field(ge=1, le=100, strict=True)] = Field(
+        description="readings per second of every sensor"
     )
 
 
 class Timeouts(Table):
     """Longest waits. Each stage adds its own planned length."""
 
-    task_s: Wait | None = Field(default=None, description="a worker's task beyond its planned length")
-    stall_s: Wait | None = Field(default=None, description="without any finished round")
-    start_s: Wait | None = Field(default=None, description="for nodes, agents and workers to come up")
-    stop_s: Wait | None = Field(default=None, description="for workers, agents and a local cluster to end")
-
-
-class Level(Table):
-    """How long the stages of one level are."""
-
-    gemm_settle_s: StageLength | None = Field(default=None, description="most time to reach the steady state")
-    gemm_measure_s: StageLength | None = Field(default=None, description="per precision")
-    sustained_s: StageLength | None = Field(default=None, description="length of the sustained stage")
-    training_s: PerhapsNone | None = Field(
-        default=None, description="length of the training stage; 0 or absent: not at this level"
-    )
-    feeding_s: PerhapsNone | None = Field(
-        default=None, description="length of the feeding stage; 0 or absent: not at this level"
-    )
-    sharing_s: PerhapsNone | None = Field(
-        default=None, description="length of the sharing stage; 0 or absent: not at this level"
-    )
-    round_s: Positive | None = Field(default=None, description="aimed length of one round, at least 0.02")
-
-
-class Levels(Table):
-    """The four levels."""
-
-    quick: Level = Field(default=Level(), description="about 1 minute")
-    standard: Level = Field(default=Level(), description="about 3 minutes")
-    extended: Level = Field(default=Level(), description="about 15 minutes")
-    soak: Level = Field(default=Level(), description="an hour and more")
-    least_share: Share | None = Field(
-        default=None,
-        description="of a level's own length: less is named by what was done; not for a rig to say",
-    )
-    least_work_share: Share | None = Field(
-        default=None,
-        description="of their length: what stages that end when their work is done fill at least; as above",
-    )
+    task_s: Wait = Field(description="a worker's task beyond its planned length")
+    stall_s: Wait = Field(description="without any finished round")
+    start_s: Wait = Field(description="for nodes, agents and workers to come up")
+    stop_s: Wait = Field(description="for workers, agents and a local cluster to end")
 
 
 class GpuDefaults(Table):
     """The worker plan of a GPU that does not state its own."""
 
-    vram_share: Share | None = Field(default=None, description="of the card, all workers together")
-    gemm_size: GemmSize | None = Field(default=None, description="square operands, M = N = K")
-    cpus_per_worker: Positive | None = Field(
-        default=None, description="CPUs that Ray reserves for each worker; absent: defaults.toml's"
-    )
-    cpu_gemm_size: GemmSize | None = Field(default=None, description="M = N = K where the CPU is the device")
-    cpu_vram_share: Share | None = Field(default=None, description="of the node's RAM, the CPU as device")
-    cpu_thread_share: Share | None = Field(default=None, description="of the node's CPUs, the CPU as device")
+    vram_share: Share = Field(description="of the card, all workers together")
+    gemm_size: GemmSize = Field(description="square operands, M = N = K")
+    cpus_per_worker: Positive = Field(description="CPUs that Ray reserves for each worker")
+    cpu_gemm_size: GemmSize = Field(description="M = N = K where the CPU is the device")
+    cpu_vram_share: Share = Field(description="of the node's RAM, the CPU as device")
+    cpu_thread_share: Share = Field(description="of the node's CPUs, the CPU as device")
 
 
 class Rig(Table):
@@ -445,9 +376,6 @@ class Rig(Table):
     extends: str | None = Field(
         default=None, description="another rig's name, or a path relative to this file"
     )
-    combined_floor_tflops: Positive | None = Field(
-        default=None, description="sum of the sustained rates of all GPUs"
-    )
     nodes: tuple[Node, ...] = Field(
         default=(), description="promised hosts; those of an extended rig merge by name"
     )
@@ -455,15 +383,11 @@ class Rig(Table):
     architectures: tuple[Architecture, ...] = Field(
         default=(), description="what an SM does in a clock, by compute capability"
     )
-    gpu_defaults: GpuDefaults = Field(default=GpuDefaults(), description="plan of GPUs without their own")
-    memory: MemoryPolicy = Field(default=MemoryPolicy(), description="how workers take VRAM")
-    training: Training = Field(default=Training(), description="the training step")
-    feeding: Feeding = Field(default=Feeding(), description="generation on the GPU, rewards on the CPU")
-    sharing: Sharing = Field(default=Sharing(), description="several processes on one GPU")
-    cpu: CpuLoad = Field(default=CpuLoad(), description="CPU load of the whole host")
-    responsiveness: Responsiveness = Field(
-        default=Responsiveness(), description="wake-up delays of the host under load"
-    )
-    sampling: Sampling = Field(default=Sampling(), description="how often sensors are read")
-    timeouts: Timeouts = Field(default=Timeouts(), description="longest waits")
-    levels: Levels = Field(default=Levels(), description="how long the stages are")
+    gpu_defaults: GpuDefaults = Field(description="plan of GPUs without their own")
+    memory: MemoryPolicy = Field(description="how workers take VRAM")
+    stages: StageTables = Field(description="what each stage does, for how long, and its own limits")
+    cpu: CpuLoad = Field(description="CPU load of the whole host")
+    responsiveness: Responsiveness = Field(description="wake-up delays of the host under load")
+    sampling: Sampling = Field(description="how often sensors are read")
+    timeouts: Timeouts = Field(description="longest waits")
+    levels: Levels = Field(description="what the levels state that belongs to no stage")

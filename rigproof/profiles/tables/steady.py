@@ -1,19 +1,21 @@
 """What a GPU model keeps up when it is hot, figure by figure, and what each figure rests on."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from rigproof.profiles.tables.base import GemmSize, Positive, Table
 
 Count = Annotated[int, Field(gt=0, strict=True)]
-FigureName = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "sustained", "training", "training_speedup"]
 
 
 class Figure(Table):
     """One figure. Without `cards` it is a print: a data sheet's, or what others say that they reached."""
 
-    value: Positive = Field(description="TFLOP/s (of training_speedup: ×); the middle of all cards measured")
+    value: Positive = Field(
+        description="in the unit that its name ends in (of a speed-up: ×); the middle of all cards measured"
+    )
     range: tuple[Positive, Positive] | None = Field(
         default=None, description="lowest and highest of all runs and cards"
     )
@@ -28,23 +30,23 @@ class Figure(Table):
         default=None, pattern=r"^\d+\.\d+$", description='then: torch\'s version, such as "2.11"'
     )
     precision: Literal["fp32", "tf32", "fp16", "bf16"] | None = Field(
-        default=None, description="of sustained"
+        default=None, description="then: where the figure can be of several"
     )
-    batch: Count | None = Field(default=None, description="of training: examples in a step")
+    batch: Count | None = Field(default=None, description="then: examples in a step, where it has some")
 
 
 class SteadyFigures(Table):
-    """What the model keeps up when hot, under its default power limit; an absent figure is not known."""
+    """What the model keeps up when hot, under its default power limit; an absent figure is not known.
 
-    fp32: Figure | None = Field(default=None, description="large products, without tensor cores")
-    tf32: Figure | None = Field(default=None, description="as above, fp32 operands on tensor cores")
-    fp16: Figure | None = Field(default=None, description="as above, 32-bit accumulation")
-    bf16: Figure | None = Field(default=None, description="as above, 32-bit accumulation")
-    fp8: Figure | None = Field(default=None, description="as above, 32-bit accumulation")
-    sustained: Figure | None = Field(default=None, description="the same with the memory filled")
-    training: Figure | None = Field(
-        default=None, description="a training step in fp16 autocast, by the work that the model counts"
-    )
-    training_speedup: Figure | None = Field(
-        default=None, description="a training step in fp32 (without tf32) / in fp16 autocast"
-    )
+    The stages declare which figures there are.
+    """
+
+    products: ClassVar[Mapping[str, str]] = {}  # names of those of plain products, by precision
+
+    def figure(self, name: str) -> Figure | None:
+        """The figure of that name; None where it is not known."""
+        return getattr(self, name, None)
+
+    def of_products(self, precision: str) -> Figure | None:
+        """That of plain products in a precision."""
+        return self.figure(self.products.get(precision, ""))

@@ -8,21 +8,14 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo
 from rigproof.records.recording import Recording
+from rigproof.stages.registry import KINDS, STAGES
 
 # What every good run has: not worth a mark in a chart or a word in the live view.
 QUIET_EVENTS = frozenset(
-    {
-        "allocation",
-        "batch_search",
-        "champions",
-        "host_load",
-        "left_out",
-        "memory_policy",
-        "model",
-        "overflow",
-        "reference",
-        "training",
-    }
+    [
+        *("allocation", "champions", "host_load", "left_out", "memory_policy", "reference"),
+        *(kind for stage in STAGES for kind in stage.quiet_events),
+    ]
 )
 
 
@@ -74,7 +67,7 @@ def run_facts(recording: Recording) -> RunFacts:
     """Gather them. A profile that cannot be restored leaves what was found."""
     run = recording.run
     try:
-        loaded = LoadedRig.restore(run.rig)
+        loaded = LoadedRig.restore(run.rig, KINDS)
     except (ProfileError, ValueError, KeyError, TypeError, AttributeError):
         loaded = None
     promised: dict[str, dict[str, str | None]] = {}
@@ -83,7 +76,7 @@ def run_facts(recording: Recording) -> RunFacts:
         for node in loaded.rig.nodes:
             promised[node.name] = {}
             cpu = loaded.cpu_of(node.name)
-            bands[node.name] = cpu.band_percent if cpu.enabled is not False else None
+            bands[node.name] = cpu.band_percent if cpu.enabled else None
         for device in loaded.devices():
             promised.setdefault(device.node, {})[device.subject] = device.sku_stem or device.gpu.sku
     for name in recording.nodes:

@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rigproof.judging.length import shortfalls
-from rigproof.profiles.loading.levels import own_levels
+from rigproof.profiles.loading.levels import default_rig
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Decision, Verdict
 from rigproof.report.content.facts import run_facts
 from rigproof.report.content.verdict_json import RunResult, write_verdict
+from rigproof.stages.registry import KINDS
 
 Writer = Callable[[Path, RunResult], None]
 FILES = ("verdict.json", "summary.md", "metrics.prom", "report.html")
@@ -44,7 +45,7 @@ def write_reports(
         interrupted,
         write_error,
         exit_status,
-        shortfalls(recording, own_levels()),
+        shortfalls(recording, default_rig(KINDS)),
     )
     problems = []
     for name in names:

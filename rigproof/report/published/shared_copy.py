@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.profiles.planning.stages import stage_names
 from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.measurements import EVENT_KINDS
 from rigproof.records.recording import Recording
@@ -26,6 +25,7 @@ from rigproof.report.files.files import write_reports
 from rigproof.report.files.folders import require_inside
 from rigproof.report.published.pseudonyms import Pseudonyms, ShareError, read_key
 from rigproof.report.published.scrubbing import HOME, Scrubber
+from rigproof.stages.registry import KINDS
 
 FOLDER = "shared"
 # Words of rigproof's own, and names that are the same on many machines: they identify nobody.
@@ -35,7 +35,8 @@ COMMON = frozenset(
         *("cluster", "head", "host", "local", "localhost", "node", "report", "reports", "rig", "rigproof"),
         *("cpu", "cpu0", "cuda", "gpu", "gpu0", "hardware", "nvidia", "nvlink", "pcie", "worker", "workers"),
         *("auto", "linux", "measure", "pytest", "python", "ray", "test", "torch", "warmup"),
-        *("bf16", "fp16", "fp32", "fp8", "tf32", "gemm"),
+        *("bf16", "fp16", "fp32", "fp8", "tf32"),
+        *KINDS.names,
         *("admin", "nobody", "root", "runner", "ubuntu", "user"),
     ]
 )
@@ -213,7 +214,7 @@ def _own_words(recording: Recording) -> Iterator[str]:
     """Names that a verdict needs as they are: of criteria, stages, cards, versions, and a profile's keys."""
     for name in CATALOGUE:
         yield from (name, *name.split("."))
-    yield from (*EVENT_KINDS, *stage_names(), recording.run.level, recording.run.python_version)
+    yield from (*EVENT_KINDS, recording.run.level, recording.run.python_version)
     yield from (key for key in _keys(recording.run.rig) if key.isidentifier())
     for gpu in recording.gpus.values():
         yield from filter(None, (gpu.name, gpu.sku))

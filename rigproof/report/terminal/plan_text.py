@@ -3,22 +3,20 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import cast
 
 from rigproof.criteria.criterion import Criterion
+from rigproof.profiles.kinds.figures import FigureKind
+from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.evidence import Conditions, Evidence, evidence_for
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import device_plan
-from rigproof.profiles.planning.stages import stage_kind, stage_names
-from rigproof.profiles.tables.steady import FigureName
 from rigproof.records.verdict import figure
 from rigproof.report.terminal.terminal import duration, header_lines
 
 Promised = Callable[[Criterion, LoadedRig, Collection[str]], tuple[str, ...]]
-KEY = re.compile(r"`((?:limits|cpu|responsiveness)\.\w+)`")
+KEY = re.compile(r"`((?:limits|cpu|responsiveness|stages\.\w+)\.\w+)`")
 UNSTATED = " is not stated"
-FLOORED = ("throughput.gemm_", "throughput.sustained", "training.step")
 
 
 def plan_lines(
@@ -32,7 +30,7 @@ def plan_lines(
 ) -> Iterator[str]:
     """Every line; loads nothing. `catalogue` and `promised` are the criteria's, in the order to print."""
     yield from header_lines(loaded, plan, nvml_error=nvml_error, simulated=simulated)
-    yield from _stages(plan)
+    yield from _stages(plan, loaded.kinds)
     share = loaded.rig.limits.marginal_share
     if share:
         yield (
@@ -55,7 +53,7 @@ def plan_lines(
             yield from (f"    {line}" for line in _limits(criterion, subjects, loaded))
             if criterion.name == "compute.exact":
                 yield from _alone(subjects, loaded)
-    unpromised = [one.name for one in catalogue.values() if not promised(one, loaded, stage_names())]
+    unpromised = [one.name for one in catalogue.values() if not promised(one, loaded, loaded.kinds.names)]
     later = [
         f"{one.name} ({', '.join(name for name in one.stages if name not in plan.stage_names)})"
         for one in catalogue.values()
@@ -67,12 +65,12 @@ def plan_lines(
         yield f"not promised by this rig, so not judged: {', '.join(unpromised)}"
 
 
-def _stages(plan: Plan) -> Iterator[str]:
+def _stages(plan: Plan, kinds: StageKinds) -> Iterator[str]:
     yield ""
     yield "stages: each loads all devices at once"
     for stage in plan.stages:
         settles = f" settles for at most {stage.settle_s:g} s," if stage.settle_s else ""
-        arms = stage_kind(stage.name).arms if stage.measure_s < stage.expected_s else ""
+        arms = kinds[stage.name].arms if stage.measure_s < stage.expected_s else ""
         each = f" for each {arms}" if arms else ""
         turns = f", in {stage.turns} turns" if stage.turns > 1 else ""
         yield (
@@ -114,26 +112,27 @@ def _limits(criterion: Criterion, subjects: Iterable[str], loaded: LoadedRig) ->
     devices = {device.subject: device for device in loaded.devices()}
     said: dict[str, list[str]] = {}
     for subject in subjects:
-        if criterion.name.startswith(FLOORED) and subject in devices:
-            values = _floor(criterion.name, devices[subject], loaded)
+        if criterion.figure is not None and criterion.floored and subject in devices:
+            values = _floor(criterion.figure, devices[subject], loaded)
         else:
             values = [_value(key, subject, devices, loaded) for key in KEY.findall(criterion.limit)]
             stated = [value for value in values if not value.endswith(UNSTATED)]
             values = stated or values  # limits beside others are optional
         for value in values:
             said.setdefault(value, []).append(subject)
-    if criterion.name == "throughput.combined" and loaded.rig.combined_floor_tflops is not None:
-        source = loaded.source_of("combined_floor_tflops")
-        said[f"combined_floor_tflops = {loaded.rig.combined_floor_tflops:g} ({source})"] = ["rig"]
     for value, named in said.items():
         yield f"{_some(named)}: {value}"
 
 
 def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded: LoadedRig) -> str:
     """One key of the profile as it holds for one subject."""
-    table, _, name = key.partition(".")
+    table, _, name = key.rpartition(".")
+    stage = table.removeprefix("stages.")
     device = devices.get(subject)
-    if table == "limits":
+    if stage != table:
+        value = getattr((device.stages if device is not None else loaded.stages)[stage], name)
+        keys = (f"{device.key}.{key}", key) if device is not None else (key,)
+    elif table == "limits":
         value = getattr(device.limits if device is not None else loaded.rig.limits, name)
         keys = (f"{device.key}.{key}", key) if device is not None else (key,)
     elif table == "cpu" and subject in {node.name for node in loaded.rig.nodes}:
@@ -145,41 +144,38 @@ def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded
     return f"{key} = {_plain(value)} ({loaded.source_of(*keys)})"
 
 
-def _floor(criterion: str, device: PromisedDevice, loaded: LoadedRig) -> list[str]:
+def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> list[str]:
     """The floor that the files give; champion, peers, power limit, torch and model can still change it."""
-    trains = criterion == "training.step"
-    what = "training" if trains else criterion.partition(".")[2]
-    key = f"{what}_tflops"
-    own = getattr(device.gpu.floors, key, None)
+    own = getattr(device.gpu.floors, kind.name)
     if own is not None:
-        return [f"{key} = {own:g} TFLOP/s ({loaded.source_of(f'{device.key}.floors.{key}')})"]
-    evidence = _evidence(what, device, loaded)
+        return [f"{kind.name} = {own:g} {kind.unit} ({loaded.source_of(f'{device.key}.floors.{kind.name}')})"]
+    evidence = _evidence(kind, device, loaded)
     share = None if evidence is None else getattr(device.limits, evidence.share)
     if evidence is None or share is None:
-        if trains or device.gpu.device == "cpu":
+        if not kind.architecture or device.gpu.device == "cpu":
             return ["no floor is known: the figure becomes its baseline"]
         return ["no figure is known: a share of what its architecture does at the measured clock"]
-    sharing = (device.limits.floor_sharing_share or 1.0) if evidence.shares_device else 1.0
-    floor = figure(evidence.figure.value * share * sharing, "TFLOP/s")
-    told = f"{share:g} of {figure(evidence.figure.value, 'TFLOP/s')}, {evidence.told}"
-    return [f"{floor} at the default power limit ({told}; hwprofiles/gpus/{device.sku_stem}.toml)"]
+    shared = (device.limits.floor_sharing_share or 1.0) if evidence.shares_device and kind.scaled else 1.0
+    floor = figure(evidence.figure.value * share * shared, kind.unit)
+    at = " at the default power limit" if kind.scaled else ""
+    told = f"{share:g} of {figure(evidence.figure.value, kind.unit)}, {evidence.told}"
+    return [f"{floor}{at} ({told}; hwprofiles/gpus/{device.sku_stem}.toml)"]
 
 
-def _evidence(what: str, device: PromisedDevice, loaded: LoadedRig) -> Evidence | None:
+def _evidence(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> Evidence | None:
     """What the SKU file knows, as if torch and the trained model were those that it was measured with."""
     plan, cards = device_plan(loaded, device), device.limits.floor_cards
-    if device.sku is None or cards is None or plan.gemm_size is None:
+    if device.sku is None or cards is None:
         return None
-    trained = device.sku.steady.training
-    if what == "training" and trained is not None and trained.size is not None:
-        here = Conditions("fp16", trained.size, 1, None, trained.batch)
-        return evidence_for(device.sku, "training", here, cards)
-    if what == "training":
-        return None
-    workers = plan.workers if what == "sustained" else 1
-    precision = "bf16" if what == "sustained" else what.removeprefix("gemm_")
-    name = cast(FigureName, what.removeprefix("gemm_"))
-    return evidence_for(device.sku, name, Conditions(precision, plan.gemm_size, workers, None), cards)
+    stated = device.sku.steady.figure(kind.name)
+    size = plan.gemm_size
+    if kind.own_size:
+        if stated is None or stated.size is None:
+            return None
+        size = stated.size
+    workers = plan.workers if loaded.kinds.of_figure(kind).all_workers else 1
+    batch = None if stated is None else stated.batch
+    return evidence_for(device.sku, kind, Conditions(kind.precision, size, workers, None, batch), cards)
 
 
 def _plain(value: object) -> str:

@@ -14,7 +14,6 @@ from rigproof.run.simulated.memory import SimulatedMemory, last_words
 from rigproof.run.simulated.sensing import SimulatedSensing
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.rig import SimulatedRig
-from rigproof.stages import registry  # noqa: F401 - the stages declare themselves
 
 OPEN_S = 30.0  # for the simulated driver to be opened, real time: it answers at once
 OTHERS_PERCENT = 6.0  # of the CPU, used by everybody but the load

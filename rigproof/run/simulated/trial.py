@@ -6,7 +6,7 @@ from rigproof.judging.catalogue import FAULTS
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.tables.models import LevelName
+from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.identity import RunInfo
 from rigproof.records.recording import Recording
 from rigproof.run.acceptance import AcceptanceRun, never_again

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rigproof.profiles.kinds.stages import Duty
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.stages import Duty
 
 Scope = Literal["gpu", "node"]
 Key = Literal["stage", "after", "for", "by", "to", "code", "field"]

@@ -6,9 +6,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.planning.stages import stage_kinds
 from rigproof.simulation.faults.injected import InjectedFault, Span
 from rigproof.simulation.faults.kinds import FaultKind, Faults, Stages
 from rigproof.simulation.faults.sensors import SENSORS
@@ -51,7 +50,7 @@ def _parse(
     assert shape is not None, "every text has this shape"
     kind = _kind(text, shape["name"].strip(), faults)
     device, subject = _subject(text, kind, shape["subject"], loaded)
-    every = {one.name: one.duty for one in stage_kinds()}
+    every = {one.name: one.duty for one in loaded.kinds}
     stages = {plan.name: every[plan.name] for plan in plans}
     given = _keys(text, kind, shape["keys"])
     stage = _stage(text, kind, given.get("stage"), every, stages)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rigproof.profiles.planning.stages import DUTIES, Duty
+from rigproof.profiles.kinds.stages import DUTIES, Duty
 
 
 @dataclass(frozen=True, slots=True)

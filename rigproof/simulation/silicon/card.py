@@ -118,7 +118,7 @@ class SimulatedCard:
 
         Where nobody has measured it: 85 % of the printed peak.
         """
-        steady = getattr(self.sku.steady, precision)
+        steady = self.sku.steady.of_products(precision)
         peak = getattr(self.sku.peak_tflops, precision)
         rate = float(steady.value if steady is not None else 0.85 * (peak or 0.0))
         return rate * self.limit_scale

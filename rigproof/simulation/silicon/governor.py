@@ -151,6 +151,7 @@ class Governor:
 
 def _cap_clock(sku: Sku) -> float:
     """What a card of that SKU keeps of its clock in 16-bit GEMMs at its default limit."""
-    rates = [(sku.steady.bf16, sku.peak_tflops.bf16), (sku.steady.fp16, sku.peak_tflops.fp16)]
+    peaks = {"bf16": sku.peak_tflops.bf16, "fp16": sku.peak_tflops.fp16}
+    rates = [(sku.steady.of_products(precision), peak) for precision, peak in peaks.items()]
     kept = max((steady.value / peak for steady, peak in rates if steady and peak), default=0.0)
     return min(HIGHEST_CAP_CLOCK, max(H200_CAP_CLOCK, kept / TENSOR_EFFICIENCY))

@@ -58,9 +58,10 @@ def reward_times(batches: Sequence[RewardBatch], *, beside_generation: bool) -> 
     "feeding.parallel_rewards",
     scope="device",
     unit="×",
-    limit="`limits.reward_speedup_share` × the processes that the pool used; none with one process. Of each "
-    "run at most `limits.reward_loss_share` of the valid strategies may time out, crash or run out of memory",
-    remedy="leave the pool as many free CPUs as it has processes, or lower `feeding.processes`",
+    limit="`stages.feeding.reward_speedup_share` × the processes that the pool used; none with one process. "
+    "Of each run at most `stages.feeding.reward_loss_share` of the valid strategies may time out, crash or "
+    "run out of memory",
+    remedy="leave the pool as many free CPUs as it has processes, or lower `stages.feeding.processes`",
     unmeasured="too few sequential or parallel runs, or none that compared the rewards of both",
     also=Also(unmeasured=WITHOUT_WORK),
     stages=("feeding",),
@@ -80,7 +81,7 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
             detail=detail,
             source="the sequential run's rewards",
             remedy="find the strategies whose reward depends on who plays beside them: those that are near "
-            "`feeding.strategy_s` time out under load",
+            "`stages.feeding.strategy_s` time out under load",
             from_s=wrong[0].t_s,
         )
     device.evidence.stage(STAGE)
@@ -97,7 +98,7 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
         detail += "; a pool of one process speeds nothing up"
         return Finding(Outcome.NO_LIMIT, times.speedup, detail=detail)
     note = f" × {times.processes} processes"
-    limit = device.limit("reward_speedup_share").times(times.processes, note)
+    limit = device.limit("reward_speedup_share", STAGE).times(times.processes, note)
     return compared(times.speedup, limit, good=times.speedup >= limit.value, detail=detail)
 
 
@@ -113,7 +114,7 @@ def _most_lost(device: DeviceEvidence, batches: Sequence[RewardBatch]) -> Findin
     worst = max(batches, key=_lost_share, default=None)
     if worst is None or _lost_share(worst) == 0:
         return None
-    limit = device.limit("reward_loss_share")
+    limit = device.limit("reward_loss_share", STAGE)
     if _lost_share(worst) <= limit.value:
         return None
     return Finding(
@@ -121,9 +122,9 @@ def _most_lost(device: DeviceEvidence, batches: Sequence[RewardBatch]) -> Findin
         detail=f"a {worst.mode} run lost {_lost_share(worst):.0%} of its strategies, where at most "
         f"{limit.value:.0%} may be lost: {_losses([worst])}",
         source=limit.source,
-        remedy="where they time out, leave the pool more of the CPU or raise `feeding.strategy_s`; where "
-        "memory does not suffice, raise `feeding.strategy_memory_mib`; where they crash, look in the "
-        "kernel's log for what ended them",
+        remedy="where they time out, leave the pool more of the CPU or raise `stages.feeding.strategy_s`; "
+        "where memory does not suffice, raise `stages.feeding.strategy_memory_mib`; where they crash, look "
+        "in the kernel's log for what ended them",
         from_s=worst.t_s,
     )
 
@@ -149,8 +150,8 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
     limit="`limits.idle_share` of the time from the first to the last measured round of generation: the part "
     "without verified rounds, and the mean of what NVML's utilisation leaves. None for the CPU as the "
     "device, which computes the rewards too",
-    remedy="let the rewards keep up: more processes or CPUs, a shorter `feeding.strategy_s`, larger steps "
-    "(`feeding.completions`), and `feeding.overlap = true`",
+    remedy="let the rewards keep up: more processes or CPUs, a shorter `stages.feeding.strategy_s`, larger "
+    "steps (`stages.feeding.completions`), and `stages.feeding.overlap = true`",
     unmeasured="no two steps with their rewards, a lost worker, or utilisation not read often enough, "
     "or of another time than the work",
     also=Also(

@@ -6,7 +6,8 @@ from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.specs import Spec
 from rigproof.profiles.planning.plan import WorkerPlan
-from rigproof.stages.slice import StageWork, stated
+from rigproof.stages.feeding.settings import FeedingSettings
+from rigproof.stages.slice import StageWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +37,25 @@ class FeedingSpec(Spec):
 def specs(work: StageWork) -> dict[str, Spec]:
     """One worker of each device generates; the node's CPUs are shared between its devices' pools."""
     loaded, plan, stage, cpus = work.loaded, work.plan, work.stage, work.cpus
-    feeding = loaded.rig.feeding
-    limits = {device.subject: device.limits for device in loaded.devices()}
+    settings = {device.subject: device.settings(FeedingSettings) for device in loaded.devices()}
     first = plan.first_workers()
 
     def spec(worker: WorkerPlan) -> Spec:
         devices = sum(one.node == worker.node for one in first)
         room = max(1, int(cpus.get(worker.node, 1.0)) // devices)
-        processes = min(stated(feeding.processes), room)
-        share = limits[worker.subject].reward_speedup_share
+        feeding = settings[worker.subject]
+        processes = min(feeding.processes, room)
         return FeedingSpec(
             stage=stage.name,
             vram_mib=plan.vram_mib_beside(worker),
             duration_s=stage.measure_s,
             round_s=stage.round_s,
-            completions=stated(feeding.completions),
+            completions=feeding.completions,
             processes=processes,
-            strategy_s=stated(feeding.strategy_s),
-            strategy_memory_mib=stated(feeding.strategy_memory_mib),
-            overlap=stated(feeding.overlap),
-            reward_speedup=1.0 if share is None or processes == 1 else share * processes,
+            strategy_s=feeding.strategy_s,
+            strategy_memory_mib=feeding.strategy_memory_mib,
+            overlap=feeding.overlap,
+            reward_speedup=1.0 if processes == 1 else feeding.reward_speedup_share * processes,
         )
 
     return {worker.worker: spec(worker) for worker in first}

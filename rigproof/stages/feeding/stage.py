@@ -1,12 +1,14 @@
 """All of the feeding stage."""
 
-from rigproof.profiles.planning.stages import StageKind
+from rigproof.profiles.kinds.stages import StageKind
 from rigproof.stages.feeding.criteria import CRITERIA
 from rigproof.stages.feeding.faults import FAULTS, NOTICED
+from rigproof.stages.feeding.lint import problems
+from rigproof.stages.feeding.settings import FeedingSettings
 from rigproof.stages.feeding.simulated import SIMULATED
 from rigproof.stages.feeding.specs import specs
 from rigproof.stages.feeding.table import feeding_tables
 from rigproof.stages.slice import StageSlice
 
-KIND = StageKind("feeding", "fed", "feeding_s", optional=True)
+KIND = StageKind("feeding", "fed", FeedingSettings, lint=problems)
 FEEDING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=feeding_tables)

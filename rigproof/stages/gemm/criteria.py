@@ -10,6 +10,7 @@ from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.models import Precision
+from rigproof.stages.gemm.settings import FIGURES
 
 
 def _gemm(precision: Precision) -> Criterion:
@@ -22,7 +23,7 @@ def _gemm(precision: Precision) -> Criterion:
         if len(rounds) < FEWEST_ROUNDS:
             _raise_without_rounds(device, precision, len(rounds))
         name = f"throughput.gemm_{precision}"
-        measured = Measured.of(device, name, precision, precision, workers=1, rounds=rounds)
+        measured = Measured.of(device, name, FIGURES[precision], precision, workers=1, rounds=rounds)
         return against(device, rounds.rate(), measured)
 
     gemm.__doc__ = (
@@ -44,6 +45,7 @@ def _gemm(precision: Precision) -> Criterion:
         stages=("gemm",),
         holds_for=promised,
         rate=True,
+        figure=FIGURES[precision],
         explained=slowed_by,
     )(gemm)
 

@@ -2,8 +2,10 @@
 
 from typing import get_args
 
-from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.tables.models import Level, Precision
+from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.profiles.tables.levels import LevelName
+from rigproof.profiles.tables.models import Precision
+from rigproof.stages.gemm.settings import GemmSettings
 
 # Precisions after the first settle for this share of its time: the card is hot and at its power cap by then.
 LATER_SETTLE_SHARE = 0.25
@@ -12,12 +14,9 @@ FEWEST_ROUNDS = 4
 PRECISIONS_AT_MOST = len(get_args(Precision))
 
 
-def plan(level: Level) -> StagePlan:
-    """For the card with the most precisions; none of the level's lengths may be missing."""
-    settle_s, measure_s, round_s = level.gemm_settle_s, level.gemm_measure_s, level.round_s
-    assert settle_s is not None
-    assert measure_s is not None
-    assert round_s is not None
+def plan(settings: GemmSettings, level: LevelName, round_s: float) -> StagePlan:
+    """For the card with the most precisions."""
+    settle_s, measure_s = settings.settle_s.at(level), settings.measure_s.at(level)
     settling_s = settle_s * (1 + (PRECISIONS_AT_MOST - 1) * LATER_SETTLE_SHARE)
     return StagePlan(
         name="gemm",

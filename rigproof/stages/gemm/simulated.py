@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rigproof.profiles.planning.plan import StagePlan
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Phase
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import BOOST_S, FILL_S, ROUND_S, Segment, Work

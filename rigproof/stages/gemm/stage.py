@@ -1,12 +1,13 @@
 """All of the gemm stage."""
 
-from rigproof.profiles.planning.stages import StageKind
+from rigproof.profiles.kinds.stages import StageKind
 from rigproof.stages.gemm.criteria import CRITERIA
 from rigproof.stages.gemm.faults import NOTICED
 from rigproof.stages.gemm.plan import plan
+from rigproof.stages.gemm.settings import FIGURES, GemmSettings
 from rigproof.stages.gemm.simulated import SIMULATED
 from rigproof.stages.gemm.specs import specs
 from rigproof.stages.slice import StageSlice
 
-KIND = StageKind("gemm", "arms", None, plan=plan, arms="precision")
+KIND = StageKind("gemm", "arms", GemmSettings, tuple(FIGURES.values()), plan=plan, arms="precision")
 GEMM = StageSlice(KIND, specs, SIMULATED, CRITERIA, noticed=NOTICED)

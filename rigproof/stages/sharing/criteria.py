@@ -16,6 +16,7 @@ from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome, figure
+from rigproof.stages.sharing.settings import SharingSettings
 
 PART = re.compile(r"workers=(\d+)#(\d+)")  # of how many processes, and which
 FEWEST_ROUNDS = 3  # of a process: fewer are single readings
@@ -72,13 +73,13 @@ def _gib_each(events: Iterable[Event], number: int) -> float | None:
     "scaling.sharing",
     scope="device",
     unit="×",
-    limit="`limits.sharing_share`, for the worst number of processes; and for the one process alone "
+    limit="`stages.sharing.sharing_share`, for the worst number of processes; and for the one process alone "
     "`limits.stability_worst_window_share` of the sustained rate of the same run. None for the CPU as "
     "the device, whose threads are divided among them and which others use too",
     remedy="give this card one worker (`workers = 1`); where several are wanted, look what else works on it, "
     "and let them run side by side under NVIDIA MPS instead of in turn",
     unmeasured="one of the processes did too little, or did not work together with the others; "
-    "`sharing.workers` does not begin with 1, or names no other number",
+    "`stages.sharing.workers` does not begin with 1, or names no other number",
     also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle", "stranger-computes")),
     stages=("sharing",),
     rate=True,
@@ -90,9 +91,9 @@ def sharing(device: DeviceEvidence) -> Finding:
     All fill the same memory together. A GPU that one process keeps busy gets no faster by sharing: 0.92 is
     what an H200 kept.
     """
-    numbers = device.evidence.loaded.rig.sharing.workers or ()
+    numbers = device.device.settings(SharingSettings).workers
     if len(numbers) < 2 or numbers[0] != 1:
-        raise NotMeasured(f"sharing.workers = {list(numbers)} compares nothing with one process")
+        raise NotMeasured(f"stages.sharing.workers = {list(numbers)} compares nothing with one process")
     rounds, events = device.possible(device.rounds("sharing")).records(), device.events("allocation")
     if not rounds:
         cause = device.cause()
@@ -110,7 +111,7 @@ def sharing(device: DeviceEvidence) -> Finding:
     slow = _slow_alone(device, alone)
     if slow is not None:
         return slow
-    limit = device.limit("sharing_share")
+    limit = device.limit("sharing_share", "sharing")
     return compared(worst, limit, good=worst >= limit.value, detail=detail)
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from rigproof.profiles.planning.plan import StagePlan
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Phase
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import BOOST_S, MULTIPLYING, Segment, Work
 from rigproof.simulation.work.task import Task
+from rigproof.stages.sharing.settings import SharingSettings
 from rigproof.stages.sharing.specs import SharingSpec
 
 SHARED = Work(0.78, 0.985, 0.045, 0.02)  # two and three processes: 1545 MHz (1470 to 1620), 579 to 792 W
@@ -18,7 +19,7 @@ ROUNDS, WARM_UP = 10, 2
 
 def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
     """One number of processes after the other; each begins with their start."""
-    numbers = work.loaded.rig.sharing.workers or (1,)
+    numbers = work.device.settings(SharingSettings).workers
     each_s = plan.expected_s / len(numbers)
     for place, number in enumerate(numbers):
         from_s, to_s = (place + PAUSE) * each_s, (place + 1) * each_s

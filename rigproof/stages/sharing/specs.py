@@ -7,7 +7,8 @@ from rigproof.devices.device import Device
 from rigproof.devices.specs import Spec
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB, device_plan
-from rigproof.stages.slice import StageWork, stated
+from rigproof.stages.sharing.settings import SharingSettings
+from rigproof.stages.slice import StageWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +35,21 @@ class SharingSpec(Spec):
 def specs(work: StageWork) -> dict[str, Spec]:
     """One worker of each device starts the processes that share it."""
     loaded, plan, stage = work.loaded, work.plan, work.stage
-    sharing = loaded.rig.sharing
     devices = {device.subject: device for device in loaded.devices()}
 
     def spec(worker: WorkerPlan) -> Spec:
-        memory_gib = device_plan(loaded, devices[worker.subject]).memory_gib
+        device = devices[worker.subject]
+        sharing, memory_gib = device.settings(SharingSettings), device_plan(loaded, device).memory_gib
         room_mib = plan.vram_mib_beside(worker)
         if worker.device == "cuda" and memory_gib is not None:
-            room_mib = stated(sharing.vram_share) * memory_gib * MIB_PER_GIB
+            room_mib = sharing.vram_share * memory_gib * MIB_PER_GIB
         return SharingSpec(
             stage=stage.name,
             size=worker.gemm_size,
             vram_mib=room_mib,
             duration_s=stage.measure_s,
             round_s=stage.round_s,
-            workers=stated(sharing.workers),
+            workers=sharing.workers,
             cpus=sum(one.cpus for one in plan.workers_of(worker.subject)),
         )
 

@@ -19,6 +19,7 @@ from rigproof.criteria.evidence.windows import work_by_slice
 from rigproof.records.verdict import Outcome
 from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
 from rigproof.stages.sustained.peers import peer_outlier
+from rigproof.stages.sustained.settings import FIGURE, SustainedSettings
 
 STABILITY_WINDOW_S = 5.0
 SHORTEST_WINDOW_S = 1.0  # a shorter window is noise: it holds a few rounds
@@ -36,6 +37,7 @@ FEWEST_WINDOWS = 4
         fails=(*SLOW_CARD, "clock-locked", *BROKEN, *WORKER_LOST, "bit-flip"),
         unmeasured=(*NO_RATE, "stranger-computes", "stranger-computes:after=5%"),
     ),
+    figure=FIGURE,
     stages=("sustained",),
     rate=True,
     explained=slowed_by,
@@ -47,7 +49,7 @@ def sustained(device: DeviceEvidence) -> Finding:
     rounds = verified.only(verified.same("phase", "measure"))
     workers = len(device.planned_workers)
     measured = Measured.of(
-        device, "throughput.sustained", "sustained", rate.precision, workers=workers, rounds=rounds
+        device, "throughput.sustained", FIGURE, rate.precision, workers=workers, rounds=rounds
     )
     return against(device, rate.tflops, measured)
 
@@ -56,13 +58,14 @@ def sustained(device: DeviceEvidence) -> Finding:
     "throughput.combined",
     scope="rig",
     unit="TFLOP/s",
-    limit="`combined_floor_tflops` of the rig profile; else none",
+    limit="`stages.sustained.combined_floor_tflops`; else none",
     remedy="find the slow device in throughput.sustained and repair that one",
     unmeasured="any promised device has no sustained rate: a sum without it would only look low",
     also=Also(
         fails=(*SLOW_CARD, *BROKEN, *WORKER_LOST, "power-capped:to=300"),
         unmeasured=(*ABSENT, *NO_RATE, "stranger-computes:after=5%"),
     ),
+    sum_of="throughput.sustained",
     stages=("sustained",),
     rate=True,
     explained=slowed_by,
@@ -79,10 +82,10 @@ def combined(rig: Evidence) -> Finding:
     if without or not rates:
         raise NotMeasured(f"no sustained rate of {', '.join(without) or 'any device'}")
     detail = " + ".join(f"{subject} {rate:.1f}" for subject, rate in list(rates.items())[:16])
-    floor = rig.loaded.rig.combined_floor_tflops
+    floor = rig.loaded.settings(SustainedSettings).combined_floor_tflops
     if floor is None:
         return Finding(Outcome.NO_LIMIT, sum(rates.values()), detail=detail)
-    limit = Limit(floor, rig.source_of("combined_floor_tflops"))
+    limit = Limit(floor, rig.source_of("stages.sustained.combined_floor_tflops"))
     return compared(sum(rates.values()), limit, good=sum(rates.values()) >= floor, detail=detail)
 
 
@@ -90,7 +93,7 @@ def combined(rig: Evidence) -> Finding:
     "throughput.stability",
     scope="device",
     unit="%",
-    limit="`limits.stability_drop_share` (last quarter's median window against the first's) and "
+    limit="`stages.sustained.stability_drop_share` (last quarter's median window against the first's) and "
     "`limits.stability_worst_window_share` (worst window against the median); as many windows of 5 s "
     "as the settled load holds, and four at least, which divide all of it. None for the CPU as the device, "
     "which others use too",
@@ -120,7 +123,10 @@ def stability(device: DeviceEvidence) -> Finding:
     kept, worst = last / first, min(rates) / middle
     if device.is_cpu:
         return Finding(Outcome.NO_LIMIT, 100 * kept, detail="the CPU's rate follows whoever else runs on it")
-    drop, dip = device.limit("stability_drop_share"), device.limit("stability_worst_window_share")
+    drop, dip = (
+        device.limit("stability_drop_share", "sustained"),
+        device.limit("stability_worst_window_share"),
+    )
     if kept < drop.value:
         detail = f"{last:.1f} TFLOP/s in the last quarter, {first:.1f} in the first"
         return compared(

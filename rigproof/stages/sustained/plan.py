@@ -1,16 +1,14 @@
 """How long the sustained stage takes at a level."""
 
-from rigproof.profiles.planning.plan import StagePlan
-from rigproof.profiles.tables.models import Level
+from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.profiles.tables.levels import LevelName
+from rigproof.stages.sustained.settings import SustainedSettings
 
 SETTLE_SHARE = 1 / 3  # of its length at most, so that most of a short one is measured
 
 
-def plan(level: Level) -> StagePlan:
-    """None of the level's lengths may be missing."""
-    settle_s, load_s, round_s = level.gemm_settle_s, level.sustained_s, level.round_s
-    assert settle_s is not None
-    assert load_s is not None
-    assert round_s is not None
-    settle_s = min(settle_s, load_s * SETTLE_SHARE)
+def plan(settings: SustainedSettings, level: LevelName, round_s: float) -> StagePlan:
+    """One load, measured from its begin."""
+    load_s = settings.length_s.at(level)
+    settle_s = min(settings.settle_s.at(level), load_s * SETTLE_SHARE)
     return StagePlan("sustained", load_s, settle_s=settle_s, measure_s=load_s, round_s=round_s)

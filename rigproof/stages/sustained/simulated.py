@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from rigproof.profiles.planning.plan import StagePlan
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Phase
 from rigproof.simulation.silicon.vram import Fill, Shortage
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage

@@ -22,6 +22,7 @@ from rigproof.stages.training.precision import (
     training_steps,
     trains_in_fp16,
 )
+from rigproof.stages.training.settings import STEP
 
 Group = tuple[str, int, int, int | None]  # SKU file, the model's width, examples, enforced power limit in W
 
@@ -36,11 +37,11 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     scope="device",
     unit="TFLOP/s",
     limit="the floor in the rig profile; else the highest one of `limits.champion_share` of this GPU's "
-    "champion, of a share of the SKU file's `training` figure, by its evidence, where that is of "
+    "champion, of a share of the SKU file's `training_tflops`, by its evidence, where that is of "
     "no larger model or batch, and of `limits.peer_share` of the median of the other GPUs of the "
     "same SKU that trained the same model and batch under the same power limit; of a card without a "
-    "SKU file, `limits.training_unknown_share` of its own rate in throughput.gemm_fp16; else none, and "
-    "the figure becomes the baseline. The same batch in the sweep reaches "
+    "SKU file, `stages.training.training_unknown_share` of its own rate in throughput.gemm_fp16; else none, "
+    "and the figure becomes the baseline. The same batch in the sweep reaches "
     "`limits.stability_worst_window_share` of the step. More than the silicon can do at its highest clock "
     "is not measured",
     remedy=SLOW,
@@ -55,6 +56,7 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     holds_for=trains_in_fp16,
     among=_with_the_others,
     rate=True,
+    figure=STEP,
     explained=slowed_by,
 )
 def step(device: DeviceEvidence) -> Finding:
@@ -64,7 +66,7 @@ def step(device: DeviceEvidence) -> Finding:
     slowest tenth of the rounds.
     """
     own = _step(device)
-    measured = Measured("training.step", "training", "training_tflops", step_conditions(device, own))
+    measured = Measured("training.step", STEP, step_conditions(device, own))
     others = [one for one in (_peer_floor(device, own), _gemm_floor(device, own)) if one is not None]
     finding = against(device, own.tflops, measured, *others)
     return finding if finding.outcome is Outcome.FAIL else _slow_sweep(device, own) or finding
@@ -98,7 +100,7 @@ def _peer_floor(device: DeviceEvidence, own: StepTime) -> Limit | None:
 
 def _gemm_floor(device: DeviceEvidence, own: StepTime) -> Limit | None:
     """A share of its own matrix products, where there is no SKU file that could tell more."""
-    share = device.optional_limit("training_unknown_share")
+    share = device.optional_limit("training_unknown_share", "training")
     if device.device.sku is not None or share is None:
         return None
     try:

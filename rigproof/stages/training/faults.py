@@ -4,12 +4,13 @@ from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.simulation.faults.kinds import FaultKind, Noticed
 from rigproof.simulation.faults.lacks import no_peer
 from rigproof.simulation.stage import CardWork
+from rigproof.stages.training.settings import SPEEDUP, STEP, TrainingSettings
 
 
 def unnoticed(fault: str, work: CardWork) -> str:
     """A card that grows slow needs a step to compare its own with."""
     sku = work.device.sku
-    if fault != "throughput-sag" or (sku is not None and sku.steady.training is not None):
+    if fault != "throughput-sag" or (sku is not None and sku.steady.figure(STEP.name) is not None):
         return ""
     alone = no_peer(work.loaded, work.device)
     return "nobody has measured this card's training step, and it has no peer" if alone else ""
@@ -18,8 +19,12 @@ def unnoticed(fault: str, work: CardWork) -> str:
 def _no_speedup(_loaded: LoadedRig, device: PromisedDevice | None) -> str:
     if device is None:
         return ""
-    known = device.sku is not None and device.sku.steady.training_speedup is not None
-    return "" if known or device.limits.training_speedup is not None else "no speed-up is known of this card"
+    known = device.sku is not None and device.sku.steady.figure(SPEEDUP.name) is not None
+    return (
+        ""
+        if known or device.settings(TrainingSettings).training_speedup is not None
+        else "no speed-up is known of this card"
+    )
 
 
 FAULTS = (

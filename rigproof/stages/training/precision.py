@@ -1,5 +1,6 @@
 """Does 16-bit arithmetic pay where it has to, in training?"""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -11,7 +12,10 @@ from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.planning.evidence import Conditions
+from rigproof.records.measurements import Round
+from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure
+from rigproof.stages.training.settings import SPEEDUP
 
 PART, SWEEP = "precision", "sweep"
 FEWEST_ROUNDS = 3  # a rate of fewer is a single reading
@@ -85,7 +89,7 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
     "precision.speedup",
     scope="device",
     unit="×",
-    limit="`limits.training_speedup` of the rig profile; else a share of the SKU file's "
+    limit="`stages.training.training_speedup` of the rig profile; else a share of the SKU file's "
     "`training_speedup`, by its evidence (`limits.floor_measured_share`, "
     "`limits.floor_similar_share`, `limits.floor_printed_share`); else none, and the figure is "
     "only told",
@@ -134,11 +138,22 @@ def step_conditions(device: DeviceEvidence, step: StepTime) -> Conditions:
 
 
 def _floor(device: DeviceEvidence, step: StepTime) -> Limit | None:
-    own = device.optional_limit("training_speedup")
+    own = device.optional_limit("training_speedup", "training")
     if own is not None:
         return own
     here = step_conditions(device, step)
-    return sku_floor(device, Measured("precision.speedup", "training_speedup", "", here), "×")
+    return sku_floor(device, Measured("precision.speedup", SPEEDUP, here))
+
+
+def measured_rounds(recording: Recording, subject: str) -> list[Round]:
+    """Of fp16 where precisions are compared, at the largest batch that has enough of them to be judged."""
+    by_batch: dict[int, list[Round]] = defaultdict(list)
+    for one in recording.rounds:
+        measured = one.stage == "training" and one.part == PART and one.phase == "measure"
+        if measured and one.subject == subject and one.precision == "fp16" and one.verified and one.batch:
+            by_batch[one.batch].append(one)
+    enough = [batch for batch, rounds in by_batch.items() if len(rounds) >= FEWEST_ROUNDS]
+    return by_batch[max(enough)] if enough else []
 
 
 def raise_unmeasured(device: DeviceEvidence, why: str) -> NoReturn:

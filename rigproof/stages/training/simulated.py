@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from rigproof.profiles.planning.plan import StagePlan
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Round
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import RATE_NOISE, Task
 from rigproof.stages.training.faults import unnoticed
+from rigproof.stages.training.settings import SPEEDUP, STEP, TrainingSettings
 from rigproof.stages.training.specs import TrainingSpec
 
 # One H200: fp32 1965 to 1980 MHz and 663 W (633 to 750), tf32
@@ -35,9 +36,9 @@ PROBES = (0.4, 0.7, 0.95)  # of the largest batch
 
 def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
     """The compared precisions, the probes of the search, the batches of the sweep; set-up in between."""
-    training, length_s = work.loaded.training_of(work.device), plan.expected_s
+    training, length_s = work.device.settings(TrainingSettings), plan.expected_s
     t_s = SETUP * length_s
-    batch, best = training.batch or 1, ""
+    batch, best = training.batch, ""
     for best in (one for one in WORK if one in work.precisions):
         t_s += SCALER_SHARE * length_s if best == "fp16" else 0.0
         to_s = t_s + ROUNDS * ROUND * length_s
@@ -46,7 +47,7 @@ def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
     for share in SEARCH_SHARES if training.search else ():
         yield Segment(t_s, t_s + share * length_s, SEARCH, "search", best, batch)
         t_s += share * length_s
-    for tried in training.batches or ():
+    for tried in training.batches:
         swept = SWEEP_SMALL if tried < batch else SWEEP_LARGE
         to_s = t_s + (SWEEP_ROUNDS + 1) * SWEEP_ROUND * length_s
         yield Segment(t_s, to_s, swept, "sweep", best, tried)
@@ -55,17 +56,15 @@ def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
 
 def records(task: Task, spec: TrainingSpec) -> Records:
     """Rounds of training steps, and what the search told."""
-    known = task.card.sku.steady
-    healthy = speedup = (
-        known.training_speedup.value if known.training_speedup is not None else UNKNOWN_SPEEDUP
-    )
+    known, known_step = (task.card.sku.steady.figure(one.name) for one in (SPEEDUP, STEP))
+    healthy = speedup = known.value if known is not None else UNKNOWN_SPEEDUP
     if task.fault("tensor-cores-unused"):
         speedup = 1.0
     length_s = spec.duration_s
     step_s = STEP_SHARE * length_s  # fp32, `batch` examples
     fp16_tflops = (
-        known.training.value * task.card.limit_scale
-        if known.training is not None
+        known_step.value * task.card.limit_scale
+        if known_step is not None
         else MODEL_RATE * task.card.steady_tflops("fp16")
     )
     example_tflop = fp16_tflops * step_s / healthy / spec.batch

@@ -7,7 +7,8 @@ from rigproof.devices.device import Device
 from rigproof.devices.specs import Spec
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan, WorkerPlan
 from rigproof.profiles.planning.planning import MIB_PER_GIB
-from rigproof.stages.slice import StageWork, stated
+from rigproof.stages.slice import StageWork
+from rigproof.stages.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +46,21 @@ def specs(work: StageWork) -> dict[str, Spec]:
     devices = {device.subject: device for device in loaded.devices()}
 
     def spec(worker: WorkerPlan) -> Spec:
-        training = loaded.training_of(devices[worker.subject])
+        training = devices[worker.subject].settings(TrainingSettings)
         return TrainingSpec(
             stage=stage.name,
             vram_mib=plan.vram_mib_beside(worker),
             duration_s=stage.measure_s,
             round_s=stage.round_s,
-            sequence=stated(training.sequence),
-            model_share=stated(training.model_share),
-            batch=stated(training.batch),
-            batches=stated(training.batches),
-            search=stated(training.search),
-            target_share=stated(training.target_share),
-            reserve_mib=stated(training.reserve_gib) * MIB_PER_GIB,
-            tf32=stated(training.tf32),
-            cudnn_benchmark=stated(training.cudnn_benchmark),
+            sequence=training.sequence,
+            model_share=training.model_share,
+            batch=training.batch,
+            batches=training.batches,
+            search=training.search,
+            target_share=training.target_share,
+            reserve_mib=training.reserve_gib * MIB_PER_GIB,
+            tf32=training.tf32,
+            cudnn_benchmark=training.cudnn_benchmark,
             memory=plan.memory_beside(worker),
         )
 

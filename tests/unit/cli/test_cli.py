@@ -12,9 +12,10 @@ from rigproof.cli.rejudge import elapsed_s
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.disk.store import RecordingWriter, read_recording
+from rigproof.stages.registry import KINDS
 from rigproof.telemetry import inventory
 from support.acceptance import rigproof
-from support.recordings import healthy_recording, profile_text
+from support.recordings import healthy_recording, profile_text, stage_changes
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def run(tmp_path, profile):
     """A recorded run of the healthy rig, as an acceptance run leaves it before any report."""
     folder = tmp_path / "run"
     folder.mkdir()
-    recording = healthy_recording(load_rig(str(profile)).dump(), sku="h200-sxm")
+    recording = healthy_recording(load_rig(str(profile), KINDS).dump(), sku="h200-sxm")
     writer = RecordingWriter(folder, recording.run)
     watches = recording.process_watches
     for records in (recording.nodes, recording.gpus, recording.foreign_memory, watches, recording.stages):
@@ -80,7 +81,10 @@ def test_judge_accepts_what_is_well(cli, run):
 @pytest.mark.parametrize(
     ("changes", "failed"),
     [
-        ({"combined_floor_tflops": 1400.0}, "rig throughput.combined: 1320 TFLOP/s, limit 1400 TFLOP/s"),
+        (
+            stage_changes("sustained", combined_floor_tflops=1400.0),
+            "rig throughput.combined: 1320 TFLOP/s, limit 1400 TFLOP/s",
+        ),
         ({"limits": {"core_temperature_c": 60}}, "pc2/gpu0 thermal.core_temperature: 66 °C, limit 60 °C"),
     ],
     ids=["floor", "temperature"],
@@ -109,7 +113,6 @@ CANNOT_FAIL = {
         "core_temperature_c": 200,
         "throttle_share": 0.99,
         "clock_ratio_share": 0.01,
-        "stability_drop_share": 0.01,
         "success_share": 0.01,
     }
 }
@@ -117,8 +120,12 @@ CANNOT_FAIL = {
 
 def test_judge_refuses_a_profile_that_a_run_would_refuse_and_names_all_that_is_wrong(cli, run, tmp_path):
     lax = tmp_path / "lax.toml"
-    lax.write_text(profile_text(CANNOT_FAIL))
-    refused(cli("judge", run, "--hwprofile", lax), *(f"limits.{key} = " for key in CANNOT_FAIL["limits"]))
+    lax.write_text(profile_text(CANNOT_FAIL | stage_changes("sustained", stability_drop_share=0.01)))
+    refused(
+        cli("judge", run, "--hwprofile", lax),
+        *(f"limits.{key} = " for key in CANNOT_FAIL["limits"]),
+        "stages.sustained.stability_drop_share = 0.01",
+    )
 
 
 def test_judge_by_the_profile_that_was_recorded_is_refused_nothing(cli, run):
@@ -169,7 +176,7 @@ def test_detect_prints_a_profile_that_can_be_used_at_once(cli, tmp_path):
     assert status == 0
     saved = tmp_path / "found.toml"
     saved.write_text(out)
-    loaded = load_rig(str(saved))
+    loaded = load_rig(str(saved), KINDS)
     assert lint_rig(loaded, "quick") == []
     assert loaded.devices()
     assert cli("lint", saved)[0] == 0

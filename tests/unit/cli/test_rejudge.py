@@ -7,6 +7,7 @@ from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.inventory import HostInventory
 from rigproof.records.measurements import Event, ForeignMemory
+from rigproof.stages.registry import KINDS
 
 H200 = GpuIdentity("localhost/gpu0", "cuda", "GPU-0", "NVIDIA H200", 0, 143771.0, sku="h200-sxm")
 HOST = NodeIdentity(
@@ -19,7 +20,7 @@ HALF_OF_THE_CARD_MIB = 70_000.0
 def record(folder, *records):
     """A run of single-gpu on a machine with an H200."""
     inventory = HostInventory("box", 16.0, 64.0, "580.1", None, (H200,))
-    rig = completed(load_rig("single-gpu"), inventory).dump()
+    rig = completed(load_rig("single-gpu", KINDS), inventory).dump()
     run = RunInfo("run-1", "2026-01-02T03:04:05Z", "quick", "0.1.0", "3.11.7", rig, ("gemm", "sustained"))
     writer = RecordingWriter(folder, run)
     writer.extend(records)

@@ -23,6 +23,7 @@ from rigproof.history.champions import (
 from rigproof.history.listing import champions_listing
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import Outcome
+from rigproof.stages.registry import KINDS
 from support.bench import Bench
 from support.recordings import SHIPPED_SKU, healthy_recording, profile_text
 
@@ -101,10 +102,10 @@ def test_a_figure_says_everything_that_it_takes_to_do_it_again(folder, bench):
 
 def test_the_profile_of_a_champion_is_a_file_that_loads_to_the_same_rig(folder, bench, tmp_path):
     (tmp_path / "lab.toml").write_text(profile_text())
-    loaded = load_rig(str(tmp_path / "lab.toml"))
+    loaded = load_rig(str(tmp_path / "lab.toml"), KINDS)
     bench.loaded, bench.recording = loaded, healthy_recording(loaded.dump(), SHIPPED_SKU)
     kept(folder, bench)
-    assert load_rig(str(profile_file(folder, "run-1"))).rig == loaded.rig
+    assert load_rig(str(profile_file(folder, "run-1")), KINDS).rig == loaded.rig
 
 
 def test_a_worse_or_equal_run_changes_nothing(folder, bench):

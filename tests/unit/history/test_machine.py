@@ -1,6 +1,6 @@
 from rigproof.history.machine import machine_info
-from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.tables.models import Gpu, Node, Rig
+from rigproof.profiles.loading.load import over_defaults
+from rigproof.stages.registry import KINDS
 
 
 def test_a_recording_names_the_cards_found_and_no_cpu(recording):
@@ -18,10 +18,9 @@ def test_a_recording_names_the_cards_found_and_no_cpu(recording):
 
 
 def test_a_profile_names_the_cards_promised():
-    rig = Rig(
-        name="lab", nodes=(Node(name="pc1", gpus=(Gpu(sku="rtx-3090", uuid="GPU-1"), Gpu(sku="unknown"))),)
-    )
-    assert machine_info(LoadedRig(rig=rig, skus={}, sources={}, file="lab.toml")) == {
+    cards = [{"sku": "rtx-3090", "uuid": "GPU-1"}, {"sku": "unknown"}]
+    rig = over_defaults({"name": "lab", "nodes": [{"name": "pc1", "gpus": cards}]}, "lab.toml", KINDS)
+    assert machine_info(rig) == {
         "rig": "lab",
         "simulated": False,
         "devices": {

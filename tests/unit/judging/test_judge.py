@@ -25,6 +25,7 @@ from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
 from support.faults import stranger_takes_memory
+from support.recordings import stage_changes
 
 GPU, OTHER, CPU = "pc1/gpu0", "pc2/gpu0", "pc1/cpu0"
 STABILITY, PEERS = "throughput.stability", "throughput.peer_outlier"
@@ -58,7 +59,7 @@ def cpu_bench(new_bench):
     """The same run with the CPU as pc1's only device, of which NVML says nothing."""
     device = {"sku": "unknown", "device": "cpu", "workers": 2}
     node = {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": [device]}
-    bench = new_bench({"nodes": [node], "combined_floor_tflops": None})
+    bench = new_bench({"nodes": [node], **stage_changes("sustained", combined_floor_tflops=None)})
     recording, cpu = bench.recording, {"subject": CPU}
     identity = replace(recording.gpus[GPU], **cpu, device="cpu", uuid="CPU-pc1", sku=None, power_limit_w=None)
     recording.gpus = {CPU: identity}
@@ -160,8 +161,8 @@ def test_a_lower_limit_judges_the_same_recording_anew(bench):
 
 @pytest.mark.parametrize("criterion", CATALOGUE)
 def test_a_profile_without_limits_never_makes_a_measurement_pass_by_itself(bench, criterion):
-    bench.rig(limits={}, responsiveness={}, cpu={"enabled": True})
-    needs = "`limits." in CATALOGUE[criterion].limit or criterion.startswith("host.")
+    bench.rig(limits={})
+    needs = "`limits." in CATALOGUE[criterion].limit
     lenient = {"inventory.driver", "thermal.core_temperature", "thermal.memory_temperature", "power.limit"}
     lenient |= {
         "precision.speedup",

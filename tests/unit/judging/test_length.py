@@ -5,15 +5,23 @@ from dataclasses import replace
 import pytest
 
 from rigproof.judging.length import Shortfall, in_place_of_level, shortfalls
-from rigproof.profiles.loading.levels import own_levels
-from rigproof.profiles.tables.models import Levels
+from rigproof.profiles.loading.levels import default_rig
+from rigproof.profiles.tables.levels import LEVELS
 from rigproof.records.measurements import Stage
+from rigproof.stages.registry import KINDS
+from rigproof.stages.sustained.settings import SustainedSettings
+from support.recordings import RIG, STAGES, loaded_rig
 
-LEVELS = Levels.model_validate(
+OWN = loaded_rig(
     {
-        "soak": {"gemm_settle_s": 20, "gemm_measure_s": 15, "sustained_s": 3600, "sharing_s": 60},
-        "least_share": 0.9,
-        "least_work_share": 0.5,
+        "levels": RIG["levels"] | {"least_share": 0.9, "least_work_share": 0.5},
+        "stages": {
+            "gemm": STAGES["gemm"],
+            "sustained": STAGES["sustained"] | {"length_s": dict.fromkeys(LEVELS, 3600)},
+            "training": STAGES["training"] | {"length_s": {}},
+            "feeding": STAGES["feeding"] | {"length_s": {}},
+            "sharing": STAGES["sharing"] | {"length_s": {"soak": 60}},
+        },
     }
 )
 WHOLE = (
@@ -30,7 +38,7 @@ def short(bench, *changed, level="soak"):
     """What a soak of these stages lacks."""
     stages = {stage.name: stage for stage in (*WHOLE, *changed)}
     run = replace(bench.recording.run, level=level)
-    return shortfalls(replace(bench.recording, run=run, stages=stages), LEVELS)
+    return shortfalls(replace(bench.recording, run=run, stages=stages), OWN)
 
 
 def test_a_whole_run_lacks_nothing_and_gemm_has_no_length(bench):
@@ -50,7 +58,7 @@ def test_a_continuous_load_counts_while_all_work_and_not_while_they_set_up(bench
 
 def test_what_was_planned_does_not_count_where_less_was_done(bench):
     ended = replace(WHOLE[1], loaded_to_s=26.0, settings={"measure_s": 3600.0})
-    assert short(bench, ended) == (Shortfall("sustained", 6.0, 3600.0),)
+    assert short(bench, ended) == (Shortfall("sustained", 6.0, 3600.0, "continuous"),)
 
 
 @pytest.mark.parametrize(
@@ -68,14 +76,14 @@ def test_what_was_planned_does_not_count_where_less_was_done(bench):
 )
 def test_a_stage_that_ends_when_its_work_is_done_is_held_against_what_it_was_given(bench, change, done_s):
     (found,) = short(bench, replace(WHOLE[2], **change))
-    assert found == Shortfall("sharing", pytest.approx(done_s), 60.0)
+    assert found == Shortfall("sharing", pytest.approx(done_s), 60.0, "arms")
 
 
 def test_a_stage_of_the_level_that_was_left_out_is_named(bench):
     run = replace(bench.recording.run, level="soak")
     stages = {stage.name: stage for stage in WHOLE[:2]}
-    found = shortfalls(replace(bench.recording, run=run, stages=stages), LEVELS)
-    assert found == (Shortfall("sharing", 0.0, 60.0),)
+    found = shortfalls(replace(bench.recording, run=run, stages=stages), OWN)
+    assert found == (Shortfall("sharing", 0.0, 60.0, "arms"),)
     assert in_place_of_level(found, "soak") == "without sharing, not a soak"
 
 
@@ -97,9 +105,12 @@ def test_a_level_that_nobody_knows_promises_nothing(bench):
     ],
 )
 def test_a_verdict_line_says_what_was_done(found, level, words):
-    assert in_place_of_level(tuple(Shortfall(*one, 3600.0) for one in found), level) == words
+    assert (
+        in_place_of_level(tuple(Shortfall(*one, 3600.0, KINDS[one[0]].duty) for one in found), level) == words
+    )
 
 
 def test_the_shipped_levels_say_how_much_of_them_is_enough():
-    assert (own_levels().least_share, own_levels().least_work_share) == (0.9, 0.5)
-    assert own_levels().soak.sustained_s == 3600
+    own = default_rig(KINDS)
+    assert (own.rig.levels.least_share, own.rig.levels.least_work_share) == (0.9, 0.5)
+    assert own.settings(SustainedSettings).length_s.soak == 3600

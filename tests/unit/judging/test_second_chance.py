@@ -4,7 +4,7 @@ import pytest
 
 from rigproof.judging.second_chance import second_chance
 from support.faults import GPU, OTHER
-from support.recordings import LIMITS
+from support.recordings import LIMITS, stage_changes
 
 STAGE = "sustained"
 
@@ -12,7 +12,9 @@ STAGE = "sustained"
 @pytest.fixture
 def marginal(bench):
     """Both cards did 491.7 TFLOP/s, where 495 are the floor of one."""
-    bench.rig(limits=LIMITS | {"marginal_share": 0.03}, combined_floor_tflops=None)
+    bench.rig(
+        limits=LIMITS | {"marginal_share": 0.03}, **stage_changes("sustained", combined_floor_tflops=None)
+    )
     for subject in (GPU, OTHER):
         bench.slow(subject, 0.745)
     return bench

@@ -14,6 +14,7 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.load import load_rig, over_defaults
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
+from rigproof.stages.registry import KINDS
 from rigproof.telemetry.nvml.protocol import Code
 
 A, B = "GPU-a", "GPU-b"
@@ -92,7 +93,7 @@ def seen(snapshot):
 
 
 def test_host_and_gpus_are_shown_next_to_their_limits():
-    loaded = over_defaults(RIG, "lab.toml")
+    loaded = over_defaults(RIG, "lab.toml", KINDS)
     with watch(two_gpus(), loaded) as watched:
         snapshot = watched.until(lambda found: seen(found) and found.gpus[1].ecc_uncorrected is not None)
         assert watched.signs() == []
@@ -178,7 +179,7 @@ def test_a_gpu_that_is_lost_from_the_beginning_is_told():
 def test_a_promised_gpu_that_is_not_there_is_missing():
     driver = two_gpus()
     del driver.gpus[1]
-    with watch(driver, over_defaults(RIG, "lab.toml")) as watched:
+    with watch(driver, over_defaults(RIG, "lab.toml", KINDS)) as watched:
         watched.until(lambda found: [gpu.presence for gpu in found.gpus] == ["here", "missing"])
         (sign,) = watched.signs()
     assert (sign.kind, sign.subject) == ("missing", "pc1/gpu1")
@@ -228,7 +229,7 @@ def test_cards_that_are_hidden_are_not_of_the_rig(monkeypatch):
 
 def test_the_other_nodes_of_a_rig_are_missing_with_what_to_type(monkeypatch):
     monkeypatch.setattr("rigproof.monitor.local_source.host_addresses", lambda: frozenset({"192.168.1.10"}))
-    loaded = load_rig("dual-3090-3070")
+    loaded = load_rig("dual-3090-3070", KINDS)
     driver = two_gpus()
     del driver.gpus[1]
     with watch(driver, loaded) as watched:
@@ -241,4 +242,4 @@ def test_the_other_nodes_of_a_rig_are_missing_with_what_to_type(monkeypatch):
 def test_a_rig_of_other_machines_is_refused(monkeypatch):
     monkeypatch.setattr("rigproof.monitor.local_source.host_addresses", frozenset)
     with pytest.raises(ProfileError, match=r"is none of its nodes, pc1, pc2; give --ray-address"):
-        LocalSource(load_rig("dual-3090-3070"), Gathering(), time.monotonic)
+        LocalSource(load_rig("dual-3090-3070", KINDS), Gathering(), time.monotonic)

@@ -5,6 +5,7 @@ import pytest
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.stages.registry import KINDS
 
 
 class ProfileDesk:
@@ -19,12 +20,12 @@ class ProfileDesk:
         return path
 
     def load(self, text: str, name: str = "lab.toml") -> LoadedRig:
-        return load_rig(str(self.write(text, name)))
+        return load_rig(str(self.write(text, name)), KINDS)
 
     def problems(self, text: str, name: str = "lab.toml") -> tuple[str, ...]:
         path = self.write(text, name)
         with pytest.raises(ProfileError) as caught:
-            load_rig(str(path))
+            load_rig(str(path), KINDS)
         return tuple(line.replace(f"{self.folder}/", "") for line in caught.value.problems)
 
 

@@ -15,8 +15,9 @@ from rigproof.profiles.loading.matching import assign_gpus, match_sku
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
+from rigproof.stages.registry import KINDS
 
-SKUS = all_skus()
+SKUS = all_skus(KINDS)
 HEAD = 'name = "lab"\n[[nodes]]\nname = "here"\n'
 UNKNOWN = '[[nodes.gpus]]\nsku = "unknown"\n'
 H200, RTX_3090, L4 = ("NVIDIA H200", 143771.0), ("NVIDIA GeForce RTX 3090", 24576.0), ("NVIDIA L4", 23034.0)
@@ -35,7 +36,7 @@ def stems(loaded):
 
 
 def test_an_unknown_card_gets_the_sku_the_memory_and_the_plan_of_the_card_found():
-    loaded = completed(load_rig("single-gpu"), host(H200))
+    loaded = completed(load_rig("single-gpu", KINDS), host(H200))
     (device,) = loaded.devices()
     assert (device.subject, device.sku_stem, device.gpu.memory_gib) == ("localhost/gpu0", "h200-sxm", 140.4)
     assert device.sku == SKUS["h200-sxm"]
@@ -46,7 +47,7 @@ def test_an_unknown_card_gets_the_sku_the_memory_and_the_plan_of_the_card_found(
 
 
 def test_sources_tell_what_was_found_from_what_the_file_says():
-    loaded = completed(load_rig("single-gpu"), host(H200))
+    loaded = completed(load_rig("single-gpu", KINDS), host(H200))
     assert loaded.file == loaded.source_of("name") == "hwprofiles/rigs/single-gpu.toml"
     found = {key for key, source in loaded.sources.items() if source == "auto"}
     card = "nodes.localhost.gpus.0"
@@ -91,7 +92,7 @@ def test_a_pinned_card_that_is_not_there_takes_no_others_place(desk):
 
 
 def test_a_card_without_a_sku_file_gets_its_memory_alone():
-    loaded = completed(load_rig("single-gpu"), host(("NVIDIA T1000", 8192.0)))
+    loaded = completed(load_rig("single-gpu", KINDS), host(("NVIDIA T1000", 8192.0)))
     (device,) = loaded.devices()
     assert (device.gpu.sku, device.sku, device.gpu.memory_gib) == ("unknown", None, 8.0)
     assert loaded.source_of(f"{device.key}.sku") == "hwprofiles/rigs/single-gpu.toml"
@@ -99,7 +100,7 @@ def test_a_card_without_a_sku_file_gets_its_memory_alone():
 
 
 def test_a_machine_without_a_card_still_promises_it_with_a_small_plan():
-    loaded = completed(load_rig("single-gpu"), host())
+    loaded = completed(load_rig("single-gpu", KINDS), host())
     assert [device.subject for device in loaded.devices()] == ["localhost/gpu0"]
     (worker,) = make_plan(loaded, "quick").workers
     assert (worker.device, worker.vram_mib, worker.gemm_size) == ("cuda", 1024, 8192)
@@ -128,7 +129,7 @@ def test_a_floor_that_cannot_fail_shows_once_the_card_is_known(desk):
 
 
 def test_stated_skus_stay_and_the_host_is_filled_in():
-    stated = load_rig("h200-x2")
+    stated = load_rig("h200-x2", KINDS)
     loaded = completed(stated, host(RTX_3090, cpus=24.5, ram_gib=0.004))
     assert loaded.devices() == stated.devices()
     assert (loaded.rig.nodes[0].cpus, loaded.rig.nodes[0].ram_gib) == (24.5, 0.004)
@@ -136,13 +137,13 @@ def test_stated_skus_stay_and_the_host_is_filled_in():
 
 
 def test_what_the_host_does_not_tell_stays_open():
-    loaded = completed(load_rig("h200-x2"), host(H200, H200, cpus=0.0, ram_gib=0.0))
-    assert loaded == load_rig("h200-x2")
+    loaded = completed(load_rig("h200-x2", KINDS), host(H200, H200, cpus=0.0, ram_gib=0.0))
+    assert loaded == load_rig("h200-x2", KINDS)
 
 
 def test_rigs_that_are_not_surely_this_machine_come_back_as_they_are(desk):
     addressed = desk.load(HEAD + 'address = "10.0.0.1"\n' + UNKNOWN)
-    for rig in (load_rig("dual-3090-3070"), addressed):
+    for rig in (load_rig("dual-3090-3070", KINDS), addressed):
         assert completed(rig, host(H200, H200)) is rig
     with pytest.raises(ProfileError, match="is not known"):
         make_plan(completed(addressed, host(H200)), "quick")
@@ -157,8 +158,8 @@ def test_the_cpu_as_the_device_gets_its_ram_and_no_sku(desk):
 
 
 def test_a_completed_rig_is_recorded_whole_and_prints_as_a_profile(desk):
-    loaded = completed(load_rig("single-gpu"), host(L4))
-    assert LoadedRig.restore(json.loads(json.dumps(loaded.dump()))) == loaded
+    loaded = completed(load_rig("single-gpu", KINDS), host(L4))
+    assert LoadedRig.restore(json.loads(json.dumps(loaded.dump())), KINDS) == loaded
     back = desk.load(profile_text(loaded))
     assert make_plan(back, "standard") == make_plan(loaded, "standard")
 
@@ -183,7 +184,7 @@ def promise(gpus, pinned):
     tables = [dict(gpu) for gpu in gpus]
     if pinned is not None:
         tables[-1]["uuid"] = f"GPU-{pinned}"
-    return over_defaults({"name": "lab", "nodes": [{"name": "here", "gpus": tables}]}, "lab.toml")
+    return over_defaults({"name": "lab", "nodes": [{"name": "here", "gpus": tables}]}, "lab.toml", KINDS)
 
 
 @settings(max_examples=80, deadline=None)

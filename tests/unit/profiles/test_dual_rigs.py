@@ -8,13 +8,17 @@ from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.operands import CONTEXT_GIB
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.stages.registry import KINDS
+from rigproof.stages.sharing.settings import SharingSettings
+from rigproof.stages.sustained.settings import SustainedSettings
+from rigproof.stages.training.settings import TrainingSettings
 
 BASE = "dual-3090-3070"
 VARIANTS = ("balanced", "distribution", "vram-safe", "max-stability", "ultimate", "fallback")
 
 
 def variant(name: str):
-    return load_rig(f"{BASE}-{name}")
+    return load_rig(f"{BASE}-{name}", KINDS)
 
 
 def workers_of(name: str, subject: str):
@@ -23,7 +27,7 @@ def workers_of(name: str, subject: str):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_shares_the_base_and_its_plan_can_work(name):
-    base, loaded = load_rig(BASE), variant(name)
+    base, loaded = load_rig(BASE, KINDS), variant(name)
     assert lint_rig(loaded) == []
     assert [(node.name, node.address, node.cpus) for node in loaded.rig.nodes] == [
         ("pc1", "192.168.1.10", 80),
@@ -49,9 +53,9 @@ def test_workers_and_their_contexts_leave_the_headroom_free(name):
 
 
 def test_the_base_is_loadable_by_itself():
-    base = load_rig(BASE)
+    base = load_rig(BASE, KINDS)
     assert base.rig.extends is None
-    assert base.rig.combined_floor_tflops == 78.1
+    assert base.settings(SustainedSettings).combined_floor_tflops == 78.1
 
 
 def test_balanced_is_the_base_with_a_cap_of_75_percent():
@@ -60,7 +64,7 @@ def test_balanced_is_the_base_with_a_cap_of_75_percent():
     uncapped = [
         dataclasses.replace(one, memory=dataclasses.replace(one.memory, cap_mib=None)) for one in workers
     ]
-    assert tuple(uncapped) == make_plan(load_rig(BASE), "standard").workers
+    assert tuple(uncapped) == make_plan(load_rig(BASE, KINDS), "standard").workers
     assert [one.gemm_size for one in workers] == [5120, 4096]
     assert [one.memory.cap_mib / 1024 for one in workers] == [18, 6]
     cpu = loaded.cpu_of("pc1")
@@ -111,12 +115,14 @@ def test_ultimate_gives_one_worker_nearly_all_of_the_3090():
         83,
     )
     assert limits.power_limit_w == (350, 420)
-    training = loaded.training_of(device)
+    training = device.settings(TrainingSettings)
     assert (training.target_share, training.reserve_gib, training.search) == (0.95, 2.0, True)
     assert (training.tf32, training.cudnn_benchmark) == (True, True)
     assert (worker.memory.cleanup_rounds, worker.memory.mixed_precision) == (50, True)
-    assert loaded.rig.sharing.workers == (1, 2, 3)
-    assert workers_of("ultimate", "pc2/gpu0") == make_plan(load_rig(BASE), "standard").workers_of("pc2/gpu0")
+    assert loaded.settings(SharingSettings).workers == (1, 2, 3)
+    assert workers_of("ultimate", "pc2/gpu0") == make_plan(load_rig(BASE, KINDS), "standard").workers_of(
+        "pc2/gpu0"
+    )
 
 
 def test_fallback_takes_ultimate_back_to_14_gib_in_fp32():

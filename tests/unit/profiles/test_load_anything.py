@@ -17,8 +17,9 @@ from rigproof.profiles.loading.load import load_rig, match_sku
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.tables.models import Floors, Rig, Sku
 from rigproof.records.inventory import HostInventory
+from rigproof.stages.registry import KINDS
+from support.recordings import MODELS
 
 
 def keys_of(model: type[BaseModel]) -> set[str]:
@@ -36,7 +37,7 @@ def keys_of(model: type[BaseModel]) -> set[str]:
     return found
 
 
-KEYS = st.sampled_from(sorted(keys_of(Rig))) | st.text(max_size=6)
+KEYS = st.sampled_from(sorted(keys_of(MODELS.rig))) | st.text(max_size=6)
 SCALARS = (
     st.booleans()
     | st.integers(min_value=-(2**70), max_value=2**70)
@@ -92,7 +93,7 @@ def load_or_problems(text: bytes) -> LoadedRig | tuple[str, ...]:
         path = Path(folder) / "rig.toml"
         path.write_bytes(text)
         try:
-            return load_rig(str(path))
+            return load_rig(str(path), KINDS)
         except ProfileError as error:
             return error.problems
 
@@ -101,7 +102,7 @@ def check(text: bytes) -> None:
     outcome = load_or_problems(text)
     if isinstance(outcome, LoadedRig):
         assert isinstance(lint_rig(outcome), list)
-        assert LoadedRig.restore(outcome.dump()) == outcome
+        assert LoadedRig.restore(outcome.dump(), KINDS) == outcome
         with contextlib.suppress(ProfileError):
             make_plan(outcome, "quick")
     else:
@@ -115,6 +116,7 @@ SLOW = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCh
 
 PART = st.floats(0.001, 1)
 NUMBER = st.floats(1e-6, 1e9)
+FLOORS = sorted(MODELS.all["Floors"].model_fields)
 SOUND_GPUS = st.fixed_dictionaries(
     {"sku": st.sampled_from(["rtx-3090", "h200-sxm", "t4", "unknown"])},
     optional={
@@ -127,7 +129,7 @@ SOUND_GPUS = st.fixed_dictionaries(
         "vram_gib_per_worker": NUMBER,
         "gemm_size": st.integers(8, 8192).map(lambda eighth: eighth * 8),
         "memory_gib": NUMBER,
-        "floors": st.dictionaries(st.sampled_from(sorted(Floors.model_fields)), NUMBER, max_size=2),
+        "floors": st.dictionaries(st.sampled_from(FLOORS), NUMBER, max_size=2),
         "limits": st.dictionaries(st.sampled_from(["core_temperature_c", "memory_temperature_c"]), NUMBER),
     },
 )
@@ -151,7 +153,7 @@ SOUND_NODES = st.lists(
 )
 SOUND_RIGS = st.fixed_dictionaries(
     {"name": st.just("lab"), "nodes": SOUND_NODES},
-    optional={"combined_floor_tflops": NUMBER, "cpu": SOUND_CPU, "extends": st.just("dual-3090-3070")},
+    optional={"cpu": SOUND_CPU, "extends": st.just("dual-3090-3070")},
 )
 
 
@@ -160,7 +162,7 @@ SOUND_RIGS = st.fixed_dictionaries(
 def test_any_sound_rig_loads_and_is_planned_or_told_by_lint(tables):
     outcome = load_or_problems(tomlkit.dumps(tables).encode())
     assert isinstance(outcome, LoadedRig), outcome
-    assert LoadedRig.restore(outcome.dump()) == outcome
+    assert LoadedRig.restore(outcome.dump(), KINDS) == outcome
     problems = lint_rig(outcome)
     assert all(": " in line and "; " in line for line in problems)
     if not problems:
@@ -188,15 +190,17 @@ def test_any_bytes_load_or_are_refused_with_problems(text):
 @given(st.text(max_size=30))
 def test_any_name_loads_or_is_refused_with_problems(name):
     with contextlib.suppress(ProfileError):
-        assert load_rig(name).devices()
+        assert load_rig(name, KINDS).devices()
 
 
 @SLOW
-@given(st.dictionaries(st.sampled_from(sorted(keys_of(Sku))) | st.text(max_size=4), VALUES, max_size=6))
+@given(
+    st.dictionaries(st.sampled_from(sorted(keys_of(MODELS.sku))) | st.text(max_size=4), VALUES, max_size=6)
+)
 def test_any_sku_tables_are_valid_or_told(tables):
-    found = structural_problems(Sku, tables, "hwprofiles/gpus/x.toml")
+    found = structural_problems(MODELS.sku, tables, "hwprofiles/gpus/x.toml")
     if not found:
-        Sku.model_validate(tables)
+        MODELS.sku.model_validate(tables)
     assert all(line.startswith("hwprofiles/gpus/x.toml: ") for line in found)
 
 

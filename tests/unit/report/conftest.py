@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.plan import Plan, StagePlan, WorkerPlan
-from rigproof.profiles.tables.models import CpuLoad, Gpu, Limits, Node, Rig, Sku
+from rigproof.profiles.planning.plan import Plan, WorkerPlan
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import Event, Round, Stage
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Outcome, Verdict
+from support.recordings import MODELS, loaded_rig
 
 GPUS = (("pc1/gpu0", "NVIDIA GeForce RTX 3090", "rtx-3090", 24576.0, 350.0, 71.0, 79.0),
         ("pc1/gpu1", "NVIDIA GeForce RTX 3070", "rtx-3070", 8192.0, 220.0, 40.0, 84.0))  # fmt: skip
@@ -23,25 +24,25 @@ GPUS = (("pc1/gpu0", "NVIDIA GeForce RTX 3090", "rtx-3090", 24576.0, 350.0, 71.0
 def loaded() -> LoadedRig:
     """The rig that the sample run was planned for, with a band and limits."""
     skus = {
-        sku: Sku(
+        sku: MODELS.sku(
             name=name,
             nvml_names=(name,),
             memory_gib=memory / 1024,
             memory_bandwidth_gbps=900,
             power_limit_w=power,
             peak_tflops={"bf16": rate * 1.2},
-            steady={"bf16": {"value": rate}},
+            steady={"gemm_bf16_tflops": {"value": rate}},
         )
         for _, name, sku, memory, power, rate, _ in GPUS
     }
-    rig = Rig(
-        name="lab",
-        nodes=(Node(name="pc1", cpus=16, gpus=tuple(Gpu(sku=sku, workers=1) for sku in skus)),),
-        limits=Limits(core_temperature_c=80, throttle_share=0.0),
-        cpu=CpuLoad(enabled=True, band_percent=(70, 85), warn_percent=90),
-    )
+    changes = {
+        "name": "lab",
+        "nodes": [{"name": "pc1", "cpus": 16, "gpus": [{"sku": sku, "workers": 1} for sku in skus]}],
+        "limits": {"core_temperature_c": 80, "throttle_share": 0.0},
+        "responsiveness": {"p99_ms": 1000, "max_ms": 1000},
+    }
     sources = {"limits.core_temperature_c": "hwprofiles/rigs/lab.toml"}
-    return LoadedRig(rig=rig, skus=skus, sources=sources, file="hwprofiles/rigs/lab.toml")
+    return replace(loaded_rig(changes), skus=skus, sources=sources, file="hwprofiles/rigs/lab.toml")
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from rigproof.run.host_load import host_load
 from rigproof.stages.feeding.specs import specs as feeding_specs
 from rigproof.stages.gemm.specs import GemmSpec
 from rigproof.stages.gemm.specs import specs as gemm_specs
+from rigproof.stages.registry import KINDS
 from rigproof.stages.slice import StageWork
 from rigproof.stages.sustained.specs import SustainedSpec
 from rigproof.stages.sustained.specs import specs as sustained_specs
@@ -58,7 +59,7 @@ def test_two_gpus_of_a_node_share_its_cpus_for_their_pools():
 
 
 def test_the_seeds_rig_gets_the_sizes_of_its_profile():
-    loaded = load_rig("dual-3090-3070")
+    loaded = load_rig("dual-3090-3070", KINDS)
     plan = make_plan(loaded, "standard")
     specs = sustained_specs(StageWork(loaded, plan, plan.stage("sustained"), {}))
     assert {name: spec.size for name, spec in specs.items()} == {"pc1/gpu0#0": 5120, "pc2/gpu0#0": 4096}

@@ -4,24 +4,23 @@ import pytest
 
 from rigproof.criteria.criterion import criterion
 from rigproof.judging.judge import promised
-from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import MemoryPlan, Plan
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.work import MemoryPolicy
 from rigproof.stages.feeding.specs import FeedingSpec
-from rigproof.stages.registry import SLICES
+from rigproof.stages.registry import KINDS, SLICES
 from rigproof.stages.sharing.specs import SharingSpec
 from rigproof.stages.slice import StageWork
 from rigproof.stages.training.specs import TrainingSpec
 
 PROFILE = """
 name = "every-stage"
-[levels.quick]
-training_s = 20
-feeding_s = 15
-sharing_s = 30
+[stages]
+training.length_s.quick = 20
+feeding.length_s.quick = 15
+sharing.length_s.quick = 30
 {tables}
 [[nodes]]
 name = "host"
@@ -40,7 +39,7 @@ sku = "rtx-3090"
 def rig(tmp_path, tables: str = "", gpu: str = "") -> LoadedRig:
     file = tmp_path / "every-stage.toml"
     file.write_text(PROFILE.format(tables=tables, gpu=gpu))
-    return load_rig(str(file))
+    return load_rig(str(file), KINDS)
 
 
 def specs(loaded: LoadedRig, name: str, cpus: dict[str, float] | None = None) -> dict:
@@ -58,8 +57,8 @@ def test_a_level_has_the_stages_whose_length_it_states(tmp_path):
 def test_a_length_of_nought_leaves_a_stage_of_the_extended_rig_out(tmp_path):
     rig(tmp_path)
     above = tmp_path / "above.toml"
-    above.write_text('name = "above"\nextends = "every-stage.toml"\n[levels.quick]\ntraining_s = 0\n')
-    assert "training" not in make_plan(load_rig(str(above)), "quick").stage_names
+    above.write_text('name = "above"\nextends = "every-stage.toml"\n[stages.training]\nlength_s.quick = 0\n')
+    assert "training" not in make_plan(load_rig(str(above), KINDS), "quick").stage_names
 
 
 def test_one_worker_of_each_device_does_them_with_the_memory_of_all(tmp_path):
@@ -88,7 +87,7 @@ def test_the_cap_is_shared_by_the_workers_and_whole_for_the_one_that_works_alone
 
 
 def test_a_gpu_states_its_own_training_over_that_of_the_rig(tmp_path):
-    found = specs(rig(tmp_path, gpu="training = { batch = 4, reserve_gib = 0.5 }"), "training")
+    found = specs(rig(tmp_path, gpu="stages.training = { batch = 4, reserve_gib = 0.5 }"), "training")
     assert (found["host/gpu0#0"].batch, found["host/gpu1#0"].batch) == (4, 16)
     assert found["host/gpu0#0"].reserve_mib == 512
 
@@ -96,18 +95,6 @@ def test_a_gpu_states_its_own_training_over_that_of_the_rig(tmp_path):
 def test_every_key_of_the_policy_reaches_the_plan():
     """A key that only the profile knows would be a setting without effect."""
     assert set(MemoryPolicy.model_fields) - {"fraction_share"} == set(MemoryPlan.__slots__) - {"cap_mib"}
-
-
-def test_what_a_stage_needs_and_nobody_states_is_named(tmp_path):
-    loaded = rig(tmp_path)
-    bare = LoadedRig(
-        loaded.rig.model_copy(update={"feeding": type(loaded.rig.feeding)()}),
-        loaded.skus,
-        loaded.sources,
-        loaded.file,
-    )
-    with pytest.raises(ProfileError, match=r"feeding\.completions: missing"):
-        make_plan(bare, "quick")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from rigproof.profiles.tables.models import Timeouts
 from rigproof.records.measurements import Event
 
 START_S, STALL_S, STOP_S = 60.0, 10.0, 8.0
-TIMEOUTS = Timeouts(start_s=START_S, stall_s=STALL_S, stop_s=STOP_S)
+TIMEOUTS = Timeouts(start_s=START_S, stall_s=STALL_S, stop_s=STOP_S, task_s=60.0)
 LOAD = HostLoad(6, 1, 77.5)
 WORKER = ProcessId(500, 1)
 

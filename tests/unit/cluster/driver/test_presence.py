@@ -5,6 +5,7 @@ from rigproof.cluster.driver.presence import gpus_there, missing_node
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.identity import GpuIdentity
+from rigproof.stages.registry import KINDS
 
 RIG = """
 name = "two"
@@ -26,7 +27,7 @@ def rig(tmp_path):
     def load(gpu):
         path = tmp_path / "two.toml"
         path.write_text(RIG.format(gpu=gpu))
-        return load_rig(str(path))
+        return load_rig(str(path), KINDS)
 
     return load
 

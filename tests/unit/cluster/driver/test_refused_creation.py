@@ -18,7 +18,7 @@ from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import Timeouts
 
 NODE = FoundNode("ab" * 28, "pc1", "10.0.0.1", "pc1", cpus=8, gpus=1)
-TIMEOUTS = Timeouts(start_s=60.0, stall_s=1.0, stop_s=1.0)
+TIMEOUTS = Timeouts(start_s=60.0, stall_s=1.0, stop_s=1.0, task_s=60.0)
 WORKER = WorkerPlan("pc1/cpu0#0", "pc1/cpu0", "pc1", "cpu", 1.0, 1.0, 64.0, 256)
 REFUSALS = [RaySystemError("the head said no"), ActorDiedError(), ValueError("the name is taken")]
 

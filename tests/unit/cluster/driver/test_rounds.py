@@ -77,7 +77,7 @@ def driver():
         found.watch,
         sink=found.events.append,
         now_s=lambda: found.now_s,
-        timeouts=Timeouts(stall_s=STALL_S),
+        timeouts=Timeouts(stall_s=STALL_S, task_s=60.0, start_s=60.0, stop_s=10.0),
         pause=lambda *_: None,
     )
     return found

@@ -9,7 +9,8 @@ from rigproof.cluster.driver import stage_loop
 from rigproof.cluster.driver.slots import Slot
 from rigproof.cluster.driver.stage_loop import HEAD_START_S, LAST_CALL_S, StageRun
 from rigproof.host.cpu_band import HostLoad
-from rigproof.profiles.planning.plan import StagePlan, WorkerPlan
+from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import Timeouts
 from rigproof.records.crews import Crew
 from rigproof.records.measurements import Event
@@ -113,7 +114,7 @@ class Team:
             dict.fromkeys(self.slots, SPEC),
             turns,
             host_load=LOADS,
-            timeouts=Timeouts(task_s=TASK_S, stop_s=STOP_S),
+            timeouts=Timeouts(task_s=TASK_S, stop_s=STOP_S, start_s=60.0, stall_s=30.0),
             sink=lambda stage: self.recorded.append((stage, self.stage)),
             now_s=lambda: self.now_s,
         )
@@ -279,7 +280,7 @@ def test_a_beat_that_took_long_gives_the_next_one_as_long(monkeypatch):
         watch,
         sink=events.append,
         now_s=lambda: clock.now_s,
-        timeouts=Timeouts(stall_s=10.0),
+        timeouts=Timeouts(stall_s=10.0, task_s=60.0, start_s=60.0, stop_s=10.0),
         pause=lambda *told: pauses.append(told),
     )
     rounds.beat(0.5)

@@ -57,7 +57,7 @@ class Crew:
         )
         self.workers = Workers(
             "run",
-            Timeouts(start_s=start_s, stall_s=stall_s),
+            Timeouts(start_s=start_s, stall_s=stall_s, task_s=60.0, stop_s=10.0),
             agents,
             lambda record: (self.records if isinstance(record, Round) else self.events).append(record),
             lambda: self.now_s,

@@ -9,8 +9,9 @@ from ray.autoscaler._private.util import prepare_config, validate_config
 from rigproof.cluster.launch.file import Launch, launch_text
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.tables.models import Gpu, Node
+from rigproof.stages.registry import KINDS
 
-SEEDS = Launch("dual-3090-3070", load_rig("dual-3090-3070").rig.nodes, "anna")
+SEEDS = Launch("dual-3090-3070", load_rig("dual-3090-3070", KINDS).rig.nodes, "anna")
 
 GOLDEN = """\
 # The cluster of the rig dual-3090-3070, written by `rigproof cluster`, for `ray up`. End it with

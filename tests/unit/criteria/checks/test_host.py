@@ -240,11 +240,6 @@ def test_a_twentieth_of_a_cpu_is_a_thread_too_few(bench, short_cpus, advice):
     assert bench.verdict(BAND, "pc1").remedy.startswith(advice)
 
 
-def test_a_profile_without_a_band_says_so(bench):
-    bench.rig(cpu=without(RIG["cpu"], "band_percent"))
-    assert bench.verdict(BAND, "pc1").detail == "the profile has no cpu.band_percent"
-
-
 def test_readings_of_the_cpu_are_counted_before_their_windows(bench):
     bench.host("pc1", cpu_percent=lambda one: None if round(one.t_s * 10) % 5 > 2 else 77)
     detail = bench.verdict(BAND, "pc1").detail

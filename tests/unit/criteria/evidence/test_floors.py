@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.profiles.planning.power_curve import power_scale
-from rigproof.profiles.tables.models import Sku
 from rigproof.records.champions import ChampionRate, champions_event
 from rigproof.records.verdict import Outcome
+from support.recordings import MODELS
 
 GPU, BF16 = "pc1/gpu0", "throughput.gemm_bf16"
 
 
 def sku(*points):
-    return Sku.model_validate(
+    return MODELS.sku.model_validate(
         {
             "name": "card",
             "nvml_names": ["card"],
@@ -22,7 +22,7 @@ def sku(*points):
             "memory_bandwidth_gbps": 936,
             "power_limit_w": 350,
             "peak_tflops": {"bf16": 71.2},
-            "steady": {"bf16": {"value": 66}},
+            "steady": {"gemm_bf16_tflops": {"value": 66}},
             "power_curve": [{"limit_share": x, "rate_share": y} for x, y in points],
         }
     )

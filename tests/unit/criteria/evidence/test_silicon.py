@@ -6,7 +6,7 @@ import pytest
 
 from rigproof.criteria.evidence.floors import NO_CEILING
 from rigproof.profiles.loading.files import profile_folder, read_toml
-from rigproof.profiles.tables.models import Rig
+from rigproof.profiles.tables.architecture import Architecture
 from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome
 from support.bench import Bench
@@ -147,7 +147,7 @@ def test_a_figure_of_the_sku_file_needs_no_architecture():
 
 def test_a_known_card_without_a_figure_has_the_floor_of_its_architecture():
     bench = bench_of()
-    figures = H200.steady.model_copy(update={"bf16": None})
+    figures = H200.steady.model_copy(update={"gemm_bf16_tflops": None})
     bench.loaded = replace(bench.loaded, skus={"h200": H200.model_copy(update={"steady": figures})})
     bench.samples(GPU, 5, sm_clock_mhz=1000)
     assert bench.verdict(BF16, GPU).limit == pytest.approx(0.6 * 132 * 2048 * 2 * 1000e6 / 1e12)
@@ -217,7 +217,7 @@ def test_where_nothing_is_known_there_is_no_ceiling():
 
 @pytest.mark.parametrize("table", ARCHITECTURES, ids=lambda table: table["compute_capability"])
 def test_no_rate_class_is_over_the_highest(table):
-    (architecture,) = Rig.model_validate({"name": "x", "architectures": [table]}).architectures
+    architecture = Architecture.model_validate(table)
     for precision, fma in architecture.lowest.model_dump(exclude_none=True).items():
         assert fma < getattr(architecture.highest, precision)
 

@@ -6,9 +6,13 @@ import pytest
 
 from rigproof.profiles.documents.keys import key_tables
 from rigproof.profiles.lint.rig import lint_rig
-from rigproof.profiles.loading.levels import own_levels
+from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.loading.load import profile_folder
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.tables.levels import LEVELS
+from rigproof.stages.gemm.settings import GemmSettings
+from rigproof.stages.registry import KINDS
+from rigproof.stages.sustained.settings import SustainedSettings
 
 PAGE = (profile_folder().parent / "docs" / "profiles.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -16,11 +20,11 @@ EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
 
 def test_the_key_tables_are_current():
     inside = PAGE.partition("<!-- keys: begin -->\n")[2].partition("<!-- keys: end -->")[0]
-    assert inside.rstrip("\n") == key_tables().rstrip("\n")
+    assert inside.rstrip("\n") == key_tables(KINDS).rstrip("\n")
 
 
 def test_every_key_of_the_models_has_a_meaning():
-    rows = [line for line in key_tables().splitlines() if line.startswith("| `")]
+    rows = [line for line in key_tables(KINDS).splitlines() if line.startswith("| `")]
     assert len(rows) > 90
     assert [row for row in rows if row.endswith("|  |")] == []
 
@@ -38,9 +42,9 @@ def test_there_are_examples():
 
 def test_the_table_of_levels_says_their_lengths():
     rows = dict(re.findall(r"^\| (quick|standard|extended|soak) \| (.*?) \| about", PAGE, flags=re.MULTILINE))
-    levels = own_levels()
+    defaults = default_rig(KINDS)
+    gemm, sustained = defaults.settings(GemmSettings), defaults.settings(SustainedSettings)
+    lengths = (gemm.settle_s, gemm.measure_s, sustained.length_s)
     assert rows == {
-        name: f"{one.gemm_settle_s:g} s / {one.gemm_measure_s:g} s | {one.sustained_s:g} s"
-        for name in ("quick", "standard", "extended", "soak")
-        for one in [getattr(levels, name)]
+        name: "{:g} s / {:g} s | {:g} s".format(*(length.at(name) for length in lengths)) for name in LEVELS
     }

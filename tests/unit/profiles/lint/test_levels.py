@@ -14,11 +14,11 @@ def test_a_rig_that_calls_less_of_a_level_that_level_is_refused(desk, key):
 
 
 def test_a_rig_may_have_lengths_of_its_own(desk):
-    assert lint_rig(desk.load(f"{KNOWN}[levels.soak]\nsustained_s = 60\n")) == []
+    assert lint_rig(desk.load(f"{KNOWN}[stages.sustained]\nlength_s.soak = 60\n")) == []
 
 
 def at(desk, rate_hz, training_s=30):
-    lengths = f"[levels.standard]\ntraining_s = {training_s}\n"
+    lengths = f"[stages.training]\nlength_s.standard = {training_s}\n"
     return desk.load(f"{KNOWN}[sampling]\nrate_hz = {rate_hz}\n{lengths}")
 
 
@@ -44,4 +44,4 @@ def test_a_level_without_training_can_be_read_once_a_second(desk):
 
 
 def test_a_training_stage_that_is_shortened_is_no_matter_of_the_rate(desk):
-    assert lint_rig(desk.load(f"{KNOWN}[levels.standard]\ntraining_s = 4\n")) == []
+    assert lint_rig(desk.load(f"{KNOWN}[stages.training]\nlength_s.standard = 4\n")) == []

@@ -8,6 +8,7 @@ from rigproof.profiles.lint.limits import MEANINGFUL
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.tables.models import Limits, Sampling, Timeouts
+from rigproof.stages.registry import KINDS
 
 RIG = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\nram_gib = 64\n[[nodes.gpus]]\n'
 KNOWN = RIG + 'sku = "rtx-3090"\n'
@@ -168,10 +169,10 @@ def test_a_floor_of_a_card_that_nobody_knows_can_still_fail(desk, rig, name, lea
 def test_a_combined_floor_with_a_card_that_nobody_knows_can_still_fail(desk):
     def combined(floor: float) -> list[str]:
         rig = KNOWN + '[[nodes.gpus]]\nsku = "unknown"\n'
-        return problems(desk, rig.replace('"lab"\n', f'"lab"\ncombined_floor_tflops = {floor}\n', 1))
+        return problems(desk, f"{rig}[stages.sustained]\ncombined_floor_tflops = {floor}\n")
 
     (line,) = combined(21)  # 30 % of 71.2 (the 3090's peak) and of 0.5
-    assert line.startswith("combined_floor_tflops = 21: even the slowest device is faster")
+    assert line.startswith("stages.sustained.combined_floor_tflops = 21: even the slowest device is faster")
     assert line.endswith("write 21.5 or more")
     assert combined(21.6) == []
     assert combined(5000) == []  # how fast the other card is, nobody knows
@@ -185,11 +186,11 @@ def test_a_wait_has_a_deadline(desk, key):
     assert problems(desk, f"{KNOWN}[timeouts]\n{key} = 3600\n") == []
 
 
-@pytest.mark.parametrize("key", ["gemm_settle_s", "gemm_measure_s", "sustained_s"])
+@pytest.mark.parametrize("key", ["gemm.settle_s", "gemm.measure_s", "sustained.length_s"])
 def test_a_stage_has_an_end(desk, key):
-    (line,) = desk.problems(f"{KNOWN}[levels.soak]\n{key} = 604801\n")
-    assert line.startswith(f"lab.toml: levels.soak.{key} = 604801: too large")
-    assert problems(desk, f"{KNOWN}[levels.soak]\n{key} = 604800\n") == []
+    (line,) = desk.problems(f"{KNOWN}[stages]\n{key}.soak = 604801\n")
+    assert line.startswith(f"lab.toml: stages.{key}.soak = 604801: too large")
+    assert problems(desk, f"{KNOWN}[stages]\n{key}.soak = 604800\n") == []
 
 
 @pytest.mark.parametrize("rate_hz", [0.001, 0.99, 101])
@@ -200,4 +201,4 @@ def test_sensors_are_read_at_least_once_a_second(desk, rate_hz):
 
 def test_shipped_rigs_are_read_often_enough():
     assert Sampling(rate_hz=1).rate_hz == 1
-    assert load_rig("h200-x2").rig.sampling.rate_hz == 10
+    assert load_rig("h200-x2", KINDS).rig.sampling.rate_hz == 10

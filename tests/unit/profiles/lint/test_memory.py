@@ -57,7 +57,7 @@ def problems(desk, text: str) -> list[str]:
         ),
         (
             "least_batch = 32",
-            "least_batch = 32: least_batch = 32 is over training.batch = 16: a failure cannot make it "
+            "least_batch = 32: least_batch = 32 is over stages.training.batch = 16: a failure cannot make it "
             "smaller; write least_batch = 16 or less",
         ),
     ],

@@ -5,6 +5,7 @@ import pytest
 from rigproof.profiles.lint.rig import lint_all, lint_rig
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.xids import xid_catalogue
+from rigproof.stages.registry import KINDS
 
 HEAD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\n'
 SOUND = HEAD + '[[nodes.gpus]]\nsku = "rtx-3090"\n'
@@ -12,7 +13,7 @@ ALL_FAILING = [code for code, one in xid_catalogue().xids.items() if one.severit
 
 
 def test_everything_shipped_is_clean():
-    assert lint_all() == []
+    assert lint_all(KINDS) == []
 
 
 def test_a_sound_rig_is_clean(desk):
@@ -20,7 +21,7 @@ def test_a_sound_rig_is_clean(desk):
 
 
 def test_the_8_gib_card_of_the_dual_rig_fits():
-    assert lint_rig(load_rig("dual-3090-3070")) == []
+    assert lint_rig(load_rig("dual-3090-3070", KINDS)) == []
 
 
 @pytest.mark.parametrize(
@@ -150,8 +151,8 @@ def test_a_plan_that_cannot_fit_is_refused(desk, text, expected):
         ),
         ("[limits]\nactive_work_share = 0.1\n", "limits.active_work_share = 0.1: calls a card active"),
         (
-            "[limits]\nstability_drop_share = 0.1\n",
-            "limits.stability_drop_share = 0.1: allows a rate that halves",
+            "[stages.sustained]\nstability_drop_share = 0.1\n",
+            "stages.sustained.stability_drop_share = 0.1: allows a rate that halves",
         ),
         ("[limits]\nstability_worst_window_share = 0.1\n", "allows a rate that all but stops"),
         ("[limits]\nsample_coverage_share = 0.01\n", "calls a few samples a measurement"),
@@ -188,13 +189,15 @@ def test_a_temperature_limit_at_the_shutdown_cannot_trip(desk):
 
 
 def test_a_combined_floor_is_held_against_the_sum_of_the_peaks(desk):
-    (line,) = lint_rig(desk.load(SOUND.replace('"lab"\n', '"lab"\ncombined_floor_tflops = 7.81\n', 1)))
-    assert line.startswith("lab.toml: combined_floor_tflops = 7.81: 11.0% of the peak of 71.2 TFLOP/s")
+    (line,) = lint_rig(desk.load(f"{SOUND}[stages.sustained]\ncombined_floor_tflops = 7.81\n"))
+    assert line.startswith(
+        "lab.toml: stages.sustained.combined_floor_tflops = 7.81: 11.0% of the peak of 71.2"
+    )
 
 
 def test_a_floor_without_a_known_peak_is_told(desk):
     text = HEAD + '[[nodes.gpus]]\nsku = "t4"\n[nodes.gpus.floors]\ngemm_bf16_tflops = 30\n'
-    assert "hwprofiles/gpus/t4.toml knows no bf16 peak" in lint_rig(desk.load(text))[0]
+    assert "hwprofiles/gpus/t4.toml knows no peak_tflops.bf16" in lint_rig(desk.load(text))[0]
 
 
 def test_a_problem_in_a_parent_names_the_parent(desk):
@@ -220,6 +223,6 @@ def test_everything_else_of_a_card_to_be_found_is_still_checked(desk):
 
 def test_lint_all_takes_names_and_files_and_tells_what_does_not_load(desk):
     desk.write("name = 3\n")
-    found = lint_all(["./lab.toml", "nosuch"])
+    found = lint_all(KINDS, ["./lab.toml", "nosuch"])
     assert any("lab.toml: name = 3: not a text" in line for line in found)
     assert any('hwprofile = "nosuch"' in line for line in found)

@@ -7,13 +7,16 @@ import pytest
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint import rig as lint
 from rigproof.profiles.lint.rig import lint_all, lint_rig
-from rigproof.profiles.tables.steady import Figure, SteadyFigures
-from support.recordings import H200, LIMITS, RIG, loaded_rig
+from rigproof.profiles.tables.steady import Figure
+from rigproof.stages.registry import KINDS
+from support.recordings import H200, LIMITS, RIG, loaded_rig, stage_changes
 
 HEAD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\nram_gib = 64\n'
 CARD = '[[nodes.gpus]]\nsku = "rtx-3090"\n'
 CPU = '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\n'
-TOO_FAST = H200.model_copy(update={"steady": SteadyFigures(bf16=Figure(value=5000.0))})
+TOO_FAST = H200.model_copy(
+    update={"steady": H200.steady.model_copy(update={"gemm_bf16_tflops": Figure(value=5000.0)})}
+)
 
 
 def said(loaded, about):
@@ -24,34 +27,24 @@ def said(loaded, about):
 
 
 def test_without_names_every_rig_and_every_card_is_linted(monkeypatch):
-    def load_sku(stem):
+    def load_sku(stem, _kinds):
         if stem == "broken":
             raise ProfileError(["broken.toml: no table"])
         return TOO_FAST
 
     monkeypatch.setattr(lint, "stems", lambda kind: ("lab",) if kind == "rigs" else ("fast", "broken"))
     monkeypatch.setattr(lint, "load_sku", load_sku)
-    monkeypatch.setattr(lint, "load_rig", lambda name: loaded_rig({"nodes": []}))
-    first, fast, *_, broken = lint_all()
+    monkeypatch.setattr(lint, "load_rig", lambda name, _kinds: loaded_rig({"nodes": []}))
+    first, fast, *_, broken = lint_all(KINDS)
     assert "no node has a GPU" in first
-    assert fast.startswith("hwprofiles/gpus/fast.toml: steady.bf16 = 5000")
+    assert fast.startswith("hwprofiles/gpus/fast.toml: steady.gemm_bf16_tflops = 5000")
     assert broken == "broken.toml: no table"
-    assert not [line for line in lint_all(["lab"]) if "gpus/fast" in line]
+    assert not [line for line in lint_all(KINDS, ["lab"]) if "gpus/fast" in line]
 
 
 def test_the_cards_of_a_rig_are_linted_with_it():
     loaded = replace(loaded_rig(), skus={"h200": TOO_FAST})
-    assert said(loaded, "hwprofiles/gpus/h200.toml: steady.bf16 = 5000")
-
-
-def test_what_only_the_plan_of_a_level_lacks_is_told():
-    levels = RIG["levels"] | {"soak": {"sustained_s": 60}}
-    loaded = loaded_rig({"levels": levels})
-    assert not said(loaded, "levels.soak")
-    told = [line for line in lint_rig(loaded, "soak") if "levels.soak" in line]
-    assert told[0] == (
-        "hwprofiles/rigs/two-nodes.toml: levels.soak.gemm_settle_s: missing; write its length in seconds"
-    )
+    assert said(loaded, "hwprofiles/gpus/h200.toml: steady.gemm_bf16_tflops = 5000")
 
 
 # Shares and memory
@@ -68,7 +61,9 @@ def of_h200(gib, **limits):
     """A rig of one H200 of 141 GiB, one worker filling so much."""
     gpu = {"sku": "h200", "workers": 1, "vram_gib_per_worker": gib}
     node = {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": [gpu]}
-    return loaded_rig({"limits": LIMITS | limits, "nodes": [node], "combined_floor_tflops": None})
+    return loaded_rig(
+        {"limits": LIMITS | limits, "nodes": [node], **stage_changes("sustained", combined_floor_tflops=None)}
+    )
 
 
 @pytest.mark.parametrize(("headroom", "most"), [(0.5, 140.1), (None, 140.6)])
@@ -118,23 +113,13 @@ def test_workers_may_reserve_all_cpus_of_their_node(desk):
     assert lint_rig(desk.load(f"{HEAD}{CARD}workers = 2\ncpus_per_worker = 8\n")) == []
 
 
-@pytest.mark.parametrize(("own", "reserved"), [(None, []), (9, ["the workers of pc1 reserve 9 CPUs"])])
-def test_workers_whose_cpus_nobody_tells_reserve_none(own, reserved):
-    defaults = {key: value for key, value in RIG["gpu_defaults"].items() if key != "cpus_per_worker"}
-    gpus = [{"sku": "h200", "workers": 9}, {"sku": "h200", "workers": 1, "cpus_per_worker": own}]
-    node = {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": gpus}
-    found = said(loaded_rig({"gpu_defaults": defaults, "nodes": [node]}), "reserve")
-    assert [line.split(": ")[2].split(";")[0] for line in found] == reserved
-
-
 def threads(**cpu):
-    return said(loaded_rig({"cpu": cpu}), "more than all CPUs")
+    return said(loaded_rig({"cpu": RIG["cpu"] | cpu}), "more than all CPUs")
 
 
-def test_both_kinds_of_threads_may_take_all_cpus_and_one_that_nobody_tells_takes_none():
+def test_both_kinds_of_threads_may_take_all_cpus():
     assert threads(primary_thread_share=0.7, secondary_thread_share=0.3) == []
-    assert threads(primary_thread_share=1.0) == []
-    assert threads(secondary_thread_share=1.0) == []
+    assert threads(primary_thread_share=1.0, secondary_thread_share=0.0) == []
 
 
 def test_too_many_threads_are_told_at_the_rigs_primary_share_where_none_is_stated():
@@ -165,6 +150,6 @@ def test_a_floor_may_be_what_the_slowest_card_just_does_not_reach(desk):
 
 
 def test_a_speed_up_that_nobody_states_is_told_at_its_limit():
-    loaded = loaded_rig({"limits": LIMITS | {"reward_speedup_share": 0.1}})
+    loaded = loaded_rig(stage_changes("feeding", reward_speedup_share=0.1))
     (line,) = said(loaded, "no speed-up")
-    assert line.split(": ")[1] == "limits.reward_speedup_share = 0.1"
+    assert line.split(": ")[1] == "stages.feeding.reward_speedup_share = 0.1"

@@ -3,6 +3,7 @@
 import pytest
 
 from rigproof.profiles.loading.load import load_rig
+from rigproof.stages.registry import KINDS
 
 GPU = '[[nodes.gpus]]\nsku = "rtx-3090"\n'
 NODE = f'[[nodes]]\nname = "a"\n{GPU}'
@@ -81,4 +82,4 @@ def test_at_most_a_hundred_problems_are_told(desk):
 
 
 def test_unknown_cards_and_those_of_a_file_are_no_problem(desk):
-    assert load_rig(str(desk.write(RIG + '[[nodes.gpus]]\nsku = "unknown"\nmemory_gib = 8\n')))
+    assert load_rig(str(desk.write(RIG + '[[nodes.gpus]]\nsku = "unknown"\nmemory_gib = 8\n')), KINDS)

@@ -5,6 +5,8 @@ import pytest
 from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.load import load_rig, load_sku
 from rigproof.profiles.loading.structure import PROBLEMS_SHOWN
+from rigproof.stages.registry import KINDS
+from rigproof.stages.sustained.settings import SustainedSettings
 
 GPU = '[[nodes.gpus]]\nsku = "rtx-3090"\n'
 RIG = f'name = "lab"\n[[nodes]]\nname = "a"\n{GPU}'
@@ -12,7 +14,7 @@ RIG = f'name = "lab"\n[[nodes]]\nname = "a"\n{GPU}'
 
 def problems_of(name_or_path):
     with pytest.raises(ProfileError) as caught:
-        load_rig(str(name_or_path))
+        load_rig(str(name_or_path), KINDS)
     return caught.value.problems
 
 
@@ -29,12 +31,12 @@ def test_a_rig_is_merged_over_the_defaults_and_knows_where_values_come_from(desk
 
 
 def test_the_shipped_dual_rig_promises_what_the_seed_documents_say():
-    loaded = load_rig("dual-3090-3070")
+    loaded = load_rig("dual-3090-3070", KINDS)
     first, second = loaded.devices()
     assert (first.subject, first.sku_stem, first.gpu.gemm_size) == ("pc1/gpu0", "rtx-3090", 5120)
     assert (second.subject, second.sku_stem, second.gpu.gemm_size) == ("pc2/gpu0", "rtx-3070", 4096)
     assert [node.cpus for node in loaded.rig.nodes] == [80, 16]
-    assert loaded.rig.combined_floor_tflops == 78.1
+    assert loaded.settings(SustainedSettings).combined_floor_tflops == 78.1
     assert loaded.rig.timeouts.task_s == 120
     assert first.limits.core_temperature_c == 80
     assert loaded.cpu_of("pc2").band_percent == (70, 85)
@@ -98,7 +100,7 @@ def test_every_problem_of_a_file_is_told_at_once(desk):
         '[cpu]\nwarn_percent = 60\n[limits]\nooms = "none"\nthrotle_share = 0.1\n'
         '[[nodes]]\nname = "a"\ncpus = true\n[[nodes.gpus]]\nsku = "rtx-3909"\ngemm_size = 1001\n'
         "workers = 0\nvram_share = 1.5\n[[nodes.gpus]]\nworkers = 1\n"
-        '[[nodes]]\nname = "a"\n[[nodes]]\nname = "b c"\n[levels.quick]\nround_s = inf\n'
+        '[[nodes]]\nname = "a"\n[[nodes]]\nname = "b c"\n[levels.round_s]\nquick = inf\n'
     )
     text = "\n".join(found)
     for expected in (
@@ -117,7 +119,7 @@ def test_every_problem_of_a_file_is_told_at_once(desk):
         "lab.toml: nodes[0].gpus[1].sku: missing",
         'lab.toml: nodes[].name = "a": 2 nodes have this name',
         'lab.toml: nodes[2].name = "b c": not a name',
-        "lab.toml: levels.quick.round_s = Infinity: not a finite number",
+        "lab.toml: levels.round_s.quick = Infinity: not a finite number",
     ):
         assert expected in text
     assert "pydantic" not in text
@@ -139,8 +141,12 @@ def test_every_problem_of_a_file_is_told_at_once(desk):
         ("[limits]\nxid_fail = [1.5]\n", "limits.xid_fail[0] = 1.5: not a whole number"),
         ("[timeouts]\ntask_s = 0\n", "timeouts.task_s = 0: too small, it has to be over 0"),
         ("[timeouts]\ntask_s = 2024-01-01\n", 'timeouts.task_s = "2024-01-01": not a number'),
-        ("[levels]\nquick = 3\n", "levels.quick = 3: not a table"),
-        ("[levels.quik]\nround_s = 1\n", 'levels.quik = {"round_s": 1}: unknown key; did you mean "quick"'),
+        ("[levels]\nround_s = 3\n", "levels.round_s = 3: not a table"),
+        ("[levels.round_s]\nquik = 1\n", 'levels.round_s.quik = 1: unknown key; did you mean "quick"'),
+        (
+            "[stages.sharin]\nworkers = [1]\n",
+            'stages.sharin = {"workers": [1]}: unknown key; did you mean "sharing"',
+        ),
     ],
 )
 def test_each_kind_of_mistake_has_its_own_words(desk, body, expected):
@@ -255,4 +261,4 @@ def test_thousands_of_mistakes_are_cut_short_and_counted(desk):
 
 def test_an_unknown_sku_stem_suggests_the_nearest():
     with pytest.raises(ProfileError, match='did you mean "rtx-3090"'):
-        load_sku("rtx-390")
+        load_sku("rtx-390", KINDS)

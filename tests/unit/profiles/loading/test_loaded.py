@@ -6,19 +6,20 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.stages.registry import KINDS
 
 
 @pytest.mark.parametrize("rig", ["dual-3090-3070", "h200-x2"])
 def test_a_rig_survives_the_way_through_json(rig):
-    loaded = load_rig(rig)
-    back = LoadedRig.restore(json.loads(json.dumps(loaded.dump())))
+    loaded = load_rig(rig, KINDS)
+    back = LoadedRig.restore(json.loads(json.dumps(loaded.dump())), KINDS)
     assert back == loaded
     assert back.devices() == loaded.devices()
     assert make_plan(back, "standard") == make_plan(loaded, "standard")
 
 
 def test_the_dump_reads_as_the_rig_itself():
-    dumped = load_rig("dual-3090-3070").dump()
+    dumped = load_rig("dual-3090-3070", KINDS).dump()
     assert dumped["name"] == "dual-3090-3070"
     assert [node["name"] for node in dumped["nodes"]] == ["pc1", "pc2"]
 
@@ -29,7 +30,7 @@ def test_the_dump_reads_as_the_rig_itself():
 )
 def test_a_damaged_recording_is_told(broken):
     with pytest.raises(ProfileError, match="its rig is damaged at"):
-        LoadedRig.restore(broken)
+        LoadedRig.restore(broken, KINDS)
 
 
 def test_devices_of_both_kinds_are_counted_apart(desk):

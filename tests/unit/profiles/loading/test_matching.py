@@ -3,8 +3,9 @@ import pytest
 from rigproof.profiles.loading.load import all_skus, over_defaults
 from rigproof.profiles.loading.matching import assign_gpus, match_sku
 from rigproof.records.identity import GpuIdentity
+from rigproof.stages.registry import KINDS
 
-SKUS = all_skus()
+SKUS = all_skus(KINDS)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_the_exact_name_comes_before_a_longer_one():
 
 def assigned(promised: list[dict], *names: str) -> dict[str, str]:
     """Subject to the name of the card that it gets."""
-    loaded = over_defaults({"name": "lab", "nodes": [{"name": "a", "gpus": promised}]}, "lab.toml")
+    loaded = over_defaults({"name": "lab", "nodes": [{"name": "a", "gpus": promised}]}, "lab.toml", KINDS)
     cards = [
         GpuIdentity(f"box/gpu{index}", "cuda", f"GPU-{index}", name, index, 24576.0)
         for index, name in enumerate(names)

@@ -5,6 +5,7 @@ import pytest
 from rigproof.profiles.lint.rig import lint_all
 from rigproof.profiles.loading.xids import XidCatalogue, catalogue_problems, xid_catalogue
 from rigproof.profiles.tables.models import Limits
+from rigproof.stages.registry import KINDS
 
 ENTRY = {"meaning": "x", "severity": "warn", "action": "a", "sources": ["s"]}
 SOUND = {
@@ -83,6 +84,6 @@ def test_a_broken_catalogue_is_told_by_lint(monkeypatch, tmp_path):
     monkeypatch.setattr("rigproof.profiles.loading.xids.profile_folder", lambda: folder)
     xid_catalogue.cache_clear()
     try:
-        assert any("actions: missing" in line for line in lint_all())
+        assert any("actions: missing" in line for line in lint_all(KINDS))
     finally:
         xid_catalogue.cache_clear()

@@ -4,6 +4,7 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.stages.registry import KINDS
 
 HEAD = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 16\n'
 
@@ -22,7 +23,7 @@ def test_workers_are_named_by_node_gpu_and_number(desk):
 
 
 def test_the_dual_rig_gets_its_sizes_and_shares():
-    first, second = make_plan(load_rig("dual-3090-3070"), "standard").workers
+    first, second = make_plan(load_rig("dual-3090-3070", KINDS), "standard").workers
     assert (first.gemm_size, second.gemm_size) == (5120, 4096)
     assert first.vram_mib == pytest.approx(0.72 * 24 * 1024)
     assert second.vram_mib == pytest.approx(0.72 * 8 * 1024)
@@ -72,7 +73,7 @@ def test_the_cpu_as_device_gets_half_of_the_cpus_as_threads(desk, cpus, threads)
 @pytest.mark.parametrize("rig", ["dual-3090-3070", "h200-x2"])
 def test_levels_take_as_long_as_users_are_told(rig):
     lengths = {
-        level: make_plan(load_rig(rig), level).expected_s
+        level: make_plan(load_rig(rig, KINDS), level).expected_s
         for level in ("quick", "standard", "extended", "soak")
     }
     assert 50 <= lengths["quick"] <= 75
@@ -82,20 +83,23 @@ def test_levels_take_as_long_as_users_are_told(rig):
 
 
 def test_the_gemm_stage_counts_settling_and_measuring_of_four_precisions():
-    stage = make_plan(load_rig("h200-x2"), "quick").stage("gemm")
+    stage = make_plan(load_rig("h200-x2", KINDS), "quick").stage("gemm")
     assert stage.expected_s == stage.settle_s + 3 * stage.settle_s / 4 + 4 * stage.measure_s
     assert stage.settle_s >= 10
 
 
 def test_a_duration_replaces_the_sustained_stage_alone():
-    usual, longer = make_plan(load_rig("h200-x2"), "quick"), make_plan(load_rig("h200-x2"), "quick", 300.0)
+    usual, longer = (
+        make_plan(load_rig("h200-x2", KINDS), "quick"),
+        make_plan(load_rig("h200-x2", KINDS), "quick", 300.0),
+    )
     assert longer.stage("sustained").measure_s == longer.stage("sustained").expected_s == 300
     assert longer.stage("gemm") == usual.stage("gemm")
     assert longer.expected_s - usual.expected_s == 300 - usual.stage("sustained").expected_s
 
 
 def test_a_short_sustained_stage_still_measures_most_of_its_time():
-    stage = make_plan(load_rig("h200-x2"), "quick", 6.0).stage("sustained")
+    stage = make_plan(load_rig("h200-x2", KINDS), "quick", 6.0).stage("sustained")
     assert stage.settle_s == pytest.approx(2)
 
 

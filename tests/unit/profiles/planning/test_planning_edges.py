@@ -1,11 +1,13 @@
 """What a plan takes from where, and what it lacks."""
 
+from copy import deepcopy
+
 import pytest
 
-from rigproof.profiles.errors import ProfileError
+from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
-from rigproof.profiles.planning.planning import device_plan, make_plan, missing_parts
-from support.recordings import RIG, loaded_rig
+from rigproof.profiles.planning.planning import device_plan, make_plan, untold_memory
+from support.recordings import MODELS, RIG, loaded_rig, stage_changes
 
 FILE = "hwprofiles/rigs/two-nodes.toml"
 
@@ -23,7 +25,7 @@ def plan_of(gpu, defaults=None, **node):
 
 def missing(gpu, defaults=None, **node):
     loaded = rig_of(gpu, defaults, **node)
-    return missing_parts(loaded, loaded.devices()[0])
+    return untold_memory(loaded, loaded.devices()[0])
 
 
 def without(*names):
@@ -49,65 +51,15 @@ def test_the_cpu_as_the_device_has_the_nodes_memory_and_its_own_defaults():
 
 def test_the_threads_of_the_cpu_as_the_device_are_one_where_nobody_tells():
     cpu = {"sku": "unknown", "device": "cpu"}
-    assert plan_of(cpu, without("cpu_thread_share")).cpus == 1.0
     assert plan_of(cpu, cpus=None).cpus == 1.0
     assert plan_of(cpu | {"cpus_per_worker": 3}).cpus == 3
 
 
-def test_what_the_defaults_lack_is_missing_by_its_key():
-    assert missing({}) == []
-    assert missing({}, without("vram_share")) == [
-        f"{FILE}: gpu_defaults.vram_share: missing; write vram_share = 0.7, say"
-    ]
-    assert missing({"sku": "unknown", "device": "cpu"}, without("cpu_vram_share")) == [
-        f"{FILE}: gpu_defaults.cpu_vram_share: missing; write cpu_vram_share = 0.7, say"
-    ]
-    assert missing({}, without("gemm_size")) == [
-        f"{FILE}: gpu_defaults.gemm_size: missing; write gemm_size = 8192, say"
-    ]
-    assert missing({}, without("cpus_per_worker")) == [
-        f"{FILE}: gpu_defaults.cpus_per_worker: missing; write cpus_per_worker = 1, say"
-    ]
-
-
 def test_memory_that_nobody_knows_is_the_only_problem_of_memory():
-    (line,) = missing({"sku": "unknown"}, without("vram_share"))
+    (line,) = missing({"sku": "unknown"})
     assert "how much memory this device has is not known" in line
     assert missing({"sku": "unknown", "vram_gib_per_worker": 4}) == []
     assert missing({"sku": "unknown", "memory_gib": 4}) == []
-
-
-def test_a_plan_that_lacks_anything_is_none_and_tells_all(desk):
-    with pytest.raises(ProfileError) as error:
-        make_plan(rig_of({}, without("gemm_size", "vram_share")), "standard")
-    assert [line.split(": ")[1] for line in error.value.problems] == [
-        "gpu_defaults.vram_share",
-        "gpu_defaults.gemm_size",
-    ]
-
-
-def level(**changes):
-    return {"levels": RIG["levels"] | {"standard": RIG["levels"]["standard"] | changes}}
-
-
-@pytest.mark.parametrize("key", ["gemm_settle_s", "gemm_measure_s", "sustained_s", "round_s"])
-def test_a_level_without_a_length_is_told_by_that_key_alone(key):
-    lengths = {name: value for name, value in RIG["levels"]["standard"].items() if name != key}
-    loaded = loaded_rig({"levels": RIG["levels"] | {"standard": lengths}})
-    with pytest.raises(ProfileError) as error:
-        make_plan(loaded, "standard")
-    assert error.value.problems == (f"{FILE}: levels.standard.{key}: missing; write its length in seconds",)
-
-
-def test_a_length_that_is_given_need_not_stand_there():
-    lengths = {name: value for name, value in RIG["levels"]["standard"].items() if name != "sustained_s"}
-    loaded = loaded_rig({"levels": RIG["levels"] | {"standard": lengths}})
-    assert make_plan(loaded, "standard", 300.0).stage("sustained").expected_s == 300.0
-    lengths.pop("round_s")
-    loaded = loaded_rig({"levels": RIG["levels"] | {"standard": lengths}})
-    with pytest.raises(ProfileError) as error:
-        make_plan(loaded, "standard", 300.0)
-    assert error.value.problems == (f"{FILE}: levels.standard.round_s: missing; write its length in seconds",)
 
 
 def test_the_stages_of_a_level_have_their_lengths():
@@ -138,20 +90,8 @@ def test_each_worker_of_the_fullest_node_from_the_third_on_takes_longer_to_start
     assert plan.expected_s - stages_s == pytest.approx(15.0 + more_s)
 
 
-def test_a_stage_that_a_level_leaves_out_needs_no_table():
-    tables = {"training": {}, "feeding": {}, "sharing": {}}
-    lengths = {"training_s": 0, "feeding_s": 0, "sharing_s": 0}
-    assert make_plan(loaded_rig(level(**lengths) | tables), "standard").stage_names == ("gemm", "sustained")
-    for name in tables:
-        loaded = loaded_rig(level(**lengths | {f"{name}_s": 20}) | tables)
-        with pytest.raises(ProfileError) as error:
-            make_plan(loaded, "standard")
-        assert {line.split(": ")[1].partition(".")[0] for line in error.value.problems} == {name}
-        assert len(set(error.value.problems)) == len(error.value.problems)
-
-
 def test_a_cap_of_torch_is_divided_among_the_workers():
-    loaded = loaded_rig({"memory": {"enabled": True, "fraction_share": 0.5}})
+    loaded = loaded_rig({"memory": RIG["memory"] | {"fraction_share": 0.5}})
     first, *_, other = make_plan(loaded, "standard").workers
     assert (first.memory.cap_mib, other.memory.cap_mib) == (0.5 * 141 * 1024 / 2, 0.5 * 141 * 1024)
     assert first.memory.enabled
@@ -172,3 +112,48 @@ def test_a_memory_plan_by_itself_plans_no_policy():
     assert (switched_on, limits) == ([False] * 3, [None] * 3)
     assert (NO_POLICY.start_share, NO_POLICY.step_share) == (1.0, 1.0)  # all of it at once
     assert NO_POLICY.mixed_precision
+
+
+def lacking(*path):
+    """What is wrong with a merged rig without this key."""
+    tables = deepcopy(RIG)
+    table = tables
+    for part in path[:-1]:
+        table = table[part]
+    del table[path[-1]]
+    return structural_problems(MODELS.rig, tables, FILE)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("gpu_defaults", "vram_share"),
+        ("gpu_defaults", "cpu_thread_share"),
+        ("timeouts", "stall_s"),
+        ("sampling", "rate_hz"),
+        ("memory", "least_size"),
+        ("levels", "round_s", "standard"),
+        ("stages", "gemm", "settle_s", "standard"),
+        ("stages", "gemm", "measure_s"),
+        ("stages", "sustained", "length_s", "soak"),
+        ("stages", "training", "length_s"),
+        ("stages", "feeding", "completions"),
+        ("stages", "sharing"),
+    ],
+)
+def test_what_a_merged_rig_lacks_is_told_by_file_and_key_alone(path):
+    (line,) = lacking(*path)
+    assert line.startswith(f"{FILE}: {'.'.join(path)}: missing; write {path[-1]} = … in ")
+
+
+def test_a_level_without_a_stages_length_goes_without_it():
+    assert lacking("stages", "training", "length_s", "standard") == []
+    loaded = loaded_rig(stage_changes("training", length_s={"quick": 20}))
+    assert make_plan(loaded, "standard").stage_names == ("gemm", "sustained", "feeding", "sharing")
+    assert "training" in make_plan(loaded, "quick").stage_names
+
+
+def test_a_file_may_leave_out_every_table_and_every_key():
+    assert structural_problems(MODELS.rig_file, {"name": "lab"}, FILE) == []
+    parts = {"timeouts": {"stall_s": 5}, "stages": {"gemm": {"settle_s": {"quick": 1}}}}
+    assert structural_problems(MODELS.rig_file, {"name": "lab", **parts}, FILE) == []

@@ -10,6 +10,7 @@ from rigproof.profiles.planning.planning import device_plan, make_plan
 from rigproof.profiles.planning.room import room_of
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import ForeignMemory
+from rigproof.stages.registry import KINDS
 
 
 def gpu(total_mib, capability=(8, 6)):
@@ -68,7 +69,7 @@ def test_a_card_is_left_alone_exactly_where_the_plan_does_not_fit(used_mib):
 
 @pytest.mark.parametrize("name", [name for name in stems("rigs") if name != "single-gpu"])
 def test_every_shipped_plan_has_room_on_a_card_that_nobody_uses(name):
-    loaded = load_rig(name)
+    loaded = load_rig(name, KINDS)
     plan = make_plan(loaded, "quick")
     for device in loaded.devices():
         total_mib = device_plan(loaded, device).memory_gib * 1024

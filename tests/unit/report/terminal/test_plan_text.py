@@ -5,8 +5,10 @@ from rigproof.judging.judge import promised
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.profiles.tables.models import Gpu, Limits, Node, Rig
+from rigproof.profiles.tables.models import Limits
 from rigproof.report.terminal.plan_text import plan_lines
+from rigproof.stages.registry import KINDS
+from support.recordings import MODELS
 
 
 def lines_of(loaded, level="quick"):
@@ -23,7 +25,7 @@ def block(lines, name):
 
 
 def test_stages_and_workers_are_told_with_their_lengths():
-    lines = lines_of(load_rig("dual-3090-3070"))
+    lines = lines_of(load_rig("dual-3090-3070", KINDS))
     text = "\n".join(lines)
     assert "  gemm: about " in text
     assert "  sustained: about " in text
@@ -36,11 +38,11 @@ def test_that_a_stage_may_be_measured_once_more_is_told():
     assert (
         "  a rate that misses its limit by less than 3 % (hwprofiles/defaults.toml): its stage once more, "
         "in time of its own"
-    ) in lines_of(load_rig("dual-3090-3070"))
+    ) in lines_of(load_rig("dual-3090-3070", KINDS))
 
 
 def test_every_promised_criterion_is_told_with_its_subjects():
-    loaded = load_rig("dual-3090-3070")
+    loaded = load_rig("dual-3090-3070", KINDS)
     text = "\n".join(lines_of(loaded))
     for criterion in CATALOGUE.values():
         subjects = promised(criterion, loaded, make_plan(loaded, "quick").stage_names)
@@ -48,18 +50,23 @@ def test_every_promised_criterion_is_told_with_its_subjects():
 
 
 def test_what_this_level_leaves_out_is_told_with_the_stage_that_it_needs():
-    (told,) = [line for line in lines_of(load_rig("dual-3090-3070")) if line.startswith("not at level")]
+    (told,) = [
+        line for line in lines_of(load_rig("dual-3090-3070", KINDS)) if line.startswith("not at level")
+    ]
     assert told.startswith("not at level quick, ")
     assert "precision.speedup (training)" in told
     assert "scaling.sharing (sharing)" in told
 
 
 def test_each_limit_names_its_figure_and_its_file():
-    lines = lines_of(load_rig("dual-3090-3070"))
+    lines = lines_of(load_rig("dual-3090-3070", KINDS))
     assert block(lines, "thermal.core_temperature")[-1] == (
         "    pc1/gpu0, pc2/gpu0: limits.core_temperature_c = 80 (hwprofiles/rigs/dual-3090-3070.toml)"
     )
-    assert "    rig: combined_floor_tflops = 78.1 (hwprofiles/rigs/dual-3090-3070.toml)" in lines
+    assert (
+        "    rig: stages.sustained.combined_floor_tflops = 78.1 (hwprofiles/rigs/dual-3090-3070.toml)"
+        in lines
+    )
     assert "    pc1, pc2: responsiveness.p99_ms = 50 (hwprofiles/defaults.toml)" in lines
     bf16 = block(lines, "throughput.gemm_bf16")
     told = "58.5 TFLOP/s at the default power limit (0.75 of 78 TFLOP/s, printed or reached by others; "
@@ -67,14 +74,14 @@ def test_each_limit_names_its_figure_and_its_file():
 
 
 def test_a_gpu_of_its_own_limit_and_floor_is_told_apart():
-    rig = load_rig("dual-3090-3070")
+    rig = load_rig("dual-3090-3070", KINDS)
     first, second = rig.rig.nodes
     own = first.gpus[0].model_copy(
         update={"limits": Limits(core_temperature_c=70), "floors": first.gpus[0].floors.model_copy(
             update={"gemm_bf16_tflops": 60.0})}
     )  # fmt: skip
     changed = rig.rig.model_copy(update={"nodes": (first.model_copy(update={"gpus": (own,)}), second)})
-    lines = lines_of(LoadedRig(changed, rig.skus, rig.sources, rig.file))
+    lines = lines_of(LoadedRig(changed, rig.skus, rig.sources, rig.file, rig.kinds))
     hot = block(lines, "thermal.core_temperature")
     assert any(line.startswith("    pc1/gpu0: limits.core_temperature_c = 70 ") for line in hot)
     assert any(line.startswith("    pc2/gpu0: limits.core_temperature_c = 80 ") for line in hot)
@@ -85,7 +92,7 @@ def test_a_gpu_of_its_own_limit_and_floor_is_told_apart():
 
 
 def test_the_floors_of_a_measured_card_say_their_evidence():
-    lines = lines_of(load_rig("h200-x2"), "standard")
+    lines = lines_of(load_rig("h200-x2", KINDS), "standard")
     for criterion, told in {
         "throughput.gemm_bf16": "(0.92 of 656 TFLOP/s, measured on 8 cards; hwprofiles/gpus/h200-sxm.toml)",
         "throughput.sustained": "(0.92 of 650 TFLOP/s, measured on 8 cards; hwprofiles/gpus/h200-sxm.toml)",
@@ -95,32 +102,34 @@ def test_the_floors_of_a_measured_card_say_their_evidence():
 
 
 def test_an_unknown_gpu_has_the_floor_of_its_architecture_and_that_is_said():
-    base = load_rig("single-gpu")
-    gpu = Gpu(sku="unknown", memory_gib=8)
-    rig = base.rig.model_copy(update={"nodes": (Node(name="pc1", cpus=4, gpus=(gpu,)),)})
-    lines = lines_of(LoadedRig(rig, {}, base.sources, base.file))
+    base = load_rig("single-gpu", KINDS)
+    gpu = MODELS.all["Gpu"](sku="unknown", memory_gib=8)
+    rig = base.rig.model_copy(update={"nodes": (MODELS.all["Node"](name="pc1", cpus=4, gpus=(gpu,)),)})
+    lines = lines_of(LoadedRig(rig, {}, base.sources, base.file, base.kinds))
     assert block(lines, "throughput.gemm_bf16")[-1] == (
         "    pc1/gpu0: no figure is known: a share of what its architecture does at the measured clock"
     )
 
 
 def test_what_a_rig_does_not_promise_is_told_too():
-    base = load_rig("single-gpu")
-    cpu = Node(name="pc1", cpus=4, ram_gib=16, gpus=(Gpu(sku="cpu", device="cpu"),))
+    base = load_rig("single-gpu", KINDS)
+    cpu = MODELS.all["Node"](
+        name="pc1", cpus=4, ram_gib=16, gpus=(MODELS.all["Gpu"](sku="cpu", device="cpu"),)
+    )
     rig = base.rig.model_copy(update={"nodes": (cpu,)})
-    lines = lines_of(LoadedRig(rig, {}, base.sources, base.file))
+    lines = lines_of(LoadedRig(rig, {}, base.sources, base.file, base.kinds))
     assert lines[-1].startswith("not promised by this rig, so not judged: ")
     assert "thermal.core_temperature" in lines[-1]
     assert any("the CPU as the device" in line for line in lines)
 
 
 def test_a_rig_without_nodes_is_still_a_text():
-    base = load_rig("single-gpu")
-    assert lines_of(LoadedRig(Rig.model_validate({**base.rig.model_dump(), "nodes": ()}), {}, {}, "x.toml"))
+    base = load_rig("single-gpu", KINDS)
+    assert lines_of(replace(base, rig=base.rig.model_copy(update={"nodes": ()})))
 
 
 def test_a_stage_without_a_time_to_settle_says_none():
-    lines = lines_of(load_rig("dual-3090-3070"), "standard")
+    lines = lines_of(load_rig("dual-3090-3070", KINDS), "standard")
     (training,) = [line for line in lines if line.startswith("  training: ")]
     assert training == "  training: about 30 s; measures 30 s, rounds of 0.1 s"
     assert any(
@@ -143,13 +152,16 @@ def test_a_stage_in_which_crews_take_turns_says_in_how_many_and_how_long_all_of_
 def test_a_card_that_none_can_be_compared_with_bit_by_bit_is_told():
     alone = "the only card of its model, so no other one to compare its products with"
     assert (
-        block(lines_of(load_rig("dual-3090-3070")), "compute.exact")[-1] == f"    pc1/gpu0, pc2/gpu0: {alone}"
+        block(lines_of(load_rig("dual-3090-3070", KINDS)), "compute.exact")[-1]
+        == f"    pc1/gpu0, pc2/gpu0: {alone}"
     )
-    assert alone not in "\n".join(lines_of(load_rig("h200-x2")))
+    assert alone not in "\n".join(lines_of(load_rig("h200-x2", KINDS)))
 
 
 def test_of_a_card_that_is_not_known_nothing_is_told():
-    gpu = Gpu(sku="unknown", memory_gib=8, gemm_size=2048, vram_share=0.5, cpus_per_worker=1)
-    rig = load_rig("h200-x2")
-    lone = replace(rig, rig=rig.rig.model_copy(update={"nodes": (Node(name="pc1", cpus=8, gpus=(gpu,)),)}))
+    gpu = MODELS.all["Gpu"](sku="unknown", memory_gib=8, gemm_size=2048, vram_share=0.5, cpus_per_worker=1)
+    rig = load_rig("h200-x2", KINDS)
+    lone = replace(
+        rig, rig=rig.rig.model_copy(update={"nodes": (MODELS.all["Node"](name="pc1", cpus=8, gpus=(gpu,)),)})
+    )
     assert "the only card" not in "\n".join(lines_of(lone))

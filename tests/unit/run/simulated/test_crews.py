@@ -8,13 +8,13 @@ import pytest
 
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.judge import judge, judge_all, promised
+from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.profiles.planning.stages import declare, stage_kinds, stage_names
 from rigproof.records.crews import CrewKind
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
-from rigproof.stages.registry import FORMS, SLICES
+from rigproof.stages.registry import FORMS, KINDS, SLICES
 from support.exchange import EXCHANGE, NAME, TURN_S, messages
 from support.simulated import rig_from
 
@@ -28,6 +28,8 @@ gpus = [{{ sku = "rtx-3090" }}, {{ sku = "rtx-3090" }}]
 """
 NODES = ("lab", "lab-2")
 DEVICES = tuple(f"{node}/gpu{number}" for node in NODES for number in (0, 1))
+TEXT = f'name = "lab"\n[stages.{NAME}]\n' + "".join(NODE.format(name=name) for name in NODES)
+WITH_PAIRS = StageKinds((*KINDS, EXCHANGE.kind))
 PAIRS = tuple("-".join(pair) for pair in combinations(DEVICES, 2))
 OURS = "lab/gpu0#0"
 
@@ -35,14 +37,10 @@ OURS = "lab/gpu0#0"
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoadedRig]:
     """Two nodes of two cards each; the tests' stage is one of rigproof's meanwhile."""
-    kinds = stage_kinds()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SLICES, NAME, EXCHANGE)
         patch.setitem(FORMS, NAME, EXCHANGE.simulated)
-        declare((*kinds, EXCHANGE.kind))
-        text = 'name = "lab"\n' + "".join(NODE.format(name=name) for name in NODES)
-        yield rig_from(tmp_path_factory.mktemp("rig"), text)
-    declare(kinds)
+        yield rig_from(tmp_path_factory.mktemp("rig"), TEXT, WITH_PAIRS)
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +83,11 @@ def test_what_pairs_do_is_held_against_no_device(healthy: Recording, loaded: Loa
 
 def test_a_rig_of_one_card_has_no_pair_and_no_such_stage(loaded: LoadedRig, tmp_path) -> None:
     node = NODE.format(name="pc1").replace(', { sku = "rtx-3090" }', "")
-    alone = rig_from(tmp_path, f'name = "one"\n{node}')
+    alone = rig_from(tmp_path, f'name = "one"\n[stages.{NAME}]\n{node}', WITH_PAIRS)
     recording = simulated_recording(alone, "quick")
     assert NAME not in recording.stages
     assert promised(messages, alone, recording.run.stages) == ()
-    assert NAME in stage_names()
+    assert NAME in alone.kinds
 
 
 def test_a_card_that_is_missing_explains_each_of_its_pairs(loaded: LoadedRig) -> None:
@@ -138,14 +136,11 @@ def test_a_worker_that_hangs_costs_its_own_crew_alone(loaded: LoadedRig) -> None
     ],
 )
 def test_whoever_works_together_has_a_rank_of_its_own_and_one_subject(
-    loaded: LoadedRig, crew: CrewKind, turns: int, found: dict[str, int]
+    loaded: LoadedRig, tmp_path, monkeypatch, crew: CrewKind, turns: int, found: dict[str, int]
 ) -> None:
-    kinds = stage_kinds()
-    declare(replace(kind, crew=crew) if kind.name == NAME else kind for kind in kinds)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SLICES, NAME, replace(EXCHANGE, kind=replace(EXCHANGE.kind, crew=crew)))
-        recording = simulated_recording(loaded, "quick")
-    declare(kinds)
+    kind = replace(EXCHANGE.kind, crew=crew)
+    monkeypatch.setitem(SLICES, NAME, replace(EXCHANGE, kind=kind))
+    recording = simulated_recording(rig_from(tmp_path, TEXT, StageKinds((*KINDS, kind))), "quick")
     rounds = [one for one in recording.rounds if one.stage == NAME]
     workers = {one: {other.worker for other in rounds if other.subject == one} for one in found}
     assert {one: len(members) for one, members in workers.items()} == found

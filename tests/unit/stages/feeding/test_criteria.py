@@ -105,13 +105,6 @@ def test_sequential_runs_that_lose_their_strategies_fail_too(bench):
     assert bench.verdict(REWARDS, GPU).outcome is FAIL
 
 
-def test_strategies_lost_where_nobody_says_how_many_may_be_are_no_measurement(bench):
-    bench.limits(reward_loss_share=None)
-    assert bench.verdict(REWARDS, GPU).outcome is PASS
-    bench.rewards(GPU, 104.3, 104.4, crashed=1)
-    assert bench.verdict(REWARDS, GPU).outcome is NOT_MEASURED
-
-
 def test_the_window_is_that_of_the_measured_generation(bench):
     window = fed(device(bench)).window
     assert (window.from_s, window.to_s) == (99.0, 112.0)

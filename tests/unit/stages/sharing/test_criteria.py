@@ -126,7 +126,7 @@ def test_a_number_that_did_not_work_is_not_measured_whatever_the_others_did(benc
 
 @pytest.mark.parametrize("workers", [[1], [2, 3]])
 def test_without_one_process_and_another_number_nothing_is_compared(bench, workers):
-    bench.rig(sharing={"workers": workers, "vram_share": 0.92})
+    bench.settings("sharing", workers=workers)
     verdict = bench.verdict(SHARING, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert f"sharing.workers = {workers}" in verdict.detail
@@ -180,7 +180,7 @@ def test_processes_whose_memory_nobody_told_are_counted(bench):
 
 
 def test_a_ratio_may_be_at_its_limit(bench):
-    bench.limits(sharing_share=bench.verdict(SHARING, GPU).measured)
+    bench.settings("sharing", sharing_share=bench.verdict(SHARING, GPU).measured)
     assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS
 
 

@@ -138,7 +138,7 @@ def test_the_combined_rate_is_never_silently_less(bench):
 
 
 def test_the_combined_rate_without_a_floor_has_no_limit(bench):
-    bench.rig(combined_floor_tflops=None)
+    bench.settings("sustained", combined_floor_tflops=None)
     verdict = bench.verdict("throughput.combined", "rig")
     assert (verdict.outcome, verdict.measured) == (Outcome.NO_LIMIT, pytest.approx(1320))
 

@@ -41,8 +41,8 @@ def test_a_stage_that_did_not_run_is_named_before_its_rounds_are_missed(bench):
 def test_the_combined_rate_may_be_at_its_floor_and_names_every_part(bench):
     verdict = bench.verdict(COMBINED, "rig")
     assert verdict.detail == "pc1/gpu0 660.0 + pc2/gpu0 660.0"
-    bench.rig(combined_floor_tflops=verdict.measured)
+    bench.settings("sustained", combined_floor_tflops=verdict.measured)
     assert bench.verdict(COMBINED, "rig").outcome is Outcome.PASS
-    bench.rig(combined_floor_tflops=verdict.measured + 0.1)
+    bench.settings("sustained", combined_floor_tflops=verdict.measured + 0.1)
     verdict = bench.verdict(COMBINED, "rig")
     assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, pytest.approx(1320.0))

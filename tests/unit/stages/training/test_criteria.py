@@ -9,7 +9,7 @@ from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome
 from rigproof.stages.training.criteria import step
 from support.faults import GPU, OTHER
-from support.recordings import H200, LIMITS, loaded_rig
+from support.recordings import H200, loaded_rig, stage_changes
 
 NAME = "training.step"
 SPEEDUP = "precision.speedup"
@@ -17,7 +17,7 @@ PEER = "0.94 of 400 TFLOP/s, the other one of h200 in this run; hwprofiles/defau
 
 
 def without_figure(bench):
-    unknown = H200.model_copy(update={"steady": H200.steady.model_copy(update={"training": None})})
+    unknown = H200.model_copy(update={"steady": H200.steady.model_copy(update={"training_tflops": None})})
     bench.loaded = replace(bench.loaded, skus=bench.loaded.skus | {"h200": unknown})
 
 
@@ -112,10 +112,10 @@ def test_it_is_promised_where_the_card_has_fp16_and_the_level_has_the_stage():
     assert promised(step, rig, ("gemm", "sustained")) == ()
 
 
-def unknown(bench, **limits):
+def unknown(bench, **settings):
     """The cards have no SKU file; pc1/gpu0 trains at 400 TFLOP/s and multiplies at 680."""
     nodes = [{"name": name, "gpus": [{"sku": "unknown", "workers": 2}]} for name in ("pc1", "pc2")]
-    bench.loaded = loaded_rig({"nodes": nodes, "limits": LIMITS | limits})
+    bench.loaded = loaded_rig({"nodes": nodes, **stage_changes("training", **settings)})
 
 
 @pytest.mark.parametrize(("share", "outcome"), [(0.5, Outcome.PASS), (0.501, Outcome.FAIL)])
@@ -130,7 +130,7 @@ def test_a_card_without_a_sku_file_trains_at_a_share_of_its_own_products(bench, 
 
 
 def test_the_gemm_rate_of_a_known_card_is_no_floor_of_its_training(bench):
-    bench.limits(training_unknown_share=0.6)
+    bench.settings("training", training_unknown_share=0.6)
     assert floor(bench)[1] == PEER
 
 

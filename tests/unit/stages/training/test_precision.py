@@ -98,7 +98,7 @@ def test_precisions_are_compared_at_the_largest_batch_that_both_have(bench):
 
 
 def test_the_profile_s_own_floor_comes_first(bench):
-    bench.limits(training_speedup=9.5)
+    bench.settings("training", training_speedup=9.5)
     verdict = bench.verdict(NAME, GPU)
     assert (verdict.outcome, verdict.limit) == (Outcome.FAIL, 9.5)
 
@@ -177,12 +177,12 @@ def test_of_two_batches_that_both_have_the_larger_is_told(bench):
 
 
 def test_a_speedup_may_be_at_its_floor(bench):
-    bench.limits(training_speedup=bench.verdict(NAME, GPU).measured)
+    bench.settings("training", training_speedup=bench.verdict(NAME, GPU).measured)
     assert bench.verdict(NAME, GPU).outcome is Outcome.PASS
 
 
 def test_a_speedup_under_its_floor_names_what_happened(bench):
-    bench.limits(training_speedup=9.5)
+    bench.settings("training", training_speedup=9.5)
     assert bench.verdict(NAME, GPU).detail.endswith("80 ms in fp16")
     bench.event("oom", GPU, "3 GiB wanted", 75, stage="training")
     assert bench.verdict(NAME, GPU).detail.endswith("80 ms in fp16; 3 GiB wanted (at t=75 s)")

@@ -1,0 +1,131 @@
+"""The tables of rigs and SKUs with what the stages declare in them: settings, floors, figures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, Field, create_model
+
+from rigproof.profiles.kinds.figures import FigureKind
+from rigproof.profiles.kinds.stages import StageKinds
+from rigproof.profiles.tables.base import Overlay, Positive, Table
+from rigproof.profiles.tables.models import CpuLoad, Floors, Gpu, Node, Rig, Sku
+from rigproof.profiles.tables.stages import StageTables
+from rigproof.profiles.tables.steady import Figure, SteadyFigures
+from rigproof.profiles.tables.work import MemoryPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """`rig`: merged, complete. `rig_file`: what a file may say of one. `sku`: one GPU model.
+
+    `all`: these and the tables in them, by name.
+    """
+
+    rig: type[Rig]
+    rig_file: type[Table]
+    sku: type[Sku]
+    all: Mapping[str, type[Table]]
+
+
+@cache
+def models_of(kinds: StageKinds) -> Models:
+    """Those of these stages."""
+    figures = kinds.figures.values()
+    several: Any = tuple
+    own = {}
+    for kind in kinds:
+        table = partial(kind.settings, without=kind.settings.of_rig, suffix="OfGpu")
+        own[kind.name] = (table | None, Field(default=None, description=_summary(kind.settings)))
+    stages_of_gpu = create_model("StagesOfGpu", __base__=Overlay, **own)  # type: ignore[call-overload]
+    stages = _extended(
+        StageTables,
+        {kind.name: (kind.settings, Field(description=_summary(kind.settings))) for kind in kinds},
+    )
+    floors = _extended(Floors, {one.name: _figure(one, Positive) for one in figures if one.floor})
+    gpu = _extended(
+        Gpu,
+        {
+            "memory": _optional(Gpu, "memory", partial(MemoryPolicy)),
+            "stages": _optional(Gpu, "stages", stages_of_gpu),
+            "floors": _optional(Gpu, "floors", floors),
+        },
+    )
+    cpu = _optional(Node, "cpu", partial(CpuLoad))
+    node = _extended(Node, {"gpus": (several[gpu, ...], Node.model_fields["gpus"]), "cpu": cpu})
+    nodes = (several[node, ...], Rig.model_fields["nodes"])
+    rig = _extended(Rig, {"nodes": nodes, "stages": (stages, Rig.model_fields["stages"])})
+    steady = _extended(SteadyFigures, {one.name: _figure(one, Figure) for one in figures})
+    steady.products = {one.precision: one.name for one in figures if one.products}
+    sku = _extended(Sku, {"steady": _optional(Sku, "steady", steady)})
+    made = {one.__name__: one for one in (rig, sku, node, gpu, floors, stages, stages_of_gpu, steady)}
+    for name, one in made.items():
+        one.made_by = (_table, (kinds, name))
+    return Models(rig, _file(rig), sku, made)
+
+
+def _table(kinds: StageKinds, name: str) -> type[Table]:
+    return models_of(kinds).all[name]
+
+
+def partial(model: Any, without: frozenset[str] = frozenset(), suffix: str = "") -> type[Overlay]:
+    """The same table where every key may be left out, which None stands for, and those of `without` are."""
+    return _partial(model, without, suffix)
+
+
+@cache
+def _partial(model: Any, without: frozenset[str], suffix: str) -> type[Overlay]:
+    fields: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        if name in without:
+            continue
+        kind: Any = field.annotation
+        if _is_table(kind):
+            kind = partial(kind)
+            fields[name] = (kind, Field(default=kind(), description=field.description))
+            continue
+        for metadata in field.metadata:
+            kind = Annotated[kind, metadata]
+        fields[name] = (kind | None, Field(default=None, description=field.description))
+    made: type[Overlay] = create_model(
+        f"{model.__name__}{suffix}", __base__=Overlay, __doc__=model.__doc__, **fields
+    )
+    made.made_by = (_partial, (model, without, suffix))
+    return made
+
+
+def _file(rig: type[Rig]) -> type[Table]:
+    """A rig of which each table may be left out, or parts of it."""
+    fields: dict[str, Any] = {}
+    for name, field in rig.model_fields.items():
+        kind: Any = field.annotation
+        if _is_table(kind) and field.is_required():
+            kind = partial(kind)
+            fields[name] = (kind, Field(default=kind(), description=field.description))
+        else:
+            fields[name] = (kind, field)
+    made: type[Table] = create_model(rig.__name__, __base__=Table, __doc__=rig.__doc__, **fields)
+    return made
+
+
+def _extended(model: Any, fields: dict[str, Any]) -> Any:
+    """The table with these fields in it, or in the place of its own."""
+    return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **fields)
+
+
+def _optional(model: type[Table], name: str, kind: type[Table]) -> tuple[type[Table], Any]:
+    """A field of a table that may be left out."""
+    return kind, Field(default=kind(), description=model.model_fields[name].description)
+
+
+def _figure(kind: FigureKind, value: Any) -> tuple[Any, Any]:
+    return value | None, Field(default=None, description=f"{kind.unit}: {kind.description}")
+
+
+def _is_table(annotation: Any) -> bool:
+    return isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel)
+
+
+def _summary(model: type[Table]) -> str:
+    return " ".join((model.__doc__ or "").split("\n\n")[0].split()).rstrip(".")
