@@ -176,7 +176,7 @@ def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, value: f
         GpuFigure(
             criterion=criterion,
             value=value,
-            unit=CATALOGUE[criterion].unit,
+            unit="TFLOP/s",
             power_limit_w=gpu.power_limit_w,
             subject=gpu.subject,
             precision=rounds[0].precision,

@@ -66,7 +66,7 @@ class GpuFigure(_Stored):
 
     criterion: str
     value: Rate
-    unit: Annotated[str, Field(min_length=1, max_length=20)]
+    unit: Literal["TFLOP/s"]
     power_limit_w: Rate | None
     subject: str  # where the GPU was then
     precision: str

@@ -1,7 +1,6 @@
 """What the hardware tests ask for: stages that ran, and a judge."""
 
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from rigproof.records.verdict import UNJUDGED, Outcome, Verdict, sentence
 from rigproof.run.acceptance import AcceptanceRun
 from rigproof.stages.registry import KINDS
 
-__all__ = ["STAGE_FIXTURES", "finished", "judge", "keep_rounds", "rig"]
+__all__ = ["finished", "judge", "keep_rounds", "rig"]
 
 
 @pytest.fixture(scope="session")
@@ -39,10 +38,8 @@ def _of_stage(name: str, about: str) -> Any:
     return pytest.fixture(scope="session", name=name)(stage)
 
 
-# By the name of each stage: that stage, run on all devices at once.
-STAGE_FIXTURES = SimpleNamespace(
-    **{kind.name: _of_stage(kind.name, kind.settings.__doc__ or "") for kind in KINDS}
-)
+# By the name of each stage: that stage, run on all devices at once. Pytest looks for fixtures in a module.
+globals().update({kind.name: _of_stage(kind.name, kind.settings.__doc__ or "") for kind in KINDS})
 
 
 @pytest.fixture(scope="session")

@@ -85,7 +85,6 @@ class HardwareSession:
         config.stash[SESSION] = session
         config.pluginmanager.register(session, "rigproof-session")
         config.pluginmanager.register(fixtures, "rigproof-fixtures")
-        config.pluginmanager.register(fixtures.STAGE_FIXTURES, "rigproof-stages")
         config.pluginmanager.register(session._benchmarks, "rigproof-history")
         if folder is not None:
             session._own_junit = config.option.xmlpath

@@ -214,8 +214,8 @@ for number in (signal.SIGINT, signal.SIGTERM):  # a shell may have started all o
 from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.stages import registry
-loaded = load_rig({str(folder / "test.toml")!r})
+from rigproof.stages.registry import KINDS
+loaded = load_rig({str(folder / "test.toml")!r}, KINDS)
 plan = make_plan(loaded, "quick")
 now_s = time.monotonic
 with RigCluster(loaded, plan, ray_address=None, sink=lambda record: None, now_s=now_s) as cluster:

@@ -39,11 +39,17 @@ _SKU_PLACES = {
 
 def key_tables(kinds: StageKinds) -> str:
     """Markdown: one table for each table of a rig and of a SKU file."""
-    stages = {
-        kind.settings.__name__: f"[stages.{kind.name}], [nodes.gpus.stages.{kind.name}]" for kind in kinds
-    }
+    stages = {}
+    for kind in kinds:
+        own = set(kind.settings.model_fields) - kind.settings.of_rig
+        gpus = f", [nodes.gpus.stages.{kind.name}] but {_listed(kind.settings.of_rig)}" if own else ""
+        stages[kind.settings.__name__] = f"[stages.{kind.name}]{gpus}"
     rig = _tables("Rig profiles", rig_schema(kinds), Rig.__name__, _RIG_PLACES | stages)
     return rig + "\n" + _tables("SKU profiles", sku_schema(kinds), Sku.__name__, _SKU_PLACES)
+
+
+def _listed(names: frozenset[str]) -> str:
+    return " and ".join(f"`{name}`" for name in sorted(names)) or "nothing"
 
 
 def _tables(title: str, schema: Schema, top: str, places: dict[str, str]) -> str:
