@@ -14,6 +14,7 @@ from rigproof.report.content.order import not_measured_groups, not_measured_sent
 from rigproof.report.files.files import write_reports
 from rigproof.report.published.shared_copy import write_shared
 from rigproof.report.terminal.terminal import table_lines
+from rigproof.stages.registry import KINDS
 
 PAIR = "pc1/gpu0-pc1/gpu1"
 MESSAGE = "it lost pc1/gpu1#0; the others were told to stop"
@@ -65,7 +66,7 @@ def test_a_shared_copy_names_a_pair_as_its_rig_would(paired, verdicts, tmp_path,
     assert shared.problems == ()
     (told, _) = json.loads((shared.folder / "verdict.json").read_text())["criteria"]
     again = read_recording(shared.folder)
-    (promised,) = subjects(LoadedRig.restore(again.run.rig), "pair")
+    (promised,) = subjects(LoadedRig.restore(again.run.rig, KINDS), "pair")
     assert host not in told["subject"]
     assert told["subject"] == promised.text
     assert [one.subject for one in again.events if one.kind == "crew_failed"] == [promised.text]

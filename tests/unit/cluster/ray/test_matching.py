@@ -75,7 +75,7 @@ def test_host_names_with_and_without_domain(one, other, same):
 def device(index, sku="rtx-3090", uuid=None):
     gpu = Gpu(sku=sku, uuid=uuid)
     return PromisedDevice(
-        f"pc1/gpu{index}", "pc1", index, gpu, None, sku, Limits(), f"nodes.pc1.gpus.{index}"
+        f"pc1/gpu{index}", "pc1", index, gpu, None, sku, Limits(), {}, f"nodes.pc1.gpus.{index}"
     )
 
 

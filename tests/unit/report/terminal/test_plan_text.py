@@ -138,7 +138,7 @@ def test_a_stage_without_a_time_to_settle_says_none():
 
 
 def test_a_stage_in_which_crews_take_turns_says_in_how_many_and_how_long_all_of_them_take():
-    loaded = load_rig("dual-3090-3070")
+    loaded = load_rig("dual-3090-3070", KINDS)
     plan = make_plan(loaded, "quick")
     sustained = plan.stage("sustained")
     turns = replace(plan, stages=(replace(sustained, expected_s=20.0).in_turns(3),))
