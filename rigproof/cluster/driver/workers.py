@@ -12,6 +12,7 @@ from rigproof.devices.specs import Spec
 from rigproof.host.bounded import Background
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.planning.plan import WorkerPlan
+from rigproof.profiles.planning.stages import same_work
 from rigproof.profiles.tables.models import Timeouts
 from rigproof.records.black_box import step_of
 from rigproof.records.measurements import Event, Round
@@ -85,9 +86,9 @@ class Workers:
         if slot is None or slot.line is None or slot.state not in ("ready", "finished"):
             return False
         slot.task += 1
-        slot.rounds, slot.outcome = 0, "none"
+        slot.progress, slot.outcome = 0, "none"
         slot.first_round_s = slot.last_round_s = slot.finished_s = None
-        slot.at, slot.step = ("", ""), ""
+        slot.step = ""
         slot.state, slot.progress_s, slot.replacements = "working", start_at_s, 0
         assert slot.line.actor is not None
         slot.line.actor.start.remote(slot.task, spec, start_at_s)
@@ -114,7 +115,7 @@ class Workers:
                 self.hung(slot, f"no answer for {silent_s:.0f} s", self._stall_s)
             elif slot.state == "working":
                 # Before the first round the task fills memory and warms up: that has the start's limit.
-                limit_s = self._stall_s if slot.rounds else max(self._start_s, self._stall_s)
+                limit_s = self._stall_s if slot.progress else max(self._start_s, self._stall_s)
                 if idle_s > limit_s:
                     self.hung(slot, f"no finished round for {idle_s:.0f} s", limit_s)
 
@@ -194,12 +195,10 @@ class Workers:
 
     def _note(self, slot: Slot, record: Round) -> None:
         """Keep which step of load a worker is at, where that is another one than before."""
-        if (record.precision, record.part) != slot.at:
-            slot.at = (record.precision, record.part)
-            step = step_of(*slot.at)
-            if step != slot.step:
-                slot.step = step
-                self._agents.note(slot.plan.node, slot.plan.worker, step)
+        step = step_of(same_work(record.stage, record.labels))
+        if step != slot.step:
+            slot.step = step
+            self._agents.note(slot.plan.node, slot.plan.worker, step)
 
     def _opened(self, slot: Slot, reply: WorkerReply) -> None:
         if reply.state == "ready":
@@ -214,8 +213,8 @@ class Workers:
             self._vacate(slot)
 
     def _worked(self, slot: Slot, reply: WorkerReply) -> None:
-        if reply.rounds > slot.rounds:
-            slot.rounds, slot.progress_s = reply.rounds, self._now_s()
+        if reply.progress > slot.progress:
+            slot.progress, slot.progress_s = reply.progress, self._now_s()
         if reply.state == "finished":
             slot.state, slot.outcome = "finished", "finished"
             slot.finished_s = slot.last_round_s or self._now_s()

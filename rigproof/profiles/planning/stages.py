@@ -11,15 +11,30 @@ The stages themselves stand above profiles, each in a folder of its own, and dec
 (`rigproof.stages.registry`).
 """
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from rigproof.profiles.planning.plan import StagePlan
 from rigproof.profiles.tables.models import Level
+from rigproof.records.measurements import EVENT_KINDS, Labels
 
 Duty = Literal["continuous", "fed", "bursts", "arms"]
 DUTIES: tuple[Duty, ...] = get_args(Duty)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a stage's rounds say of themselves. `kind`: str or int.
+
+    `work`: rounds that differ in it are different work, in stretches of their own. `process`: it tells which
+    of the processes that a worker has started did the round.
+    """
+
+    name: str
+    kind: type[str] | type[int]
+    work: bool = False
+    process: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +47,8 @@ class StageKind:
     else the first one of each device. `spawns`: a worker starts processes of its own there that work on
     its device. `arms`: what they differ in, where it has some. `host_load`: the hosts' CPUs are held in
     their band. `faults`: those of a simulated rig that can act in it, and that a check of it notices, by
-    name.
+    name. `labels`: those of its rounds; one of several stages means the same in all of them. `events`: the
+    kinds that it alone tells, beside EVENT_KINDS, with what they mean.
     """
 
     name: str
@@ -45,6 +61,8 @@ class StageKind:
     host_load: bool = False
     faults: tuple[str, ...] = ()
     plan: Callable[[Level], StagePlan] | None = None
+    labels: tuple[Label, ...] = ()
+    events: Mapping[str, str] = field(default_factory=dict)
 
     def planned(self, level: Level) -> StagePlan | None:
         """Its plan at a level that states all that it needs; None where the level goes without it."""
@@ -123,6 +141,30 @@ def stage_kind(name: str) -> StageKind:
 def with_duty(stages: Collection[str], duties: Collection[Duty]) -> tuple[str, ...]:
     """Those of the stages whose duty is one of these, in the order in which they run."""
     return tuple(kind.name for kind in stage_kinds() if kind.name in stages and kind.duty in duties)
+
+
+Told = tuple[tuple[str, str | int], ...]
+
+
+def same_work(stage: str, labels: Labels) -> Told:
+    """The labels that make rounds of a stage the same work."""
+    return _kept(stage, labels, lambda one: one.work)
+
+
+def same_process(stage: str, labels: Labels) -> Told:
+    """The labels that tell which process of a worker did a round; empty where the worker itself did it."""
+    return _kept(stage, labels, lambda one: one.process)
+
+
+def event_kinds() -> dict[str, str]:
+    """All kinds of events with what they mean: the general ones, and those of each stage."""
+    return EVENT_KINDS | {kind: told for one in stage_kinds() for kind, told in one.events.items()}
+
+
+def _kept(stage: str, labels: Labels, which: Callable[[Label], bool]) -> Told:
+    kind = _kinds.get(stage)
+    kept = () if kind is None else kind.labels
+    return tuple((one.name, labels[one.name]) for one in kept if which(one) and one.name in labels)
 
 
 def _declared() -> dict[str, StageKind]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.planning.recorded import recorded
 from rigproof.profiles.tables.models import LevelName
 from rigproof.records.identity import RunInfo
 from rigproof.records.recording import Recording
@@ -51,7 +52,7 @@ def simulated_recording(
         simulated=True,
         command=(),
     )
-    recording = Recording(run)
+    recording = Recording(run, recorded(plan))
     acceptance = AcceptanceRun(
         loaded,
         plan,

@@ -1,6 +1,6 @@
 """All of the feeding stage."""
 
-from rigproof.profiles.planning.stages import ANY_LOAD, STEADY, StageKind
+from rigproof.profiles.planning.stages import ANY_LOAD, STEADY, Label, StageKind
 from rigproof.stages.feeding.criteria import CRITERIA
 from rigproof.stages.feeding.simulated import SIMULATED
 from rigproof.stages.feeding.specs import specs
@@ -24,5 +24,9 @@ KIND = StageKind(
         "gpu-starved",
         "gpu-half-used",
     ),
+    labels=(Label("precision", str, work=True), Label("size", int)),
+    events={
+        "generation": "how long a step's generation is; data.tokens, aimed_s, pass_s, completions, overlap"
+    },
 )
 FEEDING = StageSlice(KIND, specs, SIMULATED, CRITERIA, tables=feeding_tables)

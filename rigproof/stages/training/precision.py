@@ -41,19 +41,20 @@ class TrainingSteps:
 
 def step_times(rounds: Rounds, part: str) -> StepTimes:
     """By precision and batch size, of one part of the training stage; in the order in which they ran."""
-    measured = rounds.only(rounds.same("part", part) & rounds.same("phase", "measure")).verified()
-    measured = measured.only(~measured.same("batch", None, 0) & ~measured.same("steps", None, 0))
+    measured = rounds.only(rounds.labelled("part", part) & rounds.same("phase", "measure")).verified()
+    measured = measured.only(~measured.labelled("batch", None, 0) & ~measured.labelled("steps", None, 0))
     measured = measured.only(measured.seconds > 0)
     found: StepTimes = {}
-    for precision, batch in dict.fromkeys(zip(measured.all("precision"), measured.all("batch"), strict=True)):
-        own = measured.only(measured.same("precision", precision) & measured.same("batch", batch))
+    pairs = zip(measured.labels("precision"), measured.labels("batch"), strict=True)
+    for precision, batch in dict.fromkeys(pairs):
+        own = measured.only(measured.labelled("precision", precision) & measured.labelled("batch", batch))
         counted = own.without_hiccups()
-        steps = sum(counted.all("steps"))
+        steps = sum(counted.labels("steps"))
         if steps <= 0:
             continue
         step_s = float(counted.seconds.sum()) / steps
         found[precision, batch] = StepTime(
-            precision, batch, step_s, own.rate(), len(own), own.all("size")[-1]
+            precision, batch, step_s, own.rate(), len(own), own.labels("size")[-1]
         )
     return found
 

@@ -1,6 +1,6 @@
 """All of the training stage."""
 
-from rigproof.profiles.planning.stages import ANY_LOAD, StageKind
+from rigproof.profiles.planning.stages import ANY_LOAD, Label, StageKind
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.training.criteria import CRITERIA
 from rigproof.stages.training.simulated import SIMULATED
@@ -13,5 +13,18 @@ KIND = StageKind(
     "training_s",
     optional=True,
     faults=(*ANY_LOAD, "throughput-sag", "tensor-cores-unused"),
+    labels=(
+        Label("precision", str, work=True),
+        Label("part", str, work=True),  # "precision", "search" or "sweep"
+        Label("size", int),  # the model's width
+        Label("batch", int),  # examples of each step
+        Label("steps", int),  # of the round
+    ),
+    events={
+        "model": "the model that is trained; data.width, blocks, vocabulary, sequence, parameters, held_mib",
+        "training": "how a precision's steps went; data.precision, batch, first_loss, last_loss, overflows",
+        "batch_search": "a batch size's memory; data.what, batch, peak_mib, limit_mib",
+        "overflow": "fp16 training steps that overflowed and made no update; data.precision, batch, steps",
+    },
 )
 TRAINING = StageSlice(KIND, specs, SIMULATED, CRITERIA, tables=training_tables)

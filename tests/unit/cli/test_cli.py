@@ -12,6 +12,7 @@ from rigproof.cli.rejudge import elapsed_s
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.disk.store import RecordingWriter, read_recording
+from rigproof.stages.feeding.records import RewardBatch
 from rigproof.telemetry import inventory
 from support.acceptance import rigproof
 from support.recordings import healthy_recording, profile_text
@@ -50,7 +51,13 @@ def run(tmp_path, profile):
     for records in (recording.nodes, recording.gpus, recording.foreign_memory, watches, recording.stages):
         writer.extend(records.values())
     writer.extend(recording.processes)
-    lists = (recording.workers, recording.rounds, recording.memory, recording.rewards, recording.counters)
+    lists = (
+        recording.workers,
+        recording.rounds,
+        recording.memory,
+        recording.of(RewardBatch),
+        recording.counters,
+    )
     for records in (*lists, recording.boots, recording.events):
         writer.extend(records)
     writer.extend((*recording.gpu_samples, *recording.host_samples))

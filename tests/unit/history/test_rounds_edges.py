@@ -13,15 +13,17 @@ from rigproof.history.rounds import (
     replay,
     seconds_per_tflop,
 )
-from rigproof.records.measurements import Round
+from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.samples import GpuSample
 
 GPU = "pc1/gpu0"
 
 
-def a_round(t_s=1.0, seconds=0.05, tflop=3.5, **fields):
+def a_round(t_s=1.0, seconds=0.05, work=3.5, **fields):
     told = {"stage": "gemm", "worker": "pc1/gpu0#0", "subject": GPU, "precision": "bf16", "phase": "measure"}
-    return Round(t_s=t_s, seconds=seconds, tflop=tflop, verified=True, size=8192, **told | fields)
+    return Round(
+        t_s=t_s, seconds=seconds, work=work, unit=TFLOP, verified=True, labels={"size": 8192}, **told | fields
+    )
 
 
 class Benchmark:
@@ -42,7 +44,7 @@ class Benchmark:
 def test_each_round_is_replayed_once_and_the_last_one_again_for_whoever_asks():
     clock = ReplayClock()
     benchmark = Benchmark(clock)
-    assert replay(benchmark, [a_round(tflop=1.0, seconds=s) for s in (0.3, 0.1, 0.2)], clock)
+    assert replay(benchmark, [a_round(work=1.0, seconds=s) for s in (0.3, 0.1, 0.2)], clock)
     assert benchmark.times == [0.3, 0.1, 0.2, 0.2]
     assert benchmark.options == {"rounds": 3, "iterations": 1, "warmup_rounds": 0}
     assert not benchmark.skipped

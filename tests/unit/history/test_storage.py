@@ -33,8 +33,8 @@ for index in range(2):
     subject = f"pc1/gpu{index}"
     recording.add(GpuIdentity(subject, "cuda", f"GPU-{index}", "NVIDIA H200", index, 143771))
     for number in range(10):
-        worker, tflop = subject + "#0", 3.5 * FACTOR
-        recording.add(Round(number, "gemm", worker, subject, "bf16", "measure", 0.05, tflop, True, 8192))
+        worker, work = subject + "#0", 3.5 * FACTOR
+        recording.add(Round(number, "gemm", worker, subject, "bf16", "measure", 0.05, work, True, 8192))
 verdicts = []
 folder = history_folder(Path("reports"), "lab").absolute()
 storages = []

@@ -24,6 +24,7 @@ from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
+from rigproof.stages.feeding.records import RewardBatch
 from support.faults import stranger_takes_memory
 
 GPU, OTHER, CPU = "pc1/gpu0", "pc2/gpu0", "pc1/cpu0"
@@ -73,8 +74,15 @@ def cpu_bench(new_bench):
         replace(one, **cpu, uuid="CPU-pc1") for one in recording.workers if one.subject == GPU
     ]
     recording.events = [replace(one, **cpu) for one in recording.events if one.subject == GPU]
-    recording.rewards = [replace(one, **cpu) for one in recording.rewards if one.subject == GPU]
-    changed = (recording.rounds, recording.memory, recording.workers, recording.events, recording.rewards)
+    rewards = [replace(one, **cpu) for one in recording.of(RewardBatch) if one.subject == GPU]
+    recording.put(RewardBatch, rewards)
+    changed = (
+        recording.rounds,
+        recording.memory,
+        recording.workers,
+        recording.events,
+        recording.of(RewardBatch),
+    )
     for records in changed:
         records[:] = [replace(one, worker=one.worker.replace(GPU, CPU)) for one in records]
     for name, stage in recording.stages.items():

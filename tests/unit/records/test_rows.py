@@ -7,15 +7,18 @@ from dataclasses import asdict, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from rigproof.records.disk.bulk import FEWEST, BulkReader
+
 from rigproof.records.disk.collecting import Collector, kinds_of
 from rigproof.records.disk.reading import record_of_line
 from rigproof.records.identity import RunInfo
-from rigproof.records.measurements import MemoryReading, RewardBatch, Round, Stage
+from rigproof.records.measurements import TFLOP, MemoryReading, Round, Stage
 from rigproof.records.recording import Recording
+from rigproof.stages.feeding.records import RewardBatch
 
-ROUND = Round(1.0, "gemm", "a/gpu0#0", "a/gpu0", "bf16", "measure", 0.5, 330.0, verified=True, size=8192)
+ROUND = Round(
+    1.0, "gemm", "a/gpu0#0", "a/gpu0", "measure", 0.5, 330.0, TFLOP, True, {"precision": "bf16", "size": 8192}
+)
 ROUNDS = st.lists(
     st.builds(
         replace,
@@ -47,7 +50,7 @@ def test_rows_are_read_like_a_list(records):
     for subject in rows.subjects():
         own = [one for one in records if one.subject == subject]
         assert rows.of(subject) == own
-        assert rows.values(subject, "batch") == [one.batch for one in own]
+        assert rows.values(subject, "batch") == [one.label("batch") for one in own]
         assert rows.moments(subject) == [one.t_s for one in own]
     assert rows.of("nobody") == []
 
@@ -68,7 +71,7 @@ def test_numbers_beyond_a_code_of_two_bytes_stay_numbers():
     rows = rows_of(records)
     assert rows.moments("a/gpu0") == [one.t_s for one in records]
     assert rows.column("t_s").tolist() == [one.t_s for one in records]
-    assert rows.column("tflop").tolist() == [330.0] * len(records)
+    assert rows.column("work").tolist() == [330.0] * len(records)
 
 
 def test_a_record_with_other_fields_cannot_be_columns():
@@ -113,7 +116,7 @@ def test_plain_lines_are_read_by_the_block_and_others_are_left():
     recording = put(bulk)
     assert recording.rounds == rounds
     assert recording.memory == memory
-    assert recording.rewards == []
+    assert recording.of(RewardBatch) == []
 
 
 @pytest.mark.parametrize(
@@ -152,7 +155,7 @@ ODD = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
             replace,
             st.just(ROUND),
             t_s=st.floats(allow_nan=False, allow_infinity=False),
-            tflop=st.floats(allow_nan=False, allow_infinity=False),
+            work=st.floats(allow_nan=False, allow_infinity=False),
             worker=ODD,
             part=ODD | st.sampled_from(["", ",", '"', "\\", "\n", "é"]),
             device=st.sampled_from([None, "cpu", "cuda"]),

@@ -13,7 +13,7 @@ from rigproof.cluster.ray.matching import FoundNode
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import Timeouts
-from rigproof.records.measurements import Event, Round
+from rigproof.records.measurements import TFLOP, Event, Round
 
 START_S, STALL_S = 60.0, 10.0
 FIRST, SECOND, CPU = "pc1/gpu0#0", "pc1/gpu0#1", "pc2/cpu0#0"
@@ -108,7 +108,18 @@ def lonely():
 
 
 def done_round(t_s, worker=FIRST):
-    return Round(t_s, "sustained", worker, "pc1/gpu0", "bf16", "measure", 0.5, 1.0, True, 256)
+    return Round(
+        t_s,
+        "sustained",
+        worker,
+        "pc1/gpu0",
+        "measure",
+        0.5,
+        1.0,
+        TFLOP,
+        True,
+        {"precision": "bf16", "size": 256},
+    )
 
 
 # Starting

@@ -7,7 +7,6 @@ import pytest
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.series import Series, by_subject, moments_s, readings, series_of, told, values
 from rigproof.criteria.evidence.windows import Window
-from rigproof.records.disk.collecting import Collector
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample
 
@@ -19,10 +18,7 @@ def sample(t_s, power_w=None, subject="a"):
 
 
 def rows_of(*samples) -> Rows:
-    collector = Collector(GpuSample)
-    for one in samples:
-        collector.add_record(one)
-    return collector.rows()
+    return Rows.of_records(GpuSample, samples)
 
 
 def series_as(held, *samples):

@@ -18,14 +18,33 @@ from rigproof.records.disk.durable import GrowingFile
 from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, RECORDING_LINE_BYTES_MAX, STREAM_FILE
 from rigproof.records.disk.store import RecordingError, RecordingWriter, read_recording
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
-from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, Round, Stage
+from rigproof.records.measurements import (
+    TFLOP,
+    Event,
+    ForeignMemory,
+    GpuCounters,
+    MemoryReading,
+    Round,
+    Stage,
+)
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.samples import GpuSample, HostSample
 
 RUN = RunInfo(
     "run-1", "2026-01-02T03:04:05Z", "quick", "0.1.0", "3.11.7", {"name": "lab"}, ("gemm", "sustained")
 )
-ROUND = Round(12.5, "gemm", "pc1/gpu0#0", "pc1/gpu0", "bf16", "measure", 0.05, 3.5, True, 8192)
+ROUND = Round(
+    12.5,
+    "gemm",
+    "pc1/gpu0#0",
+    "pc1/gpu0",
+    "measure",
+    0.05,
+    3.5,
+    TFLOP,
+    True,
+    {"precision": "bf16", "size": 8192},
+)
 GPU_SAMPLE = GpuSample(
     1.0, "pc1/gpu0", 99.0, 2048.0, 61.0, None, 345.5, None, 1e6, 1695.0, 9751.0, 4, 4, 16, 0, 0.002
 )
@@ -333,7 +352,7 @@ def test_threads_add_at_the_same_time_and_nothing_is_lost(tmp_path):
     writer.flush()
     found = read_recording(tmp_path)
     for worker in range(4):
-        assert [one.size for one in found.rounds if one.worker == f"w{worker}"] == list(range(50))
+        assert [one.label("size") for one in found.rounds if one.worker == f"w{worker}"] == list(range(50))
         mine = [one.t_s for one in found.gpu_samples if one.subject == f"pc1/gpu{worker}"]
         assert mine == [float(number) for number in range(50)]
     writer.close()
