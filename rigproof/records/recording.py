@@ -73,7 +73,7 @@ class RecordingError(Exception):
     """A run's folder that cannot be read; the message names file, place, fault and way out."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Recording:
     """What was measured. Grows by `add` while the run goes on; criteria only read it.
 
@@ -147,6 +147,16 @@ class Recording:
     def put(self, kind: type[_Kept], records: Iterable[_Kept]) -> None:
         """These in place of all records of that type."""
         self.tables[table_name(kind)] = Rows.of_records(kind, records)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal where everything is; a table without rows is as good as none."""
+        if not isinstance(other, Recording):
+            return False
+        tables = [{name: rows for name, rows in one.tables.items() if len(rows)} for one in (self, other)]
+        names = (name for name in self.__slots__ if name != "tables")
+        return tables[0] == tables[1] and all(getattr(self, one) == getattr(other, one) for one in names)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __copy__(self) -> "Recording":
         """One that grows by itself."""

@@ -306,6 +306,9 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         """Equal to any sequence of the same records."""
         if not isinstance(other, Sequence) or len(other) != len(self):
             return False
+        if isinstance(other, Rows) and (self.record is None or other.record is None):
+            known = self.record or other.record
+            return known is None or list(_as(self, known)) == list(_as(other, known))
         return all(mine == its for mine, its in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
@@ -466,6 +469,10 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
             for column in (self._columns[kind.name] for kind in kinds_of(cast("type", self.record)))
         ]
         return [self.record(*row) for row in zip(*columns, strict=True)]
+
+
+def _as(rows: Rows[Any], record: type) -> Rows[Any]:
+    return rows if rows.record is not None else rows.typed(record)
 
 
 def _fitting(kinds: Mapping[str, type], columns: Mapping[str, Column], record: type) -> dict[str, Column]:

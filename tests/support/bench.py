@@ -16,7 +16,6 @@ from rigproof.profiles.planning.recorded import recorded
 from rigproof.records.champions import Champions
 from rigproof.records.measurements import Event, MemoryReading, Round
 from rigproof.records.processes import GpuProcess
-from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict
 from rigproof.stages.feeding.records import RewardBatch
 from support.recordings import END_S, LIMITS, healthy_recording, loaded_rig, relabelled
@@ -26,28 +25,30 @@ class Bench:
     """A Recording and its rig, with ways to change them and to judge."""
 
     def __init__(self, changes: dict[str, Any] | None = None) -> None:
-        self.loaded = loaded_rig(changes)
-        self.recording = healthy_recording(self.loaded.dump())
-        self._plan = self.recording.plan
-        self.champions: Champions | None = None  # None: those that were recorded
         self.planned_by: LoadedRig | None = None  # None: the profile that it is judged by
+        self._loaded = loaded_rig(changes)
+        self.recording = healthy_recording(self._loaded.dump())
+        self.champions: Champions | None = None  # None: those that were recorded
 
     def verdict(self, criterion: str, subject: str) -> Verdict:
-        evidence = Evidence(self._planned(), self.loaded, self.champions, self.planned_by)
+        evidence = Evidence(self.recording, self.loaded, self.champions, self.planned_by)
         return judge(CATALOGUE[criterion], subject, evidence)
 
     def verdicts(self) -> list[Verdict]:
-        judgement = Judgement(self._planned(), self.loaded, self.champions, self.planned_by)
+        judgement = Judgement(self.recording, self.loaded, self.champions, self.planned_by)
         return judgement.whole([judgement.part(judgement.subjects)])
 
-    def _planned(self) -> Recording:
-        """The recording as a run by this bench's profile leaves it, where its plan was not changed."""
-        if self.recording.plan == self._plan:
-            with contextlib.suppress(ProfileError):
-                self.recording.plan = self._plan = recorded(
-                    make_plan(self.planned_by or self.loaded, "standard")
-                )
-        return self.recording
+    @property
+    def loaded(self) -> LoadedRig:
+        """The profile that the run was planned by, or else the one that it is judged by."""
+        return self._loaded
+
+    @loaded.setter
+    def loaded(self, loaded: LoadedRig) -> None:
+        self._loaded = loaded
+        if self.planned_by is None:
+            with contextlib.suppress(ProfileError):  # it plans nothing, which is what the test is about
+                self.recording.plan = recorded(make_plan(loaded, "standard"))
 
     def plan(self) -> Plan:
         """What the profile plans."""

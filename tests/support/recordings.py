@@ -256,9 +256,7 @@ def a_round(
     t_s: float, stage: str, worker: str, subject: str, phase: Any, seconds: float, work: float, **labels: Any
 ) -> Round:
     """A verified round of arithmetic."""
-    return Round(
-        t_s, stage, worker, subject, seconds, work, TFLOP, TFLOP, True, {"precision": phase, "size": labels}
-    )
+    return Round(t_s, stage, worker, subject, phase, seconds, work, TFLOP, True, labels)
 
 
 def relabelled(one: Round, **labels: Any) -> Round:

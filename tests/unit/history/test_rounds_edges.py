@@ -11,7 +11,7 @@ from rigproof.history.rounds import (
     extra_info,
     measured_rounds,
     replay,
-    seconds_per_tflop,
+    seconds_per_unit,
 )
 from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.samples import GpuSample
@@ -77,14 +77,14 @@ def test_the_clock_of_a_test_is_the_one_of_its_mark():
 
 def test_a_second_begins_with_its_first_moment():
     shared = [a_round(2.0, 0.1, 3.0, worker="a"), a_round(2.999, 0.1, 4.0, worker="b")]
-    assert seconds_per_tflop(shared) == [1 / 70]
-    assert seconds_per_tflop([shared[0], a_round(3.0, 0.1, 4.0, worker="b")]) == []
+    assert seconds_per_unit(shared) == [1 / 70]
+    assert seconds_per_unit([shared[0], a_round(3.0, 0.1, 4.0, worker="b")]) == []
 
 
 def test_a_workers_rate_in_a_second_is_its_work_over_its_time():
     rounds = [a_round(0.2, 0.1, 1.0, worker="a"), a_round(0.9, 0.3, 1.0, worker="a")]
     rounds.append(a_round(0.5, 0.1, 5.0, worker="b"))
-    assert seconds_per_tflop(rounds) == [pytest.approx(1 / (2.0 / 0.4 + 50.0))]
+    assert seconds_per_unit(rounds) == [pytest.approx(1 / (2.0 / 0.4 + 50.0))]
 
 
 def test_a_criterions_rounds_are_those_it_is_judged_by(recording):

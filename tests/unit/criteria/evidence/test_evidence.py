@@ -9,6 +9,7 @@ from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.errors import ProfileError
+from rigproof.stages.feeding.records import RewardBatch
 from support.recordings import RIG, RTX_3090
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
@@ -318,8 +319,8 @@ def test_what_is_planned_for_a_device_are_its_workers(bench):
     assert (
         device.planned_workers == tuple(one.worker for one in device.workers) == ("pc1/gpu0#0", "pc1/gpu0#1")
     )
-    assert [one.subject for one in evidence(bench).device(GPU).rewards("feeding")] == [GPU] * 21
-    assert device.rewards("gemm") == []
+    assert [one.subject for one in evidence(bench).device(GPU).records(RewardBatch, "feeding")] == [GPU] * 21
+    assert device.records(RewardBatch, "gemm") == []
 
 
 def test_a_limit_that_the_profile_leaves_out_is_named(bench):
@@ -368,7 +369,7 @@ def test_what_the_first_attempt_holds_is_let_go_too(bench):
 
 def ends_s(found, stage):
     rounds = found.rounds(GPU)
-    rewards = [one.t_s for one in found.rewards(GPU) if one.stage == stage]
+    rewards = [one.t_s for one in found.records(RewardBatch, GPU) if one.stage == stage]
     return rewards or rounds.only(rounds.same("stage", stage)).t_s.tolist()
 
 

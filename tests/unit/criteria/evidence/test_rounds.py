@@ -43,8 +43,8 @@ def rounds():
 STEPS = {
     "stage": (lambda found: found.same("stage", "gemm"), lambda one: one.stage == "gemm"),
     "parts": (
-        lambda found: found.same("part", "warmup", "other"),
-        lambda one: one.label("part") != "measure",
+        lambda found: found.labelled("part", "warmup", None),
+        lambda one: one.label("part") in ("warmup", None),
     ),
     "none": (lambda found: found.labelled("part", "nobody's"), lambda _: False),
     "all": (lambda found: found.labelled("size", 1, 2, 3), lambda _: True),
@@ -96,21 +96,8 @@ def one_after_the_other(count=40, seconds=0.5, late_s=(), worker="w", stage="gem
     ends = [from_s + (n + 1) * seconds for n in range(count)]
     told = list(accumulate((end + late.get(n, 0.0) for n, end in enumerate(ends)), max))
     told = [max(end, one + place * 1e-6) for place, (end, one) in enumerate(zip(ends, told, strict=True))]
-    return [
-        Round(
-            t_s,
-            "gemm",
-            worker,
-            "a",
-            "measure",
-            seconds,
-            1.0,
-            TFLOP,
-            True,
-            {"precision": "bf16", "size": 1, "part": part},
-        )
-        for t_s in told
-    ]
+    told_by = (stage, worker, "a", "measure", seconds, 1.0, TFLOP, True)
+    return [Round(t_s, *told_by, {"precision": "bf16", "size": 1, **labels}) for t_s in told]
 
 
 def shared_by(process):

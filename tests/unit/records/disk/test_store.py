@@ -28,7 +28,9 @@ from rigproof.records.measurements import (
     Stage,
 )
 from rigproof.records.processes import GpuProcess, ProcessWatch
+from rigproof.records.recording import RecordedPlan
 from rigproof.records.samples import GpuSample, HostSample
+from rigproof.stages.feeding.records import RewardBatch
 
 RUN = RunInfo(
     "run-1", "2026-01-02T03:04:05Z", "quick", "0.1.0", "3.11.7", {"name": "lab"}, ("gemm", "sustained")
@@ -75,6 +77,9 @@ json_values = st.recursive(
 json_tables = st.dictionaries(texts, json_values, max_size=3)
 optional_numbers = st.none() | numbers
 optional_small = st.none() | small
+labels = st.fixed_dictionaries(
+    {}, optional={"precision": texts, "size": small, "part": texts, "batch": small}
+)
 records = st.one_of(
     st.builds(
         GpuSample,
@@ -96,8 +101,13 @@ records = st.one_of(
         numbers,
     ),
     st.builds(
-        Round, numbers, texts, texts, texts, texts, st.sampled_from(["warmup", "measure"]), numbers, numbers,
-        st.booleans(), small,
+        Round, numbers, texts, texts, texts, st.sampled_from(["warmup", "measure"]), numbers, numbers, texts,
+        st.booleans(), labels, st.none() | st.sampled_from(["cuda", "cpu"]),
+    ),
+    st.builds(RecordedPlan, json_tables),
+    st.builds(
+        RewardBatch, numbers, texts, texts, texts, st.sampled_from(["sequential", "parallel"]),
+        *[small] * 6, numbers, st.none() | st.booleans(),
     ),
     st.builds(Event, numbers, texts, texts, texts, st.none() | texts, st.none() | texts, json_tables),
     st.builds(
@@ -341,7 +351,7 @@ def test_threads_add_at_the_same_time_and_nothing_is_lost(tmp_path):
 
     def add(worker):
         for number in range(50):
-            writer.add(replace(ROUND, worker=f"w{worker}", size=number))
+            writer.add(replace(ROUND, worker=f"w{worker}", labels={"size": number}))
             writer.add(replace(GPU_SAMPLE, subject=f"pc1/gpu{worker}", t_s=float(number)))
 
     threads = [threading.Thread(target=add, args=(worker,)) for worker in range(4)]
@@ -372,7 +382,7 @@ writer = RecordingWriter(Path(sys.argv[1]), run, clock=lambda: step[0])
 for number in range(1_000_000):
     step[0] = number / 10
     writer.add(GpuSample(step[0], "pc1/gpu0", power_w=300.0))
-    writer.add(Round(step[0], "gemm", "w", "pc1/gpu0", "bf16", "measure", 0.1, 5.0, True, 64))
+    writer.add(Round(step[0], "gemm", "w", "pc1/gpu0", "measure", 0.1, 5.0, "TFLOP", True, {"size": 64}))
     if number == 300:
         print("thirty seconds are recorded", flush=True)
         time.sleep(600)

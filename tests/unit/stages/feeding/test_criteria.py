@@ -59,7 +59,7 @@ def test_one_sequential_run_is_a_single_reading(bench):
 def test_without_a_comparison_of_the_rewards_there_is_no_pass(bench):
     bench.rewards(GPU, matches=None)
     assert bench.verdict(REWARDS, GPU).outcome is NOT_MEASURED
-    bench.drop("rewards", GPU)
+    bench.recording.put(RewardBatch, [])
     assert bench.verdict(REWARDS, GPU).outcome is NOT_MEASURED
 
 

@@ -8,9 +8,10 @@ from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.verdict import Outcome
 from rigproof.stages.training.precision import speedup, step_times
 from support.faults import GPU
-from support.recordings import H200, loaded_rig
+from support.recordings import H200, loaded_rig, relabelled
 
 NAME = "precision.speedup"
+LABELS = ("batch", "steps", "part")
 
 
 def round_(precision, seconds, **fields):
@@ -26,7 +27,8 @@ def round_(precision, seconds, **fields):
         True,
         {"precision": precision, "size": 64, "part": "precision"},
     )
-    return replace(made, **({"batch": 4, "steps": 2} | fields))
+    labels = {"batch": 4, "steps": 2} | {name: fields.pop(name) for name in LABELS if name in fields}
+    return relabelled(replace(made, **fields), **labels)
 
 
 def without(bench, keep):
