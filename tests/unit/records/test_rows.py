@@ -120,7 +120,9 @@ def test_every_text_is_changed_and_nothing_else():
     rows = rows_of([ROUND, replace(ROUND, t_s=2.0, subject="b/gpu0")])
 
     def upper(value):
-        return value.upper() if isinstance(value, str) else {k: upper(v) for k, v in value.items()}
+        if isinstance(value, dict):
+            return {name: upper(one) for name, one in value.items()}
+        return value.upper() if isinstance(value, str) else value
 
     changed = list(rows.mapped(upper))
     assert [one.subject for one in changed] == ["A/GPU0", "B/GPU0"]

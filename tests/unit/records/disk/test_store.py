@@ -47,6 +47,7 @@ ROUND = Round(
     True,
     {"precision": "bf16", "size": 8192},
 )
+HAPPENED = Event(1.0, "oom", "pc1/gpu0", "12 MiB wanted")
 GPU_SAMPLE = GpuSample(
     1.0, "pc1/gpu0", 99.0, 2048.0, 61.0, None, 345.5, None, 1e6, 1695.0, 9751.0, 4, 4, 16, 0, 0.002
 )
@@ -285,11 +286,11 @@ def test_a_disk_that_stays_full_leaves_no_exception_and_no_open_file(tmp_path, m
 
     monkeypatch.setattr("rigproof.records.disk.store.GrowingFile", Remembering)
     writer = RecordingWriter(tmp_path, RUN, flush_s=0)
-    writer.add(ROUND)
+    writer.extend([ROUND, HAPPENED])
     monkeypatch.setattr("rigproof.records.disk.store.replacing", no_space)
     writer.close()
     assert "No space left on device" in writer.error
-    assert [file.closed for file in opened] == [True, True]
+    assert all(file.closed for file in opened)
     (event,) = read_recording(tmp_path).events
     assert "breaks off in line 2" in event.message
 
@@ -408,7 +409,7 @@ def test_a_killed_process_loses_at_most_ten_seconds(tmp_path):
 
 def written(folder):
     writer = RecordingWriter(folder, RUN)
-    writer.extend([ROUND, GPU_SAMPLE, HOST_SAMPLE])
+    writer.extend([ROUND, HAPPENED, GPU_SAMPLE, HOST_SAMPLE])
     writer.close()
     return folder
 
@@ -420,8 +421,8 @@ def test_a_torn_last_line_is_left_out_and_said(tmp_path, torn):
         file.write(torn)
     found = read_recording(tmp_path)
     assert found.rounds == [ROUND]
-    (event,) = found.events
-    assert event.kind == "storage"
+    happened, event = found.events
+    assert (happened, event.kind) == (HAPPENED, "storage")
     assert "recording.jsonl breaks off in line 3" in event.message
 
 
@@ -432,7 +433,7 @@ LONG_LINE = b'{"type":"event","message":"' + b"x" * RECORDING_LINE_BYTES_MAX + b
     ("line", "words"),
     [
         (b'{"type":"round"', "line 3: "),
-        (b'{"type":"sonnet"}', "type = 'sonnet' is none of run, node, gpu"),
+        (b'{"type":"sonnet"}', "type = 'sonnet' is none of run, plan, node"),
         (b'{"no":"type"}', "type = None is none of"),
         (b"[1, 2]", "type = None is none of"),
         (b'{"type":"event","t_s":"late","kind":"oom","subject":"x","message":"y"}', "t_s: Input should be"),
@@ -601,16 +602,10 @@ def test_a_link_inside_the_run_and_one_to_it_are_followed(tmp_path):
     assert read_recording(tmp_path / "latest").run == RUN
 
 
-@pytest.mark.parametrize("record", ["rounds", "memory", "counters"])
+@pytest.mark.parametrize("record", ["processes", "counters"])
 def test_a_whole_number_that_no_column_can_hold_is_named(tmp_path, record):
     made = {
-        "rounds": (ROUND, b'"size":8192', b'"size":', "size"),
-        "memory": (
-            MemoryReading(1.0, "gemm", "w", "pc1/gpu0", 1.0, 1.0, 1.0, None, None, 7),
-            b'"ooms":7',
-            b'"ooms":',
-            "ooms",
-        ),
+        "processes": (GpuProcess(1.0, "pc1/gpu0", 77), b'"pid":77', b'"pid":', "pid"),
         "counters": (GpuCounters(1.0, "pc1/gpu0", "before", 7), b'_uncorrected":7', b'_uncorrected":', "ecc"),
     }
     one, old, new, name = made[record]

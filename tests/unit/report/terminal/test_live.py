@@ -92,8 +92,8 @@ def test_the_plain_line_says_how_every_device_and_host_is(running, plan):
 
 
 def test_what_is_not_known_is_left_out_not_zero(running, plan):
-    running.gpu_samples.clear()
-    running.host_samples.clear()
+    running.gpu_samples = []
+    running.host_samples = []
     out = io.StringIO()
     LiveView(running, plan, out, Clock(45.0)).tick()
     assert "°C" not in out.getvalue()
