@@ -69,7 +69,7 @@ def test_what_is_old_is_no_state_of_now(recording, plan):
 
 def test_an_empty_run_has_a_state(recording, plan):
     for name in ("rounds", "gpu_samples", "host_samples", "workers", "events"):
-        getattr(recording, name).clear()
+        setattr(recording, name, [])
     state = state_of(recording, plan, 0.5, QUIET)
     assert [(one.subject, one.alive, one.planned) for one in state.devices] == [
         ("pc1/gpu0", 0, 1),

@@ -22,7 +22,7 @@ def rounds_of(process, start_s, tflops, count=6, seconds=0.5, **fields):
             seconds=seconds,
             work=tflops * seconds,
             unit=TFLOP,
-            labels={"precision": "bf16", "size": 1024, "processes": process[0], "process": process[1]},
+            labels=dict(zip(("processes", "process", "precision"), (*process, "bf16"), strict=True)),
             **values,
         )
         for n in range(count)
@@ -41,7 +41,7 @@ def test_warm_up_and_what_was_not_verified_count_as_no_work():
     rounds = rounds_of((1, 0), 10.0, 100.0)
     rounds += rounds_of((1, 0), 10.0, 999.0, phase="warmup")
     rounds += rounds_of((1, 0), 10.0, 999.0, verified=False)
-    rounds += rounds_of("", 10.0, 999.0) + rounds_of((2, 0), 10.0, 999.0)
+    rounds += rounds_of((None, None), 10.0, 999.0) + rounds_of((2, 0), 10.0, 999.0)
     assert shared_rate(rounds, [], 1).tflops == pytest.approx(100.0)
 
 
