@@ -243,11 +243,11 @@ class DeviceEvidence:
         return tuple(worker.worker for worker in self.evidence.plan.workers_of(self.subject))
 
     def require_asked_plan(self) -> None:
-        """NotMeasured where the profile plans other work here than the run was to do."""
-        evidence = self.evidence
+        """NotMeasured where the profile plans other work here than the run was to do, or nobody knows what."""
+        evidence, plan = self.evidence, self.evidence.plan
         if evidence.planned_by is evidence.loaded:
             return
-        done, asked = (_work(plan.workers_of(self.subject)) for plan in (evidence.plan, evidence.asked_plan))
+        done, asked = (_work(one.workers_of(self.subject)) for one in (plan, evidence.asked_plan))
         if done != asked:
             both = f"this run was planned with {done} here, and {evidence.loaded.file} plans {asked}"
             raise NotMeasured(f"{both}; run again with it")

@@ -20,9 +20,10 @@ GPU = "pc1/gpu0"
 
 
 def a_round(t_s=1.0, seconds=0.05, work=3.5, **fields):
-    told = {"stage": "gemm", "worker": "pc1/gpu0#0", "subject": GPU, "precision": "bf16", "phase": "measure"}
+    told = {"stage": "gemm", "worker": "pc1/gpu0#0", "subject": GPU, "phase": "measure"}
+    labels = {"size": 8192, "precision": fields.pop("precision", "bf16")}
     return Round(
-        t_s=t_s, seconds=seconds, work=work, unit=TFLOP, verified=True, labels={"size": 8192}, **told | fields
+        t_s=t_s, seconds=seconds, work=work, unit=TFLOP, verified=True, labels=labels, **told | fields
     )
 
 
