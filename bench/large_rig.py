@@ -31,6 +31,7 @@ import large_rig_records as work
 import pyarrow as pa
 from pyarrow import parquet
 
+import rigproof.stages.registry  # noqa: F401 - a plan is of the stages that there are
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
