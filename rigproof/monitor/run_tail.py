@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -93,7 +94,7 @@ class RunTail:
 
     def _new_rounds(self, path: Path) -> Iterator[Round]:
         """The rounds that were written since the last call: of the first one those of the last seconds."""
-        if not path.exists():
+        if not os.path.lexists(path):  # nothing was done yet
             return
         with open_plain(path, RECORDING_BYTES_MAX) as file:
             for batch in [*self._rounds.read(file)][-BATCHES_KEPT:]:

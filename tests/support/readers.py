@@ -135,6 +135,11 @@ def read_samples(folder: Path) -> object:
     return judged(folder)
 
 
+def read_rewards(folder: Path) -> object:
+    (folder / RECORDING_FILE).write_bytes(records_of(RUNS[1]))
+    return judged(folder)
+
+
 def read_verdict(folder: Path) -> object:
     said = elapsed_s(folder, _recording())
     assert math.isfinite(said)
@@ -279,8 +284,8 @@ READERS = {
     "rewards": Reader(
         "bytes",
         "reward_batch.parquet",
-        _files("reports/samples/h200-every-stage/reward_batch.parquet"),
-        read_samples,
+        _files(f"reports/samples/{RUNS[1]}/reward_batch.parquet"),
+        read_rewards,
     ),
     "running-rounds": Reader(
         "bytes", "runs/a/round.arrows", lambda: [rounds_stream_of(RUNS[0])], read_running_rounds

@@ -243,7 +243,7 @@ class DeviceEvidence:
         return tuple(worker.worker for worker in self.evidence.plan.workers_of(self.subject))
 
     def require_asked_plan(self) -> None:
-        """NotMeasured where the profile plans other work here than the run was to do, or nobody knows what."""
+        """NotMeasured where the profile plans other work here than the run was to do, or none is known."""
         evidence, plan = self.evidence, self.evidence.plan
         if evidence.planned_by is evidence.loaded:
             return

@@ -105,7 +105,8 @@ def _told() -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowException, OSError, MemoryError, ValueError, StopIteration) as error:
+    # An index error: codes of a dictionary that has no such word.
+    except (pa.ArrowException, OSError, MemoryError, ValueError, IndexError, StopIteration) as error:
         raise DamagedError(_first_line(error)) from None
 
 
