@@ -221,6 +221,16 @@ def test_after_a_round_the_next_one_has_the_limit_of_a_stall(lonely):
     assert (event.kind, event.data["limit_s"]) == ("worker_hung", STALL_S)
 
 
+def test_signs_of_life_are_progress_and_no_rounds(lonely):
+    lonely.works()
+    for number in range(1, 5):
+        lonely.now_s = number * STALL_S
+        lonely.answers(progress=number)
+        lonely.check_at(lonely.now_s + STALL_S)
+    assert lonely.events == []
+    assert (lonely.slot().progress, lonely.slot().first_round_s) == (4, None)
+
+
 def test_where_a_stall_may_be_longer_than_a_start_it_is_the_limit_of_the_first_round_too():
     crew = Crew(PLANS[:1], start_s=5.0, stall_s=STALL_S)
     crew.works()

@@ -121,7 +121,7 @@ def test_each_prompt_has_references_and_later_steps_equal_them(cpu, context):
     assert all(one.verified for one in context.rounds)
     assert bursts.begun == 2 * PROMPTS
     measured = [one for one in context.rounds if one.phase == "measure"]
-    expected = 2 * PROMPTS * bursts.passes * pass_tflop(ROWS, measured[0].size)
+    expected = 2 * PROMPTS * bursts.passes * pass_tflop(ROWS, measured[0].label("size"))
     assert sum(one.work for one in measured) == pytest.approx(expected)
     bursts.release()
 

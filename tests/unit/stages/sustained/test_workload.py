@@ -186,7 +186,7 @@ def test_where_even_the_last_resort_does_not_fit_smaller_matrices_do(run_alone):
     assert min(after for _, after in result.decided("target")) < 30
     assert result.decided("matrix_size")[0] == (1024, 712)
     assert {round_.label("part") for round_ in result.rounds} == {None}
-    assert result.rounds[-1].size == 712
+    assert result.rounds[-1].label("size") == 712
     assert all(round_.verified for round_ in result.rounds)
 
 
