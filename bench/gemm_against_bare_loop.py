@@ -113,8 +113,8 @@ def rigproof_rate(device: Device, precision: str, given: argparse.Namespace) -> 
     measured = [r for r in rounds if r.phase == "measure"]
     wall_s = measured[-1].t_s - measured[0].t_s
     return {
-        "tflops": sum(r.tflop for r in measured) / sum(r.seconds for r in measured),
-        "tflops_by_wall_clock": sum(r.tflop for r in measured[1:]) / wall_s if wall_s > 0 else None,
+        "tflops": sum(r.work for r in measured) / sum(r.seconds for r in measured),
+        "tflops_by_wall_clock": sum(r.work for r in measured[1:]) / wall_s if wall_s > 0 else None,
         "rounds": len(measured),
         "round_s": sum(r.seconds for r in measured) / len(measured),
         "warmup_s": sum(r.seconds for r in rounds if r.phase == "warmup"),

@@ -22,7 +22,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -35,17 +34,22 @@ from pyarrow import parquet
 from rigproof.profiles.kinds.models import models_of
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.records.disk import columns
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.planning.recorded import recorded
+from rigproof.records.disk import columns, record_tables
 from rigproof.records.disk.reading import (
     PARQUET_FILE,
     RECORD_TYPES,
     RECORDING_FILE,
     RECORDING_SCHEMA_VERSION,
+    TABLE,
 )
 from rigproof.records.disk.store import ROW_GROUP
+from rigproof.records.fields import table_name
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
-from rigproof.records.measurements import BootReading, ForeignMemory, GpuCounters, Stage
+from rigproof.records.measurements import BootReading, ForeignMemory, GpuCounters, MemoryReading, Round, Stage
 from rigproof.records.processes import GpuProcess, ProcessWatch
+from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.registry import KINDS
 from rigproof.stages.sustained.settings import SustainedSettings
 
@@ -155,15 +159,12 @@ def lines(shape: work.Shape, rig: LoadedRig) -> Iterator[str]:
         tuple(work.STAGE_SHARES), command=("-m", "hardware", "--hwprofile=large.toml", "--level=standard"),
     )  # fmt: skip
     yield line(run, schema_version=RECORDING_SCHEMA_VERSION)
+    yield line(recorded(make_plan(rig, "standard")))
     yield from map(line, identities(shape))
-    random = np.random.default_rng(shape.seed + 1)
-    rates = work.speeds(shape)
     for name, (begin, end) in shape.stages().items():
         stage = stage_of(shape, name, work.START_S + begin)
         yield line(stage)
         yield from (json.dumps(one) + "\n" for one in work.worker_events(shape, name, stage.start_s + 0.1))
-        for second in range(begin, end):
-            yield from work.second_lines(shape, rates, second, random)
         yield line(
             dataclasses.replace(
                 stage,
@@ -203,12 +204,23 @@ def line(record: object, **more: object) -> str:
 
 
 def write_recording(folder: Path, shape: work.Shape, rate_hz: float = 1.0) -> None:
-    """The recording's two files."""
+    """The recording's files."""
     folder.mkdir(parents=True, exist_ok=True)
     rig = rig_of(shape, rate_hz)
     with (folder / RECORDING_FILE).open("w", buffering=2**20) as file:
         file.writelines(lines(shape, rig))
     run_id = "20261121T120000Z-large-0001"
+    labels = {"precision": str, "size": int, "part": str, "batch": int, "steps": int}
+    for kind, told, batches in (
+        (Round, labels, lambda layout: work.round_batches(shape, work.speeds(shape), layout)),
+        (MemoryReading, {}, lambda layout: work.memory_batches(shape, layout)),
+        (RewardBatch, {}, lambda layout: work.reward_batches(shape, layout)),
+    ):
+        name = table_name(kind)
+        layout = record_tables.schema(kind, name, run_id, told)
+        with parquet.ParquetWriter(folder / f"{name}{TABLE}", layout, compression="zstd") as writer:
+            for batch in batches(layout):
+                writer.write_batch(batch)
     with parquet.ParquetWriter(folder / PARQUET_FILE, columns.schema(run_id), compression="zstd") as writer:
         for batches in (work.gpu_batches(shape, run_id), work.host_batches(shape, run_id)):
             while group := list(islice(batches, max(1, ROW_GROUP // len(shape.subjects)))):
@@ -273,9 +285,7 @@ def main() -> None:
     shape = work.Shape(asked.nodes, asked.gpus, asked.seconds, slow=count // 3, hot=2 * count // 3)
     if not (asked.keep and (asked.folder / PARQUET_FILE).exists()):
         write_recording(asked.folder, shape, asked.rate_hz)
-    size = sum(
-        path.stat().st_size for path in asked.folder.iterdir() if path.name in (RECORDING_FILE, PARQUET_FILE)
-    )
+    size = sum(path.stat().st_size for path in asked.folder.iterdir() if path.suffix in (".jsonl", TABLE))
     command = [sys.executable, "-m", "rigproof.cli.main", "report", str(asked.folder)]
     figures = measured(command)
     found = failed(asked.folder)

@@ -5,7 +5,6 @@ The timeline of a level-standard run, pressed into the seconds asked for. Figure
 in fp16. Noise is seeded. One card is slower than all others in every stage, one gets too hot.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -68,65 +67,88 @@ def speeds(shape: Shape) -> Floats:
     return noise
 
 
-def _work(stage: str, second: int, length: int) -> tuple[str, str, str, float, int, int | None]:
+def _work(stage: str, second: int, length: int) -> tuple[str, str, str | None, float, int, int | None]:
     """Precision, phase, part, TFLOP/s, size, batch of the round that begins in that second of a stage."""
     if stage == "gemm":
         block = max(length // len(PRECISIONS), 1)
         precision = PRECISIONS[min(second // block, len(PRECISIONS) - 1)]
-        return precision, "measure" if second % block else "warmup", "", RATES[precision], 8192, None
+        return precision, "measure" if second % block else "warmup", None, RATES[precision], 8192, None
     if stage == "training":
         block = max(length // len(TRAINED), 1)
         precision = TRAINED[min(second // block, len(TRAINED) - 1)]
         phase = "measure" if second % block else "warmup"
         return precision, phase, "precision", STEP_TFLOP / STEP_S[precision], 2496, 16
     if stage == "feeding":
-        return "bf16", "measure" if second else "warmup", "generate", 195.0, 16384, None
-    return "bf16", "measure" if second > 1 else "warmup", "", RATES["bf16"], 8192, None
+        return "bf16", "measure" if second else "warmup", None, 195.0, 16384, None
+    return "bf16", "measure" if second > 1 else "warmup", None, RATES["bf16"], 8192, None
 
 
-def second_lines(shape: Shape, rates: Floats, second: int, random: np.random.Generator) -> Iterator[str]:
-    """The lines of one second: each GPU's round and its worker's memory; at times its rewards."""
-    stage, (begin, end) = next((name, span) for name, span in shape.stages().items() if second < span[1])
-    precision, phase, part, usual, size, batch = _work(stage, second - begin, end - begin)
-    count = len(shape.subjects)
-    ends = START_S + second + 1 + random.normal(0, 0.004, count).clip(-0.01, 0.01)
-    seconds = 0.985 + random.normal(0, 0.002, count).clip(-0.004, 0.004)
-    tflop = rates * usual * seconds * random.normal(1.0, 0.002, count).clip(0.994, 1.006)
-    steps = int(usual / STEP_TFLOP) if batch else None  # what fits into its second
-    if steps:  # so many whole steps: the time tells the rate
-        tflop = np.full(count, steps * STEP_TFLOP)
-        seconds = tflop / (usual * rates) * random.normal(1.0, 0.002, count).clip(0.994, 1.006)
-    shared = f'"size":{size},"part":"{part}","device":null,"batch":{_json(batch)},"steps":{_json(steps)}}}\n'
-    kind = f'"precision":"{precision}","phase":"{phase}","seconds":'
-    held = 100608.0 if stage == "sustained" else 18742.0
-    for subject, t_s, took, work in zip(
-        shape.subjects, ends.tolist(), seconds.tolist(), tflop.tolist(), strict=True
-    ):
-        who = f'"stage":"{stage}","worker":"{subject}#0","subject":"{subject}",'
-        yield f'{{"type":"round","t_s":{t_s},{who}{kind}{took},"tflop":{work},"verified":true,{shared}'
-        yield (
-            f'{{"type":"memory","t_s":{t_s},{who}"allocated_mib":{held},"reserved_mib":{held + 64},'
-            f'"peak_reserved_mib":{held + 64},"device_free_mib":{143155.9375 - held - 600},'
-            '"device_total_mib":143155.9375,"ooms":0,"alloc_retries":0}\n'
-        )
-    if stage == "feeding" and (second - begin) % REWARDS_EVERY_S == 1:
-        yield from _rewards(shape, ends, second - begin)
+def round_batches(shape: Shape, rates: Floats, layout: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Each GPU's round of each second."""
+    for second, (stage, begin, end) in _seconds(shape):
+        random = np.random.default_rng((shape.seed, 1, second))
+        precision, phase, part, usual, size, batch = _work(stage, second - begin, end - begin)
+        count = len(shape.subjects)
+        seconds = 0.985 + random.normal(0, 0.002, count).clip(-0.004, 0.004)
+        work = rates * usual * seconds * random.normal(1.0, 0.002, count).clip(0.994, 1.006)
+        steps = int(usual / STEP_TFLOP) if batch else None  # what fits into its second
+        if steps:  # so many whole steps: the time tells the rate
+            work = np.full(count, steps * STEP_TFLOP)
+            seconds = work / (usual * rates) * random.normal(1.0, 0.002, count).clip(0.994, 1.006)
+        told = {"t_s": _ends(shape, second), "phase": phase, "seconds": seconds, "work": work}
+        labels = {"precision": precision, "size": size, "part": part, "batch": batch, "steps": steps}
+        told |= {"unit": "TFLOP", "verified": True, "device": None}
+        yield _many(shape, stage, told | {f"labels.{name}": value for name, value in labels.items()}, layout)
 
 
-def _rewards(shape: Shape, ends: Floats, second: int) -> Iterator[str]:
+def memory_batches(shape: Shape, layout: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Each worker's allocator, each second."""
+    for second, (stage, _, _) in _seconds(shape):
+        held = 100608.0 if stage == "sustained" else 18742.0
+        told = {"t_s": _ends(shape, second), "allocated_mib": held, "reserved_mib": held + 64}
+        told |= {"peak_reserved_mib": held + 64, "device_free_mib": 143155.9375 - held - 600}
+        told |= {"device_total_mib": 143155.9375, "ooms": 0, "alloc_retries": 0}
+        yield _many(shape, stage, told, layout)
+
+
+def reward_batches(shape: Shape, layout: pa.Schema) -> Iterator[pa.RecordBatch]:
     """At first alone and compared with the pool, then the pool beside the generation."""
-    early = second < 4 * REWARDS_EVERY_S
-    for subject, t_s in zip(shape.subjects, ends.tolist(), strict=True):
+    for second, (stage, begin, _) in _seconds(shape):
+        if stage != "feeding" or (second - begin) % REWARDS_EVERY_S != 1:
+            continue
+        early = second - begin < 4 * REWARDS_EVERY_S
         for mode, processes, seconds, matches in (
             ("sequential", 1, 0.456, None),
             ("parallel", 8, 0.084, True if early else None),
         ):
             if mode == "parallel" or early:
-                yield (
-                    f'{{"type":"rewards","t_s":{t_s - 0.2},"stage":"feeding","worker":"{subject}#0",'
-                    f'"subject":"{subject}","mode":"{mode}","processes":{processes},"strategies":16,'
-                    f'"invalid":0,"timed_out":0,"crashed":0,"out_of_memory":0,"seconds":{seconds},"matches":{_json(matches)}}}\n'
-                )
+                told = {"t_s": _ends(shape, second) - 0.2, "mode": mode, "processes": processes}
+                told |= {"strategies": 16, "invalid": 0, "timed_out": 0, "crashed": 0, "out_of_memory": 0}
+                yield _many(shape, stage, told | {"seconds": seconds, "matches": matches}, layout)
+
+
+def _seconds(shape: Shape) -> Iterator[tuple[int, tuple[str, int, int]]]:
+    for name, (begin, end) in shape.stages().items():
+        yield from ((second, (name, begin, end)) for second in range(begin, end))
+
+
+def _ends(shape: Shape, second: int) -> Floats:
+    random = np.random.default_rng((shape.seed, 4, second))
+    return START_S + second + 1 + random.normal(0, 0.004, len(shape.subjects)).clip(-0.01, 0.01)
+
+
+def _many(shape: Shape, stage: str, told: dict, layout: pa.Schema) -> pa.RecordBatch:
+    """A record of each GPU: what is no array is the same of all."""
+    count = len(shape.subjects)
+    told |= {"stage": stage, "subject": pa.array(shape.subjects)}
+    told["worker"] = pa.array([f"{subject}#0" for subject in shape.subjects])
+    arrays = [
+        pa.array(value, field.type)
+        if isinstance(value := told[field.name], np.ndarray | pa.Array)
+        else pa.array([value] * count, field.type)
+        for field in layout
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=layout)
 
 
 def worker_events(shape: Shape, stage: str, t_s: float) -> Iterator[dict]:
@@ -284,7 +306,3 @@ def _batch(run_id: str, kind: str, subjects: tuple[str, ...], values: dict) -> p
         for column in layout
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=layout)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value)

@@ -127,7 +127,7 @@ def measure(given: argparse.Namespace) -> dict:
         spec = GemmSpec("gemm", given.size, (device.half,), given.settle, given.measure, given.round)
         run_gemm(spec, device, context)
         measured = [r for r in records if isinstance(r, Round) and r.phase == "measure"]
-        return sum(r.tflop for r in measured) / sum(r.seconds for r in measured)
+        return sum(r.work for r in measured) / sum(r.seconds for r in measured)
 
     device = open_device(given.device, 1)
     rate(device)  # warm: the first arm must not be the only cold one

@@ -23,7 +23,6 @@ from rigproof.records.disk.store import RecordingError, read_recording
 from rigproof.records.inventory import HostInventory
 from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
 from rigproof.records.recording import Recording
-from rigproof.records.rows import Rows
 from rigproof.records.verdict import EXIT_STATUS, Verdict, decide
 from rigproof.report.content.remarks import remarks
 from rigproof.report.files.files import FILES, write_reports
@@ -95,8 +94,7 @@ def _verdicts(
         lambda: judgement.part(nodes + others[:middle]), lambda: judgement.part(others[middle:])
     )
     verdicts = judgement.whole(parts)
-    if isinstance(recording.host_samples, Rows):
-        recording.host_samples.let_go()
+    recording.host_samples.let_go()
     give_memory_back()
     return verdicts
 

@@ -35,6 +35,10 @@ class WorkerContext(Protocol):
         """Hand a record over; must not block for long, since the device waits meanwhile."""
         ...
 
+    def alive(self) -> None:
+        """A sign of life, where a round takes long to come: the driver counts it as progress."""
+        ...
+
     def stopped(self) -> bool:
         """True once the workload is to end. It is asked after every round."""
         ...

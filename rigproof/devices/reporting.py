@@ -7,7 +7,7 @@ from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.verification import Reference
 from rigproof.records.identity import DeviceKind
-from rigproof.records.measurements import Event, MemoryReading, Phase, Round
+from rigproof.records.measurements import TFLOP, Event, Labels, MemoryReading, Phase, Round
 
 WRONG_RESULT_EVERY_S = 10.0
 MEMORY_EVERY_S = 1.0
@@ -27,29 +27,28 @@ class Reporter:
     def round(
         self,
         *,
-        precision: str,
         phase: Phase,
         seconds: float,
-        products: int,
+        work: float,
         verified: bool,
-        size: int,
-        part: str = "",
+        labels: Labels,
+        unit: str = TFLOP,
+        t_s: float | None = None,
         device: DeviceKind | None = None,
     ) -> None:
-        """A round of `products` products, which ended now. `device` did it in place of the promised one."""
+        """A round that ended at run time `t_s`; None: now. `device` did it in place of the promised one."""
         self.context.emit(
             Round(
-                t_s=self.context.now_s(),
+                t_s=self.context.now_s() if t_s is None else t_s,
                 stage=self.stage,
                 worker=self.context.worker,
                 subject=self.context.subject,
-                precision=precision,
                 phase=phase,
                 seconds=seconds,
-                tflop=products * product_tflop(size),
+                work=work,
+                unit=unit,
                 verified=verified,
-                size=size,
-                part=part,
+                labels=labels,
                 device=device,
             )
         )

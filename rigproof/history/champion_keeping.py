@@ -169,7 +169,11 @@ def _runs(
 def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, value: float) -> list[GpuFigure]:
     """One figure; none where the work changed on the way, so that no later run could be compared with it."""
     rounds = measured_rounds(recording, criterion, gpu.subject)
-    if len({(one.precision, one.size, one.batch) for one in rounds}) != 1:
+    did = {(one.label("precision"), one.label("size"), one.label("batch")) for one in rounds}
+    if len(did) != 1:
+        return []
+    [(precision, size, batch)] = did
+    if not isinstance(precision, str) or not isinstance(size, int) or isinstance(batch, str):
         return []
     means = extra_info(recording, criterion, gpu.subject, rounds)
     return [
@@ -179,10 +183,10 @@ def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, value: f
             unit="TFLOP/s",
             power_limit_w=gpu.power_limit_w,
             subject=gpu.subject,
-            precision=rounds[0].precision,
-            size=rounds[0].size,
+            precision=precision,
+            size=size,
             workers=len({one.worker for one in rounds}),
-            batch=rounds[0].batch,
+            batch=batch,
             sm_clock_mean_mhz=means["sm_clock_mean_mhz"],
             memory_clock_mean_mhz=means["memory_clock_mean_mhz"],
             core_temperature_mean_c=means["core_temperature_mean_c"],

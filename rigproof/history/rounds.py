@@ -1,6 +1,6 @@
 """Hands rounds that a device timed to pytest-benchmark, as if it had timed them itself.
 
-Each pytest-benchmark round is the device's seconds for one unit of work, 1 TFLOP. So its OPS column,
+Each pytest-benchmark round is the device's seconds for one unit of work, such as 1 TFLOP. So its OPS column,
 rounds over total seconds, is the rate in TFLOP/s.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.records.measurements import Round
+from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.recording import Recording
 from rigproof.stages.registry import SLICES
 
@@ -70,7 +70,7 @@ def replay(benchmark: "BenchmarkFixture", rounds: Sequence[Round], clock: Replay
     `clock` must be the timer of the test's `benchmark` mark. Disabled benchmarks (xdist,
     `--benchmark-disable`) keep nothing, and that is no error.
     """
-    seconds = seconds_per_tflop(rounds)
+    seconds = seconds_per_unit(rounds)
     if not seconds:
         benchmark.skipped = True  # else pytest-benchmark warns that its fixture was not used
         return False
@@ -86,16 +86,16 @@ def replay(benchmark: "BenchmarkFixture", rounds: Sequence[Round], clock: Replay
     return True
 
 
-def seconds_per_tflop(rounds: Sequence[Round]) -> list[float]:
-    """Device seconds for 1 TFLOP: of each round, or, where workers share the device, of each second.
+def seconds_per_unit(rounds: Sequence[Round]) -> list[float]:
+    """Device seconds for one unit of work: of each round, or, where workers share the device, of each second.
 
     Rounds without a positive time and work are left out: they are no measurements. Workers' rates are
     added only over windows in which every one of them finished a round.
     """
-    timed = [one for one in rounds if one.seconds > 0 and one.tflop > 0]
+    timed = [one for one in rounds if one.seconds > 0 and one.work > 0]
     workers = {one.worker for one in timed}
     if len(workers) < 2:
-        return [one.seconds / one.tflop for one in timed]
+        return [one.seconds / one.work for one in timed]
     windows: dict[int, dict[str, list[Round]]] = defaultdict(lambda: defaultdict(list))
     for one in timed:
         windows[int(one.t_s // WINDOW_S)][one.worker].append(one)
@@ -104,7 +104,7 @@ def seconds_per_tflop(rounds: Sequence[Round]) -> list[float]:
 
 
 def _rate(rounds: Sequence[Round]) -> float:
-    return sum(one.tflop for one in rounds) / sum(one.seconds for one in rounds)
+    return sum(one.work for one in rounds) / sum(one.seconds for one in rounds)
 
 
 def measured_rounds(recording: Recording, criterion: str, subject: str) -> list[Round]:
@@ -120,11 +120,10 @@ def measured_rounds(recording: Recording, criterion: str, subject: str) -> list[
     precision = kind.precision if kind is not None and kind.products else None
     return [
         one
-        for one in recording.rounds
+        for one in recording.rounds.of(subject)
         if one.stage == stage.name
-        and one.subject == subject
         and one.phase == "measure"
-        and precision in (None, one.precision)
+        and precision in (None, one.label("precision"))
         and recording.is_last(one)
     ]
 
@@ -140,7 +139,7 @@ def extra_info(recording: Recording, criterion: str, subject: str, rounds: Seque
     worker = next((one for one in recording.workers if one.subject == subject), None)
     begin_s = min((one.t_s - one.seconds for one in rounds), default=0.0)
     end_s = max((one.t_s for one in rounds), default=0.0)
-    samples = [one for one in recording.gpu_samples if one.subject == subject and begin_s <= one.t_s <= end_s]
+    samples = [one for one in recording.gpu_samples.of(subject) if begin_s <= one.t_s <= end_s]
 
     def mean(field: str) -> float | None:
         values = [value for one in samples if (value := getattr(one, field)) is not None]
@@ -152,9 +151,9 @@ def extra_info(recording: Recording, criterion: str, subject: str, rounds: Seque
         "run_id": recording.run.run_id,
         "level": recording.run.level,
         "simulated": recording.run.simulated,
-        "unit": "s/TFLOP",
-        "precisions": sorted({one.precision for one in rounds}),
-        "sizes": sorted({one.size for one in rounds}),
+        "unit": f"s/{next((one.unit for one in rounds), TFLOP)}",
+        "precisions": sorted({str(one.label("precision")) for one in rounds}),
+        "sizes": sorted({size for one in rounds if isinstance(size := one.label("size"), int)}),
         "gpu_uuid": gpu.uuid if gpu else None,
         "gpu_name": gpu.name if gpu else None,
         "power_limit_w": gpu.power_limit_w if gpu else None,

@@ -1,11 +1,20 @@
 """Follows the recording of the run that goes on, and only reads it."""
 
+import contextlib
+import math
+import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rigproof.monitor.run_state import RunState
+from rigproof.monitor.run_state import ROUNDS_KEPT_S, RunState
 from rigproof.monitor.snapshot import RunNow
-from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE, record_of_line
+from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM, STREAM_FILE, record_of_line
+from rigproof.records.disk.record_tables import problems, rows_of
+from rigproof.records.disk.store import FLUSH_S
+from rigproof.records.disk.tables import StreamReader
+from rigproof.records.fields import table_name
 from rigproof.records.identity import RunInfo
 from rigproof.records.limits import (
     RECORDING_BYTES_MAX,
@@ -13,9 +22,16 @@ from rigproof.records.limits import (
     FileRefusedError,
     open_plain,
 )
+from rigproof.records.measurements import Round
+from rigproof.records.rows import TableError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # A run that writes nothing for this long has broken off: it may wait `start_s` (60 s) for its nodes.
 SILENT_S = 90.0
+ROUNDS = table_name(Round)
+BATCHES_KEPT = math.ceil(ROUNDS_KEPT_S / FLUSH_S) + 1
 NEWEST = 5  # folders that are looked at: two runs at a time are rare
 CHUNK = 2**20
 
@@ -29,6 +45,7 @@ class RunTail:
         self._state: RunState | None = None
         self._offset = 0
         self._rest = b""
+        self._rounds = StreamReader(_round_problems)
 
     def now(self, wall_s: float) -> RunNow | None:
         """How it stands at `wall_s`, seconds since the epoch, after what was written since the last call."""
@@ -40,6 +57,7 @@ class RunTail:
             folder, silent_s = found
             if folder != self._folder or (folder / RECORDING_FILE).stat().st_size < self._offset:
                 self._folder, self._state, self._offset, self._rest = folder, None, 0, b""
+                self._rounds = StreamReader(_round_problems)
             self._read_on(folder)
         except (OSError, FileRefusedError):  # removed or unmounted meanwhile, or no file that a run writes
             return None
@@ -70,6 +88,18 @@ class RunTail:
                 self._state = RunState(record)
             elif self._state is not None:
                 self._state.add(record)
+        if self._state is not None:
+            for one in self._new_rounds(folder / f"{ROUNDS}{STREAM}"):
+                self._state.add(one)
+
+    def _new_rounds(self, path: Path) -> Iterator[Round]:
+        """The rounds that were written since the last call: of the first one those of the last seconds."""
+        if not os.path.lexists(path):  # nothing was done yet
+            return
+        with open_plain(path, RECORDING_BYTES_MAX) as file:
+            for batch in [*self._rounds.read(file)][-BATCHES_KEPT:]:
+                with contextlib.suppress(TableError):  # another version's, as above
+                    yield from rows_of(partial(_column, batch), batch.schema).typed(Round)
 
     def _lines(self, path: Path) -> Iterator[bytes]:
         """The lines that were finished since the last call; a torn last one waits for its rest."""
@@ -83,6 +113,16 @@ class RunTail:
                     self._rest = b""
                 self._rest = (self._rest + rest)[: RECORDING_LINE_BYTES_MAX + 1]  # more is refused as a line
                 yield from lines
+
+
+def _round_problems(found: "pa.Schema") -> list[str]:
+    return problems(found, ROUNDS)
+
+
+def _column(batch: "pa.RecordBatch", name: str) -> "pa.ChunkedArray":
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.chunked_array([batch.column(name)])
 
 
 def _written_s(path: Path) -> float:

@@ -15,6 +15,7 @@ from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import judge
 from rigproof.judging.second_chance import second_chance
 from rigproof.plugin.preparation import Prepared
+from rigproof.profiles.planning.recorded import recorded
 from rigproof.records.champions import champions_event
 from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import RunInfo
@@ -40,6 +41,7 @@ class Run:
         self._evidence: tuple[int, Evidence] | None = None
         self._resources = ExitStack()
         self.writer = RecordingWriter(folder, _run_info(prepared, folder.name, command))
+        self.writer.add(recorded(prepared.plan))
         self._resources.callback(self.writer.close)
         if terminal is not None:
             self._resources.callback(terminal.close)

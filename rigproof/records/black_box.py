@@ -209,7 +209,8 @@ def _cards(last: Line | None) -> list[str]:
     return told
 
 
-def step_of(precision: str, part: str) -> str:
-    """What a round is part of, as one step of load: `bf16`, `fp16 batch=8`; all processes of an arm alike."""
-    arm = part.partition("#")[0]
-    return precision if arm in ("", precision) else f"{precision} {arm}"
+def step_of(work: Iterable[tuple[str, str | int]]) -> str:
+    """The labels that tell work apart, as one step of load: `bf16`, `fp16 sweep`, `bf16 processes=2`."""
+    return " ".join(
+        dict.fromkeys(value if isinstance(value, str) else f"{name}={value}" for name, value in work)
+    )

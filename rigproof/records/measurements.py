@@ -1,35 +1,40 @@
 """What workers and agents report besides samples: rounds of work, counters, memory, events, stages."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rigproof.records.identity import DeviceKind
 
 Phase = Literal["warmup", "measure"]
+Labels = Mapping[str, str | int]
+TFLOP = "TFLOP"  # 10^12 operations: the work of matrix products and of what is made of them
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
     """A batch of equal work timed by the device's own clock, its result verified.
 
-    `tflop / seconds` is the rate in TFLOP/s. `verified` is True only where the result was compared
-    with a reference that itself was checked against higher precision.
+    `work / seconds` is the rate, in `unit` a second. `verified` is True only where the result was compared
+    with a reference that itself was checked against higher precision. `labels` are those that the stage
+    declares: what the work was, and which process did it.
     """
 
     t_s: float  # run time of the round's end
     stage: str
     worker: str
     subject: str
-    precision: str
     phase: Phase
     seconds: float
-    tflop: float
+    work: float
+    unit: str
     verified: bool
-    size: int
-    part: str = ""  # of a stage that has several: "fp16", "batch=8", "workers=2#0"
+    labels: Labels = field(default_factory=dict)
     device: DeviceKind | None = None  # that did the work, where it is not the promised one
-    batch: int | None = None  # examples of each step, in the training stage
-    steps: int | None = None  # of the round, there
+
+    def label(self, name: str) -> str | int | None:
+        """One of its labels; None where it has none of that name."""
+        return self.labels.get(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +52,6 @@ class MemoryReading:
     device_total_mib: float | None
     ooms: int | None = None  # the allocator's own count; None where it keeps none
     alloc_retries: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RewardBatch:
-    """The rewards of one step's completions, computed on the CPU: all in one process, or in a pool.
-
-    `timed_out`, `crashed` and `out_of_memory` strategies cost only themselves. `matches`: the rewards, in
-    order, are those of the sequential run; None where there was none to compare with.
-    """
-
-    t_s: float  # run time of its end
-    stage: str
-    worker: str
-    subject: str
-    mode: Literal["sequential", "parallel"]
-    processes: int
-    strategies: int
-    invalid: int  # found by the quick validation, and not run
-    timed_out: int
-    crashed: int
-    out_of_memory: int
-    seconds: float
-    matches: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +117,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened at a moment. `kind` is one of EVENT_KINDS."""
+    """Something that happened at a moment. `kind` is one of EVENT_KINDS, or one that its stage declares."""
 
     t_s: float
     kind: str
@@ -168,11 +150,6 @@ EVENT_KINDS = {
     "timeout": "a wait passed its deadline; data.limit_s holds it",
     "oom": "an allocation failed for want of memory; data.requested_mib, recovered, holders",
     "memory_policy": "how a worker takes VRAM, each decision; data.technique, before, after, unit, reason",
-    "model": "the model that is trained; data.width, blocks, vocabulary, sequence, parameters, held_mib",
-    "training": "how a precision's steps went; data.precision, batch, first_loss, last_loss, overflows",
-    "batch_search": "a batch size's memory; data.what, batch, peak_mib, limit_mib",
-    "generation": "how long a step's generation is; data.tokens, aimed_s, pass_s, completions, overlap",
-    "overflow": "fp16 training steps that overflowed and made no update; data.precision, batch, steps",
     "reference": "what products must be, by their operands' seeds; data.precision, size, checksums, torch, …",
     "allocation": "a worker's allocation step succeeded; data.allocated_mib, data.target_mib",
     "wrong_result": "a result differed from its reference",

@@ -1,8 +1,11 @@
 """The Recording: everything one run measured, as data that can be judged again anywhere."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sized
+from copy import copy
 from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
+from rigproof.records.fields import table_name
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import (
     BootReading,
@@ -10,21 +13,42 @@ from rigproof.records.measurements import (
     ForeignMemory,
     GpuCounters,
     MemoryReading,
-    RewardBatch,
     Round,
     Stage,
 )
 from rigproof.records.processes import GpuProcess, ProcessWatch
-from rigproof.records.rows import Rows
+from rigproof.records.rows import Rows, TableError
 from rigproof.records.samples import GpuSample, HostSample
 
-Record = (
-    NodeIdentity
+
+class StageRecord(Protocol):
+    """What a stage measures again and again, held as columns: its fields are numbers, texts and truths."""
+
+    @property
+    def t_s(self) -> float: ...  # noqa: D102
+    @property
+    def stage(self) -> str: ...  # noqa: D102
+    @property
+    def worker(self) -> str: ...  # noqa: D102
+    @property
+    def subject(self) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPlan:
+    """What each worker was to do, and for how long each stage: a plan (`profiles.planning`) as it was dumped.
+
+    Data from anywhere, where it comes from a file.
+    """
+
+    plan: dict[str, Any]
+
+
+Few = (
+    RecordedPlan
+    | NodeIdentity
     | GpuIdentity
     | WorkerIdentity
-    | Round
-    | MemoryReading
-    | RewardBatch
     | GpuCounters
     | BootReading
     | ForeignMemory
@@ -33,48 +57,47 @@ Record = (
     | Stage
     | Event
 )
+Record = Few | StageRecord
 Sample = GpuSample | HostSample
 _LISTS: dict[type, str] = {
-    GpuSample: "gpu_samples",
-    HostSample: "host_samples",
-    Round: "rounds",
     Event: "events",
-    MemoryReading: "memory",
-    RewardBatch: "rewards",
     GpuCounters: "counters",
     BootReading: "boots",
     WorkerIdentity: "workers",
     GpuProcess: "processes",
 }
+_Kept = TypeVar("_Kept")
 
 
-@dataclass(slots=True)
+class RecordingError(Exception):
+    """A run's folder that cannot be read; the message names file, place, fault and way out."""
+
+
+@dataclass(slots=True, eq=False)
 class Recording:
     """What was measured. Grows by `add` while the run goes on; criteria only read it.
 
-    Where it was read from files, what there is much of is held as Rows, which are read like lists.
+    What there is much of (rounds, readings, samples, what a stage records) is in `tables`, as columns, by the
+    name of its type; `of` gives it as records.
     A Stage is recorded when it begins and again when it ends, a ProcessWatch again and again; the later
     record replaces the earlier. A Stage of the same name that begins anew is another attempt: `stages` has
     the last, `first_attempts` the one before.
     """
 
     run: RunInfo
+    plan: RecordedPlan | None = None  # None where the run broke off before it was planned
     nodes: dict[str, NodeIdentity] = field(default_factory=dict)
     gpus: dict[str, GpuIdentity] = field(default_factory=dict)
     workers: list[WorkerIdentity] = field(default_factory=list)
     stages: dict[str, Stage] = field(default_factory=dict)
     first_attempts: dict[str, Stage] = field(default_factory=dict)  # of stages that were measured once more
-    rounds: list[Round] | Rows[Round] = field(default_factory=list)
-    memory: list[MemoryReading] | Rows[MemoryReading] = field(default_factory=list)
-    rewards: list[RewardBatch] | Rows[RewardBatch] = field(default_factory=list)
     counters: list[GpuCounters] = field(default_factory=list)
     boots: list[BootReading] = field(default_factory=list)
     foreign_memory: dict[str, ForeignMemory] = field(default_factory=dict)
     processes: list[GpuProcess] = field(default_factory=list)
     process_watches: dict[str, ProcessWatch] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
-    gpu_samples: list[GpuSample] | Rows[GpuSample] = field(default_factory=list)
-    host_samples: list[HostSample] | Rows[HostSample] = field(default_factory=list)
+    tables: dict[str, Rows[Any]] = field(default_factory=dict)
 
     def add(self, record: Record | Sample) -> None:
         """Put one record where it belongs."""
@@ -87,35 +110,102 @@ class Recording:
                 self.foreign_memory[record.subject] = record
             case ProcessWatch():
                 self.process_watches[record.subject] = record
+            case RecordedPlan():
+                self.plan = record
             case Stage():
                 before = self.stages.get(record.name)
                 if before is not None and before.start_s != record.start_s:
                     self.first_attempts.setdefault(record.name, before)
                 self.stages[record.name] = record
-            case _:
+            case _ if type(record) in _LISTS:
                 getattr(self, _LISTS[type(record)]).append(record)
+            case _:
+                self.of(type(record)).append(record)
 
     def extend(self, records: Iterable[Record | Sample]) -> None:
         """Add many."""
         for record in records:
             self.add(record)
 
+    def of(self, kind: type[_Kept]) -> Rows[_Kept]:
+        """All records of a type that is held as columns.
+
+        RecordingError where a table of its name came from a file and holds something else.
+        """
+        name = table_name(kind)
+        rows = self.tables.get(name)
+        if rows is None:
+            rows = self.tables.setdefault(name, Rows(kind))
+        elif rows.record is None:
+            try:
+                rows = self.tables[name] = rows.typed(kind)
+            except TableError as error:
+                restore = "restore its file, or read it with the rigproof that wrote it"
+                raise RecordingError(f"{name} of this recording: {error}; {restore}") from None
+        return rows
+
+    def put(self, kind: type[_Kept], records: Iterable[_Kept]) -> None:
+        """These in place of all records of that type."""
+        self.tables[table_name(kind)] = Rows.of_records(kind, records)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal where everything is; a table without rows is as good as none."""
+        if not isinstance(other, Recording):
+            return False
+        tables = [{name: rows for name, rows in one.tables.items() if len(rows)} for one in (self, other)]
+        names = (name for name in self.__slots__ if name != "tables")
+        return tables[0] == tables[1] and all(getattr(self, one) == getattr(other, one) for one in names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __copy__(self) -> "Recording":
+        """One that grows by itself."""
+        fields: Mapping[str, Any] = {name: copy(getattr(self, name)) for name in self.__slots__}
+        found = Recording(**fields)
+        found.tables = {name: copy(rows) for name, rows in self.tables.items()}
+        return found
+
+    @property
+    def rounds(self) -> Rows[Round]:
+        """Of all stages."""
+        return self.of(Round)
+
+    @rounds.setter
+    def rounds(self, records: Iterable[Round]) -> None:
+        self.put(Round, records)
+
+    @property
+    def memory(self) -> Rows[MemoryReading]:
+        """The workers' allocators."""
+        return self.of(MemoryReading)
+
+    @memory.setter
+    def memory(self, records: Iterable[MemoryReading]) -> None:
+        self.put(MemoryReading, records)
+
+    @property
+    def gpu_samples(self) -> Rows[GpuSample]:
+        """Of all GPUs."""
+        return self.of(GpuSample)
+
+    @gpu_samples.setter
+    def gpu_samples(self, records: Iterable[GpuSample]) -> None:
+        self.put(GpuSample, records)
+
+    @property
+    def host_samples(self) -> Rows[HostSample]:
+        """Of all nodes."""
+        return self.of(HostSample)
+
+    @host_samples.setter
+    def host_samples(self, records: Iterable[HostSample]) -> None:
+        self.put(HostSample, records)
+
     def count(self) -> int:
         """How much was recorded so far; changes with every record that can change a verdict."""
-        lists: tuple[Sequence[object], ...] = (
-            self.rounds,
-            self.events,
-            self.gpu_samples,
-            self.host_samples,
-            self.counters,
-            self.boots,
-            self.memory,
-            self.rewards,
-            self.workers,
-            self.processes,
-        )
-        tables = (self.stages, self.first_attempts, self.nodes, self.gpus)
-        return sum(len(one) for one in lists) + sum(len(one) for one in tables)
+        lists: tuple[Sized, ...] = (self.events, self.counters, self.boots, self.workers, self.processes)
+        tables: tuple[Sized, ...] = (self.stages, self.first_attempts, self.nodes, self.gpus)
+        return sum(len(one) for one in (*lists, *tables, *tuple(self.tables.values())))
 
     @property
     def attempts(self) -> list[Stage]:
@@ -123,19 +213,14 @@ class Recording:
         pairs = ((self.first_attempts.get(name), last) for name, last in self.stages.items())
         return [stage for pair in pairs for stage in pair if stage is not None]
 
-    def is_last(self, record: Round | RewardBatch | MemoryReading | Event) -> bool:
+    def is_last(self, record: StageRecord | Event) -> bool:
         """Whether a record of a stage is none of an attempt that was repeated."""
-        if record.stage not in self.first_attempts:
+        if record.stage is None or record.stage not in self.first_attempts:
             return True
         return not record.t_s < self.stages[record.stage].start_s
 
     def last_s(self) -> float | None:
         """Run time of the last thing recorded; None where nothing was."""
-        timed: tuple[Sequence[Round | Event | HostSample | GpuSample], ...] = (
-            self.rounds,
-            self.events,
-            self.gpu_samples,
-            self.host_samples,
-        )
-        ends = (one.last_s() if isinstance(one, Rows) else one[-1].t_s for one in timed if len(one))
+        ends = [one.last_s() for one in (self.rounds, self.gpu_samples, self.host_samples)]
+        ends += [one.t_s for one in self.events[-1:]]
         return max((end_s for end_s in ends if end_s is not None), default=None)

@@ -1,39 +1,63 @@
-"""Many records of one kind as columns, grouped by subject: what a large recording holds in place of objects.
+"""Many records of one kind as columns, grouped by subject: how a Recording holds what there is much of.
 
 A record costs some 300 bytes as an object and 60 as a row. Rows look like the list of the records, in the
 order in which they came; a record is made when it is asked for. `of` makes those of one subject, `moments`
-and `values` give its columns without making any.
+and `values` give its columns without making any. What is appended waits as objects until there is enough of
+it, or until columns are asked for.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from math import isnan
-from typing import Any, Generic, TypeVar, overload
+from math import isfinite, isnan
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from rigproof.records.fields import LABELS, FieldKind, kinds_of
+
 RecordType = TypeVar("RecordType")
+Other = TypeVar("Other")
 Floats = npt.NDArray[np.float64]
+Places = slice | npt.NDArray[np.intp]
+
+WAITING = 10_000  # records that wait at least before they are made columns,
+WAITING_SHARE = 0.25  # and of those that are columns: so that each is moved a few times at most
+TABLE_MAX = 2**20  # numbers that are told apart by a table
+_LAYING = threading.RLock()  # a signal handler may append in the middle of it
+
+
+class TableError(ValueError):
+    """A table that does not hold what it should; the message says which column, and what it holds."""
 
 
 class Numbers:
-    """A column of numbers; NaN stands for None."""
+    """A column of numbers; NaN stands for None where that may be."""
 
-    def __init__(self, values: Floats) -> None:
+    def __init__(self, values: Floats, *, optional: bool = True) -> None:
         self.array = values
-        self.gaps = bool(np.isnan(values).any())  # whether one of them is None
+        self.optional = optional
+        self.gaps = optional and bool(np.isnan(values).any())  # whether one of them is None
+
+    @cached_property
+    def finite(self) -> bool:
+        """Whether all that are there are finite numbers."""
+        return bool((np.isfinite(self.array) | (np.isnan(self.array) & self.optional)).all())
 
     def plain(self, where: slice) -> list[Any]:
         """As Python values."""
         values: list[Any] = self.array[where].tolist()
         return [None if isnan(value) else value for value in values] if self.gaps else values
 
-    def taken(self, order: npt.NDArray[np.intp]) -> "Numbers":
+    def taken(self, order: Places) -> "Numbers":
         """The same, in another order."""
-        return Numbers(self.array[order])
+        return Numbers(self.array[order], optional=self.optional)
+
+    def joined(self, other: "Column") -> "Numbers":
+        """These and, behind them, the others."""
+        return Numbers(np.concatenate((self.array, floats_of(other))), optional=self.optional)
 
 
 class Words:
@@ -41,6 +65,14 @@ class Words:
 
     def __init__(self, codes: npt.NDArray[Any], words: Sequence[Any]) -> None:
         self.array, self.words = codes, words
+
+    @classmethod
+    def of(cls, values: Iterable[Any]) -> "Words":
+        """These values. True is 1 and 1.0 too: a column has one type, so nothing is taken for another."""
+        codes: dict[Any, int] = {}
+        words: list[Any] = []
+        places = [_code(value, codes, words) for value in values]
+        return cls(np.asarray(places, np.uint32), words)
 
     def plain(self, where: slice) -> list[Any]:
         """As Python values."""
@@ -59,13 +91,51 @@ class Words:
         return any(word is None for word in self.words)
 
     @cached_property
+    def finite(self) -> bool:
+        """Whether all numbers of them are finite."""
+        return all(isfinite(word) for word in self.words if isinstance(word, float))
+
+    @cached_property
     def numbers(self) -> Floats:
         """The words as numbers, where they are; NaN for None."""
         return np.asarray([np.nan if word is None else word for word in self.words], np.float64)
 
-    def taken(self, order: npt.NDArray[np.intp]) -> "Words":
+    def same(self, which: Callable[[Any], object]) -> npt.NDArray[np.bool_]:
+        """For each of the words, whether it is one of these."""
+        return np.asarray([bool(which(word)) for word in self.words], np.bool_)
+
+    def mapped(self, change: Callable[[Any], Any]) -> "Words":
+        """The same with each word changed; two may become one."""
+        told = Words.of(change(word) for word in self.words)
+        return Words(told.array[self.array], told.words)
+
+    def taken(self, order: Places) -> "Words":
         """The same, in another order."""
         return Words(self.array[order], self.words)
+
+    def joined(self, other: "Column") -> "Words | Numbers":
+        """These and, behind them, the others."""
+        if not isinstance(other, Words):
+            return Numbers(np.concatenate((floats_of(self), floats_of(other))))
+        codes: dict[Any, int] = {}
+        words: list[Any] = []
+        for word in self.words:
+            _code(word, codes, words)
+        places = np.asarray([_code(word, codes, words) for word in other.words], np.uint32)
+        behind = places[other.array] if len(places) else other.array
+        return Words(np.concatenate((self.array, behind)).astype(np.uint32), words)
+
+
+def _code(value: Any, codes: dict[Any, int], words: list[Any]) -> int:
+    """The place of a value among the words, where it is put if it is new."""
+    key = tuple(sorted(value.items())) if isinstance(value, Mapping) else value
+    if key not in codes:
+        codes[key] = len(words)
+        words.append(value)
+    return codes[key]
+
+
+Held = tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 
 
 class Lists:
@@ -73,12 +143,18 @@ class Lists:
 
     gaps = True  # who knows, before they are read
 
-    def __init__(
-        self, load: Callable[[], tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.bool_]]]
-    ) -> None:
+    def __init__(self, load: Callable[[], Held]) -> None:
         self._load = load
         self._order: npt.NDArray[np.intp] | None = None
-        self._held: tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.bool_]] | None = None
+        self._held: Held | None = None
+
+    @classmethod
+    def of(cls, values: Sequence[Sequence[float] | None]) -> "Lists":
+        """These."""
+        flat = np.asarray([one for value in values for one in value or ()], np.float64)
+        bounds = np.concatenate(([0], np.cumsum([len(value or ()) for value in values]))).astype(np.int64)
+        known = np.asarray([value is not None for value in values], np.bool_)
+        return cls(lambda: (flat, bounds, known))
 
     def plain(self, where: slice) -> list[Any]:
         """As tuples, or None."""
@@ -96,105 +172,119 @@ class Lists:
         """Forget what was read; it is read again when it is asked for."""
         self._held = None
 
-    def taken(self, order: npt.NDArray[np.intp]) -> "Lists":
+    def taken(self, order: Places) -> "Lists":
         """The same, in another order; nothing is read for it."""
         other = Lists(self._load)
         other._held = self._held
+        if isinstance(order, slice):
+            order = np.arange(len(self))[order]
         other._order = order if self._order is None else self._order[order]
         return other
+
+    def joined(self, other: "Column") -> "Lists":
+        """These and, behind them, the others."""
+        behind = other.plain(slice(None)) if isinstance(other, Lists) else []
+        return Lists.of([*self.plain(slice(None)), *behind])
+
+    def __len__(self) -> int:
+        """How many."""
+        if self._order is not None:
+            return len(self._order)
+        if self._held is None:
+            self._held = self._load()
+        return len(self._held[2])
 
 
 Column = Numbers | Words | Lists
 
 
+def floats_of(column: Column) -> Floats:
+    """A column of numbers, NaN for None. TypeError where it holds lists."""
+    if isinstance(column, Lists):
+        raise TypeError("it holds lists")
+    if isinstance(column, Numbers):
+        return column.array
+    return column.numbers[column.array] if len(column.words) else np.zeros(0)
+
+
+def column_of(values: Sequence[Any], kind: FieldKind) -> Column:
+    """Values of one field as a column."""
+    if kind.kind is float:
+        return Numbers(np.asarray(values, np.float64), optional=kind.optional)
+    return Lists.of(values) if kind.kind is tuple else Words.of(values)
+
+
+def columns_of(record: type, records: Sequence[Any]) -> dict[str, Column]:
+    """A column for each field, in the order of the records."""
+    return {
+        kind.name: column_of([getattr(one, kind.name) for one in records], kind) for kind in kinds_of(record)
+    }
+
+
 class Rows(Sequence[RecordType], Generic[RecordType]):
     """The records. `columns` has one for each field of the record; `subject` is of Words.
 
-    They are held in another order: grouped by subject, within one as they came.
+    They are held in another order: grouped by subject, within one as they came. `record` is None for a table
+    whose type nobody has asked for yet (`typed`): `kinds` then says what its columns hold.
     """
 
-    def __init__(self, record: type[RecordType], columns: Mapping[str, Column]) -> None:
+    def __init__(
+        self,
+        record: type[RecordType] | None,
+        columns: Mapping[str, Column] | None = None,
+        kinds: Mapping[str, type] | None = None,
+    ) -> None:
         self.record = record
-        self._names = tuple(field.name for field in fields(record))  # type: ignore[arg-type]
+        self.kinds = dict(kinds or {})
+        self._waiting: list[RecordType] = []  # behind those of the columns
+        if columns is None:
+            assert record is not None
+            columns = columns_of(record, [])
         subjects = columns["subject"]
         if not isinstance(subjects, Words):
             raise TypeError("subjects are words")
-        self._order = np.argsort(subjects.array, kind="stable")  # where each stood
-        self.columns = {name: columns[name].taken(self._order) for name in self._names}
-        self.added: list[RecordType] = []  # behind those of `columns`
-        codes = self.columns["subject"].array  # type: ignore[union-attr]
-        bounds = [*np.flatnonzero(np.diff(codes, prepend=-1)).tolist(), len(codes)]
-        self._groups = {subjects.words[codes[start]]: slice(start, end) for start, end in pairwise(bounds)}
+        self._came: Mapping[str, Column] | None = columns  # as they came, until groups are asked for
+        self._count = len(subjects.array)  # of what is in columns
 
-    def subjects(self) -> list[str]:
-        """Those that have a row."""
-        return [*dict.fromkeys((*self._groups, *(one.subject for one in self.added)))]  # type: ignore[attr-defined]
+    @classmethod
+    def of_records(cls, record: type[RecordType], records: Iterable[RecordType]) -> "Rows[RecordType]":
+        """These."""
+        found = cls(record)
+        found.extend(records)
+        return found
 
-    def column(self, name: str) -> Floats:
-        """A column of numbers, all subjects: NaN for None. Records that were added since are not in it."""
-        column = self.columns[name]
-        if isinstance(column, Words):
-            return np.asarray(column.numbers[column.array])
-        if isinstance(column, Lists):
-            raise TypeError(f"{name} holds lists")
-        floats: Floats = column.array
-        return floats
+    def typed(self, record: type[Other]) -> "Rows[Other]":
+        """The same as records of that type. TableError where the columns do not hold its fields."""
+        return Rows(record, _fitting(self.kinds, self._in_order(), record))
 
-    def places(self, subject: str) -> slice:
-        """Where the rows of one subject are in `columns`."""
-        return self._groups.get(subject, slice(0, 0))
+    def required(self, *names: str) -> None:
+        """TableError where a row lacks one of these."""
+        for name in names:
+            if self._in_order()[name].gaps:
+                raise TableError(f"a row has no {name}")
 
-    def of(self, subject: str, *, lists: bool = True) -> list[RecordType]:
-        """The records of one subject, in the order in which they came; without `lists` those are None."""
-        made = self._made(self._groups.get(subject, slice(0, 0)), lists=lists)
-        return made + [one for one in self.added if one.subject == subject] if self.added else made  # type: ignore[attr-defined]
-
-    def last_s(self) -> float | None:
-        """`t_s` of the last one that came, without making it."""
-        if self.added:
-            return self.added[-1].t_s  # type: ignore[attr-defined, no-any-return]
-        place = int(np.argmax(self._order)) if len(self._order) else None
-        return None if place is None else self.columns["t_s"].plain(slice(place, place + 1))[0]
-
-    def moments(self, subject: str) -> list[float] | None:
-        """`t_s` of its rows; None where records were added since, so that columns are not all."""
-        return None if self.added else self.values(subject, "t_s")
-
-    def values(self, subject: str, name: str) -> list[Any]:
-        """One field of its rows, in the order of `moments`; lists as arrays."""
-        column, where = self.columns[name], self._groups.get(subject, slice(0, 0))
-        return column.arrays(where) if isinstance(column, Lists) else column.plain(where)
-
-    def may_lack(self, name: str) -> bool:
-        """Whether some record has None in that field."""
-        return self.columns[name].gaps
-
-    def let_go(self) -> None:
-        """Forget the lists that were read, which may be hundreds of MiB; the file has them."""
-        for column in self.columns.values():
-            if isinstance(column, Lists):
-                column.let_go()
+    # As a sequence
 
     def append(self, record: RecordType) -> None:
         """Put one record behind the others."""
-        self.added.append(record)
+        self._waiting.append(record)
+        if len(self._waiting) >= max(WAITING, WAITING_SHARE * self._count):
+            self._settle()
 
-    def extend(self, records: Sequence[RecordType]) -> None:
+    def extend(self, records: Iterable[RecordType]) -> None:
         """Put records behind the others."""
-        self.added.extend(records)
+        for record in records:
+            self.append(record)
 
     def __len__(self) -> int:
         """How many records there are."""
-        return len(self._order) + len(self.added)
+        return self._count + len(self._waiting)
 
     def __iter__(self) -> Iterator[RecordType]:
         """All, in the order in which they came; makes all of them."""
+        self._settle()
         made = self._made(slice(None))
-        ordered: list[Any] = [None] * len(made)
-        for place, one in zip(self._order.tolist(), made, strict=True):
-            ordered[place] = one
-        yield from ordered
-        yield from self.added
+        return iter([made[row] for row in self._rows.tolist()])
 
     @overload
     def __getitem__(self, place: int) -> RecordType: ...
@@ -204,24 +294,242 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         """By the order in which they came; a list for a slice."""
         if isinstance(place, slice):
             return [self[one] for one in range(len(self))[place]]
-        place = range(len(self))[place]
-        if place >= len(self._order):
-            return self.added[place - len(self._order)]
-        (row,) = np.flatnonzero(self._order == place).tolist()
+        count, waiting = self._count, self._waiting
+        place = range(count + len(waiting))[place]
+        if place >= count:
+            return waiting[place - count]
+        self._group()
+        row = int(self._rows[place])
         return self._made(slice(row, row + 1))[0]
 
     def __eq__(self, other: object) -> bool:
-        """Equal to any list of the same records."""
+        """Equal to any sequence of the same records."""
         if not isinstance(other, Sequence) or len(other) != len(self):
             return False
+        if isinstance(other, Rows) and (self.record is None or other.record is None):
+            known = self.record or other.record
+            return known is None or list(_as(self, known)) == list(_as(other, known))
         return all(mine == its for mine, its in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __copy__(self) -> Self:
+        """One that grows by itself; what is there by now is shared."""
+        self._settle()
+        found = self.__class__.__new__(self.__class__)
+        vars(found).update(vars(self), _waiting=[])
+        return found
+
+    # As columns
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """All, grouped by subject."""
+        self._settle()
+        return self._columns
+
+    def subjects(self) -> list[str]:
+        """Those that have a row."""
+        self._settle()
+        return list(self._groups)
+
+    def column(self, name: str) -> Floats:
+        """A column of numbers, all subjects: NaN for None."""
+        return floats_of(self.columns[name])
+
+    def places(self, subject: str) -> slice:
+        """Where the rows of one subject are in `columns`."""
+        self._settle()
+        return self._groups.get(subject, slice(0, 0))
+
+    def of(self, subject: str, *, lists: bool = True) -> list[RecordType]:
+        """The records of one subject, in the order in which they came; without `lists` those are None."""
+        return self._made(self.places(subject), lists=lists)
+
+    def only(self, subjects: Iterable[str]) -> "Rows[RecordType]":
+        """Those of these subjects."""
+        self._settle()
+        chosen = [self._groups[one] for one in subjects if one in self._groups]
+        rows = np.concatenate([np.zeros(0, np.intp), *(np.arange(one.start, one.stop) for one in chosen)])
+        rows = rows[np.argsort(self._order[rows], kind="stable")]
+        return Rows(self.record, self._taken(rows), self.kinds)
+
+    def mapped(self, change: Callable[[Any], Any]) -> "Rows[RecordType]":
+        """The same with every text changed, in labels too."""
+
+        def changed(word: Any) -> Any:
+            return change(word) if isinstance(word, (str, dict)) else word
+
+        columns = {
+            name: column.mapped(changed) if isinstance(column, Words) else column
+            for name, column in self._in_order().items()
+        }
+        return Rows(self.record, columns, self.kinds)
+
+    def since(self, t_s: float) -> list[RecordType]:
+        """Those from a moment on, in the order in which they came; nothing that waits is moved for it."""
+        with _LAYING:
+            self._group()
+            waiting = self._waiting[:]
+            (rows,) = (floats_of(self._columns["t_s"]) >= t_s).nonzero()
+            rows = rows[np.argsort(self._order[rows], kind="stable")]
+            made = [one for row in rows.tolist() for one in self._made(slice(row, row + 1))]
+        return made + [one for one in waiting if one.t_s >= t_s]  # type: ignore[attr-defined]
+
+    def last_s(self) -> float | None:
+        """The latest finite `t_s`."""
+        moments = self.column("t_s")
+        moments = moments[np.isfinite(moments)]
+        return float(moments.max()) if len(moments) else None
+
+    def moments(self, subject: str) -> list[float]:
+        """`t_s` of its rows."""
+        return self.values(subject, "t_s")
+
+    def values(self, subject: str, name: str) -> list[Any]:
+        """One field of its rows, in the order of `moments`; lists as arrays."""
+        where = self.places(subject)
+        column = self._columns[name]
+        return column.arrays(where) if isinstance(column, Lists) else column.plain(where)
+
+    def may_lack(self, name: str) -> bool:
+        """Whether some record has None in that field."""
+        return self.columns[name].gaps
+
+    def finite(self, name: str) -> bool:
+        """Whether all numbers of a column are finite."""
+        column = self.columns[name]
+        return isinstance(column, Lists) or column.finite
+
+    def let_go(self) -> None:
+        """Forget the lists that were read, which may be hundreds of MiB; the file has them."""
+        for column in self.columns.values():
+            if isinstance(column, Lists):
+                column.let_go()
+
+    def as_they_came(self) -> tuple[Mapping[str, Column], npt.NDArray[np.intp]]:
+        """The columns, and for each record in the order in which they came its row there."""
+        self._settle()
+        return self._columns, self._rows
+
+    def _in_order(self) -> Mapping[str, Column]:
+        if self._came is not None and not self._waiting:
+            return self._came
+        columns, rows = self.as_they_came()
+        return {name: column.taken(rows) for name, column in columns.items()}
+
+    def _taken(self, rows: npt.NDArray[np.intp]) -> dict[str, Column]:
+        return {name: column.taken(rows) for name, column in self._columns.items()}
+
+    def _settle(self) -> None:
+        """Make columns of what waits. Whoever appends meanwhile is behind it."""
+        if self._waiting:
+            with _LAYING:
+                if records := self._waiting[:]:
+                    assert self.record is not None
+                    self._group()
+                    behind = columns_of(self.record, records)
+                    joined = {name: column.joined(behind[name]) for name, column in self._columns.items()}
+                    came = np.arange(self._count, self._count + len(records))
+                    self._lay(joined, np.concatenate((self._order, came)))
+                    del self._waiting[: len(records)]
+        self._group()
+
+    def _group(self) -> None:
+        if self._came is not None:
+            with _LAYING:
+                if self._came is not None:
+                    self._lay(self._came, np.arange(self._count))
+
+    def _lay(self, columns: Mapping[str, Column], came: npt.NDArray[np.intp]) -> None:
+        """Put columns in groups by subject; `came` says where each row stood."""
+        subjects = columns["subject"]
+        assert isinstance(subjects, Words)
+        order = np.argsort(subjects.array, kind="stable")
+        codes = subjects.array[order]
+        bounds = [*np.flatnonzero(np.diff(codes.astype(np.int64), prepend=-1)).tolist(), len(codes)]
+        self._groups = {subjects.words[codes[start]]: slice(start, end) for start, end in pairwise(bounds)}
+        self._columns: Mapping[str, Column] = {name: column.taken(order) for name, column in columns.items()}
+        self._order = came[order]  # where each row stood
+        self._inverse: npt.NDArray[np.intp] | None = None
+        self._count, self._came = len(came), None
+
+    @property
+    def _rows(self) -> npt.NDArray[np.intp]:
+        """The row of each record, by the order in which they came."""
+        if self._inverse is None:
+            self._inverse = np.argsort(self._order, kind="stable")
+        return self._inverse
+
     def _made(self, where: slice, *, lists: bool = True) -> list[RecordType]:
+        assert self.record is not None
         nothing = [None] * len(range(len(self._order))[where])
         columns = [
             nothing if isinstance(column, Lists) and not lists else column.plain(where)
-            for column in (self.columns[name] for name in self._names)
+            for column in (self._columns[kind.name] for kind in kinds_of(cast("type", self.record)))
         ]
         return [self.record(*row) for row in zip(*columns, strict=True)]
+
+
+def _as(rows: Rows[Any], record: type) -> Rows[Any]:
+    return rows if rows.record is not None else rows.typed(record)
+
+
+def _fitting(kinds: Mapping[str, type], columns: Mapping[str, Column], record: type) -> dict[str, Column]:
+    """The columns of a table as those of a record type. TableError where they are not."""
+    found: dict[str, Column] = {}
+    for one in kinds_of(record):
+        if one.kind is dict:
+            found[one.name] = _labels(kinds, columns)
+            continue
+        held = kinds.get(one.name)
+        if held is not one.kind:
+            holds = "is missing" if held is None else f"holds {held.__name__}, not {one.kind.__name__}"
+            raise TableError(f"column {one.name} {holds}")
+        column = columns[one.name]
+        if isinstance(column, Numbers):
+            column = Numbers(column.array, optional=True)
+        elif isinstance(column, Words) and not len(column.array):
+            column = Words.of(())
+        if one.required and column.gaps:
+            raise TableError(f"a row has no {one.name}")
+        if one.choices and isinstance(column, Words):
+            strange = [word for word in column.words if word is not None and word not in one.choices]
+            if strange:
+                raise TableError(f"{one.name} = {strange[0]!a:.40} is none of {', '.join(one.choices)}")
+        found[one.name] = column
+    return found
+
+
+def _labels(kinds: Mapping[str, type], columns: Mapping[str, Column]) -> Words:
+    """One column of labels from one for each label. TableError where one holds neither texts nor integers."""
+    names = [name for name in columns if name.startswith(f"{LABELS}.")]
+    count = len(next(iter(columns.values())).array)  # type: ignore[union-attr]
+    together = np.zeros(count, np.int64)
+    words: list[dict[str, Any]] = [{}]
+    for name in names:
+        column = columns[name]
+        if kinds[name] not in (str, int) or not isinstance(column, Words):
+            raise TableError(f"column {name} holds {kinds[name].__name__}, which is no label")
+        label = name.partition(".")[2]
+        number = max(1, len(column.words))
+        pairs, together = _distinct(together * number + column.array, len(words) * number)
+        told = [divmod(pair, number) for pair in pairs]
+        words = [
+            words[place] | ({} if column.words[code] is None else {label: column.words[code]})
+            for place, code in told
+        ]
+    return Words(together.astype(np.uint32), words)
+
+
+def _distinct(values: npt.NDArray[Any], below: int) -> tuple[list[int], npt.NDArray[np.int64]]:
+    """The distinct ones of whole numbers from 0 to `below`, rising, and for each number its place in them."""
+    if below > TABLE_MAX:
+        pairs, places = np.unique(values, return_inverse=True)
+        return pairs.tolist(), places
+    there = np.zeros(below, np.bool_)
+    there[values] = True
+    (found,) = there.nonzero()
+    place_of = np.zeros(below, np.int64)
+    place_of[found] = np.arange(len(found))
+    return found.tolist(), place_of[values]

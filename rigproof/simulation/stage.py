@@ -6,10 +6,11 @@ from typing import Any, Literal
 
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.records.measurements import Event, MemoryReading, RewardBatch, Round
+from rigproof.records.measurements import Event
+from rigproof.records.recording import StageRecord
 from rigproof.simulation.timetable import Segment, half_of, measured_precisions
 
-Timed = Round | Event | MemoryReading | RewardBatch
+Timed = Event | StageRecord
 Records = Iterator[Timed]
 Holds = Literal["each", "together", "most", "little"]
 

@@ -181,7 +181,7 @@ print(json.dumps({
     "messages": [one.message for one in ooms],
     "recovered": [one.data["recovered"] for one in ooms],
     "verified": [one.verified for one in rounds],
-    "sizes": [one.size for one in rounds],
+    "sizes": [one.label("size") for one in rounds],
 }))
 """
 

@@ -1,30 +1,34 @@
 """A bench to break one thing in a healthy rig's Recording, and to judge what is left."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import Judgement, judge
+from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.planning.recorded import recorded
 from rigproof.records.champions import Champions
-from rigproof.records.measurements import Event
+from rigproof.records.measurements import Event, MemoryReading, Round
 from rigproof.records.processes import GpuProcess
 from rigproof.records.verdict import Verdict
-from support.recordings import END_S, LIMITS, healthy_recording, loaded_rig, stage_changes
+from rigproof.stages.feeding.records import RewardBatch
+from support.recordings import END_S, LIMITS, healthy_recording, loaded_rig, relabelled, stage_changes
 
 
 class Bench:
     """A Recording and its rig, with ways to change them and to judge."""
 
     def __init__(self, changes: dict[str, Any] | None = None) -> None:
-        self.loaded = loaded_rig(changes)
-        self.recording = healthy_recording(self.loaded.dump())
-        self.champions: Champions | None = None  # None: those that were recorded
         self.planned_by: LoadedRig | None = None  # None: the profile that it is judged by
+        self._loaded = loaded_rig(changes)
+        self.recording = healthy_recording(self._loaded.dump())
+        self.champions: Champions | None = None  # None: those that were recorded
 
     def verdict(self, criterion: str, subject: str) -> Verdict:
         evidence = Evidence(self.recording, self.loaded, self.champions, self.planned_by)
@@ -33,6 +37,18 @@ class Bench:
     def verdicts(self) -> list[Verdict]:
         judgement = Judgement(self.recording, self.loaded, self.champions, self.planned_by)
         return judgement.whole([judgement.part(judgement.subjects)])
+
+    @property
+    def loaded(self) -> LoadedRig:
+        """The profile that the run was planned by, or else the one that it is judged by."""
+        return self._loaded
+
+    @loaded.setter
+    def loaded(self, loaded: LoadedRig) -> None:
+        self._loaded = loaded
+        if self.planned_by is None:
+            with contextlib.suppress(ProfileError):  # it plans nothing, which is what the test is about
+                self.recording.plan = recorded(make_plan(loaded, "standard"))
 
     def plan(self) -> Plan:
         """What the profile plans."""
@@ -68,8 +84,8 @@ class Bench:
         recording.run = replace(recording.run, stages=stages)
         recording.stages = {name: stage for name, stage in recording.stages.items() if name in stages}
         recording.events = [one for one in recording.events if one.stage in (None, *stages)]
-        for kind in ("rounds", "memory", "rewards"):
-            setattr(recording, kind, [one for one in getattr(recording, kind) if one.stage in stages])
+        for kind in (Round, MemoryReading, RewardBatch):
+            recording.put(kind, [one for one in recording.of(kind) if one.stage in stages])  # type: ignore[type-var, attr-defined]
 
     def event(
         self,
@@ -138,11 +154,25 @@ class Bench:
         ]
 
     def rewards(self, subject: str, from_s: float = 0.0, to_s: float = END_S, **fields: Any) -> None:
-        self.recording.rewards = _changed(self.recording.rewards, subject, from_s, to_s, fields)
+        kept = self.recording.of(RewardBatch)
+        self.recording.put(RewardBatch, _changed(kept, subject, from_s, to_s, fields))
 
     def slow(self, subject: str, share: float, stage: str = "sustained", from_s: float = 0.0) -> None:
         """This share of the work in the same time."""
-        self.rounds(subject, stage, from_s, tflop=lambda one: one.tflop * share)
+        self.rounds(subject, stage, from_s, work=lambda one: one.work * share)
+
+    def reading(self, place: int, **fields: Any) -> None:
+        """Change one reading of the allocators, by its place among all."""
+        told = list(self.recording.memory)
+        told[place] = replace(told[place], **fields)
+        self.recording.memory = told
+
+    def round(self, place: int, **fields: Any) -> Round:
+        """Change one round, by its place among all."""
+        told = list(self.recording.rounds)
+        told[place] = replace(told[place], **fields)
+        self.recording.rounds = told
+        return told[place]
 
     def counters(self, subject: str, moment: str, **fields: Any) -> None:
         self.recording.counters = [
@@ -171,11 +201,14 @@ class Bench:
         setattr(self.recording, kind, kept)
 
 
-def _changed(items: list[Any], subject: str, from_s: float, to_s: float, fields: dict[str, Any]) -> list[Any]:
+def _changed(
+    items: Iterable[Any], subject: str, from_s: float, to_s: float, fields: dict[str, Any]
+) -> list[Any]:
     def change(one: Any) -> Any:
         if one.subject != subject or not from_s <= one.t_s <= to_s:
             return one
         values = {name: value(one) if callable(value) else value for name, value in fields.items()}
-        return replace(one, **values)
+        labels = {name: values.pop(name) for name in fields if not hasattr(one, name)}
+        return relabelled(replace(one, **values), **labels) if labels else replace(one, **values)
 
     return [change(one) for one in items]

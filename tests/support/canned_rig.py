@@ -19,6 +19,7 @@ from rigproof.profiles.loading import levels
 from rigproof.profiles.loading.load import all_skus, match_sku
 from rigproof.records.measurements import Event, Stage
 from rigproof.run import acceptance
+from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.registry import KINDS
 from support.bench import Bench
 from support.recordings import RIG
@@ -181,7 +182,7 @@ class CannedRig:
 
     def _until(self, stage: str, end_s: float) -> Iterator[Any]:
         recording = self._recording
-        for one in (*recording.rounds, *recording.memory, *recording.rewards, *recording.events):
+        for one in (*recording.rounds, *recording.memory, *recording.of(RewardBatch), *recording.events):
             if one.stage == stage and one.t_s <= end_s:
                 yield one
         while self._next is not None and self._next.t_s <= end_s:

@@ -37,6 +37,9 @@ class RecordingContext:
     def emit(self, record: object) -> None:
         self.records.append(record)
 
+    def alive(self) -> None:
+        """A sign of life is no record."""
+
     def stopped(self) -> bool:
         return self._stop_when(self)
 

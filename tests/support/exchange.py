@@ -106,7 +106,7 @@ def _patiently(what: Callable[[], Made], context: WorkerContext) -> Made:
 
 def done(worker: str, subject: str, t_s: float, seconds: float) -> Round:
     """A round of a crew: its subject is the crew's."""
-    return Round(t_s, NAME, worker, subject, "fp32", "measure", seconds, 1e-9, True, len(BYTES))
+    return Round(t_s, NAME, worker, subject, "measure", seconds, len(BYTES) / 1e9, "GB", True)
 
 
 def plan(settings: StageSettings, level: LevelName, round_s: float) -> StagePlan:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from support.bench import Bench
 from support.peers import slow_peer
@@ -151,15 +152,15 @@ def cpu_takes_over(bench: Bench) -> None:
     """Memory ran out for good, and the CPU does the sustained stage's work in the card's place."""
     bench.event("oom", GPU, "12 GiB wanted, 0 GiB free", 28, WORKER, recovered=True)
     bench.event("memory_policy", GPU, "cpu_fallback: cuda -> cpu", 28, WORKER, technique="cpu_fallback")
-    bench.rounds(GPU, "sustained", device="cpu", part="cpu", tflop=lambda one: one.tflop / 1000)
+    bench.rounds(GPU, "sustained", device="cpu", part="cpu", work=lambda one: one.work / 1000)
 
 
 def allocations_are_retried(bench: Bench) -> None:
-    bench.recording.memory[2] = replace(bench.recording.memory[2], alloc_retries=3)
+    bench.reading(2, alloc_retries=3)
 
 
 def leave_free(bench: Bench, free_mib: float, t_s: float = 40.0) -> None:
-    bench.recording.memory[1] = replace(bench.recording.memory[1], t_s=t_s, device_free_mib=free_mib)
+    bench.reading(1, t_s=t_s, device_free_mib=free_mib)
 
 
 def hold_memory(bench: Bench, used_mib: float) -> None:
@@ -205,18 +206,21 @@ def other_drivers(bench: Bench) -> None:
 
 def tensor_cores_are_unused(bench: Bench) -> None:
     """fp16 steps take as long as fp32 ones, a tenth of them in the same time."""
-    fields = {
-        name: lambda one, name=name: getattr(one, name) / (10 if one.precision == "fp16" else 1)
-        for name in ("steps", "tflop")
-    }
-    bench.rounds(GPU, "training", **fields)
+
+    def tenth(one: Any, value: float) -> float:
+        return value / (10 if one.label("precision") == "fp16" else 1)
+
+    bench.rounds(
+        GPU,
+        "training",
+        steps=lambda one: tenth(one, one.label("steps")),
+        work=lambda one: tenth(one, one.work),
+    )
 
 
 def sharing_collapses(bench: Bench) -> None:
     """Three processes keep each other from working; two get along."""
-    bench.rounds(
-        GPU, "sharing", tflop=lambda one: one.tflop * (0.5 if one.part.startswith("workers=3") else 1)
-    )
+    bench.rounds(GPU, "sharing", work=lambda one: one.work * (0.5 if one.label("processes") == 3 else 1))
 
 
 def heat_spikes(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from rigproof.stages.feeding.records import RewardBatch
 from support.bench import Bench
 from support.recordings import stage_changes
 
@@ -29,7 +30,9 @@ def make_peers(bench: Bench, number: int = 8, cards: dict[int, dict[str, Any]] |
             fields["worker"] = record.worker.replace(MODEL, subject)
         return replace(record, **fields)
 
-    for kind in ("gpu_samples", "rounds", "memory", "counters", "workers", "events", "rewards", "processes"):
+    rewards = [one for one in recording.of(RewardBatch) if one.subject == MODEL]
+    recording.put(RewardBatch, [copied(one, subject) for subject in subjects for one in rewards])
+    for kind in ("gpu_samples", "rounds", "memory", "counters", "workers", "events", "processes"):
         of_model = [one for one in getattr(recording, kind) if one.subject == MODEL]
         setattr(recording, kind, [copied(one, subject) for subject in subjects for one in of_model])
     for kind in ("gpus", "foreign_memory", "process_watches"):

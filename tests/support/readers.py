@@ -46,6 +46,7 @@ from support.recordings import MODELS
 SAMPLES = CHECKOUT / "reports" / "samples"
 RUNS = ("h200-quick", "h200-standard")
 UUID = "GPU-0f69bd63-d8d9-c0fb-b3c3-4aba389f8f78"  # of the first run
+ROUNDS_FILE = "round.parquet"
 LONGEST_MESSAGE = 20_000  # a hundred problems of a profile
 
 
@@ -135,6 +136,11 @@ def read_samples(folder: Path) -> object:
     return judged(folder)
 
 
+def read_rewards(folder: Path) -> object:
+    (folder / RECORDING_FILE).write_bytes(records_of(RUNS[1]))
+    return judged(folder)
+
+
 def read_verdict(folder: Path) -> object:
     said = elapsed_s(folder, _recording())
     assert math.isfinite(said)
@@ -157,6 +163,12 @@ def read_running(folder: Path) -> object:
     return now
 
 
+def read_running_rounds(folder: Path) -> object:
+    """The rounds of a recording that goes on."""
+    (folder / "runs" / "a" / RECORDING_FILE).write_bytes(records_of(RUNS[0]))
+    return read_running(folder)
+
+
 @cache
 def _recording() -> Recording:
     return read_recording(SAMPLES / RUNS[0])
@@ -164,14 +176,14 @@ def _recording() -> Recording:
 
 @cache
 def records_of(run: str) -> bytes:
-    """A sample's recording.jsonl: ten records of each kind at most, and rounds enough for a column."""
+    """A sample's recording.jsonl: ten records of each kind at most."""
     kept: Counter[object] = Counter()
     lines = []
     for line in (SAMPLES / run / RECORDING_FILE).read_bytes().splitlines(keepends=True):
         record = json.loads(line)
         key = (record["type"], record.get("stage"), record.get("kind"))
         kept[key] += 1
-        if kept[key] <= (40 if record["type"] == "round" else 10):
+        if kept[key] <= 10:
             lines.append(line)
     return b"".join(lines)
 
@@ -196,6 +208,29 @@ def table_of(run: str) -> bytes:
     """A sample's first readings, as the table that a run ends with."""
     sink = pa.BufferOutputStream()
     pq.write_table(_table(run).slice(0, 60), sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
+
+
+@cache
+def _rounds(run: str) -> pa.Table:
+    return pq.read_table(SAMPLES / run / ROUNDS_FILE).slice(0, 60)
+
+
+@cache
+def rounds_stream_of(run: str) -> bytes:
+    """A sample's first rounds, as the stream that they were while it went on."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, _rounds(run).schema) as stream:
+        for batch in _rounds(run).to_batches(20):
+            stream.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+@cache
+def rounds_of(run: str) -> bytes:
+    """A sample's first rounds, as the table that a run ends with."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(_rounds(run), sink, compression="zstd")
     return sink.getvalue().to_pybytes()
 
 
@@ -245,6 +280,17 @@ READERS = {
     "recording": Reader("lines", RECORDING_FILE, lambda: [records_of(run) for run in RUNS], judged),
     "table": Reader("bytes", PARQUET_FILE, lambda: [table_of(RUNS[0])], read_samples),
     "stream": Reader("bytes", STREAM_FILE, lambda: [stream_of(RUNS[0])], read_samples),
+    "rounds": Reader("bytes", ROUNDS_FILE, lambda: [rounds_of(RUNS[0])], read_samples),
+    "rounds-stream": Reader("bytes", "round.arrows", lambda: [rounds_stream_of(RUNS[0])], read_samples),
+    "rewards": Reader(
+        "bytes",
+        "reward_batch.parquet",
+        _files(f"reports/samples/{RUNS[1]}/reward_batch.parquet"),
+        read_rewards,
+    ),
+    "running-rounds": Reader(
+        "bytes", "runs/a/round.arrows", lambda: [rounds_stream_of(RUNS[0])], read_running_rounds
+    ),
     "verdict": Reader(
         "json", "verdict.json", _files(f"reports/samples/{RUNS[0]}/verdict.json"), read_verdict
     ),

@@ -6,33 +6,38 @@ measured from 99 to 112; the sharing stage from 114 to 134. Two nodes, one H200 
 pc1/gpu0, one on pc2/gpu0.
 """
 
+import contextlib
 import tomllib
 from copy import copy, deepcopy
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 import tomlkit
 
+from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.kinds.models import models_of
 from rigproof.profiles.loading.files import profile_folder
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.planning.recorded import recorded
 from rigproof.profiles.tables.levels import LEVELS
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import (
+    TFLOP,
     BootReading,
     Event,
     ForeignMemory,
     GpuCounters,
     MemoryReading,
-    RewardBatch,
     Round,
     Stage,
 )
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
+from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.registry import KINDS
 
 LIMITS = {
@@ -274,6 +279,19 @@ def host_sample(node: str, index: int) -> HostSample:
     )
 
 
+def a_round(
+    t_s: float, stage: str, worker: str, subject: str, phase: Any, seconds: float, work: float, **labels: Any
+) -> Round:
+    """A verified round of arithmetic."""
+    return Round(t_s, stage, worker, subject, phase, seconds, work, TFLOP, True, labels)
+
+
+def relabelled(one: Round, **labels: Any) -> Round:
+    """The same round with other labels; None takes one away."""
+    changed = {**one.labels, **labels}
+    return replace(one, labels={name: value for name, value in changed.items() if value is not None})
+
+
 def rounds_of(subject: str) -> list[Round]:
     """Four precisions one after the other on the first worker; then all workers share the rate of bf16."""
     workers = WORKERS[subject]
@@ -283,14 +301,18 @@ def rounds_of(subject: str) -> list[Round]:
             phase = "warmup" if n < 3 else "measure"
             t_s = start_s + (n + 1) * 0.5
             rounds.append(
-                Round(t_s, "gemm", workers[0], subject, precision, phase, 0.5, rate / 2, True, 1024)
+                a_round(
+                    t_s, "gemm", workers[0], subject, phase, 0.5, rate / 2, precision=precision, size=1024
+                )
             )
     for worker in workers:
         for n in range(88):
             t_s = 26.0 + (n + 1) * 0.5
             phase = "warmup" if t_s <= 31 else "measure"
-            tflop = RATES["bf16"] / 2 / len(workers)
-            rounds.append(Round(t_s, "sustained", worker, subject, "bf16", phase, 0.5, tflop, True, 1024))
+            work = RATES["bf16"] / 2 / len(workers)
+            rounds.append(
+                a_round(t_s, "sustained", worker, subject, phase, 0.5, work, precision="bf16", size=1024)
+            )
     return rounds
 
 
@@ -333,10 +355,10 @@ def training_of(subject: str) -> list[Round | Event]:
         steps = max(1, round(ROUND_S_OF[part] / step_s))
         for n in range(rounds):
             phase = "warmup" if n < 2 and part != "search" else "measure"
-            seconds, tflop = steps * step_s, steps * batch * STEP_TFLOP
+            seconds, work = steps * step_s, steps * batch * STEP_TFLOP
             t_s = from_s + (n + 1) * seconds
-            made = Round(t_s, "training", worker, subject, precision, phase, seconds, tflop, True, 2496, part)
-            records.append(replace(made, batch=batch, steps=steps))
+            told = {"precision": precision, "size": 2496, "part": part, "batch": batch, "steps": steps}
+            records.append(a_round(t_s, "training", worker, subject, phase, seconds, work, **told))
 
     def told(what: str, batch: int, t_s: float, **more: object) -> None:
         data = {"what": what, "batch": batch, "precision": "fp16", "limit_mib": 130_000.0}
@@ -383,7 +405,7 @@ def feeding_of(subject: str) -> list[Round | Event | RewardBatch]:
         t_s = 97.5 + n * 0.5
         phase = "warmup" if n < 4 else "measure"
         records.append(
-            Round(t_s, "feeding", worker, subject, "bf16", phase, 0.5, 100.0, True, 16384, "generate")
+            a_round(t_s, "feeding", worker, subject, phase, 0.5, 100.0, precision="bf16", size=16384)
         )
         if phase == "measure" and n % 2:
             rewards(t_s + 0.3, 0.24, 64, 16, matches=None)
@@ -399,13 +421,12 @@ def sharing_of(subject: str) -> list[Round | Event]:
         filled = {"workers": number, "target_mib": 129_024.0, "allocated_mib": 129_024.0}
         records.append(Event(start_s, "allocation", subject, "filled", "sharing", worker, filled))
         for process in range(number):
-            part, tflop = f"workers={number}#{process}", share * RATES["bf16"] / 2 / number
+            did: dict[str, Any] = {"precision": "bf16", "size": 1024, "processes": number, "process": process}
+            work = share * RATES["bf16"] / 2 / number
             for n in range(8):
                 phase = "warmup" if n < 2 else "measure"
                 t_s = start_s + (n + 1) * 0.5
-                records.append(
-                    Round(t_s, "sharing", worker, subject, "bf16", phase, 0.5, tflop, True, 1024, part)
-                )
+                records.append(a_round(t_s, "sharing", worker, subject, phase, 0.5, work, **did))
     return records
 
 
@@ -416,8 +437,13 @@ def healthy_recording(rig: dict[str, Any] | None = None, sku: str = "h200") -> R
     change, and are shared.
     """
     made = _healthy(sku)
-    own = {one.name: copy(getattr(made, one.name)) for one in fields(made)}
-    return Recording(**own | {"run": replace(made.run, rig=rig or {}), "events": deepcopy(made.events)})
+    own = copy(made)
+    own.run, own.events = replace(made.run, rig=rig or {}), deepcopy(made.events)
+    with contextlib.suppress(ProfileError):  # a profile that plans nothing
+        own.plan = recorded(
+            make_plan(loaded_rig() if rig is None else LoadedRig.restore(rig, KINDS), "standard")
+        )
+    return own
 
 
 @cache

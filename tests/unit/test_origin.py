@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from rigproof.cli.main import app
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.records.measurements import EVENT_KINDS
+from rigproof.stages.registry import KINDS
 from support.recordings import MODELS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -131,7 +131,7 @@ def _is_there(name: str) -> bool:
 
 def _is_event(name: str) -> bool:
     kind, _, technique = name.partition("/")
-    return kind in EVENT_KINDS and (not technique or f'"{technique}"' in _workloads())
+    return kind in KINDS.events and (not technique or f'"{technique}"' in _workloads())
 
 
 def _is_shown(name: str) -> bool:

@@ -84,7 +84,7 @@ def test_two_cards_are_sound_beside_each_other_and_an_eighth_less_of_one_is_noti
     assert "fail" not in was.values()
     first = min(recording.gpus)
     recording.rounds = [
-        dataclasses.replace(one, tflop=one.tflop * 0.88)
+        dataclasses.replace(one, work=one.work * 0.88)
         if (one.subject, one.stage) == (first, "sustained")
         else one
         for one in recording.rounds
@@ -114,7 +114,7 @@ def unknown_card(recording, rate=1.0, **sample):
     (subject,) = recording.gpus
     recording.gpus[subject] = dataclasses.replace(recording.gpus[subject], sku=None)
     recording.workers = [dataclasses.replace(one, sms=132) for one in recording.workers]
-    recording.rounds = [dataclasses.replace(one, tflop=one.tflop * rate) for one in recording.rounds]
+    recording.rounds = [dataclasses.replace(one, work=one.work * rate) for one in recording.rounds]
     from_s = recording.stages["gemm"].loaded_from_s
     recording.gpu_samples = [
         dataclasses.replace(one, **sample) if one.t_s >= from_s else one for one in recording.gpu_samples
@@ -144,7 +144,7 @@ def test_a_sound_card_that_nobody_knows_holds_the_floor_of_its_architecture():
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_a_million_times_the_rate_is_no_rate(run):
     recording = read_recording(run)
-    recording.rounds = [dataclasses.replace(one, tflop=one.tflop * 1e6) for one in recording.rounds]
+    recording.rounds = [dataclasses.replace(one, work=one.work * 1e6) for one in recording.rounds]
     rates = ("throughput.", "precision.", "scaling.", "training.")
     for verdict in judge_all(recording):
         if verdict.criterion.startswith(rates):

@@ -14,9 +14,7 @@ REGISTRY = PACKAGE / "stages" / "registry.py"  # imports each of them
 ENDINGS = ("_s", "_of", "_share", "_tflops")
 
 # What still knows one, by module: the names, and why.
-LEFT: dict[str, tuple[set[str], str]] = {
-    "records/measurements.py": ({"training"}, "the kind of an event, listed with all others"),
-}
+LEFT: dict[str, tuple[set[str], str]] = {}
 
 
 def uses(tree: ast.AST, names: frozenset[str]) -> Iterator[tuple[int, str]]:

@@ -74,13 +74,14 @@ class WorkerSetup:
 class WorkerReply:
     """What a worker did since it was last asked.
 
-    `task` counts the tasks it was given, `rounds` the rounds that this task has finished.
+    `task` counts the tasks it was given, `progress` the rounds that this task has finished and its signs of
+    life between them.
     "failed" is a task that ended with `error`; "broken" a device that could not be opened.
     """
 
     process: ProcessId
     state: WorkerState
     task: int
-    rounds: int
+    progress: int
     records: tuple[Record, ...]
     error: str | None = None

@@ -35,7 +35,7 @@ class Worker:
         self._records: list[Record] = []
         self._state: WorkerState = "opening"
         self._task = 0
-        self._rounds = 0
+        self._progress = 0
         self._error: str | None = None
         self._crew = Member(setup.plan.subject)
         self._stop = threading.Event()
@@ -66,7 +66,12 @@ class Worker:
         """Keep a record for the next poll."""
         with self._lock:
             self._records.append(record)
-            self._rounds += isinstance(record, Round)
+            self._progress += isinstance(record, Round)
+
+    def alive(self) -> None:
+        """Count a sign of life as progress."""
+        with self._lock:
+            self._progress += 1
 
     def stopped(self) -> bool:
         """Whether the task is to end."""
@@ -76,7 +81,7 @@ class Worker:
         """Begin a task at run time `start_at_s`, so that all workers begin together."""
         with self._lock:
             self._crew = crew
-            self._task, self._rounds, self._error, self._state = task, 0, None, "working"
+            self._task, self._progress, self._error, self._state = task, 0, None, "working"
         self._stop.clear()
         self._tasks.put((task, spec, start_at_s))
 
@@ -88,7 +93,7 @@ class Worker:
         """Records since the last poll, and how far the task is."""
         with self._lock:
             records, self._records = tuple(self._records), []
-            return WorkerReply(self._process, self._state, self._task, self._rounds, records, self._error)
+            return WorkerReply(self._process, self._state, self._task, self._progress, records, self._error)
 
     def _serve(self) -> None:
         """Open the device, then do tasks: every call of torch is made by this thread."""

@@ -94,7 +94,9 @@ class RigCluster:
         self._foreign: dict[str, ForeignMemory] = {}
         actors = self._ground.actors
         self._agents = Agents(prefix, timeouts, self._keep, now_s, actors=actors)
-        self._workers = Workers(prefix, timeouts, self._agents, sink, now_s, actors=actors)
+        self._workers = Workers(
+            prefix, timeouts, self._agents, sink, now_s, actors=actors, kinds=loaded.kinds
+        )
         self._rounds: Rounds | None = None
         self.ready_s: float | None = None  # how long it took to come up
 

@@ -24,13 +24,12 @@ class Slot:
     replacements: int = 0  # in this stage
     replacing: str | None = None  # why the process that went had to go, until the new one is up
     task: int = 0
-    rounds: int = 0
-    progress_s: float = 0.0  # when the latest round (or the task's begin) was seen
+    progress: int = 0  # rounds and signs of life of the task
+    progress_s: float = 0.0  # when the latest of them (or the task's begin) was seen
     first_round_s: float | None = None
     last_round_s: float | None = None
     finished_s: float | None = None
-    at: tuple[str, str] = ("", "")  # precision and part of the latest round
-    step: str = ""  # the same, as its node's agent is told
+    step: str = ""  # what its latest round was, as its node's agent is told
     outcome: Literal["none", "finished", "failed"] = "none"  # of the stage's task
 
     @property

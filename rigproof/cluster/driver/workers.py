@@ -11,6 +11,7 @@ from rigproof.cluster.ray.calls import Gone, Line
 from rigproof.devices.specs import Spec
 from rigproof.host.bounded import Background
 from rigproof.host.processes import ProcessId
+from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import Timeouts
 from rigproof.records.black_box import step_of
@@ -33,7 +34,9 @@ class Workers:
         now_s: Callable[[], float],
         *,
         actors: Actors,
+        kinds: StageKinds,
     ) -> None:
+        self._kinds = kinds
         self._prefix = prefix
         self._start_s = timeouts.start_s
         self._stall_s = timeouts.stall_s
@@ -94,9 +97,9 @@ class Workers:
         slot = self.slots[worker]
         assert slot.line is not None
         slot.task += 1
-        slot.rounds, slot.outcome = 0, "none"
+        slot.progress, slot.outcome = 0, "none"
         slot.first_round_s = slot.last_round_s = slot.finished_s = None
-        slot.at, slot.step = ("", ""), ""
+        slot.step = ""
         slot.state, slot.progress_s = "working", start_at_s
         assert slot.line.actor is not None
         slot.line.actor.start.remote(slot.task, spec, start_at_s, member)
@@ -122,7 +125,7 @@ class Workers:
                 self.hung(slot, f"no answer for {silent_s:.0f} s", self._stall_s)
             elif slot.state == "working":
                 # Before the first round the task fills memory and warms up: that has the start's limit.
-                limit_s = self._stall_s if slot.rounds else max(self._start_s, self._stall_s)
+                limit_s = self._stall_s if slot.progress else max(self._start_s, self._stall_s)
                 if idle_s > limit_s:
                     self.hung(slot, f"no finished round for {idle_s:.0f} s", limit_s)
 
@@ -202,12 +205,10 @@ class Workers:
 
     def _note(self, slot: Slot, record: Round) -> None:
         """Keep which step of load a worker is at, where that is another one than before."""
-        if (record.precision, record.part) != slot.at:
-            slot.at = (record.precision, record.part)
-            step = step_of(*slot.at)
-            if step != slot.step:
-                slot.step = step
-                self._agents.note(slot.plan.node, slot.plan.worker, step)
+        step = step_of(self._kinds.same_work(record.stage, record.labels))
+        if step != slot.step:
+            slot.step = step
+            self._agents.note(slot.plan.node, slot.plan.worker, step)
 
     def _opened(self, slot: Slot, reply: WorkerReply) -> None:
         if reply.state == "ready":
@@ -222,8 +223,8 @@ class Workers:
             self._vacate(slot)
 
     def _worked(self, slot: Slot, reply: WorkerReply) -> None:
-        if reply.rounds > slot.rounds:
-            slot.rounds, slot.progress_s = reply.rounds, self._now_s()
+        if reply.progress > slot.progress:
+            slot.progress, slot.progress_s = reply.progress, self._now_s()
         if reply.state == "finished":
             slot.state, slot.outcome = "finished", "finished"
             slot.finished_s = slot.last_round_s or self._now_s()

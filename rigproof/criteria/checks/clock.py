@@ -172,7 +172,7 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load) -> None:
     if sku is None or sku.boost_clock_mhz is None:
         return
     rounds = device.rounds(load.stage)
-    together = len(set(rounds.doers().tolist()))
+    together = len(set(rounds.doers(device.evidence.kinds).tolist()))
     means_mhz = [(stretch, _mean_mhz(device, stretch)) for stretch in load.stretches]
     for precision, fastest in rounds.fastest().items():
         peak = getattr(sku.peak_tflops, precision, None)
@@ -182,7 +182,7 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load) -> None:
         for stretch, mean_mhz in means_mhz:
             if together * fastest <= most_per_mhz * mean_mhz:
                 continue  # not even all of them at once are too fast: no need to add them up
-            own = rounds.only(rounds.same("precision", precision))
+            own = rounds.only(rounds.labelled("precision", precision))
             rate = work_by_slice(own, (stretch,))[0] / stretch.length_s
             if rate > most_per_mhz * mean_mhz:
                 raise NotMeasured(

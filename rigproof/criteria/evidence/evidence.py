@@ -7,7 +7,7 @@ Whatever is missing raises NotMeasured with the reason, so that a criterion cann
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
@@ -17,7 +17,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.series import Item, Series, by_subject, moments_s, series_of
+from rigproof.criteria.evidence.series import Item, Series, series_of
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
@@ -26,16 +26,19 @@ from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.planning.recorded import PlanError, differing, restored
 from rigproof.profiles.subjects import SharedScope, subjects
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, RewardBatch, Stage
-from rigproof.records.recording import Recording
+from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, Stage
+from rigproof.records.recording import Recording, StageRecord
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
+from rigproof.records.telling import shortened
 
 Made = TypeVar("Made")
+Kept = TypeVar("Kept", bound=StageRecord)
 
 SHORTEST_LOAD_S = 1.0  # rates and shares are taken over windows of 1 s
 # Between two readings; 0.12 s was the longest at 10 Hz on H100 and H200. The second holds for a slow grid.
@@ -117,10 +120,32 @@ class Evidence:
         """The stages that the profile knows."""
         return self.loaded.kinds
 
-    @cached_property
+    @property
     def plan(self) -> Plan:
-        """What each worker was to do in the run, derived again. ProfileError where it cannot be."""
-        return self._plan_of(self.planned_by)
+        """What each worker was to do in the run, as it was recorded.
+
+        NotMeasured where it is damaged, or gives workers other work than the run's own profile does: that
+        profile, which the limits come from, would then say nothing of what was done.
+        """
+        plan = self.kept("plan", self._recorded_plan)
+        if isinstance(plan, str):
+            raise NotMeasured(plan)
+        return plan
+
+    def _recorded_plan(self) -> Plan | str:
+        try:
+            plan = restored(self.recording.plan)
+        except PlanError as error:
+            return str(error)
+        if plan.level != self.recording.run.level:
+            return f"the recorded plan is of level {plan.level}, and the run of {self.recording.run.level}"
+        worker = differing(plan, self._plan_of(self.planned_by))
+        if worker:
+            own = self.planned_by.file
+            return (
+                f"the recorded plan has other work for {shortened(worker, 60)} than the run's profile, {own}"
+            )
+        return plan
 
     @cached_property
     def asked_plan(self) -> Plan:
@@ -128,6 +153,7 @@ class Evidence:
         return self.plan if self.planned_by is self.loaded else self._plan_of(self.loaded)
 
     def _plan_of(self, loaded: LoadedRig) -> Plan:
+        """What a profile plans. ProfileError where it plans nothing."""
         level = self.recording.run.level
         if level not in get_args(LevelName):
             way_out = "read it with the rigproof that wrote it"
@@ -156,19 +182,20 @@ class Evidence:
 
     def gpu_samples(self, subject: str) -> Series[GpuSample]:
         """Of one device."""
-        return self._series("gpu_samples", self.recording.gpu_samples, subject)
+        return self._series(self.recording.gpu_samples, subject)
 
     def host_samples(self, subject: str) -> Series[HostSample]:
         """Of one node."""
-        return self._series("host_samples", self.recording.host_samples, subject)
+        return self._series(self.recording.host_samples, subject)
 
     def memory(self, subject: str) -> Series[MemoryReading]:
         """Of one device."""
-        return self._series("memory", self.recording.memory, subject)
+        return self._series(self.recording.memory, subject)
 
     def counters(self, subject: str) -> Series[GpuCounters]:
         """Of one device."""
-        return self._series("counters", self.recording.counters, subject)
+        index = self.kept("counters", lambda: _grouped(self.recording.counters))
+        return Series(index.get(subject, ()))
 
     def boots(self, subject: str) -> list[BootReading]:
         """Of one node, in the order of time."""
@@ -177,13 +204,9 @@ class Evidence:
 
     def rounds(self, subject: str) -> Rounds:
         """Of one device, as recorded: a round without a finite time must not vanish."""
-        return self.held(("rounds", subject), lambda: self._attempt(self._rounds(subject)))
-
-    def _rounds(self, subject: str) -> Rounds:
-        records = self.recording.rounds
-        if isinstance(records, Rows) and not records.added:
-            return Rounds.of_subject(records, subject)
-        return Rounds.of_records(self._recorded("round records", records, subject))
+        return self.held(
+            ("rounds", subject), lambda: self._attempt(Rounds.of_subject(self.recording.rounds, subject))
+        )
 
     def _attempt(self, rounds: Rounds) -> Rounds:
         """Without those of another attempt at their stage."""
@@ -192,9 +215,9 @@ class Evidence:
             rounds = rounds.only(~other)
         return rounds
 
-    def rewards(self, subject: str) -> list[RewardBatch]:
-        """Of one device, as recorded."""
-        found = self._recorded("rewards", self.recording.rewards, subject)
+    def records(self, kind: type[Kept], subject: str) -> list[Kept]:
+        """What a stage recorded of a type of its own about one device, in the order in which it came."""
+        found = self.held((kind, subject), lambda: self.recording.of(kind).of(subject))
         whole = (-math.inf, math.inf)
         return [
             one
@@ -203,17 +226,8 @@ class Evidence:
             and not one.t_s >= self._spans.get(one.stage, whole)[1]
         ]
 
-    def _series(self, name: str, records: list[Item] | Rows[Item], subject: str) -> Series[Item]:
-        if isinstance(records, Rows):
-            return self.held((name, subject), lambda: series_of(records, subject))
-        index: dict[str, Series[Item]] = self.kept(name, lambda: by_subject(records))
-        return index.get(subject) or Series()
-
-    def _recorded(self, name: str, records: list[Item] | Rows[Item], subject: str) -> list[Item]:
-        if isinstance(records, Rows):
-            return self.held((name, subject), lambda: records.of(subject))
-        index: dict[str, list[Item]] = self.kept(name, lambda: _grouped(records))
-        return index.get(subject, [])
+    def _series(self, rows: Rows[Item], subject: str) -> Series[Item]:
+        return self.held((rows.record, subject), lambda: series_of(rows, subject))
 
     def kept(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What `make` gives, made once: for what is small, or needed for every subject."""
@@ -317,7 +331,7 @@ class Evidence:
     @cached_property
     def stages(self) -> tuple[str, ...]:
         """The stages of the run's level, whether they ran or not, and any other one that did."""
-        told = self.recording.run.stages or self.plan.stage_names
+        told = self.recording.run.stages or self._plan_of(self.planned_by).stage_names
         return tuple(dict.fromkeys((*told, *(one for one in self.recording.stages if one in self.kinds))))
 
     @cached_property
@@ -368,12 +382,8 @@ class Evidence:
     @cached_property
     def _last_moment_s(self) -> float:
         recording = self.recording
-        ends = [
-            moments_s(recording.gpu_samples),
-            moments_s(recording.host_samples),
-            moments_s(recording.rounds),
-        ]
-        return max((max(times) for times in ends if len(times)), default=-math.inf)
+        ends = [rows.last_s() for rows in (recording.gpu_samples, recording.host_samples, recording.rounds)]
+        return max((end_s for end_s in ends if end_s is not None), default=-math.inf)
 
     def require_coverage(self, times_s: Sequence[float], window: Window, limit: Limit, what: str) -> None:
         """NotMeasured where fewer than the share `limit` of the grid points due gave a reading.
@@ -402,7 +412,7 @@ def _longest_gap(times_s: Sequence[float], window: Window) -> tuple[float, float
     return float(gaps_s[place]), float(edges_s[place])
 
 
-def _grouped(records: Iterable[Item]) -> dict[str, list[Item]]:
+def _grouped(records: Sequence[Item]) -> dict[str, list[Item]]:
     """By subject, as recorded."""
     groups: dict[str, list[Item]] = defaultdict(list)
     for one in records:

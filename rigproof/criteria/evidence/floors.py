@@ -214,7 +214,7 @@ def _silicon_floor(device: DeviceEvidence, done: Measured) -> Limit | NoFloor:
 
 def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
     """Of the samples while these rounds ran. NotMeasured where too few were read."""
-    stretches = [Window(*pair) for pair in rounds.unbroken()]
+    stretches = [Window(*pair) for pair in rounds.unbroken(device.evidence.kinds)]
     found: list[float] = []
     for stretch in stretches:
         clocks_mhz = (sample.sm_clock_mhz for sample in device.loaded_samples(stretch))

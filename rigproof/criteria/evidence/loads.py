@@ -154,7 +154,7 @@ def _stretches(device: DeviceEvidence, stage: str) -> tuple[Window, ...]:
     if duty == "fed":
         found = [Window(float(measured.begins_s.min()), float(measured.t_s.max()))]
     else:
-        found = [Window(*pair) for pair in measured.unbroken()]
+        found = [Window(*pair) for pair in measured.unbroken(device.evidence.kinds)]
     trimmed = [Window(max(begun_s, one.from_s), one.to_s) for one in found if one.to_s > begun_s]
     long_enough = [one for one in trimmed if one.length_s >= SHORTEST_S]
     if not long_enough:

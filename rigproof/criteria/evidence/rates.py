@@ -75,11 +75,11 @@ def rate_or_none(device: DeviceEvidence) -> SustainedRate | None:
 
 def _one_precision(rounds: Rounds) -> str:
     """NotMeasured where there are several: a floor holds for one, and they differ by a factor of ten."""
-    precision, *others = sorted(rounds.distinct("precision"))
+    precision, *others = sorted(str(one) for one in rounds.distinct_labels("precision"))
     if others:
         names = ", ".join([precision, *others])
         raise NotMeasured(f"its rounds are of {names}, and one rate is of one precision")
-    return str(precision)
+    return precision
 
 
 # Of one precision
@@ -89,7 +89,7 @@ def precision_rounds(device: DeviceEvidence, precision: str) -> Rounds:
     """Measured, verified and possible rounds of the stage that measures precision by precision."""
     stages = (one for one in device.evidence.stages if device.evidence.kinds[one].arms == "precision")
     done = device.rounds(next(stages, ""))
-    done = device.possible(done.only(done.same("precision", precision))).verified()
+    done = device.possible(done.only(done.labelled("precision", precision))).verified()
     return done.only(done.same("phase", "measure"))
 
 

@@ -1,14 +1,15 @@
 """The rounds of one device as columns: what is asked of hundreds of them at once needs no object for each."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rigproof.records.measurements import Round
-from rigproof.records.rows import Column, Lists, Numbers, Rows, Words
+from rigproof.profiles.kinds.stages import StageKinds
+from rigproof.records.fields import LABELS, kinds_of
+from rigproof.records.measurements import Labels, Round
+from rigproof.records.rows import Column, Rows, Words, columns_of, floats_of
 
 QUEUED_ROUNDS = (
     3  # that a device may have done ahead of what was told: two in its queue, and the one that is told
@@ -18,8 +19,7 @@ Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Places = slice | npt.NDArray[np.intp]  # a slice where they adjoin: then nothing is copied
 
-NAMES = tuple(field.name for field in fields(Round))
-MEASURED = ("t_s", "seconds", "tflop")  # whatever was reported, finite or not; all others are words
+NAMES = tuple(kind.name for kind in kinds_of(Round))
 HICCUP_SHARE = 0.1  # of the rounds: so many may be slow by the host's fault, of which the card knows nothing
 JOINING_S = 0.25  # rounds that are no further apart belong to one stretch of load
 
@@ -31,24 +31,18 @@ class Rounds:
         self,
         columns: Mapping[str, Column],
         places: Places,
-        records: Sequence[Round] | None = None,
     ) -> None:
-        self._columns, self._places, self._records = columns, places, records
+        self._columns, self._places = columns, places
 
     @classmethod
     def of_subject(cls, rows: Rows[Round], subject: str) -> "Rounds":
-        """Those of one subject. Records that were added since must be none (`Rows.moments`)."""
+        """Those of one subject."""
         return cls(rows.columns, rows.places(subject))
 
     @classmethod
     def of_records(cls, records: Sequence[Round]) -> "Rounds":
         """These."""
-        told = {name: [getattr(one, name) for one in records] for name in NAMES}
-        columns: dict[str, Column] = {
-            name: Numbers(np.asarray(values, np.float64)) if name in MEASURED else _words(values)
-            for name, values in told.items()
-        }
-        return cls(columns, slice(0, len(records)), records)
+        return cls(columns_of(Round, records), slice(0, len(records)))
 
     @property
     def t_s(self) -> Floats:
@@ -61,9 +55,9 @@ class Rounds:
         return self._floats("seconds")
 
     @property
-    def tflop(self) -> Floats:
-        """The work of each."""
-        return self._floats("tflop")
+    def work(self) -> Floats:
+        """The work of each, in its unit."""
+        return self._floats("work")
 
     @property
     def begins_s(self) -> Floats:
@@ -73,68 +67,63 @@ class Rounds:
 
     def same(self, name: str, *values: Any) -> Mask:
         """Which have one of these values in that field."""
-        column = self._columns[name]
-        assert isinstance(column, Words)
-        found = column.array[self._places]
-        first, *others = [code for code, word in enumerate(column.words) if word in values] or [-1]
-        wanted: Mask = found == first
-        for code in others:
-            wanted |= found == code
-        return wanted
+        column = self._words(name)
+        which: Mask = column.same(lambda word: word in values)[self._codes(column)]
+        return which
+
+    def labelled(self, name: str, *values: Any) -> Mask:
+        """Which have one of these values as that label; None: those that have no such label."""
+        column = self._words(LABELS)
+        which: Mask = column.same(lambda word: word.get(name) in values)[self._codes(column)]
+        return which
 
     def distinct(self, name: str) -> set[Any]:
         """The values of a field."""
-        column = self._columns[name]
-        assert isinstance(column, Words)
-        return {column.words[code] for code in set(column.array[self._places].tolist())}
+        column = self._words(name)
+        return {column.words[code] for code in set(self._codes(column).tolist())}
 
-    def kinds(self) -> npt.NDArray[np.intp]:
-        """A number for each, equal where precision and the part before `#` are: rounds of the same work."""
-        parts, precisions = self._columns["part"], self._columns["precision"]
-        assert isinstance(parts, Words)
-        assert isinstance(precisions, Words)
-        bases: dict[str, int] = {}
-        base_of = [bases.setdefault(str(word).partition("#")[0], len(bases)) for word in parts.words]
-        part = np.asarray(base_of, np.intp)[parts.array[self._places]]
-        found: npt.NDArray[np.intp] = part * len(precisions.words) + precisions.array[self._places]
-        return found
+    def distinct_labels(self, name: str) -> set[str | int | None]:
+        """The values of a label; None where a round has none of that name."""
+        column = self._words(LABELS)
+        return {column.words[code].get(name) for code in set(self._codes(column).tolist())}
+
+    def labels(self, name: str) -> list[Any]:
+        """A label of each; None where it has none of that name."""
+        column = self._words(LABELS)
+        told = [word.get(name) for word in column.words]
+        return [told[code] for code in self._codes(column).tolist()]
+
+    def works(self, kinds: StageKinds) -> npt.NDArray[np.intp]:
+        """A number for each, equal where stage, unit and the labels are that make rounds the same work."""
+        return self._alike(kinds.same_work, "unit")
+
+    def doers(self, kinds: StageKinds) -> npt.NDArray[np.intp]:
+        """A number for each, equal where one process did them: a worker, or one that a worker has started."""
+        return self._alike(kinds.same_process, "worker")
 
     def fastest(self) -> dict[str, float]:
-        """TFLOP/s of the fastest one of each precision; infinite where its time is next to none."""
+        """The rate of the fastest one of each precision; infinite where its time is next to none."""
         with np.errstate(over="ignore"):
-            rates = self.tflop / self.seconds
-        precisions = sorted(self.distinct("precision"))
-        return {one: float(rates[self.same("precision", one)].max()) for one in precisions}
+            rates = self.work / self.seconds
+        told = {str(one): one for one in self.distinct_labels("precision")}
+        return {name: float(rates[self.labelled("precision", told[name])].max()) for name in sorted(told)}
 
     def without_hiccups(self) -> "Rounds":
         """All but the slowest tenth of them, by rate; all of fewer than ten."""
-        rates = self.tflop / self.seconds
+        rates = self.work / self.seconds
         fast = np.ones(len(rates), np.bool_)
         fast[np.argsort(rates, kind="stable")[: int(HICCUP_SHARE * len(rates))]] = False
         return self.only(fast)
 
     def rate(self) -> float:
-        """TFLOP/s: their work over the time that it took, without hiccups of the host.
+        """Their work over the time that it took, without hiccups of the host, in their unit a second.
 
         No median: a card that stutters in less than half of its rounds would hide behind it.
         """
         counted = self.without_hiccups()
-        return float(counted.tflop.sum() / counted.seconds.sum())
+        return float(counted.work.sum() / counted.seconds.sum())
 
-    def doers(self) -> npt.NDArray[np.intp]:
-        """A number for each, equal where one process did them: a worker, or one of those that its part names.
-
-        Such a part is `workers=2#0`.
-        """
-        parts, workers = self._columns["part"], self._columns["worker"]
-        assert isinstance(parts, Words)
-        assert isinstance(workers, Words)
-        process_of = [code + 1 if "#" in str(word) else 0 for code, word in enumerate(parts.words)]
-        process = np.asarray(process_of, np.intp)[parts.array[self._places]]
-        found: npt.NDArray[np.intp] = process * len(workers.words) + workers.array[self._places]
-        return found
-
-    def surplus(self) -> tuple[float, int]:
+    def surplus(self, kinds: StageKinds) -> tuple[float, int]:
         """By how many seconds rounds of one process overlap at most, and the place of such a round.
 
         A round is told after its end, and while the host is late the device goes on with what is queued. So
@@ -142,7 +131,7 @@ class Rounds:
         queued, however often the host is late. `CLOCKS_APART` of each is the difference of the two clocks.
         Two that end at the same moment are one that was told twice.
         """
-        doers, t_s, seconds = self.doers(), self.t_s, self.seconds * (1 - CLOCKS_APART)
+        doers, t_s, seconds = self.doers(kinds), self.t_s, self.seconds * (1 - CLOCKS_APART)
         most, place = 0.0, 0
         for doer in set(doers.tolist()):
             (own,) = (doers == doer).nonzero()
@@ -156,12 +145,12 @@ class Rounds:
                 most, place = float(over[worst]), int(own[worst])
         return most, place
 
-    def unbroken(self) -> list[tuple[float, float]]:
+    def unbroken(self, kinds: StageKinds) -> list[tuple[float, float]]:
         """From when to when rounds of the same work ran, with breaks of at most JOINING_S, in order."""
         order = np.argsort(self.begins_s, kind="stable")
         begins_s, ends_s = self.begins_s[order], np.maximum.accumulate(self.t_s[order])
-        kinds = self.kinds()[order]
-        apart = (begins_s[1:] > ends_s[:-1] + JOINING_S) | (kinds[1:] != kinds[:-1])
+        works = self.works(kinds)[order]
+        apart = (begins_s[1:] > ends_s[:-1] + JOINING_S) | (works[1:] != works[:-1])
         first = np.concatenate(([0], np.flatnonzero(apart) + 1))
         last = np.concatenate((first[1:] - 1, [len(begins_s) - 1]))
         return list(zip(begins_s[first].tolist(), ends_s[last].tolist(), strict=True))
@@ -177,16 +166,14 @@ class Rounds:
         (found,) = which.nonzero()
         adjoin = len(found) and found[-1] - found[0] + 1 == len(found)
         places = slice(int(found[0]), int(found[-1]) + 1) if adjoin else found
-        return Rounds(self._columns, self._within(places), self._records)
+        return Rounds(self._columns, self._within(places))
 
     def verified(self) -> "Rounds":
         """Those whose result was compared and right."""
         return self.only(self.same("verified", True))
 
     def records(self) -> list[Round]:
-        """All, made where they are not there."""
-        if self._records is not None:
-            return [self._records[place] for place in np.arange(len(self._records))[self._places].tolist()]
+        """All, made."""
         told = [self._told(name) for name in NAMES]
         return [Round(*row) for row in zip(*told, strict=True)]
 
@@ -212,14 +199,30 @@ class Rounds:
         return column.taken(self._places).plain(slice(None))
 
     def _floats(self, name: str) -> Floats:
+        return floats_of(self._columns[name].taken(self._places))
+
+    def _words(self, name: str) -> Words:
         column = self._columns[name]
-        assert not isinstance(column, Lists)
-        found = column.array[self._places]
-        return found if isinstance(column, Numbers) else np.asarray(column.numbers[found])
+        assert isinstance(column, Words)
+        return column
 
+    def _codes(self, column: Words) -> npt.NDArray[Any]:
+        codes: npt.NDArray[Any] = column.array[self._places]
+        return codes
 
-def _words(values: Sequence[Any]) -> Words:
-    codes: dict[Any, int] = {}
-    # True is 1 and 1.0 too: a column has one type, so nothing is taken for another.
-    places = [codes.setdefault(value, len(codes)) for value in values]
-    return Words(np.asarray(places, np.intp), list(codes))
+    def _alike(self, kept: Callable[[str, Labels], tuple[Any, ...]], field: str) -> npt.NDArray[np.intp]:
+        """A number for each, equal where stage, that field, and what is `kept` of the labels are."""
+        stages, labels, fields = self._words("stage"), self._words(LABELS), self._words(field)
+        codes = (self._codes(stages), self._codes(labels), self._codes(fields))
+        by_labels, by_field = max(1, len(labels.words)), max(1, len(fields.words))
+        together = (codes[0].astype(np.int64) * by_labels + codes[1]) * by_field + codes[2]
+        pairs, places = np.unique(together, return_inverse=True)
+        numbers: dict[tuple[Any, ...], int] = {}
+        number_of = []
+        for pair in pairs.tolist():
+            rest, third = divmod(pair, by_field)
+            first, second = divmod(rest, by_labels)
+            stage = stages.words[first]
+            key = (stage, third, kept(stage, labels.words[second]))
+            number_of.append(numbers.setdefault(key, len(numbers)))
+        return np.asarray(number_of, np.intp)[places]

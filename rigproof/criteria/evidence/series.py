@@ -2,13 +2,10 @@
 
 import math
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar, overload
-
-import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.readings import Readings
@@ -34,9 +31,8 @@ class Series(Generic[Item]):
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         # A moment that is not a number cannot be put in order, nor into any window.
-        self.items: Sequence[Item] = sorted(
-            (item for item in items if math.isfinite(item.t_s)), key=attrgetter("t_s")
-        )
+        timed = (one for one in items if one.t_s is not None and math.isfinite(one.t_s))
+        self.items: Sequence[Item] = sorted(timed, key=attrgetter("t_s"))
         self._times: Sequence[float] = [item.t_s for item in self.items]
 
     def within(self, window: Window) -> Sequence[Item]:
@@ -68,6 +64,10 @@ class SubjectColumns(Generic[Item]):
             self._values[field] = self._rows.values(self._subject, field)
         return self._values[field]
 
+    def finite(self, field: str) -> bool:
+        """Whether all numbers of a field are finite."""
+        return self._rows.finite(field)
+
     @cached_property
     def records(self) -> list[Item]:
         """All, made."""
@@ -83,6 +83,10 @@ class Stretch(Sequence[Item]):
     def readings(self, field: str) -> Readings:
         """Of those that have this field."""
         return self._columns.between(field, self._start, self._end)
+
+    def finite(self, field: str) -> bool:
+        """Whether all numbers of a field are finite, those outside of the stretch too."""
+        return self._columns.finite(field)
 
     def told(self, fields: Sequence[str]) -> list[tuple[Any, ...]]:
         """These fields of each record."""
@@ -118,24 +122,9 @@ class ColumnSeries(Series[Item]):
 def series_of(rows: Rows[Item], subject: str) -> Series[Item]:
     """The series of one subject; as columns where that is its order."""
     times = rows.moments(subject)
-    if times is None or None in times or times != sorted(times):
+    if None in times or not all(map(math.isfinite, times)) or times != sorted(times):
         return Series(rows.of(subject))
     return ColumnSeries(rows, subject, times)
-
-
-def moments_s(records: Sequence[Item] | Rows[Item]) -> Sequence[float]:
-    """The finite moments of records, in no order."""
-    if isinstance(records, Rows):
-        return records.column("t_s")[np.isfinite(records.column("t_s"))].tolist()  # type: ignore[no-any-return]
-    return [one.t_s for one in records if math.isfinite(one.t_s)]
-
-
-def by_subject(items: Iterable[Item]) -> dict[str, Series[Item]]:
-    """Records, sorted into one series for each subject."""
-    groups: dict[str, list[Item]] = defaultdict(list)
-    for item in items:
-        groups[item.subject].append(item)
-    return {subject: Series(group) for subject, group in groups.items()}
 
 
 def values(samples: Sequence[GpuSample] | Sequence[HostSample], field: str) -> Readings:
@@ -157,7 +146,7 @@ def told(records: Sequence[Item], *fields: str) -> list[tuple[Any, ...]]:
 def readings(samples: Sequence[GpuSample] | Sequence[HostSample], field: str) -> Readings:
     """Of the samples that have this field. Raises NotMeasured where one is not finite."""
     found = values(samples, field)
-    # Columns hold finite numbers alone.
-    if not isinstance(samples, Stretch) and not all(map(math.isfinite, found.values)):
+    known = isinstance(samples, Stretch) and samples.finite(field)
+    if not known and not all(map(math.isfinite, found.values)):
         raise NotMeasured(f"a reading of {field} is not a finite number")
     return found

@@ -31,7 +31,7 @@ class SharedEvidence:
     def rounds(self, stage: str) -> Rounds:
         """What the crew did in one stage. NotMeasured where it did nothing, or a round is no measurement."""
         everything = self.evidence.rounds(self.subject)
-        found = require_valid(everything.only(everything.same("stage", stage)), stage)
+        found = require_valid(everything.only(everything.same("stage", stage)), stage, self.evidence.kinds)
         if not len(found):
             cause = self.cause()
             raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -13,16 +13,19 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import readings
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
+from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import CpuLoad, Node
 from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
-from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, RewardBatch
+from rigproof.records.measurements import TFLOP, Event, ForeignMemory, GpuCounters, MemoryReading
+from rigproof.records.recording import StageRecord
 from rigproof.records.samples import GpuSample, HostSample
 
 if TYPE_CHECKING:  # evidence builds these
     from rigproof.criteria.evidence.evidence import Evidence
 
+Kept = TypeVar("Kept", bound=StageRecord)
 # Why a device may have no work to show, in the order in which one explains the other.
 CAUSES = (
     "node_missing",
@@ -182,24 +185,29 @@ class DeviceEvidence:
         return self.evidence.held(("stage", self.subject, stage), lambda: self._valid_rounds(stage))
 
     def possible(self, rounds: Rounds) -> Rounds:
-        """The same rounds, for a rate. NotMeasured where one is faster than the device's silicon can be."""
-        if self.found and not self.is_cpu:
-            self.silicon.require_possible(rounds.fastest().items())
+        """The same rounds, for a rate. NotMeasured where one is faster than the device's silicon can be.
+
+        What it can be is known of arithmetic alone.
+        """
+        arithmetic = rounds.only(rounds.same("unit", TFLOP))
+        if self.found and not self.is_cpu and len(arithmetic):
+            self.silicon.require_possible(arithmetic.fastest().items())
         return rounds
 
     def _valid_rounds(self, stage: str) -> Rounds:
         everything = self.all_rounds
         found = everything.only(everything.same("stage", stage))
-        return require_valid(found.only(found.same("device", None, self.device.gpu.device)), stage)
+        own = found.only(found.same("device", None, self.device.gpu.device))
+        return require_valid(own, stage, self.evidence.kinds)
 
     @property
     def all_rounds(self) -> Rounds:
         """The rounds of all stages, as recorded, those of the CPU in place of a GPU too."""
         return self.evidence.rounds(self.subject)
 
-    def rewards(self, stage: str) -> list[RewardBatch]:
-        """The rewards of one stage."""
-        return [one for one in self.evidence.rewards(self.subject) if one.stage == stage]
+    def records(self, kind: type[Kept], stage: str) -> list[Kept]:
+        """What one stage recorded of a type of its own."""
+        return [one for one in self.evidence.records(kind, self.subject) if one.stage == stage]
 
     @property
     def memory(self) -> Sequence[MemoryReading]:
@@ -222,11 +230,11 @@ class DeviceEvidence:
         return tuple(worker.worker for worker in self.evidence.plan.workers_of(self.subject))
 
     def require_asked_plan(self) -> None:
-        """NotMeasured where the profile plans other work here than the run was to do."""
-        evidence = self.evidence
+        """NotMeasured where the profile plans other work here than the run was to do, or none is known."""
+        evidence, plan = self.evidence, self.evidence.plan
         if evidence.planned_by is evidence.loaded:
             return
-        done, asked = (_work(plan.workers_of(self.subject)) for plan in (evidence.plan, evidence.asked_plan))
+        done, asked = (_work(one.workers_of(self.subject)) for one in (plan, evidence.asked_plan))
         if done != asked:
             both = f"this run was planned with {done} here, and {evidence.loaded.file} plans {asked}"
             raise NotMeasured(f"{both}; run again with it")
@@ -256,19 +264,19 @@ class DeviceEvidence:
         return ""
 
 
-def require_valid(found: Rounds, stage: str) -> Rounds:
+def require_valid(found: Rounds, stage: str, kinds: StageKinds) -> Rounds:
     """The same rounds of one stage; NotMeasured where one of them is no valid measurement."""
-    t_s, seconds, tflop = found.t_s, found.seconds, found.tflop
+    t_s, seconds, work = found.t_s, found.seconds, found.work
     valid = (np.abs(t_s) <= LONGEST_S) & (seconds > 0) & (seconds <= LONGEST_S)
-    valid &= (tflop > 0) & (tflop < math.inf)
+    valid &= (work > 0) & (work < math.inf)
     if not valid.all():
         place = int(np.argmin(valid))
         raise NotMeasured(
-            f"a round reports {tflop[place]:g} TFLOP in {seconds[place]:g} s at t={t_s[place]:g} s, "
-            "which is no measurement"
+            f"a round reports {work[place]:g} {found.all('unit')[place]} in {seconds[place]:g} s "
+            f"at t={t_s[place]:g} s, which is no measurement"
         )
     if len(found):
-        surplus_s, place = found.surplus()
+        surplus_s, place = found.surplus(kinds)
         if surplus_s > 0:
             raise NotMeasured(
                 f"rounds of {found.all('worker')[place]} in the {stage} stage overlap by "

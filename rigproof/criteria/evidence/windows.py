@@ -47,7 +47,7 @@ def _slices(from_s: float, to_s: float, width_s: float) -> tuple[Window, ...]:
 
 
 def work_by_slice(rounds: Rounds, slices: Sequence[Window]) -> list[float]:
-    """TFLOP done in each of the adjoining, equal slices; a round counts in proportion to its overlap.
+    """Work done in each of the adjoining, equal slices; a round counts in proportion to its overlap.
 
     Linear in the number of rounds. Rounds must have positive, finite lengths.
     """
@@ -64,7 +64,7 @@ def work_by_slice(rounds: Rounds, slices: Sequence[Window]) -> list[float]:
     from_s = np.asarray([piece.from_s for piece in slices])[places]
     to_s = np.asarray([piece.to_s for piece in slices])[places]
     overlaps_s = np.minimum(ends_s[rows], to_s) - np.maximum(begins_s[rows], from_s)
-    done = np.where(overlaps_s > 0, rounds.tflop[rows] * overlaps_s / rounds.seconds[rows], 0.0)
+    done = np.where(overlaps_s > 0, rounds.work[rows] * overlaps_s / rounds.seconds[rows], 0.0)
     work: list[float] = np.bincount(places, weights=done, minlength=len(slices)).tolist()
     return work
 

@@ -11,8 +11,8 @@ The stages themselves stand above profiles, each in a folder of its own. Whoever
 are (`rigproof.stages.registry.KINDS`), and the loaded rig carries them.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
@@ -20,6 +20,7 @@ from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.stages import StageSettings, TimedSettings
 from rigproof.records.crews import CrewKind
+from rigproof.records.measurements import EVENT_KINDS, Labels
 
 if TYPE_CHECKING:  # what is loaded carries the kinds
     from rigproof.profiles.loading.loaded import LoadedRig
@@ -53,6 +54,23 @@ def no_problems(_loaded: "LoadedRig", _level: LevelName) -> Iterable[str]:
     return ()
 
 
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a stage's rounds say of themselves. `kind`: str or int.
+
+    `work`: rounds that differ in it are different work, in stretches of their own. `process`: it tells which
+    of the processes that a worker has started did the round.
+    """
+
+    name: str
+    kind: type[str] | type[int]
+    work: bool = False
+    process: bool = False
+
+
+LabelValues = tuple[tuple[str, str | int], ...]  # names and values
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StageKind(Generic[S]):
     """One stage.
@@ -62,7 +80,8 @@ class StageKind(Generic[S]):
     work for its `length_s`; None: not at this level. `lint`: what is wrong with a rig's settings of it.
     `crew`: who works together. `spawns`: how many processes of its own a worker has on its device there at
     once, where it starts some. `arms`: what they differ in, where it has some. `host_load`: the hosts' CPUs
-    are held in their band.
+    are held in their band. `labels`: those of its rounds; one of several stages means the same in all of
+    them. `events`: the kinds that it alone reports, beside EVENT_KINDS, with what they mean.
     """
 
     name: str
@@ -75,6 +94,8 @@ class StageKind(Generic[S]):
     spawns: Callable[[S], int] | None = None
     arms: str = ""
     host_load: bool = False
+    labels: tuple[Label, ...] = ()
+    events: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def by_device(self) -> bool:
@@ -142,6 +163,23 @@ class StageKinds:
     def figures(self) -> dict[str, FigureKind]:
         """Those of all stages, by name."""
         return {figure.name: figure for kind in self.kinds for figure in kind.figures}
+
+    @cached_property
+    def events(self) -> dict[str, str]:
+        """All kinds of events with what they mean: the general ones, and those of each stage."""
+        return EVENT_KINDS | {name: meaning for kind in self.kinds for name, meaning in kind.events.items()}
+
+    def same_work(self, stage: str, labels: Labels) -> LabelValues:
+        """The labels that make rounds of a stage the same work."""
+        return self._kept(stage, labels, lambda one: one.work)
+
+    def same_process(self, stage: str, labels: Labels) -> LabelValues:
+        """The labels that tell which process of a worker did a round; none where the worker itself did it."""
+        return self._kept(stage, labels, lambda one: one.process)
+
+    def _kept(self, stage: str, labels: Labels, which: Callable[[Label], bool]) -> LabelValues:
+        kept = self[stage].labels if stage in self else ()
+        return tuple((one.name, labels[one.name]) for one in kept if which(one) and one.name in labels)
 
     def of_figure(self, figure: FigureKind) -> StageKind[Any]:
         """The stage that measures it."""

@@ -1,100 +1,42 @@
-"""From Arrow tables to rows: columns of many tables, one behind the other, as small as they can be held."""
+"""Between Arrow and rows: columns of many arrays, one behind the other, as small as they can be held."""
 
-import types
-from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rigproof.records.rows import Column, Numbers, Rows, Words
+from rigproof.records.rows import Column, Lists, Numbers, Words
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RecordType = TypeVar("RecordType")
 DISTINCT_MAX = 2**16 - 1  # values that a code of two bytes can name; numbers with more are held as they are,
 FEW = 4096  # and those that hardly come twice
 
 
-@dataclass(frozen=True, slots=True)
-class FieldKind:
-    """What one field of a record may hold."""
-
-    name: str
-    kind: type  # float, int, str or bool
-    choices: tuple[Any, ...]  # of a Literal; empty: any
-    optional: bool  # may be None
-    default: Any  # MISSING where it has none
+def column_from(values: "pa.ChunkedArray") -> Column:
+    """A column of numbers, texts or truths; a number that is not finite is None."""
+    growing = Growing()
+    growing.add(values)
+    return growing.column()
 
 
-def kinds_of(record: type) -> tuple[FieldKind, ...]:
-    """The fields of a record type that holds only numbers, words and truths. TypeError for another one."""
-    hints = get_type_hints(record)
-    return tuple(_kind(field.name, hints[field.name], field.default) for field in fields(record))
-
-
-def _kind(name: str, hint: Any, default: Any) -> FieldKind:
-    parts = [part for part in get_args(hint) if part is not types.NoneType] if _is_union(hint) else [hint]
-    choices = get_args(parts[0]) if get_origin(parts[0]) is Literal else ()
-    kind = str if choices else parts[0]
-    if len(parts) != 1 or kind not in (float, int, str, bool):
-        raise TypeError(f"{name}: {hint} cannot be a column")
-    return FieldKind(name, kind, choices, _is_union(hint), default)
-
-
-def arrow_type(field: FieldKind) -> "pa.DataType":
-    """What Arrow calls it."""
+def arrow_from(column: Column, rows: npt.NDArray[np.intp], kind: "pa.DataType") -> "pa.Array":
+    """Some rows of a column as an Arrow array."""
     import pyarrow as pa  # noqa: PLC0415
 
-    return {float: pa.float64(), int: pa.int64(), str: pa.string(), bool: pa.bool_()}[field.kind]
-
-
-def _is_union(hint: Any) -> bool:
-    return get_origin(hint) in (types.UnionType, Union)  # Literal | None is the second
-
-
-class Collector(Generic[RecordType]):
-    """Takes the columns of one kind of record, table by table, and gives them as Rows."""
-
-    def __init__(self, record: type[RecordType]) -> None:
-        self.record = record
-        self.kinds = kinds_of(record)
-        self._columns = {one.name: Growing(one.default) for one in self.kinds}
-        self._pending: list[RecordType] = []
-
-    def add(self, table: "pa.Table") -> None:
-        """Rows with these columns; nulls stand for the field's default."""
-        self._add_pending()
-        for one in self.kinds:
-            self._columns[one.name].add(table.column(one.name))
-
-    def add_record(self, record: RecordType) -> None:
-        """One record, behind the others."""
-        self._pending.append(record)
-
-    def _add_pending(self) -> None:
-        import pyarrow as pa  # noqa: PLC0415
-
-        records, self._pending = self._pending, []
-        for one in self.kinds if records else ():
-            values = pa.array([getattr(record, one.name) for record in records], arrow_type(one))
-            self._columns[one.name].add(pa.chunked_array([values]))
-
-    def rows(self) -> Rows[RecordType]:
-        """All of them. Nothing can be added after it."""
-        self._add_pending()
-        columns = {}
-        for one in self.kinds:
-            columns[one.name] = self._columns.pop(one.name).column()
-        return Rows(self.record, columns)
+    if isinstance(column, Lists):
+        return pa.array(column.taken(rows).arrays(slice(None)), kind)
+    if isinstance(column, Numbers):
+        values = column.array[rows]
+        return pa.array(values, pa.float64(), mask=np.isnan(values) if column.gaps else None).cast(kind)
+    return pa.array(column.words, kind).take(pa.array(column.array[rows]))
 
 
 class Growing:
     """One column: coded while its values are few, plain numbers from then on."""
 
-    def __init__(self, default: Any = None) -> None:
-        self._default = None if default is MISSING else default
+    def __init__(self) -> None:
         self._codes: dict[Any, int] = {}
         self._coded: list[npt.NDArray[np.uint32]] = []
         self._plain: list[npt.NDArray[np.float64]] | None = None
@@ -127,7 +69,7 @@ class Growing:
         words = values.dictionary.to_pylist()
         codes = [self._codes.setdefault(word, len(self._codes)) for word in words]
         if values.null_count:
-            codes.append(self._codes.setdefault(self._default, len(self._codes)))
+            codes.append(self._codes.setdefault(None, len(self._codes)))
             values = values.indices.fill_null(len(words))
         else:
             values = values.indices

@@ -5,11 +5,11 @@ null; a number that is not finite is null too (`rigproof.records.disk.clean`). T
 the run, each field's metadata its unit. pyarrow is imported where it is used: planning a run needs none.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rigproof.records.disk.collecting import Growing
+from rigproof.records.disk.collecting import arrow_from, column_from
 from rigproof.records.recording import Sample
 from rigproof.records.rows import Column, Lists, Rows
 from rigproof.records.samples import GpuSample, HostSample
@@ -96,6 +96,25 @@ def batch(samples: Sequence[Sample], run_id: str) -> "pa.RecordBatch":
     return pa.RecordBatch.from_arrays(columns, schema=layout)
 
 
+def batches(rows: Rows[Any], kind: str, run_id: str, most: int) -> "Iterator[pa.RecordBatch]":
+    """The samples of one kind in the order in which they came, at most so many in a batch."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    layout = schema(run_id)
+    columns, order = rows.as_they_came()
+    for start in range(0, len(order), most):
+        part = order[start : start + most]
+        made = [
+            pa.array([kind] * len(part), field.type)
+            if field.name == "kind"
+            else arrow_from(columns[field.name], part, field.type)
+            if field.name in columns
+            else pa.nulls(len(part), field.type)
+            for field in layout
+        ]
+        yield pa.RecordBatch.from_arrays(made, schema=layout)
+
+
 def problems(found: "pa.Schema") -> list[str]:
     """What keeps a file's schema from being ours: a missing column, another type, a newer version."""
     metadata = found.metadata or {}
@@ -143,9 +162,7 @@ def _rows(
         values = _at(source(name), places)
         if name in required_columns() and values.null_count:
             raise ValueError(f"{values.null_count} {kind} rows have no {name}")
-        growing = Growing()
-        growing.add(values)
-        made[name] = growing.column()
+        made[name] = column_from(values)
     return Rows(record, made)
 
 

@@ -7,9 +7,8 @@ is an Event of kind "storage", so that every output of a later judgement can say
 import contextlib
 import ctypes
 import os
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, get_args, get_origin, get_type_hints
@@ -18,9 +17,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from rigproof.records.disk import tables
-from rigproof.records.disk.bulk import Block, BulkReader
 from rigproof.records.disk.clean import INT64
-from rigproof.records.disk.tables import Samples
+from rigproof.records.disk.tables import Samples, Table
+from rigproof.records.fields import NAME, table_name
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.limits import (
     LINE_VALUES_MAX,
@@ -31,32 +30,24 @@ from rigproof.records.limits import (
     open_plain,
     require_inside,
 )
-from rigproof.records.measurements import (
-    BootReading,
-    Event,
-    ForeignMemory,
-    GpuCounters,
-    MemoryReading,
-    RewardBatch,
-    Round,
-    Stage,
-)
+from rigproof.records.measurements import BootReading, Event, ForeignMemory, GpuCounters, Stage
 from rigproof.records.processes import GpuProcess, ProcessWatch
-from rigproof.records.recording import Recording
+from rigproof.records.recording import RecordedPlan, Recording, RecordingError
+from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.telling import first_problem, shortened
 
 RECORDING_SCHEMA_VERSION = 1
 RECORDING_FILE = "recording.jsonl"
 STREAM_FILE = "telemetry.arrows"
 PARQUET_FILE = "telemetry.parquet"
+STREAM, TABLE = ".arrows", ".parquet"  # how the files of a run's tables end, samples among them
+TABLES_MAX = 32
 RECORD_TYPES: dict[str, type] = {
     "run": RunInfo,
+    "plan": RecordedPlan,
     "node": NodeIdentity,
     "gpu": GpuIdentity,
     "worker": WorkerIdentity,
-    "round": Round,
-    "memory": MemoryReading,
-    "rewards": RewardBatch,
     "counters": GpuCounters,
     "boot": BootReading,
     "foreign_memory": ForeignMemory,
@@ -66,18 +57,12 @@ RECORD_TYPES: dict[str, type] = {
     "event": Event,
 }
 FREED_FROM = 1_000_000  # records
-BLOCK_BYTES = 16 * 2**20
-READ_AHEAD = 2  # blocks
 FIRST_LINE = "the first line, and only that, holds the run"
 RUN_FOLDER = "give the folder of a run, one that holds this file"
 RESTORE = "restore the file, or name another run"
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}
 _WHOLE: dict[str, tuple[str, ...]] = {}  # fields
-
-
-class RecordingError(Exception):
-    """A run's folder that cannot be read; the message names file, place, fault and way out."""
 
 
 def read_recording(folder: Path) -> Recording:
@@ -87,9 +72,11 @@ def read_recording(folder: Path) -> Recording:
     """
     folder = Path(folder)
     with ThreadPoolExecutor(1) as pool:  # both at once, since Arrow's threads do most of either
-        coming = pool.submit(_read_samples, folder)
+        coming = pool.submit(lambda: (_read_samples(folder), _read_tables(folder)))
         recording = _read_records(folder / RECORDING_FILE)
-        samples = coming.result()
+        samples, found = coming.result()
+    for path, table in found.items():
+        _put_table(recording, path, table)
     _put_samples(recording, samples)
     if recording.count() > FREED_FROM:
         give_memory_back()
@@ -121,7 +108,7 @@ def _read_records(path: Path) -> Recording:
             except ValueError as error:
                 raise _line_error(path, 1, first, error) from None
             recording = Recording(run)
-            _read_blocks(path, file, recording)
+            _read_lines(path, file, recording)
             return recording
     except FileRefusedError as refused:
         raise RecordingError(f"{refused}; {RUN_FOLDER}") from None
@@ -131,47 +118,24 @@ def _read_records(path: Path) -> Recording:
         ) from None
 
 
-def _read_blocks(path: Path, file: IO[bytes], recording: Recording) -> None:
-    """The lines behind the first: plain ones by the block, all others one by one."""
-    bulk = BulkReader()
-    number = 1
-    for block in _ahead(file, bulk.read):
-        bulk.keep(block)
-        for place, line in block.left:
-            try:
-                record = record_of_line(line)
-                if isinstance(record, RunInfo):
-                    raise ValueError(FIRST_LINE)
-            except ValueError as error:
-                if not line.endswith(b"\n") and len(line) <= RECORDING_LINE_BYTES_MAX:  # the last one
-                    torn = f"{path.name} breaks off in line {number + place + 1}; read up to there"
-                    bulk.put_into(recording)
-                    _note(recording, torn)
-                    return
-                raise _line_error(path, number + place + 1, line, error) from None
-            if not bulk.add(record):
-                recording.add(record)
-        number += block.lines
-    bulk.put_into(recording)
+def _read_lines(path: Path, file: IO[bytes], recording: Recording) -> None:
+    """The lines behind the first."""
+    for number, line in enumerate(_lines(file), 2):
+        try:
+            record = record_of_line(line)
+            if isinstance(record, RunInfo):
+                raise ValueError(FIRST_LINE)
+        except ValueError as error:
+            if not line.endswith(b"\n") and len(line) <= RECORDING_LINE_BYTES_MAX:  # the last one
+                _note(recording, f"{path.name} breaks off in line {number}; read up to there")
+                return
+            raise _line_error(path, number, line, error) from None
+        recording.add(record)
 
 
-def _whole_lines(file: IO[bytes]) -> bytes:
-    """The next BLOCK_BYTES of a file, and the rest of a line that they end in; empty at its end."""
-    block = file.read(BLOCK_BYTES)
-    if block and not block.endswith(b"\n"):
-        block += file.readline(RECORDING_LINE_BYTES_MAX + 1)
-    return block
-
-
-def _ahead(file: IO[bytes], read: Callable[[bytes], Block]) -> Iterator[Block]:
-    """What `read` makes of a file's blocks, in their order; the next ones are read while one is used."""
-    coming: deque[Future[Block]] = deque()
-    with ThreadPoolExecutor(READ_AHEAD) as pool:
-        while (lines := _whole_lines(file)) or coming:
-            if lines:
-                coming.append(pool.submit(read, lines))
-            if not lines or len(coming) > READ_AHEAD:
-                yield coming.popleft().result()
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    while line := file.readline(RECORDING_LINE_BYTES_MAX + 1):
+        yield line
 
 
 def record_of_line(line: bytes) -> Any:
@@ -216,23 +180,69 @@ def _line_error(path: Path, number: int, line: bytes, error: ValueError) -> Reco
 
 
 def _note(recording: Recording, message: str) -> None:
-    moments = [event.t_s for event in recording.events] + [item.t_s for item in recording.rounds[-1:]]
-    recording.add(Event(max(moments, default=0.0), "storage", "rig", message, data={"error": message}))
+    last_s = max((event.t_s for event in recording.events), default=0.0)
+    recording.add(Event(last_s, "storage", "rig", message, data={"error": message}))
 
 
 def _read_samples(folder: Path) -> tuple[Path, Samples] | None:
     """The file and what it holds; None where there is none."""
-    found = _open_samples(folder)
+    found = _open_table(folder, Path(PARQUET_FILE).stem)
     if found is None:
         return None
     path, file = found
-    with file:
-        try:
-            if path.name == PARQUET_FILE:
-                return path, tables.from_parquet(file, again=partial(open_plain, path, RECORDING_BYTES_MAX))
-            return path, tables.from_stream(file)
-        except tables.TableError as error:
-            raise RecordingError(f"{path}: {error}; {RESTORE}") from None
+    with file, _named(path):
+        if path.suffix == TABLE:
+            return path, tables.samples_from_parquet(
+                file, again=partial(open_plain, path, RECORDING_BYTES_MAX)
+            )
+        return path, tables.samples_from_stream(file)
+
+
+def _read_tables(folder: Path) -> dict[Path, Table]:
+    """What the folder's other tables hold, by their files."""
+    names = sorted({path.stem for path in _listed(folder) if path.suffix in (STREAM, TABLE)})
+    names = [name for name in names if name != Path(PARQUET_FILE).stem and NAME.fullmatch(name)]
+    if len(names) > TABLES_MAX:
+        raise RecordingError(f"{folder}: {len(names)} tables are more than the {TABLES_MAX} of any run")
+    taken = {table_name(GpuSample), table_name(HostSample)}
+    found = {}
+    for name in names:
+        opened = _open_table(folder, name)
+        if opened is None:
+            continue
+        path, file = opened
+        with file, _named(path):
+            if name in taken:
+                raise tables.DamagedError(f"samples belong into {PARQUET_FILE}")
+            if path.suffix == TABLE:
+                found[path] = tables.table_from_parquet(file, name)
+            elif table := tables.table_from_stream(file, name):
+                found[path] = table
+    return found
+
+
+def _listed(folder: Path) -> Iterable[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:  # the lines' reader says why
+        return ()
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """What is wrong with a table as a RecordingError that names its file."""
+    try:
+        yield
+    except tables.DamagedError as error:
+        raise RecordingError(f"{path}: {error}; {RESTORE}") from None
+
+
+def _put_table(recording: Recording, path: Path, table: Table) -> None:
+    """RecordingError where it is another run's."""
+    _require_own(recording, path, table.run_id)
+    if not table.whole:
+        _note(recording, f"{path.name} breaks off after {len(table.rows)} records; read up to there")
+    recording.tables[path.stem] = table.rows
 
 
 def _put_samples(recording: Recording, found: tuple[Path, Samples] | None) -> None:
@@ -243,18 +253,23 @@ def _put_samples(recording: Recording, found: tuple[Path, Samples] | None) -> No
     path, samples = found
     if not samples.whole:
         _note(recording, f"{STREAM_FILE} breaks off after {samples.rows} samples; read up to there")
-    if samples.run_id and samples.run_id != recording.run.run_id:
+    _require_own(recording, path, samples.run_id)
+    recording.tables[table_name(GpuSample)] = samples.gpu
+    recording.tables[table_name(HostSample)] = samples.host
+
+
+def _require_own(recording: Recording, path: Path, run_id: str) -> None:
+    if run_id and run_id != recording.run.run_id:
         raise RecordingError(
-            f"{path}: run_id = {shortened(samples.run_id, 80)} is not the run of {RECORDING_FILE} "
+            f"{path}: run_id = {shortened(run_id, 80)} is not the run of {RECORDING_FILE} "
             f"({shortened(recording.run.run_id, 80)}); {RESTORE}"
         )
-    recording.gpu_samples, recording.host_samples = samples.gpu, samples.host
 
 
-def _open_samples(folder: Path) -> tuple[Path, IO[bytes]] | None:
+def _open_table(folder: Path, name: str) -> tuple[Path, IO[bytes]] | None:
     """The table, or the stream where there is none yet; None where neither is there."""
-    for name in (PARQUET_FILE, STREAM_FILE, PARQUET_FILE):  # a run that ends puts one in the other's place
-        path = folder / name
+    for ending in (TABLE, STREAM, TABLE):  # a run that ends puts one in the other's place
+        path = folder / f"{name}{ending}"
         try:
             if os.path.lexists(path):
                 require_inside(path, folder)

@@ -1,10 +1,12 @@
 """The Recording on disk: written while a run goes on, read back on any machine.
 
-    recording.jsonl     one record a line, its `type` first; the run itself is the first line
+    recording.jsonl     what is few, one record a line, its `type` first; the run itself is the first line
     telemetry.arrows    samples, while the run goes on: an Arrow IPC stream
-    telemetry.parquet   the same samples, once the run has ended; the stream is removed then
+    round.arrows, …     all other records of which there are many, a stream for each type, named after it
+    telemetry.parquet, round.parquet, …
+                        the same, once the run has ended; the streams are removed then
 
-Both are flushed to the disk itself every FLUSH_S, so that a killed process, a crashed machine or a power
+All are flushed to the disk itself every FLUSH_S, so that a killed process, a crashed machine or a power
 supply that gives up costs the seconds since the last flush, not the run.
 """
 
@@ -14,33 +16,64 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rigproof.records.disk import columns
+from rigproof.records.disk import columns, record_tables
 from rigproof.records.disk.clean import NotStorableError, clean, plain
 from rigproof.records.disk.durable import GrowingFile, replacing
 from rigproof.records.disk.reading import (
-    PARQUET_FILE,
     RECORD_TYPES,
     RECORDING_FILE,
     RECORDING_SCHEMA_VERSION,
+    STREAM,
     STREAM_FILE,
-    RecordingError,
+    TABLE,
     read_recording,
 )
+from rigproof.records.disk.tables import END_OF_STREAM
+from rigproof.records.fields import table_name
 from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import Event, Stage
-from rigproof.records.recording import Record, Recording, Sample
+from rigproof.records.recording import Record, Recording, RecordingError, Sample
 from rigproof.records.samples import GpuSample, HostSample
 
-__all__ = ["FLUSH_S", "RecordingError", "RecordingWriter", "read_recording"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FLUSH_S", "RecordingError", "RecordingWriter", "read_recording", "write_recording"]
 
 FLUSH_S = 4.0  # with the poll between two calls of `add`, under the 5 s that are promised
 ROW_GROUP = 65536
 _TAGS = {record: tag for tag, record in RECORD_TYPES.items()}
 _NAMES = {record: tuple(field.name for field in fields(record)) for record in _TAGS}
+_SAMPLES = (table_name(GpuSample), table_name(HostSample))
+TELEMETRY = Path(STREAM_FILE).stem
+
+
+class StreamFile:
+    """A growing file of record batches: a stream of them, and another one behind it for each new schema."""
+
+    def __init__(self, path: Path) -> None:
+        """Make it, empty. Raises OSError."""
+        self._file = GrowingFile(path)
+        self._layout: pa.Schema | None = None
+        self.labels: record_tables.LabelKinds = {}
+
+    def append(self, layout: "pa.Schema", batch: "pa.RecordBatch") -> None:
+        """Bring one batch to the disk. Raises OSError; the file then ends where it did."""
+        piece = b""
+        if self._layout is None or not layout.equals(self._layout):
+            piece = b"" if self._layout is None else END_OF_STREAM
+            piece += layout.serialize().to_pybytes()
+        piece += batch.serialize().to_pybytes()
+        self._file.append(lambda: self._file.file.write(piece))
+        self._layout = layout
+
+    def close(self) -> None:
+        """Close it. Raises OSError where its last bytes do not fit."""
+        self._file.close()
 
 
 class RecordingWriter:
@@ -72,11 +105,10 @@ class RecordingWriter:
         self._lock = threading.RLock()
         self._io = threading.Lock()  # of the files; taken before `_lock`
         self._records: list[Record | RunInfo] = [self.recording.run]
-        self._samples: list[Sample] = []
+        self._many: dict[str, list[Any]] = {}  # by the stream that they go to
         self._flushed_s = clock()
         self._lines: GrowingFile | None = None
-        self._stream_file: GrowingFile | None = None
-        self._stream: Any = None
+        self._streams: dict[str, StreamFile] = {}
         self._closed = False
         self._guard(self._open)
         self.flush()
@@ -91,10 +123,11 @@ class RecordingWriter:
             self.recording.add(stored)
             if self._closed:
                 return
-            if isinstance(stored, (GpuSample, HostSample)):
-                self._samples.append(stored)
+            kind = type(stored)
+            if kind in _TAGS:
+                self._records.append(stored)  # type: ignore[arg-type]
             else:
-                self._records.append(stored)
+                self._many.setdefault(stream_of(kind), []).append(stored)
             # A stage's beginning and end are told at once, so that whoever follows the run sees where it is.
             due = isinstance(stored, Stage) or self._clock() - self._flushed_s >= self._flush_s
         if due and self._io.acquire(blocking=False):  # another thread that flushes takes this one along
@@ -114,7 +147,7 @@ class RecordingWriter:
             self._write_pending()
 
     def close(self) -> None:
-        """Flush, turn the stream into telemetry.parquet, close all files. A second call does nothing."""
+        """Flush, turn streams into tables, close all files. A second call does nothing."""
         with self._io:
             if self._closed:
                 return
@@ -124,85 +157,114 @@ class RecordingWriter:
             broken = self.error is not None
             self._close_files()
             if broken:
-                self._guard(self._rewrite_records)
-            self._guard(self._write_parquet)
+                self._guard(lambda: _write_lines(self.folder, self.recording))
+            self._guard(lambda: _write_tables(self.folder, self.recording))
 
     def _guard(self, action: Callable[[], None]) -> None:
         """Do it; what the disk (or pyarrow, about the disk) says against it becomes `error`."""
         try:
             action()
-        except (OSError, ValueError, MemoryError, ImportError) as error:
+        except (OSError, ValueError, TypeError, MemoryError, ImportError) as error:
             if self.error is None:
-                self.error = _disk_words(self.folder, error)
+                self.error = disk_words(self.folder, error)
 
     def _open(self) -> None:
-        import pyarrow as pa  # noqa: PLC0415
-
         self._lines = GrowingFile(self.folder / RECORDING_FILE)
-        self._stream_file = file = GrowingFile(self.folder / STREAM_FILE)
-        run_id = self.recording.run.run_id
-
-        def begin() -> None:
-            self._stream = pa.ipc.new_stream(file.file, columns.schema(run_id))
-            self._stream.write_batch(columns.batch([], run_id))  # the schema, at once
-
-        file.append(begin)
+        self._write_many(TELEMETRY, [])  # its schema, at once
 
     def _write_pending(self) -> None:
         """Write and sync what waits; `_io` is held. After an error memory is all there is."""
         with self._lock:
             records, self._records = self._records, []
-            samples, self._samples = self._samples, []
+            many, self._many = self._many, {}
             self._flushed_s = self._clock()
         try:
             if self.error is None and records:
-                self._guard(lambda: self._write_lines(records))
+                self._guard(lambda: self._write_few(records))
             records = []
-            if self.error is None and samples:
-                self._guard(lambda: self._write_samples(samples))
+            for name in list(many):
+                if self.error is None:
+                    self._guard(lambda name=name: self._write_many(name, many[name]))  # type: ignore[misc]
+                del many[name]
         except BaseException:  # Ctrl-C in the middle of it: the next flush takes them
             with self._lock:
                 self._records[:0] = records
-                self._samples[:0] = samples
+                for name, waiting in many.items():
+                    self._many.setdefault(name, [])[:0] = waiting
             raise
 
-    def _write_lines(self, records: list[Record | RunInfo]) -> None:
+    def _write_few(self, records: list[Record | RunInfo]) -> None:
         if (lines := self._lines) is not None:
             lines.append(lambda: lines.file.write(b"".join(_line(record) for record in records)))
 
-    def _write_samples(self, samples: list[Sample]) -> None:
-        if self._stream_file is not None:
-            rows = columns.batch(samples, self.recording.run.run_id)
-            self._stream_file.append(lambda: self._stream.write_batch(rows))
+    def _write_many(self, name: str, records: list[Any]) -> None:
+        run_id = self.recording.run.run_id
+        if name not in self._streams:
+            self._streams[name] = StreamFile(self.folder / f"{name}{STREAM}")
+        stream = self._streams[name]
+        if name == TELEMETRY:
+            stream.append(columns.schema(run_id), columns.batch(records, run_id))
+            return
+        labels = {**stream.labels, **record_tables.labels_in(records)}
+        layout = record_tables.schema(type(records[0]), name, run_id, labels)
+        stream.append(layout, record_tables.batch(records, layout))
+        stream.labels = labels
 
     def _close_files(self) -> None:
-        for handle in (self._stream, self._stream_file, self._lines):
+        for handle in (*self._streams.values(), self._lines):
             if handle is not None:  # a file is closed even where its last bytes do not fit
                 self._guard(handle.close)
-        self._stream = self._stream_file = self._lines = None
+        self._streams, self._lines = {}, None
 
-    def _rewrite_records(self) -> None:
-        """After an error: all records of the memory, into a file of their own that then takes the place."""
-        whole = self.recording
-        records: list[Any] = [whole.run, *whole.nodes.values(), *whole.gpus.values(), *whole.workers]
-        records += [*whole.rounds, *whole.memory, *whole.rewards, *whole.counters, *whole.boots]
-        records += [*whole.foreign_memory.values(), *whole.processes, *whole.process_watches.values()]
-        records += [*whole.attempts, *whole.events]
-        with replacing(self.folder / RECORDING_FILE) as file:
-            file.writelines(_line(record) for record in records)
 
-    def _write_parquet(self) -> None:
-        import pyarrow.parquet as pq  # noqa: PLC0415
+def stream_of(record: type) -> str:
+    """The name of the stream that records of this type go to, without its ending."""
+    name = table_name(record)
+    return TELEMETRY if name in _SAMPLES else name
 
-        run_id = self.recording.run.run_id
-        rows: Iterator[Sample] = chain(self.recording.gpu_samples, self.recording.host_samples)
-        with (
-            replacing(self.folder / PARQUET_FILE) as file,
-            pq.ParquetWriter(file, columns.schema(run_id), compression="zstd") as writer,
-        ):
-            while group := list(islice(rows, ROW_GROUP)):
-                writer.write_batch(columns.batch(group, run_id))
-        (self.folder / STREAM_FILE).unlink(missing_ok=True)
+
+def write_recording(folder: Path, recording: Recording) -> None:
+    """All files of a recording as they are at a run's end. Raises what the disk does."""
+    _write_lines(folder, recording)
+    _write_tables(folder, recording)
+
+
+def _write_lines(folder: Path, whole: Recording) -> None:
+    """All records that are few, into a file of their own that then takes the place."""
+    records: list[Any] = [whole.run, *([] if whole.plan is None else [whole.plan])]
+    records += [*whole.nodes.values(), *whole.gpus.values(), *whole.workers, *whole.counters, *whole.boots]
+    records += [*whole.foreign_memory.values(), *whole.processes, *whole.process_watches.values()]
+    records += [*whole.attempts, *whole.events]
+    with replacing(folder / RECORDING_FILE) as file:
+        file.writelines(_line(record) for record in records)
+
+
+def _write_tables(folder: Path, whole: Recording) -> None:
+    """A table for each type; those that are written need their streams no more."""
+    run_id = whole.run.run_id
+    samples = [
+        columns.batches(rows, kind, run_id, ROW_GROUP)
+        for rows, kind in ((whole.gpu_samples, "gpu"), (whole.host_samples, "host"))
+    ]
+    found: dict[str, tuple[pa.Schema | None, Iterator[pa.RecordBatch]]] = {
+        name: (None, record_tables.batches(rows, name, run_id, ROW_GROUP))
+        for name, rows in tuple(whole.tables.items())
+        if name not in _SAMPLES and len(rows)
+    }
+    found[TELEMETRY] = (columns.schema(run_id), chain(*samples))  # last: a run that has it has ended
+    for name, (layout, batches) in found.items():
+        _write_table(folder / f"{name}{TABLE}", layout, batches)
+        (folder / f"{name}{STREAM}").unlink(missing_ok=True)
+
+
+def _write_table(path: Path, layout: "pa.Schema | None", batches: "Iterator[pa.RecordBatch]") -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    first = next(batches, None)
+    layout = first.schema if layout is None and first is not None else layout
+    with replacing(path) as file, pq.ParquetWriter(file, layout, compression="zstd") as writer:
+        for batch in chain([] if first is None else [first], batches):
+            writer.write_batch(batch)
 
 
 def _line(record: Record | RunInfo) -> bytes:
@@ -232,7 +294,7 @@ def _refusal(record: Record | Sample, refused: NotStorableError) -> Event:
     )
 
 
-def _disk_words(folder: Path, error: BaseException) -> str:
+def disk_words(folder: Path, error: BaseException) -> str:
     """What went wrong with the files of a run, and the way out."""
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOSPC:

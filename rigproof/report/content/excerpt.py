@@ -1,8 +1,8 @@
 """What a page shows of a rig that is too large to be shown whole: some devices, and the range of all."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ DEVICES_MAX = 32  # that are all shown one by one; of more only
 DEVICES_SHOWN = 16  # since each takes its time in every chart
 TROUBLED = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
 BUCKETS = 300
-Item = TypeVar("Item")
 Floats = npt.NDArray[np.float64]
 
 
@@ -66,38 +65,32 @@ def _recording_of(recording: Recording, subjects: set[str]) -> Recording:
     """What was recorded of these subjects and of the rig."""
     return Recording(
         run=recording.run,
+        plan=recording.plan,
         nodes={name: one for name, one in recording.nodes.items() if name in subjects},
         gpus={name: one for name, one in recording.gpus.items() if name in subjects},
         workers=_some(recording.workers, subjects),
         stages=recording.stages,
         first_attempts=recording.first_attempts,
-        rounds=_some(recording.rounds, subjects),
-        memory=_some(recording.memory, subjects),
-        rewards=_some(recording.rewards, subjects),
         counters=_some(recording.counters, subjects),
         boots=_some(recording.boots, subjects),
         foreign_memory={name: one for name, one in recording.foreign_memory.items() if name in subjects},
         processes=_some(recording.processes, subjects),
         process_watches={name: one for name, one in recording.process_watches.items() if name in subjects},
         events=_some(recording.events, subjects | {"rig"}),
-        gpu_samples=_some(recording.gpu_samples, subjects),
-        host_samples=_some(recording.host_samples, subjects),
+        tables={name: rows.only(sorted(subjects)) for name, rows in recording.tables.items()},
     )
 
 
-def _some(records: Any, subjects: set[str]) -> list[Any]:
-    if isinstance(records, Rows):
-        chosen = [subject for subject in records.subjects() if subject in subjects]
-        return [one for subject in chosen for one in records.of(subject, lists=False)]  # no page shows them
+def _some(records: Iterable[Any], subjects: set[str]) -> list[Any]:
     return [one for one in records if one.subject in subjects]
 
 
 class Ranges:
     """The lowest, mean and highest of many series over time, in BUCKETS pieces of it."""
 
-    def __init__(self, records: Sequence[Any]) -> None:
+    def __init__(self, records: Rows[Any]) -> None:
         self._records = records
-        times = column(records, "t_s")
+        times = records.column("t_s")
         begin_s, end_s = (times.min(), times.max()) if len(times) else (0.0, 0.0)
         width_s = max((end_s - begin_s) / BUCKETS, 1.0)
         places = ((times - begin_s) / width_s).astype(np.int32)
@@ -121,12 +114,4 @@ class Ranges:
 
     def of_field(self, name: str) -> dict[str, Floats]:
         """Of one field of the records."""
-        return self.of(column(self._records, name))
-
-
-def column(records: Sequence[Any], name: str) -> Floats:
-    """A field of all records; NaN for None. The order is the same for all fields."""
-    if isinstance(records, Rows):
-        return np.asarray(records.column(name), np.float64)
-    values = [getattr(one, name) for one in records]
-    return np.asarray([np.nan if value is None else value for value in values], np.float64)
+        return self.of(self._records.column(name))

@@ -8,9 +8,11 @@ import numpy as np
 from bokeh.layouts import gridplot
 from bokeh.models import ColumnDataSource, HoverTool, Range1d
 
+from rigproof.records.measurements import TFLOP
 from rigproof.records.recording import Recording
+from rigproof.records.rows import Words
 from rigproof.records.samples import GpuSample
-from rigproof.report.content.excerpt import Excerpt, Floats, Ranges, column, excerpt_of
+from rigproof.report.content.excerpt import Excerpt, Floats, Ranges, excerpt_of
 from rigproof.report.content.facts import QUIET_EVENTS
 from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.page.plots import Series, TimePlots, band
@@ -49,8 +51,8 @@ def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> Any:
     excerpt = excerpt or excerpt_of(result)
     shown = excerpt.result
     recording = shown.recording
-    moments = [one.t_s for one in recording.rounds]
-    moments += [one.t_s for one in recording.gpu_samples] + [one.t_s for one in recording.host_samples]
+    ends = [rows.last_s() for rows in (recording.rounds, recording.gpu_samples, recording.host_samples)]
+    moments = [end_s for end_s in ends if end_s is not None]
     if not moments:
         return None
     subjects = [device.subject for device in shown.facts.devices] + [node.name for node in shown.facts.nodes]
@@ -61,9 +63,8 @@ def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> Any:
     whole = result.recording if excerpt.note else None
     figures = [_timeline(recording, plots)]
     figures.append(plots.lines("Rate of each round, TFLOP/s", rounds + _range_of_rounds(whole), zero=True))
-    by_subject: dict[str, list[GpuSample]] = {}
-    for sample in recording.gpu_samples:
-        by_subject.setdefault(sample.subject, []).append(sample)
+    samples = recording.gpu_samples
+    by_subject = {subject: samples.of(subject) for subject in samples.subjects()}
     ranges = None if whole is None else Ranges(whole.gpu_samples)
     figures += [_sensor(chart, by_subject, shown, plots, ranges) for chart in GPU_CHARTS]
     figures.append(_host_cpu(shown, plots, whole))
@@ -76,10 +77,13 @@ def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> Any:
 def _range_of_rounds(whole: Recording | None) -> list[Series]:
     if whole is None or not whole.rounds:
         return []
-    ranges = Ranges(whole.rounds)
-    seconds = column(whole.rounds, "seconds")
-    seconds[seconds <= 0] = np.nan
-    return _range_lines(ranges, ranges.of(column(whole.rounds, "tflop") / seconds))
+    rounds = whole.rounds
+    ranges = Ranges(rounds)
+    seconds = np.where(rounds.column("seconds") > 0, rounds.column("seconds"), np.nan)
+    units = rounds.columns["unit"]
+    assert isinstance(units, Words)
+    arithmetic = units.same(lambda unit: unit == TFLOP)[units.array]
+    return _range_lines(ranges, ranges.of(np.where(arithmetic, rounds.column("work") / seconds, np.nan)))
 
 
 def _range_lines(ranges: Ranges, found: Mapping[str, Floats], per: float = 1.0) -> list[Series]:
@@ -147,8 +151,8 @@ def _rounds(recording: Recording) -> list[Series]:
     """The rate of each worker's rounds; workers that share a GPU have one colour."""
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for one in recording.rounds:
-        if one.seconds > 0:
-            found.setdefault((one.worker, one.subject), []).append((one.t_s, one.tflop / one.seconds))
+        if one.seconds > 0 and one.unit == TFLOP:
+            found.setdefault((one.worker, one.subject), []).append((one.t_s, one.work / one.seconds))
     return [
         Series(worker, subject, [t_s for t_s, _ in points], [rate for _, rate in points])
         for (worker, subject), points in found.items()

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.records.disk.store import RecordingWriter
-from rigproof.records.measurements import EVENT_KINDS
+from rigproof.records.disk.store import disk_words, write_recording
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Decision, Verdict
 from rigproof.report.files.files import write_reports
@@ -143,34 +142,24 @@ def shared_recording(recording: Recording, scrubber: Scrubber) -> Recording:
     shared.extend(_scrubbed(stage, scrubber) for stage in recording.attempts)
     lists: tuple[Sequence[Any], ...] = (
         recording.workers,
-        recording.rounds,
-        recording.memory,
-        recording.rewards,
         recording.counters,
         recording.boots,
         recording.events,
-        recording.gpu_samples,
-        recording.host_samples,
     )
     for many in lists:
         shared.extend(_scrubbed(record, scrubber) for record in many)
+    if recording.plan is not None:
+        shared.add(_scrubbed(recording.plan, scrubber))
+    shared.tables = {name: rows.mapped(scrubber.value) for name, rows in recording.tables.items()}
     return shared
 
 
 def _write_recording(folder: Path, recording: Recording) -> list[str]:
-    writer = RecordingWriter(folder, recording.run)
-    watches = recording.process_watches
-    for records in (recording.nodes, recording.gpus, recording.foreign_memory, watches):
-        writer.extend(records.values())
-    writer.extend(recording.attempts)
-    for one in (recording.workers, recording.rounds, recording.memory, recording.rewards):
-        writer.extend(one)
-    for readings in (recording.counters, recording.boots, recording.processes):
-        writer.extend(readings)
-    for many in (recording.events, recording.gpu_samples, recording.host_samples):
-        writer.extend(many)
-    writer.close()
-    return [writer.error] if writer.error else []
+    try:
+        write_recording(folder, recording)
+    except OSError as error:
+        return [disk_words(folder, error)]
+    return []
 
 
 def _scrubbed(record: _Record, scrubber: Scrubber) -> _Record:
@@ -214,7 +203,7 @@ def _own_words(recording: Recording) -> Iterator[str]:
     """Names that a verdict needs as they are: of criteria, stages, cards, versions, and a profile's keys."""
     for name in CATALOGUE:
         yield from (name, *name.split("."))
-    yield from (*EVENT_KINDS, recording.run.level, recording.run.python_version)
+    yield from (*KINDS.events, recording.run.level, recording.run.python_version)
     yield from (key for key in _keys(recording.run.rig) if key.isidentifier())
     for gpu in recording.gpus.values():
         yield from filter(None, (gpu.name, gpu.sku))

@@ -8,10 +8,10 @@ from rigproof.profiles.planning.plan import Plan
 from rigproof.records.measurements import Round, Stage
 from rigproof.records.rates import RECENT_S, rate_of
 from rigproof.records.recording import Recording
+from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
 STALE_S = 10.0  # older than this is no state of now
-OLD_MAX = 2000
 DEATHS = frozenset({"worker_died", "worker_hung"})
 Timed = TypeVar("Timed", Round, GpuSample, HostSample)
 
@@ -84,22 +84,9 @@ def state_of(recording: Recording, plan: Plan, now_s: float, quiet: frozenset[st
     return RunNow(now_s, _stage(recording, plan, now_s), devices, hosts, troubles)
 
 
-def _recent(records: Sequence[Timed], now_s: float) -> list[Timed]:
-    """Those of the last STALE_S seconds, newest first.
-
-    Agents report in turns, and one that was cut off reports late, so times are not in order; but behind
-    OLD_MAX old records there is nothing new.
-    """
-    found: list[Timed] = []
-    old = 0
-    for record in reversed(records):
-        if record.t_s >= now_s - STALE_S:
-            found.append(record)
-        else:
-            old += 1
-            if old > OLD_MAX:
-                break
-    return sorted(found, key=lambda record: record.t_s, reverse=True)
+def _recent(records: Rows[Timed], now_s: float) -> list[Timed]:
+    """Those of the last STALE_S seconds, newest first: agents report in turns, so times are not in order."""
+    return sorted(records.since(now_s - STALE_S), key=lambda record: record.t_s, reverse=True)
 
 
 def _planned(plan: Plan, subject: str) -> list[str]:

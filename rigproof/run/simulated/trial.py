@@ -6,6 +6,7 @@ from rigproof.judging.catalogue import FAULTS
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.planning.recorded import recorded
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.identity import RunInfo
 from rigproof.records.recording import Recording
@@ -52,7 +53,7 @@ def simulated_recording(
         simulated=True,
         command=(),
     )
-    recording = Recording(run)
+    recording = Recording(run, recorded(plan))
     acceptance = AcceptanceRun(
         loaded,
         plan,

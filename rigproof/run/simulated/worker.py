@@ -36,7 +36,7 @@ class SimulatedWorker:
         self._t_s = 0.0
         self._state: WorkerState = "opening"
         self._task = 0
-        self._rounds = 0
+        self._progress = 0
         self._error: str | None = None
         self._work: Work | None = None
         self._stopping = False
@@ -61,7 +61,7 @@ class SimulatedWorker:
 
     def start(self, task: int, spec: Spec, start_at_s: float, crew: Member) -> None:
         """Begin a task at run time `start_at_s`."""
-        self._task, self._rounds, self._error, self._state = task, 0, None, "working"
+        self._task, self._progress, self._error, self._state = task, 0, None, "working"
         self._stopping = False
         setup = self._setup
         self._work = Work(self._node, setup.plan, spec, start_at_s, crew=crew, generation=setup.generation)
@@ -78,12 +78,14 @@ class SimulatedWorker:
         elif self._state == "working" and self._work is not None:
             made = list(self._work.until(self._t_s))
             records += made
-            self._rounds += sum(isinstance(one, Round) for one in made)
+            self._progress += sum(isinstance(one, Round) for one in made)
             if self._work.ended is not None:
                 self._state, self._error = self._work.ended, self._work.error
             elif self._stopping:
                 self._state = "finished"
-        return WorkerReply(self._process, self._state, self._task, self._rounds, tuple(records), self._error)
+        return WorkerReply(
+            self._process, self._state, self._task, self._progress, tuple(records), self._error
+        )
 
     def _open(self) -> list[Record]:
         plan = self._setup.plan

@@ -29,8 +29,9 @@ def hurt(task: Task, records: Records) -> Records:
         flipped = task.acting("bit-flip", one.t_s) is not None and task.first
         if flipped and not told_wrong:
             told_wrong = True
-            message = f"{one.precision} result of pair 3 changed between equal products"
-            data = {"precision": one.precision, "pair": 3}
+            precision = one.label("precision")
+            message = f"{precision} result of pair 3 changed between equal products"
+            data = {"precision": precision, "pair": 3}
             yield task.event(one.t_s, "wrong_result", message, data)
         yield replace(one, verified=False) if flipped else one
     late = task.fault("timeout")

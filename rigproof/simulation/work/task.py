@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rigproof.devices.specs import Spec
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.records.crews import Member
-from rigproof.records.measurements import Event, MemoryReading, Phase, Round
+from rigproof.records.identity import DeviceKind
+from rigproof.records.measurements import TFLOP, Event, Labels, MemoryReading, Phase, Round
 from rigproof.simulation.faults.injected import InjectedFault
 from rigproof.simulation.silicon.card import SimulatedCard
 from rigproof.simulation.silicon.strangers import held_mib as stranger_mib
@@ -95,20 +96,28 @@ class Task:
         return self.card.steady_tflops(precision) * self.speed(from_s, to_s) * noise
 
     def round(
-        self, t_s: float, precision: str, phase: Phase, seconds: float, tflop: float, **more: Any
+        self,
+        t_s: float,
+        phase: Phase,
+        seconds: float,
+        work: float,
+        *,
+        labels: Labels,
+        device: DeviceKind | None = None,
     ) -> Round:
-        """A round that ended at `t_s`; verified unless told otherwise."""
-        values: dict[str, Any] = {"verified": True, "size": self.plan.gemm_size} | more
+        """A verified round that ended at `t_s`."""
         return Round(
             t_s=t_s,
             stage=self.spec.stage,
             worker=self.plan.worker,
             subject=self.plan.subject,
-            precision=precision,
             phase=phase,
             seconds=seconds,
-            tflop=tflop,
-            **values,
+            work=work,
+            unit=TFLOP,
+            verified=True,
+            labels=labels,
+            device=device,
         )
 
     def event(self, t_s: float, kind: str, message: str, data: Mapping[str, Any]) -> Event:

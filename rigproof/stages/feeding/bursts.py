@@ -7,11 +7,10 @@ from rigproof.devices.device import Checksums, Device
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, products_for
 from rigproof.devices.verification import Reference, as_hex, tolerance
-from rigproof.records.measurements import Phase, Round
+from rigproof.records.measurements import Phase
 from rigproof.stages.feeding.generation import Answers, Decoder, pass_tflop
 from rigproof.stages.feeding.strategies import ANSWER
 
-PART = "generate"
 PROMPTS = 2  # steps take turns with so many, each with references of its own
 WARM_S = 1.0  # of passes, until a card that waited is at its clock
 MOST_PASSES = 2**16
@@ -169,21 +168,13 @@ class Bursts:
         return _Portion(prompt, place, decoder.answers() if last else None)
 
     def _report(self, finished: FinishedRound[_Portion], *, verified: bool) -> None:
-        context, decoder = self._reporter.context, self._decoder
-        context.emit(
-            Round(
-                t_s=context.now_s(),
-                stage=self._reporter.stage,
-                worker=context.worker,
-                subject=context.subject,
-                precision=decoder.precision,
-                phase=finished.phase,
-                seconds=finished.seconds,
-                tflop=finished.products * pass_tflop(decoder.rows, decoder.width),
-                verified=verified,
-                size=decoder.width,
-                part=PART,
-            )
+        decoder = self._decoder
+        self._reporter.round(
+            phase=finished.phase,
+            seconds=finished.seconds,
+            work=finished.products * pass_tflop(decoder.rows, decoder.width),
+            verified=verified,
+            labels={"precision": decoder.precision, "size": decoder.width},
         )
 
 

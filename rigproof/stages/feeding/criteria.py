@@ -15,8 +15,8 @@ from rigproof.criteria.evidence.sensors import moving_readings
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.tasks import LOSSES
 from rigproof.criteria.evidence.windows import Window
-from rigproof.records.measurements import RewardBatch
 from rigproof.records.verdict import Outcome
+from rigproof.stages.feeding.records import RewardBatch
 
 STAGE = "feeding"
 FEWEST_STEPS = 2  # with rewards: with fewer the GPU never had to wait for any
@@ -72,7 +72,7 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
     The rewards have to be the same, in the same order. Runs beside the generation count too; not so for the
     CPU as the device, which has no time for both.
     """
-    batches = device.rewards(STAGE)
+    batches = device.records(RewardBatch, STAGE)
     wrong = [one for one in batches if one.matches is False]
     if wrong:
         detail = f"{len(wrong)} parallel runs gave other rewards than the sequential ones; {_losses(wrong)}"
@@ -211,7 +211,7 @@ def _require_steps(device: DeviceEvidence, window: Window) -> None:
         raise NotMeasured(f"its worker was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
     steps = [
         one
-        for one in device.rewards(STAGE)
+        for one in device.records(RewardBatch, STAGE)
         if one.mode == "parallel" and window.from_s <= one.t_s <= window.to_s
     ]
     if len(steps) < FEWEST_STEPS:

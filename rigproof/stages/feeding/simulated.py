@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from rigproof.profiles.kinds.stages import StagePlan
-from rigproof.records.measurements import Phase, RewardBatch
+from rigproof.records.measurements import Phase
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import ROUND_S, Segment, Work
 from rigproof.simulation.work.task import Task
+from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.feeding.specs import FeedingSpec
 
 GENERATION = Work(1.0, 0.953, 0.015, 0.0)  # 1980 MHz throughout, 667 W (636 to 683), no reason
@@ -42,7 +43,7 @@ def records(task: Task, spec: FeedingSpec) -> Records:
         number += 1
         phase: Phase = "warmup" if t_s - seconds < warm_s else "measure"
         tflop = OF_A_GEMM * task.rate("fp16", t_s - seconds, t_s) * busy
-        yield task.round(t_s, "bf16", phase, busy, tflop, part="generate", size=16384)
+        yield task.round(t_s, phase, busy, tflop, labels={"precision": "bf16", "size": 16384})
         if number % 2 == 0:
             invalid = int(INVALID_SHARE * spec.completions)
             yield _rewards(task, spec, t_s, spec.completions, invalid)

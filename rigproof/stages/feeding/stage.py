@@ -1,6 +1,6 @@
 """All of the feeding stage."""
 
-from rigproof.profiles.kinds.stages import StageKind
+from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.stages.feeding.criteria import CRITERIA
 from rigproof.stages.feeding.faults import FAULTS, NOTICED
 from rigproof.stages.feeding.lint import problems
@@ -10,5 +10,14 @@ from rigproof.stages.feeding.specs import specs
 from rigproof.stages.feeding.table import feeding_tables
 from rigproof.stages.slice import StageSlice
 
-KIND = StageKind("feeding", "fed", FeedingSettings, lint=problems)
+KIND = StageKind(
+    "feeding",
+    "fed",
+    FeedingSettings,
+    lint=problems,
+    labels=(Label("precision", str, work=True), Label("size", int)),
+    events={
+        "generation": "how long a step's generation is; data.tokens, aimed_s, pass_s, completions, overlap"
+    },
+)
 FEEDING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=feeding_tables)

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.fed import fed_by
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.records.measurements import RewardBatch, Round
+from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
 from rigproof.stages.feeding.criteria import STAGE, reward_times
+from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.tables import StageTable
 
 UNTOLD = "not measured"
@@ -21,7 +22,7 @@ def feeding_tables(recording: Recording) -> Iterator[StageTable]:
         if one.stage == STAGE and one.device is None and one.seconds > 0 and recording.is_last(one):
             rounds.setdefault(one.subject, []).append(one)
     rewards: dict[str, list[RewardBatch]] = {}
-    for batch in recording.rewards:
+    for batch in recording.of(RewardBatch):
         if batch.stage == STAGE and recording.is_last(batch):
             rewards.setdefault(batch.subject, []).append(batch)
     subjects = dict.fromkeys((*rounds, *rewards))

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Literal
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
-from rigproof.records.measurements import RewardBatch
 from rigproof.stages.feeding.bursts import Bursts, Generated
 from rigproof.stages.feeding.generation import Decoder
+from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.feeding.reward_pool import Job, RewardPool, Rewards
 from rigproof.stages.feeding.strategies import InvalidStrategyError, parse
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from rigproof.profiles.kinds.stages import StagePlan
-from rigproof.records.measurements import Phase
+from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import BOOST_S, FILL_S, ROUND_S, Segment, Work
 from rigproof.simulation.work.task import Task
@@ -52,7 +52,8 @@ def records(task: Task, spec: GemmSpec) -> Records:
             t_s += seconds
             phase: Phase = "warmup" if t_s - seconds < settled_s else "measure"
             tflop = task.rate(segment.precision, t_s - seconds, t_s) * seconds
-            yield task.round(t_s, segment.precision, phase, seconds, tflop)
+            labels: Labels = {"precision": segment.precision, "size": task.plan.gemm_size}
+            yield task.round(t_s, phase, seconds, tflop, labels=labels)
     yield task.memory(t_s, 0.0)
 
 

@@ -1,6 +1,6 @@
 """All of the gemm stage."""
 
-from rigproof.profiles.kinds.stages import StageKind
+from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.stages.gemm.criteria import CRITERIA
 from rigproof.stages.gemm.faults import NOTICED
 from rigproof.stages.gemm.plan import plan
@@ -9,5 +9,13 @@ from rigproof.stages.gemm.simulated import SIMULATED
 from rigproof.stages.gemm.specs import specs
 from rigproof.stages.slice import StageSlice
 
-KIND = StageKind("gemm", "arms", GemmSettings, tuple(FIGURES.values()), plan=plan, arms="precision")
+KIND = StageKind(
+    "gemm",
+    "arms",
+    GemmSettings,
+    tuple(FIGURES.values()),
+    plan=plan,
+    arms="precision",
+    labels=(Label("precision", str, work=True), Label("size", int)),
+)
 GEMM = StageSlice(KIND, specs, SIMULATED, CRITERIA, noticed=NOTICED)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.pool import LEAST_MATRICES, Pool
-from rigproof.devices.reporting import Reporter
+from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted, products_for
 from rigproof.devices.verification import differing
 from rigproof.profiles.planning.operands import operands_mib
@@ -145,10 +145,9 @@ class SteadyRate:
             )
         self._count += 1
         self._reporter.round(
-            precision=self._precision,
             phase=finished.phase,
             seconds=finished.seconds,
-            products=finished.products,
+            work=finished.products * product_tflop(self._spec.size),
             verified=verified,
-            size=self._spec.size,
+            labels={"precision": self._precision, "size": self._spec.size},
         )

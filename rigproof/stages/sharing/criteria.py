@@ -1,6 +1,5 @@
 """What does a GPU give when several processes share it?"""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from rigproof.records.measurements import Event, Round
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.sharing.settings import SharingSettings
 
-PART = re.compile(r"workers=(\d+)#(\d+)")  # of how many processes, and which
 FEWEST_ROUNDS = 3  # of a process: fewer are single readings
 MIB_PER_GIB = 1024
 
@@ -42,9 +40,10 @@ def shared_rate(rounds: Iterable[Round], events: Iterable[Event], number: int) -
     """
     found: dict[int, list[Round]] = defaultdict(list)
     for one in rounds:
-        part = PART.fullmatch(one.part)
-        if part and int(part[1]) == number and one.phase == "measure" and one.verified:
-            found[int(part[2])].append(one)
+        process = one.label("process")
+        counts = one.label("processes") == number and one.phase == "measure" and one.verified
+        if counts and isinstance(process, int):
+            found[process].append(one)
     for process in range(number):
         if len(found[process]) < FEWEST_ROUNDS:
             count = len(found[process])
@@ -57,7 +56,9 @@ def shared_rate(rounds: Iterable[Round], events: Iterable[Event], number: int) -
         raise NotMeasured(f"{number} processes worked together for {max(0.0, window.length_s):.1f} s")
     everything = [one for own in found.values() for one in own]
     tflops = work_by_slice(Rounds.of_records(everything), (window,))[0] / window.length_s
-    return SharedRate(number, everything[-1].precision, tflops, window, _gib_each(events, number))
+    return SharedRate(
+        number, str(everything[-1].label("precision")), tflops, window, _gib_each(events, number)
+    )
 
 
 def _gib_each(events: Iterable[Event], number: int) -> float | None:

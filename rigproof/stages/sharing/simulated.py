@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from rigproof.profiles.kinds.stages import StagePlan
-from rigproof.records.measurements import Phase
+from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import BOOST_S, MULTIPLYING, Segment, Work
 from rigproof.simulation.work.task import Task
@@ -55,8 +55,13 @@ def records(task: Task, spec: SharingSpec) -> Records:
             phase: Phase = "warmup" if one < WARM_UP else "measure"
             for process in range(number):
                 tflop = task.rate(segment.precision, t_s - seconds, t_s) * share * seconds / number
-                part = f"workers={number}#{process}"
-                yield task.round(t_s, segment.precision, phase, seconds, tflop, part=part)
+                labels: Labels = {
+                    "precision": segment.precision,
+                    "size": task.plan.gemm_size,
+                    "processes": number,
+                    "process": process,
+                }
+                yield task.round(t_s, phase, seconds, tflop, labels=labels)
 
 
 SIMULATED = SimulatedStage(segments, records, holds="together")

@@ -2,7 +2,7 @@
 
 from operator import attrgetter
 
-from rigproof.profiles.kinds.stages import StageKind
+from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.stages.sharing.criteria import CRITERIA
 from rigproof.stages.sharing.faults import FAULTS, NOTICED
 from rigproof.stages.sharing.lint import problems
@@ -19,5 +19,11 @@ KIND = StageKind(
     lint=problems,
     spawns=attrgetter("most_workers"),
     arms="processes",
+    labels=(
+        Label("precision", str, work=True),
+        Label("size", int),
+        Label("processes", int, work=True, process=True),  # that shared the device,
+        Label("process", int, process=True),  # and which of them it was
+    ),
 )
 SHARING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=sharing_tables)

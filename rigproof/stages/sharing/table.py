@@ -7,7 +7,7 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import figure
-from rigproof.stages.sharing.criteria import PART, SharedRate, shared_rate
+from rigproof.stages.sharing.criteria import SharedRate, shared_rate
 from rigproof.stages.tables import StageTable
 
 
@@ -29,7 +29,7 @@ def sharing_tables(recording: Recording) -> Iterator[StageTable]:
 
 def _rows(recording: Recording, subject: str, rounds: list[Round]) -> Iterator[tuple[str, ...]]:
     events = [one for one in recording.events if one.subject == subject]
-    numbers = sorted({int(part[1]) for one in rounds if (part := PART.fullmatch(one.part))})
+    numbers = sorted({told for one in rounds if isinstance(told := one.label("processes"), int)})
     rates = {number: _rate(rounds, events, number) for number in numbers}
     alone = rates.get(1)
     for number, rate in rates.items():

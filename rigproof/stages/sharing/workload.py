@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
-from rigproof.devices.pool import LEAST_MATRICES, Pool
 from rigproof.devices.reporting import Reporter, product_tflop
-from rigproof.devices.round_queue import RoundQueue
-from rigproof.devices.verification import differing
-from rigproof.records.measurements import Round
 from rigproof.stages.sharing.process import Inbox, SharingProcess
 
 if TYPE_CHECKING:  # it imports this workload where it runs
@@ -32,8 +28,6 @@ STALL_S = 15.0  # without a word from a process that works
 END_S = 10.0  # to free its memory and end
 HEAD_START_S = 0.3  # for the order to begin to reach everybody
 WAIT_S = 0.1
-PULSE_S = 2.0
-PULSE_SIZE = 256
 
 
 def run_sharing(spec: "SharingSpec", device: Device, context: WorkerContext) -> None:
@@ -86,9 +80,7 @@ class SharedWork:
         }
         for number in range(self._number):
             self._processes.append(SharingProcess(number, settings, self._inbox))
-        pulse = Pulse(self._device, self._reporter, self._precision)
-        self._wait_for("opened", START_S, pulse)
-        pulse.release()
+        self._wait_for("opened", START_S, alive=True)
 
     def _fill(self) -> None:
         """Divide the memory that all their contexts have left."""
@@ -120,8 +112,10 @@ class SharedWork:
             process.tell(start_s=start_s, settled_s=start_s + SETTLE_SHARE * work_s, end_s=start_s + work_s)
         self._wait_for("done", STALL_S)
 
-    def _wait_for(self, state: str, limit_s: float, pulse: "Pulse | None" = None) -> None:
+    def _wait_for(self, state: str, limit_s: float, *, alive: bool = False) -> None:
         """Take what they say until all have said `state`, or until stopped.
+
+        `alive`: that this takes long without a round is no trouble, as long as `limit_s` holds.
 
         RuntimeError where one that has not is silent for `limit_s`, or gone.
         """
@@ -136,8 +130,8 @@ class SharedWork:
                 silent_s = time.monotonic() - max(begun_s, process.heard_s)
                 if silent_s > limit_s:
                     self._give_up(process, f"said nothing for {silent_s:.0f} s, and was not {state}")
-            if pulse is not None:
-                pulse.when_due()
+            if alive:
+                self._context.alive()
             self._reporter.memory_when_due(self._device)
 
     def _take(self, process: SharingProcess, message: dict[str, Any]) -> None:
@@ -168,20 +162,18 @@ class SharedWork:
         self._reporter.references(self._device, self._precision, self._spec.size, message["checksums"])
 
     def _report(self, process: SharingProcess, message: dict[str, Any]) -> None:
-        self._context.emit(
-            Round(
-                t_s=message["t_s"] + self._clock_offset_s,
-                stage=self._spec.stage,
-                worker=self._context.worker,
-                subject=self._context.subject,
-                precision=self._precision,
-                phase=message["phase"],
-                seconds=message["seconds"],
-                tflop=message["products"] * product_tflop(self._spec.size),
-                verified=message["verified"],
-                size=self._spec.size,
-                part=f"workers={self._number}#{process.number}",
-            )
+        self._reporter.round(
+            t_s=message["t_s"] + self._clock_offset_s,
+            phase=message["phase"],
+            seconds=message["seconds"],
+            work=message["products"] * product_tflop(self._spec.size),
+            verified=message["verified"],
+            labels={
+                "precision": self._precision,
+                "size": self._spec.size,
+                "processes": self._number,
+                "process": process.number,
+            },
         )
 
     def _failed(self, process: SharingProcess, message: dict[str, Any]) -> None:
@@ -200,48 +192,3 @@ class SharedWork:
             f"process {process.number + 1} of {self._number} that share {self._context.subject} "
             f"(pid {process.pid})"
         )
-
-
-class Pulse:
-    """A small checked product every few seconds while processes start.
-
-    It shows the driver, which ends a worker without rounds, that this one and its device are well.
-    """
-
-    def __init__(self, device: Device, reporter: Reporter, precision: str) -> None:
-        self._device = device
-        self._reporter = reporter
-        self._precision = precision
-        device.use(precision)
-        self._pool: Pool | None = Pool(device, PULSE_SIZE, precision)
-        for _ in range(LEAST_MATRICES):
-            for reference, _ in self._pool.grow():
-                reporter.check(reference, precision)
-        self._last_s = time.monotonic()
-
-    def when_due(self) -> None:
-        """Multiply, check and report, once every PULSE_S."""
-        if self._pool is None or time.monotonic() - self._last_s < PULSE_S:
-            return
-        self._last_s = time.monotonic()
-        queue = RoundQueue(self._device, self._pool.launch)
-        queue.add(1, "warmup")
-        finished = queue.finish()
-        verified, wrong = differing(self._pool.references, finished.work, finished.checksums)
-        for one in wrong:
-            message = f"{self._precision}: a small product differs from an equal one"
-            self._reporter.wrong_result(message, {"precision": self._precision, **one})
-        self._reporter.round(
-            precision=self._precision,
-            phase="warmup",
-            seconds=finished.seconds,
-            products=finished.products,
-            verified=verified,
-            size=PULSE_SIZE,
-        )
-
-    def release(self) -> None:
-        """Free the operands."""
-        if self._pool is not None:
-            self._pool.release()
-        self._pool = None

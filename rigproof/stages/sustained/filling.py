@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from rigproof.devices.device import Device
 from rigproof.devices.opening import open_device
 from rigproof.devices.pool import Pool, matrices_in
-from rigproof.devices.reporting import Reporter
+from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.retreat import CPU, Attempt
 from rigproof.devices.round_queue import products_for
 from rigproof.devices.verification import Reference
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.profiles.planning.operands import matrix_mib
 from rigproof.records.identity import DeviceKind
-from rigproof.records.measurements import Phase
+from rigproof.records.measurements import Labels, Phase
 
 if TYPE_CHECKING:  # it imports this workload where it runs
     from rigproof.stages.sustained.specs import SustainedSpec
@@ -82,14 +82,14 @@ class Filling:
 
     def report(self, phase: Phase, seconds: float, products: int, *, verified: bool) -> None:
         """A round of products of this pool."""
+        size, part = self.attempt.size, self.attempt.part
+        labels: Labels = {"precision": self.precision, "size": size, **({"part": part} if part else {})}
         self._reporter.round(
-            precision=self.precision,
             phase=phase,
             seconds=seconds,
-            products=products,
+            work=products * product_tflop(size),
             verified=verified,
-            size=self.attempt.size,
-            part=self.attempt.part,
+            labels=labels,
             device=self.stands_in,
         )
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
+from rigproof.devices.retreat import CPU
 from rigproof.profiles.kinds.stages import StagePlan
-from rigproof.records.measurements import Phase
+from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.silicon.vram import Fill, Shortage
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import BOOST_S, FILL_S, MULTIPLYING, ROUND_S, Segment
@@ -50,6 +51,7 @@ def records(task: Task, spec: SustainedSpec) -> Records:
         data = {"target_mib": spec.vram_mib, "allocated_mib": held_mib, "precision": precision}
         message = f"{held_mib:.0f} of {spec.vram_mib:.0f} MiB"
         yield task.event(start_s + FILL_S, "allocation", message, data)
+    more = {"part": CPU} if on_cpu else {}
     settled_s = start_s + min(spec.settle_s, spec.duration_s * SETTLE_SHARE)
     seconds = max(spec.round_s, ROUND_S)
     t_s = start_s + FILL_S
@@ -59,9 +61,9 @@ def records(task: Task, spec: SustainedSpec) -> Records:
             break
         phase: Phase = "warmup" if t_s - seconds < settled_s else "measure"
         tflop = task.rate(precision, t_s - seconds, t_s) * seconds / task.workers
-        more = {"device": "cpu", "part": "cpu"} if on_cpu else {}
+        labels: Labels = {"precision": precision, "size": task.plan.gemm_size, **more}
         work = tflop * (CPU_SHARE if on_cpu else 1.0)
-        yield task.round(t_s, precision, phase, seconds, work, **more)
+        yield task.round(t_s, phase, seconds, work, labels=labels, device="cpu" if on_cpu else None)
         if number % MEMORY_EVERY == 0 or t_s + seconds > start_s + spec.duration_s:
             retries = 3 if task.begun("oom-retry", t_s) else 0
             reading = task.memory(t_s, held_mib, ooms=ooms, retries=retries)

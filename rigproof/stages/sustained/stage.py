@@ -1,6 +1,6 @@
 """All of the sustained stage."""
 
-from rigproof.profiles.kinds.stages import StageKind
+from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.sustained.criteria import CRITERIA
 from rigproof.stages.sustained.faults import FAULTS
@@ -19,5 +19,10 @@ KIND = StageKind(
     lint=problems,
     crew="workers",
     host_load=True,
+    labels=(
+        Label("precision", str, work=True),
+        Label("size", int),
+        Label("part", str, work=True),  # where memory did not suffice: "emergency" or "cpu" (docs/memory.md)
+    ),
 )
 SUSTAINED = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS)

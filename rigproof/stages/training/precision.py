@@ -46,19 +46,20 @@ class TrainingSteps:
 
 def step_times(rounds: Rounds, part: str) -> StepTimes:
     """By precision and batch size, of one part of the training stage; in the order in which they ran."""
-    measured = rounds.only(rounds.same("part", part) & rounds.same("phase", "measure")).verified()
-    measured = measured.only(~measured.same("batch", None, 0) & ~measured.same("steps", None, 0))
+    measured = rounds.only(rounds.labelled("part", part) & rounds.same("phase", "measure")).verified()
+    measured = measured.only(~measured.labelled("batch", None, 0) & ~measured.labelled("steps", None, 0))
     measured = measured.only(measured.seconds > 0)
     found: StepTimes = {}
-    for precision, batch in dict.fromkeys(zip(measured.all("precision"), measured.all("batch"), strict=True)):
-        own = measured.only(measured.same("precision", precision) & measured.same("batch", batch))
+    pairs = zip(measured.labels("precision"), measured.labels("batch"), strict=True)
+    for precision, batch in dict.fromkeys(pairs):
+        own = measured.only(measured.labelled("precision", precision) & measured.labelled("batch", batch))
         counted = own.without_hiccups()
-        steps = sum(counted.all("steps"))
+        steps = sum(counted.labels("steps"))
         if steps <= 0:
             continue
         step_s = float(counted.seconds.sum()) / steps
         found[precision, batch] = StepTime(
-            precision, batch, step_s, own.rate(), len(own), own.all("size")[-1]
+            precision, batch, step_s, own.rate(), len(own), own.labels("size")[-1]
         )
     return found
 
@@ -148,10 +149,11 @@ def _floor(device: DeviceEvidence, step: StepTime) -> Limit | None:
 def measured_rounds(recording: Recording, subject: str) -> list[Round]:
     """Of fp16 where precisions are compared, at the largest batch that has enough of them to be judged."""
     by_batch: dict[int, list[Round]] = defaultdict(list)
-    for one in recording.rounds:
-        measured = one.stage == "training" and one.part == PART and one.phase == "measure"
-        if measured and one.subject == subject and one.precision == "fp16" and one.verified and one.batch:
-            by_batch[one.batch].append(one)
+    for one in recording.rounds.of(subject):
+        measured = one.stage == "training" and one.label("part") == PART and one.phase == "measure"
+        fp16, batch = one.label("precision") == "fp16", one.label("batch")
+        if measured and fp16 and one.verified and isinstance(batch, int) and batch:
+            by_batch[batch].append(one)
     enough = [batch for batch, rounds in by_batch.items() if len(rounds) >= FEWEST_ROUNDS]
     return by_batch[max(enough)] if enough else []
 

@@ -9,7 +9,7 @@ from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import products_for
 from rigproof.devices.vram_policy import VramPolicy
-from rigproof.records.measurements import Phase, Round
+from rigproof.records.measurements import Phase
 from rigproof.stages.training.checks import Judge
 from rigproof.stages.training.memory import Peak
 from rigproof.stages.training.step import Steps, Trainer
@@ -140,22 +140,18 @@ class Runner:
                 f"{steps.overflows} of {steps.count} {trainer.precision} steps overflowed and made no update"
             )
             self._reporter.event("overflow", message, {**data, "steps": steps.overflows})
-        context.emit(
-            Round(
-                t_s=context.now_s(),
-                stage=self._reporter.stage,
-                worker=context.worker,
-                subject=context.subject,
-                precision=trainer.precision,
-                phase=phase,
-                seconds=steps.seconds,
-                tflop=steps.count * self.shape.step_flop(trainer.batch) / 1e12,
-                verified=verified,
-                size=self.shape.width,
-                part=part,
-                batch=trainer.batch,
-                steps=steps.count,
-            )
+        self._reporter.round(
+            phase=phase,
+            seconds=steps.seconds,
+            work=steps.count * self.shape.step_flop(trainer.batch) / 1e12,
+            verified=verified,
+            labels={
+                "precision": trainer.precision,
+                "size": self.shape.width,
+                "part": part,
+                "batch": trainer.batch,
+                "steps": steps.count,
+            },
         )
         self._policy.after_round()
         return steps

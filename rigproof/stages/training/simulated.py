@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from rigproof.profiles.kinds.stages import StagePlan
-from rigproof.records.measurements import Round
+from rigproof.records.measurements import Labels, Round
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import Segment, Work
 from rigproof.simulation.work.task import RATE_NOISE, Task
@@ -80,8 +80,14 @@ def records(task: Task, spec: TrainingSpec) -> Records:
         number = max(1, int(of_s / each_s))
         seconds = number * each_s
         tflop = number * batch * example_tflop
-        more = {"size": MODEL["width"], "part": part, "batch": batch, "steps": number}
-        return task.round(t_s + seconds, precision, "measure", seconds, tflop, **more)
+        labels: Labels = {
+            "precision": precision,
+            "size": MODEL["width"],
+            "part": part,
+            "batch": batch,
+            "steps": number,
+        }
+        return task.round(t_s + seconds, "measure", seconds, tflop, labels=labels)
 
     best = ""
     for segment in task.segments("precision"):

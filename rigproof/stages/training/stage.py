@@ -1,6 +1,6 @@
 """All of the training stage."""
 
-from rigproof.profiles.kinds.stages import StageKind
+from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.stages.slice import StageSlice
 from rigproof.stages.training.criteria import CRITERIA
 from rigproof.stages.training.faults import FAULTS, NOTICED
@@ -11,7 +11,26 @@ from rigproof.stages.training.simulated import SIMULATED
 from rigproof.stages.training.specs import specs
 from rigproof.stages.training.table import training_tables
 
-KIND = StageKind("training", "bursts", TrainingSettings, (STEP, SPEEDUP), lint=problems)
+KIND = StageKind(
+    "training",
+    "bursts",
+    TrainingSettings,
+    (STEP, SPEEDUP),
+    lint=problems,
+    labels=(
+        Label("precision", str, work=True),
+        Label("part", str, work=True),  # "precision", "search" or "sweep"
+        Label("size", int),  # the model's width
+        Label("batch", int),  # examples of each step
+        Label("steps", int),  # of the round
+    ),
+    events={
+        "model": "the model that is trained; data.width, blocks, vocabulary, sequence, parameters, held_mib",
+        "training": "how a precision's steps went; data.precision, batch, first_loss, last_loss, overflows",
+        "batch_search": "a batch size's memory; data.what, batch, peak_mib, limit_mib",
+        "overflow": "fp16 training steps that overflowed and made no update; data.precision, batch, steps",
+    },
+)
 QUIET = ("batch_search", "model", "overflow", "training")
 TRAINING = StageSlice(
     KIND,

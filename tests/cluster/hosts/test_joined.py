@@ -27,14 +27,14 @@ MEET = """
 import json, sys, time
 from rigproof.cluster.driver.rig_cluster import RigCluster
 from rigproof.profiles.loading.load import load_rig
-from rigproof.profiles.planning.crews import turns_of
 from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.profiles.planning.crews import turns_of
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.measurements import Event, Round
-from rigproof.stages import registry
+from rigproof.stages.registry import KINDS
 from support.exchange import NAME, ExchangeSpec
 
-loaded = load_rig(sys.argv[1])
+loaded = load_rig(sys.argv[1], KINDS)
 plan, found = make_plan(loaded, "quick"), []
 with RigCluster(loaded, plan, ray_address=sys.argv[2], sink=found.append, now_s=time.monotonic) as cluster:
     specs = {one.worker: ExchangeSpec(NAME, 0.5) for one in plan.workers}

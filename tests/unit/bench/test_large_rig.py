@@ -12,6 +12,7 @@ from rigproof.cli import rejudge
 from rigproof.judging.judge import judge_all
 from rigproof.records.disk.store import read_recording
 from rigproof.records.verdict import Outcome
+from rigproof.stages.feeding.records import RewardBatch
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 SLOW, HOT = "node0001/gpu2", "node0002/gpu5"
@@ -51,8 +52,8 @@ def test_every_kind_of_record_is_there_once_a_second(recorded):
     assert len(recording.host_samples) == 4 * 65
     assert len(recording.counters) == 64
     assert {stage.status for stage in recording.stages.values()} == {"finished"}
-    assert {one.part for one in recording.rounds} == {"", "precision", "generate"}
-    assert recording.rewards
+    assert {one.label("part") for one in recording.rounds} == {None, "precision"}
+    assert recording.of(RewardBatch)
 
 
 def test_two_processes_write_what_one_writes(recorded, monkeypatch):

@@ -11,7 +11,7 @@ from rigproof.cli.main import main
 from rigproof.cli.rejudge import elapsed_s
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig
-from rigproof.records.disk.store import RecordingWriter, read_recording
+from rigproof.records.disk.store import read_recording, write_recording
 from rigproof.stages.registry import KINDS
 from rigproof.telemetry import inventory
 from support.acceptance import rigproof
@@ -46,17 +46,7 @@ def run(tmp_path, profile):
     folder = tmp_path / "run"
     folder.mkdir()
     recording = healthy_recording(load_rig(str(profile), KINDS).dump(), sku="h200-sxm")
-    writer = RecordingWriter(folder, recording.run)
-    watches = recording.process_watches
-    for records in (recording.nodes, recording.gpus, recording.foreign_memory, watches, recording.stages):
-        writer.extend(records.values())
-    writer.extend(recording.processes)
-    lists = (recording.workers, recording.rounds, recording.memory, recording.rewards, recording.counters)
-    for records in (*lists, recording.boots, recording.events):
-        writer.extend(records)
-    writer.extend((*recording.gpu_samples, *recording.host_samples))
-    writer.close()
-    assert writer.error is None
+    write_recording(folder, recording)
     return folder
 
 
@@ -75,7 +65,13 @@ def test_judge_accepts_what_is_well(cli, run):
         "ACCEPTED for 40 s of load and 19 s of training, not a standard run: "
         "nothing failed in that; whether it holds for the whole level is not proven"
     )
-    assert sorted(path.name for path in run.iterdir()) == ["recording.jsonl", "telemetry.parquet"]
+    assert sorted(path.name for path in run.iterdir()) == [
+        "memory_reading.parquet",
+        "recording.jsonl",
+        "reward_batch.parquet",
+        "round.parquet",
+        "telemetry.parquet",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -338,8 +334,8 @@ def test_a_report_to_share_is_written_beside_the_others_and_judged_alike(cli, ru
     status, out, err = cli("report", run, "--share")
     assert (status, err) == (0, "")
     assert out == f"written: {run / 'shared'}\n"
-    assert {path.name for path in run.iterdir()} == {
-        *("recording.jsonl", "telemetry.parquet", "shared", "share.key")
+    assert {path.name for path in run.iterdir() if path.suffix != ".parquet"} == {
+        *("recording.jsonl", "shared", "share.key")
     }
     assert cli("judge", run / "shared")[0] == 0
 

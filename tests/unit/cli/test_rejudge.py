@@ -3,6 +3,8 @@
 from rigproof.cli.rejudge import rejudge
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.planning.recorded import recorded
 from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.inventory import HostInventory
@@ -20,10 +22,11 @@ HALF_OF_THE_CARD_MIB = 70_000.0
 def record(folder, *records):
     """A run of single-gpu on a machine with an H200."""
     inventory = HostInventory("box", 16.0, 64.0, "580.1", None, (H200,))
-    rig = completed(load_rig("single-gpu", KINDS), inventory).dump()
+    loaded = completed(load_rig("single-gpu", KINDS), inventory)
+    rig = loaded.dump()
     run = RunInfo("run-1", "2026-01-02T03:04:05Z", "quick", "0.1.0", "3.11.7", rig, ("gemm", "sustained"))
     writer = RecordingWriter(folder, run)
-    writer.extend(records)
+    writer.extend([recorded(make_plan(loaded, run.level)), *records])
     writer.close()
 
 

@@ -3,15 +3,26 @@
 import pytest
 
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
-from rigproof.records.measurements import Round
+from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample
 
 UUID = "GPU-11111111-2222-3333-4444-555555555555"
 
 
-def a_round(t_s, seconds=0.05, tflop=3.5, worker="pc1/gpu0#0"):
-    return Round(t_s, "gemm", worker, "pc1/gpu0", "bf16", "measure", seconds, tflop, True, 8192)
+def a_round(t_s, seconds=0.05, work=3.5, worker="pc1/gpu0#0"):
+    return Round(
+        t_s,
+        "gemm",
+        worker,
+        "pc1/gpu0",
+        "measure",
+        seconds,
+        work,
+        TFLOP,
+        True,
+        {"precision": "bf16", "size": 8192},
+    )
 
 
 @pytest.fixture

@@ -156,10 +156,10 @@ def test_figures_under_another_power_limit_stand_beside_each_other(folder, bench
 
 def test_figures_of_other_work_stand_beside_each_other(folder, bench):
     kept(folder, bench)
-    bench.rounds(GPU, "gemm", size=2048, tflop=lambda one: one.tflop / 2)
+    bench.rounds(GPU, "gemm", size=2048, work=lambda one: one.work / 2)
     kept(folder, bench, "run-2")
     assert rates(folder) == {(660, 700, "run-1")}  # half the rate: its criterion failed
-    bench.rounds(GPU, "gemm", tflop=lambda one: one.tflop * 1.8)
+    bench.rounds(GPU, "gemm", work=lambda one: one.work * 1.8)
     kept(folder, bench, "run-3")
     assert rates(folder) == {(660, 700, "run-1"), (594, 700, "run-3")}
 
@@ -195,7 +195,7 @@ def test_work_that_changed_on_the_way_is_not_kept(bench):
 
 def test_a_step_of_another_batch_is_another_figure(folder, bench):
     kept(folder, bench)
-    bench.rounds(GPU, "training", batch=lambda one: 32 if one.batch == 16 else one.batch)
+    bench.rounds(GPU, "training", batch=lambda one: 32 if one.label("batch") == 16 else one.label("batch"))
     kept(folder, bench, "run-2")
     assert rates(folder, criterion="training.step") == {(400, 700, "run-1"), (400, 700, "run-2")}
 

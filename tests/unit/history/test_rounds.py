@@ -5,12 +5,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_benchmark.stats import Stats
 
-from rigproof.history.rounds import ReplayClock, extra_info, seconds_per_tflop
-from rigproof.records.measurements import Round
+from rigproof.history.rounds import ReplayClock, extra_info, seconds_per_unit
+from rigproof.records.measurements import TFLOP, Round
 
 
-def a_round(t_s, seconds=0.05, tflop=3.5, worker="pc1/gpu0#0"):
-    return Round(t_s, "gemm", worker, "pc1/gpu0", "bf16", "measure", seconds, tflop, True, 8192)
+def a_round(t_s, seconds=0.05, work=3.5, worker="pc1/gpu0#0"):
+    return Round(
+        t_s,
+        "gemm",
+        worker,
+        "pc1/gpu0",
+        "measure",
+        seconds,
+        work,
+        TFLOP,
+        True,
+        {"precision": "bf16", "size": 8192},
+    )
 
 
 def test_the_clock_moves_only_when_a_round_ends():
@@ -26,12 +37,12 @@ def test_the_clock_moves_only_when_a_round_ends():
 
 
 def test_a_round_becomes_its_seconds_for_one_tflop():
-    assert seconds_per_tflop([a_round(1, 0.05, 3.5), a_round(2, 0.1, 2.0)]) == [0.05 / 3.5, 0.05]
+    assert seconds_per_unit([a_round(1, 0.05, 3.5), a_round(2, 0.1, 2.0)]) == [0.05 / 3.5, 0.05]
 
 
 def test_rounds_without_time_or_work_are_no_measurements():
-    assert seconds_per_tflop([a_round(1, 0.0), a_round(2, 0.1, 0.0), a_round(3, -1.0)]) == []
-    assert seconds_per_tflop([]) == []
+    assert seconds_per_unit([a_round(1, 0.0), a_round(2, 0.1, 0.0), a_round(3, -1.0)]) == []
+    assert seconds_per_unit([]) == []
 
 
 def test_rates_of_workers_that_share_a_device_are_added():
@@ -44,18 +55,18 @@ def test_rates_of_workers_that_share_a_device_are_added():
         a_round(2.2, 0.2, 8.0, "b"),
         a_round(3.5, 0.1, 3.0, "a"),  # the other one has ended
     ]
-    assert seconds_per_tflop(rounds) == [1 / 70, 1 / 60]
+    assert seconds_per_unit(rounds) == [1 / 70, 1 / 60]
 
 
 @given(
     st.lists(st.floats(1e-4, 10), min_size=1, max_size=50),
     st.floats(1e-3, 1e3),
 )
-def test_ops_of_equal_rounds_is_work_over_time(seconds, tflop):
+def test_ops_of_equal_rounds_is_work_over_time(seconds, work):
     stats = Stats()
-    for value in seconds_per_tflop([a_round(number, one, tflop) for number, one in enumerate(seconds)]):
+    for value in seconds_per_unit([a_round(number, one, work) for number, one in enumerate(seconds)]):
         stats.update(value)
-    assert stats.ops == pytest.approx(len(seconds) * tflop / sum(seconds))
+    assert stats.ops == pytest.approx(len(seconds) * work / sum(seconds))
 
 
 def test_extra_info_says_whose_rounds_they_are_and_how_the_card_was(recording):

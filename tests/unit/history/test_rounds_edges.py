@@ -11,17 +11,20 @@ from rigproof.history.rounds import (
     extra_info,
     measured_rounds,
     replay,
-    seconds_per_tflop,
+    seconds_per_unit,
 )
-from rigproof.records.measurements import Round
+from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.samples import GpuSample
 
 GPU = "pc1/gpu0"
 
 
-def a_round(t_s=1.0, seconds=0.05, tflop=3.5, **fields):
-    told = {"stage": "gemm", "worker": "pc1/gpu0#0", "subject": GPU, "precision": "bf16", "phase": "measure"}
-    return Round(t_s=t_s, seconds=seconds, tflop=tflop, verified=True, size=8192, **told | fields)
+def a_round(t_s=1.0, seconds=0.05, work=3.5, **fields):
+    told = {"stage": "gemm", "worker": "pc1/gpu0#0", "subject": GPU, "phase": "measure"}
+    labels = {"size": 8192, "precision": fields.pop("precision", "bf16")}
+    return Round(
+        t_s=t_s, seconds=seconds, work=work, unit=TFLOP, verified=True, labels=labels, **told | fields
+    )
 
 
 class Benchmark:
@@ -42,7 +45,7 @@ class Benchmark:
 def test_each_round_is_replayed_once_and_the_last_one_again_for_whoever_asks():
     clock = ReplayClock()
     benchmark = Benchmark(clock)
-    assert replay(benchmark, [a_round(tflop=1.0, seconds=s) for s in (0.3, 0.1, 0.2)], clock)
+    assert replay(benchmark, [a_round(work=1.0, seconds=s) for s in (0.3, 0.1, 0.2)], clock)
     assert benchmark.times == [0.3, 0.1, 0.2, 0.2]
     assert benchmark.options == {"rounds": 3, "iterations": 1, "warmup_rounds": 0}
     assert not benchmark.skipped
@@ -75,14 +78,14 @@ def test_the_clock_of_a_test_is_the_one_of_its_mark():
 
 def test_a_second_begins_with_its_first_moment():
     shared = [a_round(2.0, 0.1, 3.0, worker="a"), a_round(2.999, 0.1, 4.0, worker="b")]
-    assert seconds_per_tflop(shared) == [1 / 70]
-    assert seconds_per_tflop([shared[0], a_round(3.0, 0.1, 4.0, worker="b")]) == []
+    assert seconds_per_unit(shared) == [1 / 70]
+    assert seconds_per_unit([shared[0], a_round(3.0, 0.1, 4.0, worker="b")]) == []
 
 
 def test_a_workers_rate_in_a_second_is_its_work_over_its_time():
     rounds = [a_round(0.2, 0.1, 1.0, worker="a"), a_round(0.9, 0.3, 1.0, worker="a")]
     rounds.append(a_round(0.5, 0.1, 5.0, worker="b"))
-    assert seconds_per_tflop(rounds) == [pytest.approx(1 / (2.0 / 0.4 + 50.0))]
+    assert seconds_per_unit(rounds) == [pytest.approx(1 / (2.0 / 0.4 + 50.0))]
 
 
 def test_a_criterions_rounds_are_those_it_is_judged_by(recording):

@@ -33,8 +33,9 @@ for index in range(2):
     subject = f"pc1/gpu{index}"
     recording.add(GpuIdentity(subject, "cuda", f"GPU-{index}", "NVIDIA H200", index, 143771))
     for number in range(10):
-        worker, tflop = subject + "#0", 3.5 * FACTOR
-        recording.add(Round(number, "gemm", worker, subject, "bf16", "measure", 0.05, tflop, True, 8192))
+        worker, work = subject + "#0", 3.5 * FACTOR
+        did = {"precision": "bf16", "size": 8192}
+        recording.add(Round(number, "gemm", worker, subject, "measure", 0.05, work, "TFLOP", True, did))
 verdicts = []
 folder = history_folder(Path("reports"), "lab").absolute()
 storages = []

@@ -82,7 +82,9 @@ def products_differ_among_three(bench):
 
 def gemm_slow(precision):
     def fault(bench):
-        bench.rounds(GPU, "gemm", tflop=lambda one: one.tflop * (0.5 if one.precision == precision else 1))
+        bench.rounds(
+            GPU, "gemm", work=lambda one: one.work * (0.5 if one.label("precision") == precision else 1)
+        )
 
     return fault
 

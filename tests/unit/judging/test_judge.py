@@ -24,6 +24,7 @@ from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
+from rigproof.stages.feeding.records import RewardBatch
 from support.faults import stranger_takes_memory
 from support.recordings import stage_changes
 
@@ -74,10 +75,15 @@ def cpu_bench(new_bench):
         replace(one, **cpu, uuid="CPU-pc1") for one in recording.workers if one.subject == GPU
     ]
     recording.events = [replace(one, **cpu) for one in recording.events if one.subject == GPU]
-    recording.rewards = [replace(one, **cpu) for one in recording.rewards if one.subject == GPU]
-    changed = (recording.rounds, recording.memory, recording.workers, recording.events, recording.rewards)
-    for records in changed:
-        records[:] = [replace(one, worker=one.worker.replace(GPU, CPU)) for one in records]
+    rewards = [replace(one, **cpu) for one in recording.of(RewardBatch) if one.subject == GPU]
+    recording.put(RewardBatch, rewards)
+
+    def renamed(records):
+        return [replace(one, worker=one.worker.replace(GPU, CPU)) for one in records]
+
+    recording.workers, recording.events = renamed(recording.workers), renamed(recording.events)
+    for kind in (Round, MemoryReading, RewardBatch):
+        recording.put(kind, renamed(recording.of(kind)))
     for name, stage in recording.stages.items():
         workers = tuple(one.replace(GPU, CPU) for one in stage.workers if one.startswith(GPU))
         recording.stages[name] = replace(stage, workers=workers)
@@ -221,7 +227,7 @@ NEEDS = {
     ("criterion", "kind"), [(name, kind) for name, kinds in NEEDS.items() for kind in kinds]
 )
 def test_without_what_it_needs_no_criterion_passes(bench, criterion, kind):
-    getattr(bench.recording, kind).clear()
+    setattr(bench.recording, kind, [])
     for subject in promised(CATALOGUE[criterion], bench.loaded):
         verdict = bench.verdict(criterion, subject)
         assert verdict.outcome in (Outcome.NOT_MEASURED, Outcome.FAIL)
@@ -281,12 +287,12 @@ rounds = st.builds(
     stages,
     workers,
     subjects,
-    st.sampled_from(["fp32", "bf16"]),
     st.sampled_from(["warmup", "measure"]),
     floats,
     floats,
+    st.sampled_from(["TFLOP", "GB"]),
     st.booleans(),
-    st.just(64),
+    st.fixed_dictionaries({}, optional={"precision": st.sampled_from(["fp32", "bf16"]), "size": st.just(64)}),
 )
 others = st.one_of(
     st.builds(

@@ -23,7 +23,7 @@ def verdict_of(bench, criterion, subject=GPU):
 
 def slow(bench):
     """A sustained rate that fails."""
-    bench.rounds(GPU, "sustained", tflop=1.0)
+    bench.rounds(GPU, "sustained", work=1.0)
     return bench
 
 

@@ -11,7 +11,7 @@ from rigproof.monitor.snapshot import RunStage, RunWorker
 from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import RunInfo, WorkerIdentity
 from rigproof.records.limits import RECORDING_LINE_BYTES_MAX
-from rigproof.records.measurements import Event, Round, Stage
+from rigproof.records.measurements import TFLOP, Event, Round, Stage
 from support.recordings import gpu_identity, loaded_rig
 
 BEGAN_S = 1767323045  # 2026-01-02T03:04:05Z
@@ -72,7 +72,19 @@ def worker(name, t_s, generation=0):
 
 def a_round(name, t_s, stage="sustained", **fields):
     subject = name.partition("#")[0]
-    return Round(t_s, stage, name, subject, "bf16", "measure", 0.5, 100.0, True, 1024, **fields)
+    return Round(
+        t_s,
+        stage,
+        name,
+        subject,
+        "measure",
+        0.5,
+        100.0,
+        TFLOP,
+        True,
+        {"precision": "bf16", "size": 1024},
+        **fields,
+    )
 
 
 def event(kind, worker_name, t_s=35.0, message="it happened"):

@@ -151,13 +151,13 @@ def test_the_event_is_of_the_last_words_or_of_the_run_that_tells_it():
 
 
 @pytest.mark.parametrize(
-    ("precision", "part", "step"),
+    ("work", "step"),
     [
-        ("bf16", "", "bf16"),
-        ("fp16", "fp16", "fp16"),
-        ("fp16", "batch=8", "fp16 batch=8"),
-        ("bf16", "workers=2#1", "bf16 workers=2"),
+        ([("precision", "bf16")], "bf16"),
+        ([("precision", "fp16"), ("part", "sweep")], "fp16 sweep"),
+        ([("precision", "bf16"), ("processes", 2)], "bf16 processes=2"),
+        ([], ""),
     ],
 )
-def test_a_step_is_the_arm_that_a_round_is_part_of(precision, part, step):
-    assert step_of(precision, part) == step
+def test_a_step_is_what_tells_its_work_from_other_work(work, step):
+    assert step_of(work) == step

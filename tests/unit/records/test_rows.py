@@ -1,21 +1,23 @@
 """Records as columns are read like the list of the same records."""
 
-import json
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from copy import copy
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.records.disk.bulk import FEWEST, BulkReader
-from rigproof.records.disk.collecting import Collector, kinds_of
-from rigproof.records.disk.reading import record_of_line
-from rigproof.records.identity import RunInfo
-from rigproof.records.measurements import MemoryReading, RewardBatch, Round, Stage
-from rigproof.records.recording import Recording
+from rigproof.records import rows as rows_module
+from rigproof.records.fields import kinds_of, table_name
+from rigproof.records.measurements import TFLOP, MemoryReading, Round, Stage
+from rigproof.records.rows import Rows, TableError
+from rigproof.records.samples import HostSample
+from rigproof.stages.feeding.records import RewardBatch
 
-ROUND = Round(1.0, "gemm", "a/gpu0#0", "a/gpu0", "bf16", "measure", 0.5, 330.0, verified=True, size=8192)
+ROUND = Round(
+    1.0, "gemm", "a/gpu0#0", "a/gpu0", "measure", 0.5, 330.0, TFLOP, True, {"precision": "bf16", "size": 8192}
+)
+BATCHES = st.integers(1, 10**6)
 ROUNDS = st.lists(
     st.builds(
         replace,
@@ -23,7 +25,9 @@ ROUNDS = st.lists(
         t_s=st.floats(0, 1e4),
         subject=st.sampled_from(["a/gpu0", "b/gpu0", "c/gpu0"]),
         device=st.sampled_from([None, "cuda", "cpu"]),
-        batch=st.none() | st.integers(1, 10**6),
+        labels=st.fixed_dictionaries(
+            {"precision": st.sampled_from(["bf16", "fp32"])}, optional={"batch": BATCHES}
+        ),
         verified=st.booleans(),
     ),
     max_size=40,
@@ -31,10 +35,7 @@ ROUNDS = st.lists(
 
 
 def rows_of(records):
-    collector = Collector(Round)
-    for one in records:
-        collector.add_record(one)
-    return collector.rows()
+    return Rows.of_records(Round, records)
 
 
 @given(records=ROUNDS)
@@ -47,7 +48,7 @@ def test_rows_are_read_like_a_list(records):
     for subject in rows.subjects():
         own = [one for one in records if one.subject == subject]
         assert rows.of(subject) == own
-        assert rows.values(subject, "batch") == [one.batch for one in own]
+        assert rows.values(subject, "labels") == [one.labels for one in own]
         assert rows.moments(subject) == [one.t_s for one in own]
     assert rows.of("nobody") == []
 
@@ -60,7 +61,7 @@ def test_what_is_appended_is_behind_the_others():
     assert rows[1] == rows[-1] == later
     assert rows.of("b/gpu0") == [later]
     assert rows.subjects() == ["a/gpu0", "b/gpu0"]
-    assert rows.moments("a/gpu0") is None
+    assert rows.moments("a/gpu0") == [1.0]
 
 
 def test_numbers_beyond_a_code_of_two_bytes_stay_numbers():
@@ -68,7 +69,7 @@ def test_numbers_beyond_a_code_of_two_bytes_stay_numbers():
     rows = rows_of(records)
     assert rows.moments("a/gpu0") == [one.t_s for one in records]
     assert rows.column("t_s").tolist() == [one.t_s for one in records]
-    assert rows.column("tflop").tolist() == [330.0] * len(records)
+    assert rows.column("work").tolist() == [330.0] * len(records)
 
 
 def test_a_record_with_other_fields_cannot_be_columns():
@@ -76,138 +77,94 @@ def test_a_record_with_other_fields_cannot_be_columns():
         kinds_of(Stage)
 
 
-def lines_of(records, *, ensure_ascii=True):
-    tags = {Round: "round", MemoryReading: "memory", RewardBatch: "rewards"}
-    return [
-        json.dumps(
-            {"type": tags[type(one)], **asdict(one)}, separators=(",", ":"), ensure_ascii=ensure_ascii
-        ).encode()
-        + b"\n"
-        for one in records
+@given(records=ROUNDS, cuts=st.lists(st.integers(0, 40), max_size=3), waiting=st.integers(1, 9))
+def test_rows_that_grew_are_those_that_were_there_at_once(records, cuts, waiting):
+    """Whenever columns were asked for meanwhile, and however many records may wait."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows_module, "WAITING", waiting)
+        rows = Rows(Round)
+        for place, one in enumerate(records):
+            rows.append(one)
+            if place in cuts:
+                rows.subjects()
+    assert rows == records
+    assert rows.since(5e3) == [one for one in records if one.t_s >= 5e3]
+    assert rows.only(["a/gpu0", "x"]) == [one for one in records if one.subject == "a/gpu0"]
+    assert rows.last_s() == max((one.t_s for one in records), default=None)
+
+
+def test_a_copy_grows_by_itself():
+    rows = rows_of([ROUND])
+    other = copy(rows)
+    other.append(replace(ROUND, t_s=2.0))
+    assert (len(rows), len(other)) == (1, 2)
+    rows.append(replace(ROUND, t_s=3.0))
+    assert [one.t_s for one in rows] == [1.0, 3.0]
+    assert [one.t_s for one in other] == [1.0, 2.0]
+
+
+def test_lists_stay_lists_when_more_are_put_behind_them():
+    samples = [
+        HostSample(1.0, "a", core_percent=(1.0, 2.0)),
+        HostSample(2.0, "a"),
+        HostSample(3.0, "b", 5.0, ()),
+    ]
+    rows = Rows(HostSample)
+    for one in samples:
+        rows.append(one)
+        rows.subjects()
+    assert rows == samples
+
+
+def test_every_text_is_changed_and_nothing_else():
+    rows = rows_of([ROUND, replace(ROUND, t_s=2.0, subject="b/gpu0")])
+
+    def upper(value):
+        if isinstance(value, dict):
+            return {name: upper(one) for name, one in value.items()}
+        return value.upper() if isinstance(value, str) else value
+
+    changed = list(rows.mapped(upper))
+    assert [one.subject for one in changed] == ["A/GPU0", "B/GPU0"]
+    assert changed[0].labels == {"precision": "BF16"} | {k: v for k, v in ROUND.labels.items() if k == "size"}
+    assert [one.t_s for one in changed] == [1.0, 2.0]
+
+
+def test_a_table_is_called_after_its_type():
+    assert [table_name(one) for one in (Round, MemoryReading, RewardBatch)] == [
+        "round",
+        "memory_reading",
+        "reward_batch",
     ]
 
 
-def take(bulk, lines):
-    """The lines that are left."""
-    block = bulk.read(b"".join(lines))
-    bulk.keep(block)
-    assert block.lines == len(lines)
-    return block.left
+def raw(**columns):
+    """A reward batch's table of one row as a file holds it, with some columns changed or (None) left out."""
+    told = RewardBatch(1.0, "feeding", "w", "a", "parallel", 8, 16, 0, 0, 0, 0, 0.1)
+    typed = Rows.of_records(RewardBatch, [told])
+    kinds = {one.name: one.kind for one in kinds_of(RewardBatch)}
+    held = dict(typed.columns)
+    for name, column in columns.items():
+        del kinds[name], held[name]
+        if column is not None:
+            kinds[name], held[name] = column
+    return Rows(None, held, kinds)
 
 
-def put(bulk):
-    recording = Recording(RunInfo("r", "", "quick", "", "", {}, ()))
-    bulk.put_into(recording)
-    return recording
-
-
-def test_plain_lines_are_read_by_the_block_and_others_are_left():
-    rounds = [
-        replace(ROUND, t_s=float(place), device="cpu" if place % 2 else None) for place in range(FEWEST)
-    ]
-    reading = MemoryReading(1.0, "gemm", "a/gpu0#0", "a/gpu0", 1.0, 2.0, 3.0, None, 4.0)
-    memory = [replace(reading, ooms=place) for place in range(99)]
-    lines = [b'{"type":"event"}\n', *lines_of(rounds), b"no record\n", *lines_of(memory)]
-    bulk = BulkReader()
-    assert take(bulk, lines) == [(0, lines[0]), (FEWEST + 1, lines[FEWEST + 1])]
-    recording = put(bulk)
-    assert recording.rounds == rounds
-    assert recording.memory == memory
-    assert recording.rewards == []
+def test_a_table_gives_records_of_the_type_that_is_asked_for():
+    (one,) = raw().typed(RewardBatch)
+    assert (one.mode, one.processes, one.matches) == ("parallel", 8, None)
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"),
+    ("changed", "said"),
     [
-        ('"t_s":1.0', '"t_s":null'),
-        ('"t_s":1.0', '"t_s":"1"'),
-        ('"t_s":1.0', '"t_s":NaN'),
-        ('"t_s":1.0,', ""),
-        ('"size":8192', '"size":8192.5'),
-        ('"phase":"measure"', '"phase":"rest"'),
-        ('"device":null', '"device":"tpu"'),
-        ('"part":""', '"part":null'),
-        ('"verified":true', '"verified":1'),
-        ('"worker":"a/gpu0#0"', '"worker":"\udcff"'),
-        ("}", ""),
-        ("}", "}{}"),
+        ({"seconds": None}, "column seconds is missing"),
+        ({"seconds": (str, rows_module.Words.of(["x"]))}, "column seconds holds str, not float"),
+        ({"processes": (int, rows_module.Words.of([None]))}, "a row has no processes"),
+        ({"mode": (str, rows_module.Words.of(["both"]))}, "mode = 'both' is none of sequential, parallel"),
     ],
 )
-def test_a_block_with_a_line_that_is_refused_by_itself_is_left_whole(right, wrong):
-    lines = lines_of([ROUND] * FEWEST)
-    lines[7] = lines[7].replace(right.encode(), wrong.encode(errors="surrogateescape"))
-    bulk = BulkReader()
-    assert take(bulk, lines) == list(enumerate(lines))
-    with pytest.raises(ValueError, match=r"."):
-        record_of_line(lines[7])
-
-
-NUMBER_BYTES = frozenset(b"0123456789+-.eE")  # Arrow reads a few numbers that JSON has not, such as `1.`
-ODD = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-
-
-@given(
-    st.lists(
-        st.builds(
-            replace,
-            st.just(ROUND),
-            t_s=st.floats(allow_nan=False, allow_infinity=False),
-            tflop=st.floats(allow_nan=False, allow_infinity=False),
-            worker=ODD,
-            part=ODD | st.sampled_from(["", ",", '"', "\\", "\n", "é"]),
-            device=st.sampled_from([None, "cpu", "cuda"]),
-            steps=st.none() | st.integers(-(2**63), 2**63 - 1),
-            verified=st.booleans(),
-        ),
-        min_size=FEWEST,
-        max_size=FEWEST + 3,
-    ),
-    st.booleans(),
-)
-def test_what_is_read_by_the_block_is_what_each_line_says(records, escaped):
-    bulk = BulkReader()
-    for _, line in take(bulk, lines_of(records, ensure_ascii=escaped)):
-        bulk.add(record_of_line(line))
-    assert put(bulk).rounds == records
-
-
-@given(
-    st.integers(0, 10**6), st.integers(0, 255).filter(lambda byte: byte not in NUMBER_BYTES), st.booleans()
-)
-def test_a_block_takes_no_line_that_is_refused_by_itself(place, byte, instead):
-    lines = lines_of([ROUND] * FEWEST)
-    place %= len(lines[7]) - 1
-    lines[7] = lines[7][:place] + bytes([byte]) + lines[7][place + instead :]
-    bulk = BulkReader()
-    block = bulk.read(b"".join(lines))
-    if not block.left:
-        bulk.keep(block)
-        assert put(bulk).rounds[7] == record_of_line(lines[7])
-
-
-def test_cells_that_never_come_twice_are_forgotten_and_two_threads_may_read(monkeypatch):
-    monkeypatch.setattr("rigproof.records.disk.plain_lines.REMEMBERED", 8)
-    rounds = [replace(ROUND, size=place) for place in range(200 * FEWEST)]
-    blocks = [b"".join(lines_of(rounds[start : start + FEWEST])) for start in range(0, len(rounds), FEWEST)]
-    bulk = BulkReader()
-    with ThreadPoolExecutor(4) as pool:
-        for block in pool.map(bulk.read, blocks):
-            assert block.left == []
-            bulk.keep(block)
-    assert put(bulk).rounds == rounds
-
-
-def test_the_last_line_may_lack_its_end():
-    lines = lines_of([ROUND] * (FEWEST + 1))
-    bulk = BulkReader()
-    assert take(bulk, [*lines[:-1], lines[-1][:-9]]) == list(enumerate([*lines[:-1], lines[-1][:-9]]))
-    assert take(bulk, []) == []
-    assert take(bulk, [*lines[:-1], lines[-1][:-1]]) == []
-    assert put(bulk).rounds == [ROUND] * (FEWEST + 1)
-
-
-def test_a_field_with_a_default_may_be_missing():
-    lines = [one.replace(b',"part":"","device":null', b"") for one in lines_of([ROUND] * FEWEST)]
-    bulk = BulkReader()
-    assert take(bulk, lines) == []
-    assert put(bulk).rounds == [ROUND] * FEWEST
+def test_a_table_of_something_else_is_refused_where_its_records_are_asked_for(changed, said):
+    with pytest.raises(TableError, match=said):
+        raw(**changed).typed(RewardBatch)

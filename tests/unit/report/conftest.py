@@ -10,7 +10,7 @@ from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan, WorkerPlan
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
-from rigproof.records.measurements import Event, Round, Stage
+from rigproof.records.measurements import TFLOP, Event, Round, Stage
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Outcome, Verdict
@@ -125,7 +125,18 @@ def _gpu_sample(t_s, subject, memory, power, hottest, chance):
 def _round(t_s, stage, worker, rate, chance):
     subject = worker.partition("#")[0]
     seconds = 0.1 * (1 + chance.gauss(0, 0.005))
-    return Round(t_s, stage, worker, subject, "bf16", "measure", seconds, rate * 0.1, True, 8192)
+    return Round(
+        t_s,
+        stage,
+        worker,
+        subject,
+        "measure",
+        seconds,
+        rate * 0.1,
+        TFLOP,
+        True,
+        {"precision": "bf16", "size": 8192},
+    )
 
 
 @pytest.fixture(scope="session")

@@ -5,12 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rigproof.records.crews import Member
-from rigproof.records.measurements import Event, MemoryReading, RewardBatch, Round
+from rigproof.records.measurements import Event, MemoryReading, Round
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.rig import SimulatedRig
 from rigproof.simulation.stage import Timed
 from rigproof.simulation.work.run import Work
 from rigproof.simulation.work.task import WorkerFrozen, WorkerKilled
+from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.registry import SLICES
 from rigproof.stages.slice import StageWork
 from support.simulated import DUAL, rig_named, simulated
@@ -76,8 +77,8 @@ def test_nothing_is_told_before_its_time() -> None:
 
 def test_gemm_measures_every_precision_near_its_steady_rate() -> None:
     measured = [one for one in rounds(all_of(work("gemm"))) if one.phase == "measure"]
-    assert {one.precision for one in measured} == {"fp32", "tf32", "fp16", "bf16"}
-    bf16 = [one.tflop / one.seconds for one in measured if one.precision == "bf16"]
+    assert {one.label("precision") for one in measured} == {"fp32", "tf32", "fp16", "bf16"}
+    bf16 = [one.work / one.seconds for one in measured if one.label("precision") == "bf16"]
     assert sum(bf16) / len(bf16) == pytest.approx(78, rel=0.02)
 
 
@@ -91,8 +92,8 @@ def test_sustained_reads_its_memory_up_to_the_end() -> None:
 
 def test_training_is_faster_in_16_bit_and_finds_its_largest_batch() -> None:
     records = all_of(work("training"))
-    compared = [one for one in rounds(records) if one.part == "precision" and one.phase == "measure"]
-    step_s = {one.precision: one.seconds / (one.steps or 1) for one in compared}
+    compared = [one for one in rounds(records) if one.label("part") == "precision" and one.phase == "measure"]
+    step_s = {one.label("precision"): one.seconds / (one.label("steps") or 1) for one in compared}
     assert step_s["fp32"] / step_s["fp16"] == pytest.approx(2.7, rel=0.03)
     [largest] = [one for one in events(records, "batch_search") if one.data["what"] == "largest"]
     assert largest.data["peak_mib"] < 24576
@@ -158,7 +159,7 @@ def test_a_bit_that_flips_in_another_stage_is_told_there(stage: str) -> None:
 
 def test_the_rate_of_a_round_is_that_of_the_clock_at_its_time() -> None:
     slow = rounds(all_of(work("gemm", "clock-stuck@pc1/gpu0:stage=gemm,to=987")))
-    bf16 = [one.tflop / one.seconds for one in slow if one.precision == "bf16"]
+    bf16 = [one.work / one.seconds for one in slow if one.label("precision") == "bf16"]
     assert bf16[-1] == pytest.approx(78 * 987 / (0.94 * 2100), rel=0.02)
 
 

@@ -22,7 +22,11 @@ names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 found = {name: os.environ[name] for name in names if name in os.environ}
 while (reply := one.poll()).state == "opening":
     time.sleep(0.05)
-print(json.dumps({"torch_before": before, "torch_after": "torch" in sys.modules, "found": found}), flush=True)
+one.alive()
+one.alive()
+reply = one.poll()
+told = {"progress": reply.progress, "records": len(reply.records), "found": found}
+print(json.dumps({**told, "torch_before": before, "torch_after": "torch" in sys.modules}), flush=True)
 os._exit(0)  # its thread waits for tasks
 """
 MEMORY = {"enabled": True, "expandable_segments": True, "max_split_size_mib": 64}
@@ -54,6 +58,11 @@ def test_the_allocator_is_configured_before_torch_is_there():
 )
 def test_nothing_is_configured_that_nobody_uses_or_wants(device, memory):
     assert opened(device, memory)["found"] == {}
+
+
+def test_a_sign_of_life_is_counted_and_no_record():
+    found = opened("cpu", MEMORY)
+    assert (found["progress"], found["records"]) == (2, 0)
 
 
 def test_what_the_user_has_configured_stays():

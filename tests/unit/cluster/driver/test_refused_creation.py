@@ -16,6 +16,7 @@ from rigproof.cluster.ray.matching import FoundNode
 from rigproof.cluster.ray.placement import Reservations, WantedGpu
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import Timeouts
+from rigproof.stages.registry import KINDS
 
 NODE = FoundNode("ab" * 28, "pc1", "10.0.0.1", "pc1", cpus=8, gpus=1)
 TIMEOUTS = Timeouts(start_s=60.0, stall_s=1.0, stop_s=1.0, task_s=60.0)
@@ -43,7 +44,7 @@ def crew_of(events):
     """The only worker of a node whose agent is of no matter here, asked for."""
     team = team_of(events)
     team.links["pc1"] = AgentLink("pc1", NODE, None)
-    crew = Workers("run", TIMEOUTS, team, events.append, lambda: 7.0, actors=RayActors())
+    crew = Workers("run", TIMEOUTS, team, events.append, lambda: 7.0, actors=RayActors(), kinds=KINDS)
     crew.start([WORKER], {}, {})
     return crew
 

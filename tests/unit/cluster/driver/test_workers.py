@@ -14,7 +14,8 @@ from rigproof.host.processes import ProcessId
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import Timeouts
 from rigproof.records.crews import Member
-from rigproof.records.measurements import Event, Round
+from rigproof.records.measurements import TFLOP, Event, Round
+from rigproof.stages.registry import KINDS
 
 START_S, STALL_S = 60.0, 10.0
 FIRST, SECOND, CPU = "pc1/gpu0#0", "pc1/gpu0#1", "pc2/cpu0#0"
@@ -62,6 +63,7 @@ class Crew:
             lambda record: (self.records if isinstance(record, Round) else self.events).append(record),
             lambda: self.now_s,
             actors=SimpleNamespace(worker=self._make, kill=self.killed.append),
+            kinds=KINDS,
         )
         self.workers.stage = "sustained"
         self.workers.start(plans, {"pc1/gpu0": "group"}, {"pc1/gpu0": cpus})
@@ -74,13 +76,13 @@ class Crew:
     def slot(self, worker=FIRST):
         return self.workers.slots[worker]
 
-    def answers(self, worker=FIRST, state="working", rounds=0, records=(), error=None, task=None, pid=None):
+    def answers(self, worker=FIRST, state="working", progress=0, records=(), error=None, task=None, pid=None):
         """One answer of a worker to a poll."""
         slot = self.slot(worker)
         self.workers.lines()
         process = ProcessId(pid or 100 + slot.generation, 1)
         told = slot.task if task is None else task
-        reply = WorkerReply(process, state, told, rounds, tuple(records), error)
+        reply = WorkerReply(process, state, told, progress, tuple(records), error)
         return self.workers.take(slot.line, slot.line.take(reply, self.now_s))
 
     def works(self, worker=FIRST, begin_s=0.0):
@@ -110,7 +112,18 @@ def lonely():
 
 
 def done_round(t_s, worker=FIRST):
-    return Round(t_s, "sustained", worker, "pc1/gpu0", "bf16", "measure", 0.5, 1.0, True, 256)
+    return Round(
+        t_s,
+        "sustained",
+        worker,
+        "pc1/gpu0",
+        "measure",
+        0.5,
+        1.0,
+        TFLOP,
+        True,
+        {"precision": "bf16", "size": 256},
+    )
 
 
 # Starting
@@ -204,12 +217,22 @@ def test_before_the_first_round_a_task_has_the_limit_of_a_start(lonely):
 def test_after_a_round_the_next_one_has_the_limit_of_a_stall(lonely):
     lonely.works()
     lonely.now_s = 20.0
-    lonely.answers(rounds=1)
+    lonely.answers(progress=1)
     lonely.check_at(20.0 + STALL_S)
     assert lonely.events == []
     lonely.check_at(20.0 + STALL_S + 0.1)
     (event,) = lonely.events
     assert (event.kind, event.data["limit_s"]) == ("worker_hung", STALL_S)
+
+
+def test_signs_of_life_are_progress_and_no_rounds(lonely):
+    lonely.works()
+    for number in range(1, 5):
+        lonely.now_s = number * STALL_S
+        lonely.answers(progress=number)
+        lonely.check_at(lonely.now_s + STALL_S)
+    assert lonely.events == []
+    assert (lonely.slot().progress, lonely.slot().first_round_s) == (4, None)
 
 
 def test_where_a_stall_may_be_longer_than_a_start_it_is_the_limit_of_the_first_round_too():
@@ -224,19 +247,19 @@ def test_where_a_stall_may_be_longer_than_a_start_it_is_the_limit_of_the_first_r
 def test_an_answer_without_a_new_round_is_no_progress(lonely):
     lonely.works()
     lonely.now_s = 5.0
-    lonely.answers(rounds=1)
+    lonely.answers(progress=1)
     lonely.now_s = 14.0
-    lonely.answers(rounds=1)
+    lonely.answers(progress=1)
     lonely.check_at(15.1)
     assert lonely.kinds() == ["worker_hung"]
 
 
 def test_a_task_counts_from_its_begin_and_not_from_the_one_before(lonely):
     lonely.works()
-    lonely.answers(rounds=3, state="finished")
+    lonely.answers(progress=3, state="finished")
     lonely.now_s = 100.0
     lonely.works(begin_s=100.5)
-    assert lonely.slot().rounds == 0
+    assert lonely.slot().progress == 0
     lonely.check_at(160.5)
     assert lonely.events == []
     lonely.check_at(160.6)
@@ -258,7 +281,7 @@ def test_who_has_no_task_may_be_without_rounds_for_ever(lonely):
     lonely.answers(state="ready")
     lonely.check_at(1000.0)
     lonely.works(begin_s=1000.0)
-    lonely.answers(state="finished", rounds=1)
+    lonely.answers(state="finished", progress=1)
     lonely.check_at(2000.0)
     assert lonely.events == []
 
@@ -390,7 +413,7 @@ def test_a_task_is_given_to_who_is_ready_for_it(crew):
     crew.workers.begin(FIRST, "spec", 1.5, alone)
     assert crew.made[0][3].told == [("start", 1, "spec", 1.5, alone)]
     assert not crew.workers.ready(FIRST)  # at work
-    crew.answers(FIRST, "finished", rounds=1)
+    crew.answers(FIRST, "finished", progress=1)
     assert crew.workers.ready(FIRST)
     crew.workers.begin(FIRST, "other", 3.0, alone)
     assert crew.made[0][3].told[-1] == ("start", 2, "other", 3.0, alone)
@@ -408,12 +431,12 @@ def test_a_worker_that_takes_part_in_several_turns_of_a_stage_is_replaced_once_i
 
 def test_a_task_s_rounds_and_end_are_noted(lonely):
     lonely.works()
-    lonely.answers(rounds=1, records=[done_round(3.0)])
-    lonely.answers(rounds=2, records=[done_round(4.0), done_round(5.0)])
-    lonely.answers(rounds=2, state="finished")
+    lonely.answers(progress=1, records=[done_round(3.0)])
+    lonely.answers(progress=2, records=[done_round(4.0), done_round(5.0)])
+    lonely.answers(progress=2, state="finished")
     slot = lonely.slot()
     assert (slot.first_round_s, slot.last_round_s, slot.finished_s) == (3.0, 5.0, 5.0)
-    assert (slot.state, slot.outcome, slot.rounds) == ("finished", "finished", 2)
+    assert (slot.state, slot.outcome, slot.progress) == ("finished", "finished", 2)
     assert [one.t_s for one in lonely.records] == [3.0, 4.0, 5.0]
 
 
@@ -422,7 +445,7 @@ def test_only_rounds_and_only_while_it_works_are_a_task_s_rounds(lonely):
     lonely.works()
     lonely.answers(records=[Event(2.0, "oom", "pc1/gpu0", "3 GiB wanted", "sustained", FIRST)])
     assert (lonely.slot().first_round_s, lonely.slot().last_round_s) == (None, None)
-    lonely.answers(rounds=1, records=[done_round(3.0)], state="finished")
+    lonely.answers(progress=1, records=[done_round(3.0)], state="finished")
     lonely.answers(state="finished", records=[done_round(9.0)])
     assert (lonely.slot().first_round_s, lonely.slot().last_round_s) == (3.0, 3.0)
     assert len(lonely.records) == 3  # all are passed on
@@ -430,14 +453,14 @@ def test_only_rounds_and_only_while_it_works_are_a_task_s_rounds(lonely):
 
 def test_another_step_of_load_is_noted_once(lonely):
     lonely.works()
-    later = dataclasses.replace(done_round(4.0), precision="fp16")
-    lonely.answers(rounds=1, records=[done_round(3.0), done_round(3.5), later])
+    later = dataclasses.replace(done_round(4.0), labels={"precision": "fp16"})
+    lonely.answers(progress=1, records=[done_round(3.0), done_round(3.5), later])
     first, second = lonely.steps
     assert first[:2] == second[:2] == ("pc1", FIRST)
     assert ("bf16" in first[2], "fp16" in second[2]) == (True, True)
-    lonely.answers(rounds=2, state="finished", records=[later])
+    lonely.answers(progress=2, state="finished", records=[later])
     lonely.works(begin_s=9.0)
-    lonely.answers(rounds=1, records=[later])  # of another task: told again
+    lonely.answers(progress=1, records=[later])  # of another task: told again
     assert lonely.steps[2:] == [second]
 
 
@@ -450,7 +473,7 @@ def test_a_task_that_ended_without_a_round_ended_when_it_was_seen(lonely):
 
 def test_a_new_task_forgets_the_rounds_of_the_one_before(lonely):
     lonely.works()
-    lonely.answers(rounds=1, state="finished", records=[done_round(3.0)])
+    lonely.answers(progress=1, state="finished", records=[done_round(3.0)])
     lonely.works(begin_s=9.0)
     slot = lonely.slot()
     assert (slot.first_round_s, slot.last_round_s, slot.finished_s, slot.outcome) == (
@@ -463,8 +486,8 @@ def test_a_new_task_forgets_the_rounds_of_the_one_before(lonely):
 
 def test_the_end_of_an_earlier_task_is_not_that_of_this_one(lonely):
     lonely.works()
-    lonely.answers(state="finished", rounds=4, task=0)
-    assert (lonely.slot().state, lonely.slot().rounds) == ("working", 0)
+    lonely.answers(state="finished", progress=4, task=0)
+    assert (lonely.slot().state, lonely.slot().progress) == ("working", 0)
 
 
 def test_only_those_at_work_are_told_to_stop(crew):

@@ -17,7 +17,7 @@ def test_a_tenth_of_the_windows_may_be_without_verified_work(bench, idle_s, outc
 
 
 def test_work_counts_however_little_a_device_can_do(bench):
-    bench.rounds(GPU, "sustained", tflop=lambda one: one.tflop / 1e4)
+    bench.rounds(GPU, "sustained", work=lambda one: one.work / 1e4)
     assert bench.verdict(ACTIVE, GPU).outcome is Outcome.PASS
 
 

@@ -121,7 +121,8 @@ def test_of_a_rig_of_one_card_nobody_says_that_all_work_runs_on_one(bench):
 
 
 def test_on_a_cpu_nobody_is_a_stranger(bench):
-    cpu = {"name": "pc1", "gpus": [{"sku": "unknown", "device": "cpu", "workers": 1}]}
+    card = {"sku": "unknown", "device": "cpu", "workers": 1, "vram_gib_per_worker": 4}
+    cpu = {"name": "pc1", "gpus": [card]}
     bench.rig(nodes=[cpu, {"name": "pc2", "gpus": [{"sku": "h200", "workers": 1}]}])
     first, _, other = bench.recording.workers
     bench.recording.gpus["pc1/cpu0"] = replace(bench.recording.gpus[GPU], subject="pc1/cpu0", uuid="CPU-pc1")

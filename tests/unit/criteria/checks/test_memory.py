@@ -38,14 +38,14 @@ def test_what_the_policy_decided_is_no_failure(bench):
 
 
 def test_an_oom_that_only_the_allocator_counted_fails(bench):
-    bench.recording.memory[2] = replace(bench.recording.memory[2], ooms=2)
+    bench.reading(2, ooms=2)
     verdict = bench.verdict(OOM, GPU)
     assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 2)
 
 
 def test_one_oom_is_not_counted_twice(bench):
     bench.event("oom", GPU, "12 GiB wanted")
-    bench.recording.memory[2] = replace(bench.recording.memory[2], ooms=1)
+    bench.reading(2, ooms=1)
     assert bench.verdict(OOM, GPU).measured == 1
 
 
@@ -56,7 +56,7 @@ def test_as_many_ooms_as_the_profile_allows_pass(bench):
 
 
 def test_an_allocation_that_needed_a_retry_warns(bench):
-    bench.recording.memory[2] = replace(bench.recording.memory[2], alloc_retries=3)
+    bench.reading(2, alloc_retries=3)
     verdict = bench.verdict(OOM, GPU)
     assert (verdict.outcome, verdict.detail) == (
         Outcome.WARN,
@@ -154,7 +154,7 @@ def test_less_than_the_plan_after_an_allowed_oom_passes(bench):
 
 @pytest.mark.parametrize(("free_mib", "expected"), [(512, Outcome.PASS), (511, Outcome.FAIL)])
 def test_the_headroom_is_the_least_that_was_free_under_load(bench, free_mib, expected):
-    bench.recording.memory[1] = replace(bench.recording.memory[1], device_free_mib=free_mib)
+    bench.reading(1, device_free_mib=free_mib)
     verdict = bench.verdict(HEADROOM, GPU)
     assert (verdict.outcome, verdict.measured) == (expected, free_mib / 1024)
 
@@ -163,7 +163,7 @@ def test_the_headroom_is_the_least_that_was_free_under_load(bench, free_mib, exp
     ("others_mib", "expected"), [(412, Outcome.WARN), (411, Outcome.FAIL), (None, Outcome.FAIL)]
 )
 def test_headroom_that_is_missing_for_others_alone_warns_and_says_so(bench, others_mib, expected):
-    bench.recording.memory[1] = replace(bench.recording.memory[1], device_free_mib=100)
+    bench.reading(1, device_free_mib=100)
     was = bench.recording.foreign_memory[GPU]
     bench.recording.foreign_memory[GPU] = replace(was, used_mib=others_mib)
     verdict = bench.verdict(HEADROOM, GPU)
@@ -173,7 +173,7 @@ def test_headroom_that_is_missing_for_others_alone_warns_and_says_so(bench, othe
 
 
 def test_free_memory_outside_the_load_is_not_judged(bench):
-    bench.recording.memory[0] = replace(bench.recording.memory[0], t_s=28.0, device_free_mib=1)
+    bench.reading(0, t_s=28.0, device_free_mib=1)
     assert bench.verdict(HEADROOM, GPU).outcome is Outcome.PASS
 
 
@@ -184,8 +184,7 @@ def test_free_memory_that_was_never_read_is_no_measurement(bench):
 
 def test_free_memory_that_is_not_a_number_is_no_measurement(bench):
     nan = float("nan")
-    for place, free_mib in ((0, nan), (1, 10_000.0)):
-        bench.recording.memory[place] = replace(bench.recording.memory[place], device_free_mib=free_mib)
+    bench.recording.memory = [replace(one, device_free_mib=nan) for one in bench.recording.memory]
     assert outcome(bench, HEADROOM) is Outcome.NOT_MEASURED
 
 

@@ -161,7 +161,7 @@ def test_two_seconds_without_a_reading_in_any_stage_are_a_gap(bench, stage, gap_
 
 
 def test_a_reading_that_is_not_a_number_is_no_measurement(bench):
-    bench.samples(GPU, 50, 50.05, core_temperature_c=float("nan"))
+    bench.samples(GPU, 50, 50.05, core_temperature_c=float("inf"))
     assert bench.verdict(CORE, GPU).outcome is Outcome.NOT_MEASURED
 
 

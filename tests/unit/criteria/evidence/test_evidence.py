@@ -9,6 +9,7 @@ from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.errors import ProfileError
+from rigproof.stages.feeding.records import RewardBatch
 from support.recordings import RIG, RTX_3090
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
@@ -268,8 +269,8 @@ def test_a_card_that_gave_no_sample_at_all_is_no_missing_sensor(bench):
     [
         {"seconds": 0.0},
         {"seconds": WEEK_S + 1},
-        {"tflop": 0.0},
-        {"tflop": math.inf},
+        {"work": 0.0},
+        {"work": math.inf},
         {"t_s": math.nan},
         {"t_s": WEEK_S + 1},
         {"t_s": -WEEK_S - 1},
@@ -281,19 +282,19 @@ def test_a_round_that_is_no_measurement_makes_the_stage_none_and_is_quoted(bench
         for one in bench.recording.rounds
         if (one.subject, one.stage) == (GPU, "sustained") and one.t_s > 50
     )
-    bench.recording.rounds[bench.recording.rounds.index(wrong)] = replace(wrong, **fields)
+    bench.round(list(bench.recording.rounds).index(wrong), **fields)
     device = evidence(bench).device(GPU)
     said = reason(lambda: device.rounds("sustained"))
     quoted = replace(wrong, **fields)
     assert said == (
-        f"a round reports {quoted.tflop:g} TFLOP in {quoted.seconds:g} s at t={quoted.t_s:g} s, "
+        f"a round reports {quoted.work:g} TFLOP in {quoted.seconds:g} s at t={quoted.t_s:g} s, "
         "which is no measurement"
     )
     assert len(device.rounds("gemm")) == 32
     assert len(device.all_rounds) == len([one for one in bench.recording.rounds if one.subject == GPU])
 
 
-@pytest.mark.parametrize("fields", [{"t_s": WEEK_S}, {"t_s": -WEEK_S}, {"seconds": WEEK_S}, {"tflop": 1e30}])
+@pytest.mark.parametrize("fields", [{"t_s": WEEK_S}, {"t_s": -WEEK_S}, {"seconds": WEEK_S}, {"work": 1e30}])
 def test_the_longest_stretch_and_any_finite_work_are_a_measurement(bench, fields):
     bench.rounds(GPU, "gemm", 6.0, 6.6, **fields)
     assert len(evidence(bench).device(GPU).rounds("gemm")) == 32
@@ -312,8 +313,8 @@ def test_what_is_planned_for_a_device_are_its_workers(bench):
     assert (
         device.planned_workers == tuple(one.worker for one in device.workers) == ("pc1/gpu0#0", "pc1/gpu0#1")
     )
-    assert [one.subject for one in evidence(bench).device(GPU).rewards("feeding")] == [GPU] * 21
-    assert device.rewards("gemm") == []
+    assert [one.subject for one in evidence(bench).device(GPU).records(RewardBatch, "feeding")] == [GPU] * 21
+    assert device.records(RewardBatch, "gemm") == []
 
 
 def test_a_limit_that_the_profile_leaves_out_is_named(bench):
@@ -359,7 +360,7 @@ def test_what_the_first_attempt_holds_is_let_go_too(bench):
 
 def ends_s(found, stage):
     rounds = found.rounds(GPU)
-    rewards = [one.t_s for one in found.rewards(GPU) if one.stage == stage]
+    rewards = [one.t_s for one in found.records(RewardBatch, GPU) if one.stage == stage]
     return rewards or rounds.only(rounds.same("stage", stage)).t_s.tolist()
 
 

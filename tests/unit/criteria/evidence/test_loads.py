@@ -6,7 +6,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasur
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.loads import load_of, over_loads, over_stages
 from rigproof.criteria.evidence.windows import Window
-from rigproof.records.measurements import Round
+from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.verdict import Outcome
 
 GPU = "pc1/gpu0"
@@ -114,8 +114,7 @@ def windows_of(bench, stage="sustained"):
 def rounds_at(bench, stage, *ends_s, seconds=0.5, phase="measure"):
     """One worker's rounds of a stage, and none besides."""
     others = [one for one in bench.recording.rounds if (one.subject, one.stage) != (GPU, stage)]
-    told = ("pc1/gpu0#0", GPU, "bf16", phase, seconds, 1.0, True, 1024)
-    bench.recording.rounds = others + [Round(end_s, stage, *told) for end_s in ends_s]
+    bench.recording.rounds = others + [a_round_of(stage, end_s, seconds, phase) for end_s in ends_s]
 
 
 def every(from_s, to_s, step_s=0.5):
@@ -157,14 +156,15 @@ def test_stretches_of_bursts_are_judged_one_by_one(bench):
 def test_a_stretch_of_a_second_is_the_shortest(bench, to_s, found):
     rounds_at(bench, "gemm", *every(6.0, 10.0), to_s, seconds=0.5)
     bench.recording.rounds = [
-        one if one.t_s != to_s or one.subject != GPU else Round(to_s, "gemm", *_told(to_s - 12.0))
+        one if one.t_s != to_s or one.subject != GPU else a_round_of("gemm", to_s, to_s - 12.0)
         for one in bench.recording.rounds
     ]
     assert windows_of(bench, "gemm") == [(8.0, 10.0), *found]
 
 
-def _told(seconds):
-    return "pc1/gpu0#0", GPU, "bf16", "measure", seconds, 1.0, True, 1024
+def a_round_of(stage, end_s, seconds, phase="measure"):
+    told = {"precision": "bf16", "size": 1024}
+    return Round(end_s, stage, "pc1/gpu0#0", GPU, phase, seconds, 1.0, TFLOP, True, told)
 
 
 def thinned(bench, *kept_s):

@@ -8,14 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigproof.criteria.evidence.rounds import NAMES, Rounds
-from rigproof.records.disk.collecting import Collector
-from rigproof.records.measurements import Round
+from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.rows import Rows
+from rigproof.stages.registry import KINDS
 
 STAGES, PARTS = ("gemm", "sustained"), ("measure", "warmup", "other")
+SHARED = ((1, 0), (2, 0), (2, 1), (3, 0))  # processes, and which of them
 
 
 def rounds():
+    labels = st.fixed_dictionaries(
+        {"precision": st.sampled_from(["bf16", "fp32"]), "size": st.integers(1, 3)},
+        optional={"part": st.sampled_from(PARTS)},
+    )
     return st.lists(
         st.builds(
             Round,
@@ -23,11 +28,11 @@ def rounds():
             subject=st.sampled_from(["a", "b"]),
             worker=st.just("w"),
             stage=st.sampled_from(STAGES),
-            part=st.sampled_from(PARTS),
-            precision=st.sampled_from(["bf16", "fp32"]),
-            size=st.integers(1, 3),
+            phase=st.sampled_from(["warmup", "measure"]),
+            labels=labels,
             seconds=st.floats(0.01, 2),
-            tflop=st.floats(0, 10),
+            work=st.floats(0, 10),
+            unit=st.just(TFLOP),
             verified=st.booleans(),
             device=st.sampled_from([None, "cuda", "cpu"]),
         ),
@@ -38,24 +43,30 @@ def rounds():
 # Each takes some away: by a word, by two words, by a word that none has, and by what is measured.
 STEPS = {
     "stage": (lambda found: found.same("stage", "gemm"), lambda one: one.stage == "gemm"),
-    "parts": (lambda found: found.same("part", "warmup", "other"), lambda one: one.part != "measure"),
-    "none": (lambda found: found.same("part", "nobody's"), lambda _: False),
-    "all": (lambda found: found.same("size", 1, 2, 3), lambda _: True),
+    "parts": (
+        lambda found: found.labelled("part", "warmup", None),
+        lambda one: one.label("part") in ("warmup", None),
+    ),
+    "none": (lambda found: found.labelled("part", "nobody's"), lambda _: False),
+    "all": (lambda found: found.labelled("size", 1, 2, 3), lambda _: True),
     "device": (lambda found: found.same("device", None, "cuda"), lambda one: one.device != "cpu"),
     "late": (lambda found: found.t_s > 50, lambda one: one.t_s > 50),
     "long": (lambda found: found.seconds >= 1, lambda one: one.seconds >= 1),
 }
 
 
-def test_rounds_are_of_one_kind_where_their_precision_and_their_part_before_the_hash_are():
-    works = [(part, precision) for part in ("a", "b", "c", "d#0", "d#1") for precision in ("bf16", "fp32")]
+def test_rounds_are_of_one_kind_where_the_labels_are_that_their_stage_says_make_them_so():
+    """In sharing the precision and the number of processes do, and not which of the processes it was."""
+    works = [(number, process, precision) for number, process in SHARED for precision in ("bf16", "fp32")]
     recorded = [
-        replace(one, part=part, precision=precision)
-        for part, precision in works
+        replace(
+            one, stage="sharing", labels=dict(zip(("processes", "process", "precision"), work, strict=True))
+        )
+        for work in works
         for one in one_after_the_other(count=2)
     ]
-    same = [(part.partition("#")[0], precision) for part, precision in works for _ in range(2)]
-    numbers = Rounds.of_records(recorded).kinds().tolist()
+    same = [(number, precision) for number, _, precision in works for _ in range(2)]
+    numbers = Rounds.of_records(recorded).works(KINDS).tolist()
     assert len(set(numbers)) == len(set(same)) == len(set(zip(numbers, same, strict=True)))
 
 
@@ -72,26 +83,26 @@ def test_what_is_left_after_any_steps_is_what_the_records_leave(held, recorded, 
     assert found.verified().records() == [one for one in own if one.verified]
     for name in NAMES:
         assert found.all(name) == [getattr(one, name) for one in own]
-    assert found.distinct("precision") == {one.precision for one in own}
+    assert found.distinct_labels("precision") == {one.label("precision") for one in own}
     assert found.begins_s.tolist() == pytest.approx([one.t_s - one.seconds for one in own])
 
 
 def rows_of(records) -> Rows:
-    collector = Collector(Round)
-    for one in records:
-        collector.add_record(one)
-    if not records:  # a column of no type has no words
-        return Rows(Round, Rounds.of_records([])._columns)
-    return collector.rows()
+    return Rows.of_records(Round, records)
 
 
-def one_after_the_other(count=40, seconds=0.5, late_s=(), worker="w", part="", from_s=10.0):
+def one_after_the_other(count=40, seconds=0.5, late_s=(), worker="w", stage="gemm", from_s=10.0, **labels):
     """Rounds that a device does without a break; `late_s`: by how much the host tells some of them late."""
     late = dict(late_s)
     ends = [from_s + (n + 1) * seconds for n in range(count)]
     told = list(accumulate((end + late.get(n, 0.0) for n, end in enumerate(ends)), max))
     told = [max(end, one + place * 1e-6) for place, (end, one) in enumerate(zip(ends, told, strict=True))]
-    return [Round(t_s, "gemm", worker, "a", "bf16", "measure", seconds, 1.0, True, 1, part) for t_s in told]
+    told_by = (stage, worker, "a", "measure", seconds, 1.0, TFLOP, True)
+    return [Round(t_s, *told_by, {"precision": "bf16", "size": 1, **labels}) for t_s in told]
+
+
+def shared_by(process):
+    return one_after_the_other(stage="sharing", processes=2, process=process)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +110,7 @@ def one_after_the_other(count=40, seconds=0.5, late_s=(), worker="w", part="", f
     [
         one_after_the_other(),
         one_after_the_other(worker="v") + one_after_the_other(worker="w"),
-        one_after_the_other(part="workers=2#0") + one_after_the_other(part="workers=2#1"),
+        shared_by(0) + shared_by(1),
         # a host that stands still while the device goes on with what was queued, now and then
         one_after_the_other(late_s=[(5, 0.9), (20, 0.4), (30, 0.9)]),
         one_after_the_other(count=20) + one_after_the_other(count=20, seconds=0.7, from_s=30.0),
@@ -108,7 +119,7 @@ def one_after_the_other(count=40, seconds=0.5, late_s=(), worker="w", part="", f
     ids=["alone", "two workers", "two processes", "a late host", "two arms", "for long"],
 )
 def test_rounds_that_a_device_did_one_after_the_other_do_not_overlap(recorded):
-    assert Rounds.of_records(recorded).surplus() == (0.0, 0)
+    assert Rounds.of_records(recorded).surplus(KINDS) == (0.0, 0)
 
 
 @pytest.mark.parametrize(
@@ -117,21 +128,27 @@ def test_rounds_that_a_device_did_one_after_the_other_do_not_overlap(recorded):
         (one_after_the_other() * 2, 18.5),
         (one_after_the_other() + one_after_the_other(from_s=10.1), 18.3),
         ([replace(one, seconds=0.7) for one in one_after_the_other()], 5.7),
-        (one_after_the_other(part="precision") + one_after_the_other(part="sweep", from_s=10.2), 18.3),
+        (
+            one_after_the_other(stage="training", part="precision")
+            + one_after_the_other(stage="training", part="sweep", from_s=10.2),
+            18.3,
+        ),
         # one that was told twice, in the middle of others
         (one_after_the_other() + one_after_the_other()[7:8], 0.5),
     ],
     ids=["all twice", "two of one name", "too long", "two parts of one worker", "one twice"],
 )
 def test_rounds_of_one_process_that_overlap_are_found_with_how_long(recorded, surplus_s):
-    found, place = Rounds.of_records(recorded).surplus()
+    found, place = Rounds.of_records(recorded).surplus(KINDS)
     assert found == pytest.approx(surplus_s, abs=0.15)
     assert 0 <= place < len(recorded)
 
 
 def in_seconds(seconds):
     return [
-        Round(float(end), "gemm", "w", "a", "bf16", "measure", one, 1.0, True, 1)
+        Round(
+            float(end), "gemm", "w", "a", "measure", one, 1.0, TFLOP, True, {"precision": "bf16", "size": 1}
+        )
         for end, one in enumerate(seconds)
     ]
 
@@ -146,7 +163,7 @@ def test_a_tenth_of_the_rounds_may_be_a_hiccup(number, slow, left):
 
 
 def test_the_slowest_rounds_are_those_with_the_lowest_rate_not_the_longest():
-    longest = replace(in_seconds([1.0])[0], seconds=5.0, tflop=10.0)
+    longest = replace(in_seconds([1.0])[0], seconds=5.0, work=10.0)
     rounds = [*in_seconds([1.0] * 4), longest, *in_seconds([1.0] * 4), *in_seconds([1.5])]
     assert sorted(Rounds.of_records(rounds).without_hiccups().seconds) == [*[1.0] * 8, 5.0]
 

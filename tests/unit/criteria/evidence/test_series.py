@@ -5,9 +5,8 @@ import math
 import pytest
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence.series import Series, by_subject, moments_s, readings, series_of, told, values
+from rigproof.criteria.evidence.series import Series, readings, series_of, told, values
 from rigproof.criteria.evidence.windows import Window
-from rigproof.records.disk.collecting import Collector
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample
 
@@ -19,10 +18,7 @@ def sample(t_s, power_w=None, subject="a"):
 
 
 def rows_of(*samples) -> Rows:
-    collector = Collector(GpuSample)
-    for one in samples:
-        collector.add_record(one)
-    return collector.rows()
+    return Rows.of_records(GpuSample, samples)
 
 
 def series_as(held, *samples):
@@ -73,20 +69,17 @@ def test_records_without_a_finite_moment_belong_to_no_series():
 
 def test_a_subject_s_series_holds_its_own_records_alone():
     samples = (sample(2.0, 1.0), sample(3.0, 2.0, "b"), sample(4.0, 3.0))
-    found = by_subject(samples)
-    assert {subject: [one.power_w for one in series.items] for subject, series in found.items()} == {
-        "a": [1.0, 3.0],
-        "b": [2.0],
-    }
     assert [one.power_w for one in series_of(rows_of(*samples), "a").items] == [1.0, 3.0]
 
 
 def test_a_reading_that_is_not_finite_is_not_measured():
     with pytest.raises(NotMeasured, match="a reading of power_w is not a finite number"):
         readings([sample(1.0, 5.0), sample(2.0, math.nan)], "power_w")
+    with pytest.raises(NotMeasured, match="a reading of power_w is not a finite number"):
+        readings(series_of(rows_of(sample(1.0, 5.0), sample(2.0, math.inf)), "a").items, "power_w")
 
 
-def test_finite_moments_are_told_of_records_and_of_columns():
+def test_what_has_no_finite_moment_is_in_no_series():
     samples = [sample(3.0), sample(math.nan), sample(1.0)]
-    assert list(moments_s(samples)) == [3.0, 1.0]
-    assert sorted(moments_s(rows_of(sample(3.0), sample(1.0)))) == [1.0, 3.0]
+    assert [one.t_s for one in series_of(rows_of(*samples), "a").items] == [1.0, 3.0]
+    assert rows_of(*samples).last_s() == 3.0

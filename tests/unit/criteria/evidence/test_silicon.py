@@ -163,7 +163,7 @@ RATES = [BF16, FP32, SUSTAINED, "throughput.stability", "throughput.peer_outlier
 def test_a_million_times_the_rate_is_not_measured(make, name):
     bench = make()
     for stage in ("gemm", "sustained", "sharing"):
-        bench.rounds(GPU, stage, tflop=lambda one: one.tflop * 1e6)
+        bench.rounds(GPU, stage, work=lambda one: one.work * 1e6)
     verdict = bench.verdict(name, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert "a measurement error, not a rate" in verdict.detail
@@ -180,7 +180,7 @@ def test_one_round_that_no_silicon_can_do_is_enough():
 def test_workers_that_are_possible_one_by_one_are_not_together():
     """Two workers share pc1/gpu0: at 3.4 times its rate each one is under the ceiling, both are over it."""
     bench = bench_of()
-    bench.rounds(GPU, "sustained", tflop=lambda one: one.tflop * 1.7)
+    bench.rounds(GPU, "sustained", work=lambda one: one.work * 1.7)
     verdict = bench.verdict(SUSTAINED, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail.startswith("1122 TFLOP/s in bf16 are more than this card can do (1071: 132 SMs of")
@@ -202,14 +202,14 @@ def test_the_ceiling_is_the_maximum_clock_and_not_the_measured_one():
 )
 def test_an_overclocked_card_s_ceiling_is_the_clock_that_it_reached(highest_mhz, read_mhz, outcome):
     bench = bench_of(sm_clock_max_mhz=highest_mhz)
-    bench.rounds(GPU, "sustained", tflop=lambda one: one.tflop * 1.7)
+    bench.rounds(GPU, "sustained", work=lambda one: one.work * 1.7)
     bench.samples(GPU, 40, 41, sm_clock_mhz=read_mhz)
     assert bench.verdict(SUSTAINED, GPU).outcome is outcome
 
 
 def test_where_nothing_is_known_there_is_no_ceiling():
     bench = unknown(None)
-    bench.rounds(GPU, "gemm", tflop=lambda one: one.tflop * 1e6)
+    bench.rounds(GPU, "gemm", work=lambda one: one.work * 1e6)
     verdict = bench.verdict(BF16, GPU)
     assert verdict.outcome is Outcome.NO_LIMIT
     assert verdict.detail.endswith(NO_CEILING)

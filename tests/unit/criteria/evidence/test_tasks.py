@@ -1,7 +1,5 @@
 """What counts as a task, and as one that ended well."""
 
-from dataclasses import replace
-
 import pytest
 
 from rigproof.records.verdict import Outcome
@@ -124,7 +122,7 @@ def test_two_deaths_and_an_oom_are_not_hidden_by_hundreds_of_rounds(bench):
 def test_ninety_five_percent_of_rounds_must_be_verified(bench, unverified, expected):
     mine = [number for number, one in enumerate(bench.recording.rounds) if one.subject == GPU]
     for number in mine[-unverified:]:
-        bench.recording.rounds[number] = one = replace(bench.recording.rounds[number], verified=False)
+        one = bench.round(number, verified=False)
         bench.event("wrong_result", GPU, "changed", one.t_s, one.worker, one.stage)
     verdict = bench.verdict(RATE, GPU)
     assert f"{unverified} of 208 rounds were not verified" in verdict.detail
@@ -134,9 +132,7 @@ def test_ninety_five_percent_of_rounds_must_be_verified(bench, unverified, expec
 def unverified(bench, count, worker=SECOND, stage="sustained"):
     """The last measured rounds of a worker, as if nobody had found them right."""
     mine = [n for n, one in enumerate(bench.recording.rounds) if (one.worker, one.stage) == (worker, stage)]
-    for number in mine[-count:]:
-        bench.recording.rounds[number] = replace(bench.recording.rounds[number], verified=False)
-    return [bench.recording.rounds[number] for number in mine[-count:]]
+    return [bench.round(number, verified=False) for number in mine[-count:]]
 
 
 @pytest.mark.parametrize("count", [1, 8])
@@ -169,8 +165,13 @@ def test_an_overflow_is_the_reason_of_the_round_that_it_is_told_with(bench):
 
 def test_warm_up_need_not_be_verified(bench):
     for number, one in enumerate(bench.recording.rounds):
-        if one.subject == GPU and one.stage == "gemm" and one.phase == "warmup" and one.precision == "bf16":
-            bench.recording.rounds[number] = replace(one, verified=False)
+        if (
+            one.subject == GPU
+            and one.stage == "gemm"
+            and one.phase == "warmup"
+            and one.label("precision") == "bf16"
+        ):
+            bench.round(number, verified=False)
     assert bench.verdict(RATE, GPU).outcome is Outcome.PASS
 
 

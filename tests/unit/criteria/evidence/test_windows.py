@@ -5,11 +5,22 @@ from hypothesis import strategies as st
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.windows import Window, values_by_slice, work_by_slice
-from rigproof.records.measurements import Round
+from rigproof.records.measurements import TFLOP, Round
 
 
-def work(end_s, seconds, tflop=1.0):
-    return Round(end_s, "sustained", "w", "pc1/gpu0", "bf16", "measure", seconds, tflop, True, 64)
+def work(end_s, seconds, work=1.0):
+    return Round(
+        end_s,
+        "sustained",
+        "w",
+        "pc1/gpu0",
+        "measure",
+        seconds,
+        work,
+        TFLOP,
+        True,
+        {"precision": "bf16", "size": 64},
+    )
 
 
 def work_in(rounds, slices):
@@ -33,7 +44,7 @@ def test_a_round_counts_in_proportion_to_its_overlap():
 def test_no_work_is_lost_nor_found(rounds):
     rounds = [work(*one) for one in rounds]
     inside = sum(
-        one.tflop * max(0.0, min(one.t_s, 20.0) - max(one.t_s - one.seconds, 0.0)) / one.seconds
+        one.work * max(0.0, min(one.t_s, 20.0) - max(one.t_s - one.seconds, 0.0)) / one.seconds
         for one in rounds
     )
     assert sum(work_in(rounds, Window(0, 20).slices(2.5))) == pytest.approx(inside)

@@ -11,11 +11,23 @@ from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_F
 from rigproof.records.disk.store import RecordingError, RecordingWriter, read_recording
 from rigproof.records.identity import RunInfo
 from rigproof.records.limits import read_bounded
-from rigproof.records.measurements import Round
+from rigproof.records.measurements import TFLOP, Event, Round
 from rigproof.records.samples import GpuSample
 
 RUN = RunInfo("run-1", "2026-01-02T03:04:05Z", "quick", "0.1.0", "3.11.7", {"name": "lab"}, ("gemm",))
-ROUND = Round(12.5, "gemm", "pc1/gpu0#0", "pc1/gpu0", "bf16", "measure", 0.05, 3.5, True, 8192)
+ROUND = Round(
+    12.5,
+    "gemm",
+    "pc1/gpu0#0",
+    "pc1/gpu0",
+    "measure",
+    0.05,
+    3.5,
+    TFLOP,
+    True,
+    {"precision": "bf16", "size": 8192},
+)
+HAPPENED = Event(1.0, "oom", "pc1/gpu0", "12 MiB wanted")
 SAMPLES = [GpuSample(float(number), "pc1/gpu0", power_w=300.0 + number) for number in range(5)]
 
 
@@ -23,7 +35,7 @@ SAMPLES = [GpuSample(float(number), "pc1/gpu0", power_w=300.0 + number) for numb
 def running(tmp_path):
     """A run that goes on, as it is on the disk."""
     writer = RecordingWriter(tmp_path, RUN, flush_s=0)
-    writer.extend([ROUND, *SAMPLES])
+    writer.extend([ROUND, HAPPENED, *SAMPLES])
     yield tmp_path
     writer.close()
 
@@ -38,7 +50,7 @@ def table(running, tmp_path_factory):
     """The table that it would have become."""
     other = tmp_path_factory.mktemp("ended")
     writer = RecordingWriter(other, RUN)
-    writer.extend([ROUND, *SAMPLES])
+    writer.extend([ROUND, HAPPENED, *SAMPLES])
     writer.close()
     return (other / PARQUET_FILE).read_bytes()
 
@@ -84,21 +96,22 @@ def test_records_of_any_length_are_read_or_refused(running):
                 read_recording(running)
             continue
         found = read_recording(running)
-        told = [event.message for event in found.events]
+        told = [event.message for event in found.events if event.kind == "storage"]
         complete = length in (first - 1, first, len(whole) - 1, len(whole))
         assert told == ([] if complete else ["recording.jsonl breaks off in line 2; read up to there"])
-        assert found.rounds == ([ROUND] if length >= len(whole) - 1 else [])
+        assert (HAPPENED in found.events) == (length >= len(whole) - 1)
+        assert found.rounds == [ROUND]
 
 
 @pytest.mark.parametrize("zeros", [1, 4096, 100_000])
 def test_blocks_of_zeros_that_a_power_cut_leaves_at_the_end_are_a_torn_end(running, stream, zeros):
-    for name in (RECORDING_FILE, STREAM_FILE):
+    for name in (RECORDING_FILE, STREAM_FILE, "round.arrows"):
         with (running / name).open("ab") as file:
             file.write(bytes(zeros))
     found = read_recording(running)
     assert found.rounds == [ROUND]
     assert [sample.power_w for sample in found.gpu_samples] == [sample.power_w for sample in SAMPLES]
-    assert "recording.jsonl breaks off in line 3" in found.events[0].message
+    assert "recording.jsonl breaks off in line 3" in found.events[1].message
 
 
 def test_a_table_of_another_moment_of_the_same_run_is_no_error(running, table):
@@ -106,7 +119,7 @@ def test_a_table_of_another_moment_of_the_same_run_is_no_error(running, table):
     (running / RECORDING_FILE).write_bytes((running / RECORDING_FILE).read_bytes().splitlines()[0])
     (running / PARQUET_FILE).write_bytes(table)
     found = read_recording(running)
-    assert found.rounds == []
+    assert found.events == []
     assert len(found.gpu_samples) == len(SAMPLES)
 
 
@@ -154,3 +167,41 @@ def test_a_later_run_in_the_place_of_the_file_is_not_mixed_with_it(running, tabl
     with pytest.raises(RecordingError, match=r"run_id = run-1 is not the run of recording\.jsonl"):
         read_recording(running)
     writer.close()
+
+
+def test_rounds_of_a_stream_are_read_as_far_as_it_goes_and_a_new_label_breaks_nothing(tmp_path):
+    """A stream begins anew behind the other where a round has a label that none had before."""
+    writer = RecordingWriter(tmp_path, RUN, flush_s=0)
+    rounds = [
+        replace(
+            ROUND, t_s=float(number), labels={"precision": "bf16"} | ({"batch": number} if number > 2 else {})
+        )
+        for number in range(6)
+    ]
+    writer.extend(rounds)
+    whole = (tmp_path / "round.arrows").read_bytes()
+    seen = set()
+    for length in range(0, len(whole) + 1, 61):
+        (tmp_path / "round.arrows").write_bytes(whole[:length])
+        found = list(read_recording(tmp_path).rounds)
+        assert found == rounds[: len(found)]
+        seen.add(len(found))
+    assert seen >= {0, 1, 2, 3, 4, 5}
+    (tmp_path / "round.arrows").write_bytes(whole[:-50])
+    assert "round.arrows breaks off after 5 records" in read_recording(tmp_path).events[-1].message
+    (tmp_path / "round.arrows").write_bytes(whole)
+    assert read_recording(tmp_path).rounds == rounds
+    writer.close()
+    assert read_recording(tmp_path).rounds == rounds
+    assert not (tmp_path / "round.arrows").exists()
+
+
+def test_a_crash_between_the_tables_and_their_streams_removal_counts_no_round_twice(
+    running, tmp_path_factory
+):
+    other = tmp_path_factory.mktemp("ended")
+    writer = RecordingWriter(other, RUN)
+    writer.add(ROUND)
+    writer.close()
+    (running / "round.parquet").write_bytes((other / "round.parquet").read_bytes())
+    assert read_recording(running).rounds == [ROUND]

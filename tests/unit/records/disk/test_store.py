@@ -18,14 +18,36 @@ from rigproof.records.disk.durable import GrowingFile
 from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, RECORDING_LINE_BYTES_MAX, STREAM_FILE
 from rigproof.records.disk.store import RecordingError, RecordingWriter, read_recording
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
-from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading, Round, Stage
+from rigproof.records.measurements import (
+    TFLOP,
+    Event,
+    ForeignMemory,
+    GpuCounters,
+    MemoryReading,
+    Round,
+    Stage,
+)
 from rigproof.records.processes import GpuProcess, ProcessWatch
+from rigproof.records.recording import RecordedPlan
 from rigproof.records.samples import GpuSample, HostSample
+from rigproof.stages.feeding.records import RewardBatch
 
 RUN = RunInfo(
     "run-1", "2026-01-02T03:04:05Z", "quick", "0.1.0", "3.11.7", {"name": "lab"}, ("gemm", "sustained")
 )
-ROUND = Round(12.5, "gemm", "pc1/gpu0#0", "pc1/gpu0", "bf16", "measure", 0.05, 3.5, True, 8192)
+ROUND = Round(
+    12.5,
+    "gemm",
+    "pc1/gpu0#0",
+    "pc1/gpu0",
+    "measure",
+    0.05,
+    3.5,
+    TFLOP,
+    True,
+    {"precision": "bf16", "size": 8192},
+)
+HAPPENED = Event(1.0, "oom", "pc1/gpu0", "12 MiB wanted")
 GPU_SAMPLE = GpuSample(
     1.0, "pc1/gpu0", 99.0, 2048.0, 61.0, None, 345.5, None, 1e6, 1695.0, 9751.0, 4, 4, 16, 0, 0.002
 )
@@ -56,6 +78,9 @@ json_values = st.recursive(
 json_tables = st.dictionaries(texts, json_values, max_size=3)
 optional_numbers = st.none() | numbers
 optional_small = st.none() | small
+labels = st.fixed_dictionaries(
+    {}, optional={"precision": texts, "size": small, "part": texts, "batch": small}
+)
 records = st.one_of(
     st.builds(
         GpuSample,
@@ -77,8 +102,13 @@ records = st.one_of(
         numbers,
     ),
     st.builds(
-        Round, numbers, texts, texts, texts, texts, st.sampled_from(["warmup", "measure"]), numbers, numbers,
-        st.booleans(), small,
+        Round, numbers, texts, texts, texts, st.sampled_from(["warmup", "measure"]), numbers, numbers, texts,
+        st.booleans(), labels, st.none() | st.sampled_from(["cuda", "cpu"]),
+    ),
+    st.builds(RecordedPlan, json_tables),
+    st.builds(
+        RewardBatch, numbers, texts, texts, texts, st.sampled_from(["sequential", "parallel"]),
+        *[small] * 6, numbers, st.none() | st.booleans(),
     ),
     st.builds(Event, numbers, texts, texts, texts, st.none() | texts, st.none() | texts, json_tables),
     st.builds(
@@ -256,11 +286,11 @@ def test_a_disk_that_stays_full_leaves_no_exception_and_no_open_file(tmp_path, m
 
     monkeypatch.setattr("rigproof.records.disk.store.GrowingFile", Remembering)
     writer = RecordingWriter(tmp_path, RUN, flush_s=0)
-    writer.add(ROUND)
+    writer.extend([ROUND, HAPPENED])
     monkeypatch.setattr("rigproof.records.disk.store.replacing", no_space)
     writer.close()
     assert "No space left on device" in writer.error
-    assert [file.closed for file in opened] == [True, True]
+    assert all(file.closed for file in opened)
     (event,) = read_recording(tmp_path).events
     assert "breaks off in line 2" in event.message
 
@@ -322,7 +352,7 @@ def test_threads_add_at_the_same_time_and_nothing_is_lost(tmp_path):
 
     def add(worker):
         for number in range(50):
-            writer.add(replace(ROUND, worker=f"w{worker}", size=number))
+            writer.add(replace(ROUND, worker=f"w{worker}", labels={"size": number}))
             writer.add(replace(GPU_SAMPLE, subject=f"pc1/gpu{worker}", t_s=float(number)))
 
     threads = [threading.Thread(target=add, args=(worker,)) for worker in range(4)]
@@ -333,7 +363,7 @@ def test_threads_add_at_the_same_time_and_nothing_is_lost(tmp_path):
     writer.flush()
     found = read_recording(tmp_path)
     for worker in range(4):
-        assert [one.size for one in found.rounds if one.worker == f"w{worker}"] == list(range(50))
+        assert [one.label("size") for one in found.rounds if one.worker == f"w{worker}"] == list(range(50))
         mine = [one.t_s for one in found.gpu_samples if one.subject == f"pc1/gpu{worker}"]
         assert mine == [float(number) for number in range(50)]
     writer.close()
@@ -353,7 +383,7 @@ writer = RecordingWriter(Path(sys.argv[1]), run, clock=lambda: step[0])
 for number in range(1_000_000):
     step[0] = number / 10
     writer.add(GpuSample(step[0], "pc1/gpu0", power_w=300.0))
-    writer.add(Round(step[0], "gemm", "w", "pc1/gpu0", "bf16", "measure", 0.1, 5.0, True, 64))
+    writer.add(Round(step[0], "gemm", "w", "pc1/gpu0", "measure", 0.1, 5.0, "TFLOP", True, {"size": 64}))
     if number == 300:
         print("thirty seconds are recorded", flush=True)
         time.sleep(600)
@@ -379,7 +409,7 @@ def test_a_killed_process_loses_at_most_ten_seconds(tmp_path):
 
 def written(folder):
     writer = RecordingWriter(folder, RUN)
-    writer.extend([ROUND, GPU_SAMPLE, HOST_SAMPLE])
+    writer.extend([ROUND, HAPPENED, GPU_SAMPLE, HOST_SAMPLE])
     writer.close()
     return folder
 
@@ -391,8 +421,8 @@ def test_a_torn_last_line_is_left_out_and_said(tmp_path, torn):
         file.write(torn)
     found = read_recording(tmp_path)
     assert found.rounds == [ROUND]
-    (event,) = found.events
-    assert event.kind == "storage"
+    happened, event = found.events
+    assert (happened, event.kind) == (HAPPENED, "storage")
     assert "recording.jsonl breaks off in line 3" in event.message
 
 
@@ -403,7 +433,7 @@ LONG_LINE = b'{"type":"event","message":"' + b"x" * RECORDING_LINE_BYTES_MAX + b
     ("line", "words"),
     [
         (b'{"type":"round"', "line 3: "),
-        (b'{"type":"sonnet"}', "type = 'sonnet' is none of run, node, gpu"),
+        (b'{"type":"sonnet"}', "type = 'sonnet' is none of run, plan, node"),
         (b'{"no":"type"}', "type = None is none of"),
         (b"[1, 2]", "type = None is none of"),
         (b'{"type":"event","t_s":"late","kind":"oom","subject":"x","message":"y"}', "t_s: Input should be"),
@@ -572,16 +602,10 @@ def test_a_link_inside_the_run_and_one_to_it_are_followed(tmp_path):
     assert read_recording(tmp_path / "latest").run == RUN
 
 
-@pytest.mark.parametrize("record", ["rounds", "memory", "counters"])
+@pytest.mark.parametrize("record", ["processes", "counters"])
 def test_a_whole_number_that_no_column_can_hold_is_named(tmp_path, record):
     made = {
-        "rounds": (ROUND, b'"size":8192', b'"size":', "size"),
-        "memory": (
-            MemoryReading(1.0, "gemm", "w", "pc1/gpu0", 1.0, 1.0, 1.0, None, None, 7),
-            b'"ooms":7',
-            b'"ooms":',
-            "ooms",
-        ),
+        "processes": (GpuProcess(1.0, "pc1/gpu0", 77), b'"pid":77', b'"pid":', "pid"),
         "counters": (GpuCounters(1.0, "pc1/gpu0", "before", 7), b'_uncorrected":7', b'_uncorrected":', "ecc"),
     }
     one, old, new, name = made[record]

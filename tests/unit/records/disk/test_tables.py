@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rigproof.records.disk import columns
-from rigproof.records.disk.tables import ROWS_FREE, TableError, from_parquet, from_stream
+from rigproof.records.disk.tables import ROWS_FREE, DamagedError, samples_from_parquet, samples_from_stream
 from rigproof.records.samples import GpuSample, HostSample
 
 SAMPLE = GpuSample(1.0, "pc1/gpu0", power_w=300.0, core_temperature_c=61.0)
@@ -40,8 +40,8 @@ def parquet(table):
 
 def test_a_stream_and_a_table_hold_the_same():
     table = pa.Table.from_batches([batch()])
-    read = from_parquet(parquet(table))
-    assert read == from_stream(io.BytesIO(stream(batch())))
+    read = samples_from_parquet(parquet(table))
+    assert read == samples_from_stream(io.BytesIO(stream(batch())))
     assert (read.rows, read.run_id, read.host) == (4, "run-1", [HOST])
 
 
@@ -49,7 +49,7 @@ def test_a_stream_and_a_table_hold_the_same():
 def test_a_compressed_batch_is_not_unpacked(compression):
     """A kilobyte of it could be gigabytes; no run writes one."""
     data = stream(batch(), batch(50), compression=compression)
-    read = from_stream(io.BytesIO(data))
+    read = samples_from_stream(io.BytesIO(data))
     assert (read.rows, read.whole) == (0, False)
 
 
@@ -59,7 +59,7 @@ def test_a_batch_of_more_rows_than_it_holds_is_where_the_stream_breaks_off():
     told = struct.pack("<qq", 5, 0)  # the length and null count of the second batch's first column
     lying = whole.replace(told, struct.pack("<qq", 5_000_000, 0))
     assert lying != whole
-    read = from_stream(io.BytesIO(lying))
+    read = samples_from_stream(io.BytesIO(lying))
     assert (read.rows, read.whole) == (4, False)
 
 
@@ -70,7 +70,7 @@ def test_a_dictionary_in_a_stream_is_nothing_that_a_run_writes():
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, layout) as writer:
         writer.write_batch(rows)
-    read = from_stream(io.BytesIO(sink.getvalue().to_pybytes()))
+    read = samples_from_stream(io.BytesIO(sink.getvalue().to_pybytes()))
     assert (read.rows, read.whole) == (0, False)
 
 
@@ -83,8 +83,8 @@ def repeated(rows):
 def test_rows_without_end_in_a_few_bytes_are_refused_before_they_are_read():
     bomb = parquet(repeated(500_000))
     assert len(bomb.getvalue()) < 50_000
-    with pytest.raises(TableError, match=r"500000 rows in \d+ bytes are more than any run writes"):
-        from_parquet(bomb)
+    with pytest.raises(DamagedError, match=r"500000 rows in \d+ bytes are more than any run writes"):
+        samples_from_parquet(bomb)
 
 
 def test_lists_without_end_are_refused_too():
@@ -92,15 +92,15 @@ def test_lists_without_end_are_refused_too():
     place = LAYOUT.get_field_index("core_percent")
     bomb = parquet(pa.Table.from_batches([batch()]).set_column(place, LAYOUT.field(place), lists))
     assert len(bomb.getvalue()) < 50_000
-    with pytest.raises(TableError, match=r"30000\d\d values of lists in \d+ bytes are more than"):
-        from_parquet(bomb)
+    with pytest.raises(DamagedError, match=r"30000\d\d values of lists in \d+ bytes are more than"):
+        samples_from_parquet(bomb)
 
 
 def test_a_table_whose_samples_differ_as_real_ones_do_is_read_whatever_its_length():
     rows = ROWS_FREE + 20_000
     times = pa.array(np.random.default_rng(0).normal(size=rows))
     table = repeated(rows).set_column(LAYOUT.get_field_index("t_s"), LAYOUT.field("t_s"), times)
-    assert from_parquet(parquet(table)).rows == rows
+    assert samples_from_parquet(parquet(table)).rows == rows
 
 
 @pytest.mark.parametrize("name", ["kind", "subject", "t_s", "power_w", "core_percent"])
@@ -108,23 +108,23 @@ def test_a_table_whose_samples_differ_as_real_ones_do_is_read_whatever_its_lengt
 def test_a_column_of_another_type_is_named(name, kind):
     table = pa.Table.from_batches([batch()])
     place = LAYOUT.get_field_index(name)
-    with pytest.raises(TableError, match=f"column {name} holds "):
-        from_parquet(parquet(table.set_column(place, pa.field(name, kind), pa.nulls(4, kind))))
+    with pytest.raises(DamagedError, match=f"column {name} holds "):
+        samples_from_parquet(parquet(table.set_column(place, pa.field(name, kind), pa.nulls(4, kind))))
 
 
 def test_text_that_is_no_text_is_refused():
     table = pa.Table.from_batches([batch()])
     place = LAYOUT.get_field_index("subject")
     wrong = pa.array([b"\xff\xfe"] * 4, pa.binary()).view(pa.string())
-    with pytest.raises(TableError, match="utf-8"):
-        from_parquet(parquet(table.set_column(place, LAYOUT.field(place), wrong)))
+    with pytest.raises(DamagedError, match="utf-8"):
+        samples_from_parquet(parquet(table.set_column(place, LAYOUT.field(place), wrong)))
 
 
 def test_a_stream_that_does_not_begin_with_its_schema_is_where_it_breaks_off():
     """Arrow ends the process where it is told to read another message as a schema."""
     whole = stream(batch(1))
     headless = whole[whole.index(b"\xff\xff\xff\xff", 4) :]
-    read = from_stream(io.BytesIO(headless))
+    read = samples_from_stream(io.BytesIO(headless))
     assert (read.rows, read.whole) == (0, False)
 
 
@@ -133,8 +133,8 @@ def test_a_column_that_is_neither_optional_nor_required_does_not_end_the_process
     whole = parquet(pa.Table.from_batches([batch(50)])).getvalue()
     optional_number = b"\x15\x0a\x25\x02"
     assert whole.count(optional_number) > 1
-    with pytest.raises(TableError, match="histogram size mismatch"):
-        from_parquet(io.BytesIO(whole.replace(optional_number, b"\x15\x0a\x25\x42", 1)))
+    with pytest.raises(DamagedError, match="histogram size mismatch"):
+        samples_from_parquet(io.BytesIO(whole.replace(optional_number, b"\x15\x0a\x25\x42", 1)))
 
 
 @pytest.mark.parametrize("first", [0, 100, 200, 300])
@@ -142,5 +142,5 @@ def test_a_footer_with_a_bit_that_flipped_is_read_or_refused(first):
     whole = parquet(pa.Table.from_batches([batch(50)])).getvalue()
     footer = whole.index(b"schema_version") - 4000
     for place in range(footer + first, len(whole), 401):
-        with contextlib.suppress(TableError):
-            from_parquet(io.BytesIO(whole[:place] + bytes([whole[place] ^ 64]) + whole[place + 1 :]))
+        with contextlib.suppress(DamagedError):
+            samples_from_parquet(io.BytesIO(whole[:place] + bytes([whole[place] ^ 64]) + whole[place + 1 :]))

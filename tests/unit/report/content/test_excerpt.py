@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from bokeh.plotting import figure
 
-from rigproof.records.disk.collecting import Collector
+from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample
 from rigproof.records.verdict import Decision, Outcome
 from rigproof.report.content.excerpt import Ranges, excerpt_of
@@ -63,16 +63,13 @@ def test_ranges_of_columns_are_those_of_objects():
         for t_s in (1.0, 2.0, 3.0, 4.0)
         for place, subject in enumerate(("a/gpu0", "a/gpu1"))
     ]
-    collector = Collector(GpuSample)
-    for one in samples:
-        collector.add_record(one)
-    for records in (samples, collector.rows()):
-        found = Ranges(records).of_field("power_w")
-        assert found["lowest"].tolist()[:2] == [100, 200]
-        assert found["mean"].tolist()[:2] == [100.5, 200.5]
-        assert found["highest"].tolist()[-1] == 401
-        assert np.isnan(found["mean"][2])
-        assert Ranges(records).of_field("energy_j") == {}
+    rows = Rows.of_records(GpuSample, samples)
+    found = Ranges(rows).of_field("power_w")
+    assert found["lowest"].tolist()[:2] == [100, 200]
+    assert found["mean"].tolist()[:2] == [100.5, 200.5]
+    assert found["highest"].tolist()[-1] == 401
+    assert np.isnan(found["mean"][2])
+    assert Ranges(rows).of_field("energy_j") == {}
 
 
 def test_the_page_and_the_summary_say_what_they_leave_out(result, monkeypatch):

@@ -1,5 +1,7 @@
 """The tables about memory say what each worker held, and what it did about a failure."""
 
+from dataclasses import replace
+
 from rigproof.records.measurements import Event
 from rigproof.report.content.memory import ROWS_SHOWN, memory_tables
 from support.bench import Bench
@@ -45,10 +47,7 @@ def test_a_flood_is_cut_off_and_said_so():
 
 def test_what_the_device_does_not_tell_is_said_so():
     bench = Bench()
-    for place, one in enumerate(bench.recording.memory):
-        bench.recording.memory[place] = type(one)(
-            *(None if name == "device_free_mib" else getattr(one, name) for name in one.__slots__)
-        )
+    bench.recording.memory = [replace(one, device_free_mib=None) for one in bench.recording.memory]
     held, answers = memory_tables(bench.recording)
     assert {row[3] for row in held.rows} == {"not told"}
     assert answers.rows == ()

@@ -17,7 +17,8 @@ from rigproof.report.files.folders import ReportFolderError
 from rigproof.report.published.pseudonyms import Key, Pseudonyms, ShareError
 from rigproof.report.published.shared_copy import scrubber_of, shared_recording, write_shared
 
-FILES = {"metrics.prom", "recording.jsonl", "report.html", "summary.md", "telemetry.parquet", "verdict.json"}
+TABLES = {"round.parquet", "telemetry.parquet"}
+FILES = {"metrics.prom", "recording.jsonl", "report.html", "summary.md", "verdict.json"} | TABLES
 HOST, SHORT, OTHER_HOST = "quokka.example.org", "quokka", "wombat7"
 PINNED = "GPU-abcdef01-2345-6789-abcd-ef0123456789"
 IDENTIFYING = [
@@ -194,7 +195,7 @@ def test_a_second_copy_takes_the_place_of_the_first(identified, told, tmp_path):
     folder = share(run, identified, told).folder
     (folder / "stale.txt").write_text("of an older version")
     share(run, identified, told)
-    assert {path.name for path in folder.iterdir()} == {"recording.jsonl", "telemetry.parquet"}
+    assert {path.name for path in folder.iterdir()} == {"recording.jsonl"} | TABLES
     assert {path.name for path in run.iterdir()} == {"shared", "share.key"}
 
 

@@ -3,15 +3,26 @@ from dataclasses import replace
 import pytest
 
 from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import Event, Round, Stage
+from rigproof.records.measurements import TFLOP, Event, Round, Stage
 from rigproof.records.samples import GpuSample
 from rigproof.report.terminal.live_state import rate_of, state_of
 
 QUIET = frozenset({"allocation"})
 
 
-def a_round(t_s, seconds, tflop, worker="pc1/gpu0#0"):
-    return Round(t_s, "gemm", worker, "pc1/gpu0", "bf16", "measure", seconds, tflop, True, 64)
+def a_round(t_s, seconds, work, worker="pc1/gpu0#0"):
+    return Round(
+        t_s,
+        "gemm",
+        worker,
+        "pc1/gpu0",
+        "measure",
+        seconds,
+        work,
+        TFLOP,
+        True,
+        {"precision": "bf16", "size": 64},
+    )
 
 
 def device(state, subject="pc1/gpu0"):
@@ -58,7 +69,7 @@ def test_what_is_old_is_no_state_of_now(recording, plan):
 
 def test_an_empty_run_has_a_state(recording, plan):
     for name in ("rounds", "gpu_samples", "host_samples", "workers", "events"):
-        getattr(recording, name).clear()
+        setattr(recording, name, [])
     state = state_of(recording, plan, 0.5, QUIET)
     assert [(one.subject, one.alive, one.planned) for one in state.devices] == [
         ("pc1/gpu0", 0, 1),
@@ -84,8 +95,6 @@ def test_the_running_stage_is_measured_from_its_load(recording, plan):
 
 
 def test_a_soak_is_read_from_its_end(recording, plan):
-    """Reading stops behind many old records, so what lies before them may be anything."""
-    recording.gpu_samples[:0] = [None] * 10
-    recording.gpu_samples += [GpuSample(1.0, "pc1/gpu0")] * 3000
+    recording.gpu_samples.extend([GpuSample(1.0, "pc1/gpu0")] * 30_000)
     recording.gpu_samples.append(GpuSample(60.0, "pc1/gpu0", power_w=1.0))
     assert device(state_of(recording, plan, 60.0, QUIET)).sample.power_w == 1.0

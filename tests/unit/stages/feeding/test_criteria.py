@@ -6,6 +6,7 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.fed import fed
 from rigproof.records.verdict import Outcome
+from rigproof.stages.feeding.records import RewardBatch
 
 GPU, OTHER, WORKER = "pc1/gpu0", "pc2/gpu0", "pc1/gpu0#0"
 REWARDS, IDLE = "feeding.parallel_rewards", "feeding.idle_gaps"
@@ -49,9 +50,8 @@ def test_strategies_that_were_sorted_out_count_as_no_work(bench):
 
 
 def test_one_sequential_run_is_a_single_reading(bench):
-    bench.recording.rewards = [
-        one for one in bench.recording.rewards if one.mode == "parallel" or one.t_s < 94.5
-    ]
+    rewards = bench.recording.of(RewardBatch)
+    bench.recording.put(RewardBatch, [one for one in rewards if one.mode == "parallel" or one.t_s < 94.5])
     verdict = bench.verdict(REWARDS, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
 
@@ -59,7 +59,7 @@ def test_one_sequential_run_is_a_single_reading(bench):
 def test_without_a_comparison_of_the_rewards_there_is_no_pass(bench):
     bench.rewards(GPU, matches=None)
     assert bench.verdict(REWARDS, GPU).outcome is NOT_MEASURED
-    bench.drop("rewards", GPU)
+    bench.recording.put(RewardBatch, [])
     assert bench.verdict(REWARDS, GPU).outcome is NOT_MEASURED
 
 
@@ -164,7 +164,8 @@ def test_readings_with_holes_are_no_measurement(bench):
 
 
 def test_a_gpu_that_never_had_to_wait_for_rewards_proves_nothing(bench):
-    bench.recording.rewards = [one for one in bench.recording.rewards if not 100.4 < one.t_s < 112]
+    rewards = bench.recording.of(RewardBatch)
+    bench.recording.put(RewardBatch, [one for one in rewards if not 100.4 < one.t_s < 112])
     verdict = bench.verdict(IDLE, GPU)
     assert verdict.outcome is NOT_MEASURED
     assert "rewards of 1 steps" in verdict.detail

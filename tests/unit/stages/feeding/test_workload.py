@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rigproof.records.measurements import Event, RewardBatch, Round
+from rigproof.records.measurements import Event, Round
 from rigproof.stages.feeding import workload as feeding
+from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.feeding.specs import FeedingSpec
 from rigproof.stages.feeding.workload import run_feeding
 

@@ -52,12 +52,12 @@ def test_warm_up_comes_before_measured_rounds_and_all_are_verified(cpu, context)
 def test_a_round_tells_its_work_and_the_device_s_own_seconds(cpu, context):
     run_gemm(SPEC, cpu, context)
     for round_ in context.rounds:
-        products = round_.tflop * 1e12 / (2 * 128**3)
+        products = round_.work * 1e12 / (2 * 128**3)
         assert products == pytest.approx(round(products))
         assert products >= 1
         assert round_.seconds > 0
         assert (round_.stage, round_.worker, round_.subject) == ("gemm", context.worker, context.subject)
-        assert (round_.precision, round_.size) == ("fp32", 128)
+        assert (round_.label("precision"), round_.label("size")) == ("fp32", 128)
 
 
 def test_a_busy_device_gets_the_time_for_the_rounds_that_a_rate_needs(cpu, context):
@@ -67,7 +67,7 @@ def test_a_busy_device_gets_the_time_for_the_rounds_that_a_rate_needs(cpu, conte
 
 def test_every_precision_of_the_device_is_measured_without_being_named(cpu, context):
     run_gemm(replace(SPEC, precisions=()), cpu, context)
-    measured = {round_.precision for round_ in context.rounds if round_.phase == "measure"}
+    measured = {round_.label("precision") for round_ in context.rounds if round_.phase == "measure"}
     assert measured == set(cpu.precisions)
 
 
@@ -110,7 +110,7 @@ def test_stop_ends_the_run_after_the_round_under_way(cpu, stopping_context):
     context = stopping_context(lambda context: len(context.rounds) >= 2)
     run_gemm(replace(SPEC, settle_s=600, measure_s=600, precisions=()), cpu, context)
     assert len(context.rounds) <= 2 + cpu.queue_depth
-    assert {round_.precision for round_ in context.rounds} == {cpu.half}
+    assert {round_.label("precision") for round_ in context.rounds} == {cpu.half}
 
 
 def test_want_of_memory_is_an_event_and_an_error(faulty_cpu, context):

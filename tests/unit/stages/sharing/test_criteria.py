@@ -3,14 +3,14 @@ from dataclasses import replace
 import pytest
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.records.measurements import Event, Round
+from rigproof.records.measurements import TFLOP, Event, Round
 from rigproof.records.verdict import Outcome
 from rigproof.stages.sharing.criteria import shared_rate
 
 GPU, OTHER, SHARING = "pc1/gpu0", "pc2/gpu0", "scaling.sharing"
 
 
-def rounds_of(part, start_s, tflops, count=6, seconds=0.5, **fields):
+def rounds_of(process, start_s, tflops, count=6, seconds=0.5, **fields):
     """Rounds one after the other from `start_s`."""
     values = {"phase": "measure", "verified": True} | fields
     return [
@@ -19,11 +19,10 @@ def rounds_of(part, start_s, tflops, count=6, seconds=0.5, **fields):
             stage="sharing",
             worker="w",
             subject=GPU,
-            precision="bf16",
             seconds=seconds,
-            tflop=tflops * seconds,
-            size=1024,
-            part=part,
+            work=tflops * seconds,
+            unit=TFLOP,
+            labels=dict(zip(("processes", "process", "precision"), (*process, "bf16"), strict=True)),
             **values,
         )
         for n in range(count)
@@ -31,7 +30,7 @@ def rounds_of(part, start_s, tflops, count=6, seconds=0.5, **fields):
 
 
 def test_rates_are_added_over_the_time_in_which_all_worked():
-    rounds = rounds_of("workers=2#0", 10.0, 100.0) + rounds_of("workers=2#1", 11.0, 60.0)
+    rounds = rounds_of((2, 0), 10.0, 100.0) + rounds_of((2, 1), 11.0, 60.0)
     rate = shared_rate(rounds, [], 2)
     assert (rate.window.from_s, rate.window.to_s) == (11.0, 13.0)
     assert rate.tflops == pytest.approx(160.0)
@@ -39,38 +38,38 @@ def test_rates_are_added_over_the_time_in_which_all_worked():
 
 
 def test_warm_up_and_what_was_not_verified_count_as_no_work():
-    rounds = rounds_of("workers=1#0", 10.0, 100.0)
-    rounds += rounds_of("workers=1#0", 10.0, 999.0, phase="warmup")
-    rounds += rounds_of("workers=1#0", 10.0, 999.0, verified=False)
-    rounds += rounds_of("", 10.0, 999.0) + rounds_of("workers=2#0", 10.0, 999.0)
+    rounds = rounds_of((1, 0), 10.0, 100.0)
+    rounds += rounds_of((1, 0), 10.0, 999.0, phase="warmup")
+    rounds += rounds_of((1, 0), 10.0, 999.0, verified=False)
+    rounds += rounds_of((None, None), 10.0, 999.0) + rounds_of((2, 0), 10.0, 999.0)
     assert shared_rate(rounds, [], 1).tflops == pytest.approx(100.0)
 
 
 def test_a_process_that_stops_for_a_while_costs_its_work():
-    rounds = rounds_of("workers=1#0", 10.0, 100.0, 4) + rounds_of("workers=1#0", 14.0, 100.0, 4)
+    rounds = rounds_of((1, 0), 10.0, 100.0, 4) + rounds_of((1, 0), 14.0, 100.0, 4)
     assert shared_rate(rounds, [], 1).tflops == pytest.approx(100.0 * 4 / 6)
 
 
 def test_the_memory_of_each_is_what_the_worker_told():
     event = Event(9.0, "allocation", GPU, "", "sharing", "w", {"workers": 2, "allocated_mib": 4096.0})
-    rounds = rounds_of("workers=2#0", 10.0, 1.0) + rounds_of("workers=2#1", 10.0, 1.0)
+    rounds = rounds_of((2, 0), 10.0, 1.0) + rounds_of((2, 1), 10.0, 1.0)
     assert shared_rate(rounds, [event], 2).gib_each == 2.0
-    assert shared_rate(rounds_of("workers=1#0", 10.0, 1.0), [event], 1).gib_each is None
+    assert shared_rate(rounds_of((1, 0), 10.0, 1.0), [event], 1).gib_each is None
 
 
 @pytest.mark.parametrize(
     ("second", "said"),
     [
         ([], "0 verified rounds of process 2 of 2"),
-        (rounds_of("workers=2#1", 10.0, 1.0, count=2), "2 verified rounds of process 2 of 2"),
-        (rounds_of("workers=2#1", 10.0, 1.0, verified=False), "0 verified rounds of process 2 of 2"),
-        (rounds_of("workers=2#1", 20.0, 1.0), "2 processes worked together for 0.0 s"),
-        (rounds_of("workers=2#1", 12.5, 1.0), "2 processes worked together for 0.5 s"),
+        (rounds_of((2, 1), 10.0, 1.0, count=2), "2 verified rounds of process 2 of 2"),
+        (rounds_of((2, 1), 10.0, 1.0, verified=False), "0 verified rounds of process 2 of 2"),
+        (rounds_of((2, 1), 20.0, 1.0), "2 processes worked together for 0.0 s"),
+        (rounds_of((2, 1), 12.5, 1.0), "2 processes worked together for 0.5 s"),
     ],
 )
 def test_processes_that_did_not_all_work_together_are_not_measured(second, said):
     with pytest.raises(NotMeasured, match=said):
-        shared_rate(rounds_of("workers=2#0", 10.0, 1.0) + second, [], 2)
+        shared_rate(rounds_of((2, 0), 10.0, 1.0) + second, [], 2)
 
 
 def test_the_worst_number_of_processes_is_judged_and_all_are_told(bench):
@@ -82,7 +81,7 @@ def test_the_worst_number_of_processes_is_judged_and_all_are_told(bench):
 
 
 def test_a_share_under_its_limit_fails_for_that_card_alone(bench):
-    bench.rounds(GPU, "sharing", tflop=lambda one: one.tflop * (1 if "=1" in one.part else 0.85))
+    bench.rounds(GPU, "sharing", work=lambda one: one.work * (1 if one.label("processes") == 1 else 0.85))
     assert bench.verdict(SHARING, GPU).measured == pytest.approx(0.91 * 0.85)
     assert bench.verdict(SHARING, GPU).outcome is Outcome.FAIL
     assert bench.verdict(SHARING, OTHER).outcome is Outcome.PASS
@@ -91,7 +90,7 @@ def test_a_share_under_its_limit_fails_for_that_card_alone(bench):
 @pytest.mark.parametrize(("share", "outcome"), [(0.851, Outcome.PASS), (0.849, Outcome.FAIL)])
 def test_one_process_alone_does_what_the_sustained_stage_did(bench, share, outcome):
     """A card that is slow for any number of processes keeps its ratios."""
-    bench.rounds(GPU, "sharing", tflop=lambda one: one.tflop * share)
+    bench.rounds(GPU, "sharing", work=lambda one: one.work * share)
     verdict = bench.verdict(SHARING, GPU)
     assert verdict.outcome is outcome
     if outcome is Outcome.FAIL:
@@ -113,12 +112,14 @@ def test_a_sustained_rate_that_is_missing_or_of_another_precision_is_not_compare
 
 
 def test_a_gain_by_sharing_passes(bench):
-    bench.rounds(GPU, "sharing", tflop=lambda one: one.tflop * (1 if "=1" in one.part else 1.8))
+    bench.rounds(GPU, "sharing", work=lambda one: one.work * (1 if one.label("processes") == 1 else 1.8))
     assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS
 
 
 def test_a_number_that_did_not_work_is_not_measured_whatever_the_others_did(bench):
-    bench.recording.rounds = [one for one in bench.recording.rounds if one.part != "workers=3#2"]
+    bench.recording.rounds = [
+        one for one in bench.recording.rounds if (one.label("processes"), one.label("process")) != (3, 2)
+    ]
     verdict = bench.verdict(SHARING, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "0 verified rounds of process 3 of 3 that shared it"
@@ -148,7 +149,7 @@ def test_the_cpu_as_device_has_no_limit(new_bench):
         replace(one, subject=cpu)
         for number, tflops in ((1, 1.0), (2, 0.2), (3, 0.1))
         for process in range(number)
-        for one in rounds_of(f"workers={number}#{process}", 10.0 * number, tflops)
+        for one in rounds_of((number, process), 10.0 * number, tflops)
     ]
     verdict = bench.verdict(SHARING, cpu)
     assert (verdict.outcome, verdict.limit) == (Outcome.NO_LIMIT, None)
@@ -156,7 +157,7 @@ def test_the_cpu_as_device_has_no_limit(new_bench):
 
 
 def test_three_rounds_over_one_second_are_enough():
-    rounds = rounds_of("workers=2#0", 10.0, 100.0, count=3) + rounds_of("workers=2#1", 10.5, 60.0, count=3)
+    rounds = rounds_of((2, 0), 10.0, 100.0, count=3) + rounds_of((2, 1), 10.5, 60.0, count=3)
     rate = shared_rate(rounds, [], 2)
     assert rate.window.length_s == 1.0
     assert rate.tflops == pytest.approx(160.0)
@@ -168,7 +169,7 @@ def test_the_memory_of_another_stage_or_number_is_not_theirs():
 
     others = [told(stage="sustained", allocated_mib=1.0), told("oom", allocated_mib=2.0)]
     others += [told(workers=3, allocated_mib=3.0), told(allocated_mib=None)]
-    rounds = rounds_of("workers=2#0", 10.0, 1.0) + rounds_of("workers=2#1", 10.0, 1.0)
+    rounds = rounds_of((2, 0), 10.0, 1.0) + rounds_of((2, 1), 10.0, 1.0)
     assert shared_rate(rounds, others, 2).gib_each is None
     assert shared_rate(rounds, [*others, told()], 2).gib_each == 2.0
 

@@ -18,7 +18,9 @@ def test_each_number_of_processes_has_its_rate_and_its_share_of_one_alone():
 
 def test_a_number_whose_process_did_nothing_is_not_measured():
     bench = Bench()
-    bench.recording.rounds = [one for one in bench.recording.rounds if one.part != "workers=3#1"]
+    bench.recording.rounds = [
+        one for one in bench.recording.rounds if (one.label("processes"), one.label("process")) != (3, 1)
+    ]
     assert rows(bench)[2] == ("pc1/gpu0", "3", "", "not measured", "")
 
 

@@ -25,15 +25,15 @@ def test_the_rate_is_the_median_of_the_measured_rounds(bench):
 
     def stalled_once(one):
         nonlocal first
-        slow, first = first and one.precision == "bf16" and one.phase == "measure", False
-        return one.tflop / 100 if slow else one.tflop
+        slow, first = first and one.label("precision") == "bf16" and one.phase == "measure", False
+        return one.work / 100 if slow else one.work
 
-    bench.rounds(GPU, "gemm", tflop=stalled_once)
+    bench.rounds(GPU, "gemm", work=stalled_once)
     assert bench.verdict(BF16, GPU).measured == 660.0
 
 
 def test_warm_up_rounds_do_not_count(bench):
-    bench.rounds(GPU, "gemm", tflop=lambda one: one.tflop * (1.5 if one.phase == "warmup" else 1))
+    bench.rounds(GPU, "gemm", work=lambda one: one.work * (1.5 if one.phase == "warmup" else 1))
     assert bench.verdict(BF16, GPU).measured == 660.0
 
 
@@ -44,7 +44,7 @@ def test_rounds_that_were_not_verified_are_no_measurement(bench):
 
 
 def test_two_rounds_are_no_measurement(bench):
-    bf16 = [one for one in bench.recording.rounds if one.precision == "bf16" and one.stage == "gemm"]
+    bf16 = [one for one in bench.recording.rounds if one.label("precision") == "bf16" and one.stage == "gemm"]
     measured = [one for one in bf16 if one.phase == "measure" and one.subject == GPU]
     bench.recording.rounds = measured[:2]
     assert bench.verdict(BF16, GPU).outcome is Outcome.NOT_MEASURED
@@ -53,7 +53,7 @@ def test_two_rounds_are_no_measurement(bench):
 
 
 @pytest.mark.parametrize(
-    "fields", [{"seconds": 0.0}, {"seconds": float("nan")}, {"tflop": float("inf")}, {"tflop": 0.0}]
+    "fields", [{"seconds": 0.0}, {"seconds": float("nan")}, {"work": float("inf")}, {"work": 0.0}]
 )
 def test_a_round_without_work_or_time_is_no_measurement(bench, fields):
     bench.rounds(GPU, "gemm", 22, 23, **fields)
@@ -65,7 +65,7 @@ def test_a_round_without_work_or_time_is_no_measurement(bench, fields):
 @pytest.mark.parametrize("stage", ["gemm", "sustained"])
 def test_rounds_that_are_told_twice_are_no_measurement(bench, stage):
     """Twice the work in the same time would be twice the rate."""
-    bench.recording.rounds += [one for one in bench.recording.rounds if one.stage == stage]
+    bench.recording.rounds.extend([one for one in bench.recording.rounds if one.stage == stage])
     criteria = (BF16,) if stage == "gemm" else (SUSTAINED, STABILITY)
     for criterion in criteria:
         verdict = bench.verdict(criterion, GPU)
@@ -90,7 +90,7 @@ def test_a_precision_that_the_sku_lacks_is_not_promised(bench):
 def test_an_unknown_card_is_promised_every_precision_but_need_not_have_it(bench):
     bench.rig(nodes=ONE_UNKNOWN)
     assert promised(CATALOGUE["throughput.gemm_tf32"], bench.loaded) == (GPU,)
-    bench.recording.rounds = [one for one in bench.recording.rounds if one.precision != "tf32"]
+    bench.recording.rounds = [one for one in bench.recording.rounds if one.label("precision") != "tf32"]
     assert bench.verdict("throughput.gemm_tf32", GPU).outcome is Outcome.NOT_MEASURED
     bench.recording.workers = [replace(one, precisions=("fp32", "bf16")) for one in bench.recording.workers]
     verdict = bench.verdict("throughput.gemm_tf32", GPU)
@@ -99,7 +99,7 @@ def test_an_unknown_card_is_promised_every_precision_but_need_not_have_it(bench)
 
 
 def test_a_precision_that_the_sku_has_is_required_even_where_the_worker_lacks_it(bench):
-    bench.recording.rounds = [one for one in bench.recording.rounds if one.precision != "tf32"]
+    bench.recording.rounds = [one for one in bench.recording.rounds if one.label("precision") != "tf32"]
     bench.recording.workers = [replace(one, precisions=("fp32", "bf16")) for one in bench.recording.workers]
     assert bench.verdict("throughput.gemm_tf32", GPU).outcome is Outcome.NOT_MEASURED
 
@@ -151,7 +151,7 @@ def test_a_sag_of_more_than_five_percent_fails(bench, share, outcome):
 
 @pytest.mark.parametrize(("share", "outcome"), [(0.90, Outcome.PASS), (0.80, Outcome.FAIL)])
 def test_one_bad_window_in_the_middle_fails(bench, share, outcome):
-    bench.rounds(GPU, "sustained", 46.0, 58.0, tflop=lambda one: one.tflop * share)
+    bench.rounds(GPU, "sustained", 46.0, 58.0, work=lambda one: one.work * share)
     assert bench.verdict(STABILITY, GPU).outcome is outcome
 
 

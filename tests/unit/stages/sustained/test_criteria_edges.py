@@ -11,16 +11,16 @@ def test_one_round_that_was_too_fast_counts_as_one_of_five(bench):
     (first, *_) = (
         one
         for one in bench.recording.rounds
-        if (one.subject, one.stage, one.precision, one.phase) == (GPU, "gemm", "bf16", "measure")
+        if (one.subject, one.stage, one.label("precision"), one.phase) == (GPU, "gemm", "bf16", "measure")
     )
-    bench.rounds(GPU, "gemm", first.t_s, first.t_s, tflop=lambda one: one.tflop * 1.4)
+    bench.rounds(GPU, "gemm", first.t_s, first.t_s, work=lambda one: one.work * 1.4)
     assert bench.verdict(BF16, GPU).measured == pytest.approx(660.0 * (4 + 1.4) / 5)
 
 
 def test_a_card_that_stutters_in_less_than_half_of_its_rounds_has_no_floor_under_it(bench):
     """The median of its rounds is as high as ever."""
     number = iter(range(1000))
-    bench.rounds(GPU, "gemm", tflop=lambda one: one.tflop / (5 if next(number) % 5 < 2 else 1))
+    bench.rounds(GPU, "gemm", work=lambda one: one.work / (5 if next(number) % 5 < 2 else 1))
     verdict = bench.verdict(BF16, GPU)
     assert verdict.outcome is Outcome.FAIL
     assert verdict.measured == pytest.approx(660.0 * 3.4 / 5)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.records.measurements import Round
+from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.verdict import Outcome
 
 GPU, STABILITY = "pc1/gpu0", "throughput.stability"
@@ -19,8 +19,8 @@ def windows(bench, rates, width_s=WIDTH_S):
         for half in (1, 2) if rate else ():
             end_s = FROM_S + (place + half / 2) * width_s
             seconds = width_s / 2
-            made = ("pc1/gpu0#0", GPU, "bf16", "measure", seconds, rate * seconds, True, 1024)
-            rounds.append(Round(end_s, "sustained", *made))
+            who, told = ("sustained", "pc1/gpu0#0", GPU, "measure"), {"precision": "bf16", "size": 1024}
+            rounds.append(Round(end_s, *who, seconds, rate * seconds, TFLOP, True, told))
     bench.recording.rounds = rounds
     bench.stage("sustained", loaded_from_s=FROM_S, loaded_to_s=FROM_S + len(rates) * width_s, end_s=200.0)
 
@@ -125,7 +125,7 @@ def test_a_stage_of_less_than_four_full_windows_is_cut_into_four(bench):
 def test_the_windows_divide_all_of_the_load_so_that_a_sag_at_the_very_end_is_seen(bench, share, outcome):
     windows(bench, [*STEADY, 100.0])
     bench.stage("sustained", loaded_to_s=FROM_S + 16 * WIDTH_S + 4.0)
-    bench.rounds(GPU, "sustained", FROM_S + 16 * WIDTH_S + 0.1, tflop=lambda one: one.tflop * share)
+    bench.rounds(GPU, "sustained", FROM_S + 16 * WIDTH_S + 0.1, work=lambda one: one.work * share)
     verdict = bench.verdict(STABILITY, GPU)
     assert verdict.outcome is outcome
     if outcome is Outcome.FAIL:
@@ -139,7 +139,7 @@ def test_the_windows_divide_all_of_the_load_so_that_a_sag_at_the_very_end_is_see
 def test_there_are_as_many_windows_of_five_seconds_as_fit_and_four_at_least(bench, seconds, number):
     judged(bench, [100.0] * 20, width_s=2.0)
     bench.stage("sustained", loaded_to_s=FROM_S + seconds)
-    bench.rounds(GPU, "sustained", FROM_S, FROM_S + 2.0, tflop=lambda one: one.tflop / 4)
+    bench.rounds(GPU, "sustained", FROM_S, FROM_S + 2.0, work=lambda one: one.work / 4)
     verdict = bench.verdict(STABILITY, GPU)
     assert (verdict.outcome, verdict.length_s) == (Outcome.FAIL, pytest.approx(seconds / number))
 

@@ -24,7 +24,7 @@ def test_rounds_settle_for_a_third_at_most_and_every_result_is_verified(cpu, con
     run_sustained(SPEC, cpu, context)
     measured = [round_ for round_ in context.rounds if round_.phase == "measure"]
     assert measured
-    assert {round_.precision for round_ in context.rounds} == {cpu.half}
+    assert {round_.label("precision") for round_ in context.rounds} == {cpu.half}
     assert all(round_.verified for round_ in context.rounds)
     assert all(round_.phase == "warmup" for round_ in context.rounds if round_.t_s < 0.2)
 
@@ -91,7 +91,7 @@ def test_want_of_memory_inside_a_round_makes_a_smaller_pool_of_smaller_matrices(
     assert events[0].data["requested_mib"] > events[1].data["requested_mib"]
     assert context.rounds[-1].t_s > events[-1].t_s
     assert all(round_.verified for round_ in context.rounds)
-    assert list(dict.fromkeys(round_.size for round_ in context.rounds)) == [128, 88, 64]
+    assert list(dict.fromkeys(round_.label("size") for round_ in context.rounds)) == [128, 88, 64]
     assert decided(context, "target") == [(1.0, 0.9), (0.9, pytest.approx(0.81))]
     assert decided(context, "matrix_size") == [(128, 88), (88, 64)]
     assert len(context.events("allocation")) == 1  # a pool that is made again is no task of its own
@@ -113,7 +113,7 @@ def test_a_pool_is_filled_in_steps_and_told_as_one_allocation(cpu, context):
 
 def test_fp32_is_the_load_s_precision_without_mixed_precision(cpu, context):
     run_sustained(replace(SPEC, memory=replace(POLICY, mixed_precision=False)), cpu, context)
-    assert {round_.precision for round_ in context.rounds} == {"fp32"}
+    assert {round_.label("precision") for round_ in context.rounds} == {"fp32"}
 
 
 def test_nothing_left_to_try_fails_the_task(faulty_cpu, context):
@@ -143,7 +143,7 @@ def test_the_cpu_goes_on_where_the_card_is_full_and_each_of_its_rounds_says_so(f
     run_sustained(replace(SPEC, memory=replace(POLICY, cpu_fallback=True)), full_card, context)
     assert decided(context, "cpu_fallback") == [("cuda", "cpu")]
     assert context.rounds
-    assert {(round_.device, round_.part) for round_ in context.rounds} == {("cpu", "cpu")}
+    assert {(round_.device, round_.label("part")) for round_ in context.rounds} == {("cpu", "cpu")}
     assert any(round_.phase == "measure" for round_ in context.rounds)
     assert all(event.data["recovered"] for event in context.events("oom"))
     assert context.events("allocation") == []  # nothing was filled
@@ -172,7 +172,7 @@ def test_a_real_want_of_memory_is_reported_and_worked_around(run_alone):
     (allocation,) = result.events("allocation")
     assert targets[-1] - 1 <= allocation.data["allocated_mib"] <= min(130, targets[-1])
     assert allocation.data["target_mib"] == 160
-    assert {round_.size for round_ in result.rounds} == {512}
+    assert {round_.label("size") for round_ in result.rounds} == {512}
     assert all(round_.verified for round_ in result.rounds)
     assert result.left_mib == 0
     assert result.limit_after == result.limit_before
@@ -185,8 +185,8 @@ def test_where_even_the_last_resort_does_not_fit_smaller_matrices_do(run_alone):
     assert result.error is None
     assert min(after for _, after in result.decided("target")) < 30
     assert result.decided("matrix_size")[0] == (1024, 712)
-    assert {round_.part for round_ in result.rounds} == {""}
-    assert result.rounds[-1].size == 712
+    assert {round_.label("part") for round_ in result.rounds} == {None}
+    assert result.rounds[-1].label("size") == 712
     assert all(round_.verified for round_ in result.rounds)
 
 
@@ -195,9 +195,9 @@ def test_tiny_operations_go_on_where_no_pair_fits(run_alone):
     result = run_alone(replace(SPEC_160, size=2048, memory=plan))
     assert result.error is None
     assert result.decided("emergency") == [(2048, 128)]
-    tiny = [round_ for round_ in result.rounds if round_.part == "emergency"]
+    tiny = [round_ for round_ in result.rounds if round_.label("part") == "emergency"]
     assert result.rounds[-1] in tiny
-    assert {round_.size for round_ in tiny} == {128}
+    assert {round_.label("size") for round_ in tiny} == {128}
     assert all(round_.verified for round_ in tiny)
     assert all(round_.device is None for round_ in tiny)
     assert result.events("allocation") == []

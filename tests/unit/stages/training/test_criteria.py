@@ -35,7 +35,7 @@ def test_a_card_that_is_slow_in_every_precision_keeps_its_ratio_and_fails_by_its
 
 def test_the_highest_of_sku_file_champion_and_peers_is_the_floor(bench):
     assert floor(bench) == (pytest.approx(400 * 0.94), PEER)
-    bench.rounds(OTHER, "training", tflop=lambda one: one.tflop * 0.5)
+    bench.rounds(OTHER, "training", work=lambda one: one.work * 0.5)
     assert floor(bench) == (
         300,
         "0.75 of 400 TFLOP/s, printed or reached by others; hwprofiles/gpus/h200.toml",
@@ -48,7 +48,8 @@ def test_the_highest_of_sku_file_champion_and_peers_is_the_floor(bench):
 
 
 @pytest.mark.parametrize(
-    "fields", [{"batch": 8}, {"size": 1024}, {"precision": lambda one: one.precision.replace("fp16", "bf16")}]
+    "fields",
+    [{"batch": 8}, {"size": 1024}, {"precision": lambda one: one.label("precision").replace("fp16", "bf16")}],
 )
 def test_who_trained_something_else_is_no_peer(bench, fields):
     without_figure(bench)
@@ -87,10 +88,10 @@ def test_parts_that_were_judged_apart_are_compared_all_the_same(bench):
 @pytest.mark.parametrize("drop", ["unverified", "none", "two"])
 def test_too_few_steps_are_no_measurement(bench, drop):
     def kept(one):
-        return one.stage != "training" or one.precision != "fp16" or one.subject != GPU
+        return one.stage != "training" or one.label("precision") != "fp16" or one.subject != GPU
 
     others = [one for one in bench.recording.rounds if kept(one)]
-    own = [one for one in bench.recording.rounds if not kept(one) and one.part == "precision"]
+    own = [one for one in bench.recording.rounds if not kept(one) and one.label("part") == "precision"]
     own = [one for one in own if one.phase == "measure"]
     told = {"unverified": [replace(one, verified=False) for one in own], "none": [], "two": own[:2]}
     bench.recording.rounds = others + told[drop]
@@ -100,7 +101,7 @@ def test_too_few_steps_are_no_measurement(bench, drop):
 
 
 def test_a_step_that_no_silicon_can_do_is_not_measured(bench):
-    bench.rounds(GPU, "training", tflop=lambda one: one.tflop * 1e6)
+    bench.rounds(GPU, "training", work=lambda one: one.work * 1e6)
     for name in (NAME, SPEEDUP):
         assert bench.verdict(name, GPU).outcome is Outcome.NOT_MEASURED
     assert bench.verdict(NAME, OTHER).outcome is Outcome.PASS  # and it is nobody's peer
@@ -121,7 +122,7 @@ def unknown(bench, **settings):
 @pytest.mark.parametrize(("share", "outcome"), [(0.5, Outcome.PASS), (0.501, Outcome.FAIL)])
 def test_a_card_without_a_sku_file_trains_at_a_share_of_its_own_products(bench, share, outcome):
     unknown(bench, training_unknown_share=share)
-    bench.rounds(GPU, "training", tflop=lambda one: one.tflop * 0.85)
+    bench.rounds(GPU, "training", work=lambda one: one.work * 0.85)
     verdict = bench.verdict(NAME, GPU)
     assert (verdict.outcome, verdict.limit) == (outcome, pytest.approx(680 * share))
     assert verdict.limit_source == (
@@ -138,27 +139,27 @@ def test_a_card_without_products_in_fp16_or_without_the_limit_has_no_such_floor(
     unknown(bench, training_unknown_share=None)
     assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
     unknown(bench)
-    left = [one for one in bench.recording.rounds if one.stage != "gemm" or one.precision != "fp16"]
+    left = [one for one in bench.recording.rounds if one.stage != "gemm" or one.label("precision") != "fp16"]
     fp16 = [one for one in bench.recording.rounds if one not in left and one.subject == GPU]
     fp16 = [one for one in fp16 if one.phase == "measure"]
     bench.recording.rounds = left + fp16[:2]
     assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
     bench.recording.rounds = left + fp16[:3]
     assert bench.verdict(NAME, GPU).outcome is Outcome.PASS
-    bench.recording.rounds = [*left, replace(fp16[0], tflop=-1.0)]
+    bench.recording.rounds = [*left, replace(fp16[0], work=-1.0)]
     assert bench.verdict(NAME, GPU).outcome is Outcome.NO_LIMIT
 
 
 def swept(share, batch=16):
     def changed(one):
-        return one.tflop * share if (one.part, one.batch) == ("sweep", batch) else one.tflop
+        return one.work * share if (one.label("part"), one.label("batch")) == ("sweep", batch) else one.work
 
     return changed
 
 
 @pytest.mark.parametrize(("share", "outcome"), [(0.85, Outcome.PASS), (0.849, Outcome.FAIL)])
 def test_the_same_step_in_the_sweep_is_as_fast_as_before(bench, share, outcome):
-    bench.rounds(GPU, "training", tflop=swept(share))
+    bench.rounds(GPU, "training", work=swept(share))
     verdict = bench.verdict(NAME, GPU)
     assert verdict.outcome is outcome
     if outcome is Outcome.FAIL:
@@ -170,10 +171,12 @@ def test_the_same_step_in_the_sweep_is_as_fast_as_before(bench, share, outcome):
 
 
 def test_other_batches_in_the_sweep_are_other_work_and_two_rounds_are_no_measurement(bench):
-    bench.rounds(GPU, "training", tflop=swept(0.5, batch=8))
+    bench.rounds(GPU, "training", work=swept(0.5, batch=8))
     assert bench.verdict(NAME, GPU).outcome is Outcome.PASS
-    bench.rounds(GPU, "training", tflop=swept(0.5))
-    same = [one for one in bench.recording.rounds if one.part == "sweep" and one.batch == 16]
+    bench.rounds(GPU, "training", work=swept(0.5))
+    same = [
+        one for one in bench.recording.rounds if one.label("part") == "sweep" and one.label("batch") == 16
+    ]
     same = [one for one in same if one.subject == GPU and one.phase == "measure"]
     others = [one for one in bench.recording.rounds if one not in same]
     for number, outcome in ((2, Outcome.PASS), (3, Outcome.FAIL)):
@@ -183,5 +186,5 @@ def test_other_batches_in_the_sweep_are_other_work_and_two_rounds_are_no_measure
 
 def test_a_step_that_is_too_slow_is_told_before_its_sweep(bench):
     bench.slow(GPU, 0.5, "training")
-    bench.rounds(GPU, "training", tflop=swept(0.5))
+    bench.rounds(GPU, "training", work=swept(0.5))
     assert bench.verdict(NAME, GPU).measured == pytest.approx(200)

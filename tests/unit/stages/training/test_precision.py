@@ -4,18 +4,31 @@ import pytest
 
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.judging.judge import promised
-from rigproof.records.measurements import Round
+from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.verdict import Outcome
 from rigproof.stages.training.precision import speedup, step_times
 from support.faults import GPU
-from support.recordings import H200, loaded_rig
+from support.recordings import H200, loaded_rig, relabelled
 
 NAME = "precision.speedup"
+LABELS = ("batch", "steps", "part")
 
 
 def round_(precision, seconds, **fields):
-    made = Round(1.0, "training", "w", "s", precision, "measure", seconds, 1.0, True, 64, "precision")
-    return replace(made, **({"batch": 4, "steps": 2} | fields))
+    made = Round(
+        1.0,
+        "training",
+        "w",
+        "s",
+        "measure",
+        seconds,
+        1.0,
+        TFLOP,
+        True,
+        {"precision": precision, "size": 64, "part": "precision"},
+    )
+    labels = {"batch": 4, "steps": 2} | {name: fields.pop(name) for name in LABELS if name in fields}
+    return relabelled(replace(made, **fields), **labels)
 
 
 def without(bench, keep):
@@ -28,7 +41,12 @@ def only_first(bench, number, precision):
 
     def keep(one):
         nonlocal seen
-        if (one.subject, one.precision, one.part, one.phase) != (GPU, precision, "precision", "measure"):
+        if (one.subject, one.label("precision"), one.label("part"), one.phase) != (
+            GPU,
+            precision,
+            "precision",
+            "measure",
+        ):
             return True
         seen += 1
         return seen <= number
@@ -76,7 +94,7 @@ def test_three_rounds_of_each_are_a_measurement(bench, precision, number, outcom
 
 
 def test_unverified_rounds_do_not_count(bench):
-    bench.rounds(GPU, "training", verified=lambda one: one.precision != "fp16")
+    bench.rounds(GPU, "training", verified=lambda one: one.label("precision") != "fp16")
     verdict = bench.verdict(NAME, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "too few verified rounds of fp16 and fp32 at the same batch size"
@@ -85,11 +103,13 @@ def test_unverified_rounds_do_not_count(bench):
 def test_precisions_are_compared_at_the_largest_batch_that_both_have(bench):
     """After an OOM everything is measured once more with less."""
     again = [
-        replace(one, batch=4, seconds=one.seconds / 2, tflop=one.tflop / 4, t_s=one.t_s + 30)
+        relabelled(replace(one, seconds=one.seconds / 2, work=one.work / 4, t_s=one.t_s + 30), batch=4)
         for one in bench.recording.rounds
-        if one.stage == "training" and one.part == "precision"
+        if one.stage == "training" and one.label("part") == "precision"
     ]
-    bench.rounds(GPU, "training", batch=lambda one: 20 if one.precision == "fp32" else one.batch)
+    bench.rounds(
+        GPU, "training", batch=lambda one: 20 if one.label("precision") == "fp32" else one.label("batch")
+    )
     assert bench.verdict(NAME, GPU).outcome is Outcome.NOT_MEASURED
     bench.recording.extend(again)
     verdict = bench.verdict(NAME, GPU)
@@ -113,7 +133,7 @@ def test_without_a_known_figure_it_is_only_told(bench):
 
 def test_a_failure_names_what_happened_to_the_worker(bench):
     bench.event("oom", GPU, "3 GiB wanted", 75, stage="training")
-    without(bench, lambda one: one.precision != "fp16")
+    without(bench, lambda one: one.label("precision") != "fp16")
     assert "3 GiB wanted (at t=75 s)" in bench.verdict(NAME, GPU).detail
 
 
@@ -168,9 +188,9 @@ def test_of_ten_rounds_the_slowest_is_left_out(number, step_s, tflops):
 
 def test_of_two_batches_that_both_have_the_larger_is_told(bench):
     smaller = [
-        replace(one, batch=4, seconds=one.seconds / 4, tflop=one.tflop / 4, t_s=one.t_s + 60)
+        relabelled(replace(one, seconds=one.seconds / 4, work=one.work / 4, t_s=one.t_s + 60), batch=4)
         for one in bench.recording.rounds
-        if one.stage == "training" and one.part == "precision"
+        if one.stage == "training" and one.label("part") == "precision"
     ]
     bench.recording.extend(smaller)
     assert bench.verdict(NAME, GPU).detail.startswith("a step of 16 examples")
@@ -190,7 +210,7 @@ def test_a_speedup_under_its_floor_names_what_happened(bench):
 
 def test_a_known_card_without_fp16_is_required_to_have_it(bench):
     bench.recording.workers = [replace(one, precisions=("fp32",)) for one in bench.recording.workers]
-    without(bench, lambda one: one.precision == "fp32")
+    without(bench, lambda one: one.label("precision") == "fp32")
     verdict = bench.verdict(NAME, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "this device has no fp16"
@@ -198,5 +218,5 @@ def test_a_known_card_without_fp16_is_required_to_have_it(bench):
 
 def test_without_any_worker_it_is_the_rounds_that_are_missing(bench):
     bench.recording.workers.clear()
-    without(bench, lambda one: one.precision != "fp16")
+    without(bench, lambda one: one.label("precision") != "fp16")
     assert bench.verdict(NAME, GPU).detail.startswith("too few verified rounds")

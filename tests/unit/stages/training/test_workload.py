@@ -96,7 +96,7 @@ def told(context, what):
 
 
 def of_part(context, part, phase="measure"):
-    return [one for one in context.rounds if one.part == part and one.phase == phase]
+    return [one for one in context.rounds if one.label("part") == part and one.phase == phase]
 
 
 def test_precisions_search_and_sweep_are_measured_and_verified(cpu, context):
@@ -105,8 +105,8 @@ def test_precisions_search_and_sweep_are_measured_and_verified(cpu, context):
     assert not context.events("wrong_result")
     assert not context.events("oom")
     compared = of_part(context, "precision")
-    assert {(one.precision, one.batch) for one in compared} == {("fp32", 4), ("bf16", 4)}
-    assert {one.batch for one in of_part(context, "sweep")} == {1, 2, 4}
+    assert {(one.label("precision"), one.label("batch")) for one in compared} == {("fp32", 4), ("bf16", 4)}
+    assert {one.label("batch") for one in of_part(context, "sweep")} == {1, 2, 4}
     assert of_part(context, "search")
     for part, key in (("precision", "precision"), ("sweep", "batch")):
         measured = of_part(context, part)
@@ -117,9 +117,9 @@ def test_precisions_search_and_sweep_are_measured_and_verified(cpu, context):
 def test_a_round_tells_its_steps_and_their_work(cpu, context):
     run_training(SHORT, cpu, context)
     for one in context.rounds:
-        assert one.tflop == pytest.approx(one.steps * SHAPE.step_flop(one.batch) / 1e12)
+        assert one.work == pytest.approx(one.label("steps") * SHAPE.step_flop(one.label("batch")) / 1e12)
         assert one.seconds > 0
-        assert (one.stage, one.size, one.worker) == ("training", 64, context.worker)
+        assert (one.stage, one.label("size"), one.worker) == ("training", 64, context.worker)
     (model,) = context.events("model")
     assert model.data["parameters"] == SHAPE.parameters
 
@@ -145,7 +145,7 @@ def test_no_tensor_gets_more_elements_than_kernels_count(cpu, context, monkeypat
 
 def test_batches_that_do_not_fit_are_left_out_and_told(cpu, context):
     run_training(replace(SHORT, batches=(1, 500, 2)), cpu, context)
-    assert {one.batch for one in of_part(context, "sweep")} == {1, 2}
+    assert {one.label("batch") for one in of_part(context, "sweep")} == {1, 2}
     (skipped,) = told(context, "skipped")
     assert skipped["batch"] == 500
     assert skipped["peak_mib"] > skipped["limit_mib"]
@@ -156,7 +156,7 @@ def test_batches_that_do_not_fit_are_left_out_and_told(cpu, context):
 
 def test_the_planned_batch_gives_way_to_memory_before_anything_fails(cpu, context):
     run_training(replace(SHORT, batch=400, vram_mib=5.0), cpu, context)
-    (batch,) = {one.batch for one in of_part(context, "precision")}
+    (batch,) = {one.label("batch") for one in of_part(context, "precision")}
     assert 1 < batch < 400
     (decision,) = [
         event.data for event in context.events("memory_policy") if event.data["technique"] == "batch_size"
@@ -176,8 +176,8 @@ def test_a_failed_allocation_makes_the_batch_smaller_and_the_comparison_starts_a
     (oom,) = context.events("oom")[:1]
     assert oom.data["recovered"]
     compared = of_part(context, "precision")
-    assert {one.batch for one in compared if one.precision == "bf16"} == {2}
-    assert {one.batch for one in compared if one.precision == "fp32"} == {4, 2}
+    assert {one.label("batch") for one in compared if one.label("precision") == "bf16"} == {2}
+    assert {one.label("batch") for one in compared if one.label("precision") == "fp32"} == {4, 2}
     assert len(context.events("oom")) == 1  # the sweep leaves out what failed once
     assert [data["batch"] for data in told(context, "skipped")] == [4]
 
@@ -200,7 +200,7 @@ def test_a_failure_in_the_search_is_counted_and_it_goes_on_below(cpu, context, n
     (largest,) = told(context, "largest")
     assert largest["batch"] <= 20
     assert largest["too_large"] == 21 or largest["too_large"] - largest["batch"] <= 2
-    assert {one.batch for one in of_part(context, "sweep")} == {1, 2, 4}
+    assert {one.label("batch") for one in of_part(context, "sweep")} == {1, 2, 4}
 
 
 def test_a_single_example_that_fails_has_no_way_out(cpu, context, no_room):
@@ -235,10 +235,10 @@ def test_other_errors_of_the_device_pass_through(cpu, context, monkeypatch):
 
 def test_without_mixed_precision_search_and_sweep_train_in_fp32(cpu, context):
     run_training(replace(SHORT, search=True, memory=replace(POLICY, mixed_precision=False)), cpu, context)
-    assert {one.precision for one in of_part(context, "sweep")} == {"fp32"}
+    assert {one.label("precision") for one in of_part(context, "sweep")} == {"fp32"}
     (largest,) = told(context, "largest")
     assert largest["precision"] == "fp32"
-    assert {one.precision for one in of_part(context, "precision")} == {"fp32", "bf16"}
+    assert {one.label("precision") for one in of_part(context, "precision")} == {"fp32", "bf16"}
     assert [e for e in context.events("memory_policy") if e.data["technique"] == "mixed_precision"]
 
 
@@ -262,10 +262,10 @@ def test_a_16_bit_run_that_leaves_fp32_s_path_is_wrong(cpu, context, canned):
 
     canned(astray)
     run_training(SHORT, cpu, context)
-    rounds = [one for one in context.rounds if one.part == "precision"]
-    assert all(one.verified for one in rounds if one.precision == "fp32")
+    rounds = [one for one in context.rounds if one.label("part") == "precision"]
+    assert all(one.verified for one in rounds if one.label("precision") == "fp32")
     measured = of_part(context, "precision")
-    assert not any(one.verified for one in measured if one.precision == "bf16")
+    assert not any(one.verified for one in measured if one.label("precision") == "bf16")
     (event,) = context.events("wrong_result")
     assert "fp32: 0.03 apart, tolerance 0.016" in event.message
     assert event.data["precision"] == "bf16"
@@ -287,7 +287,7 @@ def test_a_gradient_that_is_no_number_spoils_its_round_alone(cpu, context, canne
     canned(flawed)
     run_training(SHORT, cpu, context)
     bad = [one for one in context.rounds if not one.verified]
-    assert {one.precision for one in bad} == {"fp32"}
+    assert {one.label("precision") for one in bad} == {"fp32"}
     assert len(bad) == 1
     assert context.events("wrong_result")[0].message == "a gradient is nan in fp32"
 
@@ -300,7 +300,7 @@ def test_a_round_that_overflowed_is_not_verified_and_an_event_says_so(cpu, conte
     monkeypatch.setattr(cpu, "precisions", ("fp32", "fp16"))
     canned(overflowing)
     run_training(SHORT, cpu, context)
-    (bad,) = [one for one in context.rounds if not one.verified and one.part == "precision"]
+    (bad,) = [one for one in context.rounds if not one.verified and one.label("part") == "precision"]
     event = context.events("overflow")[0]
     assert (event.data["precision"], event.data["steps"]) == ("fp16", 1)
     assert context.records.index(bad) == context.records.index(event) + 1

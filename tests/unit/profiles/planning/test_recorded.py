@@ -1,0 +1,85 @@
+"""A plan that a run wrote down is read back as it was, and an impossible one is refused with the reason."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.planning.recorded import PlanError, differing, recorded, restored
+from rigproof.records.recording import RecordedPlan
+from rigproof.records.verdict import Outcome
+from support.bench import Bench
+from support.recordings import loaded_rig
+
+PLAN = make_plan(loaded_rig(), "standard")
+GPU = "pc1/gpu0"
+
+
+def through_json(**changes):
+    told = json.loads(json.dumps(recorded(PLAN).plan))
+    return RecordedPlan(told | changes)
+
+
+def test_a_plan_is_read_back_as_it_was():
+    assert restored(through_json()) == PLAN
+
+
+def workers(**changes):
+    first, *others = through_json().plan["workers"]
+    return {"workers": [first | changes, *others]}
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (None, "the recording holds no plan"),
+        (RecordedPlan({}), "the recorded plan is none: level"),
+        (through_json(level="never"), "the recorded plan is none: level"),
+        (through_json(workers="many"), "the recorded plan is none: workers"),
+        (through_json(**workers(vram_mib=-1.0)), "an impossible worker, pc1/gpu0#0"),
+        (through_json(**workers(gemm_size=0)), "an impossible worker, pc1/gpu0#0"),
+        (through_json(**workers(cpus=float("inf"))), "an impossible worker, pc1/gpu0#0"),
+        (through_json(**workers(worker="pc1/gpu0#1")), "two workers of one name"),
+        (through_json(stages=2 * through_json().plan["stages"][:1]), "a stage twice"),
+        (
+            through_json(stages=[through_json().plan["stages"][0] | {"round_s": float("nan")}]),
+            "an impossible stage, gemm",
+        ),
+    ],
+)
+def test_an_impossible_plan_is_refused_with_the_reason(told, said):
+    with pytest.raises(PlanError, match=said):
+        restored(told)
+
+
+def test_plans_differ_in_the_work_of_a_worker_and_not_in_how_long_a_stage_lasts():
+    assert differing(PLAN, make_plan(loaded_rig(), "standard", duration_s=3.0)) == ""
+    fewer = replace(PLAN, workers=PLAN.workers[:-1])
+    assert differing(PLAN, fewer) == differing(fewer, PLAN) == PLAN.workers[-1].worker
+    smaller = replace(PLAN.workers[0], gemm_size=64)
+    assert differing(replace(PLAN, workers=(smaller, *PLAN.workers[1:])), PLAN) == smaller.worker
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (None, "the recording holds no plan"),
+        (through_json(level="quick"), "the recorded plan is of level quick, and the run of standard"),
+        (through_json(**workers(gemm_size=64)), "other work for pc1/gpu0#0 than the run's profile"),
+        (through_json(**workers(vram_mib=1.0)), "other work for pc1/gpu0#0 than the run's profile"),
+    ],
+)
+@pytest.mark.parametrize("criterion", ["throughput.sustained", "memory.success_rate", "memory.headroom"])
+def test_a_run_whose_plan_is_none_or_not_its_profile_s_is_not_measured(plan, said, criterion):
+    bench = Bench()
+    bench.recording.plan = plan
+    verdict = bench.verdict(criterion, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert said in verdict.detail
+
+
+def test_the_plan_that_ran_is_judged_with_its_own_lengths():
+    bench = Bench()
+    bench.recording.plan = recorded(make_plan(bench.loaded, "standard", duration_s=3.0))
+    assert {one.outcome for one in bench.verdicts()} <= {Outcome.PASS, Outcome.NO_LIMIT}

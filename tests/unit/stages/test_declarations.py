@@ -1,0 +1,70 @@
+"""What stages tell is what they declare: the kinds of their events, and the labels of their rounds."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import rigproof
+from rigproof.records.measurements import EVENT_KINDS, Event, Round
+from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.registry import KINDS, STAGES
+from support.recordings import loaded_rig
+
+PACKAGE = Path(rigproof.__file__).parent
+EMITTING = {"Event": 1, "event": 0}  # the place of the kind among the arguments, at least
+
+
+def kinds_in(path):
+    """Texts that stand where an event's kind does."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call):
+            continue
+        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        if name not in EMITTING:
+            continue
+        told = [*node.args[:2], *(one.value for one in node.keywords if one.arg == "kind")]
+        texts = [one.value for one in told if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        yield from texts[:1]
+
+
+def test_every_kind_of_event_that_is_told_is_declared():
+    found = {(kind, path) for path in PACKAGE.rglob("*.py") for kind in kinds_in(path)}
+    assert len(found) > 30
+    assert {(kind, str(path)) for kind, path in found if kind not in KINDS.events} == set()
+
+
+def test_a_stage_declares_the_kinds_that_it_alone_tells():
+    own = [kind for stage in STAGES for kind in stage.kind.events]
+    assert len(set(own)) == len(own)
+    assert not set(own) & set(EVENT_KINDS)
+    told = {kind: path for path in PACKAGE.rglob("*.py") for kind in kinds_in(path)}
+    for stage in STAGES:
+        for kind in stage.kind.events:
+            assert (PACKAGE / "stages" / stage.name) in told[kind].parents
+
+
+def test_a_label_means_the_same_in_every_stage():
+    kinds = {}
+    for stage in STAGES:
+        for label in stage.kind.labels:
+            assert kinds.setdefault(label.name, label.kind) is label.kind
+
+
+@pytest.fixture(scope="module")
+def recording():
+    return simulated_recording(loaded_rig(), "standard")
+
+
+def test_rounds_have_the_labels_that_their_stage_declares(recording):
+    declared = {stage.name: {label.name: label.kind for label in stage.kind.labels} for stage in STAGES}
+    assert {one.stage for one in recording.rounds} == set(declared)
+    for one in recording.rounds:
+        assert isinstance(one, Round)
+        told = {name: type(value) for name, value in one.labels.items()}
+        assert told.items() <= declared[one.stage].items()
+        assert {"precision", "size"} <= told.keys()
+
+
+def test_events_of_a_simulated_run_are_declared(recording):
+    assert all(isinstance(one, Event) and one.kind in KINDS.events for one in recording.events)
