@@ -109,7 +109,6 @@ def rigproof_rate(device: Device, precision: str, given: argparse.Namespace) -> 
         now_s=time.monotonic,
         emit=records.append,
         stopped=lambda: False,
-        alive=lambda: None,
     )
     run_gemm(
         GemmSpec("gemm", given.size, (precision,), given.settle, given.measure, given.round), device, context

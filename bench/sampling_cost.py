@@ -127,7 +127,6 @@ def measure(given: argparse.Namespace) -> dict:
             now_s=time.monotonic,
             emit=records.append,
             stopped=lambda: False,
-            alive=lambda: None,
         )
         spec = GemmSpec("gemm", given.size, (device.half,), given.settle, given.measure, given.round)
         run_gemm(spec, device, context)
