@@ -104,7 +104,11 @@ def rigproof_rate(device: Device, precision: str, given: argparse.Namespace) -> 
     """What the gemm stage says, and the same work over the wall clock, which shows gaps between rounds."""
     records: list[object] = []
     context = SimpleNamespace(
-        worker="bench", subject="bench", now_s=time.monotonic, emit=records.append, stopped=lambda: False
+        worker="bench",
+        subject="bench",
+        now_s=time.monotonic,
+        emit=records.append,
+        stopped=lambda: False,
     )
     run_gemm(
         GemmSpec("gemm", given.size, (precision,), given.settle, given.measure, given.round), device, context

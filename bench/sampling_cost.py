@@ -122,7 +122,11 @@ def measure(given: argparse.Namespace) -> dict:
     def rate(device: Device) -> float:
         records: list[object] = []
         context = SimpleNamespace(
-            worker="bench", subject="bench", now_s=time.monotonic, emit=records.append, stopped=lambda: False
+            worker="bench",
+            subject="bench",
+            now_s=time.monotonic,
+            emit=records.append,
+            stopped=lambda: False,
         )
         spec = GemmSpec("gemm", given.size, (device.half,), given.settle, given.measure, given.round)
         run_gemm(spec, device, context)

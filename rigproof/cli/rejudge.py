@@ -86,6 +86,7 @@ def _verdicts(
     subjects = judgement.subjects
     if not two_are_better(recording.count()):
         return judgement.whole([judgement.part(subjects)])
+    recording.group()  # else each of the two would
     nodes = [subject for subject in subjects if subject in recording.nodes]
     others = [subject for subject in subjects if subject not in recording.nodes]
     # Host samples are large, so that only one process reads them; the other has to send what it found.

@@ -201,6 +201,11 @@ class Recording:
     def host_samples(self, records: Iterable[HostSample]) -> None:
         self.put(HostSample, records)
 
+    def group(self) -> None:
+        """Put what every judgement asks for in groups by subject, once for all."""
+        for rows in (self.rounds, self.memory, self.gpu_samples, self.host_samples):
+            rows.subjects()
+
     def count(self) -> int:
         """How much was recorded so far; changes with every record that can change a verdict."""
         lists: tuple[Sized, ...] = (self.events, self.counters, self.boots, self.workers, self.processes)

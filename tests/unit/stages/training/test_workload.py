@@ -110,8 +110,8 @@ def test_precisions_search_and_sweep_are_measured_and_verified(cpu, context):
     assert of_part(context, "search")
     for part, key in (("precision", "precision"), ("sweep", "batch")):
         measured = of_part(context, part)
-        for value in {getattr(one, key) for one in measured}:
-            assert sum(getattr(one, key) == value for one in measured) >= 3
+        for value in {one.label(key) for one in measured}:
+            assert sum(one.label(key) == value for one in measured) >= 3
 
 
 def test_a_round_tells_its_steps_and_their_work(cpu, context):
