@@ -18,6 +18,9 @@ FILES = {
     "metrics.prom",
     "benchmark.json",
     "recording.jsonl",
+    "round.parquet",
+    "memory_reading.parquet",
+    "reward_batch.parquet",
 }
 
 

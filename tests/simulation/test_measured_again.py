@@ -9,7 +9,7 @@ from rigproof.history.rounds import measured_rounds
 from rigproof.judging.judge import judge_all
 from rigproof.judging.second_chance import second_chance
 from rigproof.profiles.loading.load import over_defaults
-from rigproof.records.disk.store import RecordingWriter, read_recording
+from rigproof.records.disk.store import read_recording, write_recording
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, decide
@@ -133,15 +133,7 @@ def test_a_healthy_rig_that_is_measured_twice_is_as_healthy():
 
 def test_a_recording_of_two_attempts_is_judged_the_same_from_its_files_and_as_shared(tmp_path):
     recording = recorded(ONCE)
-    writer = RecordingWriter(tmp_path, recording.run)
-    watches = recording.process_watches
-    for records in (recording.nodes, recording.gpus, recording.foreign_memory, watches):
-        writer.extend(records.values())
-    writer.extend([*recording.attempts, *recording.processes, *recording.boots])
-    for records in (recording.workers, recording.rounds, recording.memory, recording.counters):
-        writer.extend(records)
-    writer.extend([*recording.events, *recording.gpu_samples, *recording.host_samples])
-    writer.close()
+    write_recording(tmp_path, recording)
     read = read_recording(tmp_path)
     assert [(one.name, one.start_s) for one in read.attempts] == [
         (one.name, one.start_s) for one in recording.attempts

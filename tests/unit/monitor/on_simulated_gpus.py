@@ -3,11 +3,21 @@
 import signal
 import sys
 import threading
+from pathlib import Path
 
 from rigproof.cli.main import main
 from rigproof.simulation.nvml.library import installed
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.nvml.protocol import Code
+
+
+class Hang(threading.Event):
+    """Never set; leaves the file `hung` in the working directory once somebody waits for it."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Say so, and wait."""
+        Path("hung").touch()
+        return super().wait(timeout)
 
 
 def _calm(_driver: SimulatedDriver) -> None:
@@ -20,7 +30,7 @@ def _hot(driver: SimulatedDriver) -> None:
 
 
 def _hung(driver: SimulatedDriver) -> None:
-    driver.inject(Fault("nvmlInitWithFlags", hang=threading.Event()))
+    driver.inject(Fault("nvmlInitWithFlags", hang=Hang()))
 
 
 def _no_driver(driver: SimulatedDriver) -> None:

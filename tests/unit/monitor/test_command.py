@@ -144,9 +144,11 @@ def test_a_signal_ends_it_with_0_and_leaves_no_process(start, number, scenario):
     assert processes.wait_gone(started, 5) == ()
 
 
-def test_ctrl_c_before_once_has_told_anything_is_an_interruption(start):
+def test_ctrl_c_before_once_has_told_anything_is_an_interruption(start, tmp_path):
     process = start("hung", "--once")
-    time.sleep(2.0)
+    end_s = time.monotonic() + PATIENCE_S
+    while not (tmp_path / "hung").exists() and time.monotonic() < end_s:
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     assert ended(process)[:2] == (2, "")
 
