@@ -129,7 +129,7 @@ def test_each_scope_sees_its_own_evidence(bench, scope, subject):
 def test_a_stage_that_was_broken_off_cannot_pass_but_fail(bench, name):
     bench.stage(name, status="interrupted")
     verdict = verdict_of(bench, Finding(Outcome.PASS, 1.0), stages=(name,))
-    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, f"the {name} stage was aborted")
+    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, f"the {name} stage was broken off")
     assert verdict_of(bench, Finding(Outcome.FAIL, 1.0), stages=(name,)).outcome is Outcome.FAIL
     assert verdict_of(bench, Finding(Outcome.PASS, 1.0), stages=("training",)).outcome is Outcome.PASS
 
