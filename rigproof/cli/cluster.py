@@ -14,25 +14,26 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import USAGE
 from rigproof.stages.registry import KINDS
 
-LEFT = 1  # exit status: processes are left
+LEFT = 1  # exit status: some processes did not end
 
 app = typer.Typer(
-    help="Start, end, or spell out the Ray cluster that a rig's machines make.", no_args_is_help=True
+    help="Start or end the Ray cluster of a rig's machines, or print the commands for it.",
+    no_args_is_help=True,
 )
 
 Rig = Annotated[str, typer.Argument(help="a rig's name or file, with an address for each node")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="of the head")]
-User = Annotated[str | None, typer.Option(help="to log in as; default: your own name")]
+User = Annotated[str | None, typer.Option(help="user to log in as; default: your own name")]
 Key = Annotated[
     Path | None,
     typer.Option(help="private key for ssh, which `ray up` also copies to the head; default: ssh's own"),
 ]
-Ray = Annotated[str, typer.Option(help="how Ray is called on the nodes, such as /opt/train/bin/ray")]
+Ray = Annotated[str, typer.Option(help="command that runs Ray on the nodes, such as /opt/train/bin/ray")]
 
 
 @app.command()
 def lines(rig: Rig, port: Port = GCS_PORT, ray: Ray = "ray") -> None:
-    """Print what to type on each machine, where there is no ssh."""
+    """Print the commands to type on each machine, for rigs without ssh."""
     typer.echo(_lines(rig, port, ray))
 
 
@@ -45,14 +46,14 @@ def start(
     ssh_key: Key = None,
     ray: Ray = "ray",
     file: Annotated[
-        Path | None, typer.Option(help="where the file for `ray up` goes; default: rigproof-RIG-PORT.yaml")
+        Path | None, typer.Option(help="path of the file for `ray up`; default: rigproof-RIG-PORT.yaml")
     ] = None,
     write_only: Annotated[
         bool, typer.Option("--write-only", help="write that file and start nothing")
     ] = False,
-    limit: Annotated[float, typer.Option(min=1, help="seconds for the nodes to come")] = 180.0,
+    limit: Annotated[float, typer.Option(min=1, help="seconds to wait for the nodes to join")] = 180.0,
 ) -> None:
-    """Start the cluster with `ray up` over ssh; ends with the address for --ray-address."""
+    """Start the cluster with `ray up` over ssh; prints the address for --ray-address at the end."""
     launch = _launch(rig, port, ssh_user, ssh_key, ray)
     file = file or Path(f"{launch.name}.yaml")
     if write_only:

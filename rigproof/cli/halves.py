@@ -1,4 +1,4 @@
-"""Two processes where one takes long: a child does a part of the work, on the same data."""
+"""Splits long work over two processes: a child does a part of it, on the same data."""
 
 import contextlib
 import gc
@@ -11,7 +11,7 @@ from typing import TypeVar
 
 Here = TypeVar("Here")
 There = TypeVar("There")
-LARGE = 500_000  # records; what has fewer is done sooner than a second process has begun
+LARGE = 500_000  # records; fewer are done before a second process has started
 
 
 def two_are_better(records: int) -> bool:
@@ -20,13 +20,13 @@ def two_are_better(records: int) -> bool:
 
 
 def side_by_side(here: Callable[[], Here], there: Callable[[], There]) -> tuple[Here, There]:
-    """What both give; `there` runs in a child. Where that one dies, its part is done here too."""
+    """The results of both; `there` runs in a child. If the child dies, its part is also done here."""
     # No `host.child.Child`: forked, it has the records, which would take longer to send than the work takes.
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_send, args=(sender, there), daemon=True)
     with warnings.catch_warnings():
-        # Arrow's and numpy's threads wait for work meanwhile, and their pools outlast a fork.
+        # Arrow's and numpy's threads are idle at that time, and their pools survive a fork.
         warnings.simplefilter("ignore", DeprecationWarning)
         child.start()
     sender.close()
@@ -38,13 +38,13 @@ def side_by_side(here: Callable[[], Here], there: Callable[[], There]) -> tuple[
             return mine, there()
     finally:
         receiver.close()
-        child.kill()  # it holds nothing; SIGTERM may be handled by whoever forked it
+        child.kill()  # it holds nothing; SIGTERM may have a handler inherited from the parent
         child.join()
 
 
 @contextlib.contextmanager
 def without_collections() -> Iterator[None]:
-    """Records and verdicts hold no cycles; looking for some in millions of them takes longer than judging."""
+    """Pause garbage collection: records and verdicts have no cycles, and the search would outlast judging."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What this host's black box says of a run that never ended."""
+"""What this host's black box says about a run that never ended."""
 
 import contextlib
 from pathlib import Path
@@ -14,9 +14,9 @@ KIND = {"restarted": "host_reset", "shut_down": "driver_killed", "killed": "driv
 
 
 def add_last_words(run: Path, recording: Recording) -> None:
-    """Add to a recording without an orderly end how it came to its end on this host, where that is known.
+    """Add to a recording without an orderly end how the run ended on this host, if that is known.
 
-    Of other hosts nothing is known here; their next run tells it.
+    Nothing is known here about other hosts; their next run reports it.
     """
     now = boot_id().value
     if now is None or recording.run.simulated or (run / PARQUET_FILE).exists():

@@ -15,9 +15,9 @@ from rigproof.records.verdict import INTERRUPTED, USAGE
 from rigproof.run.suite import suite_folder
 from rigproof.stages.registry import KINDS
 
-TYPER_INTERRUPTED = 130  # what a new typer makes of Ctrl-C
+TYPER_INTERRUPTED = 130  # what newer versions of typer raise for Ctrl-C
 
-# New typers carry a click of their own: its usage errors have no public name but those of their subclasses.
+# Newer versions of typer bundle click: its usage errors have no public name except those of subclasses.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
@@ -31,13 +31,13 @@ app.add_typer(cluster.app, name="cluster")
 
 
 class Refused(Exception):  # noqa: N818 - says what is the case
-    """Bad input; the message names it and the way out. Becomes exit status 4."""
+    """Bad input; the message names it and the remedy. Becomes exit status 4."""
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def accept(context: typer.Context) -> None:
     """Run the acceptance suite here; takes every option of `pytest -m hardware`."""
-    import pytest  # noqa: PLC0415 - the other commands do without it
+    import pytest  # noqa: PLC0415 - the other commands do not need it
 
     # The suite's own configuration, so that the project around it changes nothing.
     own = [
@@ -47,7 +47,7 @@ def accept(context: typer.Context) -> None:
         "--import-mode=importlib",
         "-o",
         "junit_family=xunit1",
-        # rigproof is imported already: it is what asks.
+        # rigproof is already imported, by this very command.
         "-W",
         "ignore::pytest.PytestAssertRewriteWarning",
     ]
@@ -57,13 +57,13 @@ def accept(context: typer.Context) -> None:
 
 @app.command()
 def detect() -> None:
-    """Print what is found here as a rig profile, to save and edit."""
+    """Print the hardware found here as a rig profile, to save and edit."""
     from rigproof.profiles.auto import profile_text, rig_of  # noqa: PLC0415
     from rigproof.telemetry.inventory import detect as detect_host  # noqa: PLC0415
 
     inventory = detect_host(20.0)
     if inventory.nvml_error:
-        raise Refused(f"what is here cannot all be found: {inventory.nvml_error}")
+        raise Refused(f"this machine's hardware cannot be fully detected: {inventory.nvml_error}")
     typer.echo(profile_text(rig_of(inventory, KINDS)), nl=False)
 
 
@@ -75,7 +75,9 @@ def lint(
     *,
     faults: Annotated[
         bool,
-        typer.Option("--faults", help="list what can be injected into a simulated rig, and what it trips"),
+        typer.Option(
+            "--faults", help="list the faults that can be injected into a simulated rig, and what they trip"
+        ),
     ] = False,
 ) -> None:
     """Refuse plans that cannot fit and tables that cannot fail."""
@@ -115,16 +117,16 @@ def schema(kind: Annotated[str, typer.Argument(help="rig, sku or xids")] = "rig"
 def judge(
     run: Annotated[Path, typer.Argument(help="a run's folder, such as reports/latest")],
     hwprofile: Annotated[
-        str | None, typer.Option(help="judge by this rig profile in place of the recorded one")
+        str | None, typer.Option(help="judge by this rig profile instead of the recorded one")
     ] = None,
     champions: Annotated[
         Path | None,
-        typer.Option(help="a rig's champions, such as reports/champions/NAME, in place of the recorded ones"),
+        typer.Option(help="a rig's champions, such as reports/champions/NAME, instead of the recorded ones"),
     ] = None,
 ) -> None:
     """Judge a recorded run again, on any machine, with the recorded or with other limits.
 
-    What rests on work that the profile plans and the run did not do is not measured.
+    Criteria that need work which the profile plans and the run did not do are not measured.
     """
     from rigproof.cli.rejudge import rejudge  # noqa: PLC0415
 
@@ -139,10 +141,10 @@ def report(
         bool, typer.Option("--share", help="a copy in RUN/shared without names of hosts, addresses, UUIDs")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option(help="write into this new folder in place of the run's")
+        Path | None, typer.Option(help="write into this new folder instead of the run's")
     ] = None,
 ) -> None:
-    """Write the files of a recorded run anew, from its recording; or a copy that can be shown to anybody."""
+    """Write the files of a recorded run again, from its recording; or a copy that can be shown to anyone."""
     from rigproof.cli.rejudge import rewrite  # noqa: PLC0415
 
     raise typer.Exit(rewrite(run, typer.echo, share=share, output=output))
@@ -151,7 +153,7 @@ def report(
 @app.command()
 def history(
     rig: Annotated[str | None, typer.Argument(help="a rig's name; default: all rigs")] = None,
-    report_dir: Annotated[Path, typer.Option(help="where runs and history are")] = Path("reports"),
+    report_dir: Annotated[Path, typer.Option(help="folder of runs and history")] = Path("reports"),
 ) -> None:
     """List the kept throughput measurements of a rig, oldest first, and its champions."""
     from rigproof.history.listing import champions_listing, listing_lines, unreadable  # noqa: PLC0415
@@ -162,7 +164,7 @@ def history(
     if rig is not None and rig not in {path.name for path in folder.glob("*")}:
         if not best:
             raise Refused(lines)
-        lines = ""  # its champions are all that is left of it
+        lines = ""  # only its champions are left
     typer.echo("\n".join(part for part in (lines, best) if part))
     if unreadable(folder, report_dir / "champions", rig):
         raise typer.Exit(USAGE)
@@ -172,23 +174,26 @@ def history(
 def monitor(
     *,
     hwprofile: Annotated[
-        str, typer.Option(help="a rig's name or file, whose nodes and limits are shown; auto: what is found")
+        str,
+        typer.Option(help="a rig's name or file, whose nodes and limits are shown; auto: the hardware found"),
     ] = "auto",
     ray_address: Annotated[
         str | None, typer.Option(help="HOST:PORT of a Ray cluster; default: this machine, without Ray")
     ] = None,
     allow_open_cluster: Annotated[
-        bool, typer.Option("--allow-open-cluster", help="join one that asks nobody for a token too")
+        bool, typer.Option("--allow-open-cluster", help="also join a cluster without token authentication")
     ] = False,
-    report_dir: Annotated[Path, typer.Option(help="where the runs are, one of which may go on")] = Path(
+    report_dir: Annotated[Path, typer.Option(help="folder of the runs, to show the current one")] = Path(
         "reports"
     ),
     interval: Annotated[float, typer.Option(min=0.2, max=3600, help="seconds between two frames")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="one frame; exit status 1 with warnings")] = False,
-    json: Annotated[bool, typer.Option("--json", help="JSON in place of text, a document a frame")] = False,
-    no_color: Annotated[bool, typer.Option("--no-color", help="as NO_COLOR in the environment")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="JSON instead of text, one document per frame")
+    ] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="like NO_COLOR in the environment")] = False,
 ) -> None:
-    """Show what every node and GPU does now, next to the profile's limits, until Ctrl-C. Loads nothing."""
+    """Show the state of every node and GPU, next to the profile's limits, until Ctrl-C. Loads nothing."""
     from rigproof.monitor.command import Options  # noqa: PLC0415
     from rigproof.monitor.command import monitor as run_monitor  # noqa: PLC0415
 
@@ -212,7 +217,7 @@ def main() -> None:
     from rigproof.report.files.folders import ReportFolderError  # noqa: PLC0415
     from rigproof.report.published.pseudonyms import ShareError  # noqa: PLC0415
 
-    for stream in (sys.stdout, sys.stderr):  # a file's name, or what it says, need not be what they can write
+    for stream in (sys.stdout, sys.stderr):  # a file's name or content may not be encodable by the streams
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:

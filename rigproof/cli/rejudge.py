@@ -31,12 +31,12 @@ from rigproof.report.published.shared_copy import write_shared
 from rigproof.report.terminal.terminal import print_summary
 from rigproof.stages.registry import KINDS
 
-# The file's first lines hold it; the rest, which grows with the rig, is not read for it.
+# It is in the file's first lines; the rest, which grows with the rig, is not read for it.
 ELAPSED = re.compile(rb'^ "elapsed_s": (\d{1,9}(?:\.\d{1,6})?),?$', re.MULTILINE)
 HEAD_BYTES = 4096
-HERE_SHARE = 0.475  # of the devices, where two processes judge
+HERE_SHARE = 0.475  # of the devices, if two processes judge
 VERDICT_COSTS = 10  # to write one, in records to judge
-EXIT_NOT_WRITTEN = 6  # as a run whose files could not be written
+EXIT_NOT_WRITTEN = 6  # the same as for a run whose files could not be written
 
 
 def interrupted(recording: Recording) -> bool:
@@ -50,8 +50,8 @@ def rejudge(
 ) -> int:
     """Print the verdicts of `run` by its own or another profile; returns the exit status. Writes nothing.
 
-    `champions`: a rig's folder of them, in place of those that the run recorded. Another profile is linted as
-    before a run: ProfileError with everything that is wrong with it.
+    `champions`: a rig's folder of them, instead of those that the run recorded. Another profile is linted as
+    before a run: ProfileError with all its problems.
     """
     recording = read_recording(run)
     add_last_words(run, recording)
@@ -89,7 +89,7 @@ def _verdicts(
     recording.group()  # else each of the two would
     nodes = [subject for subject in subjects if subject in recording.nodes]
     others = [subject for subject in subjects if subject not in recording.nodes]
-    # Host samples are large, so that only one process reads them; the other has to send what it found.
+    # Host samples are large, so only one process reads them; the other has to send its findings.
     middle = round(HERE_SHARE * len(others))
     parts = side_by_side(
         lambda: judgement.part(nodes + others[:middle]), lambda: judgement.part(others[middle:])
@@ -101,14 +101,14 @@ def _verdicts(
 
 
 def _folder(champions: Path) -> Path:
-    """The folder; ChampionError where it is none: a typo must not mean that there are no champions."""
+    """The folder; ChampionError if it does not exist: a typo must not mean that there are no champions."""
     if not champions.is_dir():
         raise ChampionError(f"--champions {champions}: no such folder; give one like reports/champions/NAME")
     return champions
 
 
 def _linted(loaded: LoadedRig, level: str) -> LoadedRig:
-    """The profile as a run at this level would take it. ProfileError names all that is wrong with it."""
+    """The profile as a run at this level would take it. ProfileError names all its problems."""
     if level not in get_args(LevelName):
         wrong, way_out = "no such level", "read it with the rigproof that wrote it"
         raise ProfileError([problem("recording", "level", level, wrong, way_out)])
@@ -119,7 +119,7 @@ def _linted(loaded: LoadedRig, level: str) -> LoadedRig:
 
 
 def _rig(hwprofile: str, recording: Recording) -> LoadedRig:
-    """The profile; what it leaves to be found on the machine of the run is what the run found there."""
+    """The profile, completed by what the run found on its machine."""
     loaded = load_rig(hwprofile, KINDS)
     here = loaded.this_machine()
     if here is None:
@@ -145,7 +145,7 @@ def _rig(hwprofile: str, recording: Recording) -> LoadedRig:
 def rewrite(
     run: Path, echo: Callable[[str], None], *, share: bool = False, output: Path | None = None
 ) -> int:
-    """Write the files of `run` again from what it recorded; the exit status, 6 where one was not written.
+    """Write the files of `run` again from what it recorded; the exit status, 6 if one was not written.
 
     `share`: a copy without names, in the run's folder `shared`. `output`: into that folder instead.
     """
@@ -201,9 +201,9 @@ def rewrite(
 
 
 def elapsed_s(run: Path, recording: Recording) -> float:
-    """How long it took, as the first report said; else up to the last thing recorded.
+    """How long it took, as in the first report; else up to the last record.
 
-    Raises RecordingError where nothing was. A verdict.json that says no length is as good as none.
+    Raises RecordingError without any record. A verdict.json without a length is ignored.
     """
     try:
         with open_plain(run / "verdict.json", VERDICT_BYTES_MAX) as file:

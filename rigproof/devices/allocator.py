@@ -12,7 +12,7 @@ from typing import Literal
 from rigproof.profiles.planning.plan import MemoryPlan
 
 NAME, OLD_NAME = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
-# torch 2.9 knows the new name and ignores what it says of CUDA's segments (pytorch#183387); 2.11 obeys it.
+# torch 2.9 knows the new name but ignores its setting for CUDA's segments (pytorch#183387); 2.11 applies it.
 NEW_NAME_SINCE = (2, 11)
 LAZY_SINCE = (12, 2)  # CUDA 12.2 release notes: lazy loading is the default on Linux
 
@@ -24,11 +24,11 @@ NO_EFFECT = {
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What the allocator was told. `variable` is None and `value` empty where nobody told it anything."""
+    """How the allocator is configured. `variable` is None and `value` empty if it has its defaults."""
 
     variable: str | None
     value: str
-    by: Literal["profile", "user", "nobody"]
+    by: Literal["profile", "user", "default"]
 
 
 def wanted(plan: MemoryPlan) -> str:
@@ -44,13 +44,13 @@ def wanted(plan: MemoryPlan) -> str:
 
 
 def variable_of(torch_version: str | None) -> str:
-    """The variable that this torch obeys."""
+    """The variable that this torch reads."""
     known = _numbers(torch_version)
     return OLD_NAME if known is not None and known < NEW_NAME_SINCE else NAME
 
 
 def configure(plan: MemoryPlan, environ: MutableMapping[str, str]) -> None:
-    """Set the allocator's variable as the plan wants it. What the user has set stays as it is.
+    """Set the allocator's variable as the plan requires. A value set by the user is kept.
 
     Has an effect only before torch is imported.
     """
@@ -60,16 +60,16 @@ def configure(plan: MemoryPlan, environ: MutableMapping[str, str]) -> None:
 
 
 def configured(plan: MemoryPlan, environ: Mapping[str, str]) -> Configuration:
-    """What the environment tells the allocator, and whose wish that is."""
-    for name in (OLD_NAME, NAME):  # the order in which torch asks
+    """The allocator's setting in the environment, and who set it."""
+    for name in (OLD_NAME, NAME):  # the order in which torch looks
         value = environ.get(name)
         if value is not None:
             return Configuration(name, value, "profile" if value == wanted(plan) else "user")
-    return Configuration(None, "", "nobody")
+    return Configuration(None, "", "default")
 
 
 def remarks(environ: Mapping[str, str], cuda_version: str | None) -> dict[str, str]:
-    """Variables of this environment that do nothing, or harm: "NAME=value" and what to know about it."""
+    """Variables of this environment without effect, or harmful: "NAME=value" and its effect."""
     found = {f"{name}={environ[name]}": why for name, why in NO_EFFECT.items() if name in environ}
     loading, blocking = environ.get("CUDA_MODULE_LOADING"), environ.get("CUDA_LAUNCH_BLOCKING")
     cuda = _numbers(cuda_version)
@@ -78,10 +78,10 @@ def remarks(environ: Mapping[str, str], cuda_version: str | None) -> dict[str, s
     if blocking == "0":
         found[f"CUDA_LAUNCH_BLOCKING={blocking}"] = "no effect: the default"
     elif blocking is not None:
-        found[f"CUDA_LAUNCH_BLOCKING={blocking}"] = "slows every launch down: unset it"
+        found[f"CUDA_LAUNCH_BLOCKING={blocking}"] = "slows down every launch: unset it"
     if "PYTORCH_NO_CUDA_MEMORY_CACHING" in environ:
         setting = f"PYTORCH_NO_CUDA_MEMORY_CACHING={environ['PYTORCH_NO_CUDA_MEMORY_CACHING']}"
-        found[setting] = "no cap holds and no OOM is counted without torch's caching allocator: unset it"
+        found[setting] = "without torch's caching allocator no cap applies and no OOM is counted: unset it"
     return found
 
 

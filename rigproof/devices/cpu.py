@@ -26,7 +26,7 @@ OTHERS_MIB = 256
 
 
 class CpuMark:
-    """A moment: the CPU has finished what was asked for when the call returns."""
+    """A moment: the CPU has finished its work when the call returns."""
 
     def __init__(self) -> None:
         self.clock_s = time.perf_counter()
@@ -53,12 +53,12 @@ class CpuDevice(TorchDevice):
     def __init__(self, cpu_threads: int) -> None:
         super().__init__(torch.device("cpu"), cpu_threads)
         if torch.get_num_interop_threads() != 1:
-            with contextlib.suppress(RuntimeError):  # torch takes it once, before its first parallel work
+            with contextlib.suppress(RuntimeError):  # torch reads it once, before its first parallel work
                 torch.set_num_interop_threads(1)
         self.name = cpu_name()
-        # Stable for the host, so that a history finds its earlier runs.
+        # Constant for the host, so that a history finds its earlier runs.
         self.uuid = f"CPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{platform.node()}/{self.name}')}"
-        self._memory_limit = memory_limit()  # of the container, or whatever else this process is in
+        self._memory_limit = memory_limit()  # of the container or other cgroup of this process
         self._random: dict[tuple[int, torch.dtype], torch.Tensor] = {}
         self._allocated_bytes = 0
         self._cap_bytes: int | None = None
@@ -66,10 +66,10 @@ class CpuDevice(TorchDevice):
         self.half = self._probe_half()
 
     def use(self, precision: str) -> None:
-        """Every precision the CPU has is told by the operands' type alone."""
+        """Nothing to switch: on the CPU the operands' type alone selects the precision."""
 
     def normal(self, size: int, precision: str, seed: int) -> torch.Tensor:
-        """Random normal data, cut from one buffer at a shift that `seed` gives.
+        """Random normal data, cut from one buffer at an offset given by `seed`.
 
         One thread draws some 10^8 numbers a second, which would take minutes for a large pool; a
         shifted copy is as random within a matrix and differs between matrices. Shifts are odd steps
@@ -105,7 +105,7 @@ class CpuDevice(TorchDevice):
     def memory(self) -> MemoryState:
         """Matrices in use, and the process's resident memory as what is reserved."""
         resident_mib = own_memory().resident / MIB
-        peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # lags a little
+        peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # lags slightly
         free_mib = total_mib = None
         with contextlib.suppress(OSError, LookupError, ValueError):
             usable = usable_memory(self._memory_limit)
@@ -130,13 +130,13 @@ class CpuDevice(TorchDevice):
             ctypes.CDLL(None).malloc_trim(0)
 
     def cached_mib(self) -> float:
-        """The buffers that random data is cut from; what the C library keeps is not known."""
+        """The buffers that random data is cut from; what the C library caches is not known."""
         return self._cached_bytes() / MIB
 
     def limit_memory(self, mib: float | None) -> bool:
-        """Cap matrices and their random data here, and what the process may still map for data (RLIMIT_DATA).
+        """Cap matrices and their random data here, and further data mappings of the process (RLIMIT_DATA).
 
-        The process's limit leaves `OTHERS_MIB` to those in it that know nothing of a cap.
+        The process's limit leaves `OTHERS_MIB` for code in the process that does not check the cap.
         """
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         if self._data_limit is None:
@@ -157,7 +157,7 @@ class CpuDevice(TorchDevice):
         return True
 
     def allocator_settings(self) -> dict[str, Any]:
-        """The C library's allocator has none to tell."""
+        """Empty: the C library's allocator reports none."""
         return {}
 
     def is_out_of_memory(self, error: BaseException) -> bool:
@@ -168,7 +168,7 @@ class CpuDevice(TorchDevice):
         return isinstance(error, RuntimeError) and ("can't allocate memory" in text or "bad_alloc" in text)
 
     def _drawn(self, size: int, dtype: torch.dtype, seed: int) -> torch.Tensor:
-        """The part of the buffer that a seed stands for; no copy."""
+        """The part of the buffer for a seed; no copy."""
         key = (size, dtype)
         if key not in self._random:
             self._make_sure_of((size * size + SHIFTS) * dtype.itemsize)
@@ -184,7 +184,7 @@ class CpuDevice(TorchDevice):
         return self._allocated_bytes + self._cached_bytes()
 
     def _make_sure_of(self, count: int) -> None:
-        """Raise torch.OutOfMemoryError where so many bytes more are beyond the cap."""
+        """Raise torch.OutOfMemoryError if so many more bytes exceed the cap."""
         if self._cap_bytes is not None and self._held_bytes() + count > self._cap_bytes:
             raise torch.OutOfMemoryError(
                 f"the CPU's cap of {self._cap_bytes} bytes, {self._held_bytes()} in use: "
@@ -201,14 +201,14 @@ class CpuDevice(TorchDevice):
         self._allocated_bytes -= count
 
     def _probe_half(self) -> str:
-        """bf16 where it is at least half as fast as fp32: slower ones are emulated."""
+        """bf16 if it is at least half as fast as fp32: a slower one is emulated."""
         rates = {precision: self._probe(precision) for precision in ("fp32", "bf16")}
         return "bf16" if rates["bf16"] >= rates["fp32"] / 2 else "fp32"
 
     def _probe(self, precision: str) -> float:
         """Products a second of a small size."""
         a, out = (torch.ones(PROBE_SIZE, PROBE_SIZE, dtype=DTYPES[precision]) for _ in range(2))
-        self.multiply(a, a, out)  # the first call sets the library up
+        self.multiply(a, a, out)  # the first call initialises the library
         start, count = CpuMark(), 0
         while (passed_s := CpuMark().seconds_since(start)) < PROBE_S / 2 or count == 0:
             self.multiply(a, a, out)

@@ -27,7 +27,7 @@ class CudaMark:
         self.event.record()
 
     def wait(self) -> None:
-        """Block until the device got here; what was queued later runs on."""
+        """Block until the device got here; later work continues."""
         self.event.synchronize()
 
     def seconds_since(self, earlier: Mark) -> float:
@@ -50,12 +50,12 @@ def cuda_precisions(capability: tuple[int, int]) -> tuple[str, ...]:
 
 
 def best_half(precisions: tuple[str, ...]) -> str:
-    """bf16 where there is one, else fp16, else fp32."""
+    """bf16 if the GPU has it, else fp16, else fp32."""
     return next(precision for precision in ("bf16", "fp16", "fp32") if precision in precisions)
 
 
 def set_tf32(allowed: bool) -> None:
-    """Let fp32 products round their operands to tf32, or not, through the API this torch has."""
+    """Let fp32 products round their operands to tf32, or not, through this torch's API."""
     settings: Any = torch.backends.cuda.matmul
     if hasattr(settings, "fp32_precision"):  # torch 2.9 on; the older name warns there
         settings.fp32_precision = "tf32" if allowed else "ieee"
@@ -65,10 +65,10 @@ def set_tf32(allowed: bool) -> None:
 
 @cache
 def cublas_version(proc_root: Path = PROC) -> str | None:
-    """Version of the cuBLAS that this process has loaded, such as "13.1.0"; None where it has none.
+    """Version of the cuBLAS that this process has loaded, such as "13.1.0"; None if it has none.
 
-    torch tells the version that it was built for at most, and a
-    package manager's record may be of another copy: the library itself knows (cublasGetProperty).
+    torch at most reports the version that it was built for, and a
+    package manager's record may be for another copy, so the library itself is asked (cublasGetProperty).
     """
     for path in own_files(proc_root):
         if path.rpartition("/")[2].startswith("libcublas.so"):
@@ -77,7 +77,7 @@ def cublas_version(proc_root: Path = PROC) -> str | None:
 
 
 def _told_version(path: str) -> str | None:
-    """Major, minor and patch as the library says them."""
+    """Major, minor and patch as the library reports them."""
     number, numbers = ctypes.c_int(), []
     try:
         ask = ctypes.CDLL(path).cublasGetProperty
@@ -91,7 +91,7 @@ def _told_version(path: str) -> str | None:
 
 
 def _in_short(setting: Any) -> Any:
-    """A setting of the allocator; one that it keeps for each size, and is the same for all, as that."""
+    """A setting of the allocator; one kept per size with the same value for all sizes is shown once."""
     values = list(setting.values()) if isinstance(setting, dict) else []
     return values[0] if values and values.count(values[0]) == len(values) else setting
 
@@ -152,7 +152,7 @@ class CudaDevice(TorchDevice):
     def memory(self) -> MemoryState:
         """Read the caching allocator and the device."""
         free, total = torch.cuda.mem_get_info(self.where)
-        native = torch.cuda.get_allocator_backend() == "native"  # others count neither
+        native = torch.cuda.get_allocator_backend() == "native"  # other backends count neither
         counts = torch.cuda.memory_stats(self.where) if native else {}
         return MemoryState(
             allocated_mib=torch.cuda.memory_allocated(self.where) / MIB,
@@ -165,7 +165,7 @@ class CudaDevice(TorchDevice):
         )
 
     def reset_peak(self) -> None:
-        """Start `peak_reserved_mib` again."""
+        """Reset `peak_reserved_mib`."""
         torch.cuda.reset_peak_memory_stats(self.where)
 
     def empty_cache(self) -> None:
@@ -177,13 +177,13 @@ class CudaDevice(TorchDevice):
         return float(torch.cuda.memory_reserved(self.where) - torch.cuda.memory_allocated(self.where)) / MIB
 
     def limit_memory(self, mib: float | None) -> bool:
-        """Cap the caching allocator, by a share of the card; the context of CUDA is outside of it."""
+        """Cap the caching allocator, by a share of the card; the CUDA context is not included."""
         share = 1.0 if mib is None else min(1.0, mib * MIB / self._total_bytes)
         torch.cuda.set_per_process_memory_fraction(share, self.where)
         return share < 1
 
     def allocator_settings(self) -> dict[str, Any]:
-        """What torch's snapshot of the allocator says of its own settings."""
+        """The allocator's settings, from torch's snapshot of it."""
         try:
             told = torch.cuda.memory._snapshot()["allocator_settings"]  # noqa: SLF001 - no public way
         except (AttributeError, KeyError, RuntimeError):
@@ -191,7 +191,7 @@ class CudaDevice(TorchDevice):
         return {name: _in_short(told[name]) for name in TOLD_SETTINGS if name in told}
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        """The allocator's own error, and the libraries' that find no room for their handles."""
+        """The allocator's own error, and those of libraries without room for their handles."""
         if isinstance(error, torch.OutOfMemoryError):
             return True
         text = str(error)

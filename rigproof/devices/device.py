@@ -14,7 +14,7 @@ Matrix: TypeAlias = "torch.Tensor"
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:
-    """The allocator's and the device's memory, MiB. None where the device or allocator does not tell."""
+    """The allocator's and the device's memory, MiB. None if the device or allocator does not report it."""
 
     allocated_mib: float
     reserved_mib: float
@@ -29,7 +29,7 @@ class Mark(Protocol):
     """A moment in the device's order of work."""
 
     def wait(self) -> None:
-        """Block until the device has done all work queued before the mark; later work goes on."""
+        """Block until the device has done all work queued before the mark; later work continues."""
         ...
 
     def seconds_since(self, earlier: "Mark") -> float:
@@ -51,7 +51,7 @@ class Checksums(Protocol):
         ...
 
     def take(self) -> tuple[int, ...]:
-        """What was added, in order, leaving room for another round's. Valid once a mark set after
+        """The sums added so far, in order; another round can then be added. Valid once a mark set after
         `fetch` is done.
         """
         ...
@@ -78,7 +78,7 @@ class Device(Protocol):
     cuda_version: str | None  # that torch was built for
     cpu_threads: int  # of torch on the host
     precisions: tuple[str, ...]
-    half: str  # the best 16-bit precision; "fp32" where the device has none worth using
+    half: str  # the best 16-bit precision; "fp32" if the device has none worth using
     queue_depth: int  # rounds to keep queued so that the device never waits for the host
 
     def use(self, precision: str) -> None:
@@ -90,7 +90,7 @@ class Device(Protocol):
         ...
 
     def fill_normal(self, matrix: Matrix, seed: int) -> None:
-        """Queue the same data as `normal` gives into a matrix that is there."""
+        """Queue writing the data of `normal` into an existing matrix."""
         ...
 
     def empty(self, size: int, precision: str) -> Matrix:
@@ -106,17 +106,17 @@ class Device(Protocol):
         ...
 
     def arithmetic(self) -> dict[str, Any]:
-        """What decides the last bit of a product: devices that agree in all of it have to agree in that too.
+        """What decides the last bit of a product: devices that agree in all of this must give the same bits.
 
-        `device` (its name), `torch`, `cublas`, `multiprocessors`, `capability`; None where it does not tell.
+        `device` (its name), `torch`, `cublas`, `multiprocessors`, `capability`; None if unknown.
         """
         ...
 
     def block_error(self, product: Product, rows: Sequence[int], columns: Sequence[int]) -> float:
         """Largest error of out[rows, columns] against a · bᵀ in 64-bit on the host.
 
-        Each element's error is relative to its own size plus the block's root mean square. NaN where
-        the result holds one. Waits for all queued work.
+        Each element's error is relative to its own size plus the block's root mean square. NaN if
+        the result contains one. Waits for all queued work.
         """
         ...
 
@@ -129,29 +129,29 @@ class Device(Protocol):
         ...
 
     def reset_peak(self) -> None:
-        """Let `peak_reserved_mib` start again from what is reserved now."""
+        """Reset `peak_reserved_mib` to what is reserved now."""
         ...
 
     def empty_cache(self) -> None:
-        """Give memory that is held but not used back to the device."""
+        """Return cached, unused memory to the device."""
         ...
 
     def cached_mib(self) -> float:
-        """What is held but not used, as far as it is known: what `empty_cache` would give back."""
+        """Memory held but not used, as far as known: what `empty_cache` would free."""
         ...
 
     def limit_memory(self, mib: float | None) -> bool:
-        """Let this process take at most so much from now on; None lifts the limit again.
+        """Limit this process's memory from now on; None removes the limit.
 
-        An allocation beyond it fails as one beyond the device's memory does. False where the limit is no
-        less than what there is, or was: then none is in force.
+        An allocation beyond it fails like one beyond the device's memory. False if the limit is no
+        lower than the device's memory: then none is in force.
         """
         ...
 
     def allocator_settings(self) -> dict[str, Any]:
-        """How the allocator is configured, in its own words; empty where it does not tell."""
+        """The allocator's configuration in its own terms; empty if it reports none."""
         ...
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        """Whether the error is an allocation that failed for want of memory."""
+        """Whether the error is a failed allocation (out of memory)."""
         ...

@@ -9,10 +9,10 @@ from rigproof.records.identity import DeviceKind
 def open_device(kind: DeviceKind, cpu_threads: int) -> Device:
     """The first visible GPU, or the CPU. `cpu_threads` are what torch may use on the host.
 
-    RuntimeError where there is no such device.
+    RuntimeError if there is no such device.
     """
     if kind == "cuda":
-        # NVML counts in PCI order; CUDA does so only when told, before it is initialised.
+        # NVML counts in PCI order; CUDA only does so if this is set before it is initialised.
         os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
         from rigproof.devices.cuda import CudaDevice  # noqa: PLC0415 - torch is loaded only here
 

@@ -4,9 +4,9 @@ from rigproof.devices.device import Checksums, Device, Matrix, Product
 from rigproof.devices.verification import Operand, Reference, as_hex, make_operand, make_reference
 from rigproof.profiles.planning.operands import matrix_mib
 
-CHECKED_BLOCK = 16  # per pair: over a pool of hundreds that is as much as one block of 256
+CHECKED_BLOCK = 16  # per pair: over a pool of hundreds that checks as much as one block of 256
 LEAST_MATRICES = 2
-TOLD_PAIRS = 16  # whose checksums are told: what differs between two cards shows in any product
+TOLD_PAIRS = 16  # whose checksums are recorded: a difference between two cards shows in any product
 
 
 class Pool:
@@ -15,7 +15,7 @@ class Pool:
     Pair 0 is matrix 1 times matrix 0 transposed, pair i matrix i - 1 times matrix i transposed, so that going
     through the pairs reads every matrix and two matrices make two products. Each pair has a Reference from
     the moment its matrices are there, no two the same: a product that is not computed leaves its neighbour's
-    result, and is found wrong.
+    result, which is detected.
     """
 
     def __init__(self, device: Device, size: int, precision: str, block: int = CHECKED_BLOCK) -> None:
@@ -26,7 +26,7 @@ class Pool:
         self._operands: list[Operand] = []
         self._out: Matrix | None = None
         self._next_pair = 0
-        # By pair; kept when the pool shrinks, because rounds that use them may be under way.
+        # By pair; kept when the pool shrinks, because rounds in progress may use them.
         self.references: list[Reference] = []
 
     def __len__(self) -> int:
@@ -45,15 +45,15 @@ class Pool:
 
     @property
     def checksums(self) -> dict[str, str]:
-        """What the first products must be: by the seeds of their operands, in hexadecimal digits."""
+        """The first products' checksums, by the seeds of their operands, in hexadecimal digits."""
         told = enumerate(self.references[:TOLD_PAIRS])
         return {"·".join(map(str, _matrices_of(pair))): as_hex(one.checksum) for pair, one in told}
 
     def grow(self) -> tuple[tuple[Reference, float], ...]:
         """Add a matrix; the references of the pairs that it makes, and their products' device seconds.
 
-        The first matrix makes none, the second two. Raises the device's error where memory does not suffice,
-        and is then as large as before.
+        The first matrix makes none, the second two. Raises the device's error if memory does not suffice;
+        the pool is then as large as before.
         """
         if self._out is None:
             self._out = self._device.empty(self._size, self._precision)
@@ -69,12 +69,12 @@ class Pool:
         return tuple(made)
 
     def shrink_to(self, count: int) -> None:
-        """Let go of all matrices beyond `count`, and give their memory back."""
+        """Free all matrices beyond `count`."""
         del self._operands[max(count, 0) :]
         self._device.empty_cache()
 
     def launch(self, products: int, sums: Checksums) -> tuple[int, ...]:
-        """Queue the next products, each with its checksum; which pairs they were."""
+        """Queue the next products, each with its checksum; returns their pairs."""
         assert self._out is not None, "an empty pool has nothing to multiply"
         used = []
         for _ in range(products):
@@ -87,7 +87,7 @@ class Pool:
         return tuple(used)
 
     def release(self) -> None:
-        """Let go of everything."""
+        """Free everything."""
         self._operands.clear()
         self._out = None
         self._device.empty_cache()
@@ -110,7 +110,7 @@ def _matrices_of(pair: int) -> tuple[int, int]:
 
 
 def matrices_in(vram_mib: float, size: int, precision: str) -> int:
-    """How many operands fit beside one result. ValueError where there is not room for a pair."""
+    """How many operands fit beside one result. ValueError if there is no room for a pair."""
     each_mib = matrix_mib(size, precision)
     count = int(vram_mib / each_mib) - 1
     if count < LEAST_MATRICES:

@@ -1,4 +1,4 @@
-"""What a worker holds, and what it tries next where memory did not suffice. Pure."""
+"""What a worker holds, and what it tries next if memory did not suffice. Pure."""
 
 from dataclasses import dataclass, replace
 from itertools import count
@@ -13,7 +13,7 @@ EMERGENCY, CPU = "emergency", "cpu"
 class Attempt:
     """A pool of `size` × `size` matrices in `target_mib`.
 
-    `part` is "" for the planned work, EMERGENCY for the tiny one, CPU where the CPU does it. `lessons` counts
+    `part` is "" for the planned work, EMERGENCY for the tiny one, CPU if the CPU does it. `lessons` counts
     the failures that made `size` smaller.
     """
 
@@ -24,9 +24,9 @@ class Attempt:
 
 
 def learned_size(plan: MemoryPlan, planned: int, failures: int) -> int:
-    """Matrix size after so many failures: × `size_share` for each, a multiple of 8, at least `least_size`.
+    """Matrix size after that many failures: × `size_share` for each, a multiple of 8, at least `least_size`.
 
-    Never more than planned.
+    Never larger than planned.
     """
     learned = int(planned * plan.size_share**failures) // STEP * STEP
     return min(planned, max(plan.least_size, learned))
@@ -35,10 +35,10 @@ def learned_size(plan: MemoryPlan, planned: int, failures: int) -> int:
 def next_attempt(
     plan: MemoryPlan, last: Attempt, planned: int, precision: str, *, in_round: bool, fallback: bool
 ) -> Attempt | None:
-    """What to try after `last` failed, None where nothing is left. `planned` is the size before any failure.
+    """What to try after `last` failed, None if nothing is left. `planned` is the size before any failure.
 
-    The target loses a tenth (`retry_share`) down to `last_resort_mib`. A failed round makes the matrices
-    smaller too, and so does a target that holds no pair of them. Where the last resort could not be filled,
+    The target loses a tenth (`retry_share`) down to `last_resort_mib`. A failed round also makes the matrices
+    smaller, and so does a target that holds no pair of them. If the last resort could not be filled,
     one pair is tried, of smaller and smaller matrices; then tiny ones; then the CPU, if `fallback` allows it.
     """
     if last.part == EMERGENCY and fallback:

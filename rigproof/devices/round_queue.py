@@ -38,8 +38,8 @@ class _Queued(Generic[Work]):
 class RoundQueue(Generic[Work]):
     """Launches rounds between two marks each, and waits for the oldest while newer ones run.
 
-    `launch(products, sums)` queues that many products and adds the checksum of each; what it returns
-    comes back with the finished round. A round's seconds include its checksums. The host never waits for
+    `launch(products, sums)` queues that many products and adds the checksum of each; its return value
+    comes with the finished round. A round's seconds include its checksums. The host never waits for
     the whole device: only for the oldest round's last mark.
     """
 
@@ -51,7 +51,7 @@ class RoundQueue(Generic[Work]):
 
     @property
     def full(self) -> bool:
-        """Whether the device has enough to do for now."""
+        """Whether the device has enough queued work for now."""
         return len(self._queued) >= self._device.queue_depth
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ class RoundQueue(Generic[Work]):
         return FinishedRound(seconds, oldest.products, oldest.phase, values, oldest.work)
 
     def _room_for(self, count: int) -> Checksums:
-        """The last finished round's checksums where they are large enough: no allocation in a round."""
+        """The last finished round's checksums if they are large enough, to avoid an allocation in a round."""
         if self._spare and self._spare[0].capacity >= count:
             return self._spare.pop()
         return self._device.checksums(count)
@@ -87,7 +87,7 @@ def products_for(round_s: float, product_s: float) -> int:
 
 
 def adapted(products: int, seconds: float, round_s: float) -> int:
-    """The number of products for the next round, changed where this one was far off its length.
+    """The number of products for the next round, changed if this one was far off its length.
 
     A card that wakes from idle speeds up tenfold within its first rounds.
     """

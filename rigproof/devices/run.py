@@ -1,4 +1,4 @@
-"""Runs what a worker is told to do."""
+"""Runs a worker's task."""
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
@@ -9,8 +9,8 @@ from rigproof.devices.specs import Spec
 def run_workload(spec: Spec, device: Device, context: WorkerContext) -> None:
     """Do what `spec` says until it is done or `context.stopped()`; records go to `context.emit`.
 
-    The last record is the memory after all of the workload's own was freed, with the peak that it
-    reached; it comes after an error too. Raises what `Spec.run` does.
+    The last record is the memory after the workload's own was freed, with the peak that it
+    reached; it is also emitted after an error. Raises what `Spec.run` does.
     """
     device.reset_peak()
     try:

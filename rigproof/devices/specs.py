@@ -1,4 +1,4 @@
-"""What a worker is told to do in a stage: plain data, so that the driver needs no torch to say it."""
+"""A worker's task in a stage: plain data, so that the driver needs no torch to create it."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -17,6 +17,6 @@ class Spec(ABC):
     def run(self, device: Device, context: WorkerContext) -> None:
         """Do it until it is done or `context.stopped()`; imports the stage's workload, and torch with it.
 
-        Raises ValueError for what the device cannot do, MemoryError where the memory does not suffice, and
-        what torch raises for a failed device.
+        Raises ValueError if the device cannot do it, MemoryError if the memory does not suffice, and
+        torch's own error for a failed device.
         """

@@ -1,4 +1,4 @@
-"""What torch does the same way on a GPU and on the CPU."""
+"""What torch does alike on a GPU and on the CPU."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "
 
 
 class TorchChecksums:
-    """Sums of integer views, kept on the device and copied to the host behind the round's work.
+    """Sums of integer views, kept on the device and copied to the host after the round's work.
 
-    The sum of 64-bit words modulo 2^64 is exact, so that the order in which a device adds does not
-    show, and any single wrong bit changes it. Host memory is pinned on a GPU: a copy to pageable
-    memory would make the host wait for everything queued. What was taken is cleared on both sides, so that a
-    sum that is not made the next time is not taken for an earlier one of the same product.
+    The sum of 64-bit words modulo 2^64 is exact, so that the order in which a device adds has no effect, and
+    any single wrong bit changes it. Host memory is pinned on a GPU: a copy to pageable memory would make the
+    host wait for everything queued. Sums that were taken are cleared on both sides, so that a sum that is not
+    computed the next time is not mistaken for an earlier one of the same product.
     """
 
     def __init__(self, where: torch.device, capacity: int) -> None:
@@ -39,7 +39,7 @@ class TorchChecksums:
         values = tuple(self._host[: self._count].tolist())
         self._count = 0
         self._host.zero_()
-        self._sums.zero_()  # queued behind what is under way; the next round of these sums comes later
+        self._sums.zero_()  # queued after the current work; the next round of these sums comes later
         return values
 
 
@@ -57,7 +57,7 @@ class TorchDevice:
     def __init__(self, where: torch.device, cpu_threads: int) -> None:
         self.where = where
         self.sms: int | None = None
-        # A plain string: whoever unpickles torch's own class for it, as the driver would, loads torch.
+        # A plain string: unpickling torch's own class for it, as the driver would, loads torch.
         self.torch_version = str(torch.__version__)
         self.cuda_version: str | None = torch.version.cuda
         self.cpu_threads = max(1, cpu_threads)

@@ -1,8 +1,8 @@
-"""When a product counts as right, and what is said when it is not.
+"""When a product counts as correct, and what is reported when it does not.
 
-A reference is made once: the product's operands must be what was meant, its sampled block must agree with
-64-bit arithmetic on the host, and its checksum must be its own. Then every later result of the same operands
-has to have that checksum. Neighbouring products share their result's memory, so that one which is not
+A reference is made once: the product's operands must hold the intended data, its sampled block must agree
+with 64-bit arithmetic on the host, and its checksum must be unique. Then every later result of the same
+operands must have that checksum. Neighbouring products share their result's memory, so that one which is not
 computed again leaves the checksum of another.
 """
 
@@ -35,15 +35,15 @@ def tolerance(precision: str, size: int) -> float:
 
 
 def as_hex(checksum: int) -> str:
-    """A checksum as people compare it: 16 hexadecimal digits."""
+    """A checksum in readable form: 16 hexadecimal digits."""
     return f"{checksum % 2**64:016x}"
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A product that later ones are compared with. `correct` tells whether it passed its own checks.
+    """A product that later ones are compared with. `correct`: whether it passed its own checks.
 
-    `flaw` says what else is wrong with it, beside its error; empty where nothing is.
+    `flaw` says what else is wrong with it, besides its error; empty if nothing is.
     """
 
     checksum: int
@@ -53,11 +53,11 @@ class Reference:
 
     @property
     def correct(self) -> bool:
-        """Whether its sampled block agrees with 64-bit arithmetic, as no NaN does, and it has no flaw."""
+        """Whether its sampled block agrees with 64-bit arithmetic (a NaN never does) and it has no flaw."""
         return not self.flaw and self.error <= self.tolerance
 
     def confirms(self, checksum: int) -> bool:
-        """Whether a later result is right: equal to a reference that is itself correct."""
+        """Whether a later result is correct: equal to a reference that is itself correct."""
         return self.correct and checksum == self.checksum
 
     def wrong(self, precision: str) -> tuple[str, dict[str, Any]]:
@@ -71,16 +71,16 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A matrix of random data. `flaw` says where it does not hold what was meant; empty where it does."""
+    """A matrix of random data. `flaw` says where it does not hold the intended data; empty if it does."""
 
     matrix: Matrix
     flaw: str
 
 
 def make_operand(device: Device, size: int, precision: str, seed: int, scratch: Matrix) -> Operand:
-    """The data of a seed, written twice: to `scratch`, and to a matrix of its own. Both must be the same.
+    """The data of a seed, written to `scratch` and to a matrix of its own. Both must be the same.
 
-    So memory that does not keep what is written to it shows before anything is compared with what it holds.
+    This finds memory that does not keep what is written to it before anything is compared with its content.
     Waits for the device.
     """
     sums = device.checksums(2)
@@ -106,9 +106,9 @@ def make_reference(
 ) -> tuple[Reference, float]:
     """Multiply once, check `block` × `block` sampled elements; the reference and the product's seconds.
 
-    `flaw` is what is wrong with the operands. `taken` are the checksums of other products: this one must have
-    its own, or a result that was not computed could not be told. Waits for the device. `device.use` must have
-    been called.
+    `flaw` is what is wrong with the operands. `taken` are the checksums of other products: this one must
+    differ, or a result that was not computed could not be detected. Waits for the device. `device.use` must
+    have been called.
     """
     size = product.out.shape[0]
     start = device.mark()
@@ -118,7 +118,7 @@ def make_reference(
     sums.add(product.out)
     sums.fetch()
     device.mark().wait()
-    choice = random.Random(seed)  # noqa: S311 - which elements to look at is no secret
+    choice = random.Random(seed)  # noqa: S311 - the choice of elements is no secret
     rows = choice.sample(range(size), min(block, size))
     columns = choice.sample(range(size), min(block, size))
     error = device.block_error(product, rows, columns)
@@ -134,9 +134,9 @@ def make_reference(
 def differing(
     references: Sequence[Reference], pairs: Sequence[int], checksums: Sequence[int]
 ) -> tuple[bool, list[dict[str, Any]]]:
-    """Whether every result of a round is right, and each that differs from a correct reference.
+    """Whether every result of a round is correct, and each that differs from a correct reference.
 
-    Of those: `product` (its number in the round), `pair`, and the checksums `expected` and `got`.
+    For those: `product` (its number in the round), `pair`, and the checksums `expected` and `got`.
     """
     verified, wrong = True, []
     for number, (pair, got) in enumerate(zip(pairs, checksums, strict=True)):

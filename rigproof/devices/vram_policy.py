@@ -1,4 +1,4 @@
-"""What one worker does about its memory in one stage: the profile's policy, each decision an event."""
+"""One worker's memory policy in one stage, as the profile sets it; each decision is an event."""
 
 import gc
 import os
@@ -10,13 +10,13 @@ from rigproof.devices.reporting import Reporter
 from rigproof.devices.retreat import CPU, EMERGENCY, Attempt, learned_size, next_attempt
 from rigproof.profiles.planning.plan import MemoryPlan
 
-WORTH_MIB = 32.0  # cached blocks of less are kept: giving them back makes the host wait for the device
+WORTH_MIB = 32.0  # fewer cached blocks are kept: freeing them makes the host wait for the device
 
 
 class VramPolicy:
-    """What one worker does about its memory in one stage: cap, cleanups, and what it learns from failures.
+    """One worker's memory policy in one stage: cap, cleanups, and the reaction to failed allocations.
 
-    A decision is a "memory_policy" event at the moment when it changes something. Without a policy
+    A decision is recorded as a "memory_policy" event when it changes something. Without a policy
     (`recovers` is False) only the cap and the readings of the memory remain, and nothing is tried.
     """
 
@@ -24,18 +24,18 @@ class VramPolicy:
         self._plan = plan
         self._device = device
         self._reporter = reporter
-        self._told: dict[str, int] = {}  # batch and matrix size as last told
+        self._told: dict[str, int] = {}  # batch and matrix size as last reported
         self._rounds = self._cleanups = self._skipped = 0
         self._given_back_mib = 0.0
         self.failures = 0  # OOMs of this stage so far
 
     @property
     def recovers(self) -> bool:
-        """Whether a failed allocation is answered; else it ends the task."""
+        """Whether the work continues with less after a failed allocation; else it ends the task."""
         return self._plan.enabled
 
     def begin(self) -> None:
-        """Set the cap, and tell the settings that are in force. `end` has to follow, whatever happens."""
+        """Set the cap, and record the settings in force. `end` must follow, whatever happens."""
         if not self.recovers:
             self.decided("policy", "on", "off", "", "the first failed allocation ends the task")
         if self._device.kind == "cuda":
@@ -45,27 +45,27 @@ class VramPolicy:
             self._limit(self._plan.cap_mib)
         if self._cleanup_rounds is not None:
             gc.collect()
-            gc.freeze()  # what is there by now is kept anyway; a collection between rounds stays short
-            why = f"garbage is collected, and cached blocks of {WORTH_MIB:g} MiB and more are given back"
+            gc.freeze()  # objects that exist by now are kept anyway; a collection between rounds stays short
+            why = f"garbage is collected, and cached blocks of {WORTH_MIB:g} MiB and more are freed"
             self.decided("periodic_cleanup", None, self._cleanup_rounds, "rounds", why)
         self.decided("memory_monitoring", None, self._plan.monitor_s, "s", "between two readings")
 
     def end(self) -> None:
-        """Lift the cap, clean up, and tell what the cleanups gave back. Call it when all memory is let go."""
+        """Remove the cap, clean up, and record what the cleanups freed. Call it when all memory is free."""
         if self._plan.cap_mib is not None:
             self._device.limit_memory(None)
         if self._cleanup_rounds is not None:
             gc.unfreeze()
         self._clean()
         if self._cleanup_rounds is not None:
-            why = f"given back in {self._cleanups} cleanups; {self._skipped} found too little to give back"
+            why = f"freed in {self._cleanups} cleanups; {self._skipped} found too little to free"
             self.decided("periodic_cleanup", 0.0, self._given_back_mib, "MiB", why)
 
     def failed(self, error_text: str, requested_mib: float, *, recovered: bool) -> None:
-        """Count a failed allocation, tell it as an "oom" event, and clean up.
+        """Count a failed allocation, record it as an "oom" event, and clean up.
 
-        Let go of what is to be given up before, and call it outside of the `except` block: a traceback keeps
-        what was allocated alive. Without a policy nothing is recovered, whatever `recovered` says.
+        Release the memory that is to be freed before, and call this outside the `except` block: a traceback
+        keeps allocated memory alive. Without a policy nothing is recovered, whatever `recovered` says.
         """
         self.failures += 1
         self._reporter.out_of_memory(error_text, requested_mib, recovered=recovered and self.recovers)
@@ -78,7 +78,7 @@ class VramPolicy:
         return self._learned("batch_size", planned, now, "examples")
 
     def size(self, planned: int, failures: int | None = None) -> int:
-        """Matrix size after so many failures, by default all so far: `size_share` of it left by each.
+        """Matrix size after that many failures, by default all so far: × `size_share` for each.
 
         A multiple of 8, at least `least_size`, at most `planned`.
         """
@@ -89,7 +89,7 @@ class VramPolicy:
     def steps(self, target_mib: float, held_mib: float = 0.0) -> Iterator[float]:
         """Progressive allocation: what to hold after each step, MiB, from `held_mib` up to the target.
 
-        Asking for the next one says that the last was reached; what the device holds by then is told.
+        Requesting the next step means that the last was reached; the memory held by then is recorded.
         """
         if not self.recovers:
             yield target_mib
@@ -123,20 +123,20 @@ class VramPolicy:
         return half
 
     def after_failure(self, last: Attempt, planned: int, precision: str, *, in_round: bool) -> Attempt | None:
-        """What to try now that `last` has failed; None where nothing is left, and without a policy."""
+        """What to try now that `last` has failed; None if nothing is left, and without a policy."""
         if not self.recovers:
             return None
         fallback = self._plan.cpu_fallback and self._device.kind != "cpu"
         return next_attempt(self._plan, last, planned, precision, in_round=in_round, fallback=fallback)
 
     def changed(self, last: Attempt, now: Attempt, planned: int) -> None:
-        """Tell what an answer to a failure changes."""
+        """Record what the reaction to a failure changes."""
         if now.part == EMERGENCY:
-            why = "no pair of matrices fits: tiny operations go on"
+            why = "no pair of matrices fits: tiny operations continue"
             self.decided("emergency", last.size, now.size, "M = N = K", why)
             return
         if now.part == CPU:
-            why = "the tiny operations failed too: the CPU goes on, and its work counts for no GPU"
+            why = "the tiny operations failed too: the CPU continues, and its work counts for no GPU"
             self.decided("cpu_fallback", self._device.kind, "cpu", "", why)
             return
         if now.size != last.size:
@@ -148,13 +148,13 @@ class VramPolicy:
             self.decided("target", last.target_mib, now.target_mib, "MiB", why)
 
     def monitor(self) -> None:
-        """Read the memory when that is due."""
+        """Read the memory when a reading is due."""
         self._reporter.memory_when_due(self._device, self._plan.monitor_s)
 
     def after_round(self) -> None:
         """Read the memory when that is due, and clean up every `cleanup_rounds`.
 
-        It waits for the device only where there are cached blocks to give back.
+        It waits for the device only if there are cached blocks to free.
         """
         self.monitor()
         if self._cleanup_rounds is None:
@@ -179,7 +179,7 @@ class VramPolicy:
         unit: str,
         reason: str,
     ) -> None:
-        """Tell a decision: what was and what is now, in `unit`, and why."""
+        """Record a decision: the old and the new value, in `unit`, and the reason."""
         change = " -> ".join(_text(value) for value in (before, after) if value is not None)
         self._reporter.event(
             "memory_policy",
@@ -209,19 +209,19 @@ class VramPolicy:
         self.decided("memory_fraction", total_mib, min(cap_mib, total_mib or cap_mib), "MiB", why)
 
     def _tell_allocator(self) -> None:
-        """What torch was told, whose wish that is, and what torch itself says of it."""
+        """The allocator's setting, who set it, and what torch itself reports."""
         told = configured(self._plan, os.environ)
         if told.variable is None and not self.recovers:
             return
-        why = "torch's own settings: neither the profile nor the environment says anything"
+        why = "torch's defaults: neither the profile nor the environment sets it"
         if told.variable is not None:
-            whose = "as the profile says" if told.by == "profile" else "set by the user before, and kept"
+            whose = "as set in the profile" if told.by == "profile" else "already set by the user, and kept"
             why = f"{told.variable}, {whose}"
         settings = self._device.allocator_settings()
         if settings:
             why += "; torch says " + ", ".join(f"{name}={value}" for name, value in settings.items())
         if self._plan.expandable_segments and settings.get("expandable_segments") is False:
-            why += ": segments that grow are not in force here"
+            why += ": expandable segments are not in force here"
         self.decided("allocator", wanted(self._plan), told.value, "", why)
 
     def _tell_environment(self) -> None:

@@ -28,11 +28,11 @@ class Background(Generic[T]):
         return self._error
 
     def result(self, default: T) -> T:
-        """What it returned; `default` where it failed or has not ended."""
+        """What it returned; `default` if it failed or has not ended."""
         return next(iter(self.results()), default)
 
     def results(self) -> list[T]:
-        """What it returned, as a list of one; empty where it failed or has not ended."""
+        """What it returned, as a list of one; empty if it failed or has not ended."""
         if self._thread.is_alive() or self._error is not None or self._result is None:
             return []
         return [self._result]

@@ -1,8 +1,8 @@
 """CPU and memory limits of the cgroup that this process is in: version 2, or version 1.
 
 A limit can be set on the process's own group or on any group above it: the tightest one counts. In a
-container the groups above are out of sight, and the path in /proc/self/cgroup may be the host's: then
-what is mounted at the root is the container's own.
+container the groups above are not visible, and the path in /proc/self/cgroup may be the host's: then
+the group mounted at the root is the container's own.
 """
 
 import os
@@ -19,14 +19,14 @@ MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class CpuQuota:
-    """CPU seconds per second that a group may use, and the file that says what it has used."""
+    """CPU seconds per second that a group may use, and the file that has its usage."""
 
     cpus: float
     usage_file: Path
     version: int
 
     def busy_s(self) -> float:
-        """CPU seconds that everybody in the group has used.
+        """CPU seconds that all processes of the group have used.
 
         Raises:
             OSError, ValueError: where the file cannot be read.
@@ -38,15 +38,15 @@ class CpuQuota:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """RAM that a group may use, and where it says what it uses."""
+    """RAM that a group may use, and the files that have its usage."""
 
     limit_mib: float
     usage_file: Path
     stat_file: Path
-    inactive_key: str  # file cache that the kernel gives back when asked
+    inactive_key: str  # file cache that the kernel can reclaim
 
     def used_mib(self) -> float:
-        """What is used and cannot simply be given back.
+        """Memory that is used and cannot simply be reclaimed.
 
         Raises:
             OSError, ValueError: where the files cannot be read.
@@ -56,7 +56,7 @@ class MemoryLimit:
 
 
 def _entry(file: Path, key: str) -> int:
-    """The number behind a key, in a file of `key number` lines."""
+    """The number of a key, in a file of `key number` lines."""
     for line in file.read_text().splitlines():
         name, _, value = line.partition(" ")
         if name == key:
@@ -65,7 +65,7 @@ def _entry(file: Path, key: str) -> int:
 
 
 def cpu_quota(proc_root: Path = PROC, cgroup_root: Path = CGROUP) -> CpuQuota | None:
-    """The tightest CPU quota over this process; None where there is none."""
+    """The tightest CPU quota for this process; None if there is none."""
     found = []
     for group in _groups(proc_root, cgroup_root, "cpu"):
         if _is_v2(cgroup_root):
@@ -78,7 +78,7 @@ def cpu_quota(proc_root: Path = PROC, cgroup_root: Path = CGROUP) -> CpuQuota | 
 
 
 def memory_limit(proc_root: Path = PROC, cgroup_root: Path = CGROUP) -> MemoryLimit | None:
-    """The tightest memory limit over this process; None where there is none."""
+    """The tightest memory limit for this process; None if there is none."""
     if _is_v2(cgroup_root):
         names = ("memory.max", "memory.current", "inactive_file")
     else:
@@ -94,7 +94,7 @@ def memory_limit(proc_root: Path = PROC, cgroup_root: Path = CGROUP) -> MemoryLi
 
 
 def usable_memory(limit: MemoryLimit | None, proc_root: Path = PROC) -> proc.Memory:
-    """Memory that this process can use: the host's, or its group's where `limit` is less; swap is the host's.
+    """Memory that this process can use: the host's, or its group's if `limit` is lower; swap is the host's.
 
     Raises:
         OSError, LookupError, ValueError: where one of the files cannot be read.
@@ -125,7 +125,7 @@ def _groups(proc_root: Path, cgroup_root: Path, controller: str) -> Iterator[Pat
 
 
 def _v1_mount(cgroup_root: Path, controller: str) -> Path:
-    """Version 1 mounts "cpu" and "cpuacct" apart or together."""
+    """Version 1 mounts "cpu" and "cpuacct" separately or together."""
     for name in (controller, "cpu,cpuacct", "cpuacct,cpu"):
         if (cgroup_root / name).is_dir():
             return cgroup_root / name
@@ -133,9 +133,9 @@ def _v1_mount(cgroup_root: Path, controller: str) -> Path:
 
 
 def _v1_usage(proc_root: Path, cgroup_root: Path, group: Path) -> Path:
-    """Where the time of a group of the "cpu" tree is counted: the same group of the "cpuacct" tree.
+    """The group that counts the time of a group of the "cpu" tree: the same one in the "cpuacct" tree.
 
-    Where the trees differ, it is the group of that tree that this process is in.
+    If the trees differ, it is this process's own group in the "cpuacct" tree.
     """
     same = _v1_mount(cgroup_root, "cpuacct") / group.relative_to(_v1_mount(cgroup_root, "cpu"))
     own = next(_groups(proc_root, cgroup_root, "cpuacct"))
@@ -172,7 +172,7 @@ def _v1_cpus(group: Path) -> float | None:
 
 
 def _number(file: Path) -> int | None:
-    """The file's number; None where there is no such file, or it says "max"."""
+    """The file's number; None if there is no such file, or its content is "max"."""
     try:
         return int(file.read_text())
     except (OSError, ValueError):

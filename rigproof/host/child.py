@@ -1,10 +1,10 @@
 """A child process with its own interpreter, for what may hang, crash or eat memory: the parent's side.
 
 A child runs one module of this package. Both sides write lines that are JSON objects: orders to its stdin,
-messages to its stdout. One that takes orders ends when its stdin closes, which its parent's death does too;
-one that is only asked (`ask`) has a deadline. The child's side of this is `rigproof.host.parent`. It has its
-parent's environment, folder and session, and ignores SIGINT: Ctrl-C reaches both, and is the parent's to
-handle.
+messages to its stdout. A child that takes orders ends when its stdin closes, as it does when the parent dies;
+a child that is only queried (`ask`) has a deadline. The child's side of this is `rigproof.host.parent`. It
+has its parent's environment, folder and session, and ignores SIGINT: Ctrl-C reaches both, and the parent
+handles it.
 """
 
 import contextlib
@@ -19,28 +19,28 @@ from typing import IO, Any
 
 from rigproof.host.package import ROOT
 
-# The package's folder goes to the end of the path: the package is found also where the environment does not
-# lead to it, and the child finds the standard library, torch and Ray where this process did.
+# The package's folder goes to the end of the path: the package is found even if the environment does not
+# lead to it, and the child finds the standard library, torch and Ray where this process found them.
 BOOT = (
     "import runpy, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); root, module = sys.argv[1:3]; "
     "del sys.argv[1:3]; sys.path.append(root); runpy.run_module(module, run_name='__main__')"
 )
 STOP_S = 2.0
-KILLED_S = 2.0  # for the kernel to let go of what was killed, and for the last lines to be read
+KILLED_S = 2.0  # for the kernel to end killed processes, and for the last lines to be read
 COMPLAINT_BYTES = 4096
 
 Message = dict[str, Any]
 
 
 class Child:
-    """`python -m module arguments…`, from its making until `stop`.
+    """`python -m module arguments…`, from its creation until `stop`.
 
-    `hear` gets every message and `ended` the exit status once there are no more (None where the process has
-    closed its stdout and goes on); both are called from a thread of this object, and may be called before
-    its making is over. Lines that are no JSON object are passed over: a library's word, or what the child's
-    death cut off. Without `hear`, stdout is dropped. Of stderr the end is kept with `keep_stderr`, else
-    nothing. `isolated` leaves out the environment's settings and site-packages: a module that needs the
-    standard library alone starts faster so, and stays smaller.
+    `hear` gets every message and `ended` the exit status once there are no more (None if the process has
+    closed its stdout and continues); both are called from a thread of this object, possibly before the
+    constructor returns. Lines that are no JSON object are ignored: a library's output, or a line cut off by
+    the child's death. Without `hear`, stdout is dropped. With `keep_stderr` the end of stderr is kept, else
+    nothing. `isolated` leaves out the environment's settings and site-packages: a module that only needs the
+    standard library starts faster that way, and stays smaller.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Child:
         keep_stderr: bool = False,
         isolated: bool = False,
     ) -> None:
-        # -P, which -I implies, keeps the current folder's modules out of the way of the library's.
+        # -P, which -I implies, prevents the current folder's modules from hiding the library's.
         flags = ("-I", "-S") if isolated else ("-P",)
         self._process = subprocess.Popen(
             [sys.executable, *flags, "-c", BOOT, str(ROOT), module, *arguments],
@@ -74,7 +74,7 @@ class Child:
 
     @property
     def returncode(self) -> int | None:
-        """How it ended, as subprocess says it; None while it runs."""
+        """Its exit status as in subprocess; None while it runs."""
         return self._process.poll()
 
     @property
@@ -83,7 +83,7 @@ class Child:
         return self.returncode is None
 
     def tell(self, **order: Any) -> bool:
-        """Send it an order; False where it is gone. Waits while a large one is not read."""
+        """Send it an order; False if it is gone. Blocks until a large order is read."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
@@ -95,19 +95,19 @@ class Child:
     def let_go(self) -> None:
         """Close its stdin, at which it ends by itself. Does not wait."""
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it is gone, and something was to be written to it
+        with contextlib.suppress(BrokenPipeError):  # it is gone, and output to it was pending
             self._process.stdin.close()
 
     def wait(self, timeout_s: float) -> int | None:
-        """Its exit status; None where it still runs after `timeout_s`."""
+        """Its exit status; None if it still runs after `timeout_s`."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(timeout_s)
         return None
 
     def stop(self, timeout_s: float = STOP_S) -> None:
-        """Let it go, and kill it where it has not ended after `timeout_s`. Once more does nothing.
+        """Let it end, and kill it if it has not ended after `timeout_s`. A second call does nothing.
 
-        SIGTERM is not tried in between: no child has more to do for it than for the end of its stdin. One
+        SIGTERM is not tried in between: no child treats it differently from the end of its stdin. One
         that the kernel holds even after SIGKILL is left behind.
         """
         self.let_go()
@@ -118,7 +118,7 @@ class Child:
             self._listener.join(KILLED_S)
 
     def complaint(self) -> str:
-        """The end of what it wrote to stderr, where that is kept; complete where it has ended."""
+        """The end of what it wrote to stderr, if that is kept; complete once it has ended."""
         if self._keeper is not None and not self.alive:
             self._keeper.join(KILLED_S)
         return self._complaint.decode(errors="replace").strip()
@@ -147,7 +147,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a child had to say: its last message, how it ended (None: not in time), its stderr's last line."""
+    """A child's answer: its last message, its exit status (None: not in time), its stderr's last line."""
 
     message: Message | None
     status: int | None
@@ -155,7 +155,7 @@ class Answer:
 
 
 def ask(module: str, *arguments: str, limit_s: float) -> Answer:
-    """Run a child that says one thing and ends; one that has not within `limit_s` is killed."""
+    """Run a child that prints one message and ends; it is killed if it has not ended within `limit_s`."""
     messages: list[Message] = []
     child = Child(module, *arguments, hear=messages.append, keep_stderr=True)
     try:

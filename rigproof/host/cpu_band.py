@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 TRIM_GAIN = 0.1  # of the error, per step
-TRIM_LIMIT_SHARE = 0.05  # of the capacity: from the middle of a band of 15 points it does not lead out
+TRIM_LIMIT_SHARE = 0.05  # of the capacity: from the middle of a band of 15 points it does not leave the band
 SATURATED_SHARE = 1.0  # a thread cannot use more than one CPU
 ROUNDING = 1e-6  # 100 × 0.07 is 7.000000000000001
 
@@ -39,21 +39,21 @@ def thread_plan(cpus: float, primary_share: float, secondary_share: float) -> tu
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """CPUs in use between two readings, as a mean. `busy_cpus` holds everybody, ourselves included."""
+    """Mean CPUs in use between two readings. `busy_cpus` counts all processes, ourselves included."""
 
     busy_cpus: float
-    own_cpus: float  # of it, what the load threads used
+    own_cpus: float  # of these, used by the load threads
     capacity_cpus: float
 
     @property
     def foreign_cpus(self) -> float:
-        """What everybody else uses: rigproof's own workers and agents are everybody else too."""
+        """What all other processes use, rigproof's own workers and agents included."""
         return max(0.0, self.busy_cpus - self.own_cpus)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What each thread does next. `short_cpus` is what is wanted beyond what the threads can give."""
+    """What each thread does next. `short_cpus` is how far the threads fall short of the target."""
 
     share: float  # of one CPU, per thread, 0 to 1
     trim_cpus: float
@@ -63,13 +63,13 @@ class Decision:
 class Controller:
     """Feed-forward with a trim.
 
-        share = (target − everybody else + trim) / threads
+        share = (target − foreign load + trim) / threads
 
-    Everybody else's load is measured and taken off at once, so that two steps after a change, which may
-    fall into the middle of a step, the host is at its target again. The trim sums up what was missed or
-    overdone, and so makes up for it within about a second; in the long run it removes what the threads
-    lose (slots that begin late, clock ticks). It is held within 5 % of the capacity, and does not move
-    while the threads can give no more or no less, or gave nothing yet, so that it cannot wind up.
+    The foreign load is measured and subtracted immediately, so that two steps after a change, which may
+    fall into the middle of a step, the host is at its target again. The trim integrates the error and
+    compensates for it within about a second; in the long run it removes the threads' losses
+    (slots that begin late, clock ticks). It is limited to 5 % of the capacity, and does not change
+    while the threads are at their limits or have not worked yet, so that it cannot wind up.
     """
 
     def __init__(self, threads: int, target_percent: float) -> None:

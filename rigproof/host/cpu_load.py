@@ -1,4 +1,4 @@
-"""Threads that hold a host's CPU at a target, whatever everybody else does. Standard library only."""
+"""Threads that hold a host's CPU at a target, whatever other processes do. Standard library only."""
 
 import hashlib
 import threading
@@ -13,8 +13,8 @@ from rigproof.records.samples import CpuTimes
 SLOT_S = 0.05
 STEP_S = 0.1
 MIB = 2**20
-# Hashing more than 2 KiB releases the interpreter lock. All threads together take it again so often that it
-# is held for a few percent of the time, however many they are; one thread does so every 0.5 ms at most.
+# Hashing more than 2 KiB releases the interpreter lock. All threads together take it so often that it
+# is held for a few percent of the time, however many they are; one thread takes it every 0.5 ms at most.
 LOCKS_PER_S = 15_000
 SHORTEST_PIECE_S = 0.0005
 READINGS_KEPT = 6000  # ten minutes
@@ -27,17 +27,17 @@ class LoadReading:
     clock_s: float  # monotonic
     usage: Usage
     share: float  # decided for the next step, per thread
-    short_cpus: float  # wanted beyond what the threads can give
+    short_cpus: float  # target beyond what the threads can do
 
 
 class CpuLoad:
     """Holds `target_percent` of the host's CPU with `threads` threads between `start` and `stop`.
 
     Each thread works in slots of 50 ms until its own CPU time reaches the share, then sleeps; slots
-    are staggered over the threads. Every 100 ms the share follows what `cpu_times` says, and what is
-    working then follows at once. Where the threads are fewer than the target needs, each works all the
-    time and `saturated` tells so. Where `cpu_times` fails, the load pauses: nobody knows then what the
-    host has left. `own_s` are the CPU seconds of the load: of a process that does nothing else.
+    are staggered over the threads. Every 100 ms the share follows `cpu_times`, also for slots
+    that are in progress. If the threads are too few for the target, each works all the
+    time and `saturated` is true. If `cpu_times` fails, the load pauses, because the host's free CPU time is
+    unknown then. `own_s` are the CPU seconds of the load's process, which does nothing else.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class CpuLoad:
         return tuple(self._readings)
 
     def start(self) -> None:
-        """Start the threads; the load comes up after the first reading. RuntimeError if it was started."""
+        """Start the threads; the load begins after the first reading. RuntimeError if it was started."""
         if self._threads:
             raise RuntimeError("the CPU load was started already")
         self._piece = bytes(piece_bytes(self._count, _seconds_per_mib()))
@@ -83,7 +83,7 @@ class CpuLoad:
         ]
         self._threads.append(threading.Thread(target=self._control, name="cpu-load-control"))
         for thread in self._threads:
-            thread.daemon = True  # a caller that dies without stop must not hang
+            thread.daemon = True  # a caller that ends without `stop` must not hang
             thread.start()
 
     def stop(self) -> None:
@@ -95,7 +95,7 @@ class CpuLoad:
         self._share = 0.0
 
     def _work(self, place: int) -> None:
-        """Work one thread's slots. What a slot overdid is taken off the next one."""
+        """Work one thread's slots. A slot's excess is subtracted from the next one."""
         slot_at_s = time.monotonic() + SLOT_S * place / self._count
         overdone_s = 0.0
         while not self._stop.wait(max(0.0, slot_at_s - time.monotonic())):
@@ -105,7 +105,7 @@ class CpuLoad:
                 hashlib.sha256(self._piece)
                 used_s = time.thread_time() - begun_s
             overdone_s = min(SLOT_S, max(0.0, used_s - self._share * SLOT_S))
-            if time.monotonic() > slot_at_s + SLOT_S:  # held up for long: do not make up for it
+            if time.monotonic() > slot_at_s + SLOT_S:  # delayed for long: do not catch up
                 slot_at_s = time.monotonic()
 
     def _goes_on(self, used_s: float, until_s: float) -> bool:
@@ -126,7 +126,7 @@ class CpuLoad:
             last, last_own_s = now, own_s
 
     def _read(self) -> tuple[CpuTimes | None, float]:
-        """The host's times beside our own; None, and no load, where they cannot be read."""
+        """The host's times beside our own; None, and no load, if they cannot be read."""
         try:
             times = self._cpu_times()
         except (OSError, ValueError) as error:
@@ -151,7 +151,7 @@ class CpuLoad:
 def piece_bytes(threads: int, seconds_per_mib: float) -> int:
     """How much a thread hashes at a time, so that all of them take the interpreter lock `LOCKS_PER_S` times.
 
-    The zeros of a `bytes` that nobody wrote to are one page of memory, mapped over and over: reading them
+    The zeros of a `bytes` that was never written to are one page of memory, mapped repeatedly: reading them
     loads neither the RAM nor the caches, however large the piece is.
     """
     piece_s = max(SHORTEST_PIECE_S, threads / LOCKS_PER_S)
@@ -170,7 +170,7 @@ def _seconds_per_mib() -> float:
 
 
 def used_between(earlier: CpuTimes, later: CpuTimes, own_s: float) -> Usage | None:
-    """Mean use between two readings; None where no time passed or nothing can be used."""
+    """Mean use between two readings; None if no time passed or no CPU can be used."""
     passed_s = later.clock_s - earlier.clock_s
     if passed_s <= 0 or later.capacity_cpus <= 0:
         return None

@@ -1,4 +1,4 @@
-"""Where this package lies, for children of other interpreters and for the files that it carries."""
+"""The path of this package, for children of other interpreters and for the files in the package."""
 
 from pathlib import Path
 

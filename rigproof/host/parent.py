@@ -1,6 +1,6 @@
-"""The child's side of `rigproof.host.child`: its parent's orders, its parent's end, and what it is told.
+"""The child's side of `rigproof.host.child`: its parent's orders, its parent's end, and its answers.
 
-The standard library alone: a child may be isolated, and should start fast.
+Standard library only: a child may be isolated, and should start fast.
 """
 
 import ctypes
@@ -18,10 +18,9 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class Orders:
-    """Orders from stdin, one after the other; `closed` once the parent has no more, or is dead.
+    """Orders from stdin, one after the other; `closed` once the parent sends no more, or is dead.
 
-    A process that has not ended `grace_s` later is ended with status 1, whatever it does. With None it
-    takes the time that it needs.
+    A process that has not ended `grace_s` later is ended with status 1, whatever it does. None: no limit.
     """
 
     def __init__(self, grace_s: float | None = GRACE_S) -> None:
@@ -30,17 +29,17 @@ class Orders:
         threading.Thread(target=self._read, args=(grace_s,), name="rigproof-orders", daemon=True).start()
 
     def next(self) -> dict[str, Any] | None:
-        """The next order, once it comes; None where none comes any more. ValueError where it is no JSON."""
+        """The next order, once it comes; None after the last one. ValueError if it is no JSON."""
         line = self._lines.get()
         if line is None:
-            self._lines.put(None)  # for whoever asks again
+            self._lines.put(None)  # for later calls
             return None
         order: dict[str, Any] = json.loads(line)
         return order
 
     def _read(self, grace_s: float | None) -> None:
         """Split stdin into lines. Read past Python's buffer, whose lock a fork would copy."""
-        rest = b""  # at last an order that broke off with the parent
+        rest = b""  # the last one may be an order cut off by the parent's death
         while data := os.read(0, 2**16):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
@@ -53,7 +52,7 @@ class Orders:
 
 
 def tell(**message: Any) -> None:
-    """One line to the parent. Ends the process, without a word, where nobody is left to read it."""
+    """One line to the parent. Ends the process silently if no reader is left."""
     try:
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
@@ -62,11 +61,11 @@ def tell(**message: Any) -> None:
 
 
 def die_with_parent(pid: int | None = None) -> None:
-    """Have the kernel kill this process when its parent dies, also where this one hangs in a driver.
+    """Have the kernel kill this process when its parent dies, even if this one hangs in a driver.
 
     More exactly: when the *thread* that started it ends (PR_SET_PDEATHSIG), so that a parent's short-lived
-    threads cannot start such a process. `pid` is the parent's, where this process knows it: one that died
-    before it could be told is noticed by it.
+    threads cannot start such a process. `pid` is the parent's, if this process knows it: it detects a parent
+    that died before the kernel was asked.
     """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if pid is not None and os.getppid() != pid:

@@ -1,11 +1,11 @@
-"""Ports of this host at which nobody listens."""
+"""Free ports of this host."""
 
 import socket
 from contextlib import ExitStack
 
 
 def free_ports(address: str, count: int) -> tuple[int, ...]:
-    """So many different ones, free at this moment at an address of this host. OSError: it is none."""
+    """So many different ports that are free now at an address of this host. OSError: not its address."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with ExitStack() as held:
         sockets = [

@@ -1,4 +1,4 @@
-"""What /proc says about the host's CPUs and memory, since when it runs, and what this process holds of it."""
+"""The host's CPUs and memory from /proc, its boot id, and what this process holds of its memory."""
 
 import contextlib
 import os
@@ -18,14 +18,14 @@ class CoreTimes:
     """CPU seconds of one logical CPU since boot."""
 
     busy_s: float
-    idle_s: float  # idle and waiting for I/O: both can be used by others
+    idle_s: float  # idle and waiting for I/O: both are available to others
 
 
 def core_times(proc_root: Path) -> dict[int, CoreTimes]:
     """Times of every logical CPU that is online, by number.
 
     Columns of /proc/stat (man 5 proc): user nice system idle iowait irq softirq steal guest guest_nice.
-    Guest time is in user and nice already. Steal is busy: others use what cannot be had here.
+    Guest time is in user and nice already. Steal counts as busy: that time is not available here.
 
     Raises:
         OSError: where /proc/stat cannot be read.
@@ -45,7 +45,7 @@ def core_times(proc_root: Path) -> dict[int, CoreTimes]:
 
 
 def busy_percent(before: CoreTimes, after: CoreTimes) -> float | None:
-    """Share of the time in between that the CPU was busy; None where none passed.
+    """Share of the time in between that the CPU was busy; None if none passed.
 
     Counters of iowait and steal can step back (man 5 proc): such a step counts as nothing.
     """
@@ -65,7 +65,7 @@ class Memory:
 
 
 def memory(proc_root: Path) -> Memory:
-    """What /proc/meminfo says (its kB are KiB).
+    """The content of /proc/meminfo (its kB are KiB).
 
     Raises:
         OSError, LookupError, ValueError: where the file or one of its lines is missing, or no number.
@@ -102,7 +102,7 @@ class OwnMemory:
 
 
 def own_memory(proc_root: Path = PROC) -> OwnMemory:
-    """What this process has now. OSError where it cannot be read."""
+    """This process's memory now. OSError if it cannot be read."""
     mapped, resident = (proc_root / "self/statm").read_text(encoding="ascii").split()[:2]
     return OwnMemory(int(mapped) * PAGE_BYTES, int(resident) * PAGE_BYTES)
 
@@ -144,17 +144,17 @@ BOOT_ID = "sys/kernel/random/boot_id"
 
 @dataclass(frozen=True, slots=True)
 class BootId:
-    """A host's boot id (random(4)); None where there is none that is the host's, and the reason."""
+    """A host's boot id (random(4)), or None with the reason if the host's own cannot be read."""
 
     value: str | None
     reason: str = ""
 
 
 def boot_id(proc_root: Path = PROC) -> BootId:
-    """The id that the kernel gave itself when it started: another one after each start.
+    """The id that the kernel generated when it started: a new one after each start.
 
-    LXC and systemd-nspawn mount one of their own over it, which changes with each start of the container:
-    that says nothing of the host's.
+    LXC and systemd-nspawn mount one of their own over it, which changes with each start of the container
+    and says nothing about the host.
     """
     try:
         text = (proc_root / BOOT_ID).read_text(encoding="ascii").strip()

@@ -1,4 +1,4 @@
-"""Whose process a pid is, as /proc tells. A pid that is not there keeps its number and nothing else."""
+"""A pid's user, program and parents from /proc. For a pid that is gone only the number is known."""
 
 import pwd
 import re
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from rigproof.host.proc import PROC
 
-ODD = re.compile(r"[^\w.:+@/-]")  # so that a name cannot pass for the text around it
-GENERATIONS = 64  # more parents are a list that runs in a circle
+ODD = re.compile(r"[^\w.:+@/-]")  # so that a name cannot be mistaken for the text around it
+GENERATIONS = 64  # more parents mean that the list is circular
 
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """A process's user and program, and the pids of its parent, whose parent, and so on."""
+    """A process's user and program, and the pids of its parent, its parent's parent, and so on."""
 
     user: str | None = None
     name: str | None = None
@@ -21,7 +21,7 @@ class Who:
 
 
 def who_is(pid: int, proc: Path = PROC) -> Who:
-    """What is known of it; of a process of another pid namespace, nothing."""
+    """What is known about it; nothing for a process of another pid namespace."""
     folder = proc / str(pid)
     try:
         user = user_name(folder.stat().st_uid)
@@ -32,7 +32,7 @@ def who_is(pid: int, proc: Path = PROC) -> Who:
 
 
 def user_name(uid: int) -> str:
-    """The user's name; `uid 1000` where this host has none for it."""
+    """The user's name; `uid 1000` if this host has none for the id."""
     try:
         return ODD.sub("_", pwd.getpwuid(uid).pw_name)
     except KeyError:
@@ -46,7 +46,7 @@ def _parents(pid: int, proc: Path) -> tuple[int, ...]:
             stat = (proc / str(pid) / "stat").read_text(errors="replace")
         except OSError:
             break
-        pid = int(stat.rpartition(")")[2].split()[1])  # the name before the last bracket may hold some
+        pid = int(stat.rpartition(")")[2].split()[1])  # the name before the last bracket may contain brackets
         if pid <= 0:
             break
         found.append(pid)

@@ -1,4 +1,4 @@
-"""Processes of this host by id and start time, read from /proc, so that a reused id is never mistaken."""
+"""Processes of this host by id and start time, read from /proc, so that a reused id is recognised."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ class ProcessId:
 
 
 def process_id(pid: int, proc: Path = PROC) -> ProcessId | None:
-    """The process that has this id now; None where there is none, or a dead one that waits for its parent."""
+    """The process that has this id now; None if there is none, or a zombie."""
     found = _stat(pid, proc)
     return None if found is None or found[0] in "ZX" else ProcessId(pid, found[2])
 
@@ -38,7 +38,7 @@ def alive(process: ProcessId) -> bool:
 
 
 def kill(process: ProcessId) -> bool:
-    """SIGKILL it if it is still the same process; whether the signal was sent. Works on a frozen one too."""
+    """SIGKILL it if it is still the same process; whether the signal was sent. Also works if it is frozen."""
     if not alive(process):
         return False
     try:
@@ -49,7 +49,7 @@ def kill(process: ProcessId) -> bool:
 
 
 def wait_gone(processes: Iterable[ProcessId], timeout_s: float) -> tuple[ProcessId, ...]:
-    """Wait until all are gone; those that are not after `timeout_s`."""
+    """Wait until all are gone; those that are still there after `timeout_s`."""
     end_s = time.monotonic() + timeout_s
     left = tuple(process for process in processes if alive(process))
     while left and time.monotonic() < end_s:
@@ -59,7 +59,7 @@ def wait_gone(processes: Iterable[ProcessId], timeout_s: float) -> tuple[Process
 
 
 def descendants(roots: Collection[int], proc: Path = PROC) -> frozenset[ProcessId]:
-    """Children of `roots`, their children, and so on; without the roots."""
+    """The descendants of `roots`, without the roots."""
     parents: dict[int, tuple[int, int]] = {}
     for entry in proc.iterdir():
         if entry.name.isdigit() and (found := _stat(int(entry.name), proc)) is not None:
@@ -74,9 +74,9 @@ def descendants(roots: Collection[int], proc: Path = PROC) -> frozenset[ProcessI
 
 
 def naming(text: str, proc: Path = PROC) -> frozenset[ProcessId]:
-    """Processes of this one's session (setsid(2)) whose command line holds `text`, this one left out.
+    """Processes of this one's session (setsid(2)) whose command line contains `text`, except this one.
 
-    Somebody else's `tail -f` in another terminal names it too.
+    Only this session, because another user's `tail -f` in another terminal would also match.
     """
     found = set()
     own = os.getsid(0)
@@ -95,7 +95,7 @@ def naming(text: str, proc: Path = PROC) -> frozenset[ProcessId]:
 
 
 def writers(folder: Path, session: int, proc: Path = PROC) -> frozenset[ProcessId]:
-    """Processes of that session (setsid(2)) that have a file below `folder` open to write to it."""
+    """Processes of that session (setsid(2)) that have a file below `folder` open for writing."""
     found = set()
     for entry in proc.iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -120,7 +120,7 @@ def _writes(entry: Path, folder: Path) -> bool:
 
 
 def _stat(pid: int, proc: Path) -> tuple[str, int, int] | None:
-    """State, parent and start time. Fields follow the last bracket: a name may hold some."""
+    """State, parent and start time. Fields follow the last bracket: a name may contain brackets."""
     try:
         text = (proc / str(pid) / "stat").read_text(errors="replace")
     except OSError:

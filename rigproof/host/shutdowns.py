@@ -1,4 +1,4 @@
-"""What the system's own log of starts and shutdowns says: wtmp(5), as `last -x` shows it.
+"""The system's log of starts and shutdowns: wtmp(5), as `last -x` shows it.
 
 A host that resets leaves a start without a shutdown before it; an orderly one is logged by the init system.
 """
@@ -10,18 +10,18 @@ from pathlib import Path
 
 WTMP = Path("/var/log/wtmp")
 TAIL_BYTES = 384 * 20_000  # the latest entries
-# struct utmp of glibc where a time takes 32 bits there (utmp(5)): type, pid, line, id, user, host, exit
+# struct utmp of glibc with 32-bit times (utmp(5)): type, pid, line, id, user, host, exit
 # status, session, seconds, microseconds, address, unused.
 ENTRY = struct.Struct("<h2xi32s4s32s256shhiii16s20s")
 MACHINES = ("x86_64", "AMD64", "i686")
 RUN_LEVEL, BOOT = 1, 2
-CLOCK_STEP_S = 2.0  # by which the log's whole seconds may be before the last words
+CLOCK_STEP_S = 2.0  # the log has whole seconds, which may be this much before the last words
 
 
 def shut_down_after(wall_s: float, path: Path = WTMP) -> bool | None:
-    """Whether an orderly shutdown was the first thing to happen after this moment (s since 1970).
+    """Whether the first entry after this moment (s since 1970) is an orderly shutdown.
 
-    None where the log cannot be read, or has neither a start nor a shutdown after it.
+    None if the log cannot be read, or has neither a start nor a shutdown after it.
     """
     if platform.machine() not in MACHINES:
         return None
@@ -36,7 +36,7 @@ def shut_down_after(wall_s: float, path: Path = WTMP) -> bool | None:
 
 
 def first_after(wall_s: float, content: bytes) -> bool | None:
-    """The same of the log's content."""
+    """The same, from the log's content."""
     for moment_s, orderly in _changes(content):
         if moment_s >= wall_s - CLOCK_STEP_S:
             return orderly
@@ -44,7 +44,7 @@ def first_after(wall_s: float, content: bytes) -> bool | None:
 
 
 def _changes(content: bytes) -> Iterator[tuple[int, bool]]:
-    """Starts (False) and shutdowns (True) with their moment, as they were logged."""
+    """Starts (False) and shutdowns (True) with their times, in the log's order."""
     whole = len(content) - len(content) % ENTRY.size
     for kind, _, _, _, user, _, _, _, _, moment_s, *_ in ENTRY.iter_unpack(content[:whole]):
         name = user.rstrip(b"\0")

@@ -11,12 +11,12 @@ NAME = "CUDA_VISIBLE_DEVICES"
 
 
 def own_setting() -> str | None:
-    """The setting of this process; None where it has none."""
+    """The setting of this process; None if not set."""
     return os.environ.get(NAME)
 
 
 def parents_setting(proc: Path = PROC) -> str | None:
-    """The setting that this process's parent was started with; our own where that cannot be read."""
+    """The setting that this process's parent was started with; our own if that cannot be read."""
     try:
         entries = (proc / str(os.getppid()) / "environ").read_bytes().split(b"\0")
     except OSError:
@@ -29,10 +29,10 @@ def parents_setting(proc: Path = PROC) -> str | None:
 
 
 def visible_gpus(gpus: Sequence[GpuIdentity], setting: str | None) -> tuple[GpuIdentity, ...]:
-    """The GPUs that `setting` names, in NVML order; all of them where it is None (not set).
+    """The GPUs that `setting` names, in NVML order; all of them if it is None (not set).
 
-    Entries are indices, or UUIDs of which the beginning is enough. As in CUDA (programming guide,
-    environment variables), what cannot be resolved ends the list: "-1", an index too high, a UUID of
+    Entries are indices, or UUIDs, also abbreviated to their beginning. As in CUDA (programming guide,
+    environment variables), an entry that cannot be resolved ends the list: "-1", an index too high, a UUID of
     no GPU or of several. "" names none, and so does a list that names one GPU twice. An entry
     `MIG-GPU-<uuid>/…` stands for its parent GPU; several of one parent are fine.
     """

@@ -1,1 +1,1 @@
-"""Every criterion by name, the verdicts of a recording, and the pages made of them."""
+"""Every criterion by name, the verdicts of a recording, and the pages generated from them."""

@@ -1,7 +1,7 @@
-"""Rates that miss their limit by little are measured once more: when, and what both attempts say together.
+"""Rates that narrowly miss their limit are measured once more: when, and how both attempts are combined.
 
-A stage is repeated as a whole, before anything of it is judged. Whatever is no such rate is judged by the
-worse of both attempts, so that a repeat forgets nothing.
+A stage is repeated as a whole, before anything of it is judged. Everything except such rates is judged by
+the worse of both attempts, so that a repeat hides nothing.
 """
 
 from dataclasses import replace
@@ -9,7 +9,7 @@ from dataclasses import replace
 from rigproof.criteria.criterion import Criterion
 from rigproof.records.verdict import Outcome, Verdict, figure
 
-# What leaves a stage no second chance, whatever its rates are.
+# Events that rule out a second chance, whatever the stage's rates are.
 HARD_EVENTS = (
     "agent_died",
     "gpu_lost",
@@ -36,7 +36,7 @@ GOOD = (Outcome.PASS, Outcome.WARN)
 
 
 def is_marginal(criterion: Criterion, verdict: Verdict, share: float | None) -> bool:
-    """Whether a rate failed by less than `share` of its limit. Without a share nothing is marginal."""
+    """Whether a rate failed by less than `share` of its limit. Without a share no rate is marginal."""
     if not criterion.rate or not share or verdict.outcome is not Outcome.FAIL:
         return False
     if verdict.measured is None or verdict.limit is None:
@@ -45,7 +45,7 @@ def is_marginal(criterion: Criterion, verdict: Verdict, share: float | None) -> 
 
 
 def of_both(criterion: Criterion, first: Verdict, last: Verdict, share: float | None) -> Verdict:
-    """One verdict of two attempts: the worse, but for a rate that failed once, and by less than `share`."""
+    """One verdict from two attempts: the worse, except for a rate that failed once, by less than `share`."""
     failed, other = (first, last) if first.outcome is Outcome.FAIL else (last, first)
     if is_marginal(criterion, failed, share) and other.outcome in GOOD:
         return replace(

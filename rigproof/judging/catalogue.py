@@ -1,4 +1,4 @@
-"""Every criterion there is, by name, in the order in which reports show them, and every fault."""
+"""All criteria, by name, in the order in which reports show them, and all faults."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType, ModuleType

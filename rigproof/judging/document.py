@@ -17,44 +17,45 @@ INTRODUCTION = """\
 
 Written by `python -m rigproof.judging.document`; a test keeps it current. Do not edit it by hand.
 
-Each criterion is a function from what was recorded to one verdict for each promised subject:
+Each criterion is a function from the recording to one verdict for each promised subject:
 
 | Outcome | Meaning |
 |---|---|
 | `pass` | measured, and within its limit |
-| `warn` | measured, within what fails, but worth a look |
+| `warn` | measured, not a failure, but worth a look |
 | `fail` | outside its limit: the rig is REJECTED |
-| `not_measured` | it should have been measured, and was not, or too little of it: the run is INCOMPLETE |
-| `not_applicable` | the hardware cannot have it from the start, and nobody promised it: it decides nothing |
-| `no_limit` | measured, and nothing is known to judge it by: it becomes the baseline |
+| `not_measured` | it should have been measured and was not, or not enough of it: the run is INCOMPLETE |
+| `not_applicable` | the hardware cannot provide it, and it was not promised: it decides nothing |
+| `no_limit` | measured, but no limit is known: it becomes the baseline |
 
-What holds for all of them:
+Rules for all of them:
 
-- **Not measured never passes.** A sensor counts as read where at least `limits.sample_coverage_share` of the
+- **Not measured never passes.** A sensor counts as read if at least `limits.sample_coverage_share` of the
   samples due under load gave a reading. Power that does not change at all in 10 s or more
-  of load, or a temperature that has not moved since before it, comes from a frozen sensor; where power, core
-  temperature and clock all stand still, so do all readings of that GPU.
+  of load, or a temperature that has not moved since before it, comes from a frozen sensor; if power, core
+  temperature and clock are all frozen, so are all readings of that GPU.
 - A figure that is not finite is not measured.
-- A stage that was broken off can make a criterion fail, but not pass.
-- Not applicable is only what the hardware or its driver cannot give: the SKU file lists the sensor in
+- An aborted stage can make a criterion fail, but not pass.
+- A criterion is only not applicable if the hardware or its driver cannot provide the data: the SKU file lists
+the sensor in
   `unsupported_sensors`; ECC is switched off; the driver delivers no Xid events, has no power limit, or its
-  processes cannot be listed or told apart; the boot id cannot be read, or is a container's own; an unknown
+  processes cannot be listed or distinguished; the boot id cannot be read, or is a container's own; an unknown
   card has no ECC, has no such precision, or gives neither a reading nor a limit of its memory temperature; no
   other GPU of its kind has its power limit, or can be compared with it bit by bit.
-- Where a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
+- If a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
 - A rate (`throughput.gemm_*`, `sustained`, `combined` and `peer_outlier`, `precision`, `training.step`,
   `scaling`) that misses its limit by less than `limits.marginal_share` of it is measured once more, its
-  whole stage, before anything of it is judged; not where anything else in the stage failed. One that is good
-  only once warns, with both figures; one that misses it twice fails. All else is judged by the worse of both
-  attempts.
-- Work counts only where its result was verified. Figures at the limit pass.
+  whole stage, before anything of it is judged, unless anything else in the stage failed. A rate that passes
+  only once warns, with both figures; one that misses its limit twice fails. All else is judged by the worse
+  of both attempts.
+- Work only counts if its result was verified. Figures at the limit pass.
 """
 SCOPES: dict[Scope, str] = {
     "device": "each promised device",
     "node": "each promised node",
-    "pair": "every two promised devices",
-    "node_pair": "every two promised nodes that have devices",
-    "group": "the promised devices of each SKU that several have",
+    "pair": "every pair of promised devices",
+    "node_pair": "every pair of promised nodes that have devices",
+    "group": "the promised devices of each SKU with several devices",
     "rig": "the rig",
 }
 
@@ -86,7 +87,7 @@ def _entry(criterion: Criterion) -> str:
 
 
 def _needs(criterion: Criterion) -> str:
-    """The stages that it cannot do without, then those that it judges where the level has them."""
+    """The stages that it requires, then those that it judges if the level has them."""
     needed = [f"the {stage} stage" for stage in criterion.stages]
     needed += [f"the {duty} stage" for duty in criterion.needs]
     if not criterion.duties:

@@ -1,4 +1,4 @@
-"""Which verdicts each fault changes, as faults and criteria declare it; tests run all of them."""
+"""Which verdicts each fault changes, as declared by faults and criteria; tests run all of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ ENDS = {"fails": Outcome.FAIL, "warns": Outcome.WARN, "not measured": Outcome.NO
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A fault with its defaults, or with the keys of a variant; `why` it changes what it changes."""
+    """A fault with its defaults, or with the keys of a variant; `why`: the reason for its effects."""
 
     fault: FaultKind
     keys: str
@@ -26,7 +26,7 @@ class Case:
         return self.fault.name + (f":{self.keys}" if self.keys else "")
 
     def outcome(self, criterion: Criterion) -> Outcome | None:
-        """What the criterion says of what it hits; None where it says what it says without it."""
+        """The criterion's outcome for the fault's subject; None if it does not change."""
         if not self.keys and criterion.name in self.fault.trips:
             return ENDS[self.fault.ends]
         told, also = str(self), criterion.also
@@ -38,7 +38,7 @@ class Case:
         return Outcome.NOT_MEASURED if absent or told in also.unmeasured else None
 
     def changes(self, subject: str, loaded: LoadedRig) -> dict[tuple[str, str], Outcome]:
-        """By criterion and subject, what is not good where it hits this subject of this rig."""
+        """By criterion and subject, every outcome that is no pass if it hits this subject of this rig."""
         found: dict[tuple[str, str], Outcome] = {}
         for criterion in CATALOGUE.values():
             outcome = self.outcome(criterion)
@@ -63,7 +63,7 @@ class Case:
 def _without_others(
     criterion: Criterion, loaded: LoadedRig, judged: tuple[str, ...], gone: list[str]
 ) -> set[str]:
-    """Of what is compared with others of its kind: the devices that have none left."""
+    """For comparisons with others of its kind: the devices without any left."""
     if criterion.scope != "device":
         return set()
     left = [one for one in loaded.devices() if one.subject in judged and one.subject not in gone]
@@ -71,14 +71,14 @@ def _without_others(
 
 
 def cases() -> Iterator[Case]:
-    """Of all faults: first with their defaults, then with other keys."""
+    """The cases of all faults: first with their defaults, then with other keys."""
     for fault in FAULTS.values():
         yield Case(fault, "", fault.why)
         yield from (Case(fault, one.keys, one.why) for one in fault.variants)
 
 
 def shown_by(criterion: Criterion, outcome: Outcome) -> tuple[str, ...]:
-    """The faults on which a criterion ends so, as one writes them; first those that are there for it."""
+    """The faults that give a criterion this outcome, as typed by a user; first those made for it."""
     found = [case for case in cases() if case.outcome(criterion) is outcome]
     found.sort(key=lambda case: criterion.name not in case.fault.trips)
     return tuple(map(str, found))

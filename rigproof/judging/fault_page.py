@@ -1,4 +1,4 @@
-"""The faults for people: docs/faults.md, and `rigproof lint --faults`."""
+"""The faults for readers: docs/faults.md, and `rigproof lint --faults`."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,22 +19,22 @@ Written by `python -m rigproof.judging.document`; a test keeps it current. Do no
 
 A simulated rig can have every fault below: `pytest -m hardware --simulate --hwprofile RIG --inject
 FAULT[@SUBJECT][:key=value,…]`, repeatable, several at once. Without a subject a fault hits the first GPU or
-node. `rigproof lint --faults` prints this list too.
+node. `rigproof lint --faults` also prints this list.
 
-- `stage=`: in which stage it acts, and in no other; `after=` and `for=` count in that one. Without it they
-  count from the begin of the continuous stage, or of the only stage in which it can act, and a fault of which
-  only the begin is said lasts to the end of the run. A fault that would never act, or that nothing could
-  notice, is refused.
+- `stage=`: the only stage in which it acts; `after=` and `for=` then count in that stage. Without it they
+  count from the beginning of the continuous stage, or of the only stage in which it can act, and a fault
+  without an end lasts to the end of the run. A fault that would never act, or that could not be detected,
+  is refused.
 - `after=`, `for=`: when it begins, and how long it lasts; seconds, or a share of the stage (`after=80%`).
-- `by=`: a share (`by=15%`); of `sensor-shifted` a delay too (`by=5s`). `to=`: a value, in the unit of what it
-  changes.
+- `by=`: a share (`by=15%`); for `sensor-shifted` also a delay (`by=5s`). `to=`: a value, in the unit of what
+  it changes.
 - `code=`: an Xid. `field=`: a sensor.
 """
 MATRIX = """\
 ## What each changes
 
-At level extended each fault changes these verdicts and no other. In bold what the fault is there for; on
-other subjects than its own where it says so. What compares devices is not measured either where a fault
+At level extended each fault changes these verdicts and no others. The criteria that the fault is made for are
+bold; other subjects than its own are named. Comparisons of devices are also not measured if a fault
 leaves a device without another one of its kind. A test runs all of them on the rig of
 `tests/support/fault_matrix.toml` (two nodes, three H200).
 
@@ -43,14 +43,14 @@ leaves a device without another one of its kind. A test runs all of them on the 
 LATE = """\
 ## From 80 % of the continuous stage on
 
-Every fault with `after=` is noticed by the criterion that it is there for, if it begins in the last fifth of
-the stage and lasts to its end; but for these:
+Every fault with `after=` is detected by the criterion that it is made for, if it begins in the last fifth of
+the stage and lasts to its end, except:
 """
 BY_STAGE = """\
 ## Stage by stage
 
-Every fault of a GPU that can act in a stage is noticed there, by the criterion that it is there for, where
-the stage is as short as its level may make it; but for these:
+Every fault of a GPU that can act in a stage is detected there, by the criterion that it is made for, even if
+the stage is as short as its level allows, except:
 """
 
 
@@ -62,7 +62,7 @@ def faults_page() -> str:
 
 
 def listing() -> Iterator[str]:
-    """Plain lines: each fault with its keys and their defaults, what it is, and what it trips."""
+    """Plain lines: each fault with its keys and their defaults, its description, and what it trips."""
     for fault in FAULTS.values():
         keys = f":{','.join(_keys(fault))}" if fault.keys else ""
         yield f"{fault.name}[@{_hits(fault)}]{keys}"
@@ -88,7 +88,7 @@ def _named(criteria: Iterable[str]) -> str:
 
 
 def _keys(fault: FaultKind) -> list[str]:
-    """Each key, with its default where it has one."""
+    """Each key, with its default if it has one."""
     return [f"{key}={fault.defaults.get(key, '…')}" for key in fault.keys]
 
 
@@ -108,7 +108,7 @@ def _row(case: Case) -> str:
 
 
 def _cell(case: Case, outcome: Outcome) -> str:
-    """The criteria that end so: those of the subject itself or the rig, and those of other devices."""
+    """The criteria with this outcome: those of the subject itself or the rig, and those of other devices."""
     found: dict[str, list[str]] = {"": []}
     for criterion in sorted(CATALOGUE.values(), key=lambda one: one.name not in case.fault.trips):
         if case.outcome(criterion) is outcome:

@@ -1,4 +1,4 @@
-"""From criteria and evidence to verdicts. Whatever goes wrong here is NOT MEASURED, never a pass."""
+"""From criteria and evidence to verdicts. An error here gives NOT MEASURED, never a pass."""
 
 import math
 from collections.abc import Collection, Iterable
@@ -25,17 +25,17 @@ Figures = dict[str, dict[str, Any]]  # by their name and by device
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What was found about some of the subjects, and what others are compared with."""
+    """The findings for some of the subjects, and the values that others are compared with."""
 
     verdicts: list[Verdict]
     compared: Figures
-    earlier: Figures  # the same by the first attempt, where there were two
+    earlier: Figures  # the same for the first attempt, if there were two
 
 
 def promised(
     criterion: Criterion, loaded: LoadedRig, stages: Collection[str] | None = None
 ) -> tuple[str, ...]:
-    """The subjects that the profile promises this criterion for, known before anything runs.
+    """The subjects that the profile promises for this criterion, known before anything runs.
 
     `stages` are those that the level has, else all that there are: a criterion that needs another one is not
     promised at it.
@@ -61,9 +61,9 @@ def promised(
 
 
 def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
-    """One verdict. Never raises for what a Recording holds; KeyError where the subject is not promised.
+    """One verdict. Never raises because of a Recording's content; KeyError if the subject is not promised.
 
-    Where a stage was measured once more, both attempts are judged (`of_both`).
+    If a stage was measured once more, both attempts are judged (`of_both`).
     """
     last = _judged(criterion, subject, evidence)
     if evidence.earlier is None:
@@ -73,7 +73,7 @@ def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
 
 
 def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
-    """By one attempt at each stage."""
+    """The verdict by one attempt at each stage."""
     about = _about(criterion, subject, evidence)
     for event in evidence.events_of(subject, "left_out"):
         if event.data.get("criterion") == criterion.name:
@@ -89,13 +89,13 @@ def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
             _require_stages(criterion, evidence)
     except NotMeasured as reason:
         return not_judged(criterion, subject, _reason(about, reason), reason.outcome)
-    except Exception as error:  # a criterion that breaks must neither pass nor end the report
+    except Exception as error:  # a criterion with a bug must neither pass nor end the report
         return not_judged(criterion, subject, f"judging it failed: {type(error).__name__}: {error}")
     return _verdict(criterion, subject, finding)
 
 
 def _reason(about: About, reason: NotMeasured) -> str:
-    """The reason; of a device that was left alone on purpose the same for all criteria that name it."""
+    """The reason; for a device that was deliberately not loaded, the same for all its criteria."""
     left_out = about.left_out if isinstance(about, DeviceEvidence) else ""
     return left_out if left_out and left_out in reason.reason else reason.reason
 
@@ -103,10 +103,10 @@ def _reason(about: About, reason: NotMeasured) -> str:
 class Judgement:
     """Every promised criterion on every promised subject, by the recorded profile and champions or others.
 
-    `planned_by`: the profile that the run was planned by, where `loaded` is another one.
+    `planned_by`: the profile that the run was planned by, if `loaded` is another one.
 
-    Subject by subject, so that what is held of one is let go before the next; what compares them last. Parts
-    of the subjects can be judged in processes of their own.
+    Subject by subject, so that the data of one is freed before the next; comparisons come last. Parts
+    of the subjects can be judged in separate processes.
     """
 
     def __init__(
@@ -130,11 +130,11 @@ class Judgement:
 
     @property
     def subjects(self) -> list[str]:
-        """Those that can be judged one by one."""
+        """The subjects that can be judged one by one."""
         return list(self._by_subject)
 
     def part(self, subjects: Iterable[str]) -> Part:
-        """What there is to say about these by themselves."""
+        """The findings for these subjects by themselves."""
         verdicts = []
         for subject in subjects:
             verdicts += [judge(criterion, subject, self._evidence) for criterion in self._by_subject[subject]]
@@ -147,7 +147,7 @@ class Judgement:
         )
 
     def whole(self, parts: Iterable[Part]) -> list[Verdict]:
-        """All verdicts, in the catalogue's order, from parts that hold all subjects."""
+        """All verdicts, in the catalogue's order, from parts that together have all subjects."""
         found = {}
         for part in parts:
             _add(self._evidence, part.compared)
@@ -208,7 +208,7 @@ def _require_own_trouble(
     finding: Finding,
     evidence: Evidence,
 ) -> None:
-    """What somebody else did to the subject says nothing about it."""
+    """A finding caused by another process is no finding about the subject."""
     if criterion.explained is None:
         return
     reason = criterion.explained(about, Trouble(finding, criterion.loads(evidence.stages, evidence.kinds)))
@@ -227,7 +227,7 @@ def _told(criterion: Criterion, finding: Finding) -> str:
 
 
 def _require_stages(criterion: Criterion, evidence: Evidence) -> None:
-    """Only a load that was complete can pass; what went wrong in a part of it still fails."""
+    """Only a complete load can pass; a failure in a part of it still fails."""
     for name in criterion.loads(evidence.stages, evidence.kinds):
         stage = evidence.stage(name)
         if stage.status not in ENDED:
@@ -255,7 +255,7 @@ def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:
 
 
 def _finite(moment_s: float | None) -> float | None:
-    """A moment that can be shown; a record without a finite one still counts."""
+    """A time that can be shown; a record without a finite time still counts."""
     return moment_s if moment_s is not None and math.isfinite(moment_s) else None
 
 

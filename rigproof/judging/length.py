@@ -1,4 +1,4 @@
-"""What was done of what a level promises: an accepted run of 6 s is no soak, whoever shortened it."""
+"""How much of a level's length was done: an accepted run of 6 s is no soak, however it was shortened."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -20,7 +20,7 @@ RUN_OF = {
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """A stage that was shorter than its level promises; `done_s` is 0 where it was left out."""
+    """A stage that was shorter than its level promises; `done_s` is 0 if it was left out."""
 
     stage: str
     done_s: float
@@ -31,8 +31,8 @@ class Shortfall:
 def shortfalls(recording: Recording, own: LoadedRig) -> tuple[Shortfall, ...]:
     """The stages of fixed length that did less than `levels.least_share` of the level's own length.
 
-    By what was recorded under load, not by what was planned. `own` has the levels' own lengths
-    (`default_rig`); a stage that came later than the run is not missed.
+    By the recorded load, not by the plan. `own` has the levels' own lengths
+    (`default_rig`); a stage added after the run does not count as missing.
     """
     level, levels = recording.run.level, own.rig.levels
     known = recording.run.rig.get("stages", own.stages)
@@ -49,7 +49,7 @@ def shortfalls(recording: Recording, own: LoadedRig) -> tuple[Shortfall, ...]:
 
 
 def in_place_of_level(found: tuple[Shortfall, ...], level: str) -> str:
-    """What a verdict line says behind ACCEPTED: `for 6 s of load, not a soak`; empty for a whole run."""
+    """The addition to a verdict line after ACCEPTED: `for 6 s of load, not a soak`; empty for a whole run."""
     if not found:
         return ""
     done = [f"{_spoken(one.done_s)} of {_name(one)}" for one in found if one.done_s]
@@ -62,8 +62,8 @@ def in_place_of_level(found: tuple[Shortfall, ...], level: str) -> str:
 def _done_s(kind: StageKind[Any], stage: Stage | None, levels: Levels) -> float:
     """Seconds of the stage that count.
 
-    A continuous load counts while all workers are under it. Others count from the stage's begin, set-up
-    included, to the load's end. A stage of bursts or arms ends when its work is done: where it filled
+    A continuous load counts while all workers are under it. Others count from the stage's beginning, set-up
+    included, to the load's end. A stage of bursts or arms ends when its work is done: if it filled
     `levels.least_work_share` of the length it was given, it did all of it.
     """
     if stage is None or stage.loaded_from_s is None or stage.loaded_to_s is None:
@@ -84,7 +84,7 @@ def _name(one: Shortfall) -> str:
 
 
 def _spoken(seconds: float) -> str:
-    """A length as people say it: never more than it was."""
+    """A length in words, rounded down."""
     if seconds < 10:
         return f"{seconds:.2g} s"
     return f"{int(seconds)} s" if seconds < 120 else f"{int(seconds // 60)} min"

@@ -1,7 +1,7 @@
 """What a failure follows from: a rate falls with the clock, and no work is done on a host that restarted.
 
-Only the next step of a failure changes, and only where its criterion has no better one than its general: the
-outcomes are what each criterion found by itself.
+Only the next step of a failure changes, and only if its criterion has none better than its general remedy:
+the outcomes remain those that each criterion found by itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,10 +18,10 @@ Member = DeviceEvidence | NodeEvidence
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A criterion whose failure explains others of the same device, and of the pairs that it is in.
+    """A criterion whose failure explains others of the same device, and of the pairs with that device.
 
-    `events`: with these kinds of the device alone, where the failure may be another's. `slows`: it explains
-    rates, and no lost work.
+    `events`: only with events of these kinds on the device, if the failure may be another's. `slows`: it
+    explains rates, and no lost work.
     """
 
     criterion: str
@@ -29,7 +29,7 @@ class Root:
     slows: bool = False
 
 
-# In the order in which one explains the other.
+# In the order in which they explain each other.
 ROOTS = (
     Root("health.reset"),
     Root("cluster.nodes_present"),
@@ -44,7 +44,7 @@ WORK = ("activity.gpu_active", "memory.success_rate")
 
 
 def with_roots(verdicts: Sequence[Verdict], evidence: Evidence) -> list[Verdict]:
-    """The same verdicts; failures that follow from another say so."""
+    """The same verdicts; failures that follow from another name it."""
     failed = {(one.criterion, one.subject) for one in verdicts if one.outcome is Outcome.FAIL}
     return [_with_root(one, failed, evidence) for one in verdicts] if failed else list(verdicts)
 

@@ -11,10 +11,10 @@ from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
 
 
 def second_chance(recording: Recording, loaded: LoadedRig, stage: str) -> str:
-    """Which rate of the stage missed its limit by how little; empty where it is not to be measured again.
+    """Which rate of the stage narrowly missed its limit, and by how much; empty if it is not measured again.
 
-    It is not where all rates are good or one is far off, where anything else in the stage failed, where it
-    was not finished by everybody, or was measured once more before.
+    It is not measured again if all rates pass or one is far off, if anything else in the stage failed, if
+    not all workers finished it, or if it was already repeated.
     """
     run = recording.stages.get(stage)
     if run is None or run.status != "finished" or stage in recording.first_attempts:

@@ -1,4 +1,4 @@
-"""Figures as the monitor prints them. What is not known is a dash, never zero. Pure."""
+"""Figures as the monitor prints them. An unknown figure is a dash, never zero. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def pair(value: float | None, limit: float | None, digits: int = 0) -> str:
-    """What is and its limit, or the most there is: `71/80`."""
+    """A value and its limit or maximum: `71/80`."""
     if value is None and limit is None:
         return NONE
     return f"{number(value, digits)}/{number(limit, digits)}"
@@ -56,7 +56,7 @@ def reason_names(mask: int) -> list[str]:
 
 
 def rate(device: RunDevice | None) -> str:
-    """TFLOP/s of the last seconds."""
+    """TFLOP/s in the last seconds."""
     tflops = None if device is None else device.rate_tflops
     return number(tflops, 2 if tflops is not None and tflops < 10 else 1)
 
@@ -68,7 +68,7 @@ def workers(device: RunDevice) -> str:
 
 
 def printable(text: str) -> str:
-    """One line that no terminal takes for a command."""
+    """One line without terminal control codes."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 

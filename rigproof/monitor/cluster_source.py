@@ -27,7 +27,7 @@ JOIN_LIMIT_S = 30.0
 STOP_S = 2.0
 LIST_EVERY_S = 2.0
 LIST_LIMIT_S = 5.0
-AGAIN_S = 30.0  # before an agent that did not stay is tried once more
+AGAIN_S = 30.0  # before an agent that was lost is started again
 ANSWER_S = 1.0
 TIMEOUTS = Timeouts(task_s=60.0, start_s=60.0, stall_s=30.0, stop_s=STOP_S)
 
@@ -50,11 +50,11 @@ class ClusterPort:
 
     @property
     def alive(self) -> bool:
-        """Whether there is an agent."""
+        """Whether the agent exists."""
         return bool(self._agents.lines())
 
     def facts(self, node: str, gpu_promised: bool) -> AgentFacts | None:
-        """Start the agent; what is there."""
+        """Start the agent; returns what is there."""
         with_gpu = {node} if gpu_promised else set[str]()
         return self._agents.start({node: self._found}, with_gpu).get(node)
 
@@ -63,7 +63,7 @@ class ClusterPort:
         return self._agents.begin({self._node: duty}, JOIN_LIMIT_S)
 
     def poll(self) -> bool:
-        """Take what it has gathered; an agent that is gone is started again once."""
+        """Take what it has gathered; an agent that is gone is restarted once."""
         answers = collect(self._agents.lines(), ANSWER_S, self._now_s())
         for line, answer in answers:
             self._agents.take(line, answer)
@@ -106,18 +106,18 @@ class ClusterSource:
         self._followers: dict[str, Follower] = {}
         self._ids: dict[str, str] = {}  # node to Ray's id of it
         self._begun_s: dict[str, float] = {}
-        self._starts = itertools.count()  # names of actors are never used twice
+        self._starts = itertools.count()  # names of actors are never reused
 
     @property
     def settled(self) -> bool:
-        """Whether everybody is sampled who is there."""
+        """Whether all nodes that are there are being sampled."""
         return self._listed and all(one.begun or one.ended for one in tuple(self._followers.values()))
 
     def open(self) -> None:
         """Join the cluster. Raises ClusterUnreachable."""
         cluster = check_joinable(self._address, JOIN_LIMIT_S, allow_open=self._allow_open)
         if cluster.open:
-            self.name = f"open {self.name}"  # it asks nobody for a token
+            self.name = f"open {self.name}"  # it has no token authentication
         self._session = join(
             self._address,
             namespace=self._prefix,
@@ -143,13 +143,13 @@ class ClusterSource:
             self._session.close(STOP_S)
 
     def _look_after(self) -> None:
-        """Follow who comes, and tell who is gone, until closed."""
+        """Follow joining nodes, and report lost ones, until closed."""
         while not self._stopping.is_set():
             listing = Background(list_nodes, "nodes")
             if listing.done(LIST_LIMIT_S) and listing.error is None and not self._stopping.is_set():
                 try:
                     self._compare(self._named(listing.result([])))
-                except Exception as error:  # told, and tried again with the next listing
+                except Exception as error:  # reported, and tried again with the next listing
                     message = f"the nodes cannot be followed: {type(error).__name__}: {error}"
                     self._gathering.add(Event(self._now_s(), "node_missing", "rig", message))
                 self._listed = True
@@ -168,7 +168,7 @@ class ClusterSource:
             del self._ids[name]
             self._followers[name].ask_to_stop()
             self._gathering.add(
-                Event(self._now_s(), "node_lost", name, f"{name} has left the cluster, or does not answer it")
+                Event(self._now_s(), "node_lost", name, f"{name} has left the cluster, or does not answer")
             )
         if self._loaded is not None and not self._listed:
             for promised in self._loaded.rig.nodes:
@@ -190,7 +190,7 @@ class ClusterSource:
 
 
 def names_of(found: Sequence[FoundNode]) -> dict[str, FoundNode]:
-    """Every node by the name that it was given, else by its hostname; names that are taken get a number."""
+    """Every node by its given name, else by its hostname; names already taken get a number."""
     named: dict[str, FoundNode] = {}
     for node in sorted(found, key=lambda one: (one.address, one.name)):
         base = node_name(node.name if node.name not in ("", node.address) else node.hostname)

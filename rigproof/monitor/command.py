@@ -28,15 +28,15 @@ CALM, WARNED = 0, 1  # exit status of --once
 READY_LIMIT_S = 30.0  # --once waits this long for the first readings
 READING_S = 1.5  # and then for this long: fewer wake-ups say little about the host
 CLOSE_S = 0.8
-FIRST_FRAME_S = 3.0  # a live view begins by then, whatever there is to see
+FIRST_FRAME_S = 3.0  # a live view begins by then, whatever has been read
 GLANCE_S = 0.05
-NOBODY_READS = (errno.EPIPE, errno.EIO)  # as in `| head`; a terminal that is gone
-SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # the last is an ssh connection that broke off
+NOBODY_READS = (errno.EPIPE, errno.EIO)  # as with `| head`, or a closed terminal
+SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # the last is a lost ssh connection
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was typed."""
+    """The command's options."""
 
     hwprofile: str = AUTO
     ray_address: str | None = None
@@ -53,11 +53,11 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """As the title says it."""
+        """The source's name in the title."""
 
     @property
     def settled(self) -> bool:
-        """Whether everybody is sampled who is there."""
+        """Whether all nodes that are there are being sampled."""
 
     def open(self) -> None:
         """Begin."""
@@ -67,7 +67,7 @@ class Source(Protocol):
 
 
 class Monitor:
-    """The rig, looked at now and then. A context manager: what it starts, it ends."""
+    """The rig, looked at periodically. A context manager: it ends what it starts."""
 
     def __init__(self, options: Options) -> None:
         begun_s = time.monotonic()
@@ -90,13 +90,13 @@ class Monitor:
             self._source.close(CLOSE_S)
 
     def wait_ready(self, limit_s: float) -> None:
-        """Wait until everybody has been read who is there, at most `limit_s`."""
+        """Wait until all nodes that are there have been read, at most `limit_s`."""
         end_s = time.monotonic() + limit_s
         while not (self._source.settled and self._gathering.complete) and time.monotonic() < end_s:
             time.sleep(GLANCE_S)
 
     def look(self) -> tuple[Snapshot, list[WarningSign]]:
-        """The rig as it is, and its warning signs."""
+        """The rig's current state, and its warning signs."""
         snapshot = Snapshot(
             at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             rig=self._rig.rig.name if self._rig is not None else AUTO,
@@ -111,11 +111,11 @@ class Monitor:
 def monitor(options: Options, stream: TextIO) -> int:
     """Show the rig on `stream` until Ctrl-C, or once; the exit status.
 
-    0 at the end of a live view and of a calm `once`, 1 of a `once` with warnings.
+    0 at the end of a live view and of a `once` without warnings, 1 for a `once` with warnings.
 
     Raises:
-        ProfileError, ClusterUnreachable: where it cannot begin.
-        KeyboardInterrupt: where `once` was interrupted before it could tell anything.
+        ProfileError, ClusterUnreachable: it cannot begin.
+        KeyboardInterrupt: `once` was interrupted before it could show anything.
     """
     try:
         with _interrupting(), Monitor(options) as rig:
@@ -175,7 +175,7 @@ def _source(
 
 @contextmanager
 def _interrupting() -> Iterator[None]:
-    """Let the other signals that end a program end it as Ctrl-C does."""
+    """Handle the other terminating signals like Ctrl-C."""
     before = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
     try:
         yield
@@ -186,7 +186,7 @@ def _interrupting() -> Iterator[None]:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Keep a second Ctrl-C from breaking into the taking down, which is short."""
+    """Ignore a second Ctrl-C during the clean-up, which is short."""
     numbers = (signal.SIGINT, *SIGNALS)
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
@@ -197,5 +197,5 @@ def _deaf() -> Iterator[None]:
 
 
 def _let_go(stream: TextIO) -> None:
-    """Nobody reads: what is left in the stream must not fail when the interpreter ends."""
+    """The reader is gone: the rest of the stream must not fail when the interpreter ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

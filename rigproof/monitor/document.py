@@ -1,4 +1,4 @@
-"""A snapshot as one JSON document, for scripts. Units stand in the names; null is "not known"."""
+"""A snapshot as one JSON document, for scripts. Units are in the names; null means "not known"."""
 
 import dataclasses
 import json
@@ -13,7 +13,7 @@ SCHEMA_VERSION = 1
 
 
 def document(snapshot: Snapshot, signs: Sequence[WarningSign], *, indent: int | None = None) -> str:
-    """`schema_version`, the snapshot's own fields, and `warnings`; on one line where `indent` is None."""
+    """`schema_version`, the snapshot's own fields, and `warnings`; on one line if `indent` is None."""
     content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **dataclasses.asdict(snapshot)}
     for node in content["nodes"]:
         for gpu in node["gpus"]:

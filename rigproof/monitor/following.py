@@ -1,4 +1,4 @@
-"""Follows one node's agent in a thread of its own, so that a node that hangs keeps nobody else waiting."""
+"""Follows one node's agent in a thread of its own, so that a node that hangs does not delay the others."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -19,17 +19,17 @@ from rigproof.stages.registry import KINDS
 
 POLL_S = 0.5
 COUNTERS_EVERY_S = 10.0
-COUNTERS_LIMIT_S = 5.0  # shorter than what makes a node's readings old
+COUNTERS_LIMIT_S = 5.0  # shorter than the age at which a node's readings count as stale
 
 
 class Port(Protocol):
-    """One node's agent, wherever it runs. Its records go to the gathering, what cannot be had as events."""
+    """One node's agent, wherever it runs. Its records go to the gathering; failures are events."""
 
     def facts(self, node: str, gpu_promised: bool) -> AgentFacts | None:
-        """What is on the node; None where its agent did not come up."""
+        """What is on the node; None if its agent did not start."""
 
     def begin(self, duty: AgentDuty) -> frozenset[str]:
-        """Let it sample from now on; the subjects whose Xids it hears."""
+        """Let it sample from now on; the subjects whose Xids it receives."""
 
     @property
     def clock_offset_s(self) -> float:
@@ -50,7 +50,7 @@ class Port(Protocol):
 
 
 class Follower:
-    """From the making until `stop`. `loaded` is the promise; None: what is found on the node is promised."""
+    """Follows from its creation until `stop`. `loaded`: the promised rig; None: what is found on the node."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Follower:
 
     @property
     def ended(self) -> bool:
-        """Whether it follows no more: its agent did not come up or has gone, or something failed."""
+        """Whether it no longer follows: its agent did not start or has gone, or something failed."""
         return self._thread.done()
 
     def ask_to_stop(self) -> None:
@@ -79,7 +79,7 @@ class Follower:
         self._stopping.set()
 
     def stop(self, limit_s: float) -> None:
-        """End it, and its agent, within about `limit_s` whatever hangs."""
+        """End it, and its agent, within about `limit_s`, even if a call hangs."""
         self.ask_to_stop()
         self._thread.done(limit_s / 4)
         self._port.close(3 * limit_s / 4)
@@ -89,7 +89,7 @@ class Follower:
             self._follow_agent()
         except Exception as error:
             if not self._stopping.is_set():  # when everything is closed, calls may fail
-                message = f"{self.node} is not followed any more: {type(error).__name__}: {error}"
+                message = f"{self.node} is no longer followed: {type(error).__name__}: {error}"
                 self._event("agent_died", message)
 
     def _follow_agent(self) -> None:
@@ -111,7 +111,7 @@ class Follower:
                 next_counters_s = self._now_s() + COUNTERS_EVERY_S
 
     def _watch(self, facts: AgentFacts) -> float:
-        """Match what is there with what is promised, and let the agent sample it.
+        """Match what is there to what is promised, and let the agent sample it.
 
         Returns after how many seconds a query that does not return is given up.
         """
@@ -125,9 +125,9 @@ class Follower:
         records: list[Record] = [*gpus.values(), *missing]
         for record in records:
             self._gathering.add(record)
-        if facts.nvml_error is not None and not missing:  # else it is in what is told of the missing one
+        if facts.nvml_error is not None and not missing:  # otherwise it is in the event of the missing GPU
             self._event("nvml_error", facts.nvml_error)
-        answers = facts.driver_version is not None  # an NVML that hangs has been waited for
+        answers = facts.driver_version is not None  # a hung NVML has already been waited for
         stuck_s = loaded.rig.timeouts.stall_s if answers else POLL_S
         uuids: Mapping[str, str] = {gpu.uuid: subject for subject, gpu in gpus.items()}
         duty = AgentDuty(self.node, self._port.clock_offset_s, RATE_HZ, stuck_s, uuids)

@@ -1,4 +1,4 @@
-"""A snapshot as lines of text: what a person sees. A mark "!" stands wherever colour says something. Pure."""
+"""A snapshot as lines of text. Wherever colour carries a meaning, a mark "!" does as well. Pure."""
 
 import textwrap
 from collections.abc import Collection, Sequence
@@ -13,7 +13,7 @@ MARK = "!"
 ALARM, EARLY, FAINT, TITLE = "bold red", "yellow", "dim", "bold"
 EARLY_KINDS = frozenset({"core_temperature_early"})
 HEADER = ("GPU", "util", "VRAM GiB", "core °C", "mem °C", "power W", "SM MHz", "mem MHz", "PCIe", "TFLOP/s")
-# The cell of a GPU's row that a sign is about; other signs mark the row alone.
+# The cell of a GPU's row that a sign is about; other signs only mark the row.
 CELL_OF = {
     "idle": 1,
     "headroom": 2,
@@ -28,7 +28,7 @@ Parts = list[tuple[str, str]]  # text and its style
 def frame(
     snapshot: Snapshot, signs: Sequence[WarningSign], width: int = 80, most_signs: int | None = None
 ) -> list[Text]:
-    """The lines of one frame, none longer than `width`; of the signs at most `most_signs`."""
+    """The lines of one frame, none longer than `width`; with at most `most_signs` signs."""
     lines = [_title(snapshot, signs), *_signs(signs, width, most_signs)]
     if snapshot.run is not None:
         lines += _run(snapshot, snapshot.run)
@@ -171,7 +171,7 @@ def _second_row(snapshot: Snapshot, gpu: GpuNow, kinds: Collection[str]) -> list
 
 
 def _mark(kinds: Collection[str]) -> tuple[str, str]:
-    """The gutter of a row: a mark where there is a sign about it."""
+    """The gutter of a row: a mark if there is a sign about it."""
     alarm = any(kind not in EARLY_KINDS for kind in kinds)
     return (f"{MARK} ", ALARM if alarm else EARLY) if kinds else ("  ", "")
 

@@ -1,4 +1,4 @@
-"""What the nodes' agents report, folded into how each node and GPU is now. Time is an argument."""
+"""The agents' reports, folded into the current state of each node and GPU. Time is an argument."""
 
 import math
 import threading
@@ -14,18 +14,18 @@ from rigproof.records.measurements import Event, GpuCounters
 from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample, HostSample
 
-RATE_HZ = 2.0  # enough to look at; a run that goes on beside it reads the same driver
+RATE_HZ = 2.0  # enough for viewing; a run in progress reads the same driver
 RECENT_S = 5.0  # CPU, wake-up delays and clock-event reasons are over this
-STALE_S = 10.0  # older than this is no state of now
-ENOUGH_DUE = 10  # readings, before something is said about how many came
-FEWEST_DUE = 4  # where none came
+STALE_S = 10.0  # anything older is not the current state
+ENOUGH_DUE = 10  # readings, before their coverage is judged
+FEWEST_DUE = 4  # if none came
 ERRORS_KEPT = 10
 GONE = frozenset({"node_missing", "node_lost", "agent_died"})  # of a node
 SILENT = frozenset({"gpu_missing", "gpu_lost", "timeout"})  # of a GPU
 
 
 class Gathering:
-    """Takes records in any order, from several threads. Records of nobody promised are left out."""
+    """Takes records in any order, from several threads. Those of unpromised subjects are left out."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -38,14 +38,14 @@ class Gathering:
             self._nodes[node] = _Node(loaded, node)
 
     def begin(self, node: str, facts: AgentFacts, heard: Collection[str], now_s: float) -> None:
-        """The node's agent samples from now on; `heard` are the subjects whose Xids it hears."""
+        """The node's agent samples from now on; `heard` are the subjects whose Xids it receives."""
         with self._lock:
             self._nodes[node].facts = facts
             for gpu in self._nodes[node].gpus.values():
                 gpu.begin(now_s, xids=gpu.device.subject in heard)
 
     def polled(self, node: str, now_s: float) -> None:
-        """The node's agent has answered; what it had to tell was added."""
+        """The node's agent has answered; its records were added."""
         with self._lock:
             self._nodes[node].polled_s = now_s
 
@@ -77,7 +77,7 @@ class Gathering:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """Those of no node."""
+        """Errors that belong to no node."""
         with self._lock:
             return tuple(self._errors)
 
@@ -212,7 +212,7 @@ class _Gpu:
         )
 
     def _coverage_share(self, polled_s: float | None) -> float | None:
-        """Readings got of those due, in the seconds before the agent last answered."""
+        """The share of due readings that came, in the seconds before the agent last answered."""
         if self._begun_s is None or polled_s is None or self._silent is not None:
             return None
         window_s = min(STALE_S, polled_s - self._begun_s)
@@ -221,7 +221,7 @@ class _Gpu:
         return min(1.0, got / due) if due >= (ENOUGH_DUE if got else FEWEST_DUE) else None
 
     def _reasons(self) -> int | None:
-        """Every reason that was set in the last seconds: a short slowdown is seen too."""
+        """Every reason that was set in the last seconds: a short slowdown is also seen."""
         since_s = self._samples[-1].t_s - RECENT_S
         known = [one.clock_event_reasons for one in self._samples if one.t_s > since_s]
         masks = [mask for mask in known if mask is not None]
@@ -231,7 +231,7 @@ class _Gpu:
         return union if masks else None
 
     def _new(self, counter: str) -> int | None:
-        """What was added since the first reading; None where this card does not count it."""
+        """The increase since the first reading; None if this card does not count it."""
         if not self._counters:
             return None
         first, last = (getattr(one, counter) for one in (self._counters[0], self._counters[-1]))
@@ -239,7 +239,7 @@ class _Gpu:
 
 
 def _keep(samples: "deque[HostSample] | deque[GpuSample]", sample: HostSample | GpuSample) -> None:
-    """Add it, and forget what is older than STALE_S."""
+    """Add it, and drop entries older than STALE_S."""
     samples.append(sample)  # type: ignore[arg-type]  # each deque gets its own kind
     while samples[0].t_s < sample.t_s - STALE_S:
         samples.popleft()

@@ -1,4 +1,4 @@
-"""What the monitor compares with: the limits of a node and of a GPU, as its criteria take them. Pure."""
+"""The monitor's limits of a node and of a GPU, as the criteria use them. Pure."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ MIB_PER_GIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class NodeLimits:
-    """Of one host. None: the profile has none."""
+    """Limits of one host. None: the profile has none."""
 
     cpu_band_percent: tuple[float, float] | None = None
     cpu_warn_percent: float | None = None
@@ -21,7 +21,7 @@ class NodeLimits:
 
 @dataclass(frozen=True, slots=True)
 class GpuLimits:
-    """Of one GPU. None: neither the profile nor the driver nor the SKU file has one."""
+    """Limits of one GPU. None: neither the profile nor the driver nor the SKU file has one."""
 
     core_temperature_c: float | None = None
     core_temperature_warn_c: float | None = None
@@ -46,7 +46,7 @@ def node_limits(loaded: LoadedRig, node: str) -> NodeLimits:
 
 
 def gpu_limits(device: PromisedDevice, identity: GpuIdentity | None) -> GpuLimits:
-    """The limits of a promised GPU; `identity` is what its driver says, None where it did not answer.
+    """The limits of a promised GPU; `identity` is what its driver reports, None if it did not answer.
 
     Temperatures in the order of the criteria thermal.core_temperature and thermal.memory_temperature.
     """
@@ -71,5 +71,5 @@ def gpu_limits(device: PromisedDevice, identity: GpuIdentity | None) -> GpuLimit
 
 
 def _first(*values_c: float | None) -> float | None:
-    """The first that is there; one ≤ 0 is no limit."""
+    """The first existing limit; one ≤ 0 is no limit."""
     return next((value for value in values_c if value is not None and value > 0), None)

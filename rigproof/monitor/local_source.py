@@ -17,11 +17,11 @@ from rigproof.profiles.errors import ProfileError
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.telemetry.host import host_addresses
 
-FACTS_LIMIT_S = 15.0  # for NVML to come up: seconds where several cards have to wake first
+FACTS_LIMIT_S = 15.0  # for NVML to start: seconds if several cards have to wake up first
 
 
 class LocalPort:
-    """The agent of this machine. A driver that hangs holds threads, never this process."""
+    """The agent of this machine. A driver that hangs blocks threads, never this process."""
 
     alive = True
 
@@ -51,15 +51,15 @@ class LocalPort:
 
     def close(self, limit_s: float) -> None:
         """End sampling; what hangs is left behind, with this process."""
-        with suppress(Exception):  # nothing is left to be done about it
+        with suppress(Exception):  # nothing can be done about it
             self._agent.finish(limit_s / 2)
 
 
 class LocalSource:
     """Watches this machine. `loaded` is the promised rig; None: what is found here.
 
-    Raises on making:
-        ProfileError: where this machine is none of the rig's.
+    Raises on creation:
+        ProfileError: this machine is none of the rig's nodes.
     """
 
     name = "this machine"
@@ -80,7 +80,7 @@ class LocalSource:
 
     @property
     def settled(self) -> bool:
-        """Whether everybody is sampled who is going to be."""
+        """Whether all that will be sampled is being sampled."""
         return self._follower is not None and (self._follower.begun or self._follower.ended)
 
     def open(self) -> None:

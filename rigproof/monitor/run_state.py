@@ -1,4 +1,4 @@
-"""How a run stands, folded from the records of its recording.jsonl one after the other. Pure."""
+"""The state of a run, folded from the records of its recording.jsonl one after the other. Pure."""
 
 from collections import deque
 from datetime import datetime
@@ -13,7 +13,7 @@ from rigproof.records.rates import rate_of
 from rigproof.records.recording import Record
 from rigproof.stages.registry import KINDS
 
-ROUNDS_KEPT_S = 20.0  # what is on the disk is some seconds behind
+ROUNDS_KEPT_S = 20.0  # the file is some seconds behind
 ENDINGS: dict[str, WorkerState] = {"worker_died": "died", "worker_hung": "hung", "worker_failed": "failed"}
 NOT_LOADED = frozenset({"node_missing", "gpu_missing", "gpu_taken", "gpu_skipped", "gpu_lost"})
 WAITS = ("timeout", "worker_hung")
@@ -133,12 +133,12 @@ def _moment(started_at: str) -> float | None:
     """Seconds since the epoch."""
     try:
         return datetime.fromisoformat(started_at).timestamp()
-    except (ValueError, OverflowError, OSError):  # no moment, or one that no clock has
+    except (ValueError, OverflowError, OSError):  # no time, or an impossible one
         return None
 
 
 def _promised(run: RunInfo) -> dict[str, tuple[str, int]]:
-    """Each promised device's kind and number of workers; none where the recorded profile is damaged."""
+    """Each promised device's kind and number of workers; none if the recorded profile is damaged."""
     try:
         devices = LoadedRig.restore(run.rig, KINDS).devices()
     except ProfileError:

@@ -1,4 +1,4 @@
-"""Follows the recording of the run that goes on, and only reads it."""
+"""Follows the recording of the current run, read-only."""
 
 import contextlib
 import math
@@ -28,7 +28,7 @@ from rigproof.records.rows import TableError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# A run that writes nothing for this long has broken off: it may wait `start_s` (60 s) for its nodes.
+# A run that writes nothing for this long was aborted: it may wait `start_s` (60 s) for its nodes.
 SILENT_S = 90.0
 ROUNDS = table_name(Round)
 BATCHES_KEPT = math.ceil(ROUNDS_KEPT_S / FLUSH_S) + 1
@@ -37,7 +37,7 @@ CHUNK = 2**20
 
 
 class RunTail:
-    """The newest run of a report folder that has not ended; None from `now` where there is none."""
+    """The newest run of a report folder that has not ended; `now` returns None if there is none."""
 
     def __init__(self, report_dir: Path) -> None:
         self._runs = Path(report_dir) / "runs"
@@ -48,7 +48,7 @@ class RunTail:
         self._rounds = StreamReader(_round_problems)
 
     def now(self, wall_s: float) -> RunNow | None:
-        """How it stands at `wall_s`, seconds since the epoch, after what was written since the last call."""
+        """Its state at `wall_s`, seconds since the epoch, with everything written since the last call."""
         try:
             found = self._running(wall_s)
             if found is None:
@@ -59,14 +59,14 @@ class RunTail:
                 self._folder, self._state, self._offset, self._rest = folder, None, 0, b""
                 self._rounds = StreamReader(_round_problems)
             self._read_on(folder)
-        except (OSError, FileRefusedError):  # removed or unmounted meanwhile, or no file that a run writes
+        except (OSError, FileRefusedError):  # removed or unmounted in between, or not written by a run
             return None
         return None if self._state is None else self._state.now(wall_s, silent_s)
 
     def _running(self, wall_s: float) -> tuple[Path, float] | None:
         """The folder, and the seconds since something was written there.
 
-        A run that ends puts a table in the place of its stream of samples: a folder with one has ended.
+        A run that ends replaces its stream of samples by a table: the run of a folder with a table has ended.
         """
         names = sorted((path.name for path in self._runs.iterdir()), reverse=True)[:NEWEST]
         for folder in (self._runs / name for name in names):
@@ -83,7 +83,7 @@ class RunTail:
             try:
                 record = record_of_line(line)
             except ValueError:
-                continue  # another version's: what is understood is shown
+                continue  # another version's: the known parts are shown
             if isinstance(record, RunInfo):
                 self._state = RunState(record)
             elif self._state is not None:
@@ -126,7 +126,7 @@ def _column(batch: "pa.RecordBatch", name: str) -> "pa.ChunkedArray":
 
 
 def _written_s(path: Path) -> float:
-    """When it was last written; 0 where it is not there."""
+    """When it was last written; 0 if it is not there."""
     try:
         return path.stat().st_mtime
     except OSError:

@@ -1,4 +1,4 @@
-"""Warning signs: what in a snapshot asks for somebody's attention. Pure; the limits are in the snapshot."""
+"""Warning signs: what in a snapshot needs attention. Pure; the limits are in the snapshot."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from rigproof.monitor.gathering import RECENT_S, STALE_S
 from rigproof.monitor.snapshot import GpuNow, NodeNow, RunNow, Snapshot
 from rigproof.records.verdict import figure, figure_and_limit
 
-# Of what is simply over its limit.
+# Signs of values over their limit.
 UNITS = {
     "cpu": "%",
     "unresponsive": "ms",
@@ -40,7 +40,7 @@ def warning_signs(snapshot: Snapshot) -> list[WarningSign]:
     for node in snapshot.nodes:
         found += _of_node(node)
         for gpu in node.gpus:
-            if node.presence != "missing":  # it is missing with its node, which is told
+            if node.presence != "missing":  # it is missing with its node, which has its own sign
                 found += _of_gpu(gpu)
     found += (WarningSign("error", "rig", message) for message in snapshot.errors)
     return found
@@ -55,12 +55,12 @@ def _of_run(run: RunNow) -> Iterator[WarningSign]:
         text = f"{_times(len(run.losses), 'process')} lost in the run, limit 0: {run.losses[-1]}"
         yield WarningSign("lost", "rig", text, len(run.losses), 0)
     if limit is not None and run.ooms > limit:
-        text = f"{_times(run.ooms, 'failed allocation')} for want of memory in the run, limit {limit}"
+        text = f"{_times(run.ooms, 'failed allocation')} (out of memory) in the run, limit {limit}"
         yield WarningSign("oom", "rig", text, run.ooms, limit)
 
 
 def _distribution(snapshot: Snapshot) -> Iterator[WarningSign]:
-    """Some GPUs of the run work and others do not, though the stage has run for a while."""
+    """Some GPUs of the run work and others do not, although the stage has run for a while."""
     run = snapshot.run
     if run is None or run.simulated or run.stage is None or run.stage.elapsed_s < STALE_S:
         return
@@ -81,7 +81,7 @@ def _distribution(snapshot: Snapshot) -> Iterator[WarningSign]:
 
 
 def _active(gpu: GpuNow) -> bool | None:
-    """Whether it works: by its power draw where it is told, else by its utilisation; None: not known."""
+    """Whether it works: by its power draw if known, else by its utilisation; None: not known."""
     limit_w = _active_power_w(gpu)
     if gpu.power_average_w is not None and limit_w is not None:
         return gpu.power_average_w >= limit_w
@@ -142,21 +142,21 @@ def _of_gpu(gpu: GpuNow) -> Iterator[WarningSign]:
             yield WarningSign("headroom", name, text, free_mib, limits.headroom_mib, "MiB")
     if gpu.xids:
         numbers = ", ".join(str(xid) for xid in dict.fromkeys(gpu.xids))
-        text = f"{_times(len(gpu.xids), 'Xid')} since the monitor came up ({numbers}), limit 0"
+        text = f"{_times(len(gpu.xids), 'Xid')} since the monitor started ({numbers}), limit 0"
         yield WarningSign("xid", name, text, len(gpu.xids), 0)
     new, allowed = gpu.ecc_uncorrected, limits.ecc_uncorrected
     if new is not None and allowed is not None and new > allowed:
-        text = f"{_times(new, 'uncorrected memory error')} since the monitor came up, limit {allowed}"
+        text = f"{_times(new, 'uncorrected memory error')} since the monitor started, limit {allowed}"
         yield WarningSign("ecc", name, text, new, allowed)
     for message in gpu.errors:
         yield WarningSign("error", name, message)
 
 
 def _heat(gpu: GpuNow) -> Iterator[WarningSign]:
-    """Of the core's limits only the highest that is passed is told."""
+    """Only the highest of the core's limits that is exceeded is reported."""
     limits, core_c = gpu.limits, gpu.core_temperature_c
     kinds = (
-        ("core_temperature", "core, which must never pass the limit, at", limits.core_temperature_never_c),
+        ("core_temperature", "core, which must never exceed the limit, at", limits.core_temperature_never_c),
         ("core_temperature", "core at", limits.core_temperature_c),
         ("core_temperature_early", "early warning: core at", limits.core_temperature_warn_c),
     )

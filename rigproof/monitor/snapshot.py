@@ -1,6 +1,6 @@
 """A rig at one moment, as the monitor shows it: data, the same from one machine and from a cluster.
 
-None is "this device does not tell" or "not known now", never zero.
+None means "not reported by this device" or "not known now", never zero.
 """
 
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ WorkerState = Literal["starting", "ready", "working", "died", "hung", "failed", 
 
 @dataclass(frozen=True, slots=True)
 class GpuNow:
-    """One promised GPU. `reason` says why it is missing, or is not asked any more.
+    """One promised GPU. `reason`: why it is missing, or is no longer queried.
 
-    `reading_age_s` and `coverage_share` (readings got, of those due) tell how well its driver answers.
-    Errors and Xids are those since the monitor came up.
+    `reading_age_s` and `coverage_share` (readings got, of those due) show how well its driver answers.
+    Errors and Xids are those since the monitor started.
     """
 
     subject: str
@@ -46,7 +46,7 @@ class GpuNow:
     pcie_width_max: int | None = None
     ecc_uncorrected: int | None = None
     ecc_corrected: int | None = None
-    xids: tuple[int, ...] | None = None  # None: this driver tells none
+    xids: tuple[int, ...] | None = None  # None: this driver reports none
     errors: tuple[str, ...] = ()
 
 
@@ -97,7 +97,7 @@ class RunDevice:
 
 @dataclass(frozen=True, slots=True)
 class RunStage:
-    """The stage that runs; `expected_s` is its planned length."""
+    """The current stage; `expected_s` is its planned length."""
 
     name: str
     elapsed_s: float
@@ -106,7 +106,7 @@ class RunStage:
 
 @dataclass(frozen=True, slots=True)
 class RunNow:
-    """The acceptance run that goes on, read from its recording, which is some seconds behind.
+    """The current acceptance run, read from its recording, which is some seconds behind.
 
     `timeouts` are waits that passed their deadline, `losses` processes that ended or failed: messages.
     """
@@ -115,7 +115,7 @@ class RunNow:
     level: str
     simulated: bool
     elapsed_s: float | None
-    silent_s: float  # since something was last written
+    silent_s: float  # since the last write
     stage: RunStage | None
     devices: tuple[RunDevice, ...]
     ooms: int
@@ -126,7 +126,7 @@ class RunNow:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything at one moment. `errors` are those of no node; `source` says where it is from."""
+    """Everything at one moment. `errors` belong to no node; `source`: where it is from."""
 
     at: str  # UTC, ISO 8601, ends in "Z"
     rig: str
@@ -141,7 +141,7 @@ class Snapshot:
         return tuple(gpu for node in self.nodes for gpu in node.gpus)
 
     def in_run(self, gpu: GpuNow) -> RunDevice | None:
-        """What the run does on a GPU: the same card, or, where its UUID is not known, the same subject."""
+        """What the run does on a GPU: on the same card, or, if its UUID is not known, on the same subject."""
         devices = self.run.devices if self.run is not None else ()
         same = [one for one in devices if one.uuid is not None and one.uuid == gpu.uuid]
         named = [one for one in devices if one.uuid is None and one.subject == gpu.subject]

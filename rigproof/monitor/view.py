@@ -1,4 +1,4 @@
-"""Where frames go: a terminal that is drawn over, or plain lines one below the other."""
+"""The output of frames: redrawn on a terminal, or as plain lines one below the other."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ from rich.text import Text
 PLAIN_WIDTH = 80
 SIGNS_SHOWN = 8  # on a terminal, where they would push the readings off the screen
 
-Lines = Callable[[int, int | None], Sequence[Text]]  # of a width, with at most so many signs
+Lines = Callable[[int, int | None], Sequence[Text]]  # arguments: width, and the most signs
 
 
 class View(Protocol):
     """Shows one frame after the other."""
 
     def show(self, lines: Lines) -> None:
-        """The next frame. Raises OSError where nobody reads any more."""
+        """The next frame. Raises OSError if the reader is gone."""
 
 
 class PlainView:
@@ -64,7 +64,7 @@ class TerminalView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(OSError):  # a terminal that is gone
+        with suppress(OSError):  # a closed terminal
             self._live.stop()
 
     def show(self, lines: Lines) -> None:

@@ -16,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the markers; where hardware tests are asked for, prepare the run or refuse it (exit 4)."""
+    """Name the markers; if hardware tests are selected, prepare the run or refuse it (exit 4)."""
     config.addinivalue_line("markers", "hardware: judges this machine's hardware; needs `-m hardware`")
     config.addinivalue_line("markers", "criterion(name): the criterion that a hardware test judges")
     if wants_hardware(config):
@@ -26,7 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Outside an acceptance run hardware tests promise nothing; they are deselected by `-m` anyway."""
+    """Outside an acceptance run hardware tests have no subjects; they are deselected by `-m` anyway."""
     judges = metafunc.definition.get_closest_marker("criterion") and "subject" in metafunc.fixturenames
     if judges and not wants_hardware(metafunc.config):
         metafunc.parametrize("subject", [])

@@ -1,4 +1,4 @@
-"""What connects an acceptance run with pytest-benchmark: device clocks, the rig's identity, its history."""
+"""Connects an acceptance run with pytest-benchmark: device clocks, the rig's identity, its history."""
 
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ from rigproof.records.verdict import Verdict
 
 
 class MeasuredSession(Protocol):
-    """What is asked of an acceptance session here."""
+    """What this module needs from an acceptance session."""
 
     config: pytest.Config
     prepared: Prepared
@@ -43,19 +43,19 @@ class BenchmarkHooks:
 
     @property
     def problem(self) -> str | None:
-        """Why the history was not written; None where it was."""
+        """Why the history was not written; None if it was."""
         return None if self._storage is None else self._storage.problem
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """By now pytest-benchmark is configured, and takes our storage."""
+        """Now that pytest-benchmark is configured, give it our storage."""
         if self._session.folder is not None:
             run_json = self._session.folder / "benchmark.json"
             self._storage = install_storage(session.config, self._folder, run_json=run_json, keep=self._keep)
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Each test that keeps rounds gets a clock of its own, which only its device moves."""
+        """Give each test that keeps rounds a clock of its own, which only its device advances."""
         if not hasattr(config, "_benchmarksession"):
-            return  # -p no:benchmark: nobody knows the marker, nobody keeps rounds
+            return  # -p no:benchmark: the marker is unknown, and no rounds are kept
         for item in items:
             key = criterion_and_subject(item)
             if key and "keep_rounds" in getattr(item, "fixturenames", ()):
@@ -63,7 +63,7 @@ class BenchmarkHooks:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
-        """Nothing measured is no reason for pytest-benchmark to warn; the verdicts say it."""
+        """Suppress pytest-benchmark's warning when nothing was measured; the verdicts report it."""
         benchmarks = getattr(session.config, "_benchmarksession", None)
         if benchmarks is not None and not benchmarks.benchmarks:
             benchmarks.save = benchmarks.autosave = benchmarks.json = None
@@ -71,7 +71,7 @@ class BenchmarkHooks:
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_benchmark_generate_machine_info(self) -> dict[str, Any]:
-        """The rig's identity in place of the CPU's."""
+        """The rig's identity instead of the CPU's."""
         return machine_info(self._session.recording or self._session.prepared.loaded)
 
     def _keep(self, output_json: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,13 +82,13 @@ class BenchmarkHooks:
 
 @pytest.fixture
 def keep_rounds(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Hand the rounds behind the test's criterion to pytest-benchmark. Nothing measured, nothing kept."""
+    """Pass the rounds of the test's criterion to pytest-benchmark. Nothing measured: nothing kept."""
     session = request.config.stash[SESSION]
 
     def keep(subject: str) -> None:
         recording = session.recording
         if recording is None or not hasattr(request.config, "_benchmarksession"):
-            return  # -p no:benchmark: judged all the same
+            return  # -p no:benchmark: still judged
         criterion = request.node.get_closest_marker("criterion").args[0]
         rounds = measured_rounds(recording, criterion, subject)
         if rounds:

@@ -14,9 +14,7 @@ from rigproof.records.verdict import Outcome, Verdict
 from rigproof.stages.registry import KINDS
 
 FIT = GOOD | {Outcome.NOT_APPLICABLE}
-TOO_SHORT = (
-    "quick"  # its cards are not hot yet: a floor made of its rates could be out of reach for longer runs
-)
+TOO_SHORT = "quick"  # its cards are not hot yet: a floor from its rates could be out of reach for longer runs
 
 
 def may_become_champion(prepared: Prepared, recording: Recording, verdicts: Sequence[Verdict]) -> bool:
@@ -29,7 +27,7 @@ def may_become_champion(prepared: Prepared, recording: Recording, verdicts: Sequ
 def keep_champions(
     prepared: Prepared, recording: Recording, verdicts: Sequence[Verdict]
 ) -> tuple[list[str], list[str]]:
-    """Keep what is better than what was kept: a sentence for each such figure, and what went wrong."""
+    """Keep figures better than the kept ones: returns a sentence for each, and the errors."""
     folder = champions_folder(prepared.request.report_dir, prepared.loaded.rig.name)
     profile = profile_file(folder, recording.run.run_id)
     command = ["pytest", "-m", "hardware", f"--hwprofile={profile}", f"--level={prepared.level}"]

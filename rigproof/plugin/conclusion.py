@@ -1,4 +1,4 @@
-"""What a finished run means: every promised criterion's verdict, the decision, the exit status, the files."""
+"""The conclusion of a run: every promised criterion's verdict, the decision, the exit status, the files."""
 
 import time
 from collections.abc import Mapping
@@ -26,36 +26,36 @@ Key = tuple[str, str]  # criterion, subject
 class Judged:
     """What the session knows of its tests when it ends."""
 
-    verdicts: Mapping[Key, Verdict]  # by the tests that judged
+    verdicts: Mapping[Key, Verdict]  # from the tests that judged
     interrupted: bool
-    broken: bool  # an error of rigproof's own ended a stage or a test
+    broken: bool  # an internal error of rigproof ended a stage or a test
     exit_status: int  # pytest's
     problems: tuple[str, ...] = ()  # files that could not be written
 
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What the run says."""
+    """The run's result."""
 
     verdicts: tuple[Verdict, ...]
     decision: Decision
     exit_status: int
     problems: tuple[str, ...]
     interrupted: bool
-    kept: tuple[str, ...] = ()  # what became a champion, and where the copy to share is
+    kept: tuple[str, ...] = ()  # new champions, and the path of the copy to share
 
 
 def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started_s: float) -> Conclusion:
     """Judge the whole recording once more, decide, and write the files of the run.
 
-    `run` must be closed: what came last, such as an Xid or a process that did not end, counts too.
+    `run` must be closed: the last records, such as an Xid or a process that did not end, also count.
     """
     verdicts = final_verdicts(prepared, run, judged)
     decision = decide(verdicts, interrupted=judged.interrupted)
     storage_error = run.writer.error
     problems = [*judged.problems, *([storage_error] if storage_error else [])]
     if problems and decision is Decision.ACCEPTED:
-        decision = Decision.INCOMPLETE  # what is not kept cannot be shown to anybody
+        decision = Decision.INCOMPLETE  # a run that was not kept cannot be shared
 
     def write(status: int) -> list[str]:
         return write_reports(
@@ -104,7 +104,7 @@ def _share(
     interrupted: bool,
     elapsed_s: float,
 ) -> tuple[list[str], list[str]]:
-    """Write the copy that can be shown to anybody: where it is, and what went wrong."""
+    """Write the copy that can be shown to anyone: returns its path, and the errors."""
     try:
         shared = write_shared(
             folder,
@@ -123,9 +123,9 @@ def _share(
 
 
 def final_verdicts(prepared: Prepared, run: Run, judged: Judged) -> list[Verdict]:
-    """Every promised criterion on everything that was recorded; what failed in its test stays failed.
+    """Every promised criterion on everything that was recorded; a failure in its test stays one.
 
-    A run that broke off is judged by what it has: a stage without its end can fail, not pass.
+    An aborted run is judged by what it has: a stage without its end can fail, not pass.
     """
     verdicts = []
     for criterion in CATALOGUE.values():
@@ -139,7 +139,7 @@ def final_verdicts(prepared: Prepared, run: Run, judged: Judged) -> list[Verdict
 
 
 def exit_status(decision: Decision, judged: Judged, problems: list[str]) -> int:
-    """What pytest is to end with. Its own word stands where it is about the session, not about the rig."""
+    """pytest's exit status. Its own status stays if it is about the session, not about the rig."""
     if judged.exit_status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         return judged.exit_status
     if decision is Decision.REJECTED:
@@ -148,4 +148,4 @@ def exit_status(decision: Decision, judged: Judged, problems: list[str]) -> int:
         return int(pytest.ExitCode.INTERNAL_ERROR)
     if decision is Decision.INCOMPLETE or problems:
         return EXIT_STATUS[Decision.INCOMPLETE]
-    return judged.exit_status  # somebody else's test may have failed
+    return judged.exit_status  # a test other than ours may have failed

@@ -1,4 +1,4 @@
-"""What the hardware tests ask for: stages that ran, and a judge."""
+"""The fixtures of the hardware tests: completed stages, and a judge."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +20,7 @@ __all__ = ["finished", "judge", "keep_rounds", "rig"]
 def rig(
     request: pytest.FixtureRequest, record_testsuite_property: Callable[[str, object], None]
 ) -> Iterator[AcceptanceRun]:
-    """The rig, up: agents sampling, workers waiting. JUnit is told what a short run did."""
+    """The started rig: agents sampling, workers waiting. A short run's length is noted for JUnit."""
     session = request.config.stash[SESSION]
     try:
         yield session.open()
@@ -44,7 +44,7 @@ globals().update({kind.name: _of_stage(kind.name, kind.settings.__doc__ or "") f
 
 @pytest.fixture(scope="session")
 def finished(rig: AcceptanceRun) -> Recording:
-    """Everything: all stages that somebody judges, and the counters read afterwards."""
+    """Everything: all stages that a selected test judges, and the counters read afterwards."""
     return rig.finished()
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-SESSION = pytest.StashKey[Any]()  # the HardwareSession; naming its type here would be a circle
+SESSION = pytest.StashKey[Any]()  # the HardwareSession; importing its type here would be circular
 
 
 def criterion_and_subject(item: pytest.Item) -> tuple[str, str] | None:
-    """What a hardware test judges; None for any other test."""
+    """The criterion that a hardware test judges; None for any other test."""
     marker = item.get_closest_marker("criterion")
     call = getattr(item, "callspec", None)
     subject = None if call is None else call.params.get("subject")

@@ -22,7 +22,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--hwprofile",
         default="auto",
         metavar="NAME|PATH|auto",
-        help="rig of hwprofiles/rigs, a TOML file, or what is found here (default)",
+        help="rig of hwprofiles/rigs, a TOML file, or auto: the hardware found here (default)",
     )
     group.addoption(
         "--level",
@@ -35,16 +35,19 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--duration", default=None, type=_minutes, metavar="MIN", help="length of the continuous load"
     )
-    group.addoption("--plan", action="store_true", help="print what would be done and judged; load nothing")
+    group.addoption("--plan", action="store_true", help="print what would be run and judged; load nothing")
     group.addoption(
-        "--ray-address", default=None, metavar="ADDR", help="join this Ray cluster in place of a local one"
+        "--ray-address",
+        default=None,
+        metavar="ADDR",
+        help="join this Ray cluster instead of starting a local one",
     )
     group.addoption(
         "--allow-open-cluster",
         action="store_true",
-        help="join a cluster of --ray-address that asks nobody for a token too; the report says so",
+        help="also join a cluster without token authentication with --ray-address; the report notes it",
     )
-    group.addoption("--require-gpu", action="store_true", help="fail where no GPU is found")
+    group.addoption("--require-gpu", action="store_true", help="fail if no GPU is found")
     group.addoption(
         "--simulate",
         action="store_true",
@@ -56,7 +59,7 @@ def add_options(parser: pytest.Parser) -> None:
         help="the same without Ray, in this process: for large rigs and for many runs",
     )
     group.addoption(
-        "--simulate-seed", default=0, type=int, metavar="N", help="of the simulated noise (default: 0)"
+        "--simulate-seed", default=0, type=int, metavar="N", help="seed of the simulated noise (default: 0)"
     )
     group.addoption(
         "--inject",
@@ -68,10 +71,10 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--share",
         action="store_true",
-        help="write a copy of the report without names of hosts, addresses and UUIDs too",
+        help="also write a copy of the report without names of hosts, addresses and UUIDs",
     )
     group.addoption(
-        "--report-dir", default="reports", metavar="DIR", help="where runs and history go (default: reports)"
+        "--report-dir", default="reports", metavar="DIR", help="folder of runs and history (default: reports)"
     )
 
 
@@ -95,7 +98,7 @@ def _minutes(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked for."""
+    """The options of a run."""
 
     profile: str
     level: LevelName | None
@@ -129,7 +132,7 @@ class Request:
 
 
 def _simulate(config: pytest.Config) -> Simulate | None:
-    """Where the simulated rig is to run; None where the rig is a real one."""
+    """Where the simulated rig is to run; None for a real rig."""
     if config.getoption("--simulate-inline"):
         return "inline"
     return "ray" if config.getoption("--simulate") else None
@@ -147,4 +150,4 @@ def wants_hardware(config: pytest.Config) -> bool:
     try:
         return Expression.compile(expression).evaluate(only_hardware)
     except SyntaxError:
-        return False  # pytest itself refuses it with its own words
+        return False  # pytest itself refuses it with its own message

@@ -1,4 +1,4 @@
-"""`--plan`: what would be done and judged, by which limits. Loads nothing."""
+"""`--plan`: what would be run and judged, by which limits. Loads nothing."""
 
 import sys
 

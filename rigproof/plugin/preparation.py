@@ -1,4 +1,4 @@
-"""From the options to a checked profile and plan. What can be refused is refused here, before any load."""
+"""From the options to a checked profile and plan. All refusals happen here, before any load."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ class Refused(Exception):  # noqa: N818 - says what is the case
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is going to be done, checked."""
+    """The checked plan of a run."""
 
     request: Request
     loaded: LoadedRig
@@ -43,21 +43,23 @@ class Prepared:
     plan: Plan
     inventory: HostInventory  # this machine, as found
     champions: KeptChampions  # this rig's, as kept before the run
-    simulated: "SimulatedRig | None" = None  # in the place of a real one
+    simulated: "SimulatedRig | None" = None  # instead of a real one
 
 
 def prepare(request: Request) -> Prepared:
-    """Load the rig, complete it by what is found here, lint and plan it, read its champions.
+    """Load the rig, complete it from this machine, lint and plan it, read its champions.
 
     Raises Refused.
     """
-    if request.simulate != "inline":  # which does without Ray
+    if request.simulate != "inline":  # which does not need Ray
         check_ray_version(Refused)
     try:
         loaded, inventory = _rig(request)
         promises_gpu = any(device.gpu.device == "cuda" for device in loaded.devices())
         if request.require_gpu and not promises_gpu:
-            raise Refused(f"{loaded.file}: promises no GPU, and --require-gpu wants one; drop one of the two")
+            raise Refused(
+                f"{loaded.file}: promises no GPU, but --require-gpu requires one; drop one of the two"
+            )
         level: LevelName = request.level or ("standard" if promises_gpu else "quick")
         problems = lint_rig(loaded, level)
         if problems:
@@ -73,7 +75,7 @@ def prepare(request: Request) -> Prepared:
 
 
 def _rig(request: Request) -> tuple[LoadedRig, HostInventory]:
-    """The promised rig and this machine. Raises ProfileError; Refused where NVML hides what is there."""
+    """The promised rig and this machine. Raises ProfileError; Refused if NVML cannot show what is there."""
     stated = None if request.profile == AUTO else load_rig(request.profile, KINDS)
     if request.simulate is not None:
         if stated is None:
@@ -91,7 +93,7 @@ def _rig(request: Request) -> tuple[LoadedRig, HostInventory]:
 
 
 def _simulated(request: Request, loaded: LoadedRig, plan: Plan) -> "SimulatedRig | None":
-    """The rig to simulate, with its faults; None where the rig is a real one. Raises Refused."""
+    """The rig to simulate, with its faults; None for a real rig. Raises Refused."""
     if request.simulate is None:
         if request.inject:
             raise Refused(f"--inject {request.inject[0]}: real hardware has its own faults; add --simulate")
@@ -106,8 +108,8 @@ def _simulated(request: Request, loaded: LoadedRig, plan: Plan) -> "SimulatedRig
             )
         if device.sku is None:
             raise Refused(
-                f"--simulate: {loaded.file}: {device.key}.sku = {device.gpu.sku!r}: which card this is, is "
-                "not known; write an SKU of hwprofiles/gpus there, such as rtx-3090"
+                f"--simulate: {loaded.file}: {device.key}.sku = {device.gpu.sku!r}: this card is "
+                "unknown; write an SKU of hwprofiles/gpus there, such as rtx-3090"
             )
     try:
         faults = parse_faults(request.inject, FAULTS, loaded, plan.stages, FORMS)
@@ -120,7 +122,7 @@ def _simulated(request: Request, loaded: LoadedRig, plan: Plan) -> "SimulatedRig
 
 
 def _refuse_unseen(stated: LoadedRig | None, nvml_error: str) -> None:
-    """Refuse to take what NVML shows for what is there, where NVML is broken or a GPU of it is lost.
+    """Refuse to rely on NVML's list of GPUs if NVML is broken or has lost a GPU.
 
     A rig that states its GPUs is not refused: its run looks for them, and its verdict names what is missing.
     """
@@ -137,7 +139,7 @@ def _refuse_unseen(stated: LoadedRig | None, nvml_error: str) -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Refuse an address that nobody listens at, before Ray would wait for it."""
+    """Refuse an address without a listener, before Ray would wait for it."""
     try:
         check_listening(address)
     except ClusterUnreachable as error:

@@ -1,4 +1,4 @@
-"""One run while it goes on: its recording, its rig, its live view, and judging what is there so far."""
+"""One run in progress: its recording, its rig, its live view, and judging what is there so far."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -49,7 +49,7 @@ class Run:
         self._resources.callback(self._view.close)
 
     def now_s(self) -> float:
-        """Run time; simulated where the rig is."""
+        """Run time; simulated if the rig is."""
         if self._clock is not None:
             return self._clock.now_s()
         return time.monotonic() - self._origin_s
@@ -60,7 +60,7 @@ class Run:
         return self.writer.recording
 
     def open(self, needed: Collection[str]) -> AcceptanceRun:
-        """Bring the rig up for these stages. Raises ClusterError where it does not come up."""
+        """Start the rig for these stages. Raises ClusterError if it does not start."""
         rig = AcceptanceRun(
             self._prepared.loaded,
             self._prepared.plan,
@@ -79,20 +79,20 @@ class Run:
         return opened
 
     def _sink(self) -> Sink:
-        """What records go through; a simulated rig's clock hears of its stages."""
+        """The sink of the records; it also informs a simulated rig's clock of the stages."""
         if self._clock is None:
             return self.writer.add
         return heard_by(self._clock, self._prepared.plan, self.writer.add)
 
     def _ground(self) -> Ground | None:
-        """Where a simulated rig stands; None for a real one."""
+        """The ground of a simulated rig; None for a real one."""
         if self._prepared.simulated is None or self._clock is None:
             return None
         inline = self._prepared.request.simulate == "inline"
         return simulated_ground(self._prepared.simulated, self._clock, inline=inline)
 
     def _record_champions(self) -> None:
-        """Those of the GPUs found, so that judging the recording again uses the same floors.
+        """The champions of the GPUs found, so that judging the recording again uses the same floors.
 
         None for simulated GPUs: what a real one of the same UUID once did says nothing about them.
         """
@@ -104,11 +104,11 @@ class Run:
             self.writer.add(champions_event(rates, self.now_s()))
 
     def close(self) -> None:
-        """Take the rig down, and bring the recording to the disk."""
+        """Take the rig down, and flush the recording to the disk."""
         self._resources.close()
 
     def leave_out(self, reasons: Mapping[tuple[str, str], str]) -> None:
-        """Record which criteria nobody asks for, so that judging the recording again says the same."""
+        """Record which criteria are deselected, so that judging the recording again gives the same."""
         for (criterion, subject), reason in reasons.items():
             data = {"criterion": criterion}
             self.writer.add(Event(self.now_s(), "left_out", subject, reason, data=data))

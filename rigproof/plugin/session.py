@@ -1,4 +1,4 @@
-"""One acceptance session: what pytest collects, runs, and shows of it."""
+"""One acceptance session: what pytest collects, runs and shows."""
 
 import gc
 import shutil
@@ -37,11 +37,11 @@ from rigproof.run.acceptance import AcceptanceRun
 from rigproof.run.suite import suite_folder
 from rigproof.stages.registry import KINDS
 
-ITEM_LIMIT_S = 60  # a hardware test only judges; stages have deadlines of their own
+ITEM_LIMIT_S = 60  # a hardware test only judges; stages have their own deadlines
 
 
 class HardwareSession:
-    """Knows what is promised, and collects what the tests judge. Registered as a pytest plugin."""
+    """Knows the promised rig, and collects the verdicts of the tests. Registered as a pytest plugin."""
 
     def __init__(self, config: pytest.Config, prepared: Prepared, folder: Path | None) -> None:
         self.config = config
@@ -51,23 +51,23 @@ class HardwareSession:
         self.verdicts: dict[Key, Verdict] = {}
         self.conclusion: Conclusion | None = None
         self._collected: set[Key] = set()
-        self._unjudged: dict[Key, str] = {}  # what was left out on purpose, with the reason
+        self._unjudged: dict[Key, str] = {}  # deliberately left out, with the reason
         self._needed: set[str] = set()
         self._started_s = time.monotonic()
         self._interrupted = False
         self._broken = False
         self._own_junit: str | None = None
         self._guard = SignalGuard(self._signalled)
-        self._terminal = terminal_copy()  # made before pytest captures the descriptor
+        self._terminal = terminal_copy()  # created before pytest captures the descriptor
         self._benchmarks = BenchmarkHooks(self)
 
     @classmethod
     def register(cls, config: pytest.Config) -> Self:
-        """Prepare a session and hook it in. Raises pytest.UsageError (exit 4) where it cannot begin."""
+        """Prepare a session and hook it in. Raises pytest.UsageError (exit 4) if it cannot begin."""
         try:
             if config.getoption("numprocesses", None):
                 raise Refused(
-                    "-n/--numprocesses: the acceptance suite loads every GPU at once by itself; drop it"
+                    "-n/--numprocesses: the acceptance suite itself loads all GPUs at the same time; drop it"
                 )
             prepared = prepare(Request.of(config))
             folder = None
@@ -77,7 +77,7 @@ class HardwareSession:
                 )
         except (Refused, ReportFolderError) as error:
             raise pytest.UsageError(str(error)) from error
-        # Some library's warning must not decide about a rig, whatever this project makes of warnings.
+        # A library's warning must not decide about a rig, however this project treats warnings.
         config.addinivalue_line("filterwarnings", "default")
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             config.args = [str(suite_folder())]  # not the suite's own tests, which need torch and Ray here
@@ -106,7 +106,7 @@ class HardwareSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Give each test its backstop; drop those that this rig does not promise anything for."""
+        """Give each test its time limit; drop those without a promised subject on this rig."""
         kept = []
         for item in items:
             key = criterion_and_subject(item)
@@ -120,13 +120,13 @@ class HardwareSession:
         items[:] = kept
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """Remember what was left out on purpose: it is not measured, whatever else is."""
+        """Remember what was deliberately left out: it is not measured."""
         for item in items:
             if key := criterion_and_subject(item):
                 self._unjudged[key] = "deselected on the command line"
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Only stages that a selected test judges are going to run."""
+        """Run only the stages that a selected test judges."""
         for criterion in CATALOGUE.values():
             for subject in self._promised(criterion):
                 if (criterion.name, subject) not in self._collected:
@@ -142,7 +142,7 @@ class HardwareSession:
     # The run
 
     def open(self) -> AcceptanceRun:
-        """Bring the rig up. Ends the session, with exit status 4, where the cluster does not come up."""
+        """Start the rig. Ends the session with exit status 4 if the cluster does not start."""
         assert self.folder is not None
         command = tuple(map(str, self.config.invocation_params.args))
         self.run = Run(self.prepared, self.folder, self._terminal, command)
@@ -154,7 +154,7 @@ class HardwareSession:
             pytest.exit(f"ERROR: {error}", returncode=USAGE)
 
     def close(self) -> None:
-        """Take the rig down. Everything is measured by now, or never will be."""
+        """Take the rig down. Nothing more will be measured."""
         self._guard.hold()
         if self.run is not None:
             self.run.close()
@@ -166,7 +166,7 @@ class HardwareSession:
 
     @property
     def shortened(self) -> str:
-        """What was done so far in place of the level; empty for a whole run."""
+        """What was done so far instead of the whole level; empty for a whole run."""
         recording = self.recording
         if recording is None:
             return ""
@@ -188,9 +188,9 @@ class HardwareSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """The signals are pytest's again. Where Ray would not let this process end, it ends here."""
+        """Return the signals to pytest. If Ray would not let this process end, it ends here."""
         self._guard.restore()
-        gc.freeze()  # else pytest, and Python at its end, look through all of Ray and the charts six times
+        gc.freeze()  # else pytest, and Python at its end, traverse all of Ray and the charts six times
         if leaving.held_by_ray() and self.conclusion is not None:
             self.config.get_terminal_writer().flush()
             leaving.leave(self.conclusion.exit_status)
@@ -201,15 +201,15 @@ class HardwareSession:
             self.run.interrupted(number.name)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Whatever was not measured by now is not going to be. `pytest.exit` is no interruption."""
+        """What was not measured by now will not be. `pytest.exit` is no interruption."""
         if isinstance(excinfo.value, KeyboardInterrupt):
             self._interrupted = True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """The first error is the cause of all later ones; it is told once."""
+        """The first error is the cause of all later ones; it is reported once."""
         if self._broken and criterion_and_subject(item):
-            pytest.skip("the run broke off before this; see the first error")
+            pytest.skip("the run was aborted before this; see the first error")
 
     def pytest_exception_interact(self, node: pytest.Item, report: pytest.TestReport) -> None:
         """An error around a test is rigproof's own, not the rig's."""
@@ -220,7 +220,7 @@ class HardwareSession:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
         """Close the rig, decide, write the files of the run, and set the exit status.
 
-        The innermost wrapper: JUnit and fixtures are done when it goes on, the terminal's summary is not.
+        The innermost wrapper: JUnit and fixtures are done when it continues, the terminal's summary is not.
         """
         problems = []
         try:
@@ -241,7 +241,7 @@ class HardwareSession:
         session.exitstatus = self.conclusion.exit_status
 
     def _copy_junit(self) -> list[str]:
-        """Give the user's own --junitxml what the run's folder has."""
+        """Copy the run's JUnit file to the user's own --junitxml."""
         if self._own_junit is None or self.folder is None:
             return []
         try:
@@ -265,7 +265,7 @@ class HardwareSession:
         )
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """What was not measured or does not apply is shown as that, not as a skip like any other."""
+        """Show tests that were not measured or do not apply as such, not as ordinary skips."""
         outcome = dict(report.user_properties).get("outcome")
         if report.when == "call" and outcome == Outcome.NOT_MEASURED:
             return "not measured", "n", "NOT MEASURED"

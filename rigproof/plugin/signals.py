@@ -6,15 +6,15 @@ from types import FrameType
 from typing import Any
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PATIENCE = 3  # the signal that is taken for "at once, whatever is lost"
+PATIENCE = 3  # the number of signals that means "immediately, whatever is lost"
 
 
 class SignalGuard:
     """While installed, SIGINT, SIGTERM and SIGHUP end the run the same way: cleanly.
 
     The first raises KeyboardInterrupt. A second one, which impatient people and process managers send, must
-    not break off what takes the rig down and writes the reports, so it only is noted; nor must the first,
-    once everything is measured: `hold` says so, and the run ends as it would have done. The third has its
+    not interrupt taking the rig down and writing the reports, so it is only noted; nor may the first,
+    once everything is measured: after `hold` the run ends as it would have done. The third has its
     ordinary effect.
     """
 
@@ -25,15 +25,15 @@ class SignalGuard:
         self._held = False
 
     def hold(self) -> None:
-        """From here on there is only taking down and writing left, which no first signal breaks off."""
+        """From here on only clean-up and writing are left, which a first signal must not interrupt."""
         self._held = True
 
     def install(self) -> None:
-        """Take the signals over. Only for the main thread."""
+        """Install the handlers. Only for the main thread."""
         self._previous = {number: signal.signal(number, self._stop) for number in STOPPING}
 
     def restore(self) -> None:
-        """Give them back. A second call does nothing."""
+        """Restore the previous handlers. A second call does nothing."""
         while self._previous:
             number, handler = self._previous.popitem()
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""The rig as it is found on this machine: all of it, or what its profile leaves to be found."""
+"""The rig as found on this machine: all of it, or what its profile leaves open."""
 
 import dataclasses
 import re
@@ -21,15 +21,15 @@ from rigproof.records.inventory import HostInventory
 
 __all__ = ["AUTO", "completed", "node_name", "profile_text", "rig_of", "unknown_gpus"]
 
-AUTO = "auto"  # stands where a profile's file would: found here
-UNTOLD_VRAM_GIB = 1.0  # for a card that does not tell its memory: little enough for any
+AUTO = "auto"  # used in place of a profile's file: found here
+UNTOLD_VRAM_GIB = 1.0  # for a card that does not report its memory: small enough for any
 SMALLEST_SHARE = 0.05
 
 
 def rig_of(inventory: HostInventory, kinds: StageKinds, *, require_gpu: bool = False) -> LoadedRig:
     """A rig of one node without an address: every NVIDIA GPU found, else the CPU as the device.
 
-    A GPU whose name no SKU file has gets the SKU "unknown": NVML's limits and floors of its architecture.
+    A GPU whose name is in no SKU file gets the SKU "unknown": NVML's limits and floors of its architecture.
     With `require_gpu`, a host without a GPU promises one all the same, so that it is missed and the rig
     rejected.
     """
@@ -53,7 +53,7 @@ def rig_of(inventory: HostInventory, kinds: StageKinds, *, require_gpu: bool = F
 
 
 def completed(loaded: LoadedRig, inventory: HostInventory) -> LoadedRig:
-    """`loaded` with what its profile leaves to be found on this machine; other rigs come back as they are.
+    """`loaded`, with what its profile leaves open filled in from this machine; other rigs stay unchanged.
 
     A single node without an address gets this host's CPUs and RAM where it states none, and each of its GPUs
     of SKU "unknown" the SKU and the memory of the card in its place. What the profile states stays, and
@@ -84,7 +84,7 @@ def completed(loaded: LoadedRig, inventory: HostInventory) -> LoadedRig:
 
 
 def unknown_gpus(loaded: LoadedRig) -> tuple[PromisedDevice, ...]:
-    """The promised GPUs that `completed` takes from this machine's cards; none for another machine's rig."""
+    """The promised GPUs that `completed` fills in from this machine's cards; none for other machines."""
     if loaded.this_machine() is None:
         return ()
     devices = loaded.devices()
@@ -115,7 +115,7 @@ def _gpu(found: GpuIdentity, skus: dict[str, Sku], defaults: Rig) -> dict[str, A
 
 
 def _host_parts(node: Node, inventory: HostInventory) -> dict[str, Any]:
-    """CPUs and RAM as found, where the node states none."""
+    """CPUs and RAM as found, if the node states none."""
     parts: dict[str, Any] = {}
     if node.cpus is None and inventory.cpus > 0:
         parts["cpus"] = float(inventory.cpus)
@@ -144,7 +144,7 @@ def _gpu_parts(
 
 
 def _fitting_plan(loaded: LoadedRig, device: PromisedDevice, memory_gib: float) -> dict[str, Any]:
-    """A smaller share and smaller operands where those of the defaults file do not fit the card."""
+    """A smaller share and smaller operands if those of the defaults file do not fit the card."""
     parts: dict[str, Any] = {}
     share = device.gpu.vram_share or loaded.rig.gpu_defaults.vram_share
     if device.gpu.vram_share is None and _is_default(loaded, "gpu_defaults.vram_share"):
@@ -160,7 +160,7 @@ def _fitting_plan(loaded: LoadedRig, device: PromisedDevice, memory_gib: float) 
 
 
 def _any_plan(loaded: LoadedRig, device: PromisedDevice) -> dict[str, Any]:
-    """The plan of a card that is not there or does not tell its memory; stated operands still have to fit."""
+    """The plan of a card that is missing or does not report its memory; stated operands still have to fit."""
     size = device.gpu.gemm_size or loaded.rig.gpu_defaults.gemm_size
     if device.gpu.gemm_size is None and _is_default(loaded, "gpu_defaults.gemm_size"):
         return _untold_memory(size)
@@ -198,7 +198,7 @@ def _cpu_device(inventory: HostInventory, defaults: Rig) -> dict[str, Any]:
 
 
 def _named(found: tuple[GpuIdentity, ...], gpus: list[dict[str, Any]]) -> str:
-    """`2 × NVIDIA H200`; a card without a SKU file is called so."""
+    """`2 × NVIDIA H200`; a card without a SKU file is marked as such."""
     counted: dict[str, int] = {}
     for identity, table in zip(found, gpus, strict=True):
         name = " ".join(re.sub(r"[\x00-\x1f\x7f]|[\ud800-\udfff]", " ", identity.name).split())

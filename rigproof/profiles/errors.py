@@ -1,4 +1,4 @@
-"""What is wrong with a profile, in sentences that name file, key, value and the way out."""
+"""Problems of a profile, in sentences that name file, key, value and remedy."""
 
 import difflib
 import json
@@ -17,12 +17,12 @@ class ProfileError(Exception):
 
 
 def problem(file: str, key: str, value: object, wrong: str, way_out: str) -> str:
-    """One problem as everybody words it: `FILE: key = value: what is wrong; way out`."""
+    """One problem in the common form: `FILE: key = value: what is wrong; way out`."""
     return f"{file}: {key} = {shown(value)}: {wrong}; {way_out}"
 
 
 def shown(value: object, width: int = 60) -> str:
-    """A value as TOML would write it, shortened where it is long."""
+    """A value as TOML would write it, shortened if it is long."""
     value = [_plain(element) for element in value] if isinstance(value, list) else _plain(value)
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
@@ -39,7 +39,7 @@ def _plain(value: object) -> object:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`did you mean "x"?` or, where nothing is near, the list of what there is."""
+    """`did you mean "x"?` or, if nothing is similar, the list of known names."""
     names = sorted(known)
     close = difflib.get_close_matches(word[:100], names, n=2, cutoff=0.6)
     if close:

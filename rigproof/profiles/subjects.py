@@ -1,7 +1,7 @@
-"""What is judged, and worked on together: nodes, devices, pairs and groups of them, the rig.
+"""The subjects that are judged and that crews work on: nodes, devices, pairs and groups of them, the rig.
 
-A subject's text is made here, and read here: a node's name may hold the dash that joins a pair, so a text is
-looked up among what the profile promises and never taken apart.
+A subject's text is written and read here only: a node's name may contain the dash that joins a pair, so a
+text is looked up among the promised subjects and never split.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ RIG = "rig"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One subject. `members`: the devices or nodes that it consists of; of a single one itself."""
+    """One subject. `members`: the devices or nodes that it consists of; for a single one itself."""
 
     text: str
     members: tuple[str, ...]
@@ -34,19 +34,19 @@ def subjects(loaded: LoadedRig, scope: Scope) -> tuple[Subject, ...]:
             return tuple(Subject(node.name, (node.name,)) for node in loaded.rig.nodes)
         case "device":
             return tuple(Subject(device.subject, (device.subject,)) for device in devices)
-        case "pair":  # pc1/gpu0-pc2/gpu0: only what stands between the slashes could hold another dash
+        case "pair":  # pc1/gpu0-pc2/gpu0: only the part between the slashes could contain another dash
             names = (device.subject for device in devices)
             return tuple(Subject("-".join(pair), pair) for pair in combinations(names, 2))
-        case "node_pair":  # pc1+pc2: no name holds a plus
+        case "node_pair":  # pc1+pc2: no name contains a plus
             return tuple(Subject("+".join(pair), pair) for pair in combinations(with_devices, 2))
-        case "group":  # sku:rtx-3090: nor a colon
+        case "group":  # sku:rtx-3090: no name contains a colon
             return _alike(loaded)
         case "rig":
             return (Subject(RIG, tuple(device.subject for device in devices)),)
 
 
 def _alike(loaded: LoadedRig) -> tuple[Subject, ...]:
-    """The devices of each SKU that several have."""
+    """The devices of each SKU with several devices."""
     found: dict[str, list[str]] = defaultdict(list)
     for device in loaded.devices():
         if device.sku_stem is not None:

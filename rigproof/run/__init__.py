@@ -1,1 +1,1 @@
-"""One acceptance run: bring a rig up, run the stages of its plan, take it down."""
+"""One acceptance run: start a rig, run the stages of its plan, take the rig down."""

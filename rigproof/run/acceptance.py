@@ -27,11 +27,11 @@ def never_again(_stage: str) -> str:
 
 
 class AcceptanceRun:
-    """Owns the cluster while a run goes on. Each stage runs in the plan's order, once.
+    """Owns the cluster during a run. Each stage runs in the plan's order, once.
 
-    `again` is asked about each stage that has ended: why it has to be measured once more, if so.
-    `recording` grows through `sink`; `needed` are the stages that somebody is going to judge;
-    `on_tick` is called about twice a second while a stage runs.
+    `again` is called for each stage that has ended: it returns why the stage must be measured once more, if
+    so. `recording` grows through `sink`; `needed` are the stages that will be judged; `on_tick` is called
+    about twice a second while a stage runs.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class AcceptanceRun:
         self.cluster.__exit__(kind, error, trace)
 
     def stage(self, name: str) -> Stage | None:
-        """Run the stage, after those before it that are needed too. None where the plan has no such stage."""
+        """Run the stage, after the needed ones before it. None if the plan has no such stage."""
         for planned in self._plan.stages:
             wanted = planned.name == name or planned.name in self._needed
             if wanted and planned.name not in self.recording.stages:
@@ -95,7 +95,7 @@ class AcceptanceRun:
         return self.recording.stages.get(name)
 
     def finished(self) -> Recording:
-        """Everything measured: all needed stages, then the error counters once more."""
+        """Measure everything: all needed stages, then the error counters once more."""
         for planned in self._plan.stages:
             if planned.name in self._needed:
                 self.stage(planned.name)

@@ -1,11 +1,11 @@
-"""How much CPU load each node gets beside the work on its GPUs."""
+"""The CPU load of each node beside the work on its GPUs."""
 
 from rigproof.host.cpu_band import HostLoad, thread_plan
 from rigproof.profiles.loading.loaded import LoadedRig
 
 
 def host_load(loaded: LoadedRig, node: str, cpus: float) -> HostLoad | None:
-    """What holds the middle of a node's CPU band; None where the profile switches the CPU load off."""
+    """The load that holds the middle of a node's CPU band; None if the profile switches the CPU load off."""
     cpu = loaded.cpu_of(node)
     if not cpu.enabled:
         return None

@@ -1,4 +1,4 @@
-"""Where the acceptance tests lie."""
+"""The path of the acceptance tests."""
 
 from pathlib import Path
 
@@ -6,6 +6,6 @@ from rigproof.host.package import PACKAGE, ROOT
 
 
 def suite_folder() -> Path:
-    """`tests/hardware` of the checkout, else the one that the wheel carries."""
+    """`tests/hardware` of the checkout, else the one in the wheel."""
     checkout = ROOT / "tests" / "hardware"
     return checkout if checkout.is_dir() else PACKAGE / "suite" / "hardware"

@@ -1,1 +1,1 @@
-"""What is read while the hardware works: NVML, the host, and how soon the host wakes a sleeper."""
+"""Readings while the hardware works: NVML, the host, and the wake-up delay of a sleeping process."""

@@ -1,7 +1,7 @@
 """One host as this process may use it: CPU, RAM, temperatures, addresses. The only importer of psutil.
 
 psutil gives the sensors and addresses. CPU shares are this module's own: psutil's are host-wide, whatever
-the cgroup's quota, and its first call returns 0.0 for want of an earlier one.
+the cgroup's quota, and its first call returns 0.0, since it has no earlier reading.
 """
 
 import os
@@ -19,14 +19,14 @@ from rigproof.records.samples import CpuTimes, HostSample
 # Drivers of sensors that sit in the CPU package.
 CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal")
 TEMPERATURE_HELD_S = 1.0  # reading one file per core takes milliseconds
-HIGHEST_CREDIBLE_C = 150.0  # silicon is gone by then: a sensor that says so is broken
+HIGHEST_CREDIBLE_C = 150.0  # silicon does not survive this: a sensor that reports it is broken
 
 
 class HostReader:
-    """Reads the host; one instance per reader, since shares are taken between its own readings.
+    """Reads the host; one instance per reader, since shares are computed between its own readings.
 
     With a CPU quota on the cgroup, CPU figures are the cgroup's, in shares of the quota (or of the CPUs
-    that this process may run on, where those are fewer). Without, they are the host's, over the CPUs
+    that this process may run on, if those are fewer). Without a quota they are the host's, over the CPUs
     that this process may run on.
     """
 
@@ -45,7 +45,7 @@ class HostReader:
         self._quota = cgroup.cpu_quota(self._proc_root, Path(cgroup_root))
         self._memory_limit = cgroup.memory_limit(self._proc_root, Path(cgroup_root))
         self._before = self._read_cpu()
-        self._temperature: tuple[float, float | None] | None = None  # when, °C
+        self._temperature: tuple[float, float | None] | None = None  # time, °C
 
     def usable_cpus(self) -> float:
         """CPUs that this process can use: its quota, or the CPUs it may run on, whichever is less."""
@@ -53,22 +53,22 @@ class HostReader:
         return allowed if self._quota is None else min(self._quota.cpus, allowed)
 
     def ram_gib(self) -> float:
-        """RAM that this process can use: the cgroup's limit where it is less than the host's RAM."""
+        """RAM that this process can use: the cgroup's limit if it is less than the host's RAM."""
         total_mib = proc.memory(self._proc_root).total_mib
         limit = self._memory_limit
         return (total_mib if limit is None else min(total_mib, limit.limit_mib)) / 1024
 
     def cpu_times(self) -> CpuTimes:
-        """CPU seconds used by everybody that shares what this process may use."""
+        """CPU seconds used by all processes that share the CPUs or the quota of this process."""
         return self._read_cpu()[0]
 
     def sample(
         self, subject: str, t_s: float, lateness_s: float, wakeup_delays_ms: tuple[float, ...] | None
     ) -> HostSample:
-        """One sample; CPU shares are since the sample before (since this reader was made, for the first).
+        """One sample; CPU shares are since the previous sample (the first: since the reader's creation).
 
-        Under a quota `cpu_percent` can exceed 100 for one short sample and fall below in the next, as
-        quota periods (100 ms) and samples do not begin together: averages over windows are right.
+        Under a quota `cpu_percent` can exceed 100 for one short sample and fall below in the next, since
+        quota periods (100 ms) and samples do not begin together: averages over windows are correct.
         """
         memory = cgroup.usable_memory(self._memory_limit, self._proc_root)
         before, self._before = self._before, self._read_cpu()
@@ -97,7 +97,7 @@ class HostReader:
         return CpuTimes(clock_s, busy_s, capacity), cores
 
     def _temperature_c(self) -> float | None:
-        """The hottest CPU package sensor, read once a second and held in between."""
+        """The hottest CPU package sensor, read once a second and kept in between."""
         now_s = self._clock()
         if self._temperature is None or now_s - self._temperature[0] >= TEMPERATURE_HELD_S:
             self._temperature = (now_s, hottest_cpu_c(self._sensors()))
@@ -118,7 +118,7 @@ def _share_percent(before: CpuTimes, after: CpuTimes) -> float | None:
 def _core_percent(
     before: Mapping[int, proc.CoreTimes], after: Mapping[int, proc.CoreTimes]
 ) -> tuple[float, ...] | None:
-    """By CPU number; None where CPUs came or went in between, or no time passed for one of them."""
+    """By CPU number; None if CPUs came or went in between, or if no time passed for one of them."""
     if before.keys() != after.keys():
         return None
     shares = [proc.busy_percent(before[number], after[number]) for number in sorted(after)]

@@ -1,7 +1,7 @@
-"""What is found on this host: `python -m rigproof.telemetry.inventory` prints it as JSON.
+"""The hardware found on this host: `python -m rigproof.telemetry.inventory` prints it as JSON.
 
-Detection runs in a child process with a deadline, so that a driver that hangs or crashes takes neither
-time nor the process of whoever asks. Nothing heavy is imported: no torch, no ray, no CUDA.
+Detection runs in a child process with a deadline, so that a driver that hangs or crashes neither
+delays nor ends the calling process. Nothing heavy is imported: no torch, no ray, no CUDA.
 """
 
 import dataclasses
@@ -19,11 +19,11 @@ from rigproof.records.inventory import HostInventory
 from rigproof.telemetry.host import HostReader
 
 MODULE = "rigproof.telemetry.inventory"
-WAY_OUT = "run `nvidia-smi`, look for Xid in `dmesg`, and reboot where it does not answer either"
+WAY_OUT = "run `nvidia-smi`, look for Xid in `dmesg`, and reboot if it does not answer either"
 
 
 def inventory() -> HostInventory:
-    """What is found here, in this process. GPUs that CUDA_VISIBLE_DEVICES hides are left out."""
+    """The hardware found here, read in this process. GPUs hidden by CUDA_VISIBLE_DEVICES are left out."""
     # Here, so that the process that only calls `detect` does not load NVML's bindings.
     from rigproof.telemetry.nvml.errors import NvmlUnavailable  # noqa: PLC0415
     from rigproof.telemetry.nvml.session import open_nvml  # noqa: PLC0415
@@ -44,10 +44,10 @@ def inventory() -> HostInventory:
 
 
 def detect(timeout_s: float) -> HostInventory:
-    """What is found here, by a child process that gets `timeout_s`.
+    """The hardware found here, read by a child process with a deadline of `timeout_s`.
 
-    Never raises for what NVML does: where the child hangs, crashes or prints nothing of use, the
-    inventory is the host alone, and its `nvml_error` says why and what to do.
+    Never raises because of NVML: if the child hangs, crashes or prints nothing usable, the
+    inventory has the host alone, and its `nvml_error` gives the reason and the remedy.
     """
     answer = ask(MODULE, limit_s=timeout_s)
     if answer.status is None:
@@ -68,7 +68,7 @@ def inventory_from(entries: dict[str, Any]) -> HostInventory:
     """The inventory that `inventory_to_json` wrote, read as JSON.
 
     Raises:
-        KeyError, TypeError: where it is not that.
+        KeyError, TypeError: if it is no such inventory.
     """
     return HostInventory(**{**entries, "gpus": tuple(_gpu(gpu) for gpu in entries["gpus"])})
 

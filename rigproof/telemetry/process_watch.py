@@ -1,4 +1,4 @@
-"""From one process list after the other to what changed on a GPU; a long run leaves few records."""
+"""Turns successive process lists into the changes on a GPU, so that a long run leaves few records."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -9,23 +9,23 @@ from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch, 
 from rigproof.telemetry.nvml.processes import Listed
 
 RATE_HZ = 1.0
-READINGS = 5  # over which the use of the SMs is averaged, so that one frame that is drawn is no work
-SAID_EVERY_S = 30.0  # that the watch goes on
-MORE = 1.5  # use of the SMs that is worth another record, of what was told last
+READINGS = 5  # over which the use of the SMs is averaged, so that drawing one frame does not count as work
+SAID_EVERY_S = 30.0  # that the watch continues
+MORE = 1.5  # use of the SMs, relative to the last reported one, that is worth another record
 
 
 @dataclass(slots=True)
 class Known:
-    """A process that is on the GPU: what was told of it last, and its use of the SMs in the last readings."""
+    """A process on the GPU: its last reported state, and its use of the SMs in the last readings."""
 
     told: GpuProcess
     uses: deque[float] = field(default_factory=lambda: deque([0.0] * READINGS, READINGS))
 
 
 class ProcessWatcher:
-    """Takes the readings of one GPU, and says who came, changed and went.
+    """Takes the readings of one GPU, and reports which processes came, changed and went.
 
-    `own_pids` tells which processes are workers of this run by now.
+    `own_pids` returns the processes that are workers of this run so far.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ProcessWatcher:
     def take(
         self, t_s: float, listed: Sequence[Listed] | None, use: Mapping[int, float] | None
     ) -> list[GpuProcess | ProcessWatch]:
-        """What one reading adds; None is a list, or uses, that the driver did not give."""
+        """What one reading adds; None stands for a list, or uses, that the driver did not report."""
         if self._first_s is None:
             self._first_s = self._last_s = t_s
         if listed is None:
@@ -63,7 +63,7 @@ class ProcessWatcher:
         return [*self._changes(t_s, listed, use), *self._say_when_due(t_s)]
 
     def watch(self) -> ProcessWatch | None:
-        """How well the GPU was watched so far; None before the first reading."""
+        """How completely the GPU was watched so far; None before the first reading."""
         if self._first_s is None:
             return None
         return ProcessWatch(
@@ -104,7 +104,7 @@ class ProcessWatcher:
     def _now(
         self, t_s: float, one: Listed, known: Known | None, use: Mapping[int, float] | None
     ) -> GpuProcess:
-        """The process as it is, by the name that it had when it was seen first."""
+        """The process as it is, by its name when it was first seen."""
         if known is None:
             who = self._who(one.pid)
             share = None if use is None else use.get(one.pid, 0.0) / READINGS
@@ -136,10 +136,10 @@ class ProcessWatcher:
         return grew or self._works_otherwise(told, now)
 
     def _works_otherwise(self, told: GpuProcess, now: GpuProcess) -> bool:
-        """Whether its use of the SMs passed the limit, went on rising, or came back well under it."""
+        """Whether its use of the SMs passed the limit, kept rising, or fell well below it."""
         before, limit = told.sm_percent, self._limits.sm_percent
         if now.sm_percent is None or before is None:
-            return now.sm_percent is not None  # a reading without them teaches nothing
+            return now.sm_percent is not None  # a reading without them shows no change
         if now.sm_percent > limit:
             return before <= limit or now.sm_percent >= MORE * before
         return before > limit and now.sm_percent < limit / MORE

@@ -1,7 +1,7 @@
-"""How soon this host wakes a sleeper, read from one.
+"""This host's wake-up delays, measured by a sleeping process.
 
-The sleeper is a process of its own, so that it feels the host and not the interpreter lock of the process
-that it serves.
+The sleeper is a process of its own, so that it measures the host and not the interpreter lock of the
+process that reads it.
 """
 
 import threading
@@ -12,7 +12,7 @@ MODULE = "rigproof.telemetry.sleeper"
 
 
 class ResponsivenessProbe(Child):
-    """Runs the sleeper from its making until `stop`, and collects its delays."""
+    """Runs the sleeper from its creation until `stop`, and collects its delays."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

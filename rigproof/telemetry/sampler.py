@@ -1,4 +1,4 @@
-"""A thread that reads on a fixed grid, and says how late it was and what it missed."""
+"""A thread that reads on a fixed grid, and reports how late it was and what it missed."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ Reader = Callable[[float, float], Sequence[Sample | Record]]
 
 @dataclass(slots=True)
 class Grid:
-    """Points in time at `start_s + k / rate_hz`, k = 0, 1, 2, …; `next` is the k that is due next."""
+    """Points in time at `start_s + k / rate_hz`, k = 0, 1, 2, …; `next` is the next k that is due."""
 
     start_s: float
     rate_hz: float
@@ -26,12 +26,12 @@ class Grid:
         return self.start_s + self.next / self.rate_hz
 
     def skip_passed(self, now_s: float) -> int:
-        """Go to the last point that is not after `now_s`; the number of points passed over by it.
+        """Go to the last point that is not after `now_s`; the number of points skipped.
 
-        Late by less than a period, no point is passed over.
+        If late by less than a period, no point is skipped.
         """
         latest = int((now_s - self.start_s) * self.rate_hz)
-        # The division can end one point off by rounding.
+        # Rounding can make the division off by one point.
         while self.start_s + latest / self.rate_hz > now_s:
             latest -= 1
         while self.start_s + (latest + 1) / self.rate_hz <= now_s:
@@ -45,8 +45,8 @@ class Sampler:
     """Calls `read(t_s, lateness_s)` on the grid, in its own thread, and keeps what it returns.
 
     `read` never overlaps itself. When it raises, that becomes an Event "nvml_error" (each distinct
-    error once; `failures` counts all) and sampling goes on. When it hangs, `drain` and `stop` still
-    return at once, or after `stop`'s limit, with what there is. The grid begins `offset_s` after `start`.
+    error once; `failures` counts all) and sampling continues. When it hangs, `drain` and `stop` still
+    return immediately, or after `stop`'s limit, with what is there. The grid begins `offset_s` after `start`.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Sampler:
     ) -> None:
         if not rate_hz > 0:
             raise ValueError(f"rate_hz = {rate_hz}: must be over 0; write e.g. 10")
-        self.missed = 0  # grid points that nothing was read for
+        self.missed = 0  # grid points without a reading
         self.failures = 0
         self._rate_hz = rate_hz
         self._read = read
@@ -87,18 +87,18 @@ class Sampler:
         return kept
 
     def ask_to_stop(self) -> None:
-        """Let the grid end after the reading that is under way, without waiting."""
+        """Let the grid end after the current reading, without waiting."""
         self._stopping.set()
 
     def stop(self, timeout_s: float) -> bool:
-        """End the thread; False where a reading still hangs after `timeout_s`."""
+        """End the thread; False if a reading still hangs after `timeout_s`."""
         self.ask_to_stop()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def stuck_for_s(self, now_s: float) -> float:
-        """How long the reading that is under way has taken; 0 between readings."""
+        """How long the current reading has taken; 0 between readings."""
         since = self._reading_since
         return 0.0 if since is None else max(0.0, now_s - since)
 
@@ -119,7 +119,7 @@ class Sampler:
         self._reading_since = t_s
         try:
             found = list(self._read(t_s, lateness_s))
-        except Exception as error:  # whatever a driver does must not end the sampling
+        except Exception as error:  # no failure of a driver may end the sampling
             found = self._failed(t_s, error)
         finally:
             self._reading_since = None

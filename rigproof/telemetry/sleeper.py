@@ -1,7 +1,7 @@
 """How late a 10 ms sleeper wakes: `python -m rigproof.telemetry.sleeper`.
 
-It is made of the standard library alone: it starts fast and stays small. It prints batches of delays (ms),
-one JSON object a line, and ends when its stdin is closed, which the death of its parent does too.
+It only uses the standard library: it starts fast and stays small. It prints batches of delays (ms),
+one JSON object a line, and ends when its stdin is closed, as it is when its parent dies.
 """
 
 import time
@@ -13,9 +13,9 @@ BATCH_S = 0.25
 
 
 def main() -> None:
-    """Sleep towards a grid of 10 ms and print how late each waking was.
+    """Sleep until each point of a 10 ms grid and print how late each wake-up was.
 
-    A waking that comes after further grid points passes them over: one stall is one delay.
+    A wake-up later than further grid points skips those: one stall is one delay.
     """
     orders = Orders()
     due_s = time.monotonic() + PERIOD_S

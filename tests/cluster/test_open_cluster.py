@@ -1,4 +1,4 @@
-"""A cluster that asks nobody for a token: refused, and joined only where the user says so."""
+"""A cluster that has no token authentication: refused, and joined only where the user says so."""
 
 import os
 import subprocess
@@ -66,7 +66,9 @@ def test_it_is_refused_with_both_ways_out(
         monkeypatch.setenv(key, value)
     rig = rig_of("pc1")
     with (
-        pytest.raises(ClusterUnreachable, match=r"asks nobody for a token.*auth-token.*--allow-open-cluster"),
+        pytest.raises(
+            ClusterUnreachable, match=r"has no token authentication.*auth-token.*--allow-open-cluster"
+        ),
         rig.cluster(open_cluster),
     ):
         pytest.fail("joined it")
@@ -98,7 +100,7 @@ def test_the_monitor_refuses_it_and_names_it_where_it_is_allowed(
     open_cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = {"ray_address": open_cluster, "report_dir": tmp_path, "once": True, "interval_s": 0.2}
-    with pytest.raises(ClusterUnreachable, match="asks nobody for a token"):
+    with pytest.raises(ClusterUnreachable, match="has no token authentication"):
         monitor(Options(**asked), sys.stdout)
     monitor(Options(**asked, allow_open=True), sys.stdout)
     assert f"open cluster {open_cluster}" in capsys.readouterr().out
@@ -117,6 +119,6 @@ def test_the_suite_ends_with_4_and_no_traceback(open_cluster: str, tmp_path: Pat
     )
     output = done.stdout + done.stderr
     assert done.returncode == 4, output
-    assert "asks nobody for a token" in output
+    assert "has no token authentication" in output
     assert "--allow-open-cluster" in output
     assert "Traceback" not in output

@@ -127,5 +127,5 @@ def test_an_old_ray_is_refused_before_anything_else(tmp_path):
         f"--report-dir={tmp_path / 'reports'}",
     )
     output = refused(result, tmp_path)
-    assert "Ray 2.51.2 knows no token" in output
+    assert "Ray 2.51.2 has no token authentication" in output
     assert "ray>=2.52" in output

@@ -81,7 +81,7 @@ def test_collecting_an_acceptance_run_makes_no_run(hardware, tmp_path, two_nodes
 def test_spreading_tests_over_processes_is_refused(acceptance):
     run = acceptance("healthy", "--numprocesses=2")
     assert run.status == 4, run.output
-    assert "the acceptance suite loads every GPU at once by itself; drop it" in run.output
+    assert "the acceptance suite itself loads all GPUs at the same time; drop it" in run.output
     assert "Traceback" not in run.output
     assert not (run.reports / "runs").exists()
 

@@ -139,5 +139,5 @@ def test_an_unknown_card_of_a_machine_with_an_address_is_refused(machine, tmp_pa
     profile.write_text(
         'name = "lab"\n[[nodes]]\nname = "pc1"\naddress = "10.0.0.1"\n[[nodes.gpus]]\nsku = "unknown"\n'
     )
-    with pytest.raises(Refused, match="how much memory this device has is not known"):
+    with pytest.raises(Refused, match="the memory size of this device is not known"):
         prepare(request_of(profile))

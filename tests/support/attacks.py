@@ -275,7 +275,7 @@ ATTACKS = (
 TESTED = (
     Tested(
         "a healthy run judged by a profile that plans other workers",
-        "REJECTED: workers did not come up",
+        "REJECTED: workers did not start",
         "INCOMPLETE: what rests on the plan is not measured",
         "unit/criteria/checks/test_memory.py::test_another_number_of_workers_fails_no_healthy_rig",
     ),

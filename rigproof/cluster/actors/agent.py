@@ -42,10 +42,10 @@ class Host(Protocol):
 
 
 class NodeAgent:
-    """Answers short calls one after another; what takes time or may hang runs in threads.
+    """Answers short calls one after another; slow calls and calls that may hang run in threads.
 
-    `visible_devices` gives the CUDA_VISIBLE_DEVICES that counts here; by default the raylet's, whose child
-    this is: Ray may have changed our own.
+    `visible_devices` gives the CUDA_VISIBLE_DEVICES that applies here; by default the raylet's, whose child
+    this process is, because Ray may have changed its own copy.
     """
 
     def __init__(self, visible_devices: Callable[[], str | None] = parents_setting) -> None:
@@ -70,9 +70,9 @@ class NodeAgent:
         return time.monotonic()
 
     def facts(self, node: str, gpu_promised: bool, limit_s: float) -> AgentFacts:
-        """What is here. NVML gets `limit_s` to answer and is left alone from then on where it does not.
+        """The host's inventory. If NVML does not answer within `limit_s`, it is not called again.
 
-        That there is no NVIDIA driver is an error only where a GPU is promised.
+        A missing NVIDIA driver is an error only if the profile promises a GPU.
         """
         gpus: tuple[GpuIdentity, ...] = ()
         listed: tuple[GpuIdentity, ...] = ()
@@ -116,7 +116,7 @@ class NodeAgent:
         )
 
     def begin(self, duty: AgentDuty) -> frozenset[str]:
-        """Sample from now on. Returns the subjects whose Xids are heard."""
+        """Sample from now on. Returns the subjects whose Xids are received."""
         self._opening.done(duty.stuck_s)  # an agent that takes over is not asked for facts first
         self._duty = duty
         self._sensing = self._sense(duty)
@@ -148,14 +148,14 @@ class NodeAgent:
             self._memory.doing(steps)
 
     def came_back(self, node: str, run_id: str, t_s: float) -> tuple[Record, ...]:
-        """What the agent of a node that was lost, and is there again, knows of it at run time `t_s`."""
+        """What the agent of a node that was lost and has returned knows about it, at run time `t_s`."""
         boot = self._remember(node, run_id).boot("after")  # its clock is another one than before
         return (dataclasses.replace(boot, t_s=t_s), *self._look_back(node, run_id, t_s))
 
     def counters(self, moment: Literal["before", "after"], limit_s: float) -> None:
         """Read every GPU's error counters, and after the load the boot id; they come with a later poll.
 
-        So does how well its processes were watched.
+        How well its processes were watched comes with it.
         """
         if moment == "after" and self._memory is not None:
             self._records.append(self._memory.boot(moment))
@@ -168,7 +168,7 @@ class NodeAgent:
             self._records += self._sensing.watches()
 
     def foreign_memory(self, own_pids: frozenset[int], limit_s: float) -> None:
-        """Read what VRAM others hold; it comes with a later poll."""
+        """Read what VRAM others hold; the answer comes with a later poll."""
 
         def read(nvml: Nvml, uuid: str, subject: str) -> ForeignMemory:
             return nvml.foreign_memory(uuid, subject, own_pids, self._now_s())
@@ -176,15 +176,15 @@ class NodeAgent:
         self._read_all(read, "foreign memory", limit_s)
 
     def free_ports(self, address: str, count: int) -> tuple[int, ...]:
-        """Ports at an address of this host at which nobody listens now. OSError: it is none of its own."""
+        """Free ports at an address of this host. OSError: the address is not one of its own."""
         return free_ports(address, count)
 
     def adopt(self, process: ProcessId) -> None:
-        """Take a worker of this host for ours: only those are ever killed."""
+        """Register a worker of this host as ours: only registered workers are ever killed."""
         self._ours.add(process)
 
     def kill(self, process: ProcessId) -> bool:
-        """SIGKILL one of our workers, a frozen one too. False for any other process."""
+        """SIGKILL one of our workers, even a frozen one. False for any other process."""
         return process in self._ours and processes.kill(process)
 
     def start_host_load(self, load: HostLoad) -> None:
@@ -200,7 +200,7 @@ class NodeAgent:
         self._records.append(Event(self._now_s(), "host_load", self._node(), message, data=report))
 
     def stop_host_load(self) -> None:
-        """End the load, where there is one, and say what it did."""
+        """End the load, if there is one, and report what it did."""
         if self._load is not None:
             self._load.stop()
             if not self._load_reported:

@@ -1,6 +1,6 @@
-"""An agent's black box: what the host was doing, on its own disk, a second at most before it went down.
+"""An agent's black box: what the host was doing, on its own disk, at most a second before it went down.
 
-A thread writes: a disk that takes long, or stands still, costs no reading and no answer.
+A thread writes, so that a slow or hung disk delays no reading and no answer.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ from rigproof.records.disk.durable import NEW_FILE
 from rigproof.records.limits import MIB
 
 EVERY_S = 1.0
-BOX_BYTES = MIB // 4  # an hour of two cards is twice that: the file is begun anew, with its last lines
+BOX_BYTES = MIB // 4  # an hour of two cards is twice that: the file is then restarted with its last lines
 LINES_KEPT = 60
 
 
 class BlackBox:
-    """Writes `line()` each second from `open` to `close`, and whenever somebody asks it to.
+    """Writes `line()` each second from `open` to `close`, and on request.
 
-    `error`: why it stopped to do so; None while all is well.
+    `error`: why it stopped writing; None while all is well.
     """
 
     def __init__(self, folder: Path, head: Head, line: Callable[[], Line]) -> None:
@@ -54,7 +54,7 @@ class BlackBox:
         return self._order(None, timeout_s)
 
     def close(self, how: str, timeout_s: float) -> bool:
-        """Write how the run ended, and no more from then on. Also from a signal's handler, and again."""
+        """Write how the run ended, and nothing afterwards. Safe in a signal handler, and to call again."""
         return self._order(text_of(End(how)), timeout_s)
 
     def _order(self, text: bytes | None, timeout_s: float) -> bool:
@@ -78,9 +78,9 @@ class BlackBox:
                 self.error = f"{self._path}: {error}"
             self._ended = text is not None
             if self._ended or self.error is not None:
-                self._let_go()  # before anybody hears of it: whoever looks next finds a run that ended
+                self._let_go()  # before anyone is informed: the next reader finds a run that ended
             done.set()
-        while not self._orders.empty():  # nobody waits for an order that comes too late
+        while not self._orders.empty():  # an order that comes too late has no waiting caller
             self._orders.get()[1].set()
 
     def _let_go(self) -> None:
@@ -90,7 +90,7 @@ class BlackBox:
                 self._file.close()
 
     def _append(self, text: bytes) -> None:
-        """Bring it to the disk. Raises OSError."""
+        """Sync it to the disk. Raises OSError."""
         assert self._file is not None
         self._latest.append(text)
         if self._size + len(text) > BOX_BYTES:
@@ -99,7 +99,7 @@ class BlackBox:
         self._write(self._file, text)
 
     def _begin_anew(self) -> None:
-        """The head and the latest lines in a file that takes this one's place, and its lock with it."""
+        """The head and the latest lines in a file that replaces this one, lock included."""
         part = self._path.with_suffix(PART_SUFFIX)
         with contextlib.suppress(FileNotFoundError):
             part.unlink()
@@ -129,7 +129,7 @@ class BlackBox:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A new file's name is on the disk, too."""
+    """Sync the folder, so that a new file's name is on the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

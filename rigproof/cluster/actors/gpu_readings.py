@@ -1,4 +1,4 @@
-"""Readings of all GPUs of a host at once, and what is told of a GPU that does not answer any more."""
+"""Readings of all GPUs of a host at once, and the events for a GPU that no longer answers."""
 
 import threading
 import time
@@ -14,10 +14,10 @@ Counts = GpuCounters | ForeignMemory
 
 
 class Silent:
-    """GPUs that do not answer any more; each is told once, however many queries fail for it.
+    """GPUs that no longer answer; each is reported once, however many queries fail for it.
 
-    A query that never returns is a "timeout", and its GPU is not asked again: every further one would hold
-    one more thread. A GPU of which the driver says that it is lost is "gpu_lost".
+    A query that never returns is a "timeout", and its GPU is not queried again: every further query would
+    block one more thread. A GPU that the driver reports as lost is "gpu_lost".
     """
 
     def __init__(self, nvml: Nvml, now_s: Callable[[], float]) -> None:
@@ -38,7 +38,7 @@ class Silent:
         return [Event(self._now_s(), "timeout", subject, message, data={"limit_s": limit_s, "query": query})]
 
     def lost(self, error: GpuLost, query: str) -> list[Event]:
-        """The driver, or an Xid before, has said that this GPU is lost."""
+        """The driver, or an earlier Xid, reported that this GPU is lost."""
         if not self._first(error.subject):
             return []
         data = {"query": query, "uuid": error.uuid, "reason": error.reason}
@@ -60,7 +60,7 @@ def read_all(
     silent: Silent,
     now_s: Callable[[], float],
 ) -> list[Counts | Event]:
-    """`read(uuid, subject)` of every GPU in `uuids`, side by side, within `limit_s` for all together."""
+    """`read(uuid, subject)` of every GPU in `uuids`, in parallel, within `limit_s` for all together."""
     end_s = time.monotonic() + limit_s
     readings = {uuid: Background(partial(read, uuid, subject), query) for uuid, subject in uuids.items()}
     found: list[Counts | Event] = []

@@ -1,10 +1,10 @@
 """The CPU load of a host in a process of its own: `python -m …actors.host_load THREADS PERCENT`.
 
-It has its own interpreter lock, so that sampling does not feel it. It is one process however many CPUs the
-host has: its threads compute outside of the interpreter lock, and processes by the dozen are what froze
-a desktop before. It yields to everybody (nice 19; Ray runs the GPUs' feeders at 15), so that
-neither they nor people wait for it: it takes what is left up to the target. It prints one line of JSON a
-second and ends when its stdin is closed, which the death of its parent does too.
+It has its own interpreter lock, so that sampling is not disturbed. It is one process however many CPUs the
+host has: its threads compute outside the interpreter lock, and dozens of processes have frozen a
+desktop. It yields to everything else (nice 19; Ray runs the GPUs' feeders at 15), so that
+neither they nor the user wait for it: it takes what is left up to the target. It prints one line of JSON a
+second and ends when its stdin is closed, which also happens when its parent dies.
 """
 
 import os
@@ -21,11 +21,11 @@ from rigproof.telemetry.host import HostReader
 
 MODULE = "rigproof.cluster.actors.host_load"
 REPORT_S = 1.0
-NICE = 19  # the lowest priority there is
+NICE = 19  # the lowest priority
 
 
 class HostLoadProcess(Child):
-    """Runs the load from its making until `stop`; `seconds` holds what it and everybody else did in each."""
+    """Runs the load from its creation until `stop`; `seconds` holds own and foreign use of each second."""
 
     def __init__(self, load: HostLoad) -> None:
         self.load = load
@@ -37,7 +37,7 @@ class HostLoadProcess(Child):
         """What it did, as an event's data: means, None before the first second.
 
         `share` is of a CPU, per thread; `own_percent` and `foreign_percent` of the host, by the load and by
-        everybody else; `short_cpus` what the threads could not give.
+        all other processes; `short_cpus` how far the threads fell short.
         """
 
         def mean(name: str) -> float | None:
@@ -75,7 +75,7 @@ def main(threads: int, target_percent: float) -> None:
 
 
 def means(readings: Sequence[LoadReading]) -> dict[str, float]:
-    """What the load and everybody else did in a second; nothing where nothing was read."""
+    """What the load and all other processes used in a second; empty if nothing was read."""
     if not readings:
         return {}
     capacity_cpus = fmean(one.usage.capacity_cpus for one in readings)

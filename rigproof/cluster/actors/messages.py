@@ -1,4 +1,4 @@
-"""What the driver and its actors tell each other. Plain data, so that each side needs only this module."""
+"""The messages between the driver and its actors. Plain data, so that each side needs only this module."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ WorkerState = Literal["opening", "ready", "working", "finished", "failed", "brok
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """What an agent finds on its host. `gpus` are those that Ray may give out there, in NVML order.
+    """What an agent finds on its host. `gpus` are those that Ray may assign there, in NVML order.
 
-    `hidden`: those that CUDA_VISIBLE_DEVICES, `visible_devices` there, keeps from it.
+    `hidden`: those that the host's CUDA_VISIBLE_DEVICES (`visible_devices`) hides from Ray.
     """
 
     process: ProcessId
@@ -38,10 +38,10 @@ class AgentFacts:
 
 @dataclass(frozen=True, slots=True)
 class AgentDuty:
-    """What an agent watches from now on. `stuck_s`: a GPU whose reading takes longer is given up.
+    """What an agent watches from now on. `stuck_s`: a GPU whose reading takes longer is no longer read.
 
-    `run_id`: of the run that it takes part in; None where it only watches.
-    `processes`: which of their changes are told; None: nobody looks at them.
+    `run_id`: of the run that it takes part in; None if it only watches.
+    `processes`: which changes of processes are reported; None: they are not watched.
     """
 
     node: str
@@ -55,7 +55,7 @@ class AgentDuty:
 
 @dataclass(frozen=True, slots=True)
 class AgentReply:
-    """What an agent gathered since it was last asked."""
+    """What an agent gathered since the last poll."""
 
     process: ProcessId
     records: tuple[Record | Sample, ...]
@@ -72,7 +72,7 @@ class WorkerSetup:
 
 @dataclass(frozen=True, slots=True)
 class WorkerReply:
-    """What a worker did since it was last asked.
+    """What a worker did since the last poll.
 
     `task` counts the tasks it was given, `progress` the rounds that this task has finished and its signs of
     life between them.

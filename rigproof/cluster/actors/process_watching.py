@@ -1,7 +1,7 @@
-"""Watches who is on each GPU, about once a second, by threads of their own beside the sampling grid.
+"""Watches the processes on each GPU, about once a second, in threads separate from the sampling grid.
 
-A process list takes some 5 ms in which the driver answers nobody else, so it is read half-way between two
-points of the grid.
+A process list takes some 5 ms in which the driver answers no other query, so it is read half-way between
+two points of the grid.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -21,7 +21,7 @@ PROCESSES = "processes"  # the query's name in events
 
 
 class Watchers:
-    """What is known of the processes of every GPU of a node, and how it is read."""
+    """What is known about the processes on every GPU of a node, and how it is read."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Watchers:
         return self._watchers[subject].take(t_s, listed, use)
 
     def watches(self) -> list[ProcessWatch]:
-        """How well each GPU was watched so far."""
+        """How completely each GPU was watched so far."""
         found = [watcher.watch() for watcher in self._watchers.values()]
         return [watch for watch in found if watch is not None]
 
@@ -73,23 +73,23 @@ class ProcessWatching:
             sampler.start()
 
     def drain(self) -> list[Sample | Record]:
-        """What changed since the last drain; once it was stopped, how well the GPUs were watched too."""
+        """What changed since the last drain; after `stop`, also how completely the GPUs were watched."""
         found: list[Sample | Record] = []
         for sampler in self.samplers.values():
             found += sampler.drain()
         return [*found, *self.watches()] if self._stopped else found
 
     def watches(self) -> list[ProcessWatch]:
-        """How well each GPU was watched so far."""
+        """How completely each GPU was watched so far."""
         return self._watchers.watches()
 
     def ask_to_stop(self) -> None:
-        """Let every thread end after the reading that is under way."""
+        """Let every thread end after its current reading."""
         for sampler in self.samplers.values():
             sampler.ask_to_stop()
 
     def stop(self, timeout_s: float) -> None:
-        """End, in `timeout_s` even where a reading hangs."""
+        """End within `timeout_s`, even if a reading hangs."""
         self.ask_to_stop()
         for sampler in self.samplers.values():
             sampler.stop(timeout_s / max(1, len(self.samplers)))

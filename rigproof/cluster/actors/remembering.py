@@ -1,4 +1,4 @@
-"""What an agent knows of its host's past: since when it runs, and which runs never ended there."""
+"""What an agent knows about its host's past: how long it has been up, and which runs never ended there."""
 
 import os
 import signal
@@ -34,28 +34,28 @@ class Memory(Protocol):
     """A host's memory of what was done to it."""
 
     def begin(self) -> Found:
-        """Its boot id, and what earlier runs left; from here on it keeps what happens."""
+        """Its boot id, and what earlier runs left; from now on it records what happens."""
 
     def boot(self, moment: Literal["before", "after"]) -> BootReading:
         """Its boot id now."""
 
     def mark(self, stage: str | None, since_s: float) -> None:
-        """Note what begins at this run time, before it does; None: nothing is loaded from then on."""
+        """Record the stage that is about to begin at this run time; None: nothing is loaded from now on."""
 
     def doing(self, steps: Mapping[str, str]) -> None:
         """What these workers' latest rounds were."""
 
     def problems(self) -> list[Event]:
-        """What kept it from noting something, each once."""
+        """Why something could not be recorded, each reason once."""
 
     def end(self) -> None:
         """The run has ended in an orderly way."""
 
 
 def look_back(node: str, run_id: str, t_s: float) -> tuple[list[Event], list[FoundRun]]:
-    """What runs that never ended left on this host, and those that are to be told of once.
+    """What runs that never ended left on this host, and those to be reported once.
 
-    Of this very run, which must have ended by a restart of the host then, it is the event of that.
+    For the current run this is the event that the host restarted.
     """
     now = boot_id().value
     host = this_host()
@@ -75,14 +75,14 @@ def look_back(node: str, run_id: str, t_s: float) -> tuple[list[Event], list[Fou
 
 
 def shut_down_since(box: Box) -> bool | None:
-    """Whether this host was shut down in an orderly way after these last words; None where nobody knows."""
+    """Whether this host was shut down in an orderly way after these last words; None if unknown."""
     return shut_down_after(box.last.wall_s) if box.last is not None else None
 
 
 class Remembering:
     """The memory of a real host, in the state folder of its own disk.
 
-    `gpus` tells each GPU's latest sample.
+    `gpus` returns each GPU's latest sample.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Remembering:
         self._before_term: Any = None
 
     def begin(self) -> Found:
-        """Its boot id, and what earlier runs left; from here on it keeps what happens."""
+        """Its boot id, and what earlier runs left; from now on it records what happens."""
         reading = self.boot("before")
         if reading.boot_id is None:
             return [reading]
@@ -113,7 +113,7 @@ class Remembering:
             found, self._earlier = look_back(self._node, self._run_id, self._now_s())
             self._open(reading.boot_id)
         except OSError as error:
-            self._problem(f"what this host does last cannot be kept: {error}")
+            self._problem(f"what this host does last cannot be recorded: {error}")
             found = []
         self._hear_term()
         return [reading, *found]
@@ -124,7 +124,7 @@ class Remembering:
         return BootReading(self._now_s(), self._node, moment, found.value, found.reason)
 
     def mark(self, stage: str | None, since_s: float) -> None:
-        """Note what begins at this run time, before it does; None: nothing is loaded from then on."""
+        """Record the stage that is about to begin at this run time; None: nothing is loaded from now on."""
         self._stage, self._steps = (stage, since_s), {}
         if self._box is None or stage is None:
             return
@@ -133,18 +133,18 @@ class Remembering:
 
     def doing(self, steps: Mapping[str, str]) -> None:
         """What these workers' latest rounds were."""
-        self._steps = self._steps | dict(steps)  # another one: the box's thread reads it
+        self._steps = self._steps | dict(steps)  # a new object: the box's thread reads the old one
 
     def problems(self) -> list[Event]:
-        """What kept it from noting something, each once."""
+        """Why something could not be recorded, each reason once."""
         if self._box is not None and self._box.error is not None and not self._error_told:
             self._error_told = True
-            self._problem(f"what this host does last is not kept any more: {self._box.error}")
+            self._problem(f"what this host does last is no longer recorded: {self._box.error}")
         problems, self._problems = self._problems, []
         return problems
 
     def end(self) -> None:
-        """The run has ended in an orderly way; those before it have been told of."""
+        """The run has ended in an orderly way; those before it have been reported."""
         if self._box is not None:
             self._box.close(FINISHED, END_S)
         for run in self._earlier:
@@ -174,10 +174,12 @@ class Remembering:
         self._problems.append(Event(self._now_s(), "black_box", self._node, message))
 
     def _hear_term(self) -> None:
-        """An orderly shutdown ends every process by SIGTERM first: that is no reset."""
+        """An orderly shutdown first sends SIGTERM to every process, which distinguishes it from a reset."""
         if threading.current_thread() is not threading.main_thread() or self._box is None:
             return
-        if signal.getsignal(signal.SIGTERM) is not None:  # else it is not Python's, and could not be called
+        if (
+            signal.getsignal(signal.SIGTERM) is not None
+        ):  # otherwise it is not a Python handler and cannot be called
             self._before_term = signal.signal(signal.SIGTERM, self._terminated)
 
     def _terminated(self, number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""What an agent reads on its grid: each GPU and the host, every one by its own thread.
+"""What an agent reads on its grid: each GPU and the host, each in its own thread.
 
 One thread each, because a GPU whose driver hangs must not stop the readings of the others.
 """
@@ -26,7 +26,7 @@ SAMPLE = "sample"  # the query's name in events
 class Senses(Protocol):
     """What an agent reads with.
 
-    `supported` are the subjects whose Xids are heard, `latest` is each GPU's last sample.
+    `supported` are the subjects whose Xids are received, `latest` is each GPU's last sample.
     """
 
     supported: frozenset[str]
@@ -39,16 +39,16 @@ class Senses(Protocol):
         """Samples, events and what changed on the GPUs since the last drain."""
 
     def watches(self) -> list[ProcessWatch]:
-        """How well the processes of each GPU were watched so far."""
+        """How completely the processes of each GPU were watched so far."""
 
     def stop(self, timeout_s: float) -> None:
-        """End, in `timeout_s` even where a reading hangs."""
+        """End within `timeout_s`, even if a reading hangs."""
 
 
 class Sensing:
-    """Samples from `start` to `stop`; `supported` are the subjects whose Xids are heard.
+    """Samples from `start` to `stop`; `supported` are the subjects whose Xids are received.
 
-    `own_pids` tells which processes are workers of this run by now.
+    `own_pids` returns the processes that are workers of this run so far.
     """
 
     def __init__(
@@ -105,11 +105,11 @@ class Sensing:
         return found
 
     def watches(self) -> list[ProcessWatch]:
-        """How well the processes of each GPU were watched so far."""
+        """How completely the processes of each GPU were watched so far."""
         return self._processes.watches() if self._processes is not None else []
 
     def stop(self, timeout_s: float) -> None:
-        """End all that reads, in `timeout_s` even where a reading hangs."""
+        """End all readers within `timeout_s`, even if a reading hangs."""
         share_s = timeout_s / 2
         if self._processes is not None:
             share_s /= 2
@@ -142,7 +142,10 @@ class Sensing:
 
     def _keep_latest(self, sample: GpuSample) -> None:
         with self._latest_lock:
-            self.latest = {**self.latest, sample.subject: sample}  # another one: others read it meanwhile
+            self.latest = {
+                **self.latest,
+                sample.subject: sample,
+            }  # a new object: other threads read the old one
 
     def _gap(self, subject: str, sampler: Sampler) -> list[Event]:
         missed = sampler.missed - self._missed[subject]
@@ -153,7 +156,7 @@ class Sensing:
         return [Event(self._now_s(), "sampling_gap", subject, message, data={"missed": missed})]
 
     def _give_up_stuck(self) -> list[Event]:
-        """A GPU whose reading does not return is not asked again."""
+        """A GPU whose reading does not return is not queried again."""
         events: list[Event] = []
         for uuid, subject in self._duty.uuids.items():
             if self._silent is None:

@@ -1,8 +1,8 @@
 """The folder of a node's own disk where its agents leave their last words: for this user alone.
 
 `$RIGPROOF_STATE_HOME`, else `$XDG_STATE_HOME/rigproof`, else `~/.local/state/rigproof`; below `black-box` in
-it a folder for each host, since homes may be shared, and in that a file for each agent of each run. Whoever
-writes one holds its lock (flock(2)), so that a file without a holder is of a run that is over.
+it a folder for each host, since homes may be shared, and in that a file for each agent of each run. Its
+writer holds its lock (flock(2)), so that a file whose lock is free belongs to a run that is over.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from rigproof.records.limits import MIB, FileRefusedError, open_plain
 VARIABLE = "RIGPROOF_STATE_HOME"
 SUFFIX, PART_SUFFIX = ".jsonl", ".part"
 OWN_NAME = re.compile(r"[^~]+~[^~]+~\d+-\d+(\.jsonl|\.part)")
-BOX_BYTES_MAX = 4 * MIB  # one is begun anew long before
+BOX_BYTES_MAX = 4 * MIB  # a file is restarted long before that
 FILES_KEPT = 16
 OURS_ALONE, FILE_OURS_ALONE = 0o700, 0o600
 MACHINE_ID = Path("/etc/machine-id")
@@ -39,7 +39,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class FoundRun:
-    """What is left of one run on this host. `going_on`: somebody still writes it."""
+    """What is left of one run on this host. `going_on`: a process still writes it."""
 
     box: Box
     files: tuple[Path, ...]
@@ -47,7 +47,7 @@ class FoundRun:
 
 
 def this_host() -> Host:
-    """As its agents sign."""
+    """The name that its agents sign with."""
     try:
         machine = MACHINE_ID.read_text(encoding="ascii").strip() or None
     except (OSError, ValueError):
@@ -56,7 +56,7 @@ def this_host() -> Host:
 
 
 def host_folder(host: Host, environment: Mapping[str, str] = os.environ) -> Path:
-    """Where this host's are. Raises OSError where there is no home to put them into."""
+    """Where this host's files are. Raises OSError without a home folder."""
     stated = environment.get(VARIABLE)
     state_home = environment.get("XDG_STATE_HOME", "")
     if stated:
@@ -72,9 +72,9 @@ def host_folder(host: Host, environment: Mapping[str, str] = os.environ) -> Path
 
 
 def make_folder(folder: Path) -> None:
-    """Make it, for this user alone. Raises OSError where that cannot be, or where it is somebody else's.
+    """Make it, for this user alone. Raises OSError if that fails or if it belongs to another user.
 
-    What is there already above it stays as it is: it may be anything's.
+    Existing parent folders stay as they are, since other programs may use them.
     """
     for one in reversed((folder, *folder.parents)):
         one.mkdir(mode=OURS_ALONE, exist_ok=True)
@@ -90,12 +90,12 @@ def make_folder(folder: Path) -> None:
 
 
 def file_name(run_id: str, node: str, pid: int) -> str:
-    """Of one agent's words: another one each time, since a host that restarts gives its ids out again."""
+    """A new file name for one agent: unique each time, since a restarted host reuses process ids."""
     return f"{_plain(run_id)}~{_plain(node)}~{pid}-{time.time_ns()}{SUFFIX}"
 
 
 def runs_of(host: Host, folder: Path) -> list[FoundRun]:
-    """The runs that left words on this very host, the latest last; whatever is none of ours is left out."""
+    """The runs that left files on this host, the latest last; files that are not ours are left out."""
     groups: dict[tuple[str, str], list[tuple[Box, Path, bool]]] = defaultdict(list)
     for path in _oldest_first(folder):
         found = _read(path)
@@ -111,18 +111,18 @@ def runs_of(host: Host, folder: Path) -> list[FoundRun]:
 
 
 def tell(run: FoundRun, run_id: str) -> None:
-    """Note in its files that this later run has told of it. Where they cannot be written it is told again."""
+    """Note in its files that this later run has reported it. If that fails, it is reported again."""
     for path in run.files:
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(b"\n" + text_of(Told(run_id)))  # behind a torn line, too
+                file.write(b"\n" + text_of(Told(run_id)))  # also after a torn line
                 file.flush()
                 os.fsync(file.fileno())
 
 
 def tidy(folder: Path) -> None:
-    """Remove the oldest files, but for those that somebody still writes."""
+    """Remove the oldest files, except those that are still being written."""
     for path in _oldest_first(folder)[:-FILES_KEPT]:
         found = _read(path)
         if found is None or not found[1]:
@@ -141,7 +141,7 @@ def _oldest_first(folder: Path) -> list[Path]:
 
 
 def _read(path: Path) -> tuple[Box, bool] | None:
-    """What a file of this user says, and whether somebody holds it; None where it says nothing."""
+    """A file's content, and whether a process holds its lock; None without content."""
     try:
         with open_plain(path, BOX_BYTES_MAX) as file:
             found = os.fstat(file.fileno())
@@ -159,7 +159,7 @@ def _is_held(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # a file system without locks: nobody can be told from a dead one
+    except OSError:  # a file system without locks: a live writer looks the same as a dead one
         return False
     return False
 

@@ -25,12 +25,12 @@ class AgentLink:
     starts: int = 1
     briefed: bool = False
     workers: set[ProcessId] = field(default_factory=set)
-    stage: tuple[str, float] | None = None  # that goes on, and since when (run time)
-    steps: dict[str, str] = field(default_factory=dict)  # of its workers, that it was not told of yet
+    stage: tuple[str, float] | None = None  # the current stage, and since when (run time)
+    steps: dict[str, str] = field(default_factory=dict)  # of its workers, not yet sent to it
 
     @property
     def actor(self) -> Any | None:
-        """Whom to call; None where nobody is there (yet)."""
+        """The actor to call; None while there is none."""
         return self.line.actor if self.line is not None else None
 
     @property
@@ -39,7 +39,7 @@ class AgentLink:
         return self.identity.clock_offset_s if self.identity is not None else 0.0
 
     def identify(self, facts: AgentFacts, offset_s: float, error_s: float) -> NodeIdentity:
-        """Keep who the node is: what its agent found, and how far its clock is from run time."""
+        """Keep the node's identity: what its agent found, and its clock's offset from run time."""
         self.identity = NodeIdentity(
             subject=self.node,
             hostname=facts.hostname,

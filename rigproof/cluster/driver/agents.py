@@ -20,7 +20,7 @@ from rigproof.profiles.tables.models import Timeouts
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Record, Sample
 
-MARK_LIMIT_S = 3.0  # over what an agent itself waits for its disk
+MARK_LIMIT_S = 3.0  # longer than an agent itself waits for its disk
 PORTS_LIMIT_S = 3.0
 ROUND_TRIPS = 7
 ROUND_TRIP_S = 2.0
@@ -49,14 +49,14 @@ class Agents:
         self._now_s = now_s
         self._actors = actors
         self.links: dict[str, AgentLink] = {}
-        self._asked: dict[int, AgentLink] = {}  # by the line's id, so that answers of many find their place
+        self._asked: dict[int, AgentLink] = {}  # by the line's id, to assign the answers of many
         self.ever: set[ProcessId] = set()  # every agent process of this host, to be gone at the end
         self._killing: list[Background[object]] = []
 
     def start(self, nodes: Mapping[str, FoundNode], with_gpu: Collection[str]) -> dict[str, AgentFacts]:
-        """Start one agent per node; facts of those that came up. The others get an "agent_died" event.
+        """Start one agent per node; facts of those that started. The others get an "agent_died" event.
 
-        `with_gpu` are the nodes that promise a GPU, where a driver has to be.
+        `with_gpu` are the nodes that promise a GPU and so need a driver.
         """
         for name, found in nodes.items():
             self.links[name] = AgentLink(name, found, None)
@@ -81,11 +81,11 @@ class Agents:
             elif link.line is not None:
                 answer = answers.get(name)
                 reason = answer.reason if isinstance(answer, Gone) else f"no answer in {self._start_s:g} s"
-                self._give_up(link, f"the node agent did not come up: {reason}")
+                self._give_up(link, f"the node agent did not start: {reason}")
         return {name: found for name, found in facts.items() if self.links[name].identity is not None}
 
     def begin(self, duties: Mapping[str, AgentDuty], limit_s: float) -> frozenset[str]:
-        """Let them sample; subjects whose Xids are heard."""
+        """Let them sample; subjects whose Xids are received."""
         calls = {}
         for node, duty in duties.items():
             link = self.links[node]
@@ -124,18 +124,18 @@ class Agents:
                     self._call(link, "mark", None, self._now_s())
 
     def note(self, node: str, worker: str, step: str) -> None:
-        """A worker there has finished a round of this; its agent is told by `tell_steps`."""
+        """A worker there has finished a round of this; `tell_steps` sends it to its agent."""
         self.links[node].steps[worker] = step
 
     def tell_steps(self) -> None:
-        """Tell the agents what was noted since the last time. Does not wait."""
+        """Send the agents what was noted since the last time. Does not wait."""
         for link in self.links.values():
             steps, link.steps = link.steps, {}
             if steps and link.briefed and link.actor is not None:
                 self._call(link, "doing", steps)
 
     def came_back(self, nodes: Mapping[str, FoundNode], run_id: str, limit_s: float) -> None:
-        """Ask these nodes, which were lost and are there again, whether they restarted meanwhile."""
+        """Ask these nodes, which were lost and have returned, whether they restarted in between."""
         now_s = self._now_s()
         lines = {
             name: Line(
@@ -167,7 +167,7 @@ class Agents:
         return {place: answer for place, answer in answers.items() if isinstance(answer, tuple)}
 
     def lines(self) -> list[Line]:
-        """Those to poll. One that has come up late is told its duty first."""
+        """Those to poll. One that started late first gets its instructions."""
         for link in self.links.values():
             if link.actor is not None and not link.briefed:
                 self._brief(link)
@@ -175,7 +175,7 @@ class Agents:
         return [link.line for link in self._asked.values() if link.line is not None]
 
     def take(self, line: Line, answer: AgentReply | Gone) -> bool:
-        """Deal with an answer to a poll; False where the line is none of ours."""
+        """Deal with an answer to a poll; False if the call is not an agent's."""
         link = self._asked.get(id(line))
         if link is None or link.line is not line:
             return False
@@ -188,7 +188,7 @@ class Agents:
         return True
 
     def check_silence(self) -> None:
-        """Give up agents that owe an answer for too long."""
+        """Give up agents that have not answered for too long."""
         now_s = self._now_s()
         for link in self.links.values():
             limit_s = self._stall_s if link.process is not None else self._start_s
@@ -217,7 +217,7 @@ class Agents:
                     self._call(link, "stop_host_load")
 
     def adopt(self, node: str, process: ProcessId) -> None:
-        """A worker came up there: its agent may kill it."""
+        """A worker started there: its agent may kill it."""
         link = self.links[node]
         link.workers.add(process)
         if link.briefed and link.actor is not None:
@@ -251,12 +251,12 @@ class Agents:
         return frozenset(link.process.pid for link in self.links.values() if link.process is not None)
 
     def wait_kills(self, timeout_s: float) -> None:
-        """Wait until Ray has taken our orders to kill."""
+        """Wait until Ray has accepted the kill requests."""
         for killing in self._killing:
             killing.done(timeout_s / max(1, len(self._killing)))
 
     def begin_anew(self, now_s: float) -> None:
-        """Nobody is late yet: until now it was the driver that did not listen."""
+        """Reset all deadlines: the driver itself was not polling until now."""
         for link in self.links.values():
             if link.line is not None:
                 link.line.begin_anew(now_s)
@@ -267,7 +267,7 @@ class Agents:
         return Line(actor, self._now_s(), self._actors.kill)
 
     def _brief(self, link: AgentLink) -> None:
-        """Tell an agent that took another's place what that one knew."""
+        """Give a restarted agent what its predecessor knew."""
         if link.duty is not None:
             link.briefed = True
             self._call(link, "begin", link.duty)
@@ -291,7 +291,7 @@ class Agents:
             if isinstance(answer, float):
                 readings.append(Reading(sent_s, self._now_s(), answer))
         if not readings:
-            self._give_up(link, "the node agent did not tell its clock")
+            self._give_up(link, "the node agent did not report its clock")
             return
         offset_s, error_s = clock_offset(readings)
         self._came_up(link, facts.process)

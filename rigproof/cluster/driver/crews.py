@@ -1,4 +1,4 @@
-"""Crews of workers as the driver sees them: where they meet, and what becomes of one that loses a member."""
+"""Crews of workers as the driver sees them: where they meet, and how one that loses a member ends."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ Sink = Callable[[Record | Sample], None]
 
 
 class CrewAtWork:
-    """A crew that began. Where it loses a member, the others are told to stop, and have `limit_s` for it."""
+    """A crew that began. If it loses a member, the others are told to stop within `limit_s`."""
 
     def __init__(self, crew: Crew, workers: Workers, limit_s: float) -> None:
         self.crew = crew
@@ -33,11 +33,11 @@ class CrewAtWork:
 
     @property
     def finished(self) -> bool:
-        """Whether all of them did their work to its end."""
+        """Whether all of them finished their work."""
         return self._stopped_s is None and all(slot.outcome == "finished" for slot in self.slots)
 
     def check(self, now_s: float) -> Event | None:
-        """End it where a member is lost; the event that says so, once. Who works on too long is killed."""
+        """End it if a member is lost; the event for it, once. Members that do not stop in time are killed."""
         lost = [slot.plan.worker for slot in self.slots if slot.outcome == "failed"]
         others = [slot for slot in self.slots if slot.outcome == "none"]
         if not lost or not others:
@@ -54,7 +54,7 @@ class CrewAtWork:
         return None
 
     def begin_anew(self, now_s: float) -> None:
-        """Nobody is late yet: until now it was the driver that did not listen."""
+        """Reset all deadlines: the driver itself was not polling until now."""
         if self._stopped_s is not None:
             self._stopped_s = now_s
 
@@ -70,9 +70,9 @@ def begin_turn(
     head_start_s: float,
     stop_s: float,
 ) -> tuple[float, list[CrewAtWork]]:
-    """Let the crews of a turn begin together: when that is (run time), and those that could.
+    """Let the crews of a turn begin together: the start (run time), and the crews that could start.
 
-    A crew of several with a member that is not there does not begin; an event says so.
+    A crew of several with a missing member does not begin; an event reports it.
     """
     missing = {crew: [name for name in crew.workers if not workers.ready(name)] for crew in turn}
     there = [crew for crew in turn if not missing[crew]]
@@ -92,9 +92,9 @@ def begin_turn(
 
 
 def rendezvous(crews: Sequence[Crew], slots: Mapping[str, Slot], agents: Agents) -> dict[Crew, Address]:
-    """Where each crew of several meets: at a free port of rank 0's host; those whose host tells none are out.
+    """Where each crew of several meets: a free port of rank 0's host; crews without one are left out.
 
-    By the address that Ray knows the host by, which the others reach; on one host by loopback.
+    The address is Ray's for that host, which the others can reach; within one host it is loopback.
     """
     wanted: dict[tuple[str, str], list[Crew]] = defaultdict(list)  # by rank 0's node, and its address
     for crew in crews:
@@ -117,5 +117,5 @@ def crew_failed(t_s: float, crew: Crew, message: str, lost: Sequence[str], stage
 
 def _nobody(missing: Sequence[str]) -> str:
     if not missing:
-        return "the host of its rank 0 told no free port"
+        return "the host of its rank 0 reported no free port"
     return f"there is no process of {', '.join(missing)}"

@@ -1,4 +1,4 @@
-"""Which GPUs are left alone, because others hold memory there that the plan's workers need. Pure."""
+"""Which GPUs are not loaded, because other processes hold memory that the plan needs there. Pure."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ def skipped(
 ) -> dict[str, Event]:
     """Subject to its "gpu_skipped" event; all three mappings are by subject.
 
-    Filling such a card would end in somebody else's allocation failing, not only in ours. The limit is that
+    Filling such a card would make other users' allocations fail as well as ours. The limit is that
     of the criterion inventory.foreign_memory (`profiles.room`): the card's memory less the driver's reserve,
     what its planned workers fill, and their contexts. A card whose use cannot be read is loaded.
     """
@@ -35,7 +35,7 @@ def skipped(
 
 
 def _holders(pids: tuple[int, ...] | None) -> str:
-    if not pids:  # not readable, or none that the driver names
+    if not pids:  # not readable, or not named by the driver
         return "others hold"
     if len(pids) == 1:
         return f"the process with pid {pids[0]} holds"

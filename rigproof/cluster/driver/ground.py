@@ -39,7 +39,7 @@ class Place:
 
 
 class Actors(Protocol):
-    """Starts and ends a rig's actors. Whatever it returns has methods with `.remote()`."""
+    """Starts and ends a rig's actors. The objects it returns have methods with `.remote()`."""
 
     def agent(self, name: str, node: str, node_id: str, /) -> Any:
         """A node's agent."""
@@ -48,25 +48,25 @@ class Actors(Protocol):
         """A planned worker's process."""
 
     def kill(self, actor: Any) -> None:
-        """End one at once."""
+        """End one immediately."""
 
 
 class RayActors:
-    """Actors of the Ray that this process is connected to, each ordered in the background."""
+    """Actors of the Ray that this process is connected to, each created in the background."""
 
     def __init__(self) -> None:
         self._maker = Maker()
 
     def agent(self, name: str, _node: str, node_id: str, /) -> Any:
-        """One that costs its node nothing."""
+        """An actor that reserves no resources of its node."""
         return self.start(NodeAgent, agent_options(name, node_id))
 
     def worker(self, name: str, setup: WorkerSetup, place: Place) -> Any:
-        """One in its reservation, or on its node where the CPU is the device."""
+        """An actor in its reservation, or on its node if the CPU is the device."""
         return self.start(Worker, worker_options(name, place), setup)
 
     def start(self, kind: type, options: Mapping[str, Any], *arguments: Any) -> Background[Any]:
-        """Order an actor of this class; it is there sooner or later."""
+        """Request an actor of this class; Ray creates it in its own time."""
         return self._maker.make(lambda: ray.remote(kind).options(**options).remote(*arguments))
 
     def kill(self, actor: Any) -> None:
@@ -101,19 +101,19 @@ def worker_options(name: str, place: Place) -> dict[str, Any]:
 
 
 class Watch(Protocol):
-    """Tells which promised nodes have gone."""
+    """Reports which promised nodes have gone."""
 
     def news(self) -> dict[str, str]:
         """Nodes lost since the last call, with the reason."""
 
     def silent_s(self, now_s: float, /) -> float:
-        """How long nobody has answered that knows of the nodes."""
+        """How long the source of the node list has not answered."""
 
     def begin_anew(self, now_s: float, /) -> None:
         """Forget the silence until now."""
 
     def look(self, timeout_s: float, /) -> None:
-        """Look at once, and wait for that at most so long."""
+        """Look immediately, and wait at most so long for the result."""
 
     def stop(self, timeout_s: float, /) -> None:
         """End it."""
@@ -133,16 +133,16 @@ class Reserving(Protocol):
 
 
 class Ground(Protocol):
-    """What RigCluster needs of the place that a rig runs at."""
+    """What RigCluster needs from the place where a rig runs."""
 
     actors: Actors
 
     @property
     def up(self) -> bool:
-        """Whether there is something to let go of."""
+        """Whether there is something to release."""
 
     def open(self) -> dict[str, FoundNode]:
-        """Bring it up; the promised nodes that are there. Raises ClusterError."""
+        """Start it; the promised nodes that are there. Raises ClusterError."""
 
     def watch(self, found: Mapping[str, FoundNode], now_s: Callable[[], float], /) -> Watch:
         """Watch these nodes from now on."""
@@ -154,19 +154,19 @@ class Ground(Protocol):
         """For the GPUs of these nodes."""
 
     def pause(self, length_s: float, spent_s: float, starting: bool, /) -> None:
-        """Let a beat of `length_s` end, of which `spent_s` of real time is over.
+        """Wait for the end of a beat of `length_s`, of which `spent_s` of real time is over.
 
-        `starting`: some process is coming up, which takes its own time.
+        `starting`: a process is starting, which takes its own time.
         """
 
     def close(self, limit_s: float, ours: frozenset[ProcessId], /) -> tuple[ProcessId, ...]:
-        """Let go of it. `ours` must be gone then; those that are not."""
+        """Release it. `ours` are processes that must be gone afterwards; returns those that are not."""
 
 
 class RayGround:
-    """A Ray of our own on this machine, or with `ray_address` a cluster that runs.
+    """A Ray of our own on this machine, or with `ray_address` a running cluster.
 
-    With `allow_open` one that asks nobody for a token too; `on_open` is then told its address.
+    `allow_open` also accepts a cluster without token authentication; `on_open` then gets its address.
     """
 
     def __init__(
@@ -196,14 +196,14 @@ class RayGround:
 
     @property
     def up(self) -> bool:
-        """Whether there is a Ray to let go of."""
+        """Whether there is a Ray to disconnect from."""
         return self._session is not None
 
     def open(self) -> dict[str, FoundNode]:
         """Start or join Ray, and wait for the promised nodes.
 
         Raises:
-            ClusterUnreachable, ClusterStartFailed: nothing came up, and nothing is left of the attempt.
+            ClusterUnreachable, ClusterStartFailed: nothing started, and nothing is left of the attempt.
         """
         promised = self._loaded.rig.nodes
         here = None
@@ -215,13 +215,13 @@ class RayGround:
             self._session = self._join_ray(self._ray_address)
         if self._session is None:
             return {}
-        # The others of a local rig cannot come: nobody outside can reach our Ray.
+        # The other nodes of a local rig cannot join: our Ray cannot be reached from outside.
         wanted = [node for node in promised if here is None or node.name == here]
         return wait_for_nodes(wanted, self._wait_nodes_s)
 
     def watch(self, found: Mapping[str, FoundNode], now_s: Callable[[], float], /) -> Watch:
         """As Ray lists them."""
-        # Half of what a worker may be silent for: what is told is the cause, the node, before its workers.
+        # Half of what a worker may be silent for: the cause (the node) is reported before its workers.
         return NodeWatch(found, now_s, self._stall_s / 2)
 
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
@@ -230,7 +230,7 @@ class RayGround:
         return {name: node for name, node in there.items() if name in lost and answers(node)}
 
     def reservations(self, _found: Mapping[str, FoundNode], /) -> Reserving:
-        """Placement groups, each on the card that CUDA says it is."""
+        """Placement groups, each on the card that CUDA reports for it."""
         return Reservations(self._prefix)
 
     def pause(self, length_s: float, spent_s: float, _starting: bool, /) -> None:

@@ -1,4 +1,4 @@
-"""Tells in an out-of-memory error who else held the card's memory, as far as the driver knows it by then."""
+"""Names in an out-of-memory event the other holders of the card's memory, as far as known by then."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -13,9 +13,9 @@ Sink = Callable[[Record | Sample], None]
 
 
 def naming_holders(sink: Sink) -> Sink:
-    """The same sink; an "oom" event that passes gets those who hold memory of its device (`data.holders`).
+    """The same sink; adds to each "oom" event the processes that hold its device's memory (`data.holders`).
 
-    Nobody is named where the driver tells other pids than our workers know, as in a container.
+    No holder is named if the driver's pids differ from those our workers see, as in a container.
     """
     here: dict[str, dict[int, GpuProcess]] = defaultdict(dict)
     own: dict[str, set[int]] = defaultdict(set)  # by node

@@ -1,4 +1,4 @@
-"""Which promised GPUs are there, and what is told of nodes and GPUs that are not. Pure."""
+"""Which promised GPUs are there, and the events for missing nodes and GPUs. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from rigproof.records.telling import cause_and_step
 
 
 def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: float) -> list[Event]:
-    """The node's event and one for each of its devices, with the line to type there."""
+    """The node's event and one for each of its devices, with the command to run there."""
     nodes = loaded.rig.nodes
     head = ray_address
     if head is None and node.name != nodes[0].name:
@@ -57,7 +57,7 @@ def gpus_there(
 def missing_gpu(
     device: PromisedDevice, facts: AgentFacts, sku_of: Callable[[str], str | None], t_s: float
 ) -> Event:
-    """A promised GPU that its node does not have; `data.next_step` where the cause says what to do."""
+    """A promised GPU that its node does not have; `data.next_step` if the cause implies a remedy."""
     names = [f"{gpu.name} ({gpu.uuid})" for gpu in facts.gpus]
     message, step = f"{_name(device)} is not on {device.node}; ", ""
     hidden = [gpu for gpu in facts.hidden if _could_be(device, gpu, sku_of)]

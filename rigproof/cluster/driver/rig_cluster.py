@@ -36,8 +36,8 @@ from rigproof.records.recording import Record, Sample
 __all__ = ["ClusterError", "ClusterStartFailed", "ClusterUnreachable", "HostLoad", "RigCluster"]
 
 OPEN_SAID = (
-    "the cluster asks nobody for a token: whoever reaches it could run code on its nodes and change what was "
-    "measured; it was joined because of --allow-open-cluster"
+    "the cluster has no token authentication: anyone who can reach it could run code on its nodes and change "
+    "what was measured; it was joined because of --allow-open-cluster"
 )
 SESSION_SHARE = 0.6  # of the time for taking down: Ray itself; the rest is for our actors
 
@@ -47,14 +47,14 @@ Sink = Callable[[Record | Sample], None]
 class RigCluster:
     """Owns everything that a run starts. Records go to `sink`, in the thread that calls in here.
 
-    A context manager: entering brings up what is there of the promised rig and records what is missing as
-    events; leaving always takes down what is ours and nothing else.
+    A context manager: entering starts the part of the promised rig that is there and records what is missing
+    as events; leaving always takes down what is ours and nothing else.
 
-    `run_id`: of the run that the nodes keep their last words of; None: they keep none.
-    `allow_open`: join a cluster that asks nobody for a token too; an event says that it was one.
+    `run_id`: of the run whose last words the nodes keep; None: they keep none.
+    `allow_open`: also join a cluster without token authentication; an event then reports it.
 
     Raises on entering:
-        ClusterUnreachable, ClusterStartFailed: nothing came up, and nothing is left of the attempt.
+        ClusterUnreachable, ClusterStartFailed: nothing started, and nothing is left of the attempt.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class RigCluster:
             prefix, timeouts, self._agents, sink, now_s, actors=actors, kinds=loaded.kinds
         )
         self._rounds: Rounds | None = None
-        self.ready_s: float | None = None  # how long it took to come up
+        self.ready_s: float | None = None  # how long the start took
 
     def __enter__(self) -> Self:
         begun_s = time.monotonic()
@@ -130,10 +130,10 @@ class RigCluster:
     ) -> Stage:
         """Run the specs (by worker) turn by turn, the CPU loads (by node) beside them, until all have ended.
 
-        Without `turns` all work at once, each by itself.
+        Without `turns` all work at the same time, each by itself.
 
         Every record reaches the sink while it runs. `on_tick` is called about twice a second; the stage
-        ends early once `should_stop` says so. It ends at the latest `task_s` after its planned end.
+        ends early once `should_stop` returns true. It ends at the latest `task_s` after its planned end.
         """
         if self._rounds is None:  # no promised node is here
             failed = Stage(stage.name, self._now_s(), self._now_s(), "failed")
@@ -156,7 +156,7 @@ class RigCluster:
     def read_counters(self, moment: Literal["before", "after"]) -> None:
         """Read every GPU's error counters into the sink ("before" is done on entering).
 
-        Afterwards nodes that were lost and are back are asked whether they restarted.
+        Afterwards, nodes that were lost and have returned are asked whether they restarted.
         """
         if self._rounds is not None:
             self._agents.read("counters", moment, self._stop_s)
@@ -225,7 +225,7 @@ class RigCluster:
         self._until_up(None)
 
     def _until_up(self, on_tick: Callable[[], None] | None) -> None:
-        """Wait for the workers that are coming up; each has its own deadline."""
+        """Wait for the workers that are starting; each has its own deadline."""
         assert self._rounds is not None
         self._rounds.rest()
         while self._workers.starting():
@@ -269,7 +269,7 @@ class RigCluster:
         return refused
 
     def _end_actors(self) -> None:
-        """Last records, then no actor of ours is left; a call that hangs costs its deadline, not the rest."""
+        """Collect the last records and end all our actors; a hung call uses up only its own deadline."""
         share_s = (1 - SESSION_SHARE) * self._stop_s / 8
         if self._watch is not None:
             self._watch.stop(0.1)
@@ -289,7 +289,7 @@ class RigCluster:
             self._rounds = None
 
     def _keep(self, record: Record | Sample) -> None:
-        """Pass on what an agent found, and remember what decides about loading."""
+        """Pass on what an agent found, and keep what decides about loading."""
         if isinstance(record, ForeignMemory):
             self._foreign[record.subject] = record
         self._sink(record)
@@ -303,6 +303,6 @@ class RigCluster:
 
 
 def _watched(loaded: LoadedRig) -> ProcessLimits | None:
-    """Which changes of processes are told; None where the profile has no limits to judge them by."""
+    """Which changes of processes are reported; None if the profile has no limits for them."""
     growth_mib, sm_percent = loaded.rig.limits.stranger_growth_mib, loaded.rig.limits.stranger_sm_percent
     return None if growth_mib is None or sm_percent is None else ProcessLimits(growth_mib, sm_percent)

@@ -18,11 +18,11 @@ def ray_start_line(
     ray: str = "ray",
     more: Sequence[str] = (),
 ) -> str:
-    """The line that brings `node` into the cluster at `head_address` ("HOST:PORT").
+    """The command that joins `node` to the cluster at `head_address` ("HOST:PORT").
 
-    Without an address the line makes this node the head, at `port`. `token` puts token authentication in
-    front, which refuses to start without a token instead of letting everybody on the network in. `ray` is how
-    Ray is called there; `more` are further options.
+    Without an address the command makes this node the head, at `port`. `token` turns token authentication
+    on: Ray then refuses to start without a token, instead of admitting everyone on the network. `ray` is the
+    command that runs Ray there; `more` are further options.
     """
     parts = ["RAY_AUTH_MODE=token"] if token else []
     parts += [shlex.quote(ray), "start"]
@@ -40,11 +40,11 @@ def ray_start_line(
 
 
 def lines_to_type(nodes: Sequence[Node], *, port: int = GCS_PORT, ray: str = "ray") -> list[str]:
-    """Everything to type to bring the rig's cluster up by hand, each line below the machine to type it on."""
+    """All commands to start the rig's cluster by hand, each below the machine to run it on."""
     head, *others = nodes
     address = head_of(nodes, port)
     lines = [
-        f"# on {head.name}: a token, once; whoever has none is kept out",
+        f"# on {head.name}: a token, once; machines without it cannot join",
         f"test -s {TOKEN_PATH} || {shlex.quote(ray)} get-auth-token --generate",
         f"chmod 600 {TOKEN_PATH}",
     ]

@@ -3,9 +3,9 @@
     provider.head_ip, worker_ips    the nodes' addresses, which must be numeric
     head_start_ray_commands         `ray start --head`, with a token, a mark, and Ray's autoscaler, which
                                     starts Ray on the others by ssh from the head
-    worker_start_ray_commands       one line for all: each machine picks its own by its address
+    worker_start_ray_commands       one command for all: each machine picks its own by its address
 
-Ray's own examples begin each of those with `ray stop`, which ends every Ray of the machine; these do not.
+Ray's own examples begin each of these with `ray stop`, which ends every Ray on the machine; these do not.
 """
 
 import shlex
@@ -16,16 +16,17 @@ from rigproof.cluster.launch.commands import GCS_PORT, ray_start_line
 from rigproof.profiles.tables.models import Node
 
 MARK = "RIGPROOF_CLUSTER"  # in the environment of every process of a cluster that was started by rigproof
-# The autoscaler that replaced this one counts a local head as a worker, and starts one too few (Ray 2.60).
+# The autoscaler that replaced this one counts a local head as a worker, and so starts one worker too few (Ray
+# 2.60).
 OLD_AUTOSCALER = "RAY_enable_autoscaler_v2=0"
 AUTOSCALING = "--autoscaling-config=~/ray_bootstrap_config.yaml"  # where `ray up` puts this file on the head
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What to start: the nodes (the first is the head) with numeric addresses, and how to get there.
+    """What to start: the nodes (the first is the head) with numeric addresses, and how to reach them.
 
-    `ssh_key`: None for ssh's own. `ray`: how Ray is called on the nodes.
+    `ssh_key`: None for ssh's default. `ray`: the command that runs Ray on the nodes.
     """
 
     rig: str
@@ -96,7 +97,7 @@ def numeric(nodes: Sequence[Node], addresses: Sequence[str]) -> tuple[Node, ...]
 
 
 def _own_line(launch: Launch, workers: Sequence[Node]) -> str:
-    """A line for all workers, whose GPUs and CPUs differ: each does what stands at its own address.
+    """A line for all workers, whose GPUs and CPUs differ: each runs the branch of its own address.
 
     SSH_CONNECTION is "client port server port": the address at which the head's ssh reached this machine.
     """

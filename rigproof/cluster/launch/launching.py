@@ -1,4 +1,4 @@
-"""Starting a rig's cluster over ssh with `ray up`, and ending that one and no other."""
+"""Starts a rig's cluster over ssh with `ray up`, and ends that cluster and no other."""
 
 import hashlib
 import os
@@ -24,7 +24,7 @@ from rigproof.profiles.tables.models import Node
 RAY_UP = (sys.executable, "-m", "ray.scripts.scripts", "up", "-y", "--no-config-cache")
 LOOK_S = 60.0
 END_S = 10  # for processes to end by themselves
-ASK_S = 20.0  # for the head to say who is there
+ASK_S = 20.0  # for the head to list its nodes
 TOKEN_FILE = Path(".ray") / "auth_token"
 
 Say = Callable[[str], None]
@@ -126,12 +126,12 @@ def _refuse(launch: Launch, found: list[Found]) -> None:
         if not there.ray:
             raise ClusterStartFailed(
                 f"{node.name} has no `{launch.ray}` for the user {launch.ssh_user}; install ray there, or "
-                "say where it is: --ray /path/to/bin/ray"
+                "give its path: --ray /path/to/bin/ray"
             )
 
 
 def _keep_tokens(launch: Launch, found: list[Found]) -> None:
-    """One token everywhere, in files that only their owner reads; another that is there is never replaced."""
+    """One token everywhere, in files that only their owner reads; a different one is never replaced."""
     token = _own_token()
     digest = hashlib.sha256(token.encode()).hexdigest()
     for node, remote, there in zip(launch.nodes, _remotes(launch), found, strict=True):
@@ -201,7 +201,7 @@ def _wait(launch: Launch, limit_s: float, say: Say) -> None:
             return
         if time.monotonic() > end_s:
             raise ClusterStartFailed(
-                f"{', '.join(node.name for node in missing)} did not come within {limit_s:g} s; the head "
+                f"{', '.join(node.name for node in missing)} did not join within {limit_s:g} s; the head "
                 "starts the others by ssh, so it needs a key for them too: see session_latest/logs/monitor.* "
                 f"in Ray's folder on {launch.nodes[0].name} (/tmp/ray)"
             )

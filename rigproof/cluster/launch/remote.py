@@ -1,6 +1,6 @@
 """Commands on another machine over ssh, as the user's own ssh is configured; never asks for a password.
 
-ssh is a program of the system's, so no `host.child.Child` of this package.
+ssh is a system program, so `host.child.Child`, which runs this package's modules, does not apply.
 """
 
 import shlex
@@ -14,7 +14,7 @@ CONNECT_S = 10
 NOT_REACHED = 255  # ssh's own failure, in place of the command's status
 
 
-class NoSsh(ClusterError):  # noqa: N818 - says what is the case
+class NoSsh(ClusterError):  # noqa: N818 - named for the condition
     """A machine cannot be reached by ssh."""
 
 
@@ -38,7 +38,7 @@ class Remote:
         """Run a `sh` script there, `given` on its stdin.
 
         Raises:
-            NoSsh: there is no ssh, it does not come through, or the script takes longer than `limit_s`.
+            NoSsh: there is no ssh, it cannot connect, or the script takes longer than `limit_s`.
         """
         if shutil.which("ssh") is None:
             raise NoSsh("there is no `ssh` on this machine")
@@ -59,6 +59,6 @@ class Remote:
         except subprocess.TimeoutExpired:
             raise NoSsh(f"{self.user}@{self.address}: no end within {limit_s:g} s") from None
         if done.returncode == NOT_REACHED:
-            said = (done.stderr.strip().splitlines() or ["ssh does not say why"])[-1]
+            said = (done.stderr.strip().splitlines() or ["ssh gave no reason"])[-1]
             raise NoSsh(f"{self.user}@{self.address}: {said}")
         return Answer(done.returncode, done.stdout + done.stderr)

@@ -27,8 +27,8 @@ cat > ~/.ray/auth_token
 """
 
 # Ends every process with the mark $1, and what those started (a title can hide its environment), within
-# $2 s; forgets what `ray up` noted about the cluster $3. Prints how many ended, and `left PID` for who did
-# not. A process is known by its id and its start time (fields 1 and 22 of stat): ids are used again.
+# $2 s; forgets what `ray up` noted about the cluster $3. Prints how many ended, and `left PID` for each
+# that did not. A process is known by its id and its start time (fields 1 and 22 of stat): ids are reused.
 END = (
     MARKED
     + r"""

@@ -1,15 +1,15 @@
-"""Whether a cluster's address is one, and whether somebody listens there. Imports no Ray."""
+"""Whether a cluster's address is valid, and whether anything listens there. Imports no Ray."""
 
 import socket
 
 from rigproof.cluster.ray.errors import ClusterUnreachable
 
-AUTO = "auto"  # Ray's word for the cluster that was started on this machine
+AUTO = "auto"  # Ray's name for the cluster started on this machine
 CONNECT_S = 3.0
 
 
 def check_listening(address: str) -> None:
-    """Return where somebody listens at `address` ("HOST:PORT" of the head, or "auto").
+    """Return if something listens at `address` ("HOST:PORT" of the head, or "auto").
 
     Raises:
         ClusterUnreachable: with the reason and the way out, before Ray would wait for it.
@@ -20,12 +20,12 @@ def check_listening(address: str) -> None:
     if "://" in address or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ClusterUnreachable(
             f"--ray-address {address}: not an address; write HOST:PORT as `ray start --head` printed it, "
-            "such as 192.168.1.10:6379 (ray:// is Ray's client port and does not do)"
+            "such as 192.168.1.10:6379 (ray:// is Ray's client port and does not work here)"
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
     except OSError as error:
         raise ClusterUnreachable(
-            f"--ray-address {address}: nobody answers there ({error}); start the cluster with "
+            f"--ray-address {address}: no answer from there ({error}); start the cluster with "
             f"`ray start --head --port={port}` on {host}, or leave the option out to use this machine alone"
         ) from error

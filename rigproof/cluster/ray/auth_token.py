@@ -1,6 +1,6 @@
-"""Where this user's token for Ray clusters is, as Ray looks for it, and whether others can read it too.
+"""Where this user's token for Ray clusters is, as Ray looks for it, and whether other users can read it.
 
-Imports no Ray: its own C++ reader ends the process where it is told to use a token and finds none.
+Imports no Ray: its C++ reader ends the process if Ray is set to use a token and finds none.
 """
 
 import stat
@@ -37,10 +37,10 @@ def token_place(environ: Mapping[str, str]) -> TokenPlace | None:
 
 
 def check_private(place: TokenPlace | None) -> None:
-    """Refuse a token file that others can read or change: its token is theirs too.
+    """Refuse a token file that others can read or change: they have the token as well.
 
     Raises:
-        ClusterUnreachable: with the line that helps. It stays so: who could read it knows the token.
+        ClusterUnreachable: with the remedy; chmod alone is not enough, since others may know the token.
     """
     if place is None or place.file is None:
         return
@@ -53,9 +53,10 @@ def check_private(place: TokenPlace | None) -> None:
 
 
 def joining_mode(environ: Mapping[str, str], *, open_cluster: bool) -> dict[str, str]:
-    """The variables to join with. A cluster without token authentication is joined without a token.
+    """The environment variables to join with. A cluster without token authentication gets no token.
 
-    With one, its head's questions to the driver come without and are refused: Ray cancels every actor.
+    If the driver had one, it would refuse the head's calls, which carry none, and Ray would cancel every
+    actor.
     """
     if open_cluster:
         return {MODE: "disabled"}
@@ -65,11 +66,11 @@ def joining_mode(environ: Mapping[str, str], *, open_cluster: bool) -> dict[str,
 
 
 def token_used(environ: Mapping[str, str]) -> TokenPlace | None:
-    """The token that a cluster which asks for one is going to get; None where Ray is told to send none."""
+    """The token to send to a cluster with token authentication; None if Ray is set to send none."""
     mode = environ.get(MODE, "token")
     return token_place(environ) if mode == "token" else None
 
 
 def tokenless(environ: Mapping[str, str]) -> bool:
-    """Whether Ray is told to use a token and has none: it would end its process."""
+    """Whether Ray is set to use a token and has none: it would end its process."""
     return environ.get(MODE) == "token" and token_place(environ) is None

@@ -1,4 +1,4 @@
-"""Actor calls whose answers may never come: nothing here waits longer than it is told."""
+"""Actor calls whose answers may never come: nothing here waits longer than its limit."""
 
 import re
 import threading
@@ -16,7 +16,7 @@ FETCH_S = 2.0  # for an answer that is there, to be read
 
 Key = TypeVar("Key")
 
-# What Ray raises where it, or its head, refuses to make something; anything else is a fault of ours.
+# What Ray raises when it, or its head, refuses to create something; anything else is a bug of ours.
 REFUSALS = (RayError, ValueError, RuntimeError, OSError)
 
 ENDING = re.compile(r"Worker exit type: (?P<kind>\w+) Worker exit detail: (?P<how>[^.]+)")
@@ -24,13 +24,13 @@ ENDING = re.compile(r"Worker exit type: (?P<kind>\w+) Worker exit detail: (?P<ho
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The actor will not answer any more, and why."""
+    """The actor will not answer again, and why."""
 
     reason: str
 
 
 def created(create: Callable[[], Any], limit_s: float) -> Any | Gone:
-    """What `create` makes with Ray, such as a placement group; Gone where Ray refuses it, or is silent."""
+    """What `create` makes with Ray, such as a placement group; Gone if Ray refuses or does not answer."""
     order = Background(create, "create")
     if not order.done(limit_s):
         return Gone(f"Ray did not answer for {limit_s:.3g} s")
@@ -43,7 +43,7 @@ def created(create: Callable[[], Any], limit_s: float) -> Any | Gone:
 
 @dataclass(frozen=True, eq=False)
 class LocalCall:
-    """A call to an actor in this very process, which needs no Ray. `pending`: it never returns."""
+    """A call to an actor in this process, which needs no Ray. `pending`: it never returns."""
 
     answer: Any = None
     pending: bool = False
@@ -54,13 +54,13 @@ class LocalActorDied(RayError):  # type: ignore[misc]  # noqa: N818 - as Ray nam
 
 
 class Maker:
-    """Orders actors one after the other, each in a thread of its own: Ray answers an order, or never does."""
+    """Requests actors one after the other, each in a thread of its own: Ray may never answer a request."""
 
     def __init__(self) -> None:
         self._one_at_a_time = threading.Lock()
 
     def make(self, order: Callable[[], Any]) -> Background[Any]:
-        """The actor that `order` gives, sooner or later."""
+        """The actor that `order` returns, possibly later."""
 
         def in_turn() -> Any:
             with self._one_at_a_time:
@@ -72,8 +72,8 @@ class Maker:
 class Line:
     """One actor's `poll`, with at most one call on its way.
 
-    `actor` may still be in the making: Ray answers that order too, and a head that does not answer keeps
-    it for ever. Until it is there nothing is sent.
+    `actor` may still be starting: a head that does not answer delays its creation for ever. Until the actor
+    is there, nothing is sent.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Line:
             self._kill(actor)
 
     def refused(self) -> Gone | None:
-        """Why Ray did not make the actor, told once; None where it did, or may still. Raises other errors."""
+        """Why Ray did not create the actor, once; None if it did, or still may. Raises other errors."""
         error = self._actor.error if isinstance(self._actor, Background) else None
         if error is None or self.gone is not None:
             return None
@@ -113,17 +113,17 @@ class Line:
         return self.gone
 
     def begin_anew(self, now_s: float) -> None:
-        """Forget the silence until now: it was the driver that did not listen."""
+        """Forget the silence until now: the driver itself was not polling."""
         self._silent_since_s = now_s
 
     def silent_s(self, now_s: float) -> float:
-        """How long the actor has owed an answer."""
+        """How long an answer of the actor has been outstanding."""
         if self._call is None and self.heard:
             return 0.0
         return now_s - self._silent_since_s
 
     def send(self, now_s: float) -> Any:
-        """Ask, unless a call is on its way already; the call."""
+        """Send a call, unless one is already on its way; the call."""
         if self._call is None:
             if self.heard:
                 self._silent_since_s = max(self._silent_since_s, now_s)
@@ -135,7 +135,7 @@ class Line:
         """The answer of the call. None where it or the actor cannot be reached for the moment."""
         self._call = None
         if isinstance(answer, ActorUnavailableError):
-            self.heard = False  # the silence goes on from the last answer
+            self.heard = False  # the silence counts from the last answer
             return None
         if isinstance(answer, RayError):
             self.gone = Gone(reason_of(answer))
@@ -156,7 +156,7 @@ def collect(lines: Sequence[Line], timeout_s: float, now_s: float) -> list[tuple
 
 
 def ask(calls: dict[Key, Any], timeout_s: float) -> dict[Key, Any | Gone]:
-    """Answers by key, of those calls that are done and here within `timeout_s`; a failed one is Gone."""
+    """Answers by key, of the calls that are done and fetched within `timeout_s`; a failed one is Gone."""
     keys = {call: key for key, call in calls.items()}
     return {
         keys[call]: Gone(reason_of(answer)) if isinstance(answer, RayError) else answer
@@ -167,8 +167,8 @@ def ask(calls: dict[Key, Any], timeout_s: float) -> dict[Key, Any | Gone]:
 def _fetch(calls: list[Any], timeout_s: float) -> list[tuple[Any, Any | RayError]]:
     """The calls done within `timeout_s` whose answers, or errors, are here at the latest `FETCH_S` after it.
 
-    In a thread of its own: where an answer is in the object store (above 100 KiB) and the store does not
-    answer, neither `ray.wait` nor `ray.get` keeps its own time-out, and no signal gets through to Python.
+    In a thread of its own: if an answer is in the object store (above 100 KiB) and the store does not
+    answer, neither `ray.wait` nor `ray.get` keeps its time-out, and Python receives no signal.
     """
     found: list[tuple[Any, Any | RayError]] = []
     end_s = time.monotonic() + timeout_s
@@ -179,7 +179,7 @@ def _fetch(calls: list[Any], timeout_s: float) -> list[tuple[Any, Any | RayError
             try:
                 found.append((call, ray.get(call, timeout=max(FETCH_S, end_s - time.monotonic()))))
             except GetTimeoutError:
-                continue  # done, but slow to cross the network: nothing of it is lost
+                continue  # done, but slow to cross the network: the next poll fetches it
             except RayError as error:
                 found.append((call, error))
 
@@ -200,7 +200,7 @@ def _refused(error: BaseException) -> Gone:
 
 
 def reason_of(error: BaseException) -> str:
-    """What an error of Ray says, in one line; of a process that died, how it ended and nothing else."""
+    """An error of Ray in one line; for a process that died, only how it ended."""
     ended = ENDING.search(" ".join(str(error).split()))
     if ended:
         return f"{ended['how']} ({ended['kind']})"

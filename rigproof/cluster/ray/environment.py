@@ -1,4 +1,4 @@
-"""Environment variables and Ray settings of one session, put back when it ends."""
+"""Environment variables and Ray settings of one session, restored when it ends."""
 
 import os
 import socket
@@ -18,16 +18,16 @@ SET_BY_RAY = ("PYTHONBREAKPOINT",)
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 CONNECT_S = 1.0
 
-# Without this the driver is ended by Ray 60 s after the head has gone, and the report with it.
+# Without this Ray ends the driver 60 s after the head has gone, and the report is lost.
 KEEP_DRIVER = {"RAY_gcs_rpc_server_reconnect_timeout_s": str(7 * 86400)}
-HEALTH_CHECKS = 5  # in a row that a node has to miss, as in Ray
+HEALTH_CHECKS = 5  # checks in a row that a node has to miss, as in Ray
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "1"}
 
 
 def local_environment(token: str, stall_s: float) -> dict[str, str]:
     """What a Ray of our own gets: a token, loopback, no statistics, and rigproof on its workers' path.
 
-    Its head declares a node dead that does not answer for about `stall_s`; Ray's own settings take 55 s.
+    Its head declares a node dead after about `stall_s` without an answer; Ray's defaults take 55 s.
     """
     path = os.environ.get("PYTHONPATH")
     check_ms = 1000 * stall_s / HEALTH_CHECKS
@@ -39,21 +39,21 @@ def local_environment(token: str, stall_s: float) -> dict[str, str]:
         **QUIET,
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": token,
-        # Ray replaces 127.0.0.1 by a reachable address unless it is told that clusters are not wanted.
+        # Ray replaces 127.0.0.1 by a reachable address unless this setting turns clusters off.
         ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR: "0",
         "PYTHONPATH": PACKAGE_ROOT if not path else os.pathsep.join([path, PACKAGE_ROOT]),
     }
 
 
 def joining_environment(address: str, *, open_cluster: bool) -> dict[str, str]:
-    """What joining a cluster needs: the token, unless it is open, there is none, or the mode is set."""
+    """What joining needs: the token, unless the cluster is open, there is none, or the mode is set."""
     mode = joining_mode(os.environ, open_cluster=open_cluster)
     loopback = {ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR: "0"} if _loopback_only(address) else {}
     return {**KEEP_DRIVER, **QUIET, **mode, **loopback}
 
 
 def _loopback_only(address: str) -> bool:
-    """Whether a 127.0.0.1 address is meant so: Ray puts this host's outer address in its place otherwise."""
+    """Whether a 127.0.0.1 address is intended: otherwise Ray replaces it by this host's outer address."""
     host, _, port = address.rpartition(":")
     if host not in LOOPBACK:
         return False
@@ -86,7 +86,7 @@ def settings(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _read_again() -> None:
-    """Ray keeps its settings and the token from when they were first asked for."""
+    """Ray caches its settings and the token when they are first read."""
     if ray.is_initialized():
         return
     compiled: Any = ray._raylet  # noqa: SLF001 - there is no public way

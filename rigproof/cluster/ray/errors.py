@@ -1,13 +1,13 @@
-"""What can keep a cluster from coming up. Each message ends in the way out."""
+"""What can prevent a cluster from starting. Each message ends with the remedy."""
 
 
 class ClusterError(Exception):
-    """The cluster did not come up; nothing was loaded."""
+    """The cluster did not start; nothing was loaded."""
 
 
-class ClusterUnreachable(ClusterError):  # noqa: N818 - says what is the case
+class ClusterUnreachable(ClusterError):  # noqa: N818 - named for the condition
     """The cluster of `--ray-address` cannot be joined."""
 
 
-class ClusterStartFailed(ClusterError):  # noqa: N818 - says what is the case
+class ClusterStartFailed(ClusterError):  # noqa: N818 - named for the condition
     """The local Ray did not start."""

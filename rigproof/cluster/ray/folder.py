@@ -1,4 +1,4 @@
-"""The folder of a Ray of our own: made, held while its run lives, and known once it is stale."""
+"""The folder of a Ray of our own: created, locked while its run lives, and recognised once it is stale."""
 
 import contextlib
 import fcntl
@@ -23,9 +23,9 @@ def make_folder() -> Path:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold the folder, so that nobody takes it for stale. The kernel lets go of it when this process ends.
+    """Lock the folder, so that no other run takes it for stale. The kernel releases it at this process's end.
 
-    A run in another container that shares this /tmp does not see this process, but its lock: flock(2).
+    A run in another container that shares this /tmp cannot see this process, but it sees its lock: flock(2).
     """
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -37,7 +37,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def remove_stale_folders(root: Path) -> None:
-    """Remove the folders of runs that were killed before they could do it themselves."""
+    """Remove the folders of runs that were killed before they could remove them."""
     for folder in root.glob(f"{FOLDER_PREFIX}*"):
         pid = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
         if pid.isdigit() and _own(folder) and processes.process_id(int(pid)) is None and not _held(folder):
@@ -45,7 +45,7 @@ def remove_stale_folders(root: Path) -> None:
 
 
 def temp_root() -> Path:
-    """The system's temporary folder, or /tmp where that one is too long for Ray's sockets."""
+    """The system's temporary folder, or /tmp if its path is too long for Ray's sockets."""
     root = Path(tempfile.gettempdir())
     longest = f"{root}/{FOLDER_PREFIX}4194304-abcdefgh{SESSION_PATH}"
     return root if len(longest.encode()) <= SOCKET_PATH_BYTES else Path("/tmp")  # noqa: S108 - mkdtemp inside

@@ -1,4 +1,4 @@
-"""Which GPU a Ray bundle stands for, asked of CUDA's driver library without making a context."""
+"""Which GPU a Ray bundle is, found by CUDA's driver library without creating a context."""
 
 import ctypes
 import os
@@ -10,17 +10,17 @@ import ray
 
 CUDA_SUCCESS = 0
 UUID_BYTES = 16
-# Of cuda.h's CUresult, those that a rig meets before any program runs.
+# The values of cuda.h's CUresult that occur on a rig before any program runs.
 WAYS_OUT = {
     100: "is CUDA_VISIBLE_DEVICES set where Ray was started, or MIG on without an instance?",
     802: "is nvidia-fabricmanager running there?",
-    803: "the loaded kernel module is not of the installed driver's version; reboot",
+    803: "the loaded kernel module does not match the installed driver's version; reboot",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """The card that was found: its UUID as NVML writes it, else why there is none."""
+    """The card that was found: its UUID as NVML writes it, or why there is none."""
 
     uuid: str | None = None
     error: str | None = None

@@ -1,8 +1,8 @@
 """Whether a cluster can be joined, tried in a child process: `python -m …ray.join_probe ADDRESS`.
 
-`ray.init` blocks long, and ends its process, where it meets something that is no Ray of ours: the child takes
-that in place of pytest. It knocks without a token first, so that a cluster which asks nobody for one never
-gets to see it.
+`ray.init` blocks for long, or ends its process, if the other side is no compatible Ray: this happens to the
+child and not to pytest. It first tries without a token, so that a cluster without token authentication never
+sees it.
 """
 
 import os
@@ -25,16 +25,16 @@ READABLE = "ReadableByOthers"
 
 @dataclass(frozen=True, slots=True)
 class Joinable:
-    """A cluster that can be joined. `open`: it asks nobody for a token."""
+    """A cluster that can be joined. `open`: it has no token authentication."""
 
     open: bool
 
 
 def check_joinable(address: str, limit_s: float, *, allow_open: bool = False) -> Joinable:
-    """Return where `address` can be joined from here within `limit_s`.
+    """Return if `address` can be joined from here within `limit_s`.
 
     Raises:
-        ClusterUnreachable: with the reason and the way out; for a cluster that asks nobody for a token too,
+        ClusterUnreachable: with the reason and the remedy; also for a cluster without token authentication,
             unless `allow_open`.
     """
     check_ray_version(ClusterUnreachable)
@@ -51,33 +51,36 @@ def check_joinable(address: str, limit_s: float, *, allow_open: bool = False) ->
 
 def _sentence(address: str, kind: str, message: str) -> str:
     if kind == READABLE:
-        return message  # it says what to do by itself
+        return message  # its message already has the remedy
     ways_out = {
         UNAUTHENTICATED: "give this shell the cluster's token: RAY_AUTH_MODE=token, RAY_AUTH_TOKEN=…, "
         "or the same ~/.ray/auth_token as on the head",
         OPEN_CLUSTER: "start it again with a token, on every node: `ray get-auth-token --generate` on the "
         "head, the same ~/.ray/auth_token everywhere, RAY_AUTH_MODE=token before `ray start` "
-        "(docs/cluster.md); or take it as it is with --allow-open-cluster",
+        "(docs/cluster.md); or accept it as it is with --allow-open-cluster",
         "VersionError": "install the same Python and ray on every node",
     }
     way_out = ways_out.get(
         kind,
-        "is it a Ray head, is its token known here, and was `ray start` run on this machine too? "
+        "is it a Ray head, is its token known here, and was `ray start` also run on this machine? "
         "rigproof joins from one of the cluster's nodes",
     )
     return f"--ray-address {address}: {message.rstrip('.')}; {way_out}"
 
 
 def main(address: str, open_clusters: str) -> None:
-    """Join, say in one line of JSON how that went, and leave without waiting for anything."""
+    """Join, print the result as one line of JSON, and leave without waiting for anything."""
     kind = message = ""
     is_open = False
     try:
         is_open = _asks_nobody(address)
         if is_open and open_clusters != ALLOWED:
-            kind, message = OPEN_CLUSTER, "it asks nobody for a token: whoever reaches it can run code there"
+            kind, message = (
+                OPEN_CLUSTER,
+                "it has no token authentication: anyone who can reach it can run code there",
+            )
         elif not is_open and tokenless({**os.environ, **joining_mode(os.environ, open_cluster=False)}):
-            kind, message = UNAUTHENTICATED, "it asks for a token, and there is none here"
+            kind, message = UNAUTHENTICATED, "it requires a token, and there is none here"
         else:
             if not is_open:
                 check_private(token_used(os.environ))
@@ -91,7 +94,7 @@ def main(address: str, open_clusters: str) -> None:
 
 
 def _asks_nobody(address: str) -> bool:
-    """Whether the head answers somebody who has no token."""
+    """Whether the head answers a client without a token."""
     import ray  # noqa: PLC0415 - not needed where the driver only asks
     from ray._private import services  # noqa: PLC0415
 

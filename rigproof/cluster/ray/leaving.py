@@ -1,7 +1,7 @@
 """The end of a process in which a thread is stuck in Ray's C++ side, for ever.
 
-That happens where Ray's own processes do not answer any more while it is shut down. At the interpreter's end
-its destructors then run beside that thread: mostly well, but Ray may also end the process with its own status
+That happens when Ray's own processes no longer answer while it is shut down. At the interpreter's end its
+destructors then run beside that thread: usually this works, but Ray may end the process with its own status
 (`_Exit(1)`, which would read as REJECTED), or wait for ever.
 """
 
@@ -13,7 +13,7 @@ import signal
 import sys
 from typing import NoReturn
 
-EXIT_S = 10.0  # for the interpreter to end by itself; then SIGALRM ends it, which needs nobody's lock
+EXIT_S = 10.0  # for the interpreter to end by itself; then SIGALRM ends it, which needs no lock
 
 _held = False
 

@@ -24,9 +24,9 @@ class FoundNode:
 
 
 def match_nodes(promised: Sequence[Node], found: Sequence[FoundNode]) -> dict[str, FoundNode]:
-    """Promised node's name to the Ray node that it is; those without one are left out.
+    """Promised node's name to its Ray node; those without one are left out.
 
-    The strongest sign comes first, for all nodes: the name given to `ray start --node-name`, the address,
+    The strongest evidence comes first, for all nodes: the name given to `ray start --node-name`, the address,
     the hostname (of the profile's name or address). A rig of one node without an address is the machine
     that the driver runs on. No Ray node is taken twice.
     """
@@ -49,7 +49,7 @@ def match_nodes(promised: Sequence[Node], found: Sequence[FoundNode]) -> dict[st
 
 
 def local_node(promised: Sequence[Node], hostname: str, addresses: frozenset[str]) -> str | None:
-    """The promised node that this machine is, without a cluster to ask; None where it is none of them."""
+    """The promised node that this machine is, found without a cluster; None if it is none of them."""
     if len(promised) == 1 and promised[0].address is None:
         return promised[0].name
     for node in promised:

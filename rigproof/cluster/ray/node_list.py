@@ -1,6 +1,6 @@
 """Which nodes a cluster has, asked in a child process: `python -m rigproof.cluster.ray.node_list ADDRESS`.
 
-Unlike joining, this needs no Ray on the machine that asks. A head that is no Ray, or has another token, can
+Unlike joining, this needs no Ray running on this machine. A head that is no Ray, or has another token, can
 end or hang only the child.
 """
 

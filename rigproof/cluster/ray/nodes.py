@@ -18,7 +18,7 @@ WATCH_S = 2.0
 
 
 def wait_for_nodes(promised: Sequence[Node], wait_s: float) -> dict[str, FoundNode]:
-    """The promised nodes that are there, as soon as all are, or after `wait_s`."""
+    """The promised nodes that are there, as soon as all have joined, or after `wait_s`."""
     addressed = [with_numeric_address(node) for node in promised]
     end_s = time.monotonic() + wait_s
     while True:
@@ -37,9 +37,9 @@ def list_nodes() -> list[FoundNode]:
 
 
 class NodeWatch:
-    """Asks every 2 s, in a thread, who is there: Ray's list, and the nodes themselves.
+    """Checks every 2 s, in a thread, which nodes are there: by Ray's list, and by the nodes themselves.
 
-    A node that cannot be reached for `unreached_s` is lost, whatever Ray's head says or does not say; one
+    A node that cannot be reached for `unreached_s` is lost, whatever Ray's head reports; one
     that comes back later stays lost. `now_s` is the clock of `silent_s`.
     """
 
@@ -54,7 +54,7 @@ class NodeWatch:
         self._told: set[str] = set()
         self._stopping = False
         self._hurry = threading.Event()
-        self._asked = self._answered = 0  # looks that somebody waits for
+        self._asked = self._answered = 0  # looks that a caller waits for
         self._looked = threading.Condition()
         self._thread = threading.Thread(target=self._watch, name="rigproof-nodes", daemon=True)
         self._thread.start()
@@ -71,11 +71,11 @@ class NodeWatch:
         return fresh
 
     def silent_s(self, now_s: float) -> float:
-        """How long the head has listed no nodes: it is asked every 2 s."""
+        """How long the head has listed no nodes; it is queried every 2 s."""
         return now_s - self._answered_s
 
     def begin_anew(self, now_s: float) -> None:
-        """Forget the silence until now: it was the driver that did not listen."""
+        """Forget the silence until now: the driver itself was not polling."""
         self._answered_s = now_s
 
     def look(self, timeout_s: float) -> None:
@@ -100,12 +100,12 @@ class NodeWatch:
             self._hurry.clear()
             if self._stopping:
                 return
-            if listing is None:  # one at a time: a head that does not answer holds one thread, not many
+            if listing is None:  # one at a time: a head that does not answer blocks one thread, not many
                 listing, asked = Background(ray.nodes, "nodes"), self._asked
             for name, reason in self._reach.look(time.monotonic()).items():
                 self._lost.setdefault(name, reason)
             if not listing.done(WATCH_S):
-                continue  # without an answer nothing is known, and nothing said; `silent_s` grows
+                continue  # without an answer nothing is known, and nothing is reported; `silent_s` grows
             answer, listing = listing, None
             if answer.error is None:
                 self._answered_s = self._now_s()
@@ -114,7 +114,7 @@ class NodeWatch:
                 self._hurry.set()
 
     def _take(self, listed: Sequence[Mapping[str, Any]], asked: int) -> None:
-        """What Ray lists now; whoever waits for the `asked`-th look has it."""
+        """What Ray lists now; callers that wait for the `asked`-th look have it then."""
         nodes = {node["NodeID"]: node for node in listed}
         for name, node_id in self._node_ids.items():
             node = nodes.get(node_id)

@@ -1,6 +1,6 @@
 """Whole GPUs reserved with Ray: one placement group per promised GPU, on its node, known by UUID.
 
-A reserved GPU is nobody else's, and the workers that share it land on the same card.
+No other job gets a reserved GPU, and the workers that share it land on the same card.
 """
 
 import time
@@ -33,7 +33,7 @@ class WantedGpu:
 
 @dataclass(slots=True)
 class _Bundle:
-    """A placement group on its way: asked for, then ready, then probed, which `answer` ends."""
+    """A placement group in progress: requested, then ready, then probed, until `answer` is there."""
 
     node: FoundNode
     cpus: float
@@ -58,7 +58,7 @@ class Reservations:
     def reserve(self, wanted: Sequence[WantedGpu], limit_s: float) -> dict[str, str]:
         """Reserve them within `limit_s`. Subjects that could not be, with the reason.
 
-        Ends before where nothing more can come: all that a node offers is known, and the rest is not there.
+        Ends earlier if nothing more can come: all that a node offers is known, and the rest is not there.
         """
         refused = infeasible(wanted)
         left = {gpu.uuid: gpu for gpu in wanted if gpu.subject not in refused}
@@ -87,7 +87,7 @@ class Reservations:
         return any(bundle.answer is None for bundle in self._bundles)
 
     def _grant(self, left: dict[str, WantedGpu]) -> None:
-        """Keep the bundles that turned out to be wanted cards, and take those from `left`."""
+        """Keep the bundles whose cards are wanted, and remove those cards from `left`."""
         for bundle in list(self._bundles):
             uuid = bundle.answer.uuid if bundle.answer is not None else None
             gpu = left.pop(uuid or "", None)
@@ -105,7 +105,7 @@ class Reservations:
     def _ask_for(self, left: Mapping[str, WantedGpu], end_s: float) -> None:
         """One more bundle for each wanted GPU of a node that no open bundle may still turn out to be.
 
-        A bundle on another GPU than wanted is held meanwhile, so that Ray gives out the next one.
+        A bundle on another GPU than wanted is held for now, so that Ray assigns the next one.
         """
         by_node: dict[str, list[WantedGpu]] = {}
         for gpu in left.values():
@@ -140,7 +140,8 @@ class Reservations:
             bundle = self._bundles[int(key)]
             if bundle.probe is None and not isinstance(answer, Gone):
                 strategy = PlacementGroupSchedulingStrategy(bundle.group, 0)
-                # Its own process, by max_calls: cuInit names one card for ever. `options` could not say so.
+                # Its own process, by max_calls: cuInit fixes the card for the process. `options` cannot set
+                # it.
                 probe = ray.remote(num_gpus=1, num_cpus=0, max_retries=1, max_calls=1)(self._probe)
                 bundle.probe = probe.options(scheduling_strategy=strategy).remote()
             else:
@@ -154,7 +155,7 @@ def given_gpu() -> tuple[str, int]:
 
 
 def infeasible(wanted: Sequence[WantedGpu]) -> dict[str, str]:
-    """Subjects that need not be asked for, with the reason: their node offers no GPU at all."""
+    """Subjects that need not be requested, with the reason: their node offers no GPU at all."""
     return {
         gpu.subject: _offers_too_few(gpu.node, _wanted_on(gpu.node.node_id, wanted))
         for gpu in wanted
@@ -163,27 +164,27 @@ def infeasible(wanted: Sequence[WantedGpu]) -> dict[str, str]:
 
 
 def refusal(node: FoundNode, wanted: int, answers: Sequence[Probed | None], limit_s: float) -> str:
-    """Why a card of `node` was not among what Ray gave out.
+    """Why a card of `node` was not among those that Ray assigned.
 
-    `wanted` counts the cards wanted there; `answers` tell of the bundles that were none of them, None of one
-    that Ray did not give, or that did not answer.
+    `wanted` counts the cards wanted there; `answers` are those of the bundles on other cards, None for a
+    bundle that Ray did not grant, or that did not answer.
     """
     errors = list(dict.fromkeys(answer.error for answer in answers if answer is not None and answer.error))
     if errors:
-        return f"CUDA does not tell which card Ray gives out there: {'; '.join(errors)}"
+        return f"CUDA does not report which card Ray assigned there: {'; '.join(errors)}"
     if None in answers:
         return f"another job of the cluster holds it, or it did not answer, for {limit_s:g} s"
     if int(node.gpus) < wanted:
         return _offers_too_few(node, wanted)
     others = ", ".join(answer.uuid for answer in answers if answer is not None and answer.uuid)
     return (
-        f"Ray gives out {others or 'no card'} there and never this one; "
-        "is MIG on, or was Ray started with CUDA_VISIBLE_DEVICES or too small a --num-gpus?"
+        f"Ray assigns {others or 'no card'} there and never this one; "
+        "is MIG enabled, or was Ray started with CUDA_VISIBLE_DEVICES or with too low a --num-gpus?"
     )
 
 
 def bundle_cpus(gpus: Sequence[WantedGpu]) -> float:
-    """CPUs that go with each GPU: what the neediest wants, but no more than its node has for all of them."""
+    """CPUs for each GPU: the largest request, but no more than its node has for all of them."""
     neediest = max(gpu.cpus for gpu in gpus)
     return min(neediest, gpus[0].node.cpus / len(gpus))
 

@@ -1,6 +1,6 @@
-"""Whether a node can be reached over the network: somebody takes a TCP connection at its raylet's port.
+"""Whether a node can be reached over the network: its raylet's port accepts a TCP connection.
 
-The kernel takes it even where the raylet is frozen or starved, so no answer means that the host, its cable or
+The kernel accepts it even if the raylet is frozen or starved, so no answer means that the host, its cable or
 its raylet is gone. Ray's own health checks need about 50 s for that (5 checks of 10 s each).
 """
 
@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from rigproof.cluster.ray.matching import FoundNode
 
 CONNECT_S = 1.0
-AT_ONCE = 32  # connections that are tried beside each other
+AT_ONCE = 32  # connections that are tried in parallel
 
 Probe = Callable[[FoundNode], bool]
 
 
 def answers(node: FoundNode) -> bool:
-    """Whether the node's raylet takes a connection within CONNECT_S."""
+    """Whether the node's raylet accepts a connection within CONNECT_S."""
     try:
         socket.create_connection((node.address, node.port), CONNECT_S).close()
     except OSError:
@@ -27,10 +27,10 @@ def answers(node: FoundNode) -> bool:
 
 
 def without_dead_doubles(nodes: Sequence[FoundNode], probe: Probe = answers) -> list[FoundNode]:
-    """The nodes without those that are dead, but that Ray lists as alive beside another of the same address.
+    """The nodes without dead entries that Ray still lists as alive beside a new one of the same address.
 
-    A host that was lost and came back is listed twice until Ray's health checks have given the old entry up,
-    for some 20 s. Where it came back on the same port, which of the two answers cannot be told: neither is
+    A host that was lost and came back is listed twice until Ray's health checks have removed the old entry,
+    for some 20 s. If it came back on the same port, it cannot be known which of the two answers: neither is
     kept until Ray knows. Several Rays of one host have ports of their own, answer all, and stay.
     """
     places = Counter((node.address, node.port) for node in nodes)
@@ -42,7 +42,7 @@ def without_dead_doubles(nodes: Sequence[FoundNode], probe: Probe = answers) -> 
 
 
 class Reach:
-    """Keeps since when each node cannot be reached; says once that a node is lost."""
+    """Tracks since when each node cannot be reached; reports once that a node is lost."""
 
     def __init__(self, nodes: Mapping[str, FoundNode], limit_s: float, probe: Probe = answers) -> None:
         self._nodes = {name: node for name, node in nodes.items() if node.port and not node.here}
@@ -52,7 +52,7 @@ class Reach:
         self._reached_s: dict[str, float] = {}
 
     def look(self, now_s: float) -> dict[str, str]:
-        """Ask every node; those lost since the last look, with the reason. `now_s` is a monotonic time."""
+        """Try every node; those lost since the last look, with the reason. `now_s` is a monotonic time."""
         names = {node.node_id: name for name, node in self._nodes.items()}
         lost = {}
         for node, there in _asked(self._nodes.values(), self._probe):
@@ -61,7 +61,7 @@ class Reach:
                 self._reached_s[name] = now_s
             elif name in self._reached_s and now_s - self._reached_s[name] > self._limit_s:
                 lost[name] = (
-                    f"nothing answers at {node.address}:{node.port} for {self._limit_s:g} s: "
+                    f"no answer from {node.address}:{node.port} for {self._limit_s:g} s: "
                     "the host, its cable or its raylet is gone"
                 )
         for name in lost:
@@ -70,7 +70,7 @@ class Reach:
 
 
 def _asked(nodes: Iterable[FoundNode], probe: Probe) -> list[tuple[FoundNode, bool]]:
-    """Every node with its answer, asked beside each other."""
+    """Every node with its answer, tried in parallel."""
     listed = list(nodes)
     if not listed:
         return []

@@ -1,4 +1,4 @@
-"""One connection to Ray: start a local one or join a cluster, and let go of it again.
+"""One connection to Ray: start a local one or join a cluster, and disconnect again.
 
 Ray's processes die with the thread that started them (they ask the kernel for it: PR_SET_PDEATHSIG), so a
 thread of its own starts Ray, lives as long as it, and ends it. That also gives every step a deadline.
@@ -33,7 +33,7 @@ from rigproof.cluster.ray.warden import Warden
 from rigproof.host import processes
 from rigproof.host.processes import ProcessId
 
-OBJECT_STORE_BYTES = 78_643_200  # the smallest that Ray takes
+OBJECT_STORE_BYTES = 78_643_200  # the smallest that Ray accepts
 LOOK_S = 0.1  # between two looks at what is left of Ray
 LEAST_S = 0.5  # for killed processes to go
 
@@ -48,7 +48,7 @@ class MoreNode:
 
 
 class RaySession:
-    """Ray, up. `address` is the cluster's; `started` whether it is ours to end."""
+    """A running Ray. `address` is the cluster's; `started`: whether it is ours to end."""
 
     def __init__(self, started: bool, folder: Path | None, more: Sequence[MoreNode] = ()) -> None:
         self.started = started
@@ -61,7 +61,7 @@ class RaySession:
         self._end = threading.Event()
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
-        self._let_go = True  # whether Ray has let go of this process
+        self._let_go = True  # whether Ray has disconnected from this process
         self._processes: frozenset[ProcessId] = frozenset()
         self._joined: list[Node] = []  # of `more`
 
@@ -89,7 +89,7 @@ class RaySession:
     def close(self, limit_s: float, ours: Iterable[ProcessId] = ()) -> tuple[ProcessId, ...]:
         """Disconnect; end Ray where it is ours. `ours` are further processes of this host that must be gone.
 
-        Returns what is still there after everything within `limit_s`: nothing, unless the kernel holds it.
+        Returns the processes that are still there after `limit_s`: none, unless the kernel holds them.
         """
         gentle_s, end_s = time.monotonic() + limit_s / 2, time.monotonic() + limit_s
         family = self._relatives(self._processes | frozenset(ours) | self._started_processes())
@@ -114,7 +114,7 @@ class RaySession:
         return left
 
     def _wait_a_little(self) -> None:
-        """Wait LOOK_S for Ray's thread. Shut down, Ray gives SIGTERM its default effect: no, at once."""
+        """Wait LOOK_S for Ray's thread. Its shutdown resets SIGTERM to the default action: undo that."""
         end_s = time.monotonic() + LOOK_S
         while self._stuck() and time.monotonic() < end_s:
             assert self._thread is not None
@@ -122,7 +122,7 @@ class RaySession:
             _take_back_sigterm()
 
     def _reap(self) -> None:
-        """Take the ends of the processes of `more` nodes, which nobody else waits for."""
+        """Reap the processes of `more` nodes, which nothing else waits for."""
         for process in self._processes_of_more():
             process.poll()
         self._joined.clear()
@@ -136,14 +136,14 @@ class RaySession:
         ]
 
     def _relatives(self, family: frozenset[ProcessId]) -> frozenset[ProcessId]:
-        """These, what they started, and what was started with our folder, wherever its parent is by now."""
+        """These, their descendants, and all processes started with our folder, whatever their parent."""
         if not self.started:
             return family
         roots = {process.pid for process in family if processes.alive(process)}
         return family | processes.descendants(roots) | processes.naming(str(self.folder))
 
     def _kill(self, family: frozenset[ProcessId], end_s: float) -> tuple[ProcessId, ...]:
-        """Kill them and whatever they start meanwhile; who is left at `end_s`."""
+        """Kill them and whatever they start in the meantime; those left at `end_s`."""
         while True:
             family = self._relatives(family)
             left = tuple(process for process in family if processes.alive(process))
@@ -155,7 +155,7 @@ class RaySession:
 
     @staticmethod
     def _cut_off() -> None:
-        """Ray did not let go of this process: nothing here may call it from now on."""
+        """Ray did not disconnect from this process: nothing here may call it from now on."""
         atexit.unregister(ray.shutdown)  # it would wait for the same lock, for ever
         # An ObjectRef that is freed without a core worker does nothing; with one that is being taken down it
         # ends the process, with status 1 (CoreWorkerProcess::GetCoreWorker).
@@ -176,7 +176,7 @@ class RaySession:
         self._begun.set()
         self._end.wait()
         for process in self._processes_of_more():
-            process.kill()  # whatever they hold is simulated; Ray would leave them to be waited for
+            process.kill()  # their resources are simulated: nothing is lost; Ray would not reap them
         try:
             ray.shutdown()
         except Exception:
@@ -184,7 +184,7 @@ class RaySession:
         self._let_go = True
 
     def _started_processes(self) -> frozenset[ProcessId]:
-        node = ray_worker._global_node  # noqa: SLF001 - Ray tells the ids of its processes nowhere else
+        node = ray_worker._global_node  # noqa: SLF001 - Ray has the ids of its processes nowhere else
         if not self.started or node is None:
             return frozenset()
         pids = [info.process.pid for infos in list(node.all_processes.values()) for info in infos]
@@ -205,10 +205,10 @@ def start_local(
 ) -> RaySession:
     """A Ray of our own on 127.0.0.1, with a random token and without a dashboard; `more` nodes join it.
 
-    A node of it that does not answer for about `stall_s` is declared dead.
+    A node that does not answer for about `stall_s` is declared dead.
 
     Raises:
-        ClusterStartFailed: it did not come up within `limit_s`; nothing of it is left.
+        ClusterStartFailed: it did not start within `limit_s`; nothing of it is left.
     """
     check_ray_version(ClusterStartFailed)
     remove_stale_folders(temp_root())
@@ -251,10 +251,10 @@ def join(
 ) -> RaySession:
     """Connect to a running cluster; `close` disconnects and leaves it as it was.
 
-    `open_cluster`: it asks nobody for a token (`join_probe` finds out).
+    `open_cluster`: it has no token authentication (`join_probe` finds out).
 
     Raises:
-        ClusterUnreachable: nobody answers, the token is wrong, or the versions differ.
+        ClusterUnreachable: no answer, a wrong token, or different versions.
     """
     check_ray_version(ClusterUnreachable)
     session = RaySession(started=False, folder=None)
@@ -317,11 +317,12 @@ def _open(
 
 
 def _take_back_sigterm() -> None:
-    """Put Python's own handling of SIGTERM back.
+    """Restore Python's handling of SIGTERM.
 
-    Starting, Ray's C++ side takes the signal over (absl's failure signal handler): it passes it on, but also
-    sets an alarm that aborts this process 3 s later, in the middle of taking everything down. Shut down, it
-    leaves the signal's default effect: the process is gone at once, without its reports.
+    When it starts, Ray's C++ side replaces the handler (absl's failure signal handler): it passes the signal
+    on, but also sets an alarm that aborts this process 3 s later, in the middle of taking everything down.
+    When it is shut down, it leaves the signal's default action: the process ends at once, without its
+    reports.
     """
     handler = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is threading.main_thread() and handler is not None:
@@ -330,7 +331,7 @@ def _take_back_sigterm() -> None:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Keep Ray from writing between pytest's lines: what matters is recorded as events."""
+    """Keep Ray from printing between pytest's lines: what matters is recorded as events."""
     logger = logging.getLogger("ray")
     level, printing = logger.level, ray_worker._worker_logs_enabled  # noqa: SLF001 - no public switch
     logger.setLevel(logging.CRITICAL)

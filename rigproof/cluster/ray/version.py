@@ -1,4 +1,4 @@
-"""Whether the Ray that is installed may be started or joined with at all. Imports no Ray."""
+"""Whether the installed Ray version is safe to start or to join with. Imports no Ray."""
 
 import re
 from importlib.metadata import PackageNotFoundError, version
@@ -8,7 +8,7 @@ RELEASE = re.compile(r"(\d+)\.(\d+)")
 
 
 def check_ray_version(kind: type[Exception]) -> None:
-    """Return where the installed Ray can keep strangers out; else raise `kind` with the way out."""
+    """Return if the installed Ray supports token authentication; else raise `kind` with the remedy."""
     way_out = f"install ray>={'.'.join(map(str, OLDEST_RAY))} on every node"
     try:
         installed = version("ray")
@@ -16,9 +16,9 @@ def check_ray_version(kind: type[Exception]) -> None:
         raise kind(f"Ray is not installed here; {way_out}") from None
     found = RELEASE.match(installed)
     if found is None:
-        raise kind(f"Ray {installed}: nothing is known about such a version; {way_out}")
+        raise kind(f"Ray {installed}: not a known release version; {way_out}")
     if (int(found[1]), int(found[2])) < OLDEST_RAY:
         raise kind(
-            f"Ray {installed} knows no token and lets everybody who reaches it run code (CVE-2023-48022, "
-            f"CVE-2025-62593); {way_out}"
+            f"Ray {installed} has no token authentication and lets anyone who can reach it run code "
+            f"(CVE-2023-48022, CVE-2025-62593); {way_out}"
         )

@@ -1,8 +1,8 @@
-"""A process that outlives the driver of a Ray of our own, and clears up behind one that was killed.
+"""A process that outlives the driver of a Ray of our own, and cleans up after one that was killed.
 
-Most of Ray ends with the driver, but two of its helpers notice only after a minute, and nobody removes its
-folder. The warden learns of the driver's end by the end of its stdin; where the folder is gone by then, the
-driver has cleared up by itself.
+Most of Ray ends with the driver, but two of its helpers notice only after a minute, and its folder is never
+removed. The warden learns of the driver's end by the end of its stdin; if the folder is gone by then, the
+driver has cleaned up itself.
 """
 
 import os
@@ -22,13 +22,13 @@ STEP_S = 0.2
 
 
 class Warden(Child):
-    """Watches over `folder` from its making until `stop`, also where this process is killed meanwhile.
+    """Watches over `folder` from its creation until `stop`, even if this process is killed in between.
 
-    `stop` is for when the folder is gone: nothing is left to do.
+    Call `stop` once the folder is gone: nothing is left to do then.
     """
 
     def __init__(self, folder: Path) -> None:
-        # The folder is told by stdin: who looks for processes that name it must not find this one.
+        # The folder comes by stdin: a search for processes that name it must not find this one.
         super().__init__(MODULE)
         self.tell(folder=str(folder))
 
@@ -48,9 +48,9 @@ def clear(folder: Path, session: int) -> None:
 
 
 def main() -> None:
-    """Read the folder's name, wait for the end of stdin, and clear up what is left then."""
+    """Read the folder's name, wait for the end of stdin, and clean up what is left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # what ends the driver is not meant for its warden
+        signal.signal(number, signal.SIG_IGN)  # a signal that ends the driver is not meant for its warden
     orders = Orders(grace_s=None)  # it outlives the driver: only then its work begins
     order = orders.next()
     orders.closed.wait()

@@ -17,7 +17,7 @@ from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import REPEATING, TIMES, FaultKind
 
-WINDOW_S = 1.0  # what "a second with work" means
+WINDOW_S = 1.0  # the meaning of "a second with work"
 
 
 @criterion(
@@ -25,10 +25,10 @@ WINDOW_S = 1.0  # what "a second with work" means
     scope="device",
     unit="%",
     limit="`limits.active_work_share` of 1 s windows with verified work, and a mean power of at least "
-    "`limits.active_power_share` of the enforced limit (where the driver has no limit, a mean utilisation of "
+    "`limits.active_power_share` of the enforced limit (if the driver has no limit, a mean utilisation of "
     "`limits.active_utilization_share`); no wrong result",
-    remedy="see what that worker waited for: a lost process, another job on the card, a blocked queue",
-    unmeasured="the device was left out on purpose, the stage broke off, or power was not read "
+    remedy="find out what that worker waited for: a lost process, another job on the card, a blocked queue",
+    unmeasured="the device was deliberately left out, the stage was aborted, or power was not read "
     "often enough; utilisation alone never suffices",
     also=Also(
         fails=(*BROKEN, "cpu-fallback", *WORKER_LOST),
@@ -41,8 +41,8 @@ WINDOW_S = 1.0  # what "a second with work" means
 def gpu_active(device: DeviceEvidence) -> Finding:
     """The device did verified work in nearly every second of every load, and drew power for it.
 
-    A continuous load has to be without a break; of others the stretches of measured work count, and how long
-    a fed device waits is for feeding.idle_gaps. For the CPU as the device the verified work alone counts.
+    A continuous load must have no break; of other loads the stretches of measured work count, and how long
+    a fed device waits is judged by feeding.idle_gaps. For the CPU as the device only verified work counts.
     """
     wrong = device.events("wrong_result")
     if wrong:
@@ -71,7 +71,7 @@ def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
 
 
 def _by_results(device: DeviceEvidence, wrong: Sequence[Event]) -> Finding:
-    """Any wrong result fails: the share of rounds without one is told."""
+    """Any wrong result fails; the value is the share of rounds without one."""
     count = sum(event.number for event in wrong)
     share = 100 * (1 - count / max(len(device.all_rounds), count))
     number = "1 wrong result" if count == 1 else f"{count} wrong results"
@@ -93,9 +93,9 @@ def _without_work(device: DeviceEvidence, window: Window) -> Finding:
 
 
 def _by_work(device: DeviceEvidence, stage: str, window: Window) -> Finding:
-    """Of a continuous load the whole window; of any other the stretches in which it measured.
+    """The whole window of a continuous load; of any other load the stretches in which it measured.
 
-    A fed device has done work: how much of the time it waits is judged elsewhere.
+    For a fed device any work is enough: how long it waits is judged elsewhere.
     """
     duty = device.evidence.kinds[stage].duty
     stretches = (window,) if duty == "continuous" else load_of(device, stage).stretches
@@ -115,7 +115,7 @@ def _by_work(device: DeviceEvidence, stage: str, window: Window) -> Finding:
 
 
 def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
-    """By the piece in which it drew the least."""
+    """Judged by the piece in which it drew the least."""
     means = [
         (fmean(pairs.values), piece)
         for piece, pairs in readings_by_piece(device, load, power_field(device), "power")
@@ -132,7 +132,7 @@ def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
 
 
 def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
-    """Where power says nothing: a card that is busy by its driver, and did verified work."""
+    """Without a power limit: the driver reports the card as busy, and it did verified work."""
     used = readings_by_piece(device, load, "utilization_percent", "utilisation")
     mean = min(fmean(pairs.values) for _, pairs in used)
     limit = device.limit("active_utilization_share").times(100)
@@ -147,13 +147,13 @@ FAULTS = (
     FaultKind(
         "gpu-idle",
         "gpu",
-        "its workers hardly get to work, and it draws next to nothing",
+        "its workers hardly work, and it draws almost no power",
         ("activity.gpu_active",),
         keys=TIMES,
         duties=DUTIES,
         of_task=True,
-        why="Little work is a low rate, and a low sum; a card that is idle lets its clock and its "
-        "PCIe link go, also while it should generate. One round in eight is too little to measure a rate in "
+        why="Little work means a low rate and a low sum; an idle card lowers its clock and its "
+        "PCIe link, also while it should generate. One round in eight is too little to measure a rate in "
         "seconds.",
     ),
     FaultKind(
@@ -165,6 +165,6 @@ FAULTS = (
         defaults={"after": "50%", "for": "30%"},
         duties=REPEATING,
         of_task=True,
-        why="A round with a wrong result is no work: the rate lacks it, and the windows that have none fall.",
+        why="A round with a wrong result is no work: the rate falls, and windows without work appear.",
     ),
 )

@@ -25,7 +25,7 @@ from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FED, TIMES, FaultKind
 
 MOST = 0.5  # "most samples": more than half of them
-# Of what the printed peak allows at a clock: a higher rate means that the clock is not the one that it had.
+# Of what the printed peak allows at a clock: a higher rate means that the reported clock is wrong.
 OVER_PEAK_SHARE = 1.10
 
 
@@ -33,11 +33,11 @@ OVER_PEAK_SHARE = 1.10
     "clock.ratio",
     scope="device",
     unit="%",
-    limit="`limits.clock_ratio_share` of the boost clock that the SKU file states; of a card without one "
+    limit="`limits.clock_ratio_share` of the boost clock that the SKU file states; for a card without one "
     "`limits.clock_unknown_share` of the highest SM clock that NVML reports. In the feeding stage "
-    "`limits.working_clock_mhz`, where the rig states it",
-    remedy="restart the machine and see whether the clock comes back; for a card that is undervolted or "
-    "slowed on purpose, state `limits.clock_ratio_share` under its [[nodes.gpus]]",
+    "`limits.working_clock_mhz`, if the rig states it",
+    remedy="restart the machine and check whether the clock recovers; for a card that is undervolted or "
+    "deliberately slowed down, state `limits.clock_ratio_share` under its [[nodes.gpus]]",
     unmeasured="too few readings of the SM clock under load, no clock to compare with, a low clock whose "
     "reasons cannot be read, a clock at which the card could not do what it did, or one of a card that had "
     "lost its worker",
@@ -61,16 +61,16 @@ OVER_PEAK_SHARE = 1.10
 def ratio(device: DeviceEvidence) -> Finding:
     """Wherever work is measured, the SM clock is close to the one that the card is made for.
 
-    Its median and its mean, in each stretch of measured work, short ones together and long ones in quarters.
-    A lower clock passes where the driver explains most of its low readings there: by a slowdown that
+    Median and mean are judged in each stretch of measured work, short ones together and long ones in
+    quarters. A lower clock passes if the driver explains most of its low readings there: by a slowdown that
     thermal.throttle judges, or by the power cap, if the card really drew `limits.clock_capped_power_share` of
-    its limit. One that somebody set warns. A fed card's clock counts while it waits, too.
+    its limit. A clock set by a user warns. A fed card's clock also counts while it waits.
     """
     return over_loads(device, DUTIES, lambda load: _in_load(device, load))
 
 
 def _in_load(device: DeviceEvidence, load: Load) -> Finding:
-    """The piece with the lowest clock that nothing explains; else the one with the lowest."""
+    """The piece with the lowest unexplained clock; else the one with the lowest clock."""
     reference = _reference(device, load)
     pieces = readings_by_piece(device, load, "sm_clock_mhz", "SM clock")
     _require_agreeing_rates(device, load)
@@ -83,12 +83,12 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
 
 
 def _clock_mhz(pairs: Readings) -> float:
-    """The median, or the mean where that is lower: a median knows nothing of less than half of the time."""
+    """The median, or the mean if that is lower: a median ignores drops shorter than half of the time."""
     return min(float(median(pairs.values)), fmean(pairs.values))
 
 
 def _in_piece(device: DeviceEvidence, load: Load, piece: Piece, pairs: Readings, reference: Limit) -> Finding:
-    """`reference`: the least MHz; what is compared is told in % of the clock that it is a share of."""
+    """`reference`: the least MHz; the value is reported in % of the clock that it is a share of."""
     whole_mhz, clock_mhz = _whole_mhz(device), _clock_mhz(pairs)
     limit = reference.times(100 / whole_mhz)
     share = 100 * clock_mhz / whole_mhz
@@ -118,7 +118,7 @@ def _in_piece(device: DeviceEvidence, load: Load, piece: Piece, pairs: Readings,
         share,
         limit,
         good=False,
-        detail=f"{where}, and the driver gives no reason that explains it",
+        detail=f"{where}, and no reason reported by the driver explains it",
         remedy=_waited(device) if load.duty == "fed" else "",
         from_s=piece.span.from_s,
         length_s=piece.length_s,
@@ -129,16 +129,16 @@ def _set_on_purpose(device: DeviceEvidence) -> str:
     smi = f"`nvidia-smi -i {device.identity.index}"
     return (
         f"undo it on {device.device.node} with {smi} -rgc` (locked clocks) or {smi} -rac` (application "
-        "clocks), or state `limits.clock_ratio_share` of this GPU as you mean it"
+        "clocks), or state `limits.clock_ratio_share` of this GPU as intended"
     )
 
 
 def _waited(device: DeviceEvidence) -> str:
-    """What to do about a fed card that waited too long; empty where it did not: its clock fell under work."""
+    """The remedy for a fed card that waited too long; empty if it did not, and its clock fell under work."""
     most = device.optional_limit("idle_share")
     if most is None or fed(device).idle_share <= most.value:
         return ""
-    return "see feeding.idle_gaps: a card that waits for rewards lets its clock go"
+    return "see feeding.idle_gaps: a card that waits for rewards lowers its clock"
 
 
 def _reference(device: DeviceEvidence, load: Load) -> Limit:
@@ -167,7 +167,7 @@ def _highest_mhz(device: DeviceEvidence) -> float:
 
 
 def _require_agreeing_rates(device: DeviceEvidence, load: Load) -> None:
-    """NotMeasured where the card did more than it can at the mean clock, by its SKU's printed peak."""
+    """NotMeasured if the card did more than its SKU's printed peak allows at the mean clock."""
     sku = device.device.sku
     if sku is None or sku.boost_clock_mhz is None:
         return
@@ -192,13 +192,13 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load) -> None:
 
 
 def _mean_mhz(device: DeviceEvidence, stretch: Window) -> float:
-    """Infinity where too few samples tell it: then it contradicts nothing."""
+    """Infinity with too few samples: then it contradicts nothing."""
     clocks = readings(device.loaded_samples(stretch), "sm_clock_mhz").values
     return fmean(clocks) if len(clocks) >= FEWEST_SAMPLES else math.inf
 
 
 def _at_its_cap(device: DeviceEvidence, load: Load, piece: Piece) -> tuple[str, bool | None]:
-    """What it drew, in words, and whether that is its cap; None where the driver reports no power limit."""
+    """What it drew, in words, and whether that is its cap; None if the driver reports no power limit."""
     field = power_field(device)
     moving_readings(device, load.window, field, "power")  # a frozen one explains nothing
     power_w = piece_readings(device, piece, field).values
@@ -213,7 +213,7 @@ def _at_its_cap(device: DeviceEvidence, load: Load, piece: Piece) -> tuple[str, 
 
 
 def _main_reasons(device: DeviceEvidence, piece: Piece, least_mhz: float) -> int:
-    """The explaining bits that most samples of a low clock have, one with another; 0 where they do not."""
+    """The explaining bits that most samples of a low clock have, taken together; 0 if most have none."""
     samples = [
         one
         for stretch in piece.stretches
@@ -224,7 +224,7 @@ def _main_reasons(device: DeviceEvidence, piece: Piece, least_mhz: float) -> int
     known: list[int] = [
         bits for clock_mhz, bits in samples if None not in (clock_mhz, bits) and clock_mhz < least_mhz
     ]
-    # Each bit for itself: a slowdown that flickered explains no clock that was low all along.
+    # Each bit by itself: a slowdown that flickered does not explain a clock that was low all the time.
     return sum(bit for bit in NAMES if bit & EXPLAINS_LOW_CLOCK and _count(known, bit) > MOST * len(known))
 
 
@@ -245,17 +245,17 @@ FAULTS = (
     FaultKind(
         "clock-locked",
         "gpu",
-        "somebody set the SM clock (reason 0x2); to= is in MHz",
+        "a user set the SM clock (reason 0x2); to= is in MHz",
         ("clock.ratio",),
         ends="warns",
         keys=(*TIMES, "to"),
         duties=DUTIES,
-        why="Somebody wanted it; at half its clock the card is slow for all that.",
+        why="The setting is intended, but at half its clock the card is slow all the same.",
     ),
     FaultKind(
         "clock-drops-idle",
         "gpu",
-        "the card lets its clock go while it waits for rewards",
+        "the card lowers its clock while it waits for rewards",
         ("clock.ratio",),
         keys=("stage", "to"),
         duties=FED,

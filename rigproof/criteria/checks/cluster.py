@@ -1,4 +1,4 @@
-"""Is everybody there, and does nobody hang?"""
+"""Are all nodes there, and does no process hang?"""
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, Also
@@ -10,7 +10,7 @@ from rigproof.records.verdict import FOLLOWS, Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
 
 FIRST_LOSS = "start with the first loss, later ones often follow from it"
-# What a wait that failed or a process that was lost is recorded as.
+# The event kinds of a failed wait or a lost process.
 LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died")
 WITH_LINE = "switch that machine on, check its network cable, and type that line there"
 
@@ -21,7 +21,7 @@ WITH_LINE = "switch that machine on, check its network cable, and type that line
     unit="",
     limit="the nodes that the rig profile promises",
     remedy="switch that machine on, check its network cable, and type its `ray start` line there",
-    unmeasured="the cluster itself did not come up, or the run is of another rig and never looked for it",
+    unmeasured="the cluster itself did not start, or the run is of another rig and never looked for it",
     also=Also(fails=("reset",)),
     judges_absence=True,
 )
@@ -42,9 +42,9 @@ def nodes_present(node: NodeEvidence) -> Finding:
 
 
 def require_promised_then(evidence: Evidence, subject: str) -> None:
-    """NotMeasured for a node or GPU that is absent and that the run says nothing of: it never looked for it.
+    """NotMeasured for an absent node or GPU that the run does not mention: it never looked for it.
 
-    A run tells of each node and GPU of its own profile; this one is of another profile then.
+    A run mentions each node and GPU of its own profile; so this run is of another profile.
     """
     told_of = evidence.kept("told of", lambda: frozenset(one.subject for one in evidence.recording.events))
     if any(one == subject or one.startswith(f"{subject}/") for one in told_of):
@@ -58,7 +58,7 @@ def require_promised_then(evidence: Evidence, subject: str) -> None:
 
 
 def _of_node(rig: Evidence, loss: Event) -> str:
-    """Where its node went, and what was lost with it; empty where the node stayed."""
+    """Where its node went, and what was lost with it; empty if the node stayed."""
     node = loss.subject.partition("/")[0]
     for kind, root in (("host_reset", "health.reset"), ("node_lost", "cluster.nodes_present")):
         if rig.events_of(node, kind):
@@ -67,11 +67,11 @@ def _of_node(rig: Evidence, loss: Event) -> str:
 
 
 def _next_step(loss: Event) -> str:
-    """What to do about a loss: by what was lost or waited for."""
-    setting = loss.data.get("setting")  # of the profile: the deadline that passed
+    """The remedy for a loss, by what was lost or waited for."""
+    setting = loss.data.get("setting")  # the profile's setting of the deadline that passed
     if setting:
         last = "; see its last lines in the report" if loss.worker else ""
-        return f"end what else runs on that host, or raise {setting}{last}"
+        return f"end the other programs on that host, or raise {setting}{last}"
     if loss.worker:
         return f"read that worker's last lines in the report; {FIRST_LOSS}"
     if loss.kind == "agent_died":
@@ -85,7 +85,7 @@ def _next_step(loss: Event) -> str:
 
 
 def looked_for(evidence: Evidence) -> bool:
-    """Whether the cluster came up far enough for an absent node or GPU to count as missing."""
+    """Whether the cluster started far enough for an absent node or GPU to count as missing."""
     recording = evidence.recording
     if evidence.events.get("node_missing") or evidence.events.get("gpu_missing"):
         return True
@@ -99,13 +99,13 @@ def looked_for(evidence: Evidence) -> bool:
     unit="faults",
     limit="no wait past its deadline and no lost process: any of them leaves a training session hanging",
     remedy=FIRST_LOSS,
-    unmeasured="no stage ran, or one was broken off before its waits were over",
+    unmeasured="no stage ran, or one was aborted before its waits were over",
     also=Also(fails=BROKEN),
 )
 def no_timeouts(rig: Evidence) -> Finding:
     """Every wait ended within its deadline; no worker and no node agent failed, died or hung."""
     losses = sorted((event for kind in LOSSES for event in rig.events.get(kind, ())), key=lambda e: e.t_s)
-    none = Limit(0, "every wait's own deadline")
+    none = Limit(0, "each wait's own deadline")
     if losses:
         first = losses[0]
         who = first.worker or first.subject
@@ -121,10 +121,10 @@ def no_timeouts(rig: Evidence) -> Finding:
     return compared(0, none, good=True)
 
 
-GONE = "What is not there cannot be measured, nor can a sum with it; "
+GONE = "What is missing cannot be measured, nor can a sum that includes it; "
 KILLED = (
-    "The card does no more work until its worker is replaced after the stage, so all that counts its work "
-    "says so, and the rig's sum. Neither its stability nor its allocator can be told up to the end."
+    "The card does no more work until its worker is replaced after the stage, so all criteria of its work "
+    "and the rig's sum are affected. Its stability and its allocator are not known up to the end."
 )
 
 FAULTS = (
@@ -144,8 +144,8 @@ FAULTS = (
         keys=FROM,
         defaults=MID,
         duties=DUTIES,
-        why="Its agent and workers are lost with it: their work ends in the middle of the stage, and nobody "
-        "reads its sensors, counters, processes and Xids from then on.",
+        why="Its agent and workers are lost with it: their work ends in the middle of the stage, and its "
+        "sensors, counters, processes and Xids are not read from then on.",
     ),
     FaultKind(
         "nvml-hang",
@@ -155,13 +155,13 @@ FAULTS = (
         keys=FROM,
         defaults=MID,
         duties=DUTIES,
-        why="The card is not asked again: its sensors, counters, processes and Xids are not known from "
-        "then on. Its work goes on.",
+        why="The card is not queried again: its sensors, counters, processes and Xids are not known from "
+        "then on. Its work continues.",
     ),
     FaultKind(
         "hung-kernel",
         "gpu",
-        "a kernel never ends: no further round",
+        "a kernel never ends: there is no further round",
         ("cluster.no_timeouts",),
         keys=FROM,
         defaults={"after": "30%"},
@@ -182,7 +182,7 @@ FAULTS = (
     FaultKind(
         "worker-frozen",
         "gpu",
-        "a worker's process does not answer any more",
+        "a worker's process no longer answers",
         ("cluster.no_timeouts",),
         keys=FROM,
         defaults={"after": "30%"},
@@ -192,11 +192,11 @@ FAULTS = (
     FaultKind(
         "timeout",
         "gpu",
-        "a worker's task does not end at its end",
+        "a worker's task does not end in time",
         ("cluster.no_timeouts",),
         keys=("stage",),
         duties=DUTIES,
         of_task=True,
-        why="A worker that does not end is killed: its task failed, its allocator's last word is missing.",
+        why="A worker that does not end is killed: its task failed, its allocator's last reading is missing.",
     ),
 )

@@ -17,13 +17,13 @@ from rigproof.simulation.faults.lacks import no_peer
 REPEATING: tuple[Duty, ...] = (
     "continuous",
     "arms",
-)  # duties of stages that do the same products over and over
-# What decides the last bit of a product, beside its operands. The card's model too: two models with as many
-# multiprocessors may get different kernels of one library.
+)  # duties of stages that repeat the same products
+# What decides the last bit of a product, besides its operands. This includes the card's model: two models
+# with as many multiprocessors may get different kernels of one library.
 KIND = ("precision", "size", "device", "torch", "cublas", "multiprocessors", "capability")
 
 UNDECIDED = (
-    "do not train on any of them until you know which is wrong: see that NVIDIA_TF32_OVERRIDE and "
+    "do not train on any of them until you know which is wrong: check that NVIDIA_TF32_OVERRIDE and "
     "CUBLAS_WORKSPACE_CONFIG are the same on all nodes, swap the cards' slots and run again, or add another "
     "card of this model; replace the one that the difference moves with"
 )
@@ -34,13 +34,13 @@ Product = tuple[str, Kind, str]  # stage, kind, the seeds of its operands
 
 @dataclass(slots=True)
 class References:
-    """What every card said that the products are: by product and checksum, the cards."""
+    """The checksums of all cards: for each product and checksum, the cards that reported it."""
 
     by_product: dict[Product, dict[str, set[str]]] = field(default_factory=dict)
     by_card: dict[str, set[Product]] = field(default_factory=lambda: defaultdict(set))
 
     def add(self, event: Event) -> None:
-        """One event of kind "reference". What is damaged counts for nothing."""
+        """Add one event of kind "reference". Damaged entries are ignored."""
         checksums = event.data.get("checksums")
         if event.stage is None or not isinstance(checksums, Mapping):
             return
@@ -53,12 +53,12 @@ class References:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A product of which the card gives other bits than most comparable cards, or than it gave itself."""
+    """A product for which the card gives other bits than most comparable cards, or than it gave before."""
 
     product: Product
     got: str
-    others: tuple[str, ...]  # the cards that most agree with; empty where it contradicts itself
-    undecided: bool  # as many cards say one as the other
+    others: tuple[str, ...]  # the cards with the majority's value; empty if the card contradicts itself
+    undecided: bool  # both values have as many cards
 
     def told(self, subject: str) -> str:
         """In words."""
@@ -79,16 +79,16 @@ class Difference:
     unit="products",
     limit="none may differ. The products of the same operands are compared with those of every card of the "
     "run of the same model, number of multiprocessors and compute capability, with the same torch and "
-    "cuBLAS, in each precision and size; what most of them give is right, and where no value has most, all "
-    "that differ fail. A result that a worker found wrong fails too",
-    remedy="do not train on this card: it computes silently wrong results. See that NVIDIA_TF32_OVERRIDE and "
-    "CUBLAS_WORKSPACE_CONFIG are the same on all nodes, put the card into another slot and run again; where "
+    "cuBLAS, in each precision and size; the value of the majority is right, and without a majority all "
+    "that differ fail. A result that a worker found wrong also fails",
+    remedy="do not train on this card: its results are silently wrong. Check that NVIDIA_TF32_OVERRIDE and "
+    "CUBLAS_WORKSPACE_CONFIG are the same on all nodes, put the card into another slot and run again; if "
     "the difference moves with it, replace it",
-    unmeasured="a worker did not record what its products are. Not applicable where the run has no "
-    "other card that is comparable",
+    unmeasured="a worker did not record its products' checksums. Not applicable if the run has no "
+    "other comparable card",
     also=Also(unmeasured=(*WITHOUT_WORK, "cpu-fallback")),
     duties=REPEATING,
-    applies_to_cpu=False,  # its libraries choose how to multiply by what the host lets them use
+    applies_to_cpu=False,  # there, libraries choose the algorithm by the CPU's instructions
 )
 def exact(device: DeviceEvidence) -> Finding:
     """No result of any stage was wrong, and equal cards give the same bits for the same products."""
@@ -108,7 +108,7 @@ def exact(device: DeviceEvidence) -> Finding:
     _require_others(device)
     _require_references(device)
     products = references.by_card[device.subject]
-    # Nothing differs, so the cards of a product with most cards are those that this one agrees with.
+    # Nothing differs, so this card agrees with all cards of the product that most cards share.
     agree = (max(map(len, references.by_product[product].values())) for product in products)
     others = max(agree, default=1) - 1
     if others < 1:
@@ -139,7 +139,7 @@ def _references(evidence: Evidence) -> References:
 
 
 def _differences(references: References, subject: str) -> list[Difference]:
-    """The products that this card has wrong, or that nobody can tell who has wrong."""
+    """The products that this card has wrong, or for which it is unknown which card is wrong."""
     found = []
     for product in references.by_card.get(subject, ()):
         values = references.by_product[product]
@@ -153,7 +153,7 @@ def _differences(references: References, subject: str) -> list[Difference]:
 
 
 def _against_others(product: Product, own: str, values: Mapping[str, set[str]]) -> Difference | None:
-    """None where most cards that agree with themselves say the same as this one."""
+    """None if most of the cards that agree with themselves have the same value as this one."""
     votes = Counter({checksum: len(cards) for checksum, cards in values.items()})
     (most, count), *rest = votes.most_common()
     undecided = bool(rest) and rest[0][1] == count
@@ -164,7 +164,7 @@ def _against_others(product: Product, own: str, values: Mapping[str, set[str]]) 
 
 
 def _require_others(device: DeviceEvidence) -> None:
-    """NotApplicable where this is the only card of its model that was found."""
+    """NotApplicable if this is the only card of its model that was found."""
     cards = device.evidence.kept("cards by name", lambda: _by_name(device.evidence))
     if cards[device.identity.name] < 2:
         raise NotApplicable(f"the run has no other {device.identity.name}")
@@ -179,7 +179,7 @@ def _is_whole(checksums: object) -> bool:
 
 
 def _require_references(device: DeviceEvidence) -> None:
-    """NotMeasured where a worker did not record what it computed in a stage that repeats products."""
+    """NotMeasured if a worker did not record its checksums in a stage that repeats products."""
     events = device.events("reference")
     told = {(event.stage, event.worker) for event in events if _is_whole(event.data.get("checksums"))}
     for stage in device.evidence.stages_with(*REPEATING):

@@ -1,4 +1,4 @@
-"""Does every worker sit on the GPU that it was planned for?"""
+"""Does every worker run on the GPU that it was planned for?"""
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
@@ -15,16 +15,16 @@ NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
     scope="device",
     unit="workers",
     limit="the workers that the rig profile plans for this device",
-    remedy="look at CUDA_VISIBLE_DEVICES and at how many GPUs `ray start` was told that the node has",
-    unmeasured="no worker came up anywhere, or this device was left out on purpose; or the run was planned "
+    remedy="check CUDA_VISIBLE_DEVICES and the `--num-gpus` that `ray start` got on the node",
+    unmeasured="no worker started anywhere, or this device was deliberately left out; or the run was planned "
     "with other work than the profile of `rigproof judge --hwprofile`",
     also=Also(unmeasured=("foreign-memory",)),
 )
 def workers_spread(device: DeviceEvidence) -> Finding:
-    """Exactly the planned workers run on this device: each process reports the UUID that it really got."""
+    """Exactly the planned workers run on this device; each process reports the UUID of its card."""
     planned = _planned(device)
     uuid = device.identity.uuid
-    came_up = {worker.worker: worker for worker in device.workers}  # the last process of each place
+    came_up = {worker.worker: worker for worker in device.workers}  # the last process of each planned worker
     if not came_up:
         _raise_if_left_out(device)
     strayed = [worker for worker in device.workers if worker.uuid != uuid]
@@ -35,12 +35,12 @@ def workers_spread(device: DeviceEvidence) -> Finding:
     if good:
         device.require_asked_plan()
     detail = "" if good else _whereabouts(device, strayed, strangers)
-    lost = not good and not strayed and not strangers  # nobody is elsewhere: some did not come up
+    lost = not good and not strayed and not strangers  # none runs elsewhere: some did not start
     return compared(measured, planned, good=good, detail=detail, remedy=NOT_UP if lost else "")
 
 
 def _planned(device: DeviceEvidence) -> Limit:
-    """How many workers the run was to have here, and the file that says so."""
+    """How many workers were planned here, and the file that states it."""
     evidence = device.evidence
     if evidence.planned_by is evidence.loaded:
         return Limit(device.device.gpu.workers, device.source_of("workers"))
@@ -51,7 +51,7 @@ def _raise_if_left_out(device: DeviceEvidence) -> None:
     for event in device.events("gpu_taken", "gpu_skipped"):
         raise NotMeasured(event.message)
     if not device.evidence.recording.workers:
-        raise NotMeasured("no worker came up on any device")
+        raise NotMeasured("no worker started on any device")
 
 
 def _strangers(device: DeviceEvidence, uuid: str) -> list[WorkerIdentity]:
@@ -68,9 +68,9 @@ def _whereabouts(
         (only,) = everywhere
         return f"all work runs on one GPU, {_name(device, only)}"
     parts = [f"{worker.worker} really runs on {_name(device, worker.uuid)}" for worker in strayed]
-    parts += [f"{worker.worker} runs here too" for worker in strangers]
+    parts += [f"{worker.worker} also runs here" for worker in strangers]
     if not parts:
-        parts = [device.cause() or "some planned workers did not come up"]
+        parts = [device.cause() or "some planned workers did not start"]
     return "; ".join(dict.fromkeys(parts))
 
 
@@ -94,7 +94,7 @@ FAULTS = (
         ("distribution.workers_spread",),
         lacks=_no_other,
         everywhere=True,
-        why="Every other GPU lacks its workers. (Their rates stay: what they report is simulated, not how "
-        "they slow each other down.)",
+        why="Every other GPU lacks its workers. (Their rates do not fall: the simulation does not model how "
+        "workers slow each other down.)",
     ),
 )

@@ -1,4 +1,4 @@
-"""Was the card left to the test?"""
+"""Did the test have the card to itself?"""
 
 from dataclasses import replace
 
@@ -16,23 +16,23 @@ from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind, Variant
     "activity.undisturbed",
     scope="device",
     unit="strangers",
-    limit="none of others that computes and comes after the run has begun; none that was there before, or "
+    limit="no foreign process that computes and starts during the run; none that was there before, or "
     "draws a desktop, and uses more than `limits.stranger_sm_percent` of the SMs or grows by more than "
     "`limits.stranger_growth_mib`. One that draws, or whose context holds no memory and uses no SM, only "
-    "warns: what it took of a rate is found there",
-    remedy="end that process, or run again when the card is free: what it explains (a low rate, memory that "
-    "ran out, an Xid) was not measured",
-    unmeasured="nobody looked at the card's processes for a while, or not up to the end of the load; not "
-    "required where the driver does not list them, does not tell which of those that were there before "
-    "computes, or, in a container, gives pids by which ours cannot be told from others",
+    "warns: its effect on a rate is judged there",
+    remedy="end that process, or run again when the card is free: failures that it "
+    "explains (a low rate, memory that ran out, an Xid) count as not measured",
+    unmeasured="the card's processes were not watched for a while, or not up to the end of the load; not "
+    "required if the driver does not list them, does not report which of those that were there before "
+    "computes, or, in a container, reports pids by which ours cannot be distinguished from others",
     also=Also(fails=("stranger-computes:after=5%",), unmeasured=UNREAD),
     applies_to_cpu=False,
     duties=("continuous", "fed", "bursts", "arms"),
 )
 def undisturbed(device: DeviceEvidence) -> Finding:
-    """Nobody else computed on the card, or took its memory, while it was under test.
+    """No foreign process computed on the card, or took its memory, while it was under test.
 
-    Its processes are read about once a second. A worker's are those with its pid and those that they started.
+    Its processes are read about once a second. A worker's own are those with its pid and their descendants.
     """
     strangers = strangers_of(device)
     none = Limit(0, device.source_of("limits.stranger_sm_percent"))
@@ -55,14 +55,14 @@ def _told(stranger: Stranger) -> str:
 
 
 THEIRS = (
-    "What a stranger explains is its doing, not the card's: it is named, and what it touched is not measured."
+    "What a foreign process causes is not the card's fault: it is named, and its effects are not measured."
 )
 
 FAULTS = (
     FaultKind(
         "stranger-computes",
         "gpu",
-        "a process of somebody else comes and computes; by= is its share of the card",
+        "a foreign process starts and computes; by= is its share of the card",
         ("activity.undisturbed",),
         keys=(*TIMES, "by"),
         defaults={"by": "45%", **MID},
@@ -73,7 +73,7 @@ FAULTS = (
     FaultKind(
         "stranger-takes-memory",
         "gpu",
-        "a process of somebody else comes and takes the memory that is free; to= is in MiB",
+        "a foreign process starts and takes free memory; to= is in MiB",
         ("activity.undisturbed",),
         keys=(*TIMES, "to"),
         defaults=MID,
@@ -83,7 +83,7 @@ FAULTS = (
     FaultKind(
         "stranger-crashes",
         "gpu",
-        "a process of somebody else comes and ends by an illegal access, which the driver reports as Xid 31",
+        "a foreign process starts and ends by an illegal access, which the driver reports as Xid 31",
         ("activity.undisturbed",),
         keys=TIMES,
         defaults={**MID, "for": "5"},

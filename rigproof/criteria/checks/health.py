@@ -1,4 +1,4 @@
-"""What the driver itself reports as gone wrong."""
+"""Errors that the driver itself reports."""
 
 from collections.abc import Sequence
 from operator import attrgetter
@@ -13,10 +13,10 @@ from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, Variant
 
-LISTENING = "nvmlEventSetWait_v2"  # the query that Xids come by
+LISTENING = "nvmlEventSetWait_v2"  # the query that returns Xids
 FOLLOWS_ANOTHER = (43, 45)  # work that stopped because of an earlier fault
 NOTHING_WANTED = 0  # NVML_GPU_RECOVERY_ACTION_NONE
-UNKNOWN_ACTION = "look at the GPU recovery action in `nvidia-smi -q`, and do what it says"
+UNKNOWN_ACTION = "read the GPU recovery action in `nvidia-smi -q`, and carry it out"
 
 
 @criterion(
@@ -24,13 +24,13 @@ UNKNOWN_ACTION = "look at the GPU recovery action in `nvidia-smi -q`, and do wha
     scope="device",
     unit="Xids",
     limit="`hwprofiles/xids.toml`, where each Xid has its meaning, severity, action and source: `fail` "
-    "fails, all others warn, a number that is in no catalogue too; `limits.xid_fail` and `limits.xid_warn` "
-    "come first. A recovery action that NVML reports before or after the load fails, with or without an Xid",
-    remedy="what hwprofiles/xids.toml says of the Xid; look one that it does not have up in NVIDIA's Xid "
+    "fails, all others warn, including numbers in no catalogue; `limits.xid_fail` and `limits.xid_warn` "
+    "take precedence. A recovery action that NVML reports before or after the load fails, even without Xid",
+    remedy="the action in hwprofiles/xids.toml; look an Xid that it lacks up in NVIDIA's Xid "
     "documentation and in `dmesg`",
-    unmeasured="nobody listened for a while: the node or its agent died, an NVML call failed or hung, or the "
-    "GPU was lost; or the driver told before the load what it wants done with the GPU, and not after it. Not "
-    "applicable where the driver delivers no Xids",
+    unmeasured="Xids were not received for a while: the node or its agent died, an NVML call failed or hung, "
+    "or the GPU was lost; or the driver reported its recovery action before the load, and not after it. Not "
+    "applicable if the driver delivers no Xids",
     also=Also(
         fails=("ecc-uncorrected", "xid:code=171"),
         warns=("xid:code=63", "xid:code=92", "xid:code=31", "xid:code=999"),
@@ -41,9 +41,9 @@ UNKNOWN_ACTION = "look at the GPU recovery action in `nvidia-smi -q`, and do wha
     explained=crashed_by,
 )
 def xid(device: DeviceEvidence) -> Finding:
-    """The driver reports no Xid for this GPU, and wants nothing done with it: no reset, no restart.
+    """The driver reports no Xid for this GPU and no recovery action: no reset, no restart.
 
-    The root Xid is named first, not those that follow from it.
+    The root Xid is named first, before those that follow from it.
     """
     events = device.events("xid")
     fatal = [event for event in events if _severity(device, event) == "fail"]
@@ -63,14 +63,14 @@ def xid(device: DeviceEvidence) -> Finding:
         return compared(0, none, good=True)
     root = _root(events)
     detail = "; ".join(_listed(device, [root, *events]))
-    # What is not the program's own says what to do, also where it came later.
+    # An Xid that is not the program's own error gives the remedy, even if it came later.
     telling = next((event for event in events if _severity(device, event) != "program"), root)
     action = _action(device, _code(telling))
     return Finding(Outcome.WARN, len(events), none, detail, action, from_s=root.t_s)
 
 
 def _fatal(device: DeviceEvidence, events: Sequence[Event]) -> Finding:
-    """A failure for the first of the events, one of which may be there twice."""
+    """A failure for the first of the events, which may contain one twice."""
     code = _code(events[0])
     stated = code in (device.device.limits.xid_fail or ())
     limit = Limit(0, device.source_of("limits.xid_fail") if stated else FILE)
@@ -81,7 +81,7 @@ def _fatal(device: DeviceEvidence, events: Sequence[Event]) -> Finding:
 
 
 def _action(device: DeviceEvidence, code: int | None) -> str:
-    """What to do about a number; of one that no catalogue has, where it is told."""
+    """The remedy for a number; for one in no catalogue, where to look it up."""
     known = device.evidence.loaded.xids.action(code)
     if known or code is None:
         return known
@@ -94,7 +94,7 @@ def _action(device: DeviceEvidence, code: int | None) -> str:
 
 
 def _wanted(device: DeviceEvidence) -> tuple[str, str] | None:
-    """What the driver wants done with the GPU, and how; None where that is nothing, or it does not say."""
+    """The driver's recovery action in words, and the remedy; None if there is none or it is unknown."""
     for moment in ("after", "before"):
         action = _recovery_action(device, moment)
         if action is not None and action != NOTHING_WANTED:
@@ -108,30 +108,30 @@ def _recovery_action(device: DeviceEvidence, moment: str) -> int | None:
 
 
 def _require_last_word(device: DeviceEvidence) -> None:
-    """A driver that told what it wants before the load has to tell it after the load too."""
+    """NotMeasured if the driver reported a recovery action before the load and not after it."""
     if _recovery_action(device, "before") is not None and _recovery_action(device, "after") is None:
-        raise NotMeasured("what the driver wants done with the GPU was not read after the load")
+        raise NotMeasured("the driver's recovery action was not read after the load")
 
 
 def _named(catalogue: XidCatalogue, action: int, moment: str) -> tuple[str, str]:
     known = catalogue.recovery.get(action)
-    wants = "something that rigproof does not know" if known is None else known.wants
+    wants = "an action unknown to rigproof" if known is None else known.wants
     said = f"{moment} the load the driver wants {wants} (NVML recovery action {action})"
     return said, UNKNOWN_ACTION if known is None else catalogue.actions[known.action]
 
 
 def _require_listener(device: DeviceEvidence) -> None:
-    """No Xid is good news only where somebody could hear one until the end."""
+    """No Xid only passes if Xids were received until the end."""
     node = device.device.node
     deaf = device.events("timeout", "gpu_lost")
-    # The listener hears all GPUs of its node, and tells its own errors as the rig's.
+    # The listener serves all GPUs of its node, and reports its own errors as the rig's.
     waits = device.evidence.events_of("rig", "nvml_error")
     deaf += [event for event in waits if event.data.get("query") == LISTENING]
     deaf += device.evidence.events_of(node, "agent_died", "node_lost")
-    deaf = [event for event in deaf if event.worker is None]  # a worker that is late deafens nobody
+    deaf = [event for event in deaf if event.worker is None]  # a late worker does not affect the listener
     if deaf:
         first = min(deaf, key=attrgetter("t_s"))
-        raise NotMeasured(f"an Xid may have gone unheard from t={first.t_s:.0f} s on: {first.message}")
+        raise NotMeasured(f"Xids may have been missed from t={first.t_s:.0f} s on: {first.message}")
 
 
 def _code(event: Event) -> int | None:
@@ -144,17 +144,17 @@ def _severity(device: DeviceEvidence, event: Event) -> Severity:
 
 
 def _root(events: Sequence[Event]) -> Event:
-    """The first that does not merely follow another; the first of all where each does."""
+    """The first that does not merely follow another; the first of all if each does."""
     return next((event for event in events if _code(event) not in FOLLOWS_ANOTHER), events[0])
 
 
 def _listed(device: DeviceEvidence, events: Sequence[Event]) -> list[str]:
-    """Each Xid once, in the order given, with what it means."""
+    """Each Xid once, in the order given, with its meaning."""
     catalogue = device.evidence.loaded.xids
     seen: dict[int | None, str] = {}
     for event in events:
         code = _code(event)
-        kind = " (mostly a program's own error)" if _severity(device, event) == "program" else ""
+        kind = " (usually a program's own error)" if _severity(device, event) == "program" else ""
         meaning = event.message if code is None else catalogue.meaning(code)
         seen.setdefault(code, f"Xid {code}{kind} at t={event.t_s:.0f} s: {meaning}")
     return list(seen.values())
@@ -164,23 +164,25 @@ FAULTS = (
     FaultKind(
         "xid",
         "gpu",
-        "the driver reports an Xid; code= says which",
+        "the driver reports an Xid; code= is its number",
         ("health.xid",),
         keys=(*FROM, "code"),
         defaults={**MID, "code": "48"},
         duties=DUTIES,
         variants=(
-            Variant("code=63", "A row that was remapped only warns."),
-            Variant("code=171", "An uncorrectable memory error, told beside Xid 48 by newer drivers."),
+            Variant("code=63", "A remapped row only warns."),
+            Variant(
+                "code=171", "An uncorrectable memory error, which newer drivers report together with Xid 48."
+            ),
             Variant("code=92", "NVIDIA says to ignore it."),
-            Variant("code=31", "Mostly the program's own error."),
-            Variant("code=999", "No catalogue has it."),
+            Variant("code=31", "Usually the program's own error."),
+            Variant("code=999", "It is in no catalogue."),
         ),
     ),
     FaultKind(
         "recovery-wanted",
         "gpu",
-        "the driver wants the card reset, and reports no Xid; to= is another NVML recovery action",
+        "the driver requests a reset of the card without an Xid; to= is another NVML recovery action",
         ("health.xid",),
         keys=(*FROM, "to"),
         defaults=MID,

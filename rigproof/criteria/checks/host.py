@@ -1,4 +1,4 @@
-"""Does each host carry the load that feeds its GPUs, and still answer?"""
+"""Does each host sustain the load that feeds its GPUs, and remain responsive?"""
 
 import math
 from statistics import fmean
@@ -21,12 +21,12 @@ Floats = npt.NDArray[np.float64]
 WINDOW_S = 1.0
 SLEEP_S = 0.010  # how long the probe sleeps each time
 REPORTED = ("own_percent", "foreign_percent", "short_cpus")
-LOAD_ENDED = "the CPU load has ended"  # in an orderly way: nothing that needs to be told
-SHORT_FREEZE = 2.0  # of the longest delay: one that is no longer, and the only one of the run, warns
-FEW_FREEZES = 3  # a busy host is late again and again
+LOAD_ENDED = "the CPU load has ended"  # in an orderly way: nothing to report
+SHORT_FREEZE = 2.0  # of the longest delay: a single delay of up to this only warns
+FEW_FREEZES = 3  # a busy host is late repeatedly
 STALLED = (
-    "see `dmesg` for stalls of disk, memory or driver at that time; where it says nothing, lower the CPU "
-    "load (`cpu.band_percent`), or end what else keeps this machine busy"
+    "see `dmesg` for stalls of disk, memory or driver at that time; if there are none, lower the CPU "
+    "load (`cpu.band_percent`), or end other programs on this machine"
 )
 FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
 
@@ -35,18 +35,18 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
     "host.cpu_band",
     scope="node",
     unit="%",
-    limit="`cpu.in_band_share` of 1 s windows with the CPU inside `cpu.band_percent`. It warns where the "
+    limit="`cpu.in_band_share` of 1 s windows with the CPU inside `cpu.band_percent`. It warns if the "
     "mean is over `cpu.warn_percent`, or more than `cpu.warn_windows_share` of the windows are over it",
-    remedy="end what else runs on this machine; if nothing does, adapt `cpu.band_percent` or the node's "
+    remedy="end other programs on this machine; if there are none, adapt `cpu.band_percent` or the node's "
     "`cpus`",
-    unmeasured="too few samples of the CPU in the loaded time; out of the band of `rigproof judge "
-    "--hwprofile`, where the run's load aimed at another one; not promised where the profile "
+    unmeasured="too few samples of the CPU in the loaded time; outside the band of `rigproof judge "
+    "--hwprofile`, if the run's load aimed at another one; not promised if the profile "
     "switches the load off",
     also=Also(unmeasured=("node-lost", "reset", "host-frozen")),
     needs=("continuous",),
 )
 def cpu_band(node: NodeEvidence) -> Finding:
-    """The host's CPU load stays inside its band while the GPUs work, everybody's load counted."""
+    """The host's CPU load stays inside its band while the GPUs work; the load of all processes counts."""
     cpu = node.cpu
     low, high = cpu.band_percent
     limit = node.limit("cpu", "in_band_share", cpu.in_band_share).times(100, f", band {low:g}–{high:g} %")
@@ -74,7 +74,7 @@ def cpu_band(node: NodeEvidence) -> Finding:
 
 
 def _require_same_aim(node: NodeEvidence) -> None:
-    """NotMeasured where the run's CPU load was not to hold the band that is judged by."""
+    """NotMeasured if the run's CPU load aimed at another band than the one judged by."""
     done, asked = node.evidence.planned_by.cpu_of(node.subject), node.cpu
     if not done.enabled or done.band_percent != asked.band_percent:
         low, high = done.band_percent
@@ -83,7 +83,7 @@ def _require_same_aim(node: NodeEvidence) -> None:
 
 
 def _load_report(node: NodeEvidence) -> Event | None:
-    """What the CPU load told at its end of itself and of everybody else; None where it told nothing."""
+    """The CPU load's report at its end about itself and all other processes; None without one."""
     told = [
         event
         for event in node.evidence.events_of(node.subject, "host_load")
@@ -98,7 +98,7 @@ def _shares(load: Event | None) -> str:
         return ""
     own, foreign = load.data["own_percent"], load.data["foreign_percent"]
     early = f"; {load.message}" if load.message != LOAD_ENDED else ""
-    return f"{early}; rigproof's load used {own:.0f} %, everybody else {foreign:.0f} %"
+    return f"{early}; rigproof's load used {own:.0f} %, all other processes {foreign:.0f} %"
 
 
 def _remedy_under(load: Event | None) -> str:
@@ -109,7 +109,7 @@ def _remedy_under(load: Event | None) -> str:
 
 
 def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
-    """Mean CPU load of each 1 s window that has samples; NotMeasured where too few have."""
+    """Mean CPU load of each 1 s window that has samples; NotMeasured if too few have."""
     window = node.evidence.complete_window(node.evidence.steady_stage)
     pairs = readings(node.loaded_samples(window), "cpu_percent")
     node.evidence.require_coverage(pairs.times_s, window, node.coverage_limit(), "CPU load")
@@ -130,7 +130,7 @@ def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
     unit="ms",
     limit="`responsiveness.p99_ms` and `responsiveness.max_ms`; a single delay of up to twice the latter "
     "warns",
-    remedy="lower the CPU load in the profile (`cpu.band_percent`), or end what else keeps this machine busy",
+    remedy="lower the CPU load in the profile (`cpu.band_percent`), or end other programs on this machine",
     unmeasured="the probe reported for too little of the loaded time",
     also=Also(warns=("host-frozen:for=0.5",), unmeasured=("node-lost", "reset")),
     needs=("continuous",),
@@ -156,7 +156,7 @@ def responsiveness(node: NodeEvidence) -> Finding:
     ninety_ninth = float(delays[math.ceil(0.99 * len(delays)) - 1])
     detail = f"99th percentile of {len(delays)} wake-up delays, longest {delays[-1]:.1f} ms"
     if short and ninety_ninth <= p99.value:
-        detail = f"a single one of {len(delays)} wake-up delays"
+        detail = f"one of {len(delays)} wake-up delays"
         return Finding(Outcome.WARN, float(delays[-1]), longest, detail, STALLED, from_s=worst_at_s)
     return compared(ninety_ninth, p99, good=ninety_ninth <= p99.value, detail=detail)
 
@@ -176,7 +176,7 @@ def _delays(node: NodeEvidence, window: Window) -> tuple[Floats, float | None]:
 
 
 def _require_probe(node: NodeEvidence, window: Window, delays: Floats) -> None:
-    """A probe that died early says nothing about the rest: its sleeps must account for the loaded time."""
+    """A probe that died early did not measure the rest: its sleeps must account for the loaded time."""
     accounted_s = len(delays) * SLEEP_S + float(delays.sum()) / 1000
     least: Limit = node.coverage_limit()
     if len(delays) < FEWEST_DELAYS or accounted_s < least.value * window.length_s:
@@ -193,7 +193,7 @@ FAULTS = (
     FaultKind(
         "cpu-saturated",
         "node",
-        "something else takes the whole CPU, and wake-ups come late",
+        "another program takes the whole CPU, and wake-ups come late",
         ("host.cpu_band", "host.responsiveness"),
         keys=TIMES,
         duties=CONTINUOUS,
@@ -202,23 +202,23 @@ FAULTS = (
     FaultKind(
         "cpu-starved",
         "node",
-        "a quota keeps the CPU load under its band",
+        "a quota keeps the CPU load below its band",
         ("host.cpu_band",),
         keys=(*TIMES, "to"),
         duties=CONTINUOUS,
         lacks=_no_band,
-        late=Late("`cpu.in_band_share` allows a fifth of the windows out of the band", keys="after=75%"),
+        late=Late("`cpu.in_band_share` allows a fifth of the windows outside the band", keys="after=75%"),
     ),
     FaultKind(
         "host-frozen",
         "node",
-        "the host stands still for a while",
+        "the host freezes for a while",
         ("host.responsiveness",),
         keys=TIMES,
         defaults={**MID, "for": "5"},
         duties=CONTINUOUS,
         brief=True,
-        why="For so long nobody reads the sensors of its cards, either.",
+        why="During that time the sensors of its cards are not read either.",
         variants=(Variant("for=0.5", "A single short freeze warns."),),
     ),
 )

@@ -1,4 +1,4 @@
-"""Is it the hardware that the profile promises, and is it free?"""
+"""Is this the hardware that the profile promises, and is it free?"""
 
 import re
 from collections import Counter
@@ -15,16 +15,16 @@ from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, Variant
 
 NO_DRIVER = "install the NVIDIA driver there, or start the container with `--gpus all`"
-NO_NVML = "run `nvidia-smi` there and see `dmesg`; restart the machine where it does not answer either"
+NO_NVML = "run `nvidia-smi` there and see `dmesg`; restart the machine if it does not answer either"
 DIFFERENT = (
-    "install the same driver on every node, or write `limits.driver_mixed = true` where they are to differ"
+    "install the same driver on every node, or write `limits.driver_mixed = true` if they are meant to differ"
 )
 TAKEN = (
     "end the other job that holds it (`ray status` there), or start Ray there so that it offers this card: "
-    "no MIG, a --num-gpus that counts it, no CUDA_VISIBLE_DEVICES that hides it"
+    "without MIG, with a --num-gpus that includes it, and without a CUDA_VISIBLE_DEVICES that hides it"
 )
 KEPT = (
-    "end the program that holds it, or move the display to another card, then run again; where it is to "
+    "end the program that holds it, or move the display to another card, then run again; if it is to "
     "stay, raise `limits.foreign_memory_warn_mib`"
 )
 LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, then restart the machine"
@@ -34,9 +34,9 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
     "inventory.gpus_present",
     scope="device",
     unit="",
-    limit="the GPUs that the rig profile promises, with their SKU and, where it is pinned, their UUID",
+    limit="the GPUs that the rig profile promises, with their SKU and, if pinned, their UUID",
     remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
-    unmeasured="the cluster itself did not come up, or the run is of another rig and never looked for it",
+    unmeasured="the cluster itself did not start, or the run is of another rig and never looked for it",
     also=Also(fails=("node-missing", "driver-mismatch")),
     judges_absence=True,
 )
@@ -57,13 +57,13 @@ def gpus_present(device: DeviceEvidence) -> Finding:
 
 
 def _absent(device: DeviceEvidence) -> Finding:
-    """A device that nobody told of as missing, and that is not there."""
+    """A device that is not there, although no event reports it as missing."""
     if not looked_for(device.evidence):
         raise NotMeasured("the run ended before its GPUs were looked for")
     node = device.device.node
     here = node in device.evidence.recording.nodes
-    if here and device.device.gpu.device == "cpu":  # its worker tells of it, and nobody else
-        detail = device.cause() or "no worker of it came up"
+    if here and device.device.gpu.device == "cpu":  # only its worker reports it
+        detail = device.cause() or "none of its workers started"
         return Finding(Outcome.FAIL, detail=detail, remedy="see cluster.no_timeouts")
     require_promised_then(device.evidence, device.subject if here else node)
     if here:
@@ -73,21 +73,21 @@ def _absent(device: DeviceEvidence) -> Finding:
 
 
 def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> tuple[str, str]:
-    """What is not as promised, and the next step; empty where all is."""
+    """What differs from the promise, and the next step; empty if nothing does."""
     gpu = device.device.gpu
     place = device.evidence.loaded.written(f"{device.device.key}.sku").removesuffix(".sku")
     if found.device != gpu.device:
         return f"promised a {gpu.device} device, found {found.name} ({found.device})", ""
     if gpu.uuid is not None and found.uuid != gpu.uuid:
-        step = f'put that card back, or write uuid = "{found.uuid}" at {place} if this is the one you mean'
+        step = f'put that card back, or write uuid = "{found.uuid}" at {place} if this is the intended one'
         return f"promised the card {gpu.uuid}, found {found.uuid}", step
     if gpu.sku not in ("unknown", found.sku):
         sku = found.sku or "unknown"
-        step = f'put that card in, or write sku = "{sku}" at {place} if this is the one you mean'
+        step = f'put that card in, or write sku = "{sku}" at {place} if this is the intended one'
         return f"promised {gpu.sku}, found {found.name} ({found.sku or 'of no known SKU'})", step
     twins = [one for one in device.evidence.subjects_by_uuid.get(found.uuid, ()) if one != device.subject]
     if twins:
-        return f"the same card is {', '.join(twins)} too", "give each of them its own card with `uuid`"
+        return f"the same card is also {', '.join(twins)}", "give each of them its own card with `uuid`"
     return "", ""
 
 
@@ -101,7 +101,7 @@ def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> tuple[str, str]:
     applies_to_cpu=False,
 )
 def driver(node: NodeEvidence) -> Finding:
-    """NVML answers, the driver is new enough, and it is the same on all nodes or may differ."""
+    """NVML answers, the driver is new enough, and it is the same on all nodes unless they may differ."""
     identity = node.identity
     if identity.nvml_error is not None:
         cause, step = cause_and_step(identity.nvml_error)
@@ -128,7 +128,7 @@ def driver(node: NodeEvidence) -> Finding:
 
 
 def _versions(node: NodeEvidence) -> dict[str, str]:
-    """Of each node that has a driver."""
+    """The driver version of each node that has one."""
     nodes = node.evidence.recording.nodes
     return {name: one.driver_version for name, one in nodes.items() if one.driver_version is not None}
 
@@ -144,17 +144,17 @@ def _numbers(version: str) -> tuple[int, ...]:
     "inventory.foreign_memory",
     scope="device",
     unit="MiB",
-    limit="over `limits.foreign_memory_warn_mib` warns, on a card without a display; over what the plan "
-    "leaves free fails: the card's memory less the driver's reserve, what the workers fill, and a CUDA "
+    limit="more than `limits.foreign_memory_warn_mib` warns, on a card without a display; more than the plan "
+    "leaves free fails: the card's memory less the driver's reserve, the workers' memory, and a CUDA "
     "context and workspaces for each",
-    remedy="end the program that holds it, or move the display to another card, then run again; where it is "
+    remedy="end the program that holds it, or move the display to another card, then run again; if it is "
     "to stay, plan for less with `vram_gib_per_worker`",
     unmeasured="NVML does not report the card's memory use before the run",
     also=Also(warns=("foreign-memory:to=41500",)),
     applies_to_cpu=False,
 )
 def foreign_memory(device: DeviceEvidence) -> Finding:
-    """Nobody else holds so much memory of the card that the planned workers do not fit beside it."""
+    """Other processes leave enough of the card's memory for the planned workers."""
     foreign = device.foreign_memory
     if foreign is None or foreign.used_mib is None:
         raise NotMeasured("the memory in use before the run was not read")
@@ -162,7 +162,7 @@ def foreign_memory(device: DeviceEvidence) -> Finding:
     loaded = device.evidence.loaded
     workers = device.evidence.asked_plan.workers_of(device.subject)
     room = room_of(workers, device.identity, foreign)
-    free = Limit(room.free_mib, f"what the plan of {loaded.file} leaves free")
+    free = Limit(room.free_mib, f"free beside the plan of {loaded.file}")
     if not room.holds(foreign.used_mib):
         return compared(foreign.used_mib, free, good=False, detail=f"{detail}; {room.told}")
     warn = device.limit("foreign_memory_warn_mib")
@@ -183,7 +183,7 @@ FAULTS = (
     FaultKind(
         "gpu-missing",
         "gpu",
-        "the driver lists no such card; of equal ones without a `uuid` the last counts",
+        "the driver does not list the card; of equal ones without a `uuid` the last is missing",
         ("inventory.gpus_present",),
         absent=("device",),
         why=f"{GONE}the other cards still have a peer.",
@@ -191,7 +191,7 @@ FAULTS = (
     FaultKind(
         "gpu-hidden",
         "gpu",
-        "CUDA_VISIBLE_DEVICES of Ray hides the card; of equal ones without a `uuid` the last counts",
+        "CUDA_VISIBLE_DEVICES of Ray hides the card; of equal ones without a `uuid` the last is hidden",
         ("inventory.gpus_present",),
         absent=("device",),
         why=f"{GONE}the other cards still have a peer.",
@@ -204,7 +204,7 @@ FAULTS = (
         keys=FROM,
         defaults=MID,
         duties=DUTIES,
-        why="Its worker fails with a CUDA error, its work ends, and it is asked nothing more.",
+        why="Its worker fails with a CUDA error, its work ends, and the card is not queried any more.",
     ),
     FaultKind(
         "driver-mismatch",
@@ -220,12 +220,12 @@ FAULTS = (
         "a foreign process holds memory of the card; to= is in MiB",
         ("inventory.foreign_memory",),
         keys=("to",),
-        why="A card on which the plan does not fit is left alone: it gets no work, and whatever asks for "
-        "some is not measured.",
+        why="A card on which the plan does not fit is not loaded: it gets no work, and every criterion that "
+        "needs work is not measured.",
         variants=(
             Variant(
                 "to=41500",
-                "The plan fits beside so much; the headroom is missing for what others hold alone.",
+                "The plan fits beside it; the headroom is missing only because of what others hold.",
             ),
         ),
     ),

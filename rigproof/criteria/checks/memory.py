@@ -22,9 +22,9 @@ MIB_PER_GIB = 1024
 # Workers read their allocator once a second, between two rounds; the last reading must be from the end.
 LAST_READING_S = 5.0
 ROUNDING_MIB = 1.0
-TOLD_WITH_S = 0.05  # a worker tells an overflow right before its round
+TOLD_WITH_S = 0.05  # a worker reports an overflow just before its round
 OTHER_PLAN = "or the run was planned with other work than the profile of `rigproof judge --hwprofile`"
-HEARD_S = 1.0  # a wrong result of a process that shares the device is told when its worker hears of it
+HEARD_S = 1.0  # a wrong result of a process that shares the device is reported when its worker learns of it
 
 
 @criterion(
@@ -34,8 +34,8 @@ HEARD_S = 1.0  # a wrong result of a process that shares the device is told when
     limit="`limits.ooms`",
     remedy="lower `vram_share` or the number of workers in the rig profile, or free the card's memory",
     unmeasured="a planned worker did not report its allocator up to the end of the load, was lost, or has an "
-    "allocator that keeps no count (of a CUDA device); or it filled less memory than the plan gives it, and "
-    f"no failed allocation says why; {OTHER_PLAN}",
+    "allocator without counters (of a CUDA device); or it filled less memory than the plan gives it, and "
+    f"no failed allocation explains it; {OTHER_PLAN}",
     also=Also(
         fails=("cpu-fallback",),
         unmeasured=(*WITHOUT_WORK, "stranger-takes-memory", *WORKER_LOST, "timeout"),
@@ -44,9 +44,9 @@ HEARD_S = 1.0  # a wrong result of a process that shares the device is told when
     explained=crowded_by,
 )
 def no_oom(device: DeviceEvidence) -> Finding:
-    """No allocation failed for want of memory; one that succeeded only after a retry warns.
+    """No allocation failed (out of memory); one that succeeded only after a retry warns.
 
-    One that the policy of `[memory]` recovered from is counted like any other.
+    A failure that the policy of `[memory]` recovered from counts like any other.
     """
     device.require_asked_plan()
     allowed = device.limit("ooms")
@@ -72,7 +72,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
 
 
 def _require_last_reading(device: DeviceEvidence, worker: str, window: Window) -> None:
-    """NotMeasured where the worker's counts are not known up to the end of the load."""
+    """NotMeasured if the worker's counts are not known up to the end of the load."""
     steady = device.evidence.steady_stage
     lost = [one for one in device.events(*LOSSES) if one.worker == worker and one.stage == steady]
     if lost:
@@ -95,7 +95,7 @@ def _require_last_reading(device: DeviceEvidence, worker: str, window: Window) -
 
 
 def _require_filled(device: DeviceEvidence) -> None:
-    """NotMeasured where a worker holds less than was planned, so that one more matrix would have fitted."""
+    """NotMeasured if a worker holds so much less than planned that one more matrix would have fitted."""
     for worker in device.evidence.plan.workers_of(device.subject):
         told = [
             event
@@ -111,7 +111,7 @@ def _require_filled(device: DeviceEvidence) -> None:
         if not short_mib < matrix_mib(worker.gemm_size, str(precision)) + ROUNDING_MIB:
             raise NotMeasured(
                 f"{worker.worker} filled {allocated_mib:.0f} MiB where the plan gives it "
-                f"{worker.vram_mib:.0f}, and no failed allocation says why"
+                f"{worker.vram_mib:.0f}, and no failed allocation explains it"
             )
 
 
@@ -129,14 +129,14 @@ def _sum_of_highest(memory: Sequence[MemoryReading], field: str) -> int:
     unit="%",
     limit="`limits.success_share`, for the worse of two shares. Tasks: each planned worker is one in the "
     "sustained stage, the device's first one in each other stage that ran, and each allocation is one. A "
-    "worker's task ended well where it began, its device finished a round, and the worker did not fail, die "
-    "or hang; an allocation where the worker told its memory as filled; each time that memory did not "
-    "suffice, recovered or not, is a failed one. Rounds: those that were verified, of all that the device "
-    "did; what the CPU did in its place counts for nothing",
+    "worker's task ended well if it began, its device finished a round, and the worker did not fail, die "
+    "or hang; an allocation, if the worker reported its memory as filled; each time that memory did not "
+    "suffice, recovered or not, is a failed one. Rounds: the verified share of all that the device "
+    "did; work that the CPU did in its place does not count",
     remedy="read the first error of this device's workers in the report, and lower its load if it ran "
     "out of memory",
-    unmeasured="no stage ran on the device, or it was left out on purpose; or a measured round was not "
-    f"verified, and neither a wrong result nor an overflow was told; {OTHER_PLAN}",
+    unmeasured="no stage ran on the device, or it was deliberately left out; or a measured round was not "
+    f"verified, and neither a wrong result nor an overflow was recorded; {OTHER_PLAN}",
     also=Also(
         fails=(*BROKEN, "oom", *WORKER_LOST, "timeout"),
         unmeasured=("foreign-memory", "stranger-takes-memory"),
@@ -145,12 +145,12 @@ def _sum_of_highest(memory: Sequence[MemoryReading], field: str) -> int:
     explained=crowded_by,
 )
 def success_rate(device: DeviceEvidence) -> Finding:
-    """Share of the device's tasks that ended well, or of its rounds that were verified, the worse of both."""
+    """Share of the device's tasks that ended well, or of its verified rounds, whichever is worse."""
     device.require_asked_plan()
     tally = tasks_of(device)
     if tally.total == 0:
         cause = device.cause()
-        raise NotMeasured("no work was begun" + (f": {cause}" if cause else ""))
+        raise NotMeasured("no work was started" + (f": {cause}" if cause else ""))
     rounds, lent = rounds_by_device(device)
     unverified = rounds.only(rounds.same("verified", False))
     by_tasks = 100 * tally.good / tally.total
@@ -174,10 +174,10 @@ def success_rate(device: DeviceEvidence) -> Finding:
 
 
 def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
-    """NotMeasured where a measured round was not verified and nothing says why.
+    """NotMeasured if a measured round was not verified and no event explains it.
 
-    A wrong result says it of its worker's rounds from then on, in that stage: it is told every few seconds at
-    most. An overflow of fp16 says it of the round that is told with it.
+    A wrong result explains its worker's rounds from then on, in that stage, since it is reported every few
+    seconds at most. An overflow of fp16 explains the round that is reported with it.
     """
     wrong: dict[tuple[str | None, str | None], float] = {}
     for event in device.events("wrong_result"):
@@ -192,7 +192,7 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
         if any(abs(t_s - one.t_s) <= TOLD_WITH_S for t_s in overflows.get(doer, ())):
             continue
         raise NotMeasured(
-            f"a round of {one.worker} in the {one.stage} stage was not verified, and no event says why "
+            f"a round of {one.worker} in the {one.stage} stage was not verified, and no event explains it "
             f"(at t={one.t_s:.0f} s)"
         )
 
@@ -201,10 +201,10 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     "memory.headroom",
     scope="device",
     unit="GiB",
-    limit="`limits.headroom_gib`; where it is missing for what others held before the run alone, it warns",
-    remedy="lower `vram_share` or `vram_gib_per_worker` in the rig profile, or `limits.headroom_gib` where "
+    limit="`limits.headroom_gib`; if it is missing only because of what others held before the run, it warns",
+    remedy="lower `vram_share` or `vram_gib_per_worker` in the rig profile, or `limits.headroom_gib` if "
     "less will do",
-    unmeasured=f"free memory of the device was not read while its workers held theirs; {OTHER_PLAN}",
+    unmeasured=f"the device's free memory was not read while its workers held their memory; {OTHER_PLAN}",
     also=Also(warns=("foreign-memory:to=41500",), unmeasured=("foreign-memory", "stranger-takes-memory")),
     needs=("continuous",),
     explained=crowded_by,
@@ -212,7 +212,7 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
 def headroom(device: DeviceEvidence) -> Finding:
     """Memory still free on the device at the peak of the sustained stage.
 
-    For the CPU as the device: the RAM that it, and its node, still has available.
+    For the CPU as the device: the RAM that its process and its node still have available.
     """
     device.require_asked_plan()
     window = device.evidence.loaded_window(device.evidence.steady_stage)
@@ -234,13 +234,13 @@ def headroom(device: DeviceEvidence) -> Finding:
     others_gib = _others_gib(device)
     if not good and least_gib + others_gib >= limit.value:
         detail = f"beside {others_gib:.2f} GiB that others held before the run; see inventory.foreign_memory"
-        remedy = "end what else holds memory of the card, or lower `vram_share` in the rig profile"
+        remedy = "end other programs that hold memory of the card, or lower `vram_share` in the rig profile"
         return Finding(Outcome.WARN, least_gib, limit, detail, remedy, from_s=t_s)
     return compared(least_gib, limit, good=good, from_s=None if good else t_s)
 
 
 def _others_gib(device: DeviceEvidence) -> float:
-    """What others held of the card before the run; nothing where that is not known, or an idle card's."""
+    """What others held of the card before the run; 0 if it is not known, or as little as on an idle card."""
     others = device.foreign_memory
     used_mib = None if others is None else others.used_mib
     return 0.0 if used_mib is None or used_mib <= IDLE_MIB else used_mib / MIB_PER_GIB
@@ -250,7 +250,7 @@ FAULTS = (
     FaultKind(
         "oom",
         "gpu",
-        "allocations fail for want of memory",
+        "allocations fail (out of memory)",
         ("memory.no_oom",),
         why="Each allocation that failed counts as a failed task, although the policy recovered from it.",
     ),
@@ -268,22 +268,22 @@ FAULTS = (
     FaultKind(
         "cpu-fallback",
         "gpu",
-        "memory runs out for good, and the CPU does the card's work",
+        "memory runs out permanently, and the CPU does the card's work",
         ("memory.success_rate",),
-        why="It begins with allocations that fail; what the CPU does in a card's place is no work of "
-        "the card, so that it has no rate and nothing to compare.",
+        why="It begins with allocations that fail; work of the CPU in a card's place is not counted as "
+        "the card's, which then has no rate and nothing to compare.",
     ),
     FaultKind(
         "memory-taken",
         "gpu",
-        "after the start others take memory of the card, all but a little; to= is in MiB",
+        "after the start others take almost all memory of the card; to= is in MiB",
         ("memory.headroom",),
         keys=("to",),
     ),
     FaultKind(
         "half-filled",
         "gpu",
-        "a worker fills half of the memory that it was given, and says nothing of it",
+        "a worker fills half of its planned memory and does not report it",
         ("memory.no_oom",),
         ends="not measured",
     ),

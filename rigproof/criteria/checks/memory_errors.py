@@ -1,4 +1,4 @@
-"""Does the memory hold what is written to it? What the card itself has counted."""
+"""Does the memory keep what is written to it? Judged by the card's own counters."""
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import UNREAD, Also
@@ -10,7 +10,7 @@ from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
 from rigproof.simulation.faults.lacks import unreported
 
-SWITCH_ON = "switch it on, unless it is off on purpose: `nvidia-smi -i GPU -e 1`, then restart the machine"
+SWITCH_ON = "switch it on, unless it is off deliberately: `nvidia-smi -i GPU -e 1`, then restart the machine"
 
 
 @criterion(
@@ -19,14 +19,14 @@ SWITCH_ON = "switch it on, unless it is off on purpose: `nvidia-smi -i GPU -e 1`
     unit="errors",
     limit="`limits.ecc_uncorrected`",
     remedy="reset or restart the machine; if errors come back, have the card replaced",
-    unmeasured="a counter is missing before or after the run; not applicable where the SKU file lists `ecc` "
-    "in `unsupported_sensors`, nor on an unknown card that has none or has it switched off",
+    unmeasured="a counter is missing before or after the run; not applicable if the SKU file lists `ecc` "
+    "in `unsupported_sensors`, nor on an unknown card without ECC or with ECC switched off",
     also=Also(unmeasured=UNREAD),
     applies_to_cpu=False,
     needs=("continuous",),
 )
 def ecc(device: DeviceEvidence) -> Finding:
-    """No uncorrected memory error during the run; corrected ones warn, as ECC that is switched off does."""
+    """No uncorrected memory error during the run; corrected ones warn, and so does switched-off ECC."""
     before, after = device.counters("before"), device.counters("after")
     if device.identity.ecc_enabled is False and device.device.sku and not device.lacks_sensor("ecc"):
         return Finding(Outcome.WARN, detail="ECC is switched off, so no error is counted", remedy=SWITCH_ON)
@@ -50,7 +50,7 @@ def ecc(device: DeviceEvidence) -> Finding:
 
 
 def _excuse(device: DeviceEvidence, sensor: str, lacks: str) -> None:
-    """NotApplicable where the card cannot count; to a card of a known SKU only by its file."""
+    """NotApplicable if the card cannot count errors; for a known SKU only if its file says so."""
     enabled = device.identity.ecc_enabled
     if enabled is False:
         raise NotApplicable("ECC is switched off")
@@ -73,14 +73,14 @@ def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> b
     "`limits.retired_pages_fail` and `limits.retired_pages_warn`",
     remedy="restart the machine so that the remap takes effect; if one failed or there are many, have "
     "the card replaced",
-    unmeasured="the counters are missing before or after the run; not applicable where ECC is switched off, "
+    unmeasured="the counters are missing before or after the run; not applicable if ECC is switched off, "
     "or the SKU file lists `row_remap` in `unsupported_sensors`; nor on an unknown card without ECC",
     also=Also(unmeasured=UNREAD),
     applies_to_cpu=False,
     needs=("continuous",),
 )
 def row_remap(device: DeviceEvidence) -> Finding:
-    """The card has no broken memory rows waiting for a remap, nor so many that it wears out."""
+    """The card has no broken memory rows waiting for a remap, nor so many remapped rows that it wears out."""
     before, after = device.counters("before"), device.counters("after")
     if not any(_any(before, after, field) for field in ("remapped_uncorrectable", "retired_pages")):
         _excuse(device, "row_remap", "this card does not report remapped rows")
@@ -100,7 +100,7 @@ def row_remap(device: DeviceEvidence) -> Finding:
 def _by_pages(
     device: DeviceEvidence, before: GpuCounters | None, after: GpuCounters | None
 ) -> Finding | None:
-    """Retired pages, which cards before Ampere have in place of remapped rows; None: nothing decided."""
+    """Retired pages, which cards before Ampere have instead of remapped rows; None: no verdict from them."""
     latest = after or before
     pages = None if latest is None else latest.retired_pages
     if pages is None:
@@ -138,19 +138,19 @@ FAULTS = (
     FaultKind(
         "ecc-uncorrected",
         "gpu",
-        "a double-bit error: it is counted, Xid 48 (and 95 with row remapping) is raised, and what runs ends",
+        "a double-bit error: it is counted, Xid 48 (and 95 with row remapping) is raised, and the work ends",
         ("memory.ecc",),
         keys=FROM,
         defaults=MID,
         duties=DUTIES,
         lacks=NO_ECC,
-        why="Its workers end with a CUDA error, and so does every later one until the card is reset; a card "
-        "without work tells nothing by its clock.",
+        why="Its workers end with a CUDA error, and so does every later one until the card is reset; the "
+        "clock of a card without work means nothing.",
     ),
     FaultKind(
         "ecc-corrected-rate",
         "gpu",
-        "corrected errors climb during the run",
+        "corrected errors increase during the run",
         ("memory.ecc",),
         ends="warns",
         keys=FROM,
@@ -161,7 +161,7 @@ FAULTS = (
     FaultKind(
         "row-remap-pending",
         "gpu",
-        "a memory row waits for its remap",
+        "a memory row is waiting for its remap",
         ("memory.row_remap",),
         keys=FROM,
         defaults=MID,

@@ -1,4 +1,4 @@
-"""Has the card the power limit that it should have, and does it keep it?"""
+"""Does the card have the right power limit, and does it respect it?"""
 
 from operator import itemgetter
 from statistics import fmean
@@ -17,7 +17,7 @@ from rigproof.simulation.faults.kinds import FED, MID, TIMES, FaultKind, Variant
 from rigproof.simulation.faults.lacks import unstated
 
 ROUNDING_W = 0.5  # NVML counts milliwatts, profiles and SKU files watts
-SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and goes over the limit for a second
+SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and exceeds the limit for a second
 
 
 @criterion(
@@ -25,7 +25,7 @@ SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and goes 
     scope="device",
     unit="W",
     limit="`limits.power_over_limit_share` of the power limit that NVML enforces; in the feeding stage "
-    "`limits.working_power_w`, where the rig states it",
+    "`limits.working_power_w`, if the rig states it",
     remedy="set the power limit again (`nvidia-smi -pl`), and check that the power supply carries all "
     "cards at once",
     unmeasured="too few readings of the power under load, a draw of 0 W, or a frozen sensor",
@@ -47,8 +47,8 @@ def draw(device: DeviceEvidence) -> Finding:
     """The average power stays at the enforced limit wherever work is measured.
 
     It is the mean of the driver's 1 s average over each stretch of measured work, short ones together and
-    long ones in quarters; of the instant power where the driver has no average. While the card is fed, its
-    mean power is in its working range, if the rig states one.
+    long ones in quarters; of the instant power if the driver has no average. While the card is fed, its
+    mean power must be in its working range, if the rig states one.
     """
     require_power_limit(device)
     finding = over_loads(device, DUTIES, lambda load: _in_load(device, load))
@@ -81,19 +81,19 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     "power.limit",
     scope="device",
     unit="W",
-    limit="`limits.power_limit_w`; where the rig states none, the card's default limit (NVML's, else the SKU "
-    "file's): a lower one warns, and under `limits.power_cap_fail_share` of it fails",
-    remedy="set it with `nvidia-smi -pl`, or state the range that you mean as `limits.power_limit_w`",
-    unmeasured="NVML reports no enforced limit; not applicable to a card whose driver has none, as in "
+    limit="`limits.power_limit_w`; if the rig states none, the card's default limit (NVML's, else the SKU "
+    "file's): a lower one warns, and one under `limits.power_cap_fail_share` of it fails",
+    remedy="set it with `nvidia-smi -pl`, or state the intended range as `limits.power_limit_w`",
+    unmeasured="NVML reports no enforced limit; not applicable to a card whose driver has none, such as "
     "laptops and virtual GPUs",
     also=Also(fails=("power-capped:to=300",)),
     applies_to_cpu=False,
 )
 def limit(device: DeviceEvidence) -> Finding:
-    """The power limit in force is the one that the rig is meant to run at. It is read, never set.
+    """The power limit in force is the one intended for the rig. It is read, never set.
 
-    Where it changes during the run, as Dynamic Boost does in laptops, the lowest one counts, and both ends
-    have to be in a range that the rig states.
+    If it changes during the run, as with Dynamic Boost in laptops, the lowest one counts; against a range
+    that the rig states, the lowest and the highest do.
     """
     require_power_limit(device)
     in_force = sorted({device.enforced_power_w, *readings(device.samples, "power_limit_w").values})
@@ -108,29 +108,29 @@ def limit(device: DeviceEvidence) -> Finding:
     fails = device.limit("power_cap_fail_share")
     least = Limit(fails.value * default.value, f"{fails.source}, of {default.source}")
     if enforced_w < least.value - ROUNDING_W:
-        detail = f"a cap far under the card's default of {default.value:.0f} W"
+        detail = f"a cap far below the card's default of {default.value:.0f} W"
         step = _restore(device, enforced_w, default.value)
         return compared(enforced_w, least, good=False, detail=_joined(detail, changed), remedy=step)
     if enforced_w < default.value - ROUNDING_W:
-        detail = "a cap under the card's default; floors of the SKU file are scaled to it"
+        detail = "a cap below the card's default; floors of the SKU file are scaled to it"
         step = _restore(device, enforced_w, default.value)
         return Finding(Outcome.WARN, enforced_w, default, _joined(detail, changed), step)
-    raised = "over the card's default" if enforced_w > default.value + ROUNDING_W else ""
+    raised = "above the card's default" if enforced_w > default.value + ROUNDING_W else ""
     return compared(enforced_w, default, good=True, detail=_joined(raised, changed))
 
 
 def _restore(device: DeviceEvidence, enforced_w: float, default_w: float) -> str:
-    """How to lift a cap, and how to say that it is meant."""
+    """How to remove a cap, and how to state that it is intended."""
     command = f"`nvidia-smi -i {device.identity.index} -pl {default_w:.0f}`"
     meant = f"`limits.power_limit_w = [{enforced_w:.0f}, {enforced_w:.0f}]`"
-    return f"restore it on {device.device.node} with {command}; if it is meant, state {meant}"
+    return f"restore it on {device.device.node} with {command}; if it is intended, state {meant}"
 
 
 def _in_range(
     device: DeviceEvidence, in_force: list[float], allowed: tuple[float, float], changed: str
 ) -> Finding:
     low_w, high_w = allowed
-    # What is furthest out of the range is told; the lowest where all are inside.
+    # The value furthest outside the range is reported; the lowest if all are inside.
     enforced_w = max(in_force, key=lambda one: (max(low_w - one, one - high_w, 0.0), -one))
     nearest = Limit(low_w if enforced_w < low_w else high_w, device.source_of("limits.power_limit_w"))
     good = low_w - ROUNDING_W <= enforced_w <= high_w + ROUNDING_W
@@ -140,7 +140,7 @@ def _in_range(
 
 
 def require_power_limit(device: DeviceEvidence) -> None:
-    """NotApplicable on a card without a power limit; NotMeasured where one is only not reported."""
+    """NotApplicable on a card without a power limit; NotMeasured if one exists but is not reported."""
     if device.identity.power_limit_w is None and device.has_no_power_limit:
         raise NotApplicable("this card's driver reports no power limit")
     assert device.enforced_power_w > 0
@@ -192,7 +192,7 @@ FAULTS = (
     FaultKind(
         "power-capped",
         "gpu",
-        "somebody lowered the power limit; to= is in W",
+        "a user lowered the power limit; to= is in W",
         ("power.limit",),
         ends="warns",
         keys=("to",),
@@ -200,7 +200,7 @@ FAULTS = (
         variants=(
             Variant(
                 "to=300",
-                "Under half of the default fails. The card's own floors are scaled to its cap, the sum's "
+                "Less than half of the default fails. The card's own floors are scaled to its cap, the sum's "
                 "is not.",
             ),
         ),

@@ -1,4 +1,4 @@
-"""Did a host restart under load? The driver's log has nothing of it: power was gone."""
+"""Did a host restart under load? The driver's log has no trace of a power loss."""
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
 from rigproof.criteria.effects import Also
@@ -10,11 +10,11 @@ from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind
 
 SOURCE = "the host's boot id, before and after the load"
 ONE_CARD = (
-    "mostly the power supply, which cannot deliver the card's peaks: check its rating, a cable of its own "
+    "usually the power supply, which cannot deliver the card's peaks: check its rating, a cable of its own "
     "for each power socket of the card, and the outlet; then lower the power limit (`nvidia-smi -pl`, "
     "stated as `limits.power_limit_w`) and run again; after a freeze look for Xids"
 )
-WENT_ON = "look for the reason first (the kernel's out-of-memory killer, somebody's `kill`), then run again"
+WENT_ON = "find the reason first (the kernel's out-of-memory killer, a user's `kill`), then run again"
 
 
 @criterion(
@@ -22,20 +22,20 @@ WENT_ON = "look for the reason first (the kernel's out-of-memory killer, somebod
     scope="node",
     unit="",
     limit="the host's boot id is the same before and after the load",
-    remedy="mostly the power supply, which cannot take what the cards draw together: check its rating, one "
+    remedy="usually the power supply, which cannot deliver the power of all cards: check its rating, one "
     "cable for each socket of a card, and the outlet; load one card at a time (a profile with one GPU), then "
     "lower the cards' power limit (`nvidia-smi -pl`, `limits.power_limit_w`); after a freeze look for Xids. "
-    "Of a host with one card the same, but for loading it alone",
-    unmeasured="the run did not get to its end there: the node or its agent was lost, or the run was killed; "
-    "not applicable where the boot id cannot be read, or is a container's own",
+    "For a host with one card the same, except loading one card at a time",
+    unmeasured="the run did not reach its end there: the node or its agent was lost, or the run was killed; "
+    "not applicable if the boot id cannot be read, or is a container's own",
     also=Also(unmeasured=("node-lost",)),
 )
 def reset(node: NodeEvidence) -> Finding:
-    """The host did not restart under load, neither in this run nor untold in one before it.
+    """The host did not restart under load, neither in this run nor, unreported, in an earlier one.
 
-    The agent of each host writes what its cards do to the host's own disk, a line a second and one before
+    The agent of each host logs what its cards do on the host's own disk, a line a second and one before
     each stage: the last words of a host that goes down. A run without an orderly end is found by the next
-    one, which warns, and by `rigproof judge` of its folder.
+    run, which warns, and by `rigproof judge` of its folder.
     """
     for event in node.events("host_reset"):
         return Finding(
@@ -44,9 +44,7 @@ def reset(node: NodeEvidence) -> Finding:
     readings = node.evidence.boots(node.subject)
     changed = _changed(readings)
     if changed is not None:
-        detail = (
-            f"{node.subject} restarted during the run: its boot id is another one at t={changed.t_s:.0f} s"
-        )
+        detail = f"{node.subject} restarted during the run: its boot id had changed at t={changed.t_s:.0f} s"
         return Finding(Outcome.FAIL, detail=detail, remedy=_remedy(node), source=SOURCE, from_s=changed.t_s)
     for event in node.events("driver_killed"):
         raise NotMeasured(event.message)
@@ -64,7 +62,7 @@ def _changed(readings: list[BootReading]) -> BootReading | None:
 
 
 def _require_both(node: NodeEvidence, readings: list[BootReading]) -> None:
-    """A boot id before and one after the load."""
+    """Require a boot id from before and one from after the load."""
     unread = [one for one in readings if one.boot_id is None]
     if unread and len(unread) == len(readings):
         raise NotApplicable(unread[0].reason or "the boot id cannot be read here")
@@ -80,12 +78,12 @@ def _restarted_last(event: Event) -> tuple[bool, float]:
 
 
 def _remedy(node: NodeEvidence) -> str:
-    """Of a host with one card; empty where it has more, or none."""
+    """The remedy for a host with one card; empty if it has more, or none."""
     return ONE_CARD if len(node.node.gpus) == 1 else ""
 
 
 def _earlier(node: NodeEvidence, events: list[Event]) -> Finding:
-    """The worst of what earlier runs left: a restart, where there is one."""
+    """The worst of what earlier runs left: a restart, if there is one."""
     worst = events[-1]
     more = f" (and {len(events) - 1} more)" if len(events) > 1 else ""
     detail = f"an earlier run ({worst.data.get('run_id')}) never ended: {worst.message}{more}"
@@ -94,7 +92,7 @@ def _earlier(node: NodeEvidence, events: list[Event]) -> Finding:
 
 
 def _passed(node: NodeEvidence) -> str:
-    """What was seen, and what this host could not keep."""
+    """The observation, and what this host could not record."""
     seen = "the boot id is the same before and after the load"
     unkept = node.events("black_box")
     return f"{seen}; {unkept[0].message}" if unkept else seen
@@ -104,13 +102,13 @@ FAULTS = (
     FaultKind(
         "reset",
         "node",
-        "the host resets under load, and is back after `for=` with another boot id",
+        "the host resets under load, and returns after `for=` with another boot id",
         ("health.reset",),
         keys=TIMES,
         defaults={**MID, "for": "8"},
         duties=DUTIES,
         brief=True,
-        why="The node is lost, with all that a lost node leaves unmeasured; once it is back, a new agent "
+        why="The node is lost, and all that needs it is not measured; once it has returned, a new agent "
         "reads another boot id there.",
     ),
     FaultKind(

@@ -1,4 +1,4 @@
-"""Does it stay cool enough, and does it run without being slowed down for heat?"""
+"""Does the card stay cool enough, and does it run without thermal throttling?"""
 
 from collections import deque
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from rigproof.records.verdict import Outcome
 
 # "Sustained", beside a limit that no single reading may pass: as long as the windows of throughput.stability.
 SUSTAINED_S = 5.0
-FEW_SAMPLES = 2  # slowed ones: more than 1 % of a short stage, and still no more than one short event
+FEW_SAMPLES = 2  # slowed samples: more than 1 % of a short stage, but still only one short event
 
 
 @criterion(
@@ -26,9 +26,9 @@ FEW_SAMPLES = 2  # slowed ones: more than 1 % of a short stage, and still no mor
     scope="device",
     unit="°C",
     limit="`limits.core_temperature_c` of the rig; else NVML's GPU_MAX, else its SLOWDOWN; else the SKU "
-    "file's. Where the rig states `limits.core_temperature_never_c`, that holds for every reading, and the "
-    "limit for the mean of 5 s. Over `limits.core_temperature_warn_c` it warns. In the feeding stage "
-    "`limits.working_temperature_c`, where the rig states it",
+    "file's. If the rig states `limits.core_temperature_never_c`, that applies to every reading, and the "
+    "limit to the mean of 5 s. Over `limits.core_temperature_warn_c` it warns. In the feeding stage "
+    "`limits.working_temperature_c`, if the rig states it",
     remedy="clean the heatsink or raise the fan curve",
     unmeasured="too few readings under load, or a frozen sensor",
     also=Also(
@@ -46,9 +46,9 @@ FEW_SAMPLES = 2  # slowed ones: more than 1 % of a short stage, and still no mor
 def core_temperature(device: DeviceEvidence) -> Finding:
     """The GPU's core never gets hotter than its limit, at any moment of the run.
 
-    A rig that tells what is never allowed from what may not last has a spike judged by the one and the mean
-    of 5 s by the other. While the card is fed, its mean temperature is in its working range, if the rig
-    states one.
+    For a rig that states both an absolute and a sustained limit, single readings are judged by the first and
+    the mean of 5 s by the second. While the card is fed, its mean temperature must be in its working range,
+    if the rig states one.
     """
     identity, documented = device.identity, _documented(device)
     limits = [
@@ -63,7 +63,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     pairs = readings(device.samples, field)
     never, warn = (device.optional_limit(f"core_temperature_{name}_c") for name in ("never", "warn"))
     if never is not None:
-        passed = _too_hot(device, pairs, never, "which no reading may pass")
+        passed = _too_hot(device, pairs, never, "which no reading may exceed")
         if passed is not None:
             return passed
         pairs = _sustained(pairs)
@@ -114,7 +114,7 @@ def memory_temperature(device: DeviceEvidence) -> Finding:
 
 
 def _has_no_memory_sensor(device: DeviceEvidence) -> bool:
-    """It never answered, and the SKU file says so; or there is no SKU file and NVML knows no limit."""
+    """It never answered, as the SKU file states; or there is no SKU file and NVML has no limit."""
     if not device.samples or values(device.samples, "memory_temperature_c"):
         return False
     if device.device.sku is not None:
@@ -123,7 +123,7 @@ def _has_no_memory_sensor(device: DeviceEvidence) -> bool:
 
 
 def _documented(device: DeviceEvidence) -> TemperatureLimits:
-    """The SKU file's degrees; none where there is no SKU file."""
+    """The SKU file's temperatures; none without a SKU file."""
     sku = device.device.sku
     return TemperatureLimits() if sku is None else sku.temperature
 
@@ -136,7 +136,7 @@ def _reported(value_c: float | None, source: str) -> Limit | None:
 def _hottest(
     device: DeviceEvidence, pairs: Readings, field: str, what: str, limits: list[Limit | None]
 ) -> Finding:
-    """Compare the highest of the whole run's readings with the first limit that there is."""
+    """Compare the highest reading of the whole run with the first limit that exists."""
     limit = next((one for one in limits if one is not None), None)
     passed = None if limit is None else _too_hot(device, pairs, limit)
     if passed is not None:
@@ -150,7 +150,7 @@ def _hottest(
 
 
 def _too_hot(device: DeviceEvidence, pairs: Readings, limit: Limit, detail: str = "") -> Finding | None:
-    """A failure where any of the readings is over the limit."""
+    """A failure if any of the readings is over the limit."""
     hottest_c = max(pairs.values, default=limit.value)
     if hottest_c <= limit.value:
         return None
@@ -160,7 +160,7 @@ def _too_hot(device: DeviceEvidence, pairs: Readings, limit: Limit, detail: str 
 
 
 def _sustained(pairs: Readings) -> Readings:
-    """For each reading the mean of the last SUSTAINED_S up to it; one mean where all of them are shorter."""
+    """For each reading the mean of the last SUSTAINED_S up to it; one mean if all together are shorter."""
     means: list[Reading] = []
     last: deque[Reading] = deque()
     total = 0.0
@@ -175,7 +175,7 @@ def _sustained(pairs: Readings) -> Readings:
 
 
 def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> float:
-    """How long it was over the limit: each reading stands until the next one, or for one step of the grid."""
+    """How long it was over the limit: each reading holds until the next one, or for one step of the grid."""
     step_s = 1 / device.evidence.planned_by.rig.sampling.rate_hz
     ends = [*pairs.times_s[1:], pairs.times_s[-1] + step_s]
     return sum(
@@ -189,11 +189,11 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     "thermal.throttle",
     scope="device",
     unit="%",
-    limit="`limits.throttle_events` stretches of slowed samples in the whole run, attempts at a stage that "
-    "was repeated included, `limits.throttle_event_s` for the longest, and, for more than two "
-    "samples, `limits.throttle_share` of those of any stage: what is within all three warns. Power cap (0x4) "
-    "and idle (0x1) do not count",
-    remedy="cool the card if heat is the reason; check power plugs and power supply if it is the power brake",
+    limit="`limits.throttle_events` stretches of slowed samples in the whole run, with both attempts at a "
+    "repeated stage, `limits.throttle_event_s` for the longest, and, for more than two "
+    "samples, `limits.throttle_share` of those of any stage: any slowdown within all three warns. Power cap "
+    "(0x4) and idle (0x1) do not count",
+    remedy="cool the card if the reason is thermal; check plugs and power supply if it is the power brake",
     unmeasured="clock-event reasons were not read often enough under load",
     also=Also(
         fails=("overheat", "memory-overheat"),
@@ -205,7 +205,7 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     duties=DUTIES,
 )
 def throttle(device: DeviceEvidence) -> Finding:
-    """The driver does not slow the GPU down for heat, for a hardware fault or for the power supply."""
+    """The driver does not slow the GPU down because of heat, a hardware fault or the power supply."""
     found = [_slowed(device, stage) for stage in device.evidence.stages_with(*DUTIES)]
     earlier = device.evidence.earlier
     if earlier is not None:
@@ -235,22 +235,22 @@ def throttle(device: DeviceEvidence) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Slowed:
-    """How far a card was slowed down in a stage."""
+    """How much a card was slowed down in a stage."""
 
     stage: str
-    known: int  # samples that tell their reasons
+    known: int  # samples with known reasons
     number: int  # of those, slowed
     reasons: int
     events: tuple[Window, ...]  # stretches of slowed samples
 
     @property
     def share(self) -> float:
-        """Of the samples, %."""
+        """Percent of the samples."""
         return 100 * self.number / self.known if self.known else 0.0
 
 
 def _slowed(device: DeviceEvidence, stage: str) -> _Slowed:
-    """From the begin of the stage to its end, set-up included."""
+    """From the beginning of the stage to its end, set-up included."""
     known = values(device.loaded_samples(device.evidence.whole_window(stage)), "clock_event_reasons")
     events: list[Window] = []
     number = reasons = 0

@@ -1,16 +1,16 @@
-"""Faults that the criteria of thermal.py are there to notice."""
+"""The faults that the criteria of thermal.py detect."""
 
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.simulation.faults.kinds import FED, MID, PART, TIMES, FaultKind, Variant
 from rigproof.simulation.faults.lacks import unreported, unstated
 
-SLOWED = "Over the highest temperature that its maker allows, a card lowers its clock."
+SLOWED = "Above the highest temperature that its maker allows, a card lowers its clock."
 
 FAULTS = (
     FaultKind(
         "overheat",
         "gpu",
-        "the cooling fails: the core passes its limit; to= is where it settles, °C",
+        "the cooling fails: the core exceeds its limit; to= is the temperature at which it settles, °C",
         ("thermal.core_temperature",),
         keys=(*TIMES, "to"),
         defaults=PART,
@@ -20,7 +20,7 @@ FAULTS = (
     FaultKind(
         "heat-spike",
         "gpu",
-        "the core loses its heatsink for a moment, and passes what is never allowed",
+        "the core loses its heatsink for a moment, and exceeds the temperature that is never allowed",
         ("thermal.core_temperature",),
         keys=(*TIMES, "to"),
         defaults={**MID, "for": "0.75"},
@@ -31,7 +31,7 @@ FAULTS = (
     FaultKind(
         "early-heat",
         "gpu",
-        "the cooling weakens: the core comes near its limit",
+        "the cooling weakens: the core approaches its limit",
         ("thermal.core_temperature",),
         ends="warns",
         keys=(*TIMES, "to"),
@@ -51,7 +51,7 @@ FAULTS = (
     FaultKind(
         "memory-overheat",
         "gpu",
-        "the memory passes its limit while the core is cool",
+        "the memory exceeds its limit while the core is cool",
         ("thermal.memory_temperature",),
         keys=(*TIMES, "to"),
         defaults=PART,
@@ -62,18 +62,18 @@ FAULTS = (
     FaultKind(
         "thermal-throttle",
         "gpu",
-        "the driver lowers the clock for heat (reason 0x40)",
+        "the driver lowers the clock because of heat (reason 0x40)",
         ("thermal.throttle",),
         keys=(*TIMES, "by"),
         defaults={"by": "40%"},
         duties=DUTIES,
-        why="By 40 % the rates fall under their floors and behind those of the peers.",
+        why="By 40 % the rates fall below their floors and below those of the peers.",
         variants=(Variant("after=50%,for=0.5", "A single short event warns."),),
     ),
     FaultKind(
         "power-brake",
         "gpu",
-        "the power supply pulls the brake (reason 0x80)",
+        "the power supply triggers the power brake (reason 0x80)",
         ("thermal.throttle",),
         keys=(*TIMES, "by"),
         defaults={"by": "5%", **PART},

@@ -1,4 +1,4 @@
-"""Is the way to the card as wide and fast as card and slot allow?"""
+"""Is the PCIe link as wide and fast as card and slot allow?"""
 
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -15,9 +15,9 @@ from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, TIMES, FaultKind
 
-GENERATIONS, LANES = range(1, 11), range(1, 33)  # anything else is no PCIe link
-SHORTEST_S = 2.5  # the link is read once a second: of two of its readings none is the most
-LOW_SHARE = 0.2  # of a piece's readings: a link that works is down for a moment at most
+GENERATIONS, LANES = range(1, 11), range(1, 33)  # PCIe knows no other values
+SHORTEST_S = 2.5  # the link is read once a second: two of its readings have no majority
+LOW_SHARE = 0.2  # of a piece's readings: a sound link is down for a moment at most
 
 
 @criterion(
@@ -25,15 +25,15 @@ LOW_SHARE = 0.2  # of a piece's readings: a link that works is down for a moment
     scope="device",
     unit="GB/s",
     limit="the nominal rate of the best link that NVML reports for card and slot together, or of "
-    "`limits.pcie_generation` and `limits.pcie_width` where the rig states less; beside it "
-    "`limits.pcie_replays_warn`, which warns",
-    remedy="put the card in again, and its riser; look into the manual for the lanes of that slot, and into "
-    "the BIOS for its generation and for slots that share lanes; a slot that is so by design is stated with "
+    "`limits.pcie_generation` and `limits.pcie_width` if the rig states less; more replays than "
+    "`limits.pcie_replays_warn` warn",
+    remedy="reseat the card and its riser; check the manual for the lanes of that slot, and "
+    "the BIOS for its generation and for slots that share lanes; if the slot is so by design, state "
     "`limits.pcie_width` or `limits.pcie_generation`",
-    unmeasured="too few readings of the link under load, no figure of what it could be, or a counter of "
-    "replays that was read at one end of the run only; not applicable where the SKU file lists `pcie` in "
+    unmeasured="too few readings of the link under load, no figure for the best possible link, or a replay "
+    "counter that was read only at one end of the run; not applicable if the SKU file lists `pcie` in "
     "`unsupported_sensors`. A card whose driver counts no replays, as in WSL2 and virtual machines, is "
-    "judged by its link",
+    "judged by its link alone",
     also=Also(
         fails=("gpu-idle",),
         unmeasured=(*UNSAMPLED, "telemetry-gap", "ecc-uncorrected", "cpu-fallback", "foreign-memory"),
@@ -45,9 +45,9 @@ LOW_SHARE = 0.2  # of a piece's readings: a link that works is down for a moment
 def link(device: DeviceEvidence) -> Finding:
     """Under load the PCIe link has the generation and the width that card and slot allow.
 
-    Judged by the highest that at least half of the readings saw, in each stretch of measured work, short ones
-    together and long ones in quarters: an idle link goes down to save power, and that is no fault. One that
-    was down in over a fifth of the readings warns, and so do replays, packets that had to be sent again.
+    Judged by the highest value that at least half of the readings reached, in each stretch of measured work,
+    short ones together and long ones in quarters: an idle link goes down to save power, which is no fault. A
+    link that was down in over a fifth of the readings warns, and so do replays (packets sent again).
     """
     best_generation = _best(device, "pcie_generation", GENERATIONS)
     best_width = _best(device, "pcie_width", LANES)
@@ -66,7 +66,7 @@ def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: L
     generations = _seen(device, load, "pcie_generation", "PCIe generation", best[0])
     widths = _seen(device, load, "pcie_width", "PCIe width", best[1])
     seen = list(zip(generations, widths, strict=True))
-    # A link that is better than the owner expects makes up for nothing.
+    # A link that is better than the owner expects does not make up for one that is worse.
     rates = [_gbps(min(g.usual, best[0]), min(w.usual, best[1])) for g, w in seen]
     worst = rates.index(min(rates))
     generation, width = seen[worst]
@@ -90,7 +90,7 @@ def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: L
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a piece's readings were: the highest that half of them saw, the lowest, how many were low."""
+    """A piece's readings: the highest value that half of them reached, the lowest, how many were low."""
 
     piece: Piece
     usual: int
@@ -117,7 +117,7 @@ def _seen(device: DeviceEvidence, load: Load, field: str, what: str, best: int) 
 
 
 def _best(device: DeviceEvidence, name: str, possible: range) -> Limit:
-    """The best that this link can be: what NVML says of card and slot, or less where the rig says so."""
+    """The best possible link: what NVML reports for card and slot, or less if the rig states so."""
     of_card = getattr(device.identity, f"{name}_max")
     stated = device.optional_limit(name)
     known = [] if of_card not in possible else [Limit(of_card, "NVML's best link of card and slot")]
@@ -130,10 +130,10 @@ def _best(device: DeviceEvidence, name: str, possible: range) -> Limit:
 
 
 def _by_replays(device: DeviceEvidence, limit: Limit, name: str) -> Finding:
-    """The link is as it should be; whether it works without errors is told by what it had to repeat."""
+    """The link is as it should be; its replays show whether it works without errors."""
     good = compared(limit.value, limit, good=True, detail=name)
     warn = device.optional_limit("pcie_replays_warn")
-    if warn is None:  # a recording that is older than this limit
+    if warn is None:  # a recording from before this limit existed
         return good
     before, after = device.counters("before"), device.counters("after")
     if all(one is not None and one.pcie_replays is None for one in (before, after)):
@@ -143,7 +143,7 @@ def _by_replays(device: DeviceEvidence, limit: Limit, name: str) -> Finding:
     if per_minute <= warn.value:
         return good
     detail = f"{name}, but {per_minute:.0f} replays a minute, over {warn.value:g} ({warn.source})"
-    remedy = "clean the contacts, and put card and riser in again"
+    remedy = "clean the contacts, and reseat card and riser"
     return Finding(Outcome.WARN, limit.value, limit, detail, remedy)
 
 

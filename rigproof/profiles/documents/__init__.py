@@ -1,1 +1,1 @@
-"""What is written from the tables: key lists, JSON schemas, and a rig as TOML."""
+"""Documents generated from the tables: key lists, JSON schemas, and a rig as TOML."""

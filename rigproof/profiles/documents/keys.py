@@ -8,7 +8,7 @@ from rigproof.profiles.tables.models import Rig, Sku
 
 Schema = dict[str, Any]
 
-# Where a table of the models stands in a file.
+# The places of a table of the models in a file.
 _RIG_PLACES = {
     "Rig": "top of the file",
     "Node": "[[nodes]]",
@@ -25,7 +25,7 @@ _RIG_PLACES = {
     "MemoryPolicy": "[memory], [nodes.gpus.memory]",
     "Levels": "[levels]",
     "EveryLevel": "lengths that every level has",
-    "SomeLevels": "lengths that a level may go without",
+    "SomeLevels": "lengths that a level may leave out",
 }
 _SKU_PLACES = {
     "Sku": "top of the file",
@@ -70,7 +70,7 @@ def _summary(table: Schema) -> str:
 
 
 def _value(part: Schema) -> str:
-    """What a key takes, in words."""
+    """The values of a key, in words."""
     if "$ref" in part:
         return "table"
     if "enum" in part:

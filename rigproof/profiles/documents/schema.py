@@ -1,6 +1,6 @@
 """JSON Schemas of rig and SKU files and of the Xid catalogue, for editors that read `#:schema`.
 
-`hwprofiles/schema/` holds what these functions give; a test keeps the two the same.
+`hwprofiles/schema/` holds the output of these functions; a test keeps both the same.
 """
 
 from typing import Any

@@ -7,16 +7,16 @@ from rigproof.profiles.loading.loaded import LoadedRig
 
 _HEAD = (
     "Save this as hwprofiles/rigs/{name}.toml (--hwprofile {name}), or anywhere (--hwprofile ./{name}.toml).",
-    "What is left out here comes from hwprofiles/defaults.toml; docs/profiles.md tells every key.",
+    "What is left out here comes from hwprofiles/defaults.toml; docs/profiles.md lists every key.",
 )
 _NODE = "A single node without an address is the machine that the suite runs on."
 _CPU_FLOORS = (
-    "A floor of your own comes first, for example:",
+    "A floor of your own takes precedence, for example:",
     "[nodes.gpus.floors]",
     "gemm_fp32_tflops = 0.05",
 )
 _FLOORS = (
-    "Floors and limits of your own come first, for example:",
+    "Floors and limits of your own take precedence, for example:",
     "[nodes.gpus.floors]",
     "gemm_bf16_tflops = 60",
     "[nodes.gpus.limits]",
@@ -26,17 +26,17 @@ _COMMENTS = {
     "sku": "file stem in hwprofiles/gpus; \"unknown\" has NVML's limits and its architecture's floors",
     "memory_gib": "as found",
     "vram_share": "of the card, all workers together",
-    "vram_gib_per_worker": "in place of vram_share",
+    "vram_gib_per_worker": "instead of vram_share",
     "gemm_size": "M = N = K",
     "cpus": "usable ones, as found",
     "ram_gib": "as found",
-    "device": "no NVIDIA GPU was found: the CPU is judged in its place",
+    "device": "no NVIDIA GPU was found: the CPU is judged instead",
 }
 
 
 def profile_text(loaded: LoadedRig) -> str:
     """TOML that `load_rig` reads back to the same plan: everything that is not a default, with comments."""
-    import tomlkit  # noqa: PLC0415 - `pytest --plan` does without it
+    import tomlkit  # noqa: PLC0415 - `pytest --plan` does not need it
 
     document = tomlkit.document()
     document.add(tomlkit.comment(":schema ../schema/rig.schema.json"))
@@ -56,7 +56,7 @@ def profile_text(loaded: LoadedRig) -> str:
 
 
 def _own_values(loaded: LoadedRig) -> dict[str, Any]:
-    """The rig's tables less what the defaults say, plain values first."""
+    """The rig's tables without the defaults' values, plain values first."""
     tables = loaded.rig.model_dump(mode="json", exclude_none=True, exclude={"name", "nodes", "extends"})
     own = _not_default(tables, "", loaded)
     return dict(sorted(own.items(), key=lambda item: isinstance(item[1], dict)))

@@ -1,1 +1,1 @@
-"""What the stages declare of themselves: their duties, settings and figures; and the tables made of these."""
+"""What the stages declare: their duties, settings and figures; and the tables made from these."""

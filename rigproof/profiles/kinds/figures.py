@@ -1,4 +1,4 @@
-"""The figures that stages measure of a card: keys of a SKU file's [steady] and of a GPU's [floors]."""
+"""The figures that stages measure on a card: keys of a SKU file's [steady] and of a GPU's [floors]."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from typing import Literal
 from rigproof.profiles.tables.models import Sku
 from rigproof.profiles.tables.steady import Figure
 
-# A printed peak of a card: its key in the SKU file, and its value where the file has one. `figure`: what the
-# file states beside it; None: what a rig's floor is held against.
+# A printed peak of a card: its key in the SKU file, and its value where the file has one. `figure`: the
+# file's figure that is compared with it; None: a rig's floor is.
 Peak = Callable[[Sku, Figure | None], tuple[str, float | None]]
 
-# Rates that every device has, where there is no SKU file to tell the card's own, TFLOP/s.
+# Rates that every device reaches, for cards without a SKU file, TFLOP/s.
 # The slowest GPUs that CUDA 12 runs on (compute capability 5.0, GeForce 830M: 256 FMA at 1.15 GHz) have 0.59.
 SLOWEST_TFLOPS: Mapping[str, float] = {
     "cuda": 0.5,
-    "cpu": 0.002,  # one core at 1 GHz with one FMA a cycle
+    "cpu": 0.002,  # one core at 1 GHz with one FMA per cycle
 }
 
 

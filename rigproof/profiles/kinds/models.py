@@ -18,7 +18,7 @@ from rigproof.profiles.tables.work import MemoryPolicy
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """`rig`: merged, complete. `rig_file`: what a file may say of one. `sku`: one GPU model.
+    """`rig`: merged, complete. `rig_file`: what a file may state of one. `sku`: one GPU model.
 
     `all`: these and the tables in them, by name.
     """
@@ -70,7 +70,7 @@ def _table(kinds: StageKinds, name: str) -> type[Table]:
 
 
 def partial(model: Any, without: frozenset[str] = frozenset(), suffix: str = "") -> type[Overlay]:
-    """The same table where every key may be left out, which None stands for, and those of `without` are."""
+    """The same table with every key optional (None: left out) and without the keys of `without`."""
     return _partial(model, without, suffix)
 
 
@@ -96,7 +96,7 @@ def _partial(model: Any, without: frozenset[str], suffix: str) -> type[Overlay]:
 
 
 def _file(rig: type[Rig]) -> type[Table]:
-    """A rig of which each table may be left out, or parts of it."""
+    """A rig in which each table, or parts of it, may be left out."""
     fields: dict[str, Any] = {}
     for name, field in rig.model_fields.items():
         kind: Any = field.annotation
@@ -110,7 +110,7 @@ def _file(rig: type[Rig]) -> type[Table]:
 
 
 def _extended(model: Any, fields: dict[str, Any]) -> Any:
-    """The table with these fields in it, or in the place of its own."""
+    """The table with these fields added, or replacing its own."""
     return create_model(model.__name__, __base__=model, __doc__=model.__doc__, **fields)
 
 

@@ -1,14 +1,14 @@
-"""What the rest of rigproof knows of each stage: checks of no single one select by duty, never by name.
+"""What the rest of rigproof knows about each stage: general checks select stages by duty, never by name.
 
 A duty says what a healthy device does while the stage runs:
 
 - `continuous`: it works without a break, all its workers together, from warm-up to end;
-- `fed`: it works whenever the host has work for it, so that waiting is what the stage measures;
-- `bursts`: it works in stretches of different work, with set-up in between;
+- `fed`: it works whenever the host has work for it, so that the stage measures waiting;
+- `bursts`: it does stretches of different work, with set-up in between;
 - `arms`: it does comparable work in several stretches, one for each arm (a precision, a number of processes).
 
-The stages themselves stand above profiles, each in a folder of its own. Whoever loads a rig says which there
-are (`rigproof.stages.registry.KINDS`), and the loaded rig carries them.
+The stages themselves are in the layer above profiles, each in a folder of its own. The loader of a rig gets
+the list of stages (`rigproof.stages.registry.KINDS`), and the loaded rig carries it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ from rigproof.profiles.tables.stages import StageSettings, TimedSettings
 from rigproof.records.crews import CrewKind
 from rigproof.records.measurements import EVENT_KINDS, Labels
 
-if TYPE_CHECKING:  # what is loaded carries the kinds
+if TYPE_CHECKING:  # the loaded rig carries the kinds
     from rigproof.profiles.loading.loaded import LoadedRig
 
 Duty = Literal["continuous", "fed", "bursts", "arms"]
@@ -34,7 +34,7 @@ S = TypeVar("S", bound=StageSettings)
 class StagePlan:
     """One stage. `expected_s` is its load's length, the same whatever the number of GPUs.
 
-    But where crews take turns, since each device is in several: then it is that of all `turns`.
+    Except if crews take turns, since each device is in several: then it is the length of all `turns`.
     """
 
     name: str
@@ -45,12 +45,12 @@ class StagePlan:
     turns: int = 1
 
     def in_turns(self, turns: int) -> "StagePlan":
-        """The plan of one turn, so many times."""
+        """The plan of one turn, repeated that many times."""
         return replace(self, expected_s=turns * self.expected_s, turns=turns)
 
 
 def no_problems(_loaded: "LoadedRig", _level: LevelName) -> Iterable[str]:
-    """A stage whose settings are right wherever their types are."""
+    """A stage whose settings are valid whenever their types are."""
     return ()
 
 
@@ -75,13 +75,13 @@ LabelValues = tuple[tuple[str, str | int], ...]  # names and values
 class StageKind(Generic[S]):
     """One stage.
 
-    `settings`: its table. `figures`: what SKU files and floors state of it.
-    `plan`: how it goes, by its settings, at a level, in rounds of so many seconds, where it does not just
-    work for its `length_s`; None: not at this level. `lint`: what is wrong with a rig's settings of it.
-    `crew`: who works together. `spawns`: how many processes of its own a worker has on its device there at
-    once, where it starts some. `arms`: what they differ in, where it has some. `host_load`: the hosts' CPUs
-    are held in their band. `labels`: those of its rounds; one of several stages means the same in all of
-    them. `events`: the kinds that it alone reports, beside EVENT_KINDS, with what they mean.
+    `settings`: its table. `figures`: what SKU files and floors state of it. `plan`: how it goes, by its
+    settings, at a level, in rounds of so many seconds, where it does not just work for its `length_s`; None:
+    not at this level. `lint`: what is wrong with a rig's settings of it. `crew`: which workers work together.
+    `spawns`: how many processes of its own a worker has on its device there at once, where it starts some.
+    `arms`: what they differ in, where it has some. `host_load`: the hosts' CPUs are held in their band.
+    `labels`: those of its rounds; one of several stages means the same in all of them. `events`: the kinds
+    that it alone reports, beside EVENT_KINDS, with what they mean.
     """
 
     name: str
@@ -99,7 +99,7 @@ class StageKind(Generic[S]):
 
     @property
     def by_device(self) -> bool:
-        """Whether each device works by itself; else what is done is judged of the crew, not of a device."""
+        """Whether each device works by itself; otherwise the crew is judged, not a device."""
         return self.crew in ("workers", "devices")
 
     @property
@@ -108,7 +108,7 @@ class StageKind(Generic[S]):
         return self.crew == "workers"
 
     def planned(self, settings: S, level: LevelName, round_s: float) -> StagePlan | None:
-        """Its plan at a level; None where the level goes without it."""
+        """Its plan at a level; None if the level does not have it."""
         if self.plan is not None:
             return self.plan(settings, level, round_s)
         length_s = self.length_s(settings, level)
@@ -123,12 +123,12 @@ class StageKind(Generic[S]):
 
 @dataclass(frozen=True, eq=False)
 class StageKinds:
-    """All stages that there are, in the order in which they run."""
+    """All stages, in the order in which they run."""
 
     kinds: tuple[StageKind[Any], ...]
 
     def __eq__(self, other: object) -> bool:
-        """The same stages with the same tables, also where they went through another process."""
+        """The same stages with the same tables, even after pickling to another process."""
         return isinstance(other, StageKinds) and self._tables == other._tables
 
     def __hash__(self) -> int:
@@ -147,7 +147,7 @@ class StageKinds:
         return name in self._by_name
 
     def __getitem__(self, name: str) -> StageKind[Any]:
-        """KeyError where there is none of that name."""
+        """KeyError if there is none of that name."""
         return self._by_name[name]
 
     @cached_property
@@ -161,7 +161,7 @@ class StageKinds:
 
     @cached_property
     def figures(self) -> dict[str, FigureKind]:
-        """Those of all stages, by name."""
+        """The figures of all stages, by name."""
         return {figure.name: figure for kind in self.kinds for figure in kind.figures}
 
     @cached_property
@@ -186,15 +186,15 @@ class StageKinds:
         return next(kind for kind in self.kinds if any(one.name == figure.name for one in kind.figures))
 
     def with_duty(self, stages: Collection[str], duties: Collection[Duty]) -> tuple[str, ...]:
-        """Those of the stages whose duty is one of these, in the order in which they run.
+        """The stages with one of these duties, in the order in which they run.
 
-        Only those in which each device works by itself: one that waits for its pair's turn is not idle by
-        its own fault.
+        Only those in which each device works by itself: a device that waits for its pair's turn is
+        not idle by its own fault.
         """
         kinds = (kind for kind in self.kinds if kind.name in stages and kind.by_device)
         return tuple(kind.name for kind in kinds if kind.duty in duties)
 
     def only(self, names: Collection[str]) -> "StageKinds":
-        """Those of these names; itself where these are all."""
+        """The stages of these names; itself if these are all."""
         left = tuple(kind for kind in self.kinds if kind.name in names)
         return self if len(left) == len(self.kinds) else StageKinds(left)

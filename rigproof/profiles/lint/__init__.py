@@ -1,1 +1,1 @@
-"""What is wrong with a profile although it can be read."""
+"""Problems of a profile that can be read."""

@@ -1,4 +1,4 @@
-"""Limits that mean nothing on the very card they are for; on one without a SKU file, on any card."""
+"""Limits without effect on the card they are for; for one without a SKU file, on any card."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -42,7 +42,7 @@ def _temperature_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator
 
 
 def _core_problem(subject: str, card: TemperatureLimits, core_c: float) -> tuple[str, str] | None:
-    """Why a limit of the core's temperature cannot trip and the way out; None where it can."""
+    """Why a limit of the core's temperature cannot trip, and the remedy; None if it can."""
     trip_c = card.shutdown_c or card.slowdown_c
     if trip_c is not None:
         what = "shuts down" if card.shutdown_c else "slows down"

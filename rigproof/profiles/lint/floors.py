@@ -18,7 +18,7 @@ def floor_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
 
 
 def too_low(floor: float, least: float) -> tuple[str, str] | None:
-    """What is wrong with a floor under what any such device reaches, and the way out."""
+    """The problem and the remedy for a floor below what any such device reaches."""
     if floor >= least:
         return None
     return "even the slowest device is faster: such a floor cannot fail", f"write {least:.3g} or more"
@@ -32,6 +32,6 @@ def _floor_problem(device: PromisedDevice, kind: FigureKind, floor: float) -> tu
         return None
     key, peak = kind.peak(device.sku, None)
     if peak is None:
-        unknown = f"hwprofiles/gpus/{device.sku_stem}.toml knows no {key}"
+        unknown = f"hwprofiles/gpus/{device.sku_stem}.toml has no {key}"
         return unknown, "leave the floor out, or add the peak to the SKU file"
     return floor_problem(floor, peak, kind.unit, kind.lowest_share)

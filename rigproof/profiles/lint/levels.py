@@ -8,9 +8,9 @@ OWN_KEYS = ("least_share", "least_work_share")
 
 
 def level_problems(loaded: LoadedRig) -> list[str]:
-    """A rig that says how much of a level is that level: it would not be heeded."""
+    """A rig that states which part of a level still counts as that level: it would have no effect."""
     return [
-        told(loaded, key, getattr(loaded.rig.levels, name), "not for a rig to say", "drop it")
+        told(loaded, key, getattr(loaded.rig.levels, name), "not a setting of a rig", "drop it")
         for name in OWN_KEYS
         if loaded.sources.get(key := f"levels.{name}", DEFAULTS) != DEFAULTS
     ]

@@ -1,6 +1,6 @@
 """Limits that cannot trip, or that trip on every sound rig.
 
-The bounds here are no limits of a rig: they are how far a limit can go before it says nothing any more.
+The bounds here are no limits of a rig: they say how far a limit can go before it becomes meaningless.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,15 +12,15 @@ from rigproof.profiles.tables.base import Table
 from rigproof.profiles.tables.models import Limits
 
 ROUNDING = 1e-9
-WIDEST_BAND = 60.0  # points of CPU use: the load is steered to a few points, so this much is never left
+WIDEST_BAND = 60.0  # points of CPU use: the load is steered to a few points, so it never deviates this much
 BUSIEST_PERCENT = 98.0  # a host without an idle CPU reads 98 to 100 %
 P99_HIGHEST_MS = 1_000.0  # a second is where people lose their train of thought (Nielsen, Response Times)
-MAX_HIGHEST_MS = 10_000.0  # after ten they give the machine up (as above); a frozen host is no worse
+MAX_HIGHEST_MS = 10_000.0  # after ten they give up (as above); a frozen host is no worse
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Between which values a limit means something."""
+    """The range in which a limit is meaningful."""
 
     lowest: float | None = None
     highest: float | None = None
@@ -29,17 +29,17 @@ class Bound:
 
 
 MEANINGFUL = {
-    # A limit of half the samples is met by a card that cools down as long as it works.
+    # A limit of half the samples passes a card that cools down as long as it works.
     "throttle_share": Bound(highest=0.5, above="lets a card throttle half the time"),
-    # Two of them are no accident any more; ten are a card that throttles again and again.
-    "throttle_events": Bound(highest=10, above="lets a card throttle again and again"),
-    "throttle_event_s": Bound(highest=10, above="is no short slowdown any more"),
+    # Two of them are no coincidence any more; ten are a card that throttles repeatedly.
+    "throttle_events": Bound(highest=10, above="lets a card throttle repeatedly"),
+    "throttle_event_s": Bound(highest=10, above="is no longer a short slowdown"),
     # Idle clocks are 210 to 345 MHz of 1700 to 2600.
     "clock_ratio_share": Bound(lowest=0.2, below="passes the clock of an idle card"),
     "clock_unknown_share": Bound(lowest=0.2, below="passes the clock of an idle card"),
     # A card at its cap draws 97 % of it; one at 60 % has room for a higher clock.
     "clock_capped_power_share": Bound(
-        0.6, 0.97, "takes a card for capped that is not at its cap", "is more than a capped card draws"
+        0.6, 0.97, "treats a card as capped that is not at its cap", "is more than a capped card draws"
     ),
     # GeForce drivers allow 30 to 45 % of the default at the lowest.
     "power_cap_fail_share": Bound(lowest=0.3, below="is lower than any card can be capped"),
@@ -47,16 +47,16 @@ MEANINGFUL = {
     "active_utilization_share": Bound(lowest=0.5, below="calls a card active that idles most of the time"),
     # The overload protection of a supply trips at 1.1 to 1.5 times what it is rated for.
     "power_over_limit_share": Bound(
-        1.0, 1.5, "fails a card that is merely at its limit", "is past what a supply gives before it trips"
+        1.0, 1.5, "fails a card that is merely at its limit", "is more than a supply gives before it trips"
     ),
     # An idle card draws 5 to 15 % of its limit.
     "active_power_share": Bound(lowest=0.15, below="passes what an idle card draws"),
     # Half of the windows empty is a card that waits for its host.
     "active_work_share": Bound(lowest=0.5, below="calls a card active that idles most of the time"),
-    # One window of 5 s may hold a hiccup; under a third it held next to no work.
-    "stability_worst_window_share": Bound(lowest=0.3, below="allows a rate that all but stops"),
+    # One window of 5 s may contain a hiccup; under a third it contained almost no work.
+    "stability_worst_window_share": Bound(lowest=0.3, below="allows a rate that almost stops"),
     # The known stragglers lack 8 to 15 %; sound cards of a model are within 3 %, so half of them lack some.
-    "peer_share": Bound(0.5, 0.99, "calls a card that works at half the rate a peer", "fails sound cards"),
+    "peer_share": Bound(0.5, 0.99, "accepts a card that works at half the rate", "fails sound cards"),
     # The known stragglers lack 8 to 15 %.
     "marginal_share": Bound(highest=0.08, above="gives stragglers a second chance"),
     # A card is full where the next matrix does not fit: 128 MiB in 16-bit at the usual size of 8192.
@@ -65,53 +65,59 @@ MEANINGFUL = {
     "success_share": Bound(lowest=0.5, below="allows every other task to fail"),
     # SuperBench and Megatron call 5 to 10 % a regression.
     "champion_share": Bound(lowest=0.5, below="lets a card lose half of its best rate"),
-    # The same of a SKU's figures: a floor of half of what others reached says nothing of a card.
+    # The same for a SKU's figures: a floor of half of what others reached is meaningless.
     "floor_measured_share": Bound(0.5, 0.99, "lets a card lose half of its rate", "fails sound cards"),
     "floor_similar_share": Bound(0.5, 0.97, "lets a card lose half of its rate", "fails sound cards"),
     "floor_printed_share": Bound(
         0.4, 0.95, "lets a card lose more than half of its rate", "fails sound cards"
     ),
     # Large GEMMs reach 0.66 to 0.87 of what the silicon does at its clock.
-    "floor_unknown_share": Bound(0.3, 0.85, "calls a card that hardly works sound", "fails sound cards"),
+    "floor_unknown_share": Bound(0.3, 0.85, "accepts a card that hardly works", "fails sound cards"),
     # Measured: 0.90 and 0.92 with 2 and with 3 processes.
     "floor_sharing_share": Bound(lowest=0.5, below="allows sharing that halves the rate"),
-    "floor_cards": Bound(highest=100, above="is more cards than anybody measures, so that no floor is tight"),
+    "floor_cards": Bound(
+        highest=100, above="is more cards than are ever measured, so that no floor is tight"
+    ),
     # Boost clocks give 1.10 of the printed peak, a maximum clock up to 1.3 of it.
-    "ceiling_share": Bound(1.0, 2.0, "calls a sound card's rate an error", "takes twice the peak for a rate"),
+    "ceiling_share": Bound(
+        1.0, 2.0, "calls a sound card's rate an error", "accepts twice the peak as a rate"
+    ),
     # A worker gives up after 8 tries to fill its memory: a plan that fails this often does not fit.
     "ooms": Bound(highest=10, above="passes even a plan that does not fit"),
     # The first one ends the process that meets it (Xid 48); a card with many is off the bus before (Xid 79).
     "ecc_uncorrected": Bound(highest=10, above="passes more errors than a broken card survives"),
     # At 10 Hz one reading in five is 2 Hz: a spike of a second is still seen.
-    "sample_coverage_share": Bound(lowest=0.2, below="calls a few samples a measurement"),
+    "sample_coverage_share": Bound(lowest=0.2, below="accepts a few samples as a measurement"),
     # NVIDIA, Memory Error Management: 512 spare rows, and 64 pages before row remapping.
     "remapped_rows_fail": Bound(highest=512, above="is more rows than a card can remap"),
     "retired_pages_fail": Bound(highest=64, above="is more pages than a card can retire"),
     # DCGM: 0.48 to 1.92 a minute and lane, 8 to 31 on 16 lanes.
     "pcie_replays_warn": Bound(
-        highest=600, above="warns of no link, not even one that repeats itself ten times a second"
+        highest=600, above="never warns, not even about a link that resends ten packets a second"
     ),
     # A CUDA context without any work holds 0.3 to 0.6 GiB.
     "foreign_memory_warn_mib": Bound(highest=1024, above="lets another job hold memory without a warning"),
-    # Two programs that both keep a GPU busy get half of it each; a third of that is felt in any rate.
-    "stranger_sm_percent": Bound(highest=15, above="lets a stranger take a sixth of the card and more"),
+    # Two programs that both keep a GPU busy get half of it each; a third of that shows in any rate.
+    "stranger_sm_percent": Bound(
+        highest=15, above="lets a foreign process take a sixth of the card and more"
+    ),
     # A program that takes a GiB leaves less than any level's headroom on a card that the plan fills.
     "stranger_growth_mib": Bound(highest=4096, above="lets a job take memory as if it were a desktop"),
     # A GPU that is idle a third of the time is starved; half is no longer a matter of taste.
-    "idle_share": Bound(highest=0.5, above="calls a card fed that waits half the time"),
+    "idle_share": Bound(highest=0.5, above="accepts a card that waits half the time as fed"),
     # Idle clocks as above; the fastest cards boost to 3000 MHz, overclocked ones to 3300.
     "working_clock_mhz": Bound(400, 3500, "is the clock of an idle card", "is more than any card reaches"),
 }
 OF_THE_CPU = {
     "warn_percent": Bound(highest=BUSIEST_PERCENT, above="no load is over this"),
-    "warn_windows_share": Bound(highest=0.5, above="only warns of a host that is busy more often than not"),
+    "warn_windows_share": Bound(highest=0.5, above="only warns about a host that is busy most of the time"),
     "in_band_share": Bound(lowest=0.3, below="a load that is hardly ever in its band would pass"),
 }
 RANGES = {"working_power_w": [100, 150], "working_temperature_c": [60, 65], "power_limit_w": [350, 420]}
 
 
 def limit_problems(loaded: LoadedRig) -> list[str]:
-    """Limits of a rig, of its GPUs and of its hosts that could never be passed over."""
+    """Limits of a rig, of its GPUs and of its hosts that could never be exceeded."""
     found = list(_table_problems(loaded, loaded.rig.limits, "limits"))
     for device in loaded.devices():
         found += _table_problems(loaded, device.gpu.limits, f"{device.key}.limits")
@@ -126,7 +132,7 @@ def told(loaded: LoadedRig, key: str, value: object, wrong: str, way_out: str) -
 
 
 def stage_limit_problems(loaded: LoadedRig, stage: str, bounds: Mapping[str, Bound]) -> Iterator[str]:
-    """Limits of one stage that could never be passed over, its own and those of its GPUs."""
+    """Limits of one stage that could never be exceeded, its own and those of its GPUs."""
     yield from _out_of_bounds(loaded, loaded.stages[stage], f"stages.{stage}", bounds)
     for device in loaded.devices():
         own = getattr(device.gpu.stages, stage, None)
@@ -138,7 +144,7 @@ def _out_of_bounds(
     loaded: LoadedRig, table: Table, prefix: str, bounds: Mapping[str, Bound]
 ) -> Iterator[str]:
     for name, bound in bounds.items():
-        value = getattr(table, name, None)  # a GPU's own has not all of them
+        value = getattr(table, name, None)  # a GPU's own table does not have all of them
         if value is None:
             continue
         key = f"{prefix}.{name}"
@@ -163,7 +169,7 @@ def _table_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[
 
 
 def _xid_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[str]:
-    """Numbers that are said to fail and to warn, and lists after which no Xid fails."""
+    """Numbers that are listed both to fail and to warn, and lists with which no Xid fails."""
     fail, warn = limits.xid_fail or (), limits.xid_warn or ()
     both = sorted(set(fail) & set(warn))
     if both:
@@ -185,7 +191,7 @@ def _cpu_problems(loaded: LoadedRig) -> Iterator[str]:
 
 
 def _load_problems(loaded: LoadedRig, cpu: Table, prefix: str) -> Iterator[str]:
-    """Of a whole table or of what a node says otherwise, which may be part of it."""
+    """Problems of a whole table or of a node's deviations, which may be a part of it."""
     band = getattr(cpu, "band_percent", None)
     if band is not None and band[1] - band[0] > WIDEST_BAND:
         wrong = f"{band[1] - band[0]:g} points wide, so that no load is outside"

@@ -1,4 +1,4 @@
-"""Policies of taking VRAM that contradict themselves, or the plan that they serve."""
+"""Memory policies that contradict themselves, or the plan that they serve."""
 
 import math
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ MONITOR_HIGHEST_S = 2.5
 
 
 def policy_problems(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[str]:
-    """Problems of the `memory` table that holds for a device. One that is switched off has none."""
+    """Problems of the `memory` table that holds for a device. A policy that is switched off has none."""
     if not loaded.memory_of(device).enabled:
         return
     for names, wrong, way_out in (
@@ -27,11 +27,11 @@ def policy_problems(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan)
         )
 
 
-Wrong = tuple[tuple[str, ...], str, str]  # the keys that it may be stated by, what is wrong, the way out
+Wrong = tuple[tuple[str, ...], str, str]  # the keys that may state it, the problem, the remedy
 
 
 def _cap(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[Wrong]:
-    """What torch may take has to hold what its workers are to fill."""
+    """torch's cap must be large enough for what its workers are to fill."""
     share = loaded.memory_of(device).fraction_share
     if share is None or plan.vram_mib is None or plan.memory_gib is None or device.gpu.device == "cpu":
         return
@@ -48,7 +48,7 @@ def _cap(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterato
 
 
 def _sizes(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[Wrong]:
-    """The plan's size shrinks to the least one; the emergency's is smaller than both."""
+    """The least size must not exceed the plan's, nor the emergency's size the least one."""
     policy = loaded.memory_of(device)
     least, emergency = policy.least_size, policy.emergency_size
     if least > plan.gemm_size:
@@ -60,7 +60,7 @@ def _sizes(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Itera
 
 
 def _last_resort(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[Wrong]:
-    """The smallest target is smaller than the plan's, and holds one tiny product."""
+    """The smallest target must be smaller than the plan's, and hold one tiny product."""
     policy = loaded.memory_of(device)
     target_mib, size = policy.last_resort_mib, policy.emergency_size
     if operands_mib(size) > target_mib:
@@ -75,7 +75,7 @@ def _details(loaded: LoadedRig, device: PromisedDevice) -> Iterator[Wrong]:
     policy = loaded.memory_of(device)
     divisions = policy.roundup_power2_divisions
     if divisions is not None and divisions & (divisions - 1):
-        yield ("roundup_power2_divisions",), "torch takes powers of two alone", "write e.g. 16"
+        yield ("roundup_power2_divisions",), "torch only accepts powers of two", "write e.g. 16"
     if policy.monitor_s > MONITOR_HIGHEST_S:
         wrong = "memory.no_oom needs a reading from the end of the load"
         yield ("monitor_s",), wrong, f"write {MONITOR_HIGHEST_S:g} or less"

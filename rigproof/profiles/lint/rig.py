@@ -31,7 +31,7 @@ ROUNDING = 1e-6  # sums of shares in binary
 
 
 def lint_all(kinds: StageKinds, profiles: list[str] | None = None) -> list[str]:
-    """Problems of the named rigs and their SKUs; of everything shipped where none is named."""
+    """Problems of the named rigs and their SKUs; of everything shipped if none is named."""
     found: list[str] = []
     for name in profiles or stems("rigs"):
         try:
@@ -52,9 +52,9 @@ def lint_all(kinds: StageKinds, profiles: list[str] | None = None) -> list[str]:
 
 
 def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
-    """Why this rig's plan at a level cannot fit, or its limits cannot fail; empty where neither is so.
+    """Why this rig's plan at a level cannot fit, or its limits cannot fail; empty if neither is the case.
 
-    What a run on this machine finds before its plan is made (`auto.completed`) is not missed.
+    Values that a run on this machine fills in before its plan is made (`auto.completed`) may be missing.
     """
     devices = loaded.devices()
     found_later = _found_later(loaded)
@@ -87,14 +87,14 @@ def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
 
 
 def _found_later(loaded: LoadedRig) -> set[str]:
-    """Problems that are none where the rig is the machine that the suite is going to run on."""
+    """Problems that do not apply if the rig is the machine that the suite is going to run on."""
     if loaded.this_machine() is None:
         return set()
     return {line for device in loaded.devices() for line in untold_memory(loaded, device)}
 
 
 def _told(loaded: LoadedRig, keys: tuple[str, ...], value: object, wrong: str, way_out: str) -> str:
-    """A problem at the first of `keys` that the profile states; at the last where it states none."""
+    """A problem at the first of `keys` that the profile states; at the last if it states none."""
     key = next((key for key in keys if key in loaded.sources), keys[-1])
     return told(loaded, key, value, wrong, way_out)
 
@@ -153,7 +153,7 @@ def _memory_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan)
 
 
 def _compute_capability(device: PromisedDevice) -> tuple[int, int] | None:
-    """Of its SKU, where the file says it as NVML does."""
+    """The SKU's value, if the file states it as NVML does."""
     written = device.sku.compute_capability if device.sku is not None else None
     major, dot, minor = (written or "").partition(".")
     return (int(major), int(minor)) if dot and major.isdecimal() and minor.isdecimal() else None
@@ -206,7 +206,7 @@ def _node_problems(loaded: LoadedRig) -> Iterator[str]:
                 loaded,
                 (f"nodes.{node.name}.address",),
                 node.address,
-                f"{addresses[node.address]} has this address too",
+                f"{addresses[node.address]} also has this address",
                 "give each node its own",
             )
         for device in devices:
@@ -216,7 +216,7 @@ def _node_problems(loaded: LoadedRig) -> Iterator[str]:
                     loaded,
                     (f"{device.key}.uuid",),
                     uuid,
-                    f"{uuids[uuid]} is pinned to this card too",
+                    f"{uuids[uuid]} is also pinned to this card",
                     "pin each subject to its own card, or leave uuid out",
                 )
 

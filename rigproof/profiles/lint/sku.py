@@ -14,12 +14,13 @@ from rigproof.profiles.tables.models import Rates, Sku
 from rigproof.profiles.tables.steady import Figure
 
 FLOOR_HIGHEST = 1.10
-# Boost clocks carry GeForce cards 7 to 10 % past their printed peak (3090: 78 of 71.2); nothing goes 15 %.
+# Boost clocks carry GeForce cards 7 to 10 % past their printed peak (3090: 78 of 71.2); none exceeds it by 15
+# %.
 STEADY_HIGHEST = 1.15
 
 
 def floor_problem(floor: float, peak: float, unit: str, lowest_share: float) -> tuple[str, str] | None:
-    """What is wrong with a floor and the way out; None where it can fail and can be reached."""
+    """The problem of a floor and the remedy; None if it can fail and can be reached."""
     share = floor / peak
     low, high = lowest_share * peak, FLOOR_HIGHEST * peak
     way_out = f"write {low:.3g} to {high:.3g}"
@@ -57,7 +58,7 @@ def _rate_problems(file: str, sku: Sku, kinds: StageKinds) -> Iterator[str]:
 def _figure_problems(
     file: str, figure: Figure, kind: FigureKind, peak_key: str, peak: float | None
 ) -> Iterator[str]:
-    """No floor made of it could fail, or be reached."""
+    """The problem if no floor made from the figure could fail, or could be reached."""
     key = f"steady.{kind.name}"
     if peak is None:
         wrong = "there is no peak to hold it against"
@@ -65,14 +66,14 @@ def _figure_problems(
         return
     for value in dict.fromkeys((figure.value, *(figure.range or ()))):
         if value > STEADY_HIGHEST * peak:
-            wrong = f"{value / peak:.0%} of the peak of {peak:g} {kind.unit}, past what any boost clock gives"
+            wrong = f"{value / peak:.0%} of the peak of {peak:g} {kind.unit}, more than any boost clock gives"
             way_out = f"write {STEADY_HIGHEST * peak:.4g} or less, or correct the peak"
             yield problem(file, key, value, wrong, way_out)
             return
     lowest = kind.lowest_share
     if figure.value < lowest * peak:
         share = figure.value / peak
-        wrong = f"{share:.1%} of the peak of {peak:g} {kind.unit}: a floor made of it cannot fail"
+        wrong = f"{share:.1%} of the peak of {peak:g} {kind.unit}: a floor from it cannot fail"
         yield problem(file, key, figure.value, wrong, f"write {lowest * peak:.3g} or more")
 
 
@@ -83,7 +84,7 @@ def _bounds_problems(file: str, key: str, figure: Figure, low: float, high: floa
 
 
 def _evidence_problems(file: str, key: str, figure: Figure, kind: FigureKind) -> Iterator[str]:
-    """What a figure says of its evidence contradicts itself, or is not all of it."""
+    """Problems of a figure's evidence that contradicts itself or is incomplete."""
     said = figure.model_dump(exclude_none=True)
     of_a_measurement = ("range", "size", "workers", "torch", "batch", "precision")
     if figure.cards is None:
@@ -95,10 +96,16 @@ def _evidence_problems(file: str, key: str, figure: Figure, kind: FigureKind) ->
     missing = [name for name in ("size", "workers", "torch", *kind.evidence) if name not in said]
     if missing:
         wrong = f"measured, but without {', '.join(missing)}"
-        yield problem(file, key, said, wrong, "write them: a rate is held against what was measured alike")
+        yield problem(
+            file,
+            key,
+            said,
+            wrong,
+            "write them: a rate is only compared with what was measured under the same conditions",
+        )
     low, high = figure.range or (figure.value, figure.value)
     if not low <= figure.value <= high:
-        wrong = f"{figure.value:g} is outside of its range of {low:g} to {high:g}"
+        wrong = f"{figure.value:g} is outside its range of {low:g} to {high:g}"
         yield problem(file, key, said, wrong, "correct one of the two")
 
 

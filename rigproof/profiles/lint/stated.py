@@ -1,4 +1,4 @@
-"""Where a device's own tables state a value, for problems that name it."""
+"""The place where a device's own tables state a value, for problems that name it."""
 
 from rigproof.profiles.lint.limits import told
 from rigproof.profiles.loading.files import DEFAULTS
@@ -9,7 +9,7 @@ from rigproof.profiles.tables.base import Table
 def stated(loaded: LoadedRig, device: PromisedDevice, *names: str) -> str | None:
     """The merged key of the first of `names` ("memory.least_size") that the GPU or else its rig states.
 
-    None where only the defaults have it: they suit every card, because work adapts them to small ones.
+    None if only the defaults have it: they suit every card, because work adapts them to small ones.
     """
     for name in names:
         for key in (f"{device.key}.{name}", name):
@@ -21,7 +21,7 @@ def stated(loaded: LoadedRig, device: PromisedDevice, *names: str) -> str | None
 def told_where_stated(
     loaded: LoadedRig, device: PromisedDevice, names: tuple[str, ...], wrong: str, way_out: str
 ) -> list[str]:
-    """A problem at the first of `names` that the rig states, with its value; none where it states none."""
+    """A problem at the first of `names` that the rig states, with its value; none if it states none."""
     key = stated(loaded, device, *names)
     if key is None:
         return []

@@ -1,1 +1,1 @@
-"""From TOML files to a merged and checked rig that knows where each value came from."""
+"""From TOML files to a merged and checked rig with the source of each value."""

@@ -1,6 +1,6 @@
 """What only shows once a rig is merged: bands against their warning, unknown SKUs, nodes named twice.
 
-Reads the raw tables, so that these problems are told together with wrong types and unknown keys.
+Reads the raw tables, so that these problems are reported together with wrong types and unknown keys.
 """
 
 from collections import Counter
@@ -68,7 +68,7 @@ def _unknown_sku(merged: Merged, dotted: str, sku: str, skus: tuple[str, ...]) -
 def _band_problems(
     merged: Merged, dotted: str, own: Mapping[str, Any], below: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Check the band that holds at `dotted`: the table's own values over those of the rig."""
+    """Check the band that applies at `dotted`: the table's own values over those of the rig."""
     band = own.get("band_percent", below.get("band_percent"))
     if not (isinstance(band, list) and len(band) == 2 and all(_is_number(end) for end in band)):
         return
@@ -81,7 +81,7 @@ def _band_problems(
     warn = own.get("warn_percent", below.get("warn_percent"))
     stated = "band_percent" in own or "warn_percent" in own
     if stated and _is_number(warn) and warn < max(band):
-        # The file that was laid last made the two disagree.
+        # The file that was merged last made the two disagree.
         stated_keys = [key for key in ("warn_percent", "band_percent") if key in own]
         key = max(stated_keys, key=lambda key: merged.files.index(merged.origins[f"{dotted}.{key}"].file))
         origin = merged.origins[f"{dotted}.{key}"]

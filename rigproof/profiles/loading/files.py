@@ -1,4 +1,4 @@
-"""Where profiles lie, how their names are shown, and reading one TOML file with clean errors."""
+"""Where profiles are, how their names are shown, and reading one TOML file with clean errors."""
 
 import re
 import tomllib
@@ -11,11 +11,11 @@ from rigproof.records.limits import PROFILE_BYTES_MAX, FileRefusedError, read_bo
 from rigproof.records.telling import shortened
 
 DEFAULTS = "hwprofiles/defaults.toml"
-DOTS_MAX = 200  # in a line: a key of n parts takes tomllib n² of time and memory, one of 40 kB 1.5 GiB
+DOTS_MAX = 200  # in a line: a key of n parts costs tomllib n² of time and memory, one of 40 kB 1.5 GiB
 
 
 def profile_folder() -> Path:
-    """`hwprofiles/` of the checkout, else the one that the wheel carries."""
+    """`hwprofiles/` of the checkout, else the one in the wheel."""
     checkout = ROOT / "hwprofiles"
     return checkout if checkout.is_dir() else PACKAGE / "hwprofiles"
 
@@ -26,7 +26,7 @@ def stems(folder: str) -> tuple[str, ...]:
 
 
 def shown_path(path: Path) -> str:
-    """A file as users know it: `hwprofiles/…`, else relative to where they are, else in full."""
+    """A file as users know it: `hwprofiles/…`, else relative to the current folder, else in full."""
     absolute = path.absolute()
     try:
         folder, resolved = profile_folder(), path.resolve()
@@ -40,7 +40,7 @@ def shown_path(path: Path) -> str:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of one TOML file. Raises ProfileError for everything that can be wrong with the file."""
+    """The tables of one TOML file. Raises ProfileError for every problem of the file."""
     file = shown_path(path)
     text = _read_text(path, file)
     _refuse_long_keys(text, file)
@@ -49,7 +49,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise ProfileError([_syntax_problem(file, text, str(error))]) from None
     except (RecursionError, ValueError, OverflowError):
-        # tomllib leaves nesting, impossible dates and integers of thousands of digits to Python.
+        # For nesting, impossible dates and integers of thousands of digits tomllib lets Python's errors
+        # through.
         raise ProfileError(
             [f"{file}: not usable TOML: a value is nested too deep or out of range; write it plainly"]
         ) from None

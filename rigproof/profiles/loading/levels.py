@@ -1,4 +1,4 @@
-"""What hwprofiles/defaults.toml says by itself: the levels' own lengths, whatever rigs and options say."""
+"""hwprofiles/defaults.toml by itself: the levels' own lengths, regardless of rigs and options."""
 
 from functools import cache
 

@@ -21,9 +21,9 @@ Layer = tuple[str, dict[str, Any]]  # a file as users know it, and its tables
 
 
 def load_rig(name_or_path: str, kinds: StageKinds) -> LoadedRig:
-    """The rig of that name in `hwprofiles/rigs`, or of that .toml file, merged and checked.
+    """The rig of that name in `hwprofiles/rigs`, or in that .toml file, merged and checked.
 
-    `kinds`: the stages that there are.
+    `kinds`: all stages.
 
     Raises ProfileError with everything that is wrong with it and with what it extends.
     """
@@ -58,7 +58,7 @@ def all_skus(kinds: StageKinds) -> dict[str, Sku]:
 
 
 def rig_path(name_or_path: str) -> Path:
-    """The file that a rig's name or path means. Raises ProfileError where there is none."""
+    """The file that a rig's name or path means. Raises ProfileError if there is none."""
     if "/" in name_or_path or name_or_path.endswith(".toml"):
         path = Path(name_or_path)
         if "\0" not in name_or_path and not _is_there(path) and path.stem in stems("rigs"):
@@ -73,7 +73,7 @@ def _is_there(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:
-        return True  # reading it says what is wrong
+        return True  # reading it gives the error
 
 
 def _named_rig(file: str, key: str, name: str) -> Path:
@@ -94,7 +94,7 @@ def _defaults() -> Layer:
 
 
 def _chain(path: Path) -> tuple[list[Layer], list[str]]:
-    """What the rig extends (farthest first) and the rig itself; and why the chain breaks off, if it does."""
+    """What the rig extends (farthest first) and the rig itself; and why the chain ends early, if it does."""
     layers: list[Layer] = [(shown_path(path), read_toml(path))]
     seen = [path.resolve()]
     current = path
@@ -142,7 +142,7 @@ def _assembled(layers: list[Layer], file: str, kinds: StageKinds, broken: Iterab
         merged.lay_over(tables, layer_file)
     problems += merged_problems(merged, file)
     if not problems:
-        # What is sound file by file can still miss a value once merged, never the other way round.
+        # Files that are valid one by one can still miss a value once merged, never the other way round.
         problems = structural_problems(models.rig, merged.tree, file)
     if problems:
         raise ProfileError(problems)

@@ -25,10 +25,10 @@ _Settings = TypeVar("_Settings", bound=StageSettings)
 
 @dataclass(frozen=True)
 class PromisedDevice:
-    """One promised device with everything that the profile says about it.
+    """One promised device with everything that the profile states about it.
 
-    `limits` and `stages`, by the stage's name, are the rig's, overlaid by the GPU's own. `key` is where it
-    stands in `LoadedRig.sources`.
+    `limits` and `stages`, by the stage's name, are the rig's, overlaid by the GPU's own. `key` is its
+    place in `LoadedRig.sources`.
     """
 
     subject: str  # "pc1/gpu0", or "host/cpu0" for the CPU as the device
@@ -42,7 +42,7 @@ class PromisedDevice:
     key: str  # "nodes.pc1.gpus.0"
 
     def settings(self, table: type[_Settings]) -> _Settings:
-        """Those of the stage whose table this is."""
+        """The settings of the stage whose table this is."""
         return _of_type(self.stages, table)
 
 
@@ -50,10 +50,10 @@ class PromisedDevice:
 class LoadedRig:
     """A rig merged over `extends` and `hwprofiles/defaults.toml`, complete.
 
-    `kinds` are the stages that it knows; those of a recorded rig are the ones that its run knew.
+    `kinds` are the stages that it knows; those of a recorded rig are the ones of its run.
     `skus` holds, by file stem, those that its GPUs name. `sources` maps a dotted key, nodes by name, to the
     file that the value came from: `"nodes.pc1.gpus.0.sku": "hwprofiles/rigs/lab.toml"`. `written_keys`
-    maps the same keys to how they stand in that file (`nodes[0].gpus[0].sku`), for messages. `xids` is the
+    maps the same keys to their spelling in that file (`nodes[0].gpus[0].sku`), for messages. `xids` is the
     shipped catalogue, for a recorded rig too.
     """
 
@@ -66,11 +66,11 @@ class LoadedRig:
     xids: XidCatalogue = field(default_factory=xid_catalogue, compare=False, repr=False)
 
     def source_of(self, *keys: str) -> str:
-        """The file of the first of `keys` that has one; the rig's own file where none has."""
+        """The file of the first of `keys` that has one; the rig's own file if none has."""
         return next((self.sources[key] for key in keys if key in self.sources), self.file)
 
     def written(self, key: str) -> str:
-        """A dotted key as it stands in its file."""
+        """A dotted key as it is written in its file."""
         return self.written_keys.get(key, key)
 
     def cpu_of(self, node: str) -> CpuLoad:
@@ -87,7 +87,7 @@ class LoadedRig:
         return {kind.name: getattr(self.rig.stages, kind.name) for kind in self.kinds}
 
     def settings(self, table: type[_Settings]) -> _Settings:
-        """Those of the stage whose table this is."""
+        """The settings of the stage whose table this is."""
         return _of_type(self.stages, table)
 
     def _stages_of(self, gpu: Gpu) -> dict[str, StageSettings]:
@@ -103,7 +103,7 @@ class LoadedRig:
         }
 
     def node(self, name: str) -> Node:
-        """The promised node of that name. KeyError where there is none."""
+        """The promised node of that name. KeyError if there is none."""
         return self._nodes[name]
 
     @cached_property
@@ -157,7 +157,7 @@ class LoadedRig:
     def restore(cls, dumped: Mapping[str, Any], kinds: StageKinds) -> "LoadedRig":
         """The rig that was dumped, perhaps through JSON. Raises ProfileError where it is damaged.
 
-        Stages of `kinds` that it does not have came later than its run.
+        Stages of `kinds` that it does not have were added after its run.
         """
         try:
             known = kinds.only(dumped["stages"])

@@ -1,4 +1,4 @@
-"""Which SKU file describes a card, by the name that NVML gives it, and which promised GPU it is."""
+"""Which SKU file describes a card, by its NVML name, and which promised GPU it is."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +17,11 @@ _SIZE_TOLERANCE = 0.1  # a printed size and what the driver shows differ by a fe
 
 
 def match_sku(nvml_name: str, skus: Mapping[str, Sku]) -> str | None:
-    """The stem of the SKU that `nvml_name` means, or None.
+    """The stem of the SKU for `nvml_name`, or None.
 
-    The same name, without case, comes first; then the longest that `nvml_name` holds whole. A word beyond it
-    that could tell a different model (Ti, SUPER, Laptop, D, NVL, MIG, …) is no match: only the vendor's words
-    and the memory's kind and size may be added or left out.
+    The same name, ignoring case, comes first; then the longest that `nvml_name` contains as a whole. A word
+    beyond it that could tell a different model (Ti, SUPER, Laptop, D, NVL, MIG, …) is no match: only the
+    vendor's words and the memory's kind and size may be added or left out.
     """
     wanted = _words(nvml_name)
     best: tuple[bool, int, str] | None = None
@@ -43,7 +43,7 @@ def assign_gpus(
     left stands in the places of promised SKUs that are not there, so that the verdict can name it. A pinned
     UUID that is not there is missing: no other card takes its place.
 
-    A profile is completed by this function, and what it was completed to is assigned by it again in the run.
+    This function completes a profile, and in the run it assigns the completed profile's GPUs again.
     The order makes both agree: the second time, every subject gets a card of the SKU that it was planned for.
     """
     free = {gpu.uuid: gpu for gpu in found}
@@ -82,7 +82,7 @@ def _holds(wanted: tuple[str, ...], known: tuple[str, ...], memory_gib: float) -
 
 
 def _harmless(word: str, memory_gib: float) -> bool:
-    """Whether a word beyond the model's name tells no other model."""
+    """Whether a word beyond the model's name indicates no other model."""
     size = _MEMORY_SIZE.fullmatch(word)
     if size:
         return abs(int(size[1]) - memory_gib) <= _SIZE_TOLERANCE * memory_gib

@@ -1,7 +1,7 @@
-"""Laying one profile over another, remembering which file every value came from.
+"""Merges one profile over another and records which file every value came from.
 
 Tables merge key by key, `nodes` merge by `name`, every other list replaces the one below it. Works on the
-raw tables that TOML gives, valid or not: what is malformed is left for the check of its own file to name.
+raw tables that TOML gives, valid or not: malformed parts are reported by the check of their own file.
 """
 
 import copy
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-DEEPEST = 8  # a rig's tables nest less; deeper ones are unknown keys, which the check of the file names
+DEEPEST = 8  # a rig's tables nest less; deeper ones are unknown keys, which the check of the file reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class Merged:
 
     tree: dict[str, Any] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
-    files: list[str] = field(default_factory=list)  # in the order they were laid
+    files: list[str] = field(default_factory=list)  # in the order in which they were merged
     _nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def lay_over(self, table: Mapping[str, Any], file: str) -> None:
-        """Put `table`, read from `file`, over what is there."""
+        """Merge `table`, read from `file`, over the tables so far."""
         self.files.append(file)
         rest = {key: value for key, value in table.items() if key != "nodes"}
         self._tables(self.tree, rest, Place(file))

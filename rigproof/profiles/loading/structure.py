@@ -11,7 +11,7 @@ from rigproof.profiles.errors import nearest, problem
 PROBLEMS_SHOWN = 100
 Location = tuple[int | str, ...]
 
-# What a value has to be, by what the check says about it: (what is wrong, way out).
+# By the check's error type: (problem, remedy).
 _WRONG_TYPES = {
     "float_type": ("not a number", "write a number such as 0.75"),
     "int_type": ("not a whole number", "write a whole number such as 10"),
@@ -25,7 +25,7 @@ _WRONG_TYPES = {
     "finite_number": ("not a finite number", "write a number; leave the key out where there is no limit"),
 }
 _NOT_A_NAME = ("not a name", "write 1 to 64 letters, digits, dots, dashes or underscores")
-# Bounds, filled in from what the check says about them.
+# Bounds, filled in from the check's error.
 _BOUNDS = {
     "greater_than": ("too small, it has to be over {gt:g}", "write a number over {gt:g}"),
     "greater_than_equal": ("too small, it has to be at least {ge:g}", "write {ge:g} or more"),
@@ -33,7 +33,7 @@ _BOUNDS = {
     "less_than_equal": ("too large, it can be {le:g} at most", "write {le:g} or less"),
     "multiple_of": (
         "not a multiple of {multiple_of:g}",
-        "write a multiple of {multiple_of:g}, as tensor cores want it",
+        "write a multiple of {multiple_of:g}, as tensor cores require it",
     ),
     "literal_error": ("none of the known values", "write one of {expected}"),
     "string_pattern_mismatch": _NOT_A_NAME,
@@ -44,7 +44,7 @@ _BOUNDS = {
 
 
 def structural_problems(model: type[BaseModel], tables: Mapping[str, Any], file: str) -> list[str]:
-    """What is wrong with the shape of `tables`, the content of `file`; empty where nothing is."""
+    """The problems of the shape of `tables`, the content of `file`."""
     try:
         model.model_validate(tables)
     except ValidationError as error:
@@ -81,7 +81,7 @@ def _sentence(model: type[BaseModel], details: ErrorDetails, file: str) -> str:
 
 def _missing(file: str, location: Location, value: object) -> str:
     *table, last = location
-    if isinstance(last, int):  # a pair of which one is there
+    if isinstance(last, int):  # a pair with only one element
         return problem(
             file, written_key(tuple(table)), value, "too few values", "write two, such as [70, 85]"
         )
@@ -91,8 +91,10 @@ def _missing(file: str, location: Location, value: object) -> str:
 
 
 def _out_of_bounds(kind: str, ctx: Mapping[str, Any]) -> tuple[str, str]:
-    """What is wrong and the way out, by the kind of bound that was passed."""
-    wrong, way_out = _BOUNDS.get(kind, ("not accepted here", "see docs/profiles.md for what this key takes"))
+    """The problem and the remedy, by the kind of bound that was violated."""
+    wrong, way_out = _BOUNDS.get(
+        kind, ("not accepted here", "see docs/profiles.md for the values of this key")
+    )
     return wrong.format(**ctx), way_out.format(**ctx)
 
 

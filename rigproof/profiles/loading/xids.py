@@ -18,46 +18,46 @@ Number = Annotated[int, Field(ge=1, le=9999)]
 
 
 class Xid(Table):
-    """One number of the driver's."""
+    """One Xid number of the driver."""
 
     meaning: str = Field(min_length=1, description="in our words")
     severity: Severity = Field(
-        description="fail: nobody can trust the card before something is done; program: mostly the program's "
-        "own mistake, warns; warn: everything else"
+        description="fail: the card cannot be trusted until the action is taken; program: usually the "
+        "program's own error, warns; warn: everything else"
     )
     action: str = Field(description="a key of actions: what to do next")
     sources: tuple[str, ...] = Field(min_length=1, description="keys of sources")
 
 
 class Recovery(Table):
-    """One recovery action of NVML's, which is what the driver wants done with a GPU."""
+    """One recovery action of NVML: what the driver requests for a GPU."""
 
-    wants: str = Field(min_length=1, description='what it wants, as in "the driver wants …"')
+    wants: str = Field(min_length=1, description='what it requests, as in "the driver wants …"')
     action: str = Field(description="a key of actions: what to do next")
 
 
 class XidCatalogue(Table):
     """All of them: `hwprofiles/xids.toml`."""
 
-    sources: dict[str, str] = Field(description="who says so, by a short name")
+    sources: dict[str, str] = Field(description="the sources, by a short name")
     actions: dict[str, str] = Field(description="next steps, by a short name")
-    recovery: dict[Number, Recovery] = Field(description="NVML's recovery actions but 0, which is none")
+    recovery: dict[Number, Recovery] = Field(description="NVML's recovery actions except 0, which is none")
     xids: dict[Number, Xid] = Field(description="by number")
 
     def meaning(self, code: int | None) -> str:
-        """What a number means; that no catalogue has it where that is so."""
+        """The meaning of a number, or that it is in no catalogue."""
         found = self.xids.get(code) if code is not None else None
-        return "in no catalogue that rigproof knows" if found is None else found.meaning
+        return "in no catalogue known to rigproof" if found is None else found.meaning
 
     def action(self, code: int | None) -> str:
-        """What to do about a number; empty where nobody knows."""
+        """The action for a number; empty if unknown."""
         found = self.xids.get(code) if code is not None else None
         return "" if found is None else self.actions[found.action]
 
     def severity(self, code: int | None, limits: Limits) -> Severity:
-        """How a number is judged: as the profile says, else as the catalogue does; unknown ones warn.
+        """How a number is judged: by the profile, else by the catalogue; unknown ones warn.
 
-        One that the profile both fails and warns on fails.
+        A number that the profile lists both to fail and to warn fails.
         """
         if code is None:
             return "warn"
@@ -70,7 +70,7 @@ class XidCatalogue(Table):
 
 @cache
 def xid_catalogue() -> XidCatalogue:
-    """The one that is shipped. Raises ProfileError with everything that is wrong with it."""
+    """The shipped catalogue. Raises ProfileError with all its problems."""
     path = profile_folder() / "xids.toml"
     tables = read_toml(path)
     found = structural_problems(XidCatalogue, tables, shown_path(path))
@@ -83,7 +83,7 @@ def xid_catalogue() -> XidCatalogue:
 
 
 def catalogue_problems(catalogue: XidCatalogue) -> Iterator[str]:
-    """Names that lead nowhere, and names that nothing leads to."""
+    """References to undefined names, and names that are never referenced."""
     entries: dict[str, Xid | Recovery] = {f"xids.{code}": one for code, one in catalogue.xids.items()}
     entries |= {f"recovery.{code}": one for code, one in catalogue.recovery.items()}
     for key, one in entries.items():

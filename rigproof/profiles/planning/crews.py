@@ -1,7 +1,7 @@
-"""Who works together in a stage, and in which order. Pure.
+"""Which workers work together in a stage, and in which order. Pure.
 
-A crew begins and ends together, and its members know each other by rank. Crews that have no member in common
-work at once: a turn. Pairs need several turns, since each device is in many of them.
+A crew begins and ends together, and its members know each other by rank. Crews without a common member
+work at the same time: a turn. Pairs need several turns, since each device is in many of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ SCOPES: dict[CrewKind, Scope] = {
 
 
 def turns_of(kind: CrewKind, loaded: LoadedRig, workers: Sequence[WorkerPlan]) -> tuple[Turn, ...]:
-    """All crews, turn by turn; in a turn no worker is twice. Empty where nobody is promised for a crew."""
+    """All crews, turn by turn; in a turn no worker is twice. Empty if no member of a crew is promised."""
     if kind == "workers":
         return (tuple(Crew(one.subject, (one.worker,)) for one in workers),)
     first: dict[str, str] = {}  # of each device and of each node
@@ -48,7 +48,7 @@ def _crew(subject: Subject, first: Mapping[str, str]) -> Crew:
 
 
 def number_of_turns(kind: CrewKind, loaded: LoadedRig) -> int:
-    """How many turns there are; 0 where the rig has nobody for a crew."""
+    """How many turns there are; 0 if the rig has no member for a crew."""
     if kind in ("pairs", "node_pairs"):
         devices = loaded.devices()
         count = len(devices) if kind == "pairs" else len({device.node for device in devices})
@@ -57,14 +57,14 @@ def number_of_turns(kind: CrewKind, loaded: LoadedRig) -> int:
 
 
 def round_robin(count: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """Every two of so many once, the lower one first, in turns in which nobody is twice.
+    """Every pair once, the lower number first, in turns in which no number appears twice.
 
-    `count` - 1 turns where it is even, else `count`, in each of which another one rests: the circle method
+    `count` - 1 turns if it is even, else `count`, in each of which another one rests: the circle method
     (one stays in place, all others move on by one seat).
     """
     if count < 2:
         return ()
-    seats = [*range(count), *([count] * (count % 2))]  # who sits opposite to `count` rests
+    seats = [*range(count), *([count] * (count % 2))]  # the one paired with `count` rests
     turns = []
     for _ in range(len(seats) - 1):
         opposite = (sorted((seats[place], seats[-1 - place])) for place in range(len(seats) // 2))

@@ -1,4 +1,4 @@
-"""How tight a floor may be, by what the SKU file's figure rests on and by how a rate is measured here."""
+"""How tight a floor may be, by the evidence of the SKU file's figure and by how a rate is measured here."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,13 +17,13 @@ class Conditions:
     precision: str
     size: int  # M = N = K, or the trained model's width
     workers: int
-    torch: str | None  # with or without what follows major.minor
+    torch: str | None  # with or without the part after major.minor
     batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A figure of the SKU file, the limit that says which share of it is a floor, and why that one."""
+    """A figure of the SKU file, the limit for the share of it that is a floor, and the reason."""
 
     figure: Figure
     share: ShareName
@@ -32,7 +32,7 @@ class Evidence:
 
 
 def evidence_for(sku: Sku, kind: FigureKind, here: Conditions, cards_needed: int) -> Evidence | None:
-    """The figure of this kind, or the one that stands in for it; None where none is known."""
+    """The figure of this kind, or its substitute; None if none is known."""
     figure = sku.steady.figure(kind.name)
     stands_in = bool(kind.stand_in) and (figure is None or figure.precision not in (None, here.precision))
     if stands_in:
@@ -63,7 +63,7 @@ def major_minor(version: str) -> str:
 
 
 def _differences(figure: Figure, here: Conditions) -> list[str]:
-    """What is not as it was where the figure was measured, as a reader compares it."""
+    """The differences from the figure's own measurement, in words."""
     found = []
     if figure.size != here.size:
         found.append(f"at size {figure.size}, here {here.size}")

@@ -2,17 +2,17 @@
 
 OPERANDS = 3  # A, B and the product
 ITEM_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
-STEP = 8  # tensor cores want dimensions divisible by 8
+STEP = 8  # tensor cores need dimensions divisible by 8
 SMALLEST = 64
 MIB_BYTES = 1 << 20
-# What a process takes of a card beside torch's allocator: its CUDA context and the kernels it has loaded.
+# A process's memory on a card outside torch's allocator: its CUDA context and the kernels it has loaded.
 # 0.3 GiB for the context alone (pytorch/pytorch#107667), 0.67 with cuBLAS loaded on the 132 SMs of an H200
 # (measured: reports/samples), less on a card with fewer.
 CONTEXT_GIB = 0.4
-# By compute capability, where it was measured: 0.67 on an H200 and on an H100 (driver 580, torch 2.11).
+# By compute capability, as measured: 0.67 on an H200 and on an H100 (driver 580, torch 2.11).
 CONTEXT_GIB_OF = {(9, 0): 0.67}
 MOST_CONTEXT_GIB = max(CONTEXT_GIB, *CONTEXT_GIB_OF.values())  # of any card that was measured
-# What torch's allocator holds beside the operands: cuBLAS' workspace and checksums, 34 MiB on an H200.
+# What torch's allocator holds besides the operands: cuBLAS' workspace and checksums, 34 MiB on an H200.
 WORKSPACE_MIB = 64
 
 
@@ -22,7 +22,7 @@ def matrix_mib(size: int, precision: str) -> float:
 
 
 def context_gib(compute_capability: tuple[int, int] | None) -> float:
-    """What a process takes of a card of this compute capability beside torch's allocator."""
+    """A process's memory, outside torch's allocator, on a card of this compute capability."""
     return CONTEXT_GIB if compute_capability is None else CONTEXT_GIB_OF.get(compute_capability, CONTEXT_GIB)
 
 

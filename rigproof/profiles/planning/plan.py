@@ -10,7 +10,7 @@ from rigproof.records.identity import DeviceKind
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """How a worker takes VRAM: the profile's `memory` table, filled in. By itself it plans no policy.
+    """How a worker takes VRAM: the profile's `memory` table, filled in. Its defaults are no policy.
 
     `cap_mib` is the worker's part of `fraction_share`; None: no cap. The keys are explained in
     docs/profiles.md.
@@ -56,7 +56,7 @@ class WorkerPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a run is going to do."""
+    """Everything that a run will do."""
 
     level: LevelName
     workers: tuple[WorkerPlan, ...]
@@ -75,7 +75,7 @@ class Plan:
         return {subject: tuple(workers) for subject, workers in found.items()}
 
     def vram_mib_beside(self, worker: WorkerPlan) -> float:
-        """What the worker and all others of its device fill together."""
+        """What all workers of the worker's device fill together."""
         return sum(one.vram_mib for one in self.workers_of(worker.subject))
 
     def memory_beside(self, worker: WorkerPlan) -> MemoryPlan:
@@ -97,7 +97,7 @@ class Plan:
         return tuple(stage.name for stage in self.stages)
 
     def stage(self, name: str) -> StagePlan:
-        """The stage of that name; KeyError where the plan has none."""
+        """The stage of that name; KeyError if the plan has none."""
         for stage in self.stages:
             if stage.name == name:
                 return stage

@@ -14,15 +14,15 @@ from rigproof.profiles.tables.models import GpuDefaults
 from rigproof.profiles.tables.stages import TimedSettings
 
 MIB_PER_GIB = 1024
-RAY_SHARE_STEPS = 10_000  # Ray counts resources in ten-thousandths and rounds what is finer
+RAY_SHARE_STEPS = 10_000  # Ray counts resources in ten-thousandths and rounds finer values
 # Ray's cold start 2.2-3.5 s and end 1.1-2.3 s, imports and the device's first use in each worker.
 START_STOP_S = 15.0
-START_PER_WORKER_S = 0.4  # 64 actors came up in 27 s; two are within START_STOP_S
+START_PER_WORKER_S = 0.4  # 64 actors started in 27 s; two are within START_STOP_S
 
 
 @dataclass(frozen=True, slots=True)
 class DevicePlan:
-    """What all workers of one device get, defaults filled in. None: the profile does not tell."""
+    """What all workers of one device get, defaults filled in. None: the profile does not state it."""
 
     workers: int
     gpu_share: float  # per worker
@@ -55,14 +55,14 @@ def device_plan(loaded: LoadedRig, device: PromisedDevice) -> DevicePlan:
 def make_plan(loaded: LoadedRig, level: LevelName, duration_s: float | None = None) -> Plan:
     """The plan of a rig at a level; `duration_s` replaces the level's length of a continuous load.
 
-    Raises ProfileError where nobody knows how much memory a device has.
+    Raises ProfileError if a device's memory size is unknown.
     """
     problems: list[str] = []
     workers = tuple(worker for device in loaded.devices() for worker in _workers(loaded, device, problems))
     stages = _stages(loaded, level, duration_s)
     if problems:
         raise ProfileError(problems)
-    # Nodes start their workers side by side, so the fullest node counts.
+    # Nodes start their workers in parallel, so the node with most workers counts.
     fullest = max(Counter(worker.node for worker in workers).values(), default=0)
     start_stop_s = START_STOP_S + START_PER_WORKER_S * max(0, fullest - 2)
     return Plan(
@@ -74,12 +74,12 @@ def make_plan(loaded: LoadedRig, level: LevelName, duration_s: float | None = No
 
 
 def untold_memory(loaded: LoadedRig, device: PromisedDevice) -> list[str]:
-    """The problem that nobody knows how much memory a device has, where that is so and its plan needs it."""
+    """The problem that a device's memory size is unknown, if its plan needs it."""
     plan, key = device_plan(loaded, device), f"{device.key}.sku"
     if plan.memory_gib is not None or plan.vram_mib is not None:
         return []
-    wrong = "how much memory this device has is not known"
-    way_out = "write vram_gib_per_worker = 4, say, or memory_gib"
+    wrong = "the memory size of this device is not known"
+    way_out = "write for example vram_gib_per_worker = 4, or memory_gib"
     return [problem(loaded.source_of(key), loaded.written(key), device.gpu.sku, wrong, way_out)]
 
 
@@ -106,7 +106,7 @@ def _workers(loaded: LoadedRig, device: PromisedDevice, problems: list[str]) -> 
 
 
 def _memory_plan(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> MemoryPlan:
-    """The profile's policy; what it leaves out stays without."""
+    """The profile's policy; keys that it leaves out stay unset."""
     policy = loaded.memory_of(device)
     stated = {key: value for key in type(policy).model_fields if (value := getattr(policy, key)) is not None}
     share = stated.pop("fraction_share", None)
@@ -117,12 +117,12 @@ def _memory_plan(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) ->
 
 
 def _even_share(workers: int) -> float:
-    """1 / workers, rounded down to what Ray counts: seven times its 0.1429 would not fit one GPU."""
+    """1 / workers, rounded down to Ray's precision: seven times 0.1429 would not fit one GPU."""
     return math.floor(RAY_SHARE_STEPS / workers) / RAY_SHARE_STEPS
 
 
 def _cpus(loaded: LoadedRig, device: PromisedDevice, defaults: GpuDefaults) -> float:
-    """CPUs of one worker. Where the CPU is the device: its threads, whole and at least one."""
+    """CPUs of one worker. If the CPU is the device: its threads, a whole number of at least one."""
     if device.gpu.cpus_per_worker is not None:
         return device.gpu.cpus_per_worker
     if device.gpu.device == "cuda":

@@ -9,8 +9,8 @@ from rigproof.profiles.tables.models import PowerPoint, Sku
 def power_scale(sku: Sku, limit_share: float) -> float:
     """Steady rate at that share of the default power limit, as a share of the rate at the default.
 
-    Piecewise linear through the SKU's measured points and (1, 1); in proportion below the lowest point
-    and where nothing was measured; 1 from the default upwards.
+    Piecewise linear through the SKU's measured points and (1, 1); proportional below the lowest point
+    and if nothing was measured; 1 from the default upwards.
     """
     if limit_share >= 1:
         return 1.0

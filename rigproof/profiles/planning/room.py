@@ -1,4 +1,4 @@
-"""Whether the workers planned for a GPU fit on it beside what others hold. Pure."""
+"""Whether the workers planned for a GPU fit beside the memory that others hold on it. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import ForeignMemory
 
-IDLE_MIB = 16.0  # in use on a card that nobody uses, driver's reserve apart: 1 to 15
+IDLE_MIB = 16.0  # in use on an idle card, without the driver's reserve: 1 to 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Room:
     total_mib: float
     reserved_mib: float
     planned_mib: float  # what all workers fill
-    contexts_mib: float  # beside that: their CUDA contexts, loaded kernels and workspaces
+    contexts_mib: float  # in addition: their CUDA contexts, loaded kernels and workspaces
     workers: int
 
     @property
@@ -27,9 +27,9 @@ class Room:
         return self.total_mib - self.reserved_mib - self.planned_mib - self.contexts_mib
 
     def holds(self, others_mib: float) -> bool:
-        """Whether the plan fits beside so much; without workers anything does.
+        """Whether the plan fits beside that much; without workers it always does.
 
-        A plan that does not fit an empty card either is not kept from it by others.
+        A plan that does not even fit an empty card is not blamed on others.
         """
         return not self.workers or others_mib <= max(self.free_mib, IDLE_MIB)
 
@@ -44,7 +44,7 @@ class Room:
 
 
 def room_of(workers: Sequence[WorkerPlan], gpu: GpuIdentity, others: ForeignMemory) -> Room:
-    """The room on a GPU for its workers; a driver's reserve that is not known counts as none."""
+    """The room on a GPU for its workers; an unknown driver's reserve counts as none."""
     return Room(
         total_mib=gpu.memory_total_mib,
         reserved_mib=others.reserved_mib or 0.0,

@@ -1,1 +1,1 @@
-"""What stands in SKU and rig files: one pydantic table for each TOML table."""
+"""The content of SKU and rig files: one pydantic table for each TOML table."""

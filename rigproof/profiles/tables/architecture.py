@@ -1,4 +1,4 @@
-"""What a whole architecture can do: for cards that no SKU file names, and as a ceiling for all of them."""
+"""Rates of a whole architecture: for cards without a SKU file, and as a ceiling for all cards."""
 
 from pydantic import Field
 
@@ -20,13 +20,13 @@ class Architecture(Table):
     compute_capability: str = Field(description='such as "8.6"')
     highest: FmaRates = Field(description="of the fastest cards; nothing is faster")
     lowest: FmaRates = Field(
-        default=FmaRates(), description="where slower cards have fewer; absent: as the highest"
+        default=FmaRates(), description="if slower cards have fewer; absent: as the highest"
     )
     highest_brands: tuple[str, ...] = Field(
-        default=(), description="NVML's brands whose cards all are of the highest class"
+        default=(), description="NVML's brands whose cards are all in the highest class"
     )
 
 
 def tflops(fma: float, sms: int, clock_mhz: float) -> float:
-    """The most that so many SMs do at that clock, TFLOP/s: a fused multiply-add is two operations."""
+    """The highest rate of that many SMs at that clock, TFLOP/s: a fused multiply-add is two operations."""
     return fma * sms * 2 * clock_mhz / 1e6

@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar, SupportsIndex
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
-# Strict: a number written as text, or a truth value where a number is meant, is a mistake to name.
+# Strict: a number written as text, or a boolean in place of a number, is an error to report.
 Positive = Annotated[float, Field(gt=0, strict=True)]
-Wait = Annotated[float, Field(gt=0, le=3600, strict=True)]  # nobody waits an hour for what does not come
+Wait = Annotated[float, Field(gt=0, le=3600, strict=True)]  # longer than an hour is no useful wait
 StageLength = Annotated[float, Field(gt=0, le=7 * 24 * 3600, strict=True)]  # a week, as for --duration
 PerhapsNone = Annotated[float, Field(ge=0, le=7 * 24 * 3600, strict=True)]  # 0: the stage is left out
 Share = Annotated[float, Field(gt=0, le=1, strict=True)]
@@ -23,7 +23,7 @@ class Table(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    # Of a table that is made while the program runs: what makes it, and from what. It has no name to pickle.
+    # For a table created at run time: its factory and the arguments. It has no name to pickle by.
     made_by: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]] | None] = None
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
@@ -39,4 +39,4 @@ def _blank(make: Callable[..., Any], made_from: tuple[Any, ...]) -> Any:
 
 
 class Overlay(Table):
-    """Some keys of a table: what a file says of it, or what a GPU or a node says otherwise than its rig."""
+    """Some keys of a table: those in a file, or those that a GPU or a node overrides."""

@@ -34,12 +34,12 @@ class SomeLevels(EveryLevel):
 
 
 class Levels(Table):
-    """What the levels state that belongs to no stage alone; the stages' lengths stand in their own tables."""
+    """The levels' settings that belong to no single stage; the stages' lengths are in their own tables."""
 
     round_s: EveryLevel = Field(description="aimed length of one round, at least 0.02")
     least_share: Share = Field(
-        description="of a level's own length: less is named by what was done; not for a rig to say"
+        description="of a level's own length: a shorter run is named by what was done; not a setting of a rig"
     )
     least_work_share: Share = Field(
-        description="of their length: what stages that end when their work is done fill at least; as above"
+        description="of their length: the least that stages which end with their work must fill; as above"
     )

@@ -1,7 +1,7 @@
 """The shape of SKUs and of merged rigs; a file may leave out what the files that it extends state.
 
 Units are in the names: `_gib` (2^30 bytes), `_mib`, `_gbps` (10^9 bytes/s), `_tflops` (10^12 FLOP/s,
-dense), `_c`, `_w`, `_s`, `_percent` (0 to 100), `_share` (0 to 1). Every value's source stands in a
+dense), `_c`, `_w`, `_s`, `_percent` (0 to 100), `_share` (0 to 1). Every value's source is in a
 comment beside it in the TOML file.
 """
 
@@ -32,7 +32,7 @@ PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16")
 
 
 class Rates(Table):
-    """TFLOP/s by precision; a precision that is absent is not known (or not there)."""
+    """TFLOP/s by precision; an absent precision is not known (or not supported)."""
 
     fp32: Positive | None = Field(default=None, description="without tensor cores")
     tf32: Positive | None = Field(default=None, description="fp32 operands on tensor cores")
@@ -49,23 +49,23 @@ class PowerPoint(Table):
 
 
 class TemperatureLimits(Table):
-    """Degrees where the SKU's own documents or NVML say so; run-time NVML readings come first."""
+    """Degrees Celsius from the SKU's own documents or NVML; NVML readings at run time take precedence."""
 
     max_operating_c: Positive | None = Field(
         default=None, description="core, highest the maker allows in use"
     )
-    slowdown_c: Positive | None = Field(default=None, description="core, where clocks are cut")
-    shutdown_c: Positive | None = Field(default=None, description="core, where the card goes off")
+    slowdown_c: Positive | None = Field(default=None, description="core, at which clocks are reduced")
+    shutdown_c: Positive | None = Field(default=None, description="core, at which the card shuts down")
     memory_max_c: Positive | None = Field(default=None, description="memory, highest the maker allows in use")
 
 
 class Sku(Table):
     """One GPU model: `hwprofiles/gpus/<sku>.toml`."""
 
-    name: str = Field(description="as people call it")
+    name: str = Field(description="common name")
     nvml_names: tuple[str, ...] = Field(
         min_length=1,
-        description="NVML's names of it, compared without case; the longest of the same model wins",
+        description="NVML's names for it, compared without case; the longest match of the same model wins",
     )
     memory_gib: Positive = Field(description="of the card")
     memory_bandwidth_gbps: Positive = Field(description="printed")
@@ -75,20 +75,20 @@ class Sku(Table):
         default=None, description="SM clock that the printed peak is for; absent: NVML's highest is compared"
     )
     sms: Annotated[int, Field(gt=0, strict=True)] | None = Field(
-        default=None, description="streaming multiprocessors, where its worker does not tell them"
+        default=None, description="streaming multiprocessors, if its worker does not report them"
     )
     peak_tflops: Rates = Field(description="printed, dense")
     steady: SteadyFigures = Field(
-        default=SteadyFigures(), description="what it keeps up when hot, each figure with its evidence"
+        default=SteadyFigures(), description="what it sustains when hot, each figure with its evidence"
     )
     power_curve: tuple[PowerPoint, ...] = Field(
         default=(), description="rate under lower power limits, rising"
     )
     temperature: TemperatureLimits = Field(
-        default=TemperatureLimits(), description="where the maker says so; NVML's readings come first"
+        default=TemperatureLimits(), description="if the maker states them; NVML's readings take precedence"
     )
     unsupported_sensors: tuple[str, ...] = Field(
-        default=(), description="what its driver does not answer: not applicable"
+        default=(), description="what its driver does not report: not applicable"
     )
     pcie_generation: Whole | None = Field(default=None, description="of the card's own link")
 
@@ -101,9 +101,9 @@ class Floors(Table):
 
 
 class Limits(Table):
-    """What is judged against, for all GPUs of a rig or (under a GPU) for that one.
+    """The limits for all GPUs of a rig or (under a GPU) for that one.
 
-    Every value is optional here; `hwprofiles/defaults.toml` fills what a rig does not say.
+    Every value is optional here; `hwprofiles/defaults.toml` fills what a rig does not state.
     """
 
     core_temperature_c: Positive | None = Field(
@@ -140,7 +140,7 @@ class Limits(Table):
     )
     active_utilization_share: Share | None = Field(
         default=None,
-        description="least mean utilisation under load, where the driver reports no power limit",
+        description="least mean utilisation under load, if the driver reports no power limit",
     )
     power_over_limit_share: Positive | None = Field(
         default=None, description="most power (1 s average), of the enforced limit: 1.05 is 5 % over it"
@@ -165,7 +165,7 @@ class Limits(Table):
     )
     marginal_share: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = Field(
         default=None,
-        description="of its limit: a rate that misses it by less is measured once more; 0 or absent: none is",
+        description="of its limit: a rate that misses it by less is measured once more; 0 or absent: never",
     )
     success_share: Share | None = Field(
         default=None, description="least share of tasks that end well, and of rounds that are verified"
@@ -191,13 +191,13 @@ class Limits(Table):
         "clock that was measured",
     )
     floor_sharing_share: Share | None = Field(
-        default=None, description="of those floors, where several workers share the device"
+        default=None, description="of those floors, if several workers share the device"
     )
     floor_cards: Annotated[int, Field(gt=0, strict=True)] | None = Field(
         default=None, description="cards behind a figure that counts as measured well"
     )
     ceiling_share: Positive | None = Field(
-        default=None, description="most of the SKU file's printed peak: a rate over it is a measurement error"
+        default=None, description="of the SKU file's printed peak: a rate above it is a measurement error"
     )
     ooms: Annotated[int, Field(ge=0, strict=True)] | None = Field(
         default=None, description="failed allocations allowed"
@@ -215,34 +215,34 @@ class Limits(Table):
         default=None, description="more retired pages than this warn"
     )
     pcie_generation: Annotated[int, Field(ge=1, le=10, strict=True)] | None = Field(
-        default=None, description="of the slot, where it is lower than NVML says; absent: NVML's"
+        default=None, description="of the slot, if it is lower than NVML reports; absent: NVML's"
     )
     pcie_width: Annotated[int, Field(ge=1, le=32, strict=True)] | None = Field(
-        default=None, description="lanes of the slot, where they are fewer than NVML says; absent: NVML's"
+        default=None, description="lanes of the slot, if they are fewer than NVML reports; absent: NVML's"
     )
     pcie_replays_warn: Annotated[float, Field(ge=0, strict=True)] | None = Field(
         default=None, description="more PCIe replays a minute than this warn"
     )
     xid_fail: tuple[Whole, ...] | None = Field(
-        default=None, description="Xid numbers that fail, whatever hwprofiles/xids.toml says of them"
+        default=None, description="Xid numbers that fail, regardless of hwprofiles/xids.toml"
     )
     xid_warn: tuple[Whole, ...] | None = Field(
-        default=None, description="Xid numbers that only warn, whatever hwprofiles/xids.toml says of them"
+        default=None, description="Xid numbers that only warn, regardless of hwprofiles/xids.toml"
     )
     foreign_memory_warn_mib: Annotated[float, Field(ge=0, strict=True)] | None = Field(
         default=None, description="VRAM held by others before the run, over this: warn"
     )
     stranger_sm_percent: Annotated[float, Field(gt=0, lt=100, strict=True)] | None = Field(
-        default=None, description="most of the SMs' time that a process of others may use during the run, %"
+        default=None, description="most of the SMs' time that a foreign process may use during the run, %"
     )
     stranger_growth_mib: Positive | None = Field(
-        default=None, description="most VRAM by which a process of others may grow during the run"
+        default=None, description="most VRAM by which a foreign process may grow during the run"
     )
     sample_coverage_share: Share | None = Field(
         default=None, description="least samples got, of the grid points due, else not measured"
     )
     idle_share: Share | None = Field(
-        default=None, description="most time of the feeding stage in which the GPU had nothing to do"
+        default=None, description="most time of the feeding stage in which the GPU was idle"
     )
     working_clock_mhz: Positive | None = Field(
         default=None, description="least median SM clock in the feeding stage; absent: clock_ratio_share"
@@ -266,7 +266,7 @@ class Limits(Table):
     )
     driver_minimum: str | None = Field(default=None, description='oldest accepted driver, such as "550.54"')
     driver_mixed: Flag | None = Field(
-        default=None, description="true: the nodes have different drivers on purpose"
+        default=None, description="true: the nodes deliberately have different drivers"
     )
 
 
@@ -288,19 +288,19 @@ class Gpu(Table):
         default=None, description="CPUs that Ray reserves for each; absent: gpu_defaults"
     )
     vram_share: Share | None = Field(default=None, description="of the card, all workers together")
-    vram_gib_per_worker: Positive | None = Field(default=None, description="in place of vram_share")
+    vram_gib_per_worker: Positive | None = Field(default=None, description="instead of vram_share")
     gemm_size: GemmSize | None = Field(default=None, description="square operands, M = N = K")
     memory_gib: Positive | None = Field(
         default=None, description="memory of the device as found; absent: the SKU's"
     )
     memory: Overlay = Field(default=Overlay(), description="how its workers take VRAM")
-    stages: Overlay = Field(default=Overlay(), description="what it does in each stage, and limits there")
+    stages: Overlay = Field(default=Overlay(), description="its work in each stage, and limits there")
     floors: Floors = Field(default=Floors(), description="least rates of this GPU")
-    limits: Limits = Field(default=Limits(), description="what is judged against")
+    limits: Limits = Field(default=Limits(), description="limits to judge by")
 
 
 class CpuLoad(Table):
-    """What the CPU threads beside the load of the GPUs hold, for a whole host."""
+    """The CPU load of a whole host beside the load of its GPUs."""
 
     enabled: Flag = Field(description="false: no CPU load beside the GPUs")
     band_percent: tuple[Percent, Percent] = Field(
@@ -314,7 +314,7 @@ class CpuLoad(Table):
     in_band_share: Share = Field(description="least share of 1 s windows in the band")
     primary_thread_share: Share = Field(description="threads started, of the node's CPUs")
     secondary_thread_share: Annotated[float, Field(ge=0, le=1, strict=True)] = Field(
-        description="of the node's CPUs, beside the primary ones"
+        description="of the node's CPUs, in addition to the primary ones"
     )
 
 
@@ -340,7 +340,7 @@ class Node(Table):
 
 
 class Sampling(Table):
-    """How often node agents read."""
+    """How often node agents read sensors."""
 
     # 1 Hz at least, because criteria judge windows of 1 s.
     rate_hz: Annotated[float, Field(ge=1, le=100, strict=True)] = Field(
@@ -349,11 +349,11 @@ class Sampling(Table):
 
 
 class Timeouts(Table):
-    """Longest waits. Each stage adds its own planned length."""
+    """Longest waits. The planned length of each stage is added."""
 
     task_s: Wait = Field(description="a worker's task beyond its planned length")
     stall_s: Wait = Field(description="without any finished round")
-    start_s: Wait = Field(description="for nodes, agents and workers to come up")
+    start_s: Wait = Field(description="for nodes, agents and workers to start")
     stop_s: Wait = Field(description="for workers, agents and a local cluster to end")
 
 
@@ -363,7 +363,7 @@ class GpuDefaults(Table):
     vram_share: Share = Field(description="of the card, all workers together")
     gemm_size: GemmSize = Field(description="square operands, M = N = K")
     cpus_per_worker: Positive = Field(description="CPUs that Ray reserves for each worker")
-    cpu_gemm_size: GemmSize = Field(description="M = N = K where the CPU is the device")
+    cpu_gemm_size: GemmSize = Field(description="M = N = K if the CPU is the device")
     cpu_vram_share: Share = Field(description="of the node's RAM, the CPU as device")
     cpu_thread_share: Share = Field(description="of the node's CPUs, the CPU as device")
 
@@ -379,15 +379,15 @@ class Rig(Table):
     nodes: tuple[Node, ...] = Field(
         default=(), description="promised hosts; those of an extended rig merge by name"
     )
-    limits: Limits = Field(default=Limits(), description="what is judged against")
+    limits: Limits = Field(default=Limits(), description="limits to judge by")
     architectures: tuple[Architecture, ...] = Field(
-        default=(), description="what an SM does in a clock, by compute capability"
+        default=(), description="operations of an SM per clock, by compute capability"
     )
     gpu_defaults: GpuDefaults = Field(description="plan of GPUs without their own")
-    memory: MemoryPolicy = Field(description="how workers take VRAM")
-    stages: StageTables = Field(description="what each stage does, for how long, and its own limits")
+    memory: MemoryPolicy = Field(description="how workers allocate VRAM")
+    stages: StageTables = Field(description="each stage's work, length and limits")
     cpu: CpuLoad = Field(description="CPU load of the whole host")
     responsiveness: Responsiveness = Field(description="wake-up delays of the host under load")
     sampling: Sampling = Field(description="how often sensors are read")
     timeouts: Timeouts = Field(description="longest waits")
-    levels: Levels = Field(description="what the levels state that belongs to no stage")
+    levels: Levels = Field(description="the levels' settings that belong to no stage")

@@ -1,4 +1,4 @@
-"""What the tables of the stages, `[stages.<name>]`, are made from; they themselves are the stages' own."""
+"""The base classes of the stages' tables, `[stages.<name>]`, which are in the stages' folders."""
 
 from typing import ClassVar
 
@@ -9,13 +9,13 @@ from rigproof.profiles.tables.levels import EveryLevel
 
 
 class StageSettings(Table):
-    """The settings of one stage, complete. `of_rig`: those that no GPU can state for itself."""
+    """The settings of one stage, complete. `of_rig`: those that a GPU cannot override."""
 
     of_rig: ClassVar[frozenset[str]] = frozenset()
 
 
 class TimedSettings(StageSettings):
-    """Of a stage that is given a time; where a level may go without it, its lengths are `SomeLevels`."""
+    """The settings of a stage with a length; if a level may leave it out, its lengths are `SomeLevels`."""
 
     of_rig: ClassVar[frozenset[str]] = frozenset({"length_s"})
 

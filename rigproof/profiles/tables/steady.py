@@ -1,4 +1,4 @@
-"""What a GPU model keeps up when it is hot, figure by figure, and what each figure rests on."""
+"""What a GPU model sustains when hot, figure by figure, and the evidence of each figure."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
@@ -11,7 +11,7 @@ Count = Annotated[int, Field(gt=0, strict=True)]
 
 
 class Figure(Table):
-    """One figure. Without `cards` it is a print: a data sheet's, or what others say that they reached."""
+    """One figure. Without `cards` it is not measured here: from a data sheet, or reported by others."""
 
     value: Positive = Field(
         description="in the unit that its name ends in (of a speed-up: ×); the middle of all cards measured"
@@ -36,7 +36,7 @@ class Figure(Table):
 
 
 class SteadyFigures(Table):
-    """What the model keeps up when hot, under its default power limit; an absent figure is not known.
+    """What the model sustains when hot, at its default power limit; an absent figure is not known.
 
     The stages declare which figures there are.
     """
@@ -44,9 +44,9 @@ class SteadyFigures(Table):
     products: ClassVar[Mapping[str, str]] = {}  # names of those of plain products, by precision
 
     def figure(self, name: str) -> Figure | None:
-        """The figure of that name; None where it is not known."""
+        """The figure of that name; None if it is not known."""
         return getattr(self, name, None)
 
     def of_products(self, precision: str) -> Figure | None:
-        """That of plain products in a precision."""
+        """The figure of plain products in a precision."""
         return self.figure(self.products.get(precision, ""))

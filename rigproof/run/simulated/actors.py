@@ -1,4 +1,4 @@
-"""How a simulated rig's actors are started and spoken to, in simulated time."""
+"""How a simulated rig's actors are started and called, in simulated time."""
 
 from collections.abc import Callable, Mapping
 from itertools import count
@@ -15,11 +15,11 @@ from rigproof.simulation.clock import SimulatedClock
 from rigproof.simulation.rig import SimulatedRig
 from rigproof.simulation.work.task import WorkerFrozen, WorkerKilled
 
-FIRST_PID = 2**22 + 1  # over the highest that Linux gives out, so that no real process is ever meant
+FIRST_PID = 2**22 + 1  # above the highest that Linux assigns, so that no real process ever has it
 
 
 class Method:
-    """One method of an actor; `remote` calls it, and tells it the time."""
+    """One method of an actor; `remote` calls it with the time."""
 
     def __init__(self, call: Callable[..., Any], clock: SimulatedClock, name: str) -> None:
         self._call = call
@@ -32,7 +32,7 @@ class Method:
 
 
 class TimedActor:
-    """An actor of Ray, of which every call carries the time."""
+    """An actor of Ray; every call carries the time."""
 
     def __init__(self, actor: Any, clock: SimulatedClock) -> None:
         self.actor = actor
@@ -59,7 +59,7 @@ class TimedActors(RayActors):
         return self.start(SimulatedWorker, worker_options(name, place), self._rig, setup)
 
     def start(self, kind: type, options: Mapping[str, Any], *arguments: Any) -> Background[Any]:
-        """Order an actor, of which every call will carry the time."""
+        """Request an actor; every call to it carries the time."""
         actor = super().start(kind, options, *arguments)
 
         def timed() -> TimedActor:
@@ -76,7 +76,7 @@ class TimedActors(RayActors):
 
 
 class LocalActor:
-    """An object of this process that is called as an actor is."""
+    """An object of this process that is called like an actor."""
 
     def __init__(self, target: Any, clock: SimulatedClock) -> None:
         self._target = target
@@ -88,7 +88,7 @@ class LocalActor:
         return Method(self._call, self._clock, name)
 
     def end(self, why: str) -> None:
-        """It does not answer any more, and whoever asks is told so."""
+        """It no longer answers, and every caller gets that error."""
         self._ended = self._ended or LocalActorDied(why)
 
     def _call(self, *call: Any) -> LocalCall:
@@ -129,7 +129,7 @@ class LocalActors:
         actor.end("killed")
 
     def close(self) -> None:
-        """Let go of the drivers, as the end of an agent's process would, of those that were lost too."""
+        """Release the drivers, as the end of an agent's process would, including those of lost agents."""
         for agent in self._agents:
             agent.let_go()
         self._agents.clear()

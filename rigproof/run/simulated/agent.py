@@ -16,12 +16,12 @@ from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.rig import SimulatedRig
 
 OPEN_S = 30.0  # for the simulated driver to be opened, real time: it answers at once
-OTHERS_PERCENT = 6.0  # of the CPU, used by everybody but the load
-GIVES_WAY_PERCENT = 5.0  # so far over its target the load has given way to others
+OTHERS_PERCENT = 6.0  # of the CPU, used by all but the load
+GIVES_WAY_PERCENT = 5.0  # how far over its target the load yields completely
 
 
 class SimulatedAgent(NodeAgent):
-    """Every call comes through `at`, which tells the time and the stages. `process`: in place of its own."""
+    """Every call comes through `at`, which sets the time and the stages. `process`: instead of its own."""
 
     def __init__(self, rig: SimulatedRig, name: str, process: ProcessId | None = None) -> None:
         self._simulated = rig.node(name)
@@ -52,7 +52,7 @@ class SimulatedAgent(NodeAgent):
         return self._t_s
 
     def facts(self, node: str, gpu_promised: bool, limit_s: float) -> AgentFacts:
-        """What is there of the simulated node."""
+        """The inventory of the simulated node."""
         return dataclasses.replace(super().facts(node, gpu_promised, limit_s), hostname=self._simulated.name)
 
     def adopt(self, process: ProcessId) -> None:
@@ -62,11 +62,11 @@ class SimulatedAgent(NodeAgent):
             self._simulated.own_pids.append(process.pid)
 
     def free_ports(self, _address: str, count: int) -> tuple[int, ...]:
-        """Numbers: nobody listens on a simulated host."""
+        """Any numbers: all ports of a simulated host are free."""
         return tuple(range(1, count + 1))
 
     def start_host_load(self, load: HostLoad) -> None:
-        """Let the simulated host be at the load's target."""
+        """Set the simulated host to the load's target."""
         self.stop_host_load()
         self._simulated_load = load
         self._simulated.host.load_percent = load.target_percent
@@ -77,7 +77,7 @@ class SimulatedAgent(NodeAgent):
         self._tell(load, message)
 
     def stop_host_load(self) -> None:
-        """End it, where there is one, and say what it did."""
+        """End the load, if there is one, and report what it did."""
         load, self._simulated_load = self._simulated_load, None
         self._simulated.host.load_percent = None
         if load is not None:
@@ -115,7 +115,7 @@ class SimulatedAgent(NodeAgent):
 
 
 def _used(read_percent: Sequence[float], target_percent: float) -> tuple[float, float]:
-    """Means of what the load used of the CPU, and everybody else: it gives way to what others take."""
+    """Mean CPU use of the load and of all others: the load yields to the others."""
     own = [
         max(0.0, one - OTHERS_PERCENT) if one <= target_percent + GIVES_WAY_PERCENT else 0.0
         for one in read_percent

@@ -1,4 +1,4 @@
-"""Where a simulated rig stands: on a local Ray with a raylet for each node, or in this process."""
+"""The ground of a simulated rig: a local Ray with a raylet for each node, or this process."""
 
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,7 +21,7 @@ CPUS_OF_DRIVER = 1.0
 
 
 class SimulatedWatch:
-    """Tells of nodes that a fault takes away."""
+    """Reports nodes that a fault removes."""
 
     def __init__(self, rig: SimulatedRig, clock: SimulatedClock) -> None:
         self._rig = rig
@@ -46,7 +46,7 @@ class SimulatedWatch:
         return 0.0
 
     def begin_anew(self, _now_s: float, /) -> None:
-        """Nobody waits here."""
+        """Nothing waits for it here."""
 
     def look(self, _timeout_s: float, /) -> None:
         """`news` looks by itself."""
@@ -56,7 +56,7 @@ class SimulatedWatch:
 
 
 def back(rig: SimulatedRig, clock: SimulatedClock) -> frozenset[str]:
-    """The nodes that went down and are up again."""
+    """The nodes that went down and have returned."""
     resets = [fault for fault in rig.faults if fault.name == "reset"]
     windows = [(fault.subject, fault.window(clock.stages)) for fault in resets]
     return frozenset(node for node, window in windows if window is not None and window[1] <= clock.now_s())
@@ -99,7 +99,7 @@ class SimulatedRayGround(RayGround):
         return SimulatedWatch(self._rig, self._clock)
 
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
-        """Their raylets were never gone: by the faults of the rig."""
+        """By the faults of the rig: the raylets themselves were never gone."""
         return super().back(set(lost) & back(self._rig, self._clock))
 
     def reservations(self, found: Mapping[str, FoundNode], /) -> Reserving:
@@ -109,7 +109,7 @@ class SimulatedRayGround(RayGround):
         return Reservations(self._prefix, _probe(names, uuids))
 
     def pause(self, length_s: float, spent_s: float, starting: bool, /) -> None:
-        """A process that comes up does so in real time; all else in simulated time."""
+        """A process starts in real time; all else happens in simulated time."""
         if starting:
             super().pause(length_s, spent_s, starting)
         self._clock.advance(length_s)
@@ -130,7 +130,7 @@ def _probe(names: Mapping[str, str], uuids: Mapping[str, Sequence[str]]) -> Call
 
 
 class Granted:
-    """Every GPU is free in a rig that nobody else uses."""
+    """Grants every GPU: no other job uses a simulated rig."""
 
     def __init__(self) -> None:
         self.groups: dict[str, Any] = {}
@@ -143,7 +143,7 @@ class Granted:
         return {}
 
     def release(self, _timeout_s: float, /) -> None:
-        """There is nothing to give back."""
+        """Nothing to release."""
 
 
 class InlineGround:
@@ -179,11 +179,11 @@ class InlineGround:
         return Granted()
 
     def pause(self, length_s: float, _spent_s: float, _starting: bool, /) -> None:
-        """Simulated time alone, however long the beat took: so a seed gives the same run everywhere."""
+        """Advance simulated time only, however long the beat took: a seed gives the same run everywhere."""
         self._clock.advance(length_s)
 
     def close(self, _limit_s: float, _ours: frozenset[ProcessId], /) -> tuple[ProcessId, ...]:
-        """No process was started; every simulated driver is let go of."""
+        """No process was started; every simulated driver is released."""
         self._local.close()
         self._up = False
         return ()
@@ -194,7 +194,7 @@ class InlineGround:
 
 
 def simulated_ground(rig: SimulatedRig, clock: SimulatedClock, *, inline: bool) -> Ground:
-    """Where this rig stands; `inline`: in this process, else on a local Ray."""
+    """The ground of this rig; `inline`: this process, else a local Ray."""
     if inline:
         return InlineGround(rig, clock)
     return SimulatedRayGround(rig, clock, prefix=f"rigproof-simulated-{uuid.uuid4().hex[:8]}")

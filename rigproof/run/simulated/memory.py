@@ -1,4 +1,4 @@
-"""What a simulated host remembers. Nothing is written: its last words are made of the moment of its reset."""
+"""A simulated host's memory of runs. Nothing is written: its last words follow from the time of its reset."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal
@@ -12,18 +12,18 @@ from rigproof.telemetry.nvml.session import Nvml
 
 
 class SimulatedMemory:
-    """Of a node that may have a reset behind it."""
+    """The memory of a node that may have been reset."""
 
     def __init__(self, node: SimulatedNode, now_s: Callable[[], float]) -> None:
         self._node = node
         self._now_s = now_s
 
     def begin(self) -> Found:
-        """Its boot id, and the run before where a fault says that it never ended."""
+        """Its boot id, and the previous run if a fault says that it never ended."""
         found: Found = [self.boot("before")]
         if self._node.rig.fault("reset-before", self._node.name) is not None:
             longest = max(self._node.rig.plan.stages, key=lambda stage: stage.expected_s)
-            moment = Line(30.0, 0.0, longest.name, 26.0)  # of a run that nobody simulated
+            moment = Line(30.0, 0.0, longest.name, 26.0)  # of a run that was not simulated
             box = Box(Head("simulated-before", self._node.name, self._node.name, None, ""), moment)
             event = event_of(box, "restarted", "unfinished_run", self._node.name, t_s=self._now_s())
             found.append(event)
@@ -36,10 +36,10 @@ class SimulatedMemory:
         return BootReading(self._now_s(), self._node.name, moment, boot_id)
 
     def mark(self, stage: str | None, since_s: float) -> None:
-        """Nobody reads it."""
+        """Not kept: it is never read."""
 
     def doing(self, steps: Mapping[str, str]) -> None:
-        """Nobody reads it."""
+        """Not kept: it is never read."""
 
     def problems(self) -> list[Event]:
         """None."""
@@ -50,14 +50,14 @@ class SimulatedMemory:
 
 
 def reset_s(node: SimulatedNode, now_s: float) -> float | None:
-    """When the host went down, run time; None where it has not."""
+    """When the host went down, run time; None if it has not."""
     fault = node.rig.fault("reset", node.name)
     window = fault.window(node.stages) if fault is not None else None
     return window[0] if window is not None and window[0] <= now_s else None
 
 
 def last_words(node: SimulatedNode, nvml: Nvml | None, run_id: str, now_s: float) -> list[Event]:
-    """What the host's black box would say of its reset; nothing where there was none."""
+    """What the host's black box would say about its reset; nothing if there was none."""
     down_s = reset_s(node, now_s)
     stages = [one for one in node.stages if down_s is not None and one.start_s <= down_s]
     if down_s is None or not stages:

@@ -17,7 +17,7 @@ from rigproof.telemetry.nvml.errors import GpuLost
 from rigproof.telemetry.nvml.session import Nvml
 from rigproof.telemetry.process_watch import RATE_HZ
 
-ANSWER_S = 5.0  # real time, on a busy machine too: a simulated driver that takes longer never answers
+ANSWER_S = 5.0  # real time, enough on a busy machine: a simulated driver that takes longer never answers
 
 
 class SimulatedSensing:
@@ -43,7 +43,7 @@ class SimulatedSensing:
         self._hung_since_s: dict[str, float] = {}
         self._missed = 0
         self.loaded_percent: list[float] = []  # of the CPU, a reading each while its load runs
-        self.latest: Mapping[str, GpuSample] = {}  # nobody keeps a simulated host's last words
+        self.latest: Mapping[str, GpuSample] = {}  # a simulated host's last words are not kept
         self._xids = None
         if nvml is not None and duty.uuids:
             self._xids = nvml.xids(duty.uuids, lambda: self._grid_s, by_itself=False)
@@ -51,7 +51,7 @@ class SimulatedSensing:
         self._watchers: Watchers | None = None
         if duty.processes is not None and nvml is not None and silent is not None:
             self._watchers = Watchers(duty, duty.processes, nvml, silent, own_pids=own_pids, who=node.who)
-        self._watched_s: float | None = None  # when the processes were looked at last
+        self._watched_s: float | None = None  # when the processes were last read
         self._stopped = False
 
     def start(self) -> None:
@@ -65,7 +65,7 @@ class SimulatedSensing:
         self._stopped = True
 
     def watches(self) -> list[ProcessWatch]:
-        """How well the processes of each GPU were watched so far."""
+        """How completely the processes of each GPU were watched so far."""
         return self._watchers.watches() if self._watchers is not None else []
 
     def drain(self) -> list[Sample | Record]:
@@ -93,7 +93,7 @@ class SimulatedSensing:
         return [*found, *self.watches()] if self._stopped else found
 
     def _look(self) -> list[Record]:
-        """What changed among the processes, where it is time to look at them again."""
+        """What changed among the processes, if the next look is due."""
         due_s = -1.0 if self._watched_s is None else self._watched_s + 1 / RATE_HZ
         if self._watchers is None or self._grid_s < due_s - self._step_s / 2:
             return []
@@ -121,7 +121,7 @@ class SimulatedSensing:
             return list(self._silent.lost(error, SAMPLE))
 
     def _answered(self, uuid: str, read: Callable[[], GpuSample]) -> list[GpuSample | Event]:
-        """The reading; nothing where the driver does not return."""
+        """The reading; nothing if the driver does not return."""
         if not self._node.may_hang:
             return [read()]
         reading = Background(read, "simulated-nvml")

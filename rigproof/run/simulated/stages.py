@@ -1,4 +1,4 @@
-"""Tells simulated time of the stages that begin."""
+"""Informs the simulated clock of the stages that begin."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ Sink = Callable[[Record | Sample], None]
 
 
 def heard_by(clock: SimulatedClock, plan: Plan, sink: Sink) -> Sink:
-    """The same sink; a stage that begins is heard by the clock on its way."""
+    """The same sink; it also informs the clock of each stage that begins."""
 
     def pass_on(record: Record | Sample) -> None:
         if isinstance(record, Stage) and record.end_s is None:

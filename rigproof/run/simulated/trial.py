@@ -32,8 +32,8 @@ def simulated_recording(
 ) -> Recording:
     """What an acceptance of this rig with these faults would record; kept in memory only.
 
-    `again` says why a stage that has ended is to be measured once more (`second_chance`); None: none is.
-    What the profile leaves open is as `simulated_inventory` says; all its devices have to be GPUs.
+    `again` returns why a stage that has ended is measured once more (`second_chance`); None: none is.
+    What the profile leaves open comes from `simulated_inventory`; all its devices have to be GPUs.
 
     Raises:
         FaultError: a fault that this rig at this level cannot have.
@@ -72,4 +72,4 @@ def simulated_recording(
 
 
 def _nothing_to_show() -> None:
-    """Nobody watches."""
+    """Nothing to show."""

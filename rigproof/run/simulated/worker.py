@@ -1,4 +1,4 @@
-"""The worker of a simulated card: it answers as the real one does, and its work is simulated."""
+"""The worker of a simulated card: it answers like the real one, and its work is simulated."""
 
 import os
 import signal
@@ -23,9 +23,9 @@ FOR_EVER_S = 86400.0
 
 
 class SimulatedWorker:
-    """Every call comes through `at` or `act`, which tell the time and the stages.
+    """Every call comes through `at` or `act`, which set the time and the stages.
 
-    `process` is told in place of its own.
+    `process` is reported instead of its own.
     """
 
     def __init__(self, rig: SimulatedRig, setup: WorkerSetup, process: ProcessId | None = None) -> None:
@@ -45,7 +45,7 @@ class SimulatedWorker:
         """Call one of its methods at run time `t_s`.
 
         Raises:
-            WorkerKilled, WorkerFrozen: where its process is gone, or does not answer.
+            WorkerKilled, WorkerFrozen: its process is gone, or does not answer.
         """
         self._t_s, self._node.stages = t_s, stages
         return getattr(self, method)(*arguments)

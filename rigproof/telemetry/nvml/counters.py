@@ -1,4 +1,4 @@
-"""What is read before and after a load: error counters, and VRAM that others hold."""
+"""Readings before and after a load: error counters, and VRAM that other processes hold."""
 
 from typing import Any, Literal
 
@@ -20,10 +20,10 @@ PROCESS_LISTS = (COMPUTE, GRAPHICS)
 
 
 def read_counters(reading: Reading, moment: Literal["before", "after"]) -> GpuCounters:
-    """ECC since the driver was loaded, rows remapped and pages retired for good, replays, recovery action.
+    """ECC since the driver was loaded, rows remapped and pages retired permanently, replays, recovery action.
 
     Raises:
-        GpuLost: where the GPU does not answer any more.
+        GpuLost: the GPU no longer answers.
     """
     rows: Any = reading.ask("nvmlDeviceGetRemappedRows")
     correctable, uncorrectable, pending, failed = (None,) * 4 if rows is None else rows
@@ -44,13 +44,13 @@ def read_counters(reading: Reading, moment: Literal["before", "after"]) -> GpuCo
 
 
 def _recovery_action(reading: Reading) -> int | None:
-    """What the driver wants done with the GPU; asked by itself, since older drivers lack the field."""
+    """The driver's recovery action for the GPU; queried by itself, since older drivers lack the field."""
     value = reading.fields([Field.RECOVERY_ACTION])[Field.RECOVERY_ACTION]
     return None if value is None else int(value)
 
 
 def _retired_pages(reading: Reading) -> int | None:
-    """Pages retired for either cause; half a count is none."""
+    """Pages retired for either cause; half a count counts as none."""
     counts = []
     for cause in (RETIRED_MULTIPLE_SINGLE_BIT, RETIRED_DOUBLE_BIT):
         pages: Any = reading.ask("nvmlDeviceGetRetiredPages", cause)
@@ -61,14 +61,14 @@ def _retired_pages(reading: Reading) -> int | None:
 
 
 def read_foreign_memory(reading: Reading, own_pids: frozenset[int]) -> ForeignMemory:
-    """VRAM in use less what processes of `own_pids` hold, and who the others are.
+    """VRAM in use less what processes of `own_pids` hold, and the other holders.
 
     Only the v2 memory figure is used: the older one counts the driver's own reserve as used. The
     process list takes some 5 ms: not for a timed section. Process ids are those of NVML's view, which
     in a container with its own pid namespace may not be ours.
 
     Raises:
-        GpuLost: where the GPU does not answer any more.
+        GpuLost: the GPU no longer answers.
     """
     memory: Any = reading.ask("nvmlDeviceGetMemoryInfo", MEMORY_INFO_V2)
     used_mib, reserved_mib = (None, None) if memory is None else (memory.used / MIB, memory.reserved / MIB)

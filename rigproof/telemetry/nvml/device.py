@@ -1,4 +1,4 @@
-"""One GPU's handle, and questions to it whose failures are None, noted, or GpuLost."""
+"""One GPU's handle, and queries to it whose failures give None, an event, or GpuLost."""
 
 import threading
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from rigproof.telemetry.nvml.protocol import ABSENT, LOST, NOT_AVAILABLE, Code
 
 
 class Problems:
-    """Errors that nobody expects: each is kept once for each GPU, query and code, until drained."""
+    """Unexpected errors: each is kept once for each GPU, query and code, until drained."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class Link:
 
 @dataclass(slots=True)
 class Device:
-    """A GPU that NVML knows. Once `unreachable` is set, it stays so."""
+    """A GPU that NVML knows. Once `unreachable` is set, it stays set."""
 
     uuid: str
     handle: Handle
@@ -56,7 +56,7 @@ class Device:
 
 
 class Reading:
-    """Questions to one GPU at one moment: unsupported is None, unexpected is None and noted."""
+    """Queries to one GPU at one moment: unsupported gives None, unexpected gives None and an event."""
 
     def __init__(
         self, library: Library, device: Device, problems: Problems, subject: str, t_s: float
@@ -71,7 +71,7 @@ class Reading:
         """The answer of `query(handle, *args)`, else None.
 
         Raises:
-            GpuLost: now and ever after, once the driver said so.
+            GpuLost: once the driver has reported it, in this and every later call.
         """
         self._check_reachable()
         try:
@@ -86,7 +86,7 @@ class Reading:
         return None if answer is None or answer in NOT_AVAILABLE else int(answer)
 
     def first_number(self, *queries: str) -> int | None:
-        """The number from the first of several names of one function that this driver has."""
+        """The number from the first of several names of one function that this driver supports."""
         self._check_reachable()
         for query in queries:
             try:
@@ -100,7 +100,7 @@ class Reading:
         return None
 
     def unsupported(self, query: str, *args: Any) -> bool:
-        """Whether the driver says that this GPU does not have it, in so many words."""
+        """Whether the driver reports explicitly that this GPU does not support the query."""
         self._check_reachable()
         try:
             self.library.call(query, self.device.handle, *args)
@@ -109,19 +109,19 @@ class Reading:
         return False
 
     def samples(self, query: str, *args: Any) -> Sequence[Any] | None:
-        """The answer of a query for recent samples, else None; where there are none, an empty list."""
+        """The answer of a query for recent samples, else None; an empty list if there are none."""
         self._check_reachable()
         try:
             found: Sequence[Any] = self.library.call(query, self.device.handle, *args)
         except NvmlError as error:
-            if error.code in (Code.SUCCESS, Code.NOT_FOUND):  # as pynvml, and as the driver, say "none"
+            if error.code in (Code.SUCCESS, Code.NOT_FOUND):  # how pynvml, and how the driver, report "none"
                 return []
             self._failed(error)
             return None
         return found
 
     def fields(self, ids: Sequence[int]) -> dict[int, int | float | None]:
-        """Field values by id, all in one call; None where one is not to be had."""
+        """Field values by id, all in one call; None for those not available."""
         self._check_reachable()
         try:
             answers = self.library.fields(self.device.handle, ids)

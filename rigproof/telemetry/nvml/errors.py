@@ -16,10 +16,10 @@ class NvmlError(Exception):
         return f"{self.query}: {self.text} (NVML code {self.code})"
 
 
-class NvmlUnavailable(Exception):  # noqa: N818 - says what is the case
-    """NVML does not answer on this host at all. The message says why, and the way out.
+class NvmlUnavailable(Exception):  # noqa: N818 - named for the condition
+    """NVML does not answer on this host at all. The message gives the reason and the remedy.
 
-    `driver_missing` is True where no NVIDIA driver is installed: that is no fault of a host without GPU.
+    `driver_missing` is True if no NVIDIA driver is installed, which is no error on a host without a GPU.
     """
 
     def __init__(self, message: str, code: int, driver_missing: bool = False) -> None:
@@ -32,8 +32,8 @@ class NvmlUnavailable(Exception):  # noqa: N818 - says what is the case
         return self.message
 
 
-class GpuLost(Exception):  # noqa: N818 - says what is the case
-    """A GPU does not answer any more; no further NVML call is made for it."""
+class GpuLost(Exception):  # noqa: N818 - named for the condition
+    """A GPU no longer answers; no further NVML call is made for it."""
 
     def __init__(self, subject: str, uuid: str, reason: str) -> None:
         self.subject = subject
@@ -51,14 +51,14 @@ WAYS_OUT = {
         "install one, or start the container with `--gpus all`"
     ),
     Code.DRIVER_NOT_LOADED: (
-        "the NVIDIA kernel module is not loaded; try `sudo modprobe nvidia`, and see `dmesg` where that fails"
+        "the NVIDIA kernel module is not loaded; try `sudo modprobe nvidia`, and see `dmesg` if that fails"
     ),
     Code.LIB_RM_VERSION_MISMATCH: (
-        "driver/library version mismatch: the loaded kernel module is not of the installed driver's version, "
+        "driver/library version mismatch: the loaded kernel module does not match the installed driver, "
         "as after an update; reboot, or reload the nvidia kernel modules"
     ),
     Code.NO_PERMISSION: (
-        "this user may not open the NVIDIA devices; check the rights of /dev/nvidia* and /dev/nvidiactl"
+        "this user may not open the NVIDIA devices; check the permissions of /dev/nvidia* and /dev/nvidiactl"
     ),
 }
 

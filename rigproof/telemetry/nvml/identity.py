@@ -1,4 +1,4 @@
-"""Who a GPU is: what NVML says once, before any load."""
+"""A GPU's identity: what NVML reports once, before any load."""
 
 import os
 from enum import IntEnum
@@ -17,10 +17,10 @@ from rigproof.telemetry.nvml.sampling import MIB, memory_mib, positive
 
 
 def read_identity(reading: Reading, index: int) -> GpuIdentity | None:
-    """The GPU's identity; None where not even its name or memory size can be read.
+    """The GPU's identity; None if not even its name or memory size can be read.
 
     Raises:
-        GpuLost: where it does not answer any more.
+        GpuLost: the GPU no longer answers.
     """
     name = reading.ask("nvmlDeviceGetName")
     memory_total_mib = _memory_total_mib(reading)
@@ -63,7 +63,7 @@ def xid_supported(reading: Reading) -> bool:
 def _memory_total_mib(reading: Reading) -> float | None:
     total_mib = positive(memory_mib(reading, "total"))
     if total_mib is None and reading.unsupported("nvmlDeviceGetMemoryInfo"):
-        # A GPU without memory of its own (integrated ones, GB10) works in the host's.
+        # A GPU without memory of its own (integrated ones, GB10) uses the host's.
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / MIB
     return total_mib
 
@@ -90,7 +90,7 @@ def _ecc_enabled(reading: Reading) -> bool | None:
 
 
 def _named(names: type[IntEnum], value: int | None) -> str | None:
-    """A number's name; None for one that nobody knows."""
+    """A number's name; None for an unknown number."""
     return next((one.name.lower() for one in names if one == value), None)
 
 

@@ -12,7 +12,7 @@ from rigproof.telemetry.nvml.errors import NvmlError
 from rigproof.telemetry.nvml.protocol import NOT_AVAILABLE, VALUE_MEMBERS, Code
 
 Handle = Any  # pynvml's pointer to an opaque C struct
-FieldValue = tuple[int, int | float | None]  # return code; value, None where there is none
+FieldValue = tuple[int, int | float | None]  # return code; value, or None
 
 
 class Library:
@@ -24,7 +24,7 @@ class Library:
 
     @property
     def in_flight(self) -> int:
-        """Calls that have not returned yet; a hung driver keeps them here."""
+        """Calls that have not returned yet, such as those in a hung driver."""
         return self._in_flight
 
     def _count(self, more: int) -> None:
@@ -35,8 +35,8 @@ class Library:
         """The answer of pynvml's function of that name.
 
         Raises:
-            NvmlError: for every code but success; a function that this pynvml does not have is
-                FUNCTION_NOT_FOUND, like one that the driver does not have.
+            NvmlError: for every code but success; a function that this pynvml lacks is
+                FUNCTION_NOT_FOUND, like one that the driver lacks.
         """
         function = getattr(pynvml, query, None)
         if function is None:
@@ -53,17 +53,17 @@ class Library:
         """Many field values in one call, each with its own return code.
 
         Raises:
-            NvmlError: where the call as a whole failed.
+            NvmlError: the call as a whole failed.
         """
         answers = self.call("nvmlDeviceGetFieldValues", handle, list(ids))
         return {int(answer.fieldId): (int(answer.nvmlReturn), _value(answer)) for answer in answers}
 
 
 def _value(answer: Any) -> int | float | None:
-    """What the union holds, by the type that the driver stated; None for an unknown type or no success.
+    """The union's value, by the type that the driver stated; None for an unknown type or a failure.
 
     Driver 580 writes the recovery action as an integer and leaves the type at 0, which is a double: read so,
-    a wanted reset would be next to nothing. No reading is that small, so the integer is meant.
+    a requested reset would be almost 0. No reading is that small, so the integer is meant.
     """
     if answer.nvmlReturn != Code.SUCCESS:
         return None

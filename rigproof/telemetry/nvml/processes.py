@@ -1,4 +1,4 @@
-"""Who is on a GPU now: its processes with their memory, and what share of the SMs each used of late."""
+"""A GPU's processes now: the memory of each, and the share of the SMs that it used recently."""
 
 import time
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ class Listed:
 
     pid: int
     used_mib: float | None
-    graphics: bool  # it is in the list of those that draw, perhaps in the other one too
+    graphics: bool  # it is in the list of graphics processes, perhaps also in the compute list
 
 
 def read_processes(reading: Reading) -> tuple[Listed, ...] | None:
-    """Every process with a context, by pid; None where the driver does not list those that compute.
+    """Every process with a context, by pid; None if the driver does not list compute processes.
 
     The lists take some 5 ms: not for a timed section.
 
     Raises:
-        GpuLost: where the GPU does not answer any more.
+        GpuLost: the GPU no longer answers.
     """
     computing: Any = reading.ask(COMPUTE)
     if computing is None:
@@ -44,13 +44,13 @@ def read_processes(reading: Reading) -> tuple[Listed, ...] | None:
 
 
 def read_sm_use(reading: Reading) -> Mapping[int, float] | None:
-    """Percent of the SMs' time by pid, in the last second; who is not named used nothing.
+    """Percent of the SMs' time by pid, in the last second; processes not listed used nothing.
 
-    None where the driver does not tell (before Maxwell, in a vGPU, with MIG). Its samples are stamped in
+    None if the driver does not report it (before Maxwell, in a vGPU, with MIG). Its samples are stamped in
     microseconds since the epoch.
 
     Raises:
-        GpuLost: where the GPU does not answer any more.
+        GpuLost: the GPU no longer answers.
     """
     since_us = int((time.time() - RECENT_S) * 1e6)
     samples = reading.samples(USE, since_us)
@@ -64,6 +64,6 @@ def read_sm_use(reading: Reading) -> Mapping[int, float] | None:
 
 
 def held_mib(process: Any) -> float | None:
-    """VRAM that a listed process holds; None where the driver does not tell."""
+    """VRAM that a listed process holds; None if the driver does not report it."""
     held = process.usedGpuMemory
     return None if held is None or held in NOT_AVAILABLE else float(held / MIB)

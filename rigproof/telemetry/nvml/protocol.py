@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class Code(IntEnum):
-    """Return codes that are told apart here (nvmlReturn_t)."""
+    """Return codes that are distinguished here (nvmlReturn_t)."""
 
     SUCCESS = 0
     UNINITIALIZED = 1
@@ -27,8 +27,8 @@ class Code(IntEnum):
     UNKNOWN = 999
 
 
-# "This GPU, driver or user does not have that": None, and no event. A field that the driver is too
-# old to know is answered with INVALID_ARGUMENT.
+# "This GPU, driver or user does not have that": None, and no event. A driver too old to know a
+# field answers with INVALID_ARGUMENT.
 ABSENT = frozenset(
     {
         Code.INVALID_ARGUMENT,
@@ -42,7 +42,7 @@ ABSENT = frozenset(
         Code.DEPRECATED,
     }
 )
-# The GPU does not answer any more. 28 is what newer drivers say for a GPU that has left the bus.
+# The GPU no longer answers. 28 is what newer drivers return for a GPU that has fallen off the bus.
 LOST = frozenset({Code.GPU_IS_LOST, Code.GPU_NOT_FOUND})
 
 
@@ -75,7 +75,7 @@ class Clock(IntEnum):
 
 
 class Brand(IntEnum):
-    """nvmlBrandType_t; what NVML only kept for old callers is left out."""
+    """nvmlBrandType_t; values that NVML keeps only for old callers are left out."""
 
     QUADRO = 1
     TESLA = 2

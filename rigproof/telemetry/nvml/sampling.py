@@ -1,9 +1,9 @@
 """One GpuSample, with as few calls as NVML allows: they serialise on the driver's lock.
 
 A sample takes seven calls (field values in one batch, utilization, memory, temperature, two clocks,
-clock-event reasons), and one more where the driver has no average-power field. The PCIe link takes
-two; it is read once a second and held in between, since a link that trains down under load stays down
-for longer than that. Process lists (4.5 ms) and PCIe throughput (a 20 ms window) are never asked here.
+clock-event reasons), and one more if the driver has no average-power field. The PCIe link takes
+two; it is read once a second and kept in between, since a link that trains down under load stays down
+for longer than that. Process lists (4.5 ms) and PCIe throughput (a 20 ms window) are never queried here.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ def read_sample(reading: Reading, lateness_s: float) -> GpuSample:
     """Everything that is sampled on the grid. `reading.t_s` is the sample's time.
 
     Raises:
-        GpuLost: where the GPU does not answer any more.
+        GpuLost: the GPU no longer answers.
     """
     fields = reading.fields(BATCH)
     average_mw = fields[Field.POWER_AVERAGE]
@@ -61,14 +61,14 @@ def read_sample(reading: Reading, lateness_s: float) -> GpuSample:
 
 
 def positive(value: float | None, scale: float = 1.0) -> float | None:
-    """`value * scale`, or None for what cannot be ≤ 0 in a running GPU: a missing sensor can read 0."""
+    """`value * scale`, or None if ≤ 0, which a running GPU cannot have: a missing sensor can read 0."""
     return None if value is None or value <= 0 else value * scale
 
 
 def memory_mib(reading: Reading, member: str) -> float | None:
     """`used`, `free` or `total` VRAM. The v2 figure leaves the driver's own reserve out of `used`.
 
-    Drivers before 510 have the first version alone, whose `used` holds that reserve.
+    Drivers before 510 only have the first version, whose `used` includes that reserve.
     """
     memory: Any = reading.ask("nvmlDeviceGetMemoryInfo", MEMORY_INFO_V2)
     if memory is None:

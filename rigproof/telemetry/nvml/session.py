@@ -20,9 +20,9 @@ from rigproof.telemetry.nvml.xid import XidListener
 
 
 class Nvml:
-    """What NVML says about this host's GPUs. Its methods may be called from several threads.
+    """What NVML reports about this host's GPUs. Its methods may be called from several threads.
 
-    Where MIG is on, the parent GPU is reported: NVML lists no MIG device here.
+    If MIG is enabled, the parent GPU is reported: NVML lists no MIG device here.
     """
 
     def __init__(self, library: Library) -> None:
@@ -36,11 +36,11 @@ class Nvml:
     def gpus(self, hostname: str, t_s: float = 0.0) -> tuple[GpuIdentity, ...]:
         """All GPUs in NVML order, which is PCI bus order; subjects are `<hostname>/gpuN`.
 
-        One that is lost, or of which neither name nor memory can be read, is left out and noted in
-        `problems`: whoever promised it finds it missing.
+        A GPU that is lost, or whose name or memory cannot be read, is left out and noted in
+        `problems`; if the profile promises it, it counts as missing.
 
         Raises:
-            NvmlUnavailable: where not even their number can be read.
+            NvmlUnavailable: not even their number can be read.
         """
         try:
             count = self._library.call("nvmlDeviceGetCount")
@@ -64,11 +64,11 @@ class Nvml:
         return read_foreign_memory(self._reading(uuid, subject, t_s), own_pids)
 
     def processes(self, uuid: str, subject: str, t_s: float) -> tuple[Listed, ...] | None:
-        """Who is on one GPU (see `processes`); None where the driver does not tell. Raises GpuLost."""
+        """The processes on one GPU (see `processes`); None if the driver lists none. Raises GpuLost."""
         return read_processes(self._reading(uuid, subject, t_s))
 
     def sm_use(self, uuid: str, subject: str, t_s: float) -> Mapping[int, float] | None:
-        """Percent of the SMs by pid, of late; None where the driver does not tell. Raises GpuLost."""
+        """Recent percent of the SMs by pid; None if the driver does not report it. Raises GpuLost."""
         return read_sm_use(self._reading(uuid, subject, t_s))
 
     def xids(
@@ -95,17 +95,17 @@ class Nvml:
         return self._problems.drain()
 
     def close(self) -> None:
-        """Stop the listeners and NVML; NVML is left alone where a call of it hangs."""
+        """Stop the listeners and NVML; NVML is not shut down if one of its calls hangs."""
         stopped = [listener.stop() for listener in self._listeners]
         if all(stopped) and self._library.in_flight == 0:
-            with suppress(NvmlError):  # there is nothing left to do about it
+            with suppress(NvmlError):  # nothing can be done about it here
                 self._library.call("nvmlShutdown")
 
     def _reading(self, uuid: str, subject: str, t_s: float) -> Reading:
         return Reading(self._library, self._device(uuid, subject), self._problems, subject, t_s)
 
     def _device(self, uuid: str, subject: str) -> Device:
-        """The known GPU of that UUID, looked up where it is new."""
+        """The known GPU of that UUID, looked up the first time."""
         known = self._devices.get(uuid)
         if known is not None:
             return known
@@ -133,7 +133,9 @@ class Nvml:
             self._problems.note(t_s, subject, NvmlError("identity", min(LOST), str(error)))
             return None
         if identity is None:
-            self._problems.note(t_s, subject, NvmlError("identity", 0, "no name or memory size to be read"))
+            self._problems.note(
+                t_s, subject, NvmlError("identity", 0, "its name or memory size cannot be read")
+            )
         return identity
 
 

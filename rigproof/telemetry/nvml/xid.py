@@ -1,4 +1,4 @@
-"""Xid errors as the driver reports them, collected by a thread of its own. No root needed."""
+"""Xid errors as the driver reports them, collected in a thread of its own. No root needed."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -12,17 +12,17 @@ from rigproof.telemetry.nvml.protocol import EVENT_XID_CRITICAL_ERROR, Code
 
 WAIT_MS = 500
 # After these the GPU or its firmware does not answer, and a call to it may never return (NVIDIA's Xid
-# catalogue: 79 fallen off the bus, 119 GSP RPC timeout, 120 GSP error). ECC Xids are not here: their
-# counters are to be read afterwards.
+# catalogue: 79 fallen off the bus, 119 GSP RPC timeout, 120 GSP error). ECC Xids are not here: the
+# error counters must still be read after them.
 UNREACHABLE_AFTER = frozenset({79, 119, 120})
 
 
 class XidListener:
-    """Listens from its making until `stop`. `supported` names the subjects that it hears.
+    """Listens from its creation until `stop`. `supported` names the subjects whose Xids it receives.
 
-    Not `by_itself`: only while somebody calls `hear`, in whose time an event is then stamped.
+    Without `by_itself` it listens only during calls of `hear`, which give the time of an event.
 
-    `devices` is by subject. After an Xid of UNREACHABLE_AFTER the GPU is not asked anything more.
+    `devices` is by subject. After an Xid of UNREACHABLE_AFTER the GPU is not queried any more.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class XidListener:
         *,
         by_itself: bool = True,
     ) -> None:
-        from rigproof.profiles.loading.xids import xid_catalogue  # noqa: PLC0415 - detection does without
+        from rigproof.profiles.loading.xids import xid_catalogue  # noqa: PLC0415 - detection does not need it
 
         self._meaning = xid_catalogue().meaning
         self._library = library
@@ -59,18 +59,18 @@ class XidListener:
         return events
 
     def stop(self, timeout_s: float = 2.0) -> bool:
-        """End the thread; False where the driver still holds it after `timeout_s`."""
+        """End the thread; False if it is still in the driver after `timeout_s`."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def _create_set(self, devices: Mapping[str, Device]) -> Any | None:
-        """An event set with every GPU that takes part; None where the driver has no events."""
+        """An event set with every supported GPU; None if the driver has no events."""
         try:
             event_set = self._library.call("nvmlEventSetCreate")
         except NvmlError:
-            return None  # no subject is supported then, which is what the caller reads
+            return None  # no subject is supported then, which the caller reads
         for subject, device in devices.items():
             if device.unreachable is not None:
                 continue
@@ -86,7 +86,7 @@ class XidListener:
         return event_set
 
     def hear(self, wait_ms: int) -> bool:
-        """Wait so long for one event, and no longer where the driver refuses at once; whether one came."""
+        """Wait so long for one event, or less if the driver refuses immediately; whether one came."""
         try:
             data = self._library.call("nvmlEventSetWait_v2", self._set, wait_ms)
         except NvmlError as error:

@@ -183,7 +183,9 @@ def test_what_cannot_all_be_found_becomes_no_profile(cli, monkeypatch):
     monkeypatch.setattr(inventory, "detect", lambda limit_s: nothing)
     status, out, err = cli("detect")
     assert (status, out) == (4, "")
-    assert err == "rigproof: what is here cannot all be found: driver/library version mismatch\n"
+    assert (
+        err == "rigproof: this machine's hardware cannot be fully detected: driver/library version mismatch\n"
+    )
 
 
 def test_lint_calls_what_is_shipped_clean(cli):

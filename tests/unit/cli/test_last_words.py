@@ -44,7 +44,7 @@ def test_a_restart_rejects_the_run_in_the_sentence_that_people_look_for(state, t
     leave(state, head_of("run-1", boot=OTHER_BOOT))
     status, said = judged(recorded(tmp_path / "run"))
     assert status == 1
-    assert f"pc1 health.reset: from t=26 s, pc1 {TOLD}: mostly the power supply" in said
+    assert f"pc1 health.reset: from t=26 s, pc1 {TOLD}: usually the power supply" in said
     assert "REJECTED" in said
 
 

@@ -65,7 +65,7 @@ def test_without_a_policy_nothing_is_set():
     environ = {}
     configure(NO_POLICY, environ)
     assert environ == {}
-    assert configured(NO_POLICY, environ).by == "nobody"
+    assert configured(NO_POLICY, environ).by == "default"
 
 
 def test_the_installed_torch_is_known_without_importing_it():
@@ -94,7 +94,7 @@ def test_lazy_loading_is_a_choice_where_it_is_no_default():
 
 @pytest.mark.parametrize(
     ("name", "effect"),
-    [("CUDA_LAUNCH_BLOCKING", "slows every launch"), ("PYTORCH_NO_CUDA_MEMORY_CACHING", "no cap holds")],
+    [("CUDA_LAUNCH_BLOCKING", "slows down every"), ("PYTORCH_NO_CUDA_MEMORY_CACHING", "no cap applies")],
 )
 def test_a_variable_that_harms_is_warned_of(name, effect):
     (why,) = remarks({name: "1"}, "13.0").values()

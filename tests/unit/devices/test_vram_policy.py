@@ -338,10 +338,10 @@ def card():
         (
             {"PYTORCH_ALLOC_CONF": "expandable_segments:True"},
             "expandable_segments:True",
-            "as the profile says",
+            "as set in the profile",
         ),
         ({"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, "backend:cudaMallocAsync", "by the user"),
-        ({}, "", "torch's own settings"),
+        ({}, "", "torch's defaults"),
     ],
 )
 def test_the_allocator_s_settings_are_told_as_they_are_in_force(
@@ -366,7 +366,7 @@ def test_segments_that_do_not_grow_although_they_should_are_told(monkeypatch, co
     policy.begin()
     policy.end()
     (event,) = [e for e in context.events("memory_policy") if e.data["technique"] == "allocator"]
-    assert "segments that grow are not in force here" in event.message
+    assert "expandable segments are not in force here" in event.message
 
 
 def test_variables_that_do_nothing_are_named_in_one_event(monkeypatch, context, policy_of, card):

@@ -91,9 +91,9 @@ def test_else_a_member_does(bench):
 @pytest.mark.parametrize(
     ("scope", "told"),
     [
-        ("pair", "every two promised devices but the CPU"),
-        ("node_pair", "every two promised nodes that have devices with CUDA GPUs"),
-        ("group", "the promised devices of each SKU that several have but the CPU"),
+        ("pair", "every pair of promised devices but the CPU"),
+        ("node_pair", "every pair of promised nodes that have devices with CUDA GPUs"),
+        ("group", "the promised devices of each SKU with several devices but the CPU"),
     ],
 )
 def test_the_catalogue_says_whom_it_judges(scope, told):

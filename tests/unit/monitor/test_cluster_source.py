@@ -155,4 +155,4 @@ def test_an_agent_that_fails_is_told(watched, monkeypatch):
     rig.until(pc1="missing", pc2="missing")
     assert rig.source.settled
     (pc1, _) = rig.gathering.nodes(rig.now_s)
-    assert pc1.reason == "pc1 is not followed any more: RuntimeError: out of patience"
+    assert pc1.reason == "pc1 is no longer followed: RuntimeError: out of patience"

@@ -173,7 +173,7 @@ def test_it_ends_when_nobody_reads_any_more(start, profile):
     ("arguments", "said"),
     [
         (["--hwprofile=no-such-rig"], "no rig of that name"),
-        (["--ray-address=127.0.0.1:1"], "nobody answers there"),
+        (["--ray-address=127.0.0.1:1"], "no answer from there"),
         (["--interval=0"], "--interval"),
     ],
 )

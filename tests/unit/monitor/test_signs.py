@@ -56,7 +56,7 @@ def test_signs_of_a_node(changes, kind, text):
         (
             {"core_temperature_c": 84.0},
             "core_temperature",
-            "core, which must never pass the limit, at 84 °C, limit 83 °C",
+            "core, which must never exceed the limit, at 84 °C, limit 83 °C",
         ),
         ({"memory_temperature_c": 96.0}, "memory_temperature", "memory at 96 °C, limit 95 °C"),
         (
@@ -70,8 +70,8 @@ def test_signs_of_a_node(changes, kind, text):
             "slowed down in the last 5 s: HW slowdown (0x8), HW power brake (0x80); limit none",
         ),
         ({"memory_used_mib": 24300.0}, "headroom", "276 MiB of VRAM free, limit 512 MiB"),
-        ({"xids": (31, 79, 31)}, "xid", "3 Xids since the monitor came up (31, 79), limit 0"),
-        ({"ecc_uncorrected": 1}, "ecc", "1 uncorrected memory error since the monitor came up, limit 0"),
+        ({"xids": (31, 79, 31)}, "xid", "3 Xids since the monitor started (31, 79), limit 0"),
+        ({"ecc_uncorrected": 1}, "ecc", "1 uncorrected memory error since the monitor started, limit 0"),
         (
             {"coverage_share": 0.55},
             "driver_slow",
@@ -189,6 +189,6 @@ def test_a_rig_at_rest_is_no_failure(calm):
 
 
 def test_errors_of_no_node_are_told():
-    assert told(snapshot_of(errors=("pc9: the node agent did not come up",))) == [
-        ("error", "rig", "pc9: the node agent did not come up")
+    assert told(snapshot_of(errors=("pc9: the node agent did not start",))) == [
+        ("error", "rig", "pc9: the node agent did not start")
     ]

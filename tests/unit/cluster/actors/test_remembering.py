@@ -144,7 +144,7 @@ def test_a_folder_that_takes_nothing_is_told_and_the_run_goes_on(tmp_path, monke
     memory.mark("gemm", 4.0)
     (event,) = memory.problems()
     assert (event.kind, event.subject) == ("black_box", "here")
-    assert "cannot be kept" in event.message
+    assert "cannot be recorded" in event.message
     assert memory.problems() == []
     memory.end()
 

@@ -171,7 +171,7 @@ def test_one_round_trip_that_comes_back_is_enough(killed_here):
 def test_an_agent_without_a_clock_is_given_up(killed_here):
     team = Team(pc1={"clock": None})
     assert set(team.start()) == {"pc2"}
-    assert [one.message for one in team.deaths] == ["the node agent did not tell its clock"]
+    assert [one.message for one in team.deaths] == ["the node agent did not report its clock"]
     assert team.link().line is None
 
 
@@ -180,7 +180,7 @@ def test_an_agent_that_does_not_answer_is_given_up_and_the_others_are_not(killed
     assert set(team.start()) == {"pc1"}
     (event,) = team.deaths
     assert (event.kind, event.subject) == ("agent_died", "pc2")
-    assert event.message == "the node agent did not come up: no answer in 60 s"
+    assert event.message == "the node agent did not start: no answer in 60 s"
     assert event.data == {"node": "pc2", "starts": 1}
 
 

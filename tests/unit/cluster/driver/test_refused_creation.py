@@ -63,7 +63,7 @@ def test_an_agent_is_missed_by_an_event(refusing):
     assert team.start({"pc1": NODE}, {"pc1"}) == {}
     (event,) = events
     assert (event.kind, event.subject, event.t_s) == ("agent_died", "pc1", 7.0)
-    assert event.message.startswith("the node agent did not come up: Ray refused it: ")
+    assert event.message.startswith("the node agent did not start: Ray refused it: ")
     assert team.lines() == []
 
 

@@ -36,7 +36,7 @@ def test_the_cpu_as_a_device_is_no_gpu_to_ray():
 
 def test_the_lines_to_type_by_hand():
     assert lines_to_type((PC1, PC2)) == [
-        "# on pc1: a token, once; whoever has none is kept out",
+        "# on pc1: a token, once; machines without it cannot join",
         "test -s ~/.ray/auth_token || ray get-auth-token --generate",
         "chmod 600 ~/.ray/auth_token",
         "ssh 192.168.1.11 'umask 077 && mkdir -p ~/.ray && cat > ~/.ray/auth_token' < ~/.ray/auth_token"

@@ -87,7 +87,7 @@ def test_up_refuses_before_it_starts_anything(machines, tmp_path, finds, said):
 
 def test_what_did_not_come_up_is_ended_again_the_head_first(machines, tmp_path):
     made = machines("ray\n", names=frozenset({"pc1"}))
-    with pytest.raises(ClusterStartFailed, match=r"pc2 did not come within 0\.1 s"):
+    with pytest.raises(ClusterStartFailed, match=r"pc2 did not join within 0\.1 s"):
         start(tmp_path, limit_s=0.1)
     assert made.ended == ["10.0.0.1", "10.0.0.2"]
 

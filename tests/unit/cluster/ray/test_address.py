@@ -22,7 +22,7 @@ def test_where_nobody_listens_the_way_out_is_named():
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with pytest.raises(
-        ClusterUnreachable, match=rf"nobody answers there .* `ray start --head --port={port}`"
+        ClusterUnreachable, match=rf"no answer from there .* `ray start --head --port={port}`"
     ):
         check_listening(f"127.0.0.1:{port}")
 

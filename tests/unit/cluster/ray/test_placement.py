@@ -34,13 +34,13 @@ OTHER, BROKEN = Probed("GPU-x"), Probed(error="cuInit failed with CUDA error 802
     [
         (3, [], "its node offers Ray 2 GPU of the 3 promised; start Ray there with --num-gpus=3"),
         (3, [OTHER], "start Ray there with --num-gpus=3"),
-        (2, [OTHER, Probed("GPU-y")], "Ray gives out GPU-x, GPU-y there and never this one; is MIG on"),
+        (2, [OTHER, Probed("GPU-y")], "Ray assigns GPU-x, GPU-y there and never this one; is MIG enabled"),
         (2, [OTHER, None], "another job of the cluster holds it, or it did not answer, for 60 s"),
         (3, [None], "another job of the cluster holds it"),
         (
             2,
             [BROKEN, BROKEN],
-            "CUDA does not tell which card Ray gives out there: cuInit failed",
+            "CUDA does not report which card Ray assigned there: cuInit failed",
         ),
         (2, [BROKEN, None], "cuInit failed with CUDA error 802"),
     ],

@@ -173,7 +173,7 @@ def test_a_clock_that_is_low_for_less_than_half_of_the_time_counts_by_its_mean(b
     verdict = bench.verdict(RATIO, GPU)
     assert verdict.outcome is outcome
     if outcome is Outcome.FAIL:
-        assert "the driver gives no reason" in verdict.detail
+        assert "no reason reported by the driver" in verdict.detail
 
 
 def test_what_explains_the_low_part_of_the_time_explains_the_mean(bench):

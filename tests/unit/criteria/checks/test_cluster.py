@@ -86,7 +86,7 @@ def test_an_nvml_query_that_hangs_fails_and_names_the_gpu(bench):
         ("agent_died", "pc1", {}, "look into `dmesg` of that node for what ended its agent"),
         ("timeout", "rig", {"pids": [17]}, "the driver hangs: look for its Xid"),
         ("timeout", "pc1", {}, "start with the first loss"),
-        ("agent_died", "pc1", {"setting": "timeouts.start_s"}, "end what else runs on that host, or raise"),
+        ("agent_died", "pc1", {"setting": "timeouts.start_s"}, "end the other programs on that host"),
     ],
 )
 def test_the_next_step_is_that_of_what_was_lost(bench, kind, subject, data, step):

@@ -19,13 +19,13 @@ def test_all_work_on_one_gpu_names_where_it_really_runs(bench):
     verdict = bench.verdict(SPREAD, GPU)
     assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, 0, 2)
     assert verdict.detail == "all work runs on one GPU, pc2/gpu0"
-    assert verdict.remedy.startswith("look at CUDA_VISIBLE_DEVICES")
+    assert verdict.remedy.startswith("check CUDA_VISIBLE_DEVICES")
 
 
 def test_a_worker_on_the_wrong_gpu_fails_on_both(bench):
     move(bench, "pc1/gpu0#1", f"GPU-{OTHER}")
     assert bench.verdict(SPREAD, GPU).detail == "pc1/gpu0#1 really runs on pc2/gpu0"
-    assert bench.verdict(SPREAD, OTHER).detail == "pc1/gpu0#1 runs here too"
+    assert bench.verdict(SPREAD, OTHER).detail == "pc1/gpu0#1 also runs here"
     assert bench.verdict(SPREAD, GPU).outcome is bench.verdict(SPREAD, OTHER).outcome is Outcome.FAIL
 
 
@@ -84,14 +84,14 @@ def test_a_device_on_which_nobody_came_up_fails_where_others_did(bench):
     bench.drop("workers", GPU)
     verdict = bench.verdict(SPREAD, GPU)
     assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 0)
-    assert verdict.detail == "some planned workers did not come up"
+    assert verdict.detail == "some planned workers did not start"
     bench.event("worker_failed", GPU, "CUDA error 101", 3.0)
     assert bench.verdict(SPREAD, GPU).detail == "CUDA error 101 (at t=3 s)"
 
 
 def test_why_nobody_came_up_anywhere_is_said(bench):
     bench.recording.workers.clear()
-    assert bench.verdict(SPREAD, GPU).detail == "no worker came up on any device"
+    assert bench.verdict(SPREAD, GPU).detail == "no worker started on any device"
 
 
 def test_a_stranger_in_two_processes_is_one_worker_and_named_once(bench):
@@ -100,7 +100,7 @@ def test_a_stranger_in_two_processes_is_one_worker_and_named_once(bench):
     bench.recording.add(replace(stray, pid=999, generation=1))
     verdict = bench.verdict(SPREAD, OTHER)
     assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, 2, 1)
-    assert verdict.detail == "pc1/gpu0#1 runs here too"
+    assert verdict.detail == "pc1/gpu0#1 also runs here"
     assert bench.verdict(SPREAD, GPU).detail == "pc1/gpu0#1 really runs on pc2/gpu0"
 
 
@@ -108,7 +108,7 @@ def test_everybody_that_strayed_is_named(bench):
     move(bench, "pc1/gpu0#0", "GPU-spare")
     move(bench, "pc2/gpu0#0", f"GPU-{GPU}")
     assert bench.verdict(SPREAD, GPU).detail == (
-        "pc1/gpu0#0 really runs on GPU-spare, a card that is not in the profile; pc2/gpu0#0 runs here too"
+        "pc1/gpu0#0 really runs on GPU-spare, a card that is not in the profile; pc2/gpu0#0 also runs here"
     )
 
 

@@ -25,7 +25,7 @@ def test_the_programs_own_error_is_called_that(bench):
     bench.event("xid", GPU, "MMU fault", xid=31)
     verdict = bench.verdict(XID, GPU)
     assert verdict.detail == (
-        "Xid 31 (mostly a program's own error) at t=40 s: GPU memory page fault: mostly an address that the "
+        "Xid 31 (usually a program's own error) at t=40 s: GPU memory page fault: mostly an address that the "
         "program does not own"
     )
     assert verdict.remedy == (
@@ -76,7 +76,7 @@ def test_silence_is_no_good_news_where_nobody_listened(bench, kind, subject):
     bench.event(kind, subject, "no answer", 50.0, stage=None)
     verdict = bench.verdict(XID, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == "an Xid may have gone unheard from t=50 s on: no answer"
+    assert verdict.detail == "Xids may have been missed from t=50 s on: no answer"
 
 
 @pytest.mark.parametrize(("code", "outcome"), [(79, Outcome.FAIL), (63, Outcome.NOT_MEASURED)])
@@ -124,7 +124,7 @@ def test_a_number_that_no_catalogue_has_warns_and_says_so(bench):
     assert verdict.remedy == (
         "look it up in NVIDIA's Xid documentation and in `dmesg`; `limits.xid_fail = [999]` makes it fail"
     )
-    assert verdict.detail == "Xid 999 at t=40 s: in no catalogue that rigproof knows"
+    assert verdict.detail == "Xid 999 at t=40 s: in no catalogue known to rigproof"
 
 
 def test_a_number_that_no_catalogue_has_and_that_fails_is_looked_up(bench):
@@ -185,7 +185,7 @@ def test_a_driver_that_wants_nothing_or_does_not_say_passes(bench, before, after
         (5, "the IMEX domain of its NVLink fabric to be recovered", "IMEX service"),
         (6, "a reset of the GPU's PCIe bus", "start it from cold"),
         (7, "a restart of the whole system", "restart the machine"),
-        (8, "something that rigproof does not know", "`nvidia-smi -q`"),
+        (8, "an action unknown to rigproof", "`nvidia-smi -q`"),
     ],
 )
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -217,4 +217,4 @@ def test_what_was_told_before_the_load_has_to_be_told_after_it(bench):
     bench.counters(GPU, "before", recovery_action=0)
     verdict = bench.verdict(XID, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == "what the driver wants done with the GPU was not read after the load"
+    assert verdict.detail == "the driver's recovery action was not read after the load"

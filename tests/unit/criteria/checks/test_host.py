@@ -60,7 +60,7 @@ def test_the_advice_fits_the_side_that_was_missed(bench):
     bench.host("pc1", cpu_percent=40)
     assert "CPU quota" in bench.verdict(BAND, "pc1").remedy
     bench.host("pc1", cpu_percent=99)
-    assert "end what else runs" in bench.verdict(BAND, "pc1").remedy
+    assert "end other programs" in bench.verdict(BAND, "pc1").remedy
 
 
 def load_ended(bench, message="the CPU load has ended", **data):
@@ -74,8 +74,8 @@ def test_others_above_the_target_are_named_where_the_load_gave_way(bench):
     bench.host("pc1", cpu_percent=98)
     verdict = bench.verdict(BAND, "pc1")
     assert verdict.outcome is Outcome.FAIL
-    assert verdict.detail.endswith("over 85 %; rigproof's load used 0 %, everybody else 98 %")
-    assert "end what else runs" in verdict.remedy
+    assert verdict.detail.endswith("over 85 %; rigproof's load used 0 %, all other processes 98 %")
+    assert "end other programs" in verdict.remedy
 
 
 def test_they_are_named_in_a_warning_too(bench):
@@ -83,7 +83,7 @@ def test_they_are_named_in_a_warning_too(bench):
     bench.host("pc1", 40, 45, cpu_percent=95)
     verdict = bench.verdict(BAND, "pc1")
     assert verdict.outcome is Outcome.WARN
-    assert "rigproof's load used 20 %, everybody else 60 %" in verdict.detail
+    assert "rigproof's load used 20 %, all other processes 60 %" in verdict.detail
 
 
 def test_a_load_that_died_is_named_where_the_host_was_idle(bench):
@@ -204,7 +204,7 @@ def test_a_failure_is_dated_by_the_first_window_out_of_band_and_not_at_its_ends(
 def test_as_many_windows_over_as_under_the_band_are_somebody_elses_load(bench):
     bench.host("pc1", 40, 44.95, cpu_percent=99)
     bench.host("pc1", 50, 54.95, cpu_percent=40)
-    assert "end what else runs" in bench.verdict(BAND, "pc1").remedy
+    assert "end other programs" in bench.verdict(BAND, "pc1").remedy
 
 
 def test_a_host_at_the_warning_does_not_warn(bench):
@@ -228,7 +228,7 @@ def test_of_two_reports_of_the_load_the_later_one_is_quoted(bench):
     load_ended(bench, "the second part", own_percent=3, foreign_percent=4, short_cpus=0.0)
     bench.host("pc1", cpu_percent=98)
     detail = bench.verdict(BAND, "pc1").detail
-    assert detail.endswith("; the second part; rigproof's load used 3 %, everybody else 4 %")
+    assert detail.endswith("; the second part; rigproof's load used 3 %, all other processes 4 %")
 
 
 @pytest.mark.parametrize(

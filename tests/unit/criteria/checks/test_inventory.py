@@ -38,7 +38,7 @@ def test_the_cpu_is_no_gpu(bench):
 
 def test_one_card_cannot_be_two(bench):
     bench.gpu(OTHER, uuid=f"GPU-{GPU}")
-    assert bench.verdict(PRESENT, GPU).detail == "the same card is pc2/gpu0 too"
+    assert bench.verdict(PRESENT, GPU).detail == "the same card is also pc2/gpu0"
 
 
 def test_a_gpu_that_another_job_holds_fails(bench):
@@ -103,7 +103,10 @@ def test_another_card_names_the_key_to_change(bench, promised, found, step):
 
 @pytest.mark.parametrize(
     ("message", "detail"),
-    [("did not come up in 60 s", "did not come up in 60 s (at t=66 s)"), (None, "no worker of it came up")],
+    [
+        ("did not come up in 60 s", "did not come up in 60 s (at t=66 s)"),
+        (None, "none of its workers started"),
+    ],
 )
 def test_a_cpu_whose_worker_never_came_up_needs_no_screwdriver(bench, message, detail):
     bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "device": "cpu"}]}])
@@ -276,7 +279,7 @@ def test_a_card_whose_plan_fits_beside_a_desktop_only_warns(bench):
     hold(bench, 1126, (4711,))
     verdict = bench.verdict(FOREIGN, GPU)
     assert (verdict.outcome, verdict.detail) == (Outcome.WARN, "held by pid 4711")
-    assert verdict.remedy.endswith("where it is to stay, raise `limits.foreign_memory_warn_mib`")
+    assert verdict.remedy.endswith("if it is to stay, raise `limits.foreign_memory_warn_mib`")
 
 
 def test_memory_that_was_never_looked_at_is_no_measurement(bench):

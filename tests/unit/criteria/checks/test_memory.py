@@ -125,7 +125,7 @@ def test_a_half_filled_card_is_told_with_what_the_plan_gives_it(bench):
     fill(bench, allocated_mib=PLANNED_MIB / 2)
     assert outcome(bench, OOM) is Outcome.NOT_MEASURED
     assert bench.verdict(OOM, GPU).detail == (
-        "pc1/gpu0#1 filled 25267 MiB where the plan gives it 50534, and no failed allocation says why"
+        "pc1/gpu0#1 filled 25267 MiB where the plan gives it 50534, and no failed allocation explains it"
     )
 
 

@@ -104,11 +104,11 @@ def test_the_enforced_limit_lies_in_the_range_that_the_rig_states(bench, enforce
 @pytest.mark.parametrize(
     ("enforced_w", "outcome", "detail"),
     [
-        (699, Outcome.WARN, "a cap under the card's default; floors of the SKU file are scaled to it"),
+        (699, Outcome.WARN, "a cap below the card's default; floors of the SKU file are scaled to it"),
         (699.5, Outcome.PASS, ""),
         (700, Outcome.PASS, ""),
         (700.5, Outcome.PASS, ""),
-        (750, Outcome.PASS, "over the card's default"),
+        (750, Outcome.PASS, "above the card's default"),
     ],
 )
 def test_without_a_range_a_cap_under_the_default_only_warns(bench, enforced_w, outcome, detail):
@@ -211,6 +211,6 @@ def test_a_cap_is_told_with_the_command_that_lifts_it(bench, limit_w, outcome):
     verdict = bench.verdict("power.limit", "pc1/gpu0")
     assert (verdict.outcome, verdict.remedy) == (
         outcome,
-        "restore it on pc1 with `nvidia-smi -i 3 -pl 700`; if it is meant, state "
+        "restore it on pc1 with `nvidia-smi -i 3 -pl 700`; if it is intended, state "
         f"`limits.power_limit_w = [{limit_w}, {limit_w}]`",
     )

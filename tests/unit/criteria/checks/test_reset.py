@@ -126,7 +126,7 @@ def test_a_node_that_restarted_is_not_sent_to_its_network_cable(bench):
     assert "network cable" not in remedy
 
 
-@pytest.mark.parametrize(("cards", "words"), [(1, "the card's peaks"), (2, "what the cards draw together")])
+@pytest.mark.parametrize(("cards", "words"), [(1, "the card's peaks"), (2, "the power of all cards")])
 def test_a_host_with_one_card_has_no_others_to_leave_out(bench, cards, words):
     nodes = [node | {"gpus": [node["gpus"][0]] * cards} for node in RIG["nodes"]]
     bench.rig(nodes=nodes)

@@ -84,7 +84,7 @@ def test_the_sentence_tells_the_sustained_from_the_forbidden_and_the_warning(ben
     bench.samples(GPU, 50, 50.05, core_temperature_c=90)
     never = bench.verdict(CORE, GPU)
     assert (never.measured, never.limit, never.from_s) == (90, 83, pytest.approx(50))
-    assert "which no reading may pass" in sentence(never)
+    assert "which no reading may exceed" in sentence(never)
 
 
 def test_without_a_limit_that_is_never_passed_one_reading_is_enough(bench):

@@ -1,4 +1,4 @@
-"""How much of a level is that level is not for a rig to say."""
+"""How much of a level is that level is not a setting of a rig."""
 
 import pytest
 
@@ -10,7 +10,7 @@ KNOWN = 'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 8\nram_gib = 32\n[[nodes.gp
 @pytest.mark.parametrize("key", ["least_share", "least_work_share"])
 def test_a_rig_that_calls_less_of_a_level_that_level_is_refused(desk, key):
     (line,) = lint_rig(desk.load(f"{KNOWN}[levels]\n{key} = 0.01\n"))
-    assert line.startswith(f"lab.toml: levels.{key} = 0.01: not for a rig to say")
+    assert line.startswith(f"lab.toml: levels.{key} = 0.01: not a setting of a rig")
 
 
 def test_a_rig_may_have_lengths_of_its_own(desk):

@@ -49,7 +49,7 @@ def problems(desk, text: str) -> list[str]:
         ),
         (
             "roundup_power2_divisions = 12",
-            "roundup_power2_divisions = 12: torch takes powers of two alone; write e.g. 16",
+            "roundup_power2_divisions = 12: torch only accepts powers of two; write e.g. 16",
         ),
         (
             "monitor_s = 10",

@@ -94,12 +94,12 @@ def test_the_8_gib_card_of_the_dual_rig_fits():
         (
             '[[nodes.gpus]]\nsku = "rtx-3090"\nuuid = "GPU-1"\n'
             '[[nodes.gpus]]\nsku = "rtx-3090"\nuuid = "GPU-1"\n',
-            'nodes[0].gpus[1].uuid = "GPU-1": a/gpu0 is pinned to this card too',
+            'nodes[0].gpus[1].uuid = "GPU-1": a/gpu0 is also pinned to this card',
         ),
         (
             'address = "10.0.0.1"\n[[nodes.gpus]]\nsku = "rtx-3090"\n'
             '[[nodes]]\nname = "b"\naddress = "10.0.0.1"\n',
-            'nodes[1].address = "10.0.0.1": a has this address too',
+            'nodes[1].address = "10.0.0.1": a also has this address',
         ),
         ("", "nodes = []: no node has a GPU; write a [[nodes.gpus]] table with its sku"),
     ],
@@ -139,7 +139,7 @@ def test_a_plan_that_cannot_fit_is_refused(desk, text, expected):
         ),
         (
             "[limits]\npower_over_limit_share = 9\n",
-            "limits.power_over_limit_share = 9: is past what a supply",
+            "limits.power_over_limit_share = 9: is more than a supply",
         ),
         (
             "[limits]\npower_over_limit_share = 0.5\n",
@@ -154,8 +154,8 @@ def test_a_plan_that_cannot_fit_is_refused(desk, text, expected):
             "[stages.sustained]\nstability_drop_share = 0.1\n",
             "stages.sustained.stability_drop_share = 0.1: allows a rate that halves",
         ),
-        ("[limits]\nstability_worst_window_share = 0.1\n", "allows a rate that all but stops"),
-        ("[limits]\nsample_coverage_share = 0.01\n", "calls a few samples a measurement"),
+        ("[limits]\nstability_worst_window_share = 0.1\n", "allows a rate that almost stops"),
+        ("[limits]\nsample_coverage_share = 0.01\n", "accepts a few samples as a measurement"),
         ("[limits]\nremapped_rows_fail = 9000\n", "limits.remapped_rows_fail = 9000: is more rows"),
         ("[limits]\nretired_pages_fail = 900\n", "limits.retired_pages_fail = 900: is more pages"),
         ("[limits]\nretired_pages_warn = 63\n", "limits.retired_pages_warn = 63: never warns before"),
@@ -197,7 +197,7 @@ def test_a_combined_floor_is_held_against_the_sum_of_the_peaks(desk):
 
 def test_a_floor_without_a_known_peak_is_told(desk):
     text = HEAD + '[[nodes.gpus]]\nsku = "t4"\n[nodes.gpus.floors]\ngemm_bf16_tflops = 30\n'
-    assert "hwprofiles/gpus/t4.toml knows no peak_tflops.bf16" in lint_rig(desk.load(text))[0]
+    assert "hwprofiles/gpus/t4.toml has no peak_tflops.bf16" in lint_rig(desk.load(text))[0]
 
 
 def test_a_problem_in_a_parent_names_the_parent(desk):

@@ -48,7 +48,7 @@ def test_every_recovery_action_of_nvml_is_named_but_none():
 
 def test_a_number_without_an_entry_has_no_step_and_warns():
     catalogue = xid_catalogue()
-    assert (catalogue.meaning(999), catalogue.action(999)) == ("in no catalogue that rigproof knows", "")
+    assert (catalogue.meaning(999), catalogue.action(999)) == ("in no catalogue known to rigproof", "")
     assert catalogue.severity(999, Limits()) == catalogue.severity(None, Limits()) == "warn"
 
 

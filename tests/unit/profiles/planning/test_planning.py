@@ -48,8 +48,8 @@ def test_memory_that_nobody_knows_is_a_problem_not_a_guess(desk):
     elsewhere = 'address = "10.0.0.1"\n[[nodes.gpus]]\nsku = "unknown"\n'
     loaded = desk.load(HEAD + elsewhere)
     expected = (
-        'lab.toml: nodes[0].gpus[0].sku = "unknown": how much memory this device has is not known; '
-        "write vram_gib_per_worker = 4, say, or memory_gib"
+        'lab.toml: nodes[0].gpus[0].sku = "unknown": the memory size of this device is not known; '
+        "write for example vram_gib_per_worker = 4, or memory_gib"
     )
     with pytest.raises(ProfileError) as caught:
         make_plan(loaded, "quick")

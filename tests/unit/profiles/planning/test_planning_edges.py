@@ -57,7 +57,7 @@ def test_the_threads_of_the_cpu_as_the_device_are_one_where_nobody_tells():
 
 def test_memory_that_nobody_knows_is_the_only_problem_of_memory():
     (line,) = missing({"sku": "unknown"})
-    assert "how much memory this device has is not known" in line
+    assert "the memory size of this device is not known" in line
     assert missing({"sku": "unknown", "vram_gib_per_worker": 4}) == []
     assert missing({"sku": "unknown", "memory_gib": 4}) == []
 

@@ -52,7 +52,7 @@ def test_an_xid_without_a_known_meaning_is_reported_too() -> None:
         listener = nvml.xids(SUBJECTS, now_s=lambda: 0.0)
         driver.raise_xid(FIRST, 777)
         (event,) = drained(listener, 1)
-    assert event.message == "Xid 777: in no catalogue that rigproof knows"
+    assert event.message == "Xid 777: in no catalogue known to rigproof"
 
 
 @pytest.mark.parametrize("xid", [79, 119, 120])
