@@ -213,7 +213,7 @@ def test_what_cannot_be_simulated_is_refused_before_anything_starts(hardware, tm
 
 @pytest.mark.parametrize(
     ("profile", "words"),
-    [(CPU_RIG, ("promises the CPU", "host/cpu0")), (UNKNOWN_CARD, ("which card this is", "rtx-3090"))],
+    [(CPU_RIG, ("promises the CPU", "host/cpu0")), (UNKNOWN_CARD, ("this card is unknown", "rtx-3090"))],
     ids=["cpu", "unknown-card"],
 )
 def test_a_rig_without_known_gpus_is_refused(hardware, tmp_path: Path, profile, words):

@@ -123,7 +123,7 @@ def test_the_gpus_of_a_missing_node_are_missing_with_it():
             "lost",
             "1 process lost in the run, limit 0: pc2/gpu0#0: it died",
         ),
-        ({"ooms": 2}, "oom", "2 failed allocations for want of memory in the run, limit 0"),
+        ({"ooms": 2}, "oom", "2 failed allocations (out of memory) in the run, limit 0"),
     ],
 )
 def test_signs_of_the_run(calm, changes, kind, text):
