@@ -103,6 +103,7 @@ class Task:
         work: float,
         *,
         labels: Labels,
+        unit: str = TFLOP,
         device: DeviceKind | None = None,
     ) -> Round:
         """A verified round that ended at `t_s`."""
@@ -114,7 +115,7 @@ class Task:
             phase=phase,
             seconds=seconds,
             work=work,
-            unit=TFLOP,
+            unit=unit,
             verified=True,
             labels=labels,
             device=device,
