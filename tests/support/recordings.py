@@ -114,7 +114,11 @@ STAGES: dict[str, dict[str, Any]] = {
         "sharing_share": 0.80,
     },
 }
-MEMORY = tomllib.loads((profile_folder() / "defaults.toml").read_text(encoding="utf-8"))["memory"]
+DEFAULTS = tomllib.loads((profile_folder() / "defaults.toml").read_text(encoding="utf-8"))
+MEMORY = DEFAULTS["memory"]
+CANNED = frozenset(STAGES)
+# Stages that the canned recording knows nothing of are at none of its levels.
+STAGES |= {name: table | {"length_s": {}} for name, table in DEFAULTS["stages"].items() if name not in STAGES}
 RIG = {
     "name": "two-nodes",
     "limits": LIMITS,
