@@ -113,7 +113,7 @@ def test_a_card_that_ray_does_not_have_is_refused_once_all_are_known(
 ) -> None:
     refused = reservations.reserve([wanted(node, 0), wanted(node, 9)], LIMIT_S)
     assert set(refused) == {"three/gpu9"}
-    assert refused["three/gpu9"].startswith("Ray gives out GPU-")
+    assert refused["three/gpu9"].startswith("Ray assigns GPU-")
     assert set(reservations.groups) == {"three/gpu0"}
     assert free_gpus() == 2
 

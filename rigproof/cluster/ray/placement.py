@@ -179,7 +179,7 @@ def refusal(node: FoundNode, wanted: int, answers: Sequence[Probed | None], limi
     others = ", ".join(answer.uuid for answer in answers if answer is not None and answer.uuid)
     return (
         f"Ray assigns {others or 'no card'} there and never this one; "
-        "is MIG enabled, or was Ray started with CUDA_VISIBLE_DEVICES or with too low a --num-gpus?"
+        "is MIG enabled, or was Ray started with CUDA_VISIBLE_DEVICES or with a --num-gpus that is too low?"
     )
 
 
