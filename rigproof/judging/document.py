@@ -1,6 +1,5 @@
 """Write docs/criteria.md and docs/faults.md from the catalogue: `python -m rigproof.judging.document`."""
 
-from itertools import groupby
 from pathlib import Path
 
 from rigproof.criteria.criterion import Criterion
@@ -62,8 +61,12 @@ SCOPES: dict[Scope, str] = {
 
 def markdown() -> str:
     """The whole page."""
-    families = groupby(CATALOGUE.values(), key=lambda criterion: criterion.family)
-    sections = ["\n".join([f"## {family}", "", *map(_entry, members)]) for family, members in families]
+    families: dict[str, list[Criterion]] = {}  # one heading each, wherever their criteria stand
+    for criterion in CATALOGUE.values():
+        families.setdefault(criterion.family, []).append(criterion)
+    sections = [
+        "\n".join([f"## {family}", "", *map(_entry, members)]) for family, members in families.items()
+    ]
     return "\n".join([INTRODUCTION, *sections]).rstrip() + "\n"
 
 

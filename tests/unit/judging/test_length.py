@@ -16,7 +16,7 @@ OWN = loaded_rig(
     {
         "levels": RIG["levels"] | {"least_share": 0.9, "least_work_share": 0.5},
         "stages": {
-            "gemm": STAGES["gemm"],
+            **STAGES,
             "sustained": STAGES["sustained"] | {"length_s": dict.fromkeys(LEVELS, 3600)},
             "training": STAGES["training"] | {"length_s": {}},
             "feeding": STAGES["feeding"] | {"length_s": {}},

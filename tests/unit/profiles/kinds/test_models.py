@@ -65,7 +65,8 @@ def test_a_new_stage_has_its_table_its_floor_and_its_figure_in_the_files():
     tables = {"name": "lab", "stages": {"copying": {"least_share": 0.4}}}
     assert structural_problems(models_of(ALL).rig_file, tables, "lab.toml") == []
     (line,) = structural_problems(MODELS.rig_file, tables, "lab.toml")
-    assert line.startswith('lab.toml: stages.copying = {"least_share": 0.4}: unknown key; known: feeding')
+    known = ", ".join(sorted(KINDS.names))
+    assert line.startswith(f'lab.toml: stages.copying = {{"least_share": 0.4}}: unknown key; known: {known}')
     assert models_of(ALL).all["Floors"](copy_gbps=4000).copy_gbps == 4000
 
 
