@@ -164,7 +164,7 @@ REFUSED = {
     "sensor-shifted:field=sm_clock": "nothing else tells what sm_clock should read",
     "sensor-impossible:field=clock_event_reasons": "any clock_event_reasons can be",
     "sensor-missing:stage=gemm,field=utilization": "take another --level",
-    f"overheat:after={LATER_S:g}": f"from the begin of the sustained stage the load takes {LATER_S:g} s, write less",
+    f"overheat:after={LATER_S:g}": f"begin of the sustained stage the load takes {LATER_S:g} s, write less",
     "straggler:by=0%": "over 0% and under 100%",
     "straggler:by=100%": "over 0% and under 100%",
     "xid:code=many": "an Xid is a whole number, such as 79",
