@@ -118,7 +118,11 @@ DEFAULTS = tomllib.loads((profile_folder() / "defaults.toml").read_text(encoding
 MEMORY = DEFAULTS["memory"]
 CANNED = frozenset(STAGES)
 # Stages that the canned recording knows nothing of are at none of its levels.
-STAGES |= {name: table | {"length_s": {}} for name, table in DEFAULTS["stages"].items() if name not in STAGES}
+STAGES |= {
+    name: table | {"length_s": dict.fromkeys(LEVELS, 0)}
+    for name, table in DEFAULTS["stages"].items()
+    if name not in STAGES
+}
 RIG = {
     "name": "two-nodes",
     "limits": LIMITS,
