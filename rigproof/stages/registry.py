@@ -1,13 +1,14 @@
 """Every stage, in the order in which they run. A new one is registered by its line here."""
 
 from rigproof.profiles.kinds.stages import StageKinds
+from rigproof.stages.bandwidth.stage import BANDWIDTH
 from rigproof.stages.feeding.stage import FEEDING
 from rigproof.stages.gemm.stage import GEMM
 from rigproof.stages.sharing.stage import SHARING
 from rigproof.stages.sustained.stage import SUSTAINED
 from rigproof.stages.training.stage import TRAINING
 
-STAGES = (GEMM, SUSTAINED, TRAINING, FEEDING, SHARING)
+STAGES = (GEMM, SUSTAINED, TRAINING, FEEDING, SHARING, BANDWIDTH)
 KINDS = StageKinds(tuple(stage.kind for stage in STAGES))
 SLICES = {stage.name: stage for stage in STAGES}
 FORMS = {stage.name: stage.simulated for stage in STAGES}

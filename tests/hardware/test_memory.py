@@ -5,6 +5,12 @@ import pytest
 pytestmark = pytest.mark.hardware
 
 
+@pytest.mark.criterion("memory.bandwidth")
+def test_bandwidth(bandwidth, subject, judge):
+    """Verified writes, reads, copies and triads inside the VRAM are as fast as the card's model promises."""
+    judge(subject)
+
+
 @pytest.mark.criterion("memory.no_oom")
 def test_no_oom(sustained, subject, judge):
     """No allocation failed for want of memory, not even one that was recovered."""

@@ -1,0 +1,1 @@
+"""How fast is a device's own memory?"""

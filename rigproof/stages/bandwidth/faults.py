@@ -1,0 +1,26 @@
+"""The fault that the criterion of this stage is there to notice, and what it cannot notice."""
+
+from rigproof.simulation.faults.kinds import FaultKind, Noticed
+from rigproof.simulation.stage import CardWork
+
+FAULTS = (
+    FaultKind(
+        "vram-slow",
+        "gpu",
+        "the card's memory is slower than that of its model",
+        ("memory.bandwidth",),
+        keys=("stage", "by"),
+        defaults={"by": "40%"},
+        stage="bandwidth",
+    ),
+)
+NOTICED = {
+    "gpu-idle": Noticed(ends="not measured"),
+    "heat-spike": Noticed("after=20%,for=2"),  # moving memory heats the core less
+    "early-heat": Noticed("after=10%,for=80%,to=83"),
+}
+
+
+def unnoticed(fault: str, _work: CardWork) -> str:
+    """A core that slows down does not slow the memory."""
+    return "its rates follow the memory, and not the core" if fault == "throughput-sag" else ""

@@ -1,0 +1,22 @@
+"""All of the bandwidth stage."""
+
+from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.stages.bandwidth.criteria import CRITERIA
+from rigproof.stages.bandwidth.faults import FAULTS, NOTICED
+from rigproof.stages.bandwidth.lint import problems
+from rigproof.stages.bandwidth.settings import FIGURES, STAGE, BandwidthSettings
+from rigproof.stages.bandwidth.simulated import SIMULATED
+from rigproof.stages.bandwidth.specs import specs
+from rigproof.stages.bandwidth.table import bandwidth_tables
+from rigproof.stages.slice import StageSlice
+
+KIND = StageKind(
+    STAGE,
+    "bursts",
+    BandwidthSettings,
+    tuple(FIGURES.values()),
+    lint=problems,
+    # The operation does not tell work apart: each is too short for the sensors, all of them together are not.
+    labels=(Label("operation", str), Label("size", int)),
+)
+BANDWIDTH = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=bandwidth_tables)

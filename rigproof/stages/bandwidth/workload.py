@@ -1,0 +1,107 @@
+"""The bandwidth stage: one device's memory, operation by operation, by the device's own clock."""
+
+from typing import TYPE_CHECKING
+
+from rigproof.devices.context import WorkerContext
+from rigproof.devices.device import Device
+from rigproof.devices.reporting import Reporter
+from rigproof.devices.round_queue import adapted
+from rigproof.records.measurements import Phase
+from rigproof.stages.bandwidth.operations import OPERATIONS, Buffers, Operation
+from rigproof.stages.bandwidth.settings import GB
+
+if TYPE_CHECKING:  # it imports this workload where it runs
+    from rigproof.stages.bandwidth.specs import BandwidthSpec
+
+WARM_UP_SHARE = 0.2  # of each operation's time
+FEWEST_ROUNDS = 4  # of an operation, however long they take on a busy device
+MOST_LAUNCHES = 2**14  # of a round, however small the buffers are
+
+
+def run_bandwidth(spec: "BandwidthSpec", device: Device, context: WorkerContext) -> None:
+    """Measure each operation until done or stopped. Rounds, and events for what went wrong, are emitted.
+
+    An allocation that fails is reported as an event, then raised as MemoryError.
+    """
+    reporter = Reporter(context, spec.stage)
+    failure = _measured(spec, device, reporter)
+    device.empty_cache()
+    if failure:
+        needed_mib = 3 * spec.size**2 * 4 / 2**20
+        reporter.out_of_memory(failure, needed_mib, recovered=False)
+        raise MemoryError(f"three buffers of {needed_mib / 3:.0f} MiB: {failure}")
+
+
+def _measured(spec: "BandwidthSpec", device: Device, reporter: Reporter) -> str | None:
+    """Measure; the message where memory did not suffice, since a traceback would keep the buffers alive."""
+    try:
+        buffers = Buffers(device, spec.size)
+        if buffers.flaw:
+            reporter.wrong_result(buffers.flaw, {"size": spec.size})
+        for operation in OPERATIONS:
+            MeasuredOperation(spec, operation(buffers), reporter).run(spec.duration_s / len(OPERATIONS))
+    except (RuntimeError, MemoryError) as error:
+        if device.is_out_of_memory(error):
+            return str(error)
+        raise
+    return None
+
+
+class MeasuredOperation:
+    """One operation: rounds of equal length, each verified behind its time."""
+
+    def __init__(self, spec: "BandwidthSpec", operation: Operation, reporter: Reporter) -> None:
+        self._spec = spec
+        self._operation = operation
+        self._reporter = reporter
+        self._device = operation.buffers.device
+        self._launches = 1
+        self._sums = self._device.checksums(self._launches)
+        self._count = 0
+
+    def run(self, length_s: float) -> None:
+        """Warm up, then measure, `length_s` in all, or until stopped."""
+        context = self._reporter.context
+        begin_s, measured = context.now_s(), 0
+        while not context.stopped():
+            passed_s = context.now_s() - begin_s
+            if passed_s >= length_s and measured >= FEWEST_ROUNDS:
+                break
+            phase: Phase = "warmup" if passed_s < WARM_UP_SHARE * length_s or self._count == 0 else "measure"
+            seconds = self._round(phase)
+            measured += phase == "measure"
+            if phase == "warmup":
+                self._adapt(seconds)
+
+    def _adapt(self, seconds: float) -> None:
+        """As many launches as fill a round; at most eight times as many, since few are timed badly."""
+        wanted = adapted(self._launches, seconds, self._spec.round_s)
+        self._launches = max(1, min(wanted, 8 * self._launches, MOST_LAUNCHES))
+        if self._launches > self._sums.capacity:
+            self._sums = self._device.checksums(self._launches)
+
+    def _round(self, phase: Phase) -> float:
+        """One round; its seconds."""
+        operation, sums = self._operation, self._sums
+        operation.prepare()
+        start = self._device.mark()
+        for _ in range(self._launches):
+            operation.launch(sums)
+        end = self._device.mark()
+        sums.fetch()
+        self._device.mark().wait()
+        seconds = end.seconds_since(start)
+        wrong = operation.wrong(sums.take())
+        if wrong:
+            message = f"{operation.name}, round {self._count}: {wrong}"
+            self._reporter.wrong_result(message, {"operation": operation.name, "round": self._count})
+        self._count += 1
+        self._reporter.round(
+            phase=phase,
+            seconds=seconds,
+            work=self._launches * operation.passes * operation.buffers.gb,
+            unit=GB,
+            verified=not wrong and not operation.buffers.flaw,
+            labels={"operation": operation.name, "size": self._spec.size},
+        )
+        return seconds

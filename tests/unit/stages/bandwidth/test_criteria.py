@@ -1,0 +1,113 @@
+"""How fast a card's memory has to be: by its model's figures, by what is printed, or by its peers."""
+
+from dataclasses import replace
+
+import pytest
+
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.judging.judge import judge
+from rigproof.profiles.lint.rig import lint_rig
+from rigproof.profiles.loading.load import load_rig, over_defaults
+from rigproof.records.measurements import Round
+from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.bandwidth.criteria import bandwidth
+from rigproof.stages.bandwidth.table import bandwidth_tables
+from rigproof.stages.registry import KINDS
+
+GPU, OTHER = "localhost/gpu0", "localhost/gpu1"
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return load_rig("h200-x2", KINDS)
+
+
+@pytest.fixture
+def recording(loaded):
+    return simulated_recording(loaded, "standard")
+
+
+def changed(recording, operation, subject=GPU, **changes):
+    """The recording with other rounds of one operation: numbers are factors."""
+
+    def other(one):
+        if (one.label("operation"), one.subject) != (operation, subject):
+            return one
+        factors = {name: getattr(one, name) * by for name, by in changes.items() if name == "work"}
+        return replace(one, **(changes | factors))
+
+    recording.put(Round, [other(one) for one in recording.rounds])
+    return recording
+
+
+def verdict(recording, loaded, subject=GPU, planned_by=None):
+    return judge(bandwidth, subject, Evidence(recording, loaded, None, planned_by))
+
+
+def test_a_healthy_card_passes_by_its_model_s_measured_figure(recording, loaded):
+    found = verdict(recording, loaded)
+    assert found.outcome is Outcome.PASS
+    assert found.limit < found.measured
+    assert "hwprofiles/gpus/h200-sxm.toml" in found.limit_source
+
+
+@pytest.mark.parametrize("operation", ["write", "read", "copy", "triad"])
+def test_each_operation_that_is_slow_fails_and_is_named(recording, loaded, operation):
+    found = verdict(changed(recording, operation, work=0.6), loaded)
+    assert found.outcome is Outcome.FAIL
+    assert found.detail.startswith(f"{operation} is judged")
+    assert verdict(recording, loaded, OTHER).outcome is Outcome.PASS
+
+
+def test_a_model_without_a_measured_figure_has_a_share_of_what_is_printed(recording, loaded):
+    sku = loaded.skus["h200-sxm"]
+    bare = replace(loaded, skus={"h200-sxm": sku.model_copy(update={"steady": type(sku.steady)()})})
+    found = verdict(recording, bare, planned_by=loaded)
+    assert (found.outcome, found.limit) == (Outcome.PASS, 0.75 * 4800)
+    assert found.limit_source == "0.75 of the printed 4800 GB/s; hwprofiles/gpus/h200-sxm.toml"
+    assert verdict(changed(recording, "copy", work=0.8), bare, planned_by=loaded).outcome is Outcome.FAIL
+
+
+def test_a_card_that_no_file_describes_is_held_against_the_others_of_its_model(recording, loaded):
+    unknown = replace(loaded, skus={})
+    found = verdict(recording, unknown, planned_by=loaded)
+    assert found.outcome is Outcome.PASS
+    assert "0.94 of the other one of NVIDIA H200" in found.limit_source
+    assert verdict(changed(recording, "copy", work=0.9), unknown, planned_by=loaded).outcome is Outcome.FAIL
+
+
+def test_the_only_card_of_an_unknown_model_has_nothing_to_be_judged_by(recording, loaded):
+    recording.gpus[OTHER] = replace(recording.gpus[OTHER], name="another model")
+    found = verdict(recording, replace(loaded, skus={}), planned_by=loaded)
+    assert found.outcome is Outcome.NO_LIMIT
+    assert "no figure is known of this model" in found.detail
+
+
+def test_an_operation_without_verified_rounds_is_not_measured(recording, loaded):
+    found = verdict(changed(recording, "triad", verified=False), loaded)
+    assert (found.outcome, found.detail) == (Outcome.NOT_MEASURED, "0 verified rounds of triad")
+
+
+def test_more_than_the_memory_can_do_is_not_measured(recording, loaded):
+    found = verdict(changed(recording, "read", work=1.5), loaded)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert "a measurement error, not a rate" in found.detail
+
+
+def test_rounds_in_another_unit_are_not_counted(recording, loaded):
+    found = verdict(changed(recording, "copy", unit="TFLOP"), loaded)
+    assert found.outcome is Outcome.NOT_MEASURED
+
+
+def test_the_table_has_a_row_for_each_card_and_a_dash_for_what_is_missing(recording):
+    changed(recording, "write", verified=False)
+    (table,) = bandwidth_tables(recording)
+    assert [row[:2] for row in table.rows] == [(GPU, "–"), (OTHER, table.rows[1][1])]
+    assert float(table.rows[1][1]) > 4000
+
+
+def test_buffers_that_fit_a_cache_are_refused():
+    tables = {"name": "lab", "stages": {"bandwidth": {"buffer_gib": 0.1}}, "nodes": [{"name": "a"}]}
+    problems = lint_rig(over_defaults(tables, "lab.toml", KINDS))
+    assert any(one.startswith("lab.toml: stages.bandwidth.buffer_gib = 0.1: ") for one in problems), problems
