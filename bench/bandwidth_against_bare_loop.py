@@ -1,7 +1,7 @@
 """How close rigproof's verified copies come to a bare torch loop over buffers of the same size.
 
-One process, one run, arms interleaved: bare, rigproof, bare, rigproof, bare. The bare loop copies one buffer to
-another without a check and without an event but its first and last.
+One process, one run, arms interleaved: bare, rigproof, bare, rigproof, bare. The bare loop copies one buffer
+to another without a check and without an event but its first and last.
 
     python3 bench/bandwidth_against_bare_loop.py --out bandwidth.json
 """
