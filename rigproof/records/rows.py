@@ -207,6 +207,11 @@ def floats_of(column: Column) -> Floats:
     return column.numbers[column.array] if len(column.words) else np.zeros(0)
 
 
+def floats_at(column: Column, places: Places) -> Floats:
+    """Some of a column of numbers, NaN for None. TypeError where it holds lists."""
+    return column.array[places] if isinstance(column, Numbers) else floats_of(column.taken(places))
+
+
 def column_of(values: Sequence[Any], kind: FieldKind) -> Column:
     """Values of one field as a column."""
     if kind.kind is float:
