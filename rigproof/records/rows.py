@@ -455,7 +455,7 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         bounds = [*np.flatnonzero(np.diff(codes.astype(np.int64), prepend=-1)).tolist(), len(codes)]
         self._groups = {subjects.words[codes[start]]: slice(start, end) for start, end in pairwise(bounds)}
         self._columns: Mapping[str, Column] = {name: column.taken(order) for name, column in columns.items()}
-        self._order = came[order]  # where each row stood
+        self._order = came[order].astype(np.uint32)  # where each row stood: of far fewer than 2**32
         self._inverse: npt.NDArray[np.intp] | None = None
         self._count, self._came = len(came), None
 
