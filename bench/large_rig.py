@@ -228,25 +228,30 @@ def write_recording(folder: Path, shape: work.Shape, rate_hz: float = 1.0) -> No
 
 
 def measured(command: list[str]) -> dict:
-    """Run it: wall and CPU seconds, the highest sum of resident memory of it and its children, its status."""
-    peak, cpu, start_s = 0, {}, time.monotonic()
+    """Run it: wall and CPU seconds, the most memory of it and its children, its status.
+
+    `rss` counts what two processes share twice, `pss` once.
+    """
+    peak_rss, peak_pss, cpu, start_s = 0, 0, {}, time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         process = psutil.Process(child.pid)
         while child.poll() is None:
-            rss = 0
+            rss = pss = 0
             for one in _family(process):
                 try:
-                    rss += one.memory_info().rss
+                    used = one.memory_full_info()
+                    rss, pss = rss + used.rss, pss + used.pss
                     cpu[one.pid] = sum(one.cpu_times()[:2])
                 except psutil.Error:
                     continue
-            peak = max(peak, rss)
+            peak_rss, peak_pss = max(peak_rss, rss), max(peak_pss, pss)
             time.sleep(EVERY_S)
         said = child.stdout.read() if child.stdout else ""
     return {
         "wall_s": round(time.monotonic() - start_s, 1),
         "cpu_s": round(sum(cpu.values()), 1),
-        "peak_rss_gib": round(peak / 2**30, 2),
+        "peak_rss_gib": round(peak_rss / 2**30, 2),
+        "peak_pss_gib": round(peak_pss / 2**30, 2),
         "status": child.returncode,
         "said": said.splitlines()[-3:],
     }

@@ -3,6 +3,7 @@
 from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.stages.gemm.criteria import CRITERIA
 from rigproof.stages.gemm.faults import NOTICED
+from rigproof.stages.gemm.lint import problems
 from rigproof.stages.gemm.plan import plan
 from rigproof.stages.gemm.settings import FIGURES, GemmSettings
 from rigproof.stages.gemm.simulated import SIMULATED
@@ -17,5 +18,6 @@ KIND = StageKind(
     plan=plan,
     arms="precision",
     labels=(Label("precision", str, work=True), Label("size", int)),
+    lint=problems,
 )
 GEMM = StageSlice(KIND, specs, SIMULATED, CRITERIA, noticed=NOTICED)

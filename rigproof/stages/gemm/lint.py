@@ -1,0 +1,19 @@
+"""A gemm stage that is too short to judge a GPU's clock and power by."""
+
+from collections.abc import Iterator
+
+from rigproof.criteria.evidence.loads import SHORTEST_S
+from rigproof.profiles.lint.limits import told
+from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.profiles.tables.levels import LevelName
+from rigproof.stages.gemm.settings import GemmSettings
+
+
+def problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:
+    """Of the time that each precision is measured for at this level, where the rig has a GPU."""
+    measure_s = loaded.settings(GemmSettings).measure_s.at(level)
+    with_gpu = any(device.gpu.device == "cuda" for device in loaded.devices())
+    if with_gpu and 0 < measure_s < SHORTEST_S:
+        wrong = f"clock, power and activity of a GPU are judged over {SHORTEST_S:g} s of work or more"
+        key = f"stages.gemm.measure_s.{level}"
+        yield told(loaded, key, measure_s, wrong, f"write {SHORTEST_S:g} or more")
