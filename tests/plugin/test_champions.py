@@ -22,6 +22,7 @@ from support.bench import Bench
 from support.recordings import loaded_rig
 
 RIG, BF16 = "two-nodes", "throughput.gemm_bf16"
+BF16_RATE = "gemm_bf16_tflops"
 UUID = "GPU-pc1/gpu0"
 
 
@@ -33,7 +34,7 @@ def test_an_accepted_run_is_kept_and_says_so(acceptance):
     run = acceptance("healthy")
     assert run.status == 0, run.output
     kept = read_champions(champions_of(run.reports))
-    assert kept.rates()[UUID][BF16][0].tflops == pytest.approx(660)
+    assert kept.rates()[UUID][BF16_RATE][0].value == pytest.approx(660)
     assert kept.rig.figures[0].value == run.criteria["throughput.combined", "rig"]["measured"]
     figure = kept.gpus[UUID].figures[0]
     assert figure.run_id == run.folder.name
