@@ -21,6 +21,7 @@ from rigproof.records.telling import first_problem, shortened
 from rigproof.records.verdict import figure
 
 LINE = 400  # characters
+NOTHING = "nothing is kept yet; an accepted run of real devices keeps its rates"
 # It is printed to a terminal, which would execute control characters.
 Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 
@@ -151,14 +152,17 @@ def listing_lines(history: Path, rig: str | None = None) -> Iterator[str]:
     chosen = [path for path in folders if rig is None or path.name == rig]
     if not chosen:
         known = ", ".join(path.name for path in folders)
-        what = f"{rig}: no such rig" if rig else "nothing is kept yet"
-        yield f"{history}: {what}; " + (f"there are: {known}" if known else "an accepted run keeps its rates")
+        what = f"{rig}: no such rig; there are: {known}" if rig and known else NOTHING
+        yield f"{history}: {what}"
     for folder in chosen:
         yield from _rig_lines(read_history(folder))
 
 
 def _rig_lines(history: History) -> Iterator[str]:
     runs = len({one.file for one in history.kept})
+    if not runs and not history.problems:
+        yield f"{history.rig}: {NOTHING}"
+        return
     yield f"{history.rig}: {figure(len(history.kept), 'measurements')} of {figure(runs, 'runs')}"
     groups: dict[tuple[str, str, str], list[Kept]] = {}
     for one in history.kept:

@@ -60,8 +60,8 @@ def rate_unit(devices: Iterable[RunDevice]) -> str:
     return next((device.rate.unit for device in devices if device.rate is not None), "rate")
 
 
-def rate(device: RunDevice | None, unit: str) -> str:
-    """The rate in the last seconds, without its unit if that is `unit`."""
+def rate(device: RunDevice | None, unit: str = "") -> str:
+    """The rate in the last seconds with its unit; without it if that is `unit`."""
     if device is None or device.rate is None:
         return NONE
     value = number(device.rate.value, 2 if device.rate.value < 10 else 1)

@@ -86,8 +86,7 @@ def _run(snapshot: Snapshot, run: RunNow) -> list[Text]:
 
 def _run_device(device: RunDevice) -> Text:
     """A device of the run that is not a GPU of this view: a CPU, or a card of another node."""
-    unit = cells.rate_unit([device])
-    text = f"  {device.subject}  {cells.rate(device, unit)} {unit}  workers: {cells.workers(device)}"
+    text = f"  {device.subject}  {cells.rate(device)}  workers: {cells.workers(device)}"
     return _line([(text, "")])
 
 

@@ -5,6 +5,7 @@ import pytest
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.samples import GpuSample
+from rigproof.report.terminal.live import plain_line
 from rigproof.report.terminal.live_state import state_of
 
 QUIET = frozenset({"allocation"})
@@ -13,6 +14,14 @@ QUIET = frozenset({"allocation"})
 def device(state, subject="pc1/gpu0"):
     (found,) = [one for one in state.devices if one.subject == subject]
     return found
+
+
+def test_the_rate_is_in_the_unit_of_the_work(recording, plan):
+    at_40 = [one for one in recording.rounds if 30 < one.t_s <= 40]
+    recording.rounds = [*at_40, *(replace(one, t_s=one.t_s + 10, unit="GB") for one in at_40)]
+    rate = device(state_of(recording, plan, 50.0, QUIET)).rate
+    assert rate.unit == "GB/s"
+    assert plain_line(state_of(recording, plan, 50.0, QUIET)).count("GB/s") == len(plan.workers)
 
 
 def test_the_state_of_a_run_in_its_load(recording, plan):
