@@ -174,7 +174,7 @@ def _device_cells(device: DeviceNow) -> tuple[str, ...]:
     sample, rate = device.sample, device.rate
     return (
         device.subject,
-        UNKNOWN if rate is None else _cell(rate.value, rate.unit, 1 if rate.value < 1000 else 0),
+        UNKNOWN if rate is None else _cell(rate.value, rate.unit, _digits(rate.value)),
         _cell(sample.core_temperature_c if sample else None, "°C"),
         _cell(sample.power_w if sample else None, "W"),
         _cell(sample.sm_clock_mhz if sample else None, "MHz"),
@@ -183,6 +183,11 @@ def _device_cells(device: DeviceNow) -> tuple[str, ...]:
         ),
         f"{device.alive}/{device.planned} workers",
     )
+
+
+def _digits(rate: float) -> int:
+    """Behind the decimal point: three digits are enough of any rate."""
+    return 2 if rate < 10 else 1 if rate < 1000 else 0
 
 
 def _cell(value: float | None, unit: str, digits: int = 0) -> str:
