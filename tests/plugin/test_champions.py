@@ -181,7 +181,8 @@ def test_a_simulated_run_never_does(healthy):
 
 
 @pytest.mark.parametrize(("outcome", "may"), [(Outcome.NOT_MEASURED, False), (Outcome.NOT_APPLICABLE, True)])
-def test_all_its_rates_must_be_measured_but_those_that_a_device_cannot_give(healthy, outcome, may):
+@pytest.mark.parametrize("rate", ["throughput.gemm_fp16", "memory.bandwidth"])
+def test_all_its_rates_must_be_measured_but_those_that_a_device_cannot_give(healthy, rate, outcome, may):
     bench, verdicts = healthy
-    missing = Verdict("throughput.gemm_fp16", "pc1/gpu0", outcome)
+    missing = Verdict(rate, "pc1/gpu0", outcome)
     assert may_become_champion(prepared(), bench.recording, [*verdicts, missing]) is may
