@@ -10,6 +10,7 @@ from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.subjects import Scope
+from rigproof.records.rates import FigureRate
 from rigproof.records.verdict import Outcome
 
 
@@ -43,7 +44,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a criterion found. `measured` and `limit` are in the criterion's unit, times in run time."""
+    """What a criterion found. `measured` and `limit` are in the criterion's unit, times in run time.
+
+    `rates`: what it measured of each of its figures.
+    """
 
     outcome: Outcome
     measured: float | None = None
@@ -53,6 +57,7 @@ class Finding:
     source: str = ""  # of a limit that is no number
     from_s: float | None = None
     length_s: float | None = None
+    rates: tuple[FigureRate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +99,8 @@ class Criterion:
     promises it for; what compares devices with each other needs several.
     `rate`: where its figure misses the limit by less than `limits.marginal_share` of it, its stage is
     measured once more, and a figure that is good only once warns.
-    `figure`: what it measures is held against this one's floor. `sum_of`: the criterion whose figures it
-    sums.
+    `figures`: what it measures is held against the floors of these. `sum_of`: the criterion whose figures
+    it sums.
     `explained`: why a trouble that was found is not the subject's own, in words, or None; it is not measured
     then.
     `also`: what changes its verdict beside the faults that are there for it.
@@ -118,7 +123,7 @@ class Criterion:
     holds_for: Callable[[PromisedDevice], bool] = every_device
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
     rate: bool = False
-    figure: FigureKind | None = None
+    figures: tuple[FigureKind, ...] = ()
     sum_of: str = ""
     explained: Callable[[Any, Trouble], str | None] | None = None
 
@@ -133,7 +138,7 @@ class Criterion:
     @property
     def floored(self) -> bool:
         """Whether it is held against a floor that a rig can state and that a champion can set."""
-        return self.figure is not None and self.figure.floor
+        return any(figure.floor for figure in self.figures)
 
     @property
     def needs_load(self) -> bool:
@@ -168,7 +173,7 @@ def criterion(
     holds_for: Callable[[PromisedDevice], bool] = every_device,
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
     rate: bool = False,
-    figure: FigureKind | None = None,
+    figures: tuple[FigureKind, ...] = (),
     sum_of: str = "",
     explained: Callable[[Any, Trouble], str | None] | None = None,
 ) -> Callable[[Callable[[Any], Finding]], Criterion]:
@@ -193,7 +198,7 @@ def criterion(
             holds_for=holds_for,
             among=among,
             rate=rate,
-            figure=figure,
+            figures=figures,
             sum_of=sum_of,
             explained=explained,
         )

@@ -1,1 +1,1 @@
-"""pytest-benchmark's storage, keyed by rig and GPU: only good measurements enter it."""
+"""What accepted runs leave behind: a history (stored by pytest-benchmark) and champions, by rig and GPU."""

@@ -1,4 +1,4 @@
-"""From an accepted run to its rig's champions: a figure takes a kept one's place only where it is better."""
+"""From an accepted run to its rig's champions: a rate replaces a kept one only if it is better."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -7,7 +7,6 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from rigproof.history.champions import (
-    COMBINED,
     RIG_FILE,
     SCHEMA_VERSION,
     Card,
@@ -23,13 +22,14 @@ from rigproof.history.champions import (
     require_inside,
 )
 from rigproof.history.goodness import GOOD
-from rigproof.history.rounds import extra_info, measured_rounds
+from rigproof.history.rounds import figure_rounds, means_of
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.champions import same_power
 from rigproof.records.disk.durable import replacing
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.limits import CHAMPIONS_BYTES_MAX
+from rigproof.records.rates import FigureRate
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Verdict, figure
 from rigproof.stages.registry import KINDS
@@ -38,7 +38,7 @@ _Figure = TypeVar("_Figure", GpuFigure, RigFigure)
 
 
 def champion_run(recording: Recording, command: str) -> ChampionRun:
-    """What a run's figures share. `command` does the run again."""
+    """What all rates of a run share. `command` repeats the run."""
     run = recording.run
     return ChampionRun(
         run_id=run.run_id,
@@ -53,35 +53,42 @@ def champion_run(recording: Recording, command: str) -> ChampionRun:
 
 
 def profile_file(folder: Path, run_id: str) -> Path:
-    """The resolved profile of a run, as a file to run with."""
+    """Where the resolved profile of a run is kept; a file that a run can be given."""
     return folder / "profiles" / f"{run_id}.toml"
 
 
 def gpu_figures(recording: Recording, verdicts: Iterable[Verdict]) -> dict[str, list[GpuFigure]]:
-    """The rates that a run may keep, by the UUID of the CUDA GPU that did them."""
+    """The rates that a run may keep, by the UUID of the CUDA GPU that reached them."""
     found: dict[str, list[GpuFigure]] = {}
     for verdict in verdicts:
         gpu = recording.gpus.get(verdict.subject)
-        judged = CATALOGUE[verdict.criterion].floored and verdict.outcome in GOOD
-        if judged and gpu is not None and gpu.device == "cuda" and verdict.measured:
-            own = _gpu_figure(recording, verdict.criterion, gpu, verdict.measured)
-            found.setdefault(gpu.uuid, []).extend(own)
+        if verdict.outcome in GOOD and gpu is not None and gpu.device == "cuda":
+            for rate in verdict.rates:
+                if rate.value > 0:
+                    own = _gpu_figure(recording, verdict.criterion, gpu, rate)
+                    found.setdefault(gpu.uuid, []).extend(own)
     return found
 
 
-def rig_figure(recording: Recording, verdicts: Iterable[Verdict]) -> RigFigure | None:
-    """The rig's combined rate; None where it has none, or where the CPU has a part in it."""
+def rig_figures(recording: Recording, verdicts: Iterable[Verdict]) -> list[RigFigure]:
+    """The rig's combined rates; none if the CPU was one of the devices."""
     cards = {
         subject: Card(uuid=gpu.uuid, name=gpu.name, power_limit_w=gpu.power_limit_w)
         for subject, gpu in recording.gpus.items()
     }
     if not cards or any(gpu.device != "cuda" for gpu in recording.gpus.values()):
-        return None
-    for verdict in verdicts:
-        if verdict.criterion == COMBINED and verdict.outcome in GOOD and verdict.measured:
-            value, run_id = verdict.measured, recording.run.run_id
-            return RigFigure(criterion=COMBINED, value=value, unit="TFLOP/s", cards=cards, run_id=run_id)
-    return None
+        return []
+    return [
+        RigFigure(
+            criterion=verdict.criterion,
+            value=verdict.measured,
+            unit=verdict.unit,
+            cards=cards,
+            run_id=recording.run.run_id,
+        )
+        for verdict in verdicts
+        if CATALOGUE[verdict.criterion].sum_of and verdict.outcome in GOOD and verdict.measured
+    ]
 
 
 def keep(
@@ -89,21 +96,21 @@ def keep(
     recording: Recording,
     run: ChampionRun,
     gpus: Mapping[str, list[GpuFigure]],
-    rig: RigFigure | None,
+    rig: Sequence[RigFigure],
 ) -> list[str]:
-    """Write what is better than what is kept; a sentence for each figure that was.
+    """Write the rates that are better than those kept. Returns a sentence for each.
 
-    Raises OSError, and ChampionError where a file there cannot be read: that one is never overwritten.
+    Raises OSError, and ChampionError for a file that cannot be read: it is never overwritten.
     """
     kept = read_champions(folder)
     identities = {gpu.uuid: gpu for gpu in recording.gpus.values()}
-    said: list[str] = []
+    sentences: list[str] = []
     files: dict[Path, BaseModel] = {}
     for uuid, figures in gpus.items():
         before = kept.gpus.get(uuid)
         better, lines = _better(before.figures if before else (), figures)
         if lines:
-            said += lines
+            sentences += lines
             files[gpu_file(folder, uuid)] = GpuChampions(
                 schema_version=SCHEMA_VERSION,
                 gpu_uuid=uuid,
@@ -112,25 +119,24 @@ def keep(
                 figures=better,
                 runs=_runs(before.runs if before else {}, run, better),
             )
-    if rig is not None:
-        combined, lines = _better(kept.rig.figures if kept.rig else (), [rig])
-        if lines:
-            said += lines
-            files[folder / RIG_FILE] = RigChampions(
-                schema_version=SCHEMA_VERSION,
-                figures=combined,
-                runs=_runs(kept.rig.runs if kept.rig else {}, run, combined),
-            )
+    combined, lines = _better(kept.rig.figures if kept.rig else (), rig)
+    if lines:
+        sentences += lines
+        files[folder / RIG_FILE] = RigChampions(
+            schema_version=SCHEMA_VERSION,
+            figures=combined,
+            runs=_runs(kept.rig.runs if kept.rig else {}, run, combined),
+        )
     if files:
         _write(folder, profile_file(folder, run.run_id), _profile_text(recording))
     for path, content in files.items():
         _write(folder, path, f"{content.model_dump_json(indent=1)}\n")
-    return said
+    return sentences
 
 
 def _better(kept: Sequence[_Figure], new: Iterable[_Figure]) -> tuple[tuple[_Figure, ...], list[str]]:
-    """All figures with the better ones in their rivals' place, and a sentence for each of these."""
-    figures, said = list(kept), []
+    """All rates, with kept ones replaced by better ones, and a sentence for each replacement."""
+    figures, sentences = list(kept), []
     for one in new:
         rivals = [other for other in figures if _same_conditions(one, other)]
         best = max((rival.value for rival in rivals), default=0.0)
@@ -139,54 +145,50 @@ def _better(kept: Sequence[_Figure], new: Iterable[_Figure]) -> tuple[tuple[_Fig
         figures = [other for other in figures if other not in rivals] + [one]
         whose = one.subject if isinstance(one, GpuFigure) else "rig"
         before = f"{figure(best, one.unit)} before" if rivals else "the first"
-        said.append(f"champion: {whose} {one.criterion}: {figure(one.value, one.unit)} ({before})")
-    return tuple(sorted(figures, key=lambda one: one.criterion)), said
+        sentences.append(f"champion: {whose} {one.title}: {figure(one.value, one.unit)} ({before})")
+    return tuple(sorted(figures, key=lambda one: one.title)), sentences
 
 
 def _same_conditions(one: GpuFigure | RigFigure, other: GpuFigure | RigFigure) -> bool:
-    """Whether two figures of one file compete: the same work, or cards, under the same power limits."""
+    """Whether two rates of one file compete: the same work, or cards, under the same power limits."""
     if isinstance(one, GpuFigure) and isinstance(other, GpuFigure):
         return _work(one) == _work(other) and same_power(one.power_limit_w, other.power_limit_w)
-    if isinstance(one, RigFigure) and isinstance(other, RigFigure):
+    if isinstance(one, RigFigure) and isinstance(other, RigFigure) and one.criterion == other.criterion:
         mine = {card.uuid: card.power_limit_w for card in one.cards.values()}
         theirs = {card.uuid: card.power_limit_w for card in other.cards.values()}
         return mine.keys() == theirs.keys() and all(same_power(mine[uuid], theirs[uuid]) for uuid in mine)
     return False
 
 
-def _work(one: GpuFigure) -> tuple[str, str, int, int, int | None]:
-    return one.criterion, one.precision, one.size, one.workers, one.batch
+def _work(one: GpuFigure) -> tuple[str, dict[str, str | int], int]:
+    return one.figure, one.labels, one.workers
 
 
 def _runs(
     kept: Mapping[str, ChampionRun], run: ChampionRun, figures: Sequence[GpuFigure | RigFigure]
 ) -> dict[str, ChampionRun]:
-    """The runs that are still named."""
+    """The runs that the figures still name."""
     named = {one.run_id for one in figures}
     return {run_id: one for run_id, one in {**kept, run.run_id: run}.items() if run_id in named}
 
 
-def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, value: float) -> list[GpuFigure]:
-    """One figure; none where the work changed on the way, so that no later run could be compared with it."""
-    rounds = measured_rounds(recording, criterion, gpu.subject)
-    did = {(one.label("precision"), one.label("size"), one.label("batch")) for one in rounds}
-    if len(did) != 1:
+def _gpu_figure(recording: Recording, criterion: str, gpu: GpuIdentity, rate: FigureRate) -> list[GpuFigure]:
+    """One figure; none if some of its rounds were other work: no later run could be compared with it."""
+    rounds = figure_rounds(recording, KINDS.figures[rate.figure], gpu.subject)
+    same = all(one.label(name) == value for one in rounds for name, value in rate.labels.items())
+    if not same or len({one.worker for one in rounds}) != rate.workers:
         return []
-    [(precision, size, batch)] = did
-    if not isinstance(precision, str) or not isinstance(size, int) or isinstance(batch, str):
-        return []
-    means = extra_info(recording, criterion, gpu.subject, rounds)
+    means = means_of(recording, gpu.subject, rounds)
     return [
         GpuFigure(
             criterion=criterion,
-            value=value,
-            unit="TFLOP/s",
+            figure=rate.figure,
+            value=rate.value,
+            unit=rate.unit,
             power_limit_w=gpu.power_limit_w,
             subject=gpu.subject,
-            precision=precision,
-            size=size,
-            workers=len({one.worker for one in rounds}),
-            batch=batch,
+            labels=dict(rate.labels),
+            workers=rate.workers,
             sm_clock_mean_mhz=means["sm_clock_mean_mhz"],
             memory_clock_mean_mhz=means["memory_clock_mean_mhz"],
             core_temperature_mean_c=means["core_temperature_mean_c"],
@@ -209,8 +211,8 @@ def _software(recording: Recording, node: str) -> Software:
 
 
 def _profile_text(recording: Recording) -> str:
-    """The whole resolved profile, defaults included, so that a later change of theirs changes nothing."""
-    import tomlkit  # noqa: PLC0415 - only where there is something to keep
+    """The whole resolved profile, including defaults, so that later changes of the defaults do not matter."""
+    import tomlkit  # noqa: PLC0415 - only if there is something to keep
 
     rig = LoadedRig.restore(recording.run.rig, KINDS).rig
     head = f"# The profile of run {recording.run.run_id} as it was resolved, defaults included.\n"

@@ -1,11 +1,11 @@
-"""The champions of a rig: the best accepted rates of each of its GPUs and of all together, in files.
+"""The champions of a rig, stored as files: the best accepted rates of each GPU, and of all GPUs together.
 
-    champions/<rig>/rig.json                 the rig's best combined sustained rate
-    champions/<rig>/gpus/<UUID>.json         each GPU's best rate in each criterion
-    champions/<rig>/profiles/<run>.toml      the resolved profile of each run that is named there
+    champions/<rig>/rig.json                 the rig's best combined rates
+    champions/<rig>/gpus/<UUID>.json         one GPU's best rate in each figure
+    champions/<rig>/profiles/<run>.toml      the resolved profile of each run named in these files
 
-Figures under different power limits stand beside each other. A file that cannot be read is refused by name: a
-champion that is lost in silence would lower a floor.
+Rates under different power limits are kept side by side. A file that cannot be read is refused by name:
+silently ignoring a champion would lower a floor.
 """
 
 from collections.abc import Mapping
@@ -14,32 +14,43 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from rigproof.history.rounds import figure_title
+from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.champions import ChampionRate, Champions
 from rigproof.records.limits import CHAMPIONS_BYTES_MAX, FileRefusedError, read_document
 from rigproof.records.telling import first_problem, shortened
+from rigproof.stages.registry import KINDS
 
 SCHEMA_VERSION: Literal[1] = 1
 RIG_FILE = "rig.json"
-COMBINED: Literal["throughput.combined"] = "throughput.combined"
 
 Rate = Annotated[float, Field(gt=0)]
 _File = TypeVar("_File", "RigChampions", "GpuChampions")
 
 
 class ChampionError(Exception):
-    """A champion's file that cannot be used; the message names it, what is wrong, and the way out."""
+    """A champion file that cannot be used. The message names the file, the problem and the way out."""
 
 
 class _Stored(BaseModel):
-    """Strict: what another program or an editor changed must not be taken for a measurement."""
+    """Strict: a value that another program or an editor changed must not be taken for a measurement."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class Software(_Stored):
-    """Versions on one node; None where nothing told them."""
+    """Versions on one node; None if unknown."""
 
     driver: str | None
     torch: str | None
@@ -49,51 +60,70 @@ class Software(_Stored):
 
 
 class ChampionRun(_Stored):
-    """The run that a figure comes from, with what it takes to do it again."""
+    """The run that a rate comes from, with everything needed to repeat it."""
 
     run_id: str
     started_at: str  # UTC, ISO 8601
     level: str
-    folder: str  # of its files, from the folder of all reports
-    command: str  # with the profile as it was resolved then, by the file in `profiles`
+    folder: str  # of its files, relative to the folder of all reports
+    command: str  # uses the file in `profiles`, the profile as it was resolved then
     rigproof_version: str
     software: dict[str, Software]  # by node
     profile: dict[str, Any]  # LoadedRig.dump()
 
 
 class GpuFigure(_Stored):
-    """A GPU's best rate at one work under one enforced power limit. Means are of its rounds."""
+    """A GPU's best rate in one figure, for the same work under one enforced power limit.
 
-    criterion: str
+    `labels` and `workers` identify the work, as in FigureRate. Means are over the rounds of the rate.
+    """
+
+    criterion: str  # that accepted it
+    figure: str  # FigureKind.name
     value: Rate
-    unit: Literal["TFLOP/s"]
+    unit: str
     power_limit_w: Rate | None
     subject: str  # where the GPU was then
-    precision: str
-    size: Annotated[int, Field(gt=0)]  # M = N = K, or the trained model's width
-    workers: Annotated[int, Field(gt=0)]  # processes that did it together
-    batch: Annotated[int, Field(gt=0)] | None = None  # examples of a training step
+    labels: dict[str, str | int]
+    workers: Annotated[int, Field(gt=0)]
     sm_clock_mean_mhz: float | None
     memory_clock_mean_mhz: float | None
     core_temperature_mean_c: float | None
     power_mean_w: float | None
     run_id: str
 
+    @property
+    def title(self) -> str:
+        """Its criterion, and which of that criterion's figures it is if there are several."""
+        return figure_title(self.criterion, KINDS.figures[self.figure])
+
+    @field_validator("figure")
+    @classmethod
+    def _is_known(cls, figure: str) -> str:
+        if figure not in KINDS.figures:
+            raise ValueError("no stage measures such a figure")
+        return figure
+
+    @field_validator("unit")
+    @classmethod
+    def _is_that_of_the_figure(cls, unit: str, known: ValidationInfo) -> str:
+        figure = KINDS.figures.get(known.data.get("figure", ""))
+        return _expected(unit, None if figure is None else figure.unit)
+
     def rate(self) -> ChampionRate:
         """As criteria use it."""
         return ChampionRate(
-            tflops=self.value,
+            value=self.value,
+            unit=self.unit,
             power_limit_w=self.power_limit_w,
-            precision=self.precision,
-            size=self.size,
+            labels=self.labels,
             workers=self.workers,
             run_id=self.run_id,
-            batch=self.batch,
         )
 
 
 class Card(_Stored):
-    """A GPU of the rig while its figure was measured."""
+    """A GPU of the rig when the rig's rate was measured."""
 
     uuid: str
     name: str
@@ -101,13 +131,38 @@ class Card(_Stored):
 
 
 class RigFigure(_Stored):
-    """The rig's best combined sustained rate with these cards, under these power limits."""
+    """The rig's best rate in a criterion that sums those of its GPUs, with these cards and power limits."""
 
-    criterion: Literal["throughput.combined"]
+    criterion: str
     value: Rate
-    unit: Literal["TFLOP/s"]
+    unit: str
     cards: dict[str, Card]  # by subject
     run_id: str
+
+    @property
+    def title(self) -> str:
+        """Its criterion."""
+        return self.criterion
+
+    @field_validator("criterion")
+    @classmethod
+    def _is_a_sum(cls, criterion: str) -> str:
+        if criterion not in CATALOGUE or not CATALOGUE[criterion].sum_of:
+            raise ValueError("no criterion of this name sums rates")
+        return criterion
+
+    @field_validator("unit")
+    @classmethod
+    def _is_that_of_the_criterion(cls, unit: str, known: ValidationInfo) -> str:
+        criterion = CATALOGUE.get(known.data.get("criterion", ""))
+        return _expected(unit, None if criterion is None else criterion.unit)
+
+
+def _expected(unit: str, expected: str | None) -> str:
+    """The unit. ValueError if another one is expected: a rate in another unit would be another floor."""
+    if expected is not None and unit != expected:
+        raise ValueError(f"its unit is {expected}")
+    return unit
 
 
 class GpuChampions(_Stored):
@@ -140,7 +195,7 @@ class RigChampions(_Stored):
 def _with_runs(file: _File) -> _File:
     for figure in file.figures:
         if figure.run_id not in file.runs:
-            raise ValueError(f"runs has no {figure.run_id}, which {figure.criterion} comes from")
+            raise ValueError(f"runs has no {figure.run_id}, which measured {figure.criterion}")
     return file
 
 
@@ -155,9 +210,9 @@ class KeptChampions:
         """As criteria use them."""
         found: dict[str, dict[str, tuple[ChampionRate, ...]]] = {}
         for uuid, gpu in self.gpus.items():
-            criteria = found.setdefault(uuid, {})
-            for figure in gpu.figures:
-                criteria[figure.criterion] = (*criteria.get(figure.criterion, ()), figure.rate())
+            own = found.setdefault(uuid, {})
+            for one in gpu.figures:
+                own[one.figure] = (*own.get(one.figure, ()), one.rate())
         return found
 
 
@@ -172,9 +227,9 @@ def gpu_file(folder: Path, uuid: str) -> Path:
 
 
 def read_champions(folder: Path) -> KeptChampions:
-    """All champions in a rig's folder; none where there is no such folder.
+    """All champions in a rig's folder; none if there is no such folder.
 
-    Raises ChampionError for a file that is damaged, too large, another GPU's, or outside of the folder.
+    Raises ChampionError for a file that is damaged, too large, of another GPU, or outside the folder.
     """
     try:
         if not folder.exists() and not folder.is_symlink():
@@ -196,7 +251,7 @@ def read_champions(folder: Path) -> KeptChampions:
 
 
 def require_inside(folder: Path, path: Path) -> None:
-    """Refuse a path that a symbolic link leads out of the rig's folder, or that folder out of `champions`."""
+    """ChampionError if a symbolic link leads from the path out of the rig's folder, or out of `champions`."""
     try:
         inside = path.resolve().is_relative_to(folder.parent.resolve() / folder.name)
     except (OSError, RuntimeError) as error:
@@ -206,7 +261,7 @@ def require_inside(folder: Path, path: Path) -> None:
 
 
 def refusal(path: Path, wrong: str) -> ChampionError:
-    """What is wrong with a champion's file, and what can be done."""
+    """What is wrong with a champion file, and what can be done."""
     return ChampionError(
         f"{path}: {wrong}; restore the file from a copy, or move it away: without it floors come from the "
         "SKU files until an accepted run keeps its rates"

@@ -1,4 +1,4 @@
-"""Reads a rig's history back, oldest first, and shows it and the rig's champions: `rigproof history`."""
+"""`rigproof history`: reads a rig's history, oldest first, and shows it with the rig's champions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,34 +16,37 @@ from rigproof.history.champions import (
     read_champions,
 )
 from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, read_document, require_inside
+from rigproof.records.rates import Rate
 from rigproof.records.telling import first_problem, shortened
+from rigproof.records.verdict import figure
 
 LINE = 400  # characters
-# It goes to a terminal, to which control characters are orders.
+NOTHING = "nothing is kept yet; an accepted run of real devices keeps its rates"
+# It is printed to a terminal, which would execute control characters.
 Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One stored measurement. `rate_tflops` is the device's work over its time, in TFLOP/s."""
+    """One stored measurement. `title` names what was measured: the criterion, and which of its figures."""
 
     file: str
     run_id: str
     measured_at: str  # UTC, ISO 8601
-    criterion: str
+    title: str
     subject: str
     gpu_uuid: str
     gpu_name: str
-    rate_tflops: float
+    rate: Rate  # the device's work over its time
     rounds: int
     driver: str | None
     torch: str | None
-    shortened: str = ""  # what a run did that was shorter than its level
+    shortened: str = ""  # what the run did, if that was less than its level's own lengths
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A rig's measurements in the order of their files; `problems` name the files that could not be read."""
+    """A rig's measurements in the order of their files. `problems`: one line for each unreadable file."""
 
     rig: str
     kept: tuple[Kept, ...]
@@ -51,7 +54,7 @@ class History:
 
 
 class _Stored(BaseModel):
-    """Only what is shown of pytest-benchmark's files. Strict: what was not measured is not shown."""
+    """The part of pytest-benchmark's files that is shown. Strict: what was not measured is refused."""
 
     model_config = ConfigDict(strict=True)
 
@@ -63,7 +66,8 @@ class _Stats(_Stored):
 
 class _Extra(_Stored):
     run_id: Text | None = None
-    criterion: Text
+    title: Text
+    unit: Text
     subject: Text
     gpu_uuid: Text | None
     gpu_name: Text | None = None
@@ -79,11 +83,11 @@ class _Benchmark(_Stored):
 
 class _File(_Stored):
     datetime: Text
-    benchmarks: Annotated[tuple[_Benchmark, ...], FailFast()]  # the first problem is told
+    benchmarks: Annotated[tuple[_Benchmark, ...], FailFast()]  # the first problem is reported
 
 
 def read_history(folder: Path) -> History:
-    """Everything in a rig's folder. A damaged or foreign file is left out and named, never an exception."""
+    """Everything in a rig's folder. A damaged or foreign file is left out and listed in `problems`."""
     kept: list[Kept] = []
     problems: list[str] = []
     for path in sorted(folder.glob("*.json")):
@@ -100,7 +104,7 @@ def read_history(folder: Path) -> History:
 
 
 def unreadable(history: Path, champions: Path, rig: str | None = None) -> bool:
-    """Whether something that is kept could not be read, of one rig or of all: the listing says what."""
+    """Whether a kept file of one rig, or of all, cannot be read. The listing names it."""
     if any(
         read_history(path).problems
         for path in history.glob("*")
@@ -116,8 +120,8 @@ def unreadable(history: Path, champions: Path, rig: str | None = None) -> bool:
     return False
 
 
-def _left_out(path: Path, said: str) -> str:
-    return f"{path}: left out: {said}; move it out of this folder"
+def _left_out(path: Path, reason: str) -> str:
+    return f"{path}: left out: {reason}; move it out of this folder"
 
 
 def _kept(file: str, content: _File, benchmark: _Benchmark) -> Kept:
@@ -126,11 +130,11 @@ def _kept(file: str, content: _File, benchmark: _Benchmark) -> Kept:
         file=file,
         run_id=extra.run_id or Path(file).stem.partition("_")[2],
         measured_at=content.datetime,
-        criterion=extra.criterion,
+        title=extra.title,
         subject=extra.subject,
         gpu_uuid=str(extra.gpu_uuid),
         gpu_name=extra.gpu_name or "",
-        rate_tflops=benchmark.stats.ops,
+        rate=Rate(benchmark.stats.ops, extra.unit),
         rounds=benchmark.stats.rounds,
         driver=extra.driver,
         torch=extra.torch,
@@ -139,42 +143,45 @@ def _kept(file: str, content: _File, benchmark: _Benchmark) -> Kept:
 
 
 def listing_lines(history: Path, rig: str | None = None) -> Iterator[str]:
-    """What `rigproof history` prints: for each rig, card and criterion its rates, oldest first.
+    """What `rigproof history` prints: the rates of each rig, card and figure, oldest first.
 
-    `history` is the folder that holds one folder for each rig. Cards are told apart by their UUID, so a
-    card that moved to another slot or node keeps its history.
+    `history` is the folder that holds one folder for each rig. Cards are identified by UUID, so a card that
+    moved to another slot or node keeps its history.
     """
     folders = sorted(path for path in history.glob("*") if path.is_dir()) if history.is_dir() else []
     chosen = [path for path in folders if rig is None or path.name == rig]
     if not chosen:
         known = ", ".join(path.name for path in folders)
-        what = f"{rig}: no such rig" if rig else "nothing is kept yet"
-        yield f"{history}: {what}; " + (f"there are: {known}" if known else "an accepted run keeps its rates")
+        what = f"{rig}: no such rig; there are: {known}" if rig and known else NOTHING
+        yield f"{history}: {what}"
     for folder in chosen:
         yield from _rig_lines(read_history(folder))
 
 
 def _rig_lines(history: History) -> Iterator[str]:
     runs = len({one.file for one in history.kept})
-    yield f"{history.rig}: {len(history.kept)} measurements of {runs} runs"
-    groups: dict[tuple[str, str], list[Kept]] = {}
+    if not runs and not history.problems:
+        yield f"{history.rig}: {NOTHING}"
+        return
+    yield f"{history.rig}: {figure(len(history.kept), 'measurements')} of {figure(runs, 'runs')}"
+    groups: dict[tuple[str, str, str], list[Kept]] = {}
     for one in history.kept:
-        groups.setdefault((one.gpu_uuid, one.criterion), []).append(one)
-    for (uuid, criterion), group in groups.items():
-        yield f"  {group[-1].subject} {criterion}  {group[-1].gpu_name} {uuid}"
+        groups.setdefault((one.gpu_uuid, one.title, one.rate.unit), []).append(one)
+    for (uuid, title, _), group in groups.items():
+        yield f"  {group[-1].subject} {title}  {group[-1].gpu_name} {uuid}"
         before: float | None = None
         for one in group:
-            change = "" if before is None else f"{(one.rate_tflops / before - 1) * 100:+.1f} %"
-            before = one.rate_tflops
+            change = "" if before is None else f"{(one.rate.value / before - 1) * 100:+.1f} %"
+            before = one.rate.value
             versions = f"driver {one.driver or 'none'}, torch {one.torch or 'unknown'}"
             when = one.measured_at[:16].replace("T", " ")
             short = f", {one.shortened}" if one.shortened else ""
-            yield f"    {when}  {one.rate_tflops:9.2f} TFLOP/s {change:>8}  {versions}{short}"
+            yield f"    {when}  {one.rate.value:9.2f} {one.rate.unit} {change:>8}  {versions}{short}"
     yield from (f"  {problem}" for problem in history.problems)
 
 
 def champions_listing(champions: Path, rig: str | None = None) -> Iterator[str]:
-    """The champions of each rig in the folder `champions`, or of one. A file that cannot be read is named."""
+    """The champions of each rig in the folder `champions`, or of one. An unreadable file is named."""
     folders = sorted(path for path in champions.glob("*") if path.is_dir()) if champions.is_dir() else []
     for folder in folders:
         if rig not in (None, folder.name):
@@ -186,7 +193,7 @@ def champions_listing(champions: Path, rig: str | None = None) -> Iterator[str]:
 
 
 def champion_lines(kept: KeptChampions, rig: str) -> Iterator[str]:
-    """Each figure with its conditions and the run that it comes from; nothing where nothing is kept."""
+    """Each champion with its conditions and its run; nothing if there are none."""
     return (shortened(line, LINE) for line in _champion_lines(kept, rig))
 
 
@@ -203,13 +210,18 @@ def _champion_lines(kept: KeptChampions, rig: str) -> Iterator[str]:
         yield f"  {gpu.gpu_name} {gpu.gpu_uuid}"
         for one in gpu.figures:
             processes = "1 process" if one.workers == 1 else f"{one.workers} processes"
-            work = f"{_at(one.power_limit_w)}, {one.precision}, size {one.size}, {processes}"
-            work += "" if one.batch is None else f", {one.batch} examples"
+            work = ", ".join([_at(one.power_limit_w), *map(_label, one.labels.items()), processes])
             yield _figure_line(one, work, gpu.runs[one.run_id])
 
 
+def _label(label: tuple[str, str | int]) -> str:
+    """A label in words: `bf16`, but `size 8192`."""
+    name, value = label
+    return value if isinstance(value, str) else f"{name} {value}"
+
+
 def _figure_line(one: GpuFigure | RigFigure, work: str, run: ChampionRun) -> str:
-    return f"    {one.criterion}  {one.value:.2f} {one.unit}{work}  {run.level}, {run.folder}"
+    return f"    {one.title}  {one.value:.2f} {one.unit}{work}  {run.level}, {run.folder}"
 
 
 def _at(power_limit_w: float | None) -> str:

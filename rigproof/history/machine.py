@@ -1,4 +1,4 @@
-"""The rig's identity as pytest-benchmark's machine info, in place of this computer's CPU."""
+"""The rig's identity as pytest-benchmark's machine info, instead of this computer's CPU."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from rigproof.records.recording import Recording
 
 
 def machine_info(source: Recording | LoadedRig) -> dict[str, Any]:
-    """Which rig and which cards: what must be the same for two measurements to be comparable.
+    """The rig and its cards: these must be the same for two measurements to be comparable.
 
-    Drivers, torch and clocks change between runs of one rig, so they stand in each benchmark's extra info.
+    Drivers, torch and clocks change between runs of one rig, so they are in each benchmark's extra info.
     A Recording names the cards that were found, a profile those that it promises.
     """
     if isinstance(source, LoadedRig):

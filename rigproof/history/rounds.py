@@ -1,11 +1,12 @@
-"""Hands rounds that a device timed to pytest-benchmark, as if it had timed them itself.
+"""Passes rounds that a device timed to pytest-benchmark, as if it had timed them itself.
 
-Each pytest-benchmark round is the device's seconds for one unit of work, such as 1 TFLOP. So its OPS column,
-rounds over total seconds, is the rate in TFLOP/s.
+Each pytest-benchmark round is the device's seconds for one unit of work, such as 1 TFLOP or 1 GB. So its OPS
+column, rounds over total seconds, is the rate in TFLOP/s or GB/s.
 """
 
+import copy
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, repeat
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.records.measurements import TFLOP, Round
+from rigproof.profiles.kinds.figures import FigureKind
+from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
-from rigproof.stages.registry import SLICES
+from rigproof.stages.registry import KINDS, SLICES
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
@@ -24,9 +26,9 @@ WINDOW_S = 1.0  # over which the rates of workers that share a device are added
 
 
 class ReplayClock:
-    """A timer for `@pytest.mark.benchmark(timer=...)` that moves only when a round is replayed.
+    """A timer for `@pytest.mark.benchmark(timer=...)` that only advances when a round is replayed.
 
-    Only for `benchmark.pedantic`: calibration would read it for ever.
+    Only for `benchmark.pedantic`: calibration would never end.
     """
 
     def __init__(self) -> None:
@@ -38,7 +40,7 @@ class ReplayClock:
         return self._now_s
 
     def begin(self, seconds: float) -> None:
-        """Start a round that is going to take `seconds`; from zero, so that no digit is lost."""
+        """Start a round that takes `seconds`. It starts at zero, so that no digit is lost."""
         self._now_s = 0.0
         self._round_s = seconds
 
@@ -51,12 +53,12 @@ class ReplayClock:
 
 
 def benchmark_marker(group: str | None = None) -> pytest.MarkDecorator:
-    """A `benchmark` mark with a clock of its own; `clock_of` finds the clock again."""
+    """A `benchmark` mark with its own clock, which `clock_of` returns."""
     return pytest.mark.benchmark(timer=ReplayClock(), group=group)
 
 
 def clock_of(item: pytest.Item) -> ReplayClock:
-    """The clock that `benchmark_marker` gave this test. KeyError where it has none."""
+    """The clock that `benchmark_marker` gave this test. Raises KeyError if it has none."""
     marker = item.get_closest_marker("benchmark")
     clock = marker.kwargs.get("timer") if marker is not None else None
     if not isinstance(clock, ReplayClock):
@@ -64,19 +66,29 @@ def clock_of(item: pytest.Item) -> ReplayClock:
     return clock
 
 
-def replay(benchmark: "BenchmarkFixture", rounds: Sequence[Round], clock: ReplayClock) -> bool:
-    """Give the rounds of one device to the test's `benchmark`; False where there is none to give.
+def replay(
+    benchmark: "BenchmarkFixture",
+    rounds: Sequence[Round],
+    clock: ReplayClock,
+    extra_info: Mapping[str, Any],
+    part: str = "",
+) -> bool:
+    """Store the rounds of one device through the test's `benchmark`. Returns False if there are none.
 
-    `clock` must be the timer of the test's `benchmark` mark. Disabled benchmarks (xdist,
-    `--benchmark-disable`) keep nothing, and that is no error.
+    `clock` must be the timer of the test's `benchmark` mark. A test can store several benchmarks; `part` is
+    added to the test's name then. Disabled benchmarks (xdist, `--benchmark-disable`) store nothing, which is
+    not an error.
     """
+    benchmark.skipped = True  # else pytest-benchmark warns that its fixture was not used: copies of it are
     seconds = seconds_per_unit(rounds)
     if not seconds:
-        benchmark.skipped = True  # else pytest-benchmark warns that its fixture was not used
         return False
-    # The last one again for a profiler that wants one more call.
+    own = copy.copy(benchmark)  # one can be used once
+    own.name, own.fullname = (f"{name} {part}".rstrip() for name in (benchmark.name, benchmark.fullname))
+    own.extra_info = dict(extra_info)
+    # The last one is repeated for a profiler, which makes one more call.
     upcoming = chain(seconds, repeat(seconds[-1]))
-    benchmark.pedantic(
+    own.pedantic(
         clock.end,
         setup=lambda: clock.begin(next(upcoming)),
         rounds=len(seconds),
@@ -87,10 +99,10 @@ def replay(benchmark: "BenchmarkFixture", rounds: Sequence[Round], clock: Replay
 
 
 def seconds_per_unit(rounds: Sequence[Round]) -> list[float]:
-    """Device seconds for one unit of work: of each round, or, where workers share the device, of each second.
+    """Device seconds for one unit of work: for each round, or for each second if workers share the device.
 
-    Rounds without a positive time and work are left out: they are no measurements. Workers' rates are
-    added only over windows in which every one of them finished a round.
+    Rounds without a positive time and work are not measurements and are left out. The workers' rates are
+    added only over windows in which each of them finished a round.
     """
     timed = [one for one in rounds if one.seconds > 0 and one.work > 0]
     workers = {one.worker for one in timed}
@@ -107,36 +119,69 @@ def _rate(rounds: Sequence[Round]) -> float:
     return sum(one.work for one in rounds) / sum(one.seconds for one in rounds)
 
 
-def measured_rounds(recording: Recording, criterion: str, subject: str) -> list[Round]:
-    """The rounds behind a rate: those that its stage measured, of one precision where its figure is of one.
+def figure_rounds(recording: Recording, figure: FigureKind, subject: str) -> list[Round]:
+    """The rounds behind a figure: those that its stage measured with the figure's labels.
 
-    Of a stage that was measured once more, those of the second time.
+    If the stage was measured once more, those of the second time.
     """
-    judged = CATALOGUE[criterion]
-    stage = SLICES[judged.stages[0]]
+    stage = SLICES[KINDS.of_figure(figure).name]
     if stage.measured is not None:
         return stage.measured(recording, subject)
-    kind = judged.figure
-    precision = kind.precision if kind is not None and kind.products else None
     return [
         one
         for one in recording.rounds.of(subject)
         if one.stage == stage.name
         and one.phase == "measure"
-        and precision in (None, one.label("precision"))
+        and all(one.label(name) == value for name, value in figure.labels.items())
         and recording.is_last(one)
     ]
 
 
-def extra_info(recording: Recording, criterion: str, subject: str, rounds: Sequence[Round]) -> dict[str, Any]:
-    """What a stored benchmark says beside its times: whose they are and how the device was meanwhile.
+def figure_title(criterion: str, figure: FigureKind) -> str:
+    """The criterion's name, and which of its figures it is if it has several: `memory.bandwidth copy`."""
+    several = len(CATALOGUE[criterion].figures) > 1
+    return " ".join([criterion, *map(str, figure.labels.values())]) if several else criterion
 
-    Clocks, temperatures and power are means over the samples between the first and the last round; None
-    where the device reports none.
+
+def extra_info(
+    recording: Recording, criterion: str, figure: FigureKind, subject: str, rounds: Sequence[Round]
+) -> dict[str, Any]:
+    """What is stored with a benchmark beside its times: the device, the work, and the device's state.
+
+    `unit` is that of OPS. `labels` has the values of the rounds' labels, by name.
     """
     gpu = recording.gpus.get(subject)
     node = recording.nodes.get(subject.partition("/")[0])
     worker = next((one for one in recording.workers if one.subject == subject), None)
+    values: dict[str, set[str | int]] = defaultdict(set)
+    for one in rounds:
+        for name, value in one.labels.items():
+            values[name].add(value)
+    return {
+        "criterion": criterion,
+        "title": figure_title(criterion, figure),
+        "figure": figure.name,
+        "subject": subject,
+        "run_id": recording.run.run_id,
+        "level": recording.run.level,
+        "simulated": recording.run.simulated,
+        "unit": figure.unit,
+        "labels": {name: sorted(values[name], key=str) for name in sorted(values)},
+        "gpu_uuid": gpu.uuid if gpu else None,
+        "gpu_name": gpu.name if gpu else None,
+        "power_limit_w": gpu.power_limit_w if gpu else None,
+        "driver": node.driver_version if node else None,
+        "torch": worker.torch_version if worker else None,
+        "cuda": worker.cuda_version if worker else None,
+        **means_of(recording, subject, rounds),
+    }
+
+
+def means_of(recording: Recording, subject: str, rounds: Sequence[Round]) -> dict[str, float | None]:
+    """Mean clocks, temperatures and power over the samples between the first and the last round.
+
+    None for a sensor that the device does not have.
+    """
     begin_s = min((one.t_s - one.seconds for one in rounds), default=0.0)
     end_s = max((one.t_s for one in rounds), default=0.0)
     samples = [one for one in recording.gpu_samples.of(subject) if begin_s <= one.t_s <= end_s]
@@ -146,20 +191,6 @@ def extra_info(recording: Recording, criterion: str, subject: str, rounds: Seque
         return round(fmean(values), 2) if values else None
 
     return {
-        "criterion": criterion,
-        "subject": subject,
-        "run_id": recording.run.run_id,
-        "level": recording.run.level,
-        "simulated": recording.run.simulated,
-        "unit": f"s/{next((one.unit for one in rounds), TFLOP)}",
-        "precisions": sorted({str(one.label("precision")) for one in rounds}),
-        "sizes": sorted({size for one in rounds if isinstance(size := one.label("size"), int)}),
-        "gpu_uuid": gpu.uuid if gpu else None,
-        "gpu_name": gpu.name if gpu else None,
-        "power_limit_w": gpu.power_limit_w if gpu else None,
-        "driver": node.driver_version if node else None,
-        "torch": worker.torch_version if worker else None,
-        "cuda": worker.cuda_version if worker else None,
         "sm_clock_mean_mhz": mean("sm_clock_mhz"),
         "memory_clock_mean_mhz": mean("memory_clock_mhz"),
         "core_temperature_mean_c": mean("core_temperature_c"),

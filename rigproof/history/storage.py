@@ -1,7 +1,7 @@
 """Where pytest-benchmark keeps a rig's history: files directly in `reports/history/<rig>/`.
 
-Two steps, because pytest-benchmark reads its options in its own `pytest_configure`, which is the last:
-`direct_storage` in ours, `install_storage` once the session starts.
+This takes two steps, because pytest-benchmark's own `pytest_configure`, which reads its options, runs last:
+`direct_storage` in ours, and `install_storage` once the session starts.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,19 +16,19 @@ from rigproof.records.disk.durable import replacing
 from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, require_inside
 
 Keep = Callable[[Mapping[str, Any]], dict[str, Any]]
-DEFAULT_STORAGE = "file://./.benchmarks"  # pytest-benchmark's own; another one is the user's wish
+DEFAULT_STORAGE = "file://./.benchmarks"  # pytest-benchmark's own; any other one was chosen by the user
 
 
 def history_folder(report_dir: Path, rig_name: str) -> Path:
-    """Where the history of a rig is, whatever machine or Python measured it."""
+    """Where the history of a rig is kept, independent of the machine and the Python that measured it."""
     return Path(report_dir) / "history" / rig_name
 
 
 class RigStorage(FileStorage):  # type: ignore[misc]  # pytest-benchmark is not typed
     """Files named by number and run in one folder; only good measurements are stored.
 
-    pytest-benchmark would put them under the operating system's and Python's name, where an upgrade hides
-    them. A disk that fails must not end pytest: `problem` says what happened.
+    pytest-benchmark would use a folder named after the operating system and Python, so that an upgrade would
+    hide them. A disk error must not end pytest: `problem` has the message.
     """
 
     def __init__(self, folder: Path, logger: Any, *, run_json: Path | None, keep: Keep) -> None:
@@ -40,11 +40,11 @@ class RigStorage(FileStorage):  # type: ignore[misc]  # pytest-benchmark is not 
 
     @property
     def location(self) -> str:
-        """The folder, also where it is outside the working directory."""
+        """The folder, even outside the working directory."""
         return str(self.path)
 
     def query(self, *globs_or_files: str) -> list[Path]:
-        """The files that pytest-benchmark may read: one too large, or elsewhere, is left out and named."""
+        """The files that pytest-benchmark may read. Too large or linked ones are left out, with a warning."""
         return [path for path in super().query(*globs_or_files) if self._fits(path)]
 
     def _fits(self, path: Path) -> bool:
@@ -55,7 +55,7 @@ class RigStorage(FileStorage):  # type: ignore[misc]  # pytest-benchmark is not 
             self.logger.warning(f"{path}: left out: {refused.reason}")
             return False
         except OSError:
-            return True  # whoever opens it says why not
+            return True  # opening it reports the error
         if size > HISTORY_BYTES_MAX:
             self.logger.warning(
                 f"{path}: left out: {size} bytes are more than the {HISTORY_BYTES_MAX} it can have"
@@ -63,7 +63,7 @@ class RigStorage(FileStorage):  # type: ignore[misc]  # pytest-benchmark is not 
         return size <= HISTORY_BYTES_MAX
 
     def save(self, output_json: Mapping[str, Any], save: str) -> None:
-        """Store the run's own copy with every round, and the good measurements in the history."""
+        """Store the run's own copy with all rounds, and the good measurements in the history."""
         try:
             if self._run_json is not None:
                 _write(self._run_json, output_json)
@@ -80,9 +80,9 @@ class RigStorage(FileStorage):  # type: ignore[misc]  # pytest-benchmark is not 
 
 
 def direct_storage(config: pytest.Config, folder: Path, run_id: str) -> None:
-    """Point pytest-benchmark's options at a rig's history, where the user did not point them elsewhere.
+    """Point pytest-benchmark's options at a rig's history, unless the user chose another place.
 
-    To be called before pytest-benchmark configures itself. Does nothing where it is switched off.
+    To be called before pytest-benchmark configures itself. Does nothing if it is switched off.
     """
     option = config.option
     if not hasattr(option, "benchmark_storage"):
@@ -91,17 +91,17 @@ def direct_storage(config: pytest.Config, folder: Path, run_id: str) -> None:
         option.benchmark_storage = f"file://{folder}"
     if not option.benchmark_save and not option.benchmark_autosave:
         option.benchmark_save = run_id
-    option.benchmark_save_data = True  # for the run's own copy; the history does without
-    option.benchmark_quiet = not option.benchmark_verbose  # the verdict table says it
+    option.benchmark_save_data = True  # for the run's own copy; the history leaves them out
+    option.benchmark_quiet = not option.benchmark_verbose  # the verdict table shows the rates
 
 
 def install_storage(
     config: pytest.Config, folder: Path, *, run_json: Path | None, keep: Keep
 ) -> RigStorage | None:
-    """Let this session store through RigStorage; None where pytest-benchmark is off or stores elsewhere.
+    """Make this session store through RigStorage; None if pytest-benchmark is off or stores elsewhere.
 
-    To be called after pytest-benchmark configured itself. `run_json` is the run's benchmark.json, `keep`
-    what picks the good ones, called when the session has ended.
+    To be called after pytest-benchmark configured itself. `run_json` is the run's benchmark.json; `keep`
+    selects the good measurements, and is called when the session has ended.
     """
     session = getattr(config, "_benchmarksession", None)
     if session is None or config.option.benchmark_storage != f"file://{folder}":
@@ -112,7 +112,7 @@ def install_storage(
 
 
 def _without_rounds(output_json: Mapping[str, Any]) -> dict[str, Any]:
-    """The same without each single round: the statistics are what is compared."""
+    """The same without single rounds: only the statistics are compared."""
     benchmarks = [
         {**one, "stats": {key: value for key, value in one["stats"].items() if key != "data"}}
         for one in output_json["benchmarks"]

@@ -257,6 +257,7 @@ def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:
         remedy=(finding.remedy or criterion.remedy) if troubled else "",
         from_s=_finite(finding.from_s),
         length_s=_finite(finding.length_s),
+        rates=finding.rates,
     )
 
 

@@ -1,7 +1,7 @@
-"""Figures as the monitor prints them. An unknown figure is a dash, never zero. Pure."""
+"""Values as the monitor prints them. An unknown value is a dash, never zero. Pure."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rigproof.criteria.evidence.reasons import NAMES
 from rigproof.monitor.snapshot import GpuNow, RunDevice
@@ -11,7 +11,7 @@ MIB_PER_GIB = 1024
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """A number without its unit."""
+    """A number without a unit."""
     return NONE if value is None else f"{value:.{digits}f}"
 
 
@@ -23,7 +23,7 @@ def pair(value: float | None, limit: float | None, digits: int = 0) -> str:
 
 
 def gib(used_mib: float | None, total_mib: float | None) -> str:
-    """Memory in GiB, with a decimal under 100."""
+    """Memory in GiB, with one decimal below 100 GiB."""
     whole = max(used_mib or 0, total_mib or 0) >= 100 * MIB_PER_GIB
     used, total = (None if mib is None else mib / MIB_PER_GIB for mib in (used_mib, total_mib))
     return pair(used, total, 0 if whole else 1)
@@ -35,30 +35,37 @@ def span(band: tuple[float, float]) -> str:
 
 
 def link(gpu: GpuNow) -> str:
-    """The PCIe link: `4x16` is generation 4, 16 lanes."""
+    """The PCIe link: `4x16` means generation 4, 16 lanes."""
     if gpu.pcie_generation is None and gpu.pcie_width is None:
         return NONE
     return f"{number(gpu.pcie_generation)}x{number(gpu.pcie_width)}"
 
 
 def reasons(mask: int | None) -> str:
-    """Clock-event reasons in words."""
+    """The names of clock-event reasons."""
     if mask is None:
         return NONE
     return ", ".join(reason_names(mask)) or "none"
 
 
 def reason_names(mask: int) -> list[str]:
-    """The set bits; those without a name as numbers."""
+    """The names of the bits that are set; unnamed bits as one number."""
     rest = mask & ~sum(NAMES)
     names = [name for bit, name in NAMES.items() if mask & bit]
     return [*names, hex(rest)] if rest else names
 
 
-def rate(device: RunDevice | None) -> str:
-    """TFLOP/s in the last seconds."""
-    tflops = None if device is None else device.rate_tflops
-    return number(tflops, 2 if tflops is not None and tflops < 10 else 1)
+def rate_unit(devices: Iterable[RunDevice]) -> str:
+    """The title of the column of rates: the unit of the first device's, or `rate` if none is known."""
+    return next((device.rate.unit for device in devices if device.rate is not None), "rate")
+
+
+def rate(device: RunDevice | None, unit: str = "") -> str:
+    """The rate in the last seconds with its unit; without it if that is `unit`."""
+    if device is None or device.rate is None:
+        return NONE
+    value = number(device.rate.value, 2 if device.rate.value < 10 else 1)
+    return value if device.rate.unit == unit else f"{value} {device.rate.unit}"
 
 
 def workers(device: RunDevice) -> str:
@@ -73,7 +80,7 @@ def printable(text: str) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The same cells, each as wide as its column: the first to the left, the others to the right."""
+    """The same cells padded to their column's width: the first column aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         [

@@ -54,7 +54,7 @@ class ClusterPort:
         return bool(self._agents.lines())
 
     def facts(self, node: str, gpu_promised: bool) -> AgentFacts | None:
-        """Start the agent; returns what is there."""
+        """Start the agent. Returns what the node has; None if the agent did not start."""
         with_gpu = {node} if gpu_promised else set[str]()
         return self._agents.start({node: self._found}, with_gpu).get(node)
 

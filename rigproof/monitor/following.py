@@ -26,7 +26,7 @@ class Port(Protocol):
     """One node's agent, wherever it runs. Its records go to the gathering; failures are events."""
 
     def facts(self, node: str, gpu_promised: bool) -> AgentFacts | None:
-        """What is on the node; None if its agent did not start."""
+        """What the node has; None if its agent did not start."""
 
     def begin(self, duty: AgentDuty) -> frozenset[str]:
         """Let it sample from now on; the subjects whose Xids it receives."""
@@ -50,7 +50,7 @@ class Port(Protocol):
 
 
 class Follower:
-    """Follows from its creation until `stop`. `loaded`: the promised rig; None: what is found on the node."""
+    """Follows a node from its creation until `stop`. `loaded`: the promised rig; None: whatever is found."""
 
     def __init__(
         self,
@@ -111,9 +111,9 @@ class Follower:
                 next_counters_s = self._now_s() + COUNTERS_EVERY_S
 
     def _watch(self, facts: AgentFacts) -> float:
-        """Match what is there to what is promised, and let the agent sample it.
+        """Match the node's GPUs with the promised ones, and let the agent sample them.
 
-        Returns after how many seconds a query that does not return is given up.
+        Returns the time after which a query that does not return is given up, s.
         """
         loaded = _promise(self._loaded, self.node, facts)
         if loaded is not self._loaded:
@@ -140,7 +140,7 @@ class Follower:
 
 
 def _promise(loaded: LoadedRig | None, node: str, facts: AgentFacts) -> LoadedRig:
-    """The promised rig, completed by what is there; without a promise, the node as it was found."""
+    """The promised rig, completed from the node's inventory; without a promise, a rig of that inventory."""
     found = HostInventory(
         hostname=node,
         cpus=facts.cpus,

@@ -32,7 +32,7 @@ class LocalPort:
         self._agent = NodeAgent(own_setting)
 
     def facts(self, node: str, gpu_promised: bool) -> AgentFacts:
-        """What is here."""
+        """What this machine has."""
         return self._agent.facts(node, gpu_promised, self._facts_limit_s)
 
     def begin(self, duty: AgentDuty) -> frozenset[str]:

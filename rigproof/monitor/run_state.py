@@ -1,4 +1,4 @@
-"""The state of a run, folded from the records of its recording.jsonl one after the other. Pure."""
+"""The state of a run, updated record by record from its recording. Pure."""
 
 from collections import deque
 from datetime import datetime
@@ -13,7 +13,7 @@ from rigproof.records.rates import rate_of
 from rigproof.records.recording import Record
 from rigproof.stages.registry import KINDS
 
-ROUNDS_KEPT_S = 20.0  # the file is some seconds behind
+ROUNDS_KEPT_S = 20.0  # files are some seconds behind
 ENDINGS: dict[str, WorkerState] = {"worker_died": "died", "worker_hung": "hung", "worker_failed": "failed"}
 NOT_LOADED = frozenset({"node_missing", "gpu_missing", "gpu_taken", "gpu_skipped", "gpu_lost"})
 WAITS = ("timeout", "worker_hung")
@@ -21,7 +21,7 @@ MESSAGES_KEPT = 50
 
 
 class RunState:
-    """A run from its first record on."""
+    """A run, from its first record on."""
 
     def __init__(self, run: RunInfo) -> None:
         self.run = run
@@ -40,16 +40,16 @@ class RunState:
         self._messages: dict[str, list[str]] = {"timeouts": [], "losses": []}
 
     def add(self, record: Record) -> None:
-        """Take the next record."""
+        """Add the next record."""
         match record:
-            case Round(device=None):  # on the promised device, not on the CPU in its place
+            case Round(device=None):  # on the promised device, not on the CPU as its substitute
                 rounds = self._rounds.setdefault(record.subject, deque())
                 rounds.append(record)
                 while rounds[0].t_s < record.t_s - ROUNDS_KEPT_S:
                     rounds.popleft()
                 self._worked_in[record.worker] = record.stage
             case Stage():
-                self._stages.pop(record.name, None)  # the one that began last is the last
+                self._stages.pop(record.name, None)  # keeps the order in which stages began
                 self._stages[record.name] = record
             case WorkerIdentity():
                 self._workers[record.worker] = record
@@ -62,7 +62,7 @@ class RunState:
                 pass
 
     def now(self, wall_s: float, silent_s: float) -> RunNow:
-        """The run at `wall_s`, seconds since the epoch; nothing was written for `silent_s`."""
+        """The run at `wall_s`, seconds since the epoch. Nothing has been written for `silent_s`."""
         now_s = None if self._began is None else wall_s - self._began
         running = [stage for stage in self._stages.values() if stage.status == "running"]
         stage = running[-1] if running else None
@@ -89,9 +89,9 @@ class RunState:
         if event.kind in NOT_LOADED:
             self._not_loaded.add(event.subject)
         if event.kind in LOSSES:
-            told = self._messages["timeouts" if event.kind in WAITS else "losses"]
-            told.append(f"{event.worker or event.subject}: {event.message}")
-            del told[:-MESSAGES_KEPT]
+            messages = self._messages["timeouts" if event.kind in WAITS else "losses"]
+            messages.append(f"{event.worker or event.subject}: {event.message}")
+            del messages[:-MESSAGES_KEPT]
 
     def _device(self, subject: str, stage: Stage | None, now_s: float | None) -> RunDevice:
         kept = self._rounds.get(subject, ())
@@ -103,7 +103,7 @@ class RunState:
             subject=subject,
             device="cuda" if kind == "cuda" else "cpu",
             uuid=self._uuids.get(subject),
-            rate_tflops=rate_of(of_stage) if current else None,
+            rate=rate_of(of_stage) if current else None,
             round_age_s=age_s,
             ooms=self._device_ooms.get(subject, 0),
             workers=tuple(
@@ -113,10 +113,10 @@ class RunState:
         )
 
     def _worker(self, name: str, subject: str, stage: Stage | None) -> WorkerState:
-        came, ended = self._workers.get(name), self._endings.get(name)
-        if ended is not None and (came is None or ended.t_s >= came.t_s):
+        started, ended = self._workers.get(name), self._endings.get(name)
+        if ended is not None and (started is None or ended.t_s >= started.t_s):
             return ENDINGS[ended.kind]
-        if came is None:
+        if started is None:
             gone = {subject, subject.partition("/")[0]} & self._not_loaded
             return "not loaded" if gone else "starting"
         working = stage is not None and self._worked_in.get(name) == stage.name

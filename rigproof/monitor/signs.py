@@ -1,4 +1,4 @@
-"""Warning signs: what in a snapshot needs attention. Pure; the limits are in the snapshot."""
+"""Warning signs: everything in a snapshot that needs attention. Pure; the limits are in the snapshot."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def warning_signs(snapshot: Snapshot) -> list[WarningSign]:
     for node in snapshot.nodes:
         found += _of_node(node)
         for gpu in node.gpus:
-            if node.presence != "missing":  # it is missing with its node, which has its own sign
+            if node.presence != "missing":  # the missing node has a sign of its own
                 found += _of_gpu(gpu)
     found += (WarningSign("error", "rig", message) for message in snapshot.errors)
     return found
@@ -133,7 +133,7 @@ def _of_gpu(gpu: GpuNow) -> Iterator[WarningSign]:
     yield from _heat(gpu)
     slowed = (gpu.clock_event_reasons or 0) & THROTTLE
     if slowed:
-        text = f"slowed down in the last {RECENT_S:g} s: {names_of(slowed)}; limit none"
+        text = f"slowed down in the last {RECENT_S:g} s: {names_of(slowed)}; any slowdown warns"
         yield WarningSign("throttled", name, text, slowed.bit_count(), 0)
     if gpu.memory_used_mib is not None and gpu.memory_total_mib and limits.headroom_mib is not None:
         free_mib = gpu.memory_total_mib - gpu.memory_used_mib

@@ -1,6 +1,6 @@
-"""A rig at one moment, as the monitor shows it: data, the same from one machine and from a cluster.
+"""A rig at one moment, as the monitor shows it: the same data from one machine and from a cluster.
 
-None means "not reported by this device" or "not known now", never zero.
+None means "not reported by this device" or "not known now"; it never means zero.
 """
 
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ from typing import Literal
 
 from rigproof.monitor.limits import GpuLimits, NodeLimits
 from rigproof.records.identity import DeviceKind
+from rigproof.records.rates import Rate
 
 Presence = Literal["starting", "here", "missing"]
 WorkerState = Literal["starting", "ready", "working", "died", "hung", "failed", "not loaded"]
@@ -17,8 +18,8 @@ WorkerState = Literal["starting", "ready", "working", "died", "hung", "failed", 
 class GpuNow:
     """One promised GPU. `reason`: why it is missing, or is no longer queried.
 
-    `reading_age_s` and `coverage_share` (readings got, of those due) show how well its driver answers.
-    Errors and Xids are those since the monitor started.
+    `reading_age_s` and `coverage_share` (readings received, of those due) show how well its driver answers.
+    Errors and Xids are counted from the monitor's start.
     """
 
     subject: str
@@ -84,12 +85,15 @@ class RunWorker:
 
 @dataclass(frozen=True, slots=True)
 class RunDevice:
-    """One device that the run's own profile promises. `round_age_s`: since its last round of this stage."""
+    """One device that the run's own profile promises.
+
+    `rate` is that of the last seconds, and `round_age_s` the time since the last round, both of this stage.
+    """
 
     subject: str
     device: DeviceKind
     uuid: str | None
-    rate_tflops: float | None
+    rate: Rate | None
     round_age_s: float | None
     ooms: int
     workers: tuple[RunWorker, ...]

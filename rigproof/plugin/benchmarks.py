@@ -8,8 +8,9 @@ import pytest
 
 from rigproof.history.goodness import keep_good
 from rigproof.history.machine import machine_info
-from rigproof.history.rounds import benchmark_marker, clock_of, extra_info, measured_rounds, replay
+from rigproof.history.rounds import benchmark_marker, clock_of, extra_info, figure_rounds, replay
 from rigproof.history.storage import RigStorage, direct_storage, history_folder, install_storage
+from rigproof.judging.catalogue import CATALOGUE
 from rigproof.plugin.conclusion import Key
 from rigproof.plugin.keys import SESSION, criterion_and_subject
 from rigproof.plugin.preparation import Prepared
@@ -82,7 +83,7 @@ class BenchmarkHooks:
 
 @pytest.fixture
 def keep_rounds(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Pass the rounds of the test's criterion to pytest-benchmark. Nothing measured: nothing kept."""
+    """Pass the rounds of each of the criterion's figures to pytest-benchmark, those that were measured."""
     session = request.config.stash[SESSION]
 
     def keep(subject: str) -> None:
@@ -90,11 +91,14 @@ def keep_rounds(request: pytest.FixtureRequest) -> Callable[[str], None]:
         if recording is None or not hasattr(request.config, "_benchmarksession"):
             return  # -p no:benchmark: still judged
         criterion = request.node.get_closest_marker("criterion").args[0]
-        rounds = measured_rounds(recording, criterion, subject)
-        if rounds:
-            benchmark = request.getfixturevalue("benchmark")
-            extra = extra_info(recording, criterion, subject, rounds) | {"shortened": session.shortened}
-            benchmark.extra_info.update(extra)
-            replay(benchmark, rounds, clock_of(request.node))
+        figures = CATALOGUE[criterion].figures
+        for figure in figures:
+            rounds = figure_rounds(recording, figure, subject)
+            if rounds:
+                benchmark = request.getfixturevalue("benchmark")
+                extra = extra_info(recording, criterion, figure, subject, rounds)
+                extra["shortened"] = session.shortened
+                part = figure.name if len(figures) > 1 else ""
+                replay(benchmark, rounds, clock_of(request.node), extra, part)
 
     return keep

@@ -3,9 +3,10 @@
 import shlex
 from collections.abc import Sequence
 
-from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, profile_file, rig_figure
+from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, profile_file, rig_figures
 from rigproof.history.champions import ChampionError, champions_folder
 from rigproof.history.goodness import GOOD
+from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.length import shortfalls
 from rigproof.plugin.preparation import Prepared
 from rigproof.profiles.loading.levels import default_rig
@@ -20,7 +21,7 @@ TOO_SHORT = "quick"  # its cards are not hot yet: a floor from its rates could b
 def may_become_champion(prepared: Prepared, recording: Recording, verdicts: Sequence[Verdict]) -> bool:
     """Whether an accepted run's rates are to be kept: real devices, long enough, all of them measured."""
     shortened = bool(shortfalls(recording, default_rig(KINDS)))
-    measured = all(one.outcome in FIT for one in verdicts if one.family == "throughput")
+    measured = all(one.outcome in FIT for one in verdicts if CATALOGUE[one.criterion].rate)
     return not recording.run.simulated and prepared.level != TOO_SHORT and not shortened and measured
 
 
@@ -39,12 +40,13 @@ def keep_champions(
         command.append("--allow-open-cluster")
     run = champion_run(recording, shlex.join(command))
     try:
-        figures, combined = gpu_figures(recording, verdicts), rig_figure(recording, verdicts)
+        figures, combined = gpu_figures(recording, verdicts), rig_figures(recording, verdicts)
         return keep(folder, recording, run, figures, combined), []
     except ChampionError as error:
         return [], [str(error)]
     except OSError as error:
-        said = error.strerror or str(error)
+        reason = error.strerror or str(error)
         return [], [
-            f"{error.filename or folder}: champions were not written: {said}; free space or make it writable"
+            f"{error.filename or folder}: champions were not written: {reason}; "
+            "free space or make it writable"
         ]

@@ -161,7 +161,7 @@ EVENT_KINDS = {
     "driver_killed": "this run was ended from outside, without a reset; data.run_id",
     "unfinished_run": "an earlier run on this host never ended; data.run_id, restarted",
     "black_box": "a host's last words could not be kept, or were late; the message says why",
-    "champions": "the best rates kept before the run, which floors come from; data.gpus, by UUID",
+    "champions": "the best rates kept before the run, which floors come from; data.gpus, by UUID and figure",
     "open_cluster": "a cluster without token authentication was joined, as the user allowed; data.address",
     "measured_again": "a rate missed its limit by little: the message says which stage is measured anew",
     "left_out": "nobody asked for a criterion; data.criterion, the message says why",

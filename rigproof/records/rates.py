@@ -1,22 +1,52 @@
-"""The rate of work that goes on, from the rounds that ended lately."""
+"""Rates: work over time, with the unit of the work a second."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from rigproof.records.measurements import TFLOP, Round
+from rigproof.records.measurements import Labels, Round
 
 RECENT_S = 5.0
 
 
-def rate_of(rounds: Sequence[Round]) -> float | None:
-    """TFLOP/s of one device's rounds that ended within RECENT_S of the newest, all workers together.
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """`value` in `unit`, such as 71.3 TFLOP/s."""
 
-    Work over the time from the first such round's begin to the last one's end. Rounds of other work have no
-    rate in this unit.
+    value: float
+    unit: str
+
+
+class FigureRate(NamedTuple):
+    """The rate that a criterion measured for one figure of a stage, and the work that it is the rate of.
+
+    `labels`: what the rounds of another rate must have, too, for the two to be comparable. `workers`:
+    processes that did the work together.
     """
-    rounds = [one for one in rounds if one.unit == TFLOP]
+
+    figure: str  # FigureKind.name
+    value: float
+    unit: str
+    labels: Labels
+    workers: int
+
+
+def unit_of_rate(unit: str) -> str:
+    """The unit of a rate, from that of the work."""
+    return f"{unit}/s"
+
+
+def rate_of(rounds: Sequence[Round]) -> Rate | None:
+    """The current rate of one device, all workers together; None without rounds.
+
+    Work over the time from the first begin to the last end of the rounds that ended within RECENT_S of the
+    newest. Work in another unit than the newest round's is not part of it.
+    """
     if not rounds:
         return None
-    end_s = max(one.t_s for one in rounds)
-    recent = [one for one in rounds if one.t_s > end_s - RECENT_S]
-    length_s = end_s - min(one.t_s - one.seconds for one in recent)
-    return sum(one.work for one in recent) / length_s if length_s > 0 else None
+    newest = max(rounds, key=lambda one: one.t_s)
+    recent = [one for one in rounds if one.unit == newest.unit and one.t_s > newest.t_s - RECENT_S]
+    length_s = newest.t_s - min(one.t_s - one.seconds for one in recent)
+    if length_s <= 0:
+        return None
+    return Rate(sum(one.work for one in recent) / length_s, unit_of_rate(newest.unit))

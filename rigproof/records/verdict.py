@@ -3,9 +3,11 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from rigproof.records.rates import FigureRate
 
 
 class Outcome(StrEnum):
@@ -39,7 +41,10 @@ USAGE = 4  # refused before any load
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One criterion on one subject. `measured` and `limit` are in `unit`."""
+    """One criterion on one subject. `measured` and `limit` are in `unit`.
+
+    `rates`: what it measured of each figure that can become a champion.
+    """
 
     criterion: str
     subject: str
@@ -52,6 +57,7 @@ class Verdict:
     remedy: str = ""
     from_s: float | None = None  # where in the run the fault was seen
     length_s: float | None = None
+    rates: tuple[FigureRate, ...] = field(default=(), compare=False)
 
     def __reduce__(self) -> tuple[type["Verdict"], tuple[Any, ...]]:
         """By its fields, three times as fast as what dataclasses do: there may be hundreds of thousands."""

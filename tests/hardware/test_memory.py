@@ -6,8 +6,9 @@ pytestmark = pytest.mark.hardware
 
 
 @pytest.mark.criterion("memory.bandwidth")
-def test_bandwidth(bandwidth, subject, judge):
+def test_bandwidth(bandwidth, subject, judge, keep_rounds):
     """Verified writes, reads, copies and triads inside the VRAM are as fast as the card's model promises."""
+    keep_rounds(subject)
     judge(subject)
 
 

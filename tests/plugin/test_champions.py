@@ -22,6 +22,7 @@ from support.bench import Bench
 from support.recordings import loaded_rig
 
 RIG, BF16 = "two-nodes", "throughput.gemm_bf16"
+BF16_RATE = "gemm_bf16_tflops"
 UUID = "GPU-pc1/gpu0"
 
 
@@ -33,7 +34,7 @@ def test_an_accepted_run_is_kept_and_says_so(acceptance):
     run = acceptance("healthy")
     assert run.status == 0, run.output
     kept = read_champions(champions_of(run.reports))
-    assert kept.rates()[UUID][BF16][0].tflops == pytest.approx(660)
+    assert kept.rates()[UUID][BF16_RATE][0].value == pytest.approx(660)
     assert kept.rig.figures[0].value == run.criteria["throughput.combined", "rig"]["measured"]
     figure = kept.gpus[UUID].figures[0]
     assert figure.run_id == run.folder.name
@@ -180,7 +181,8 @@ def test_a_simulated_run_never_does(healthy):
 
 
 @pytest.mark.parametrize(("outcome", "may"), [(Outcome.NOT_MEASURED, False), (Outcome.NOT_APPLICABLE, True)])
-def test_all_its_rates_must_be_measured_but_those_that_a_device_cannot_give(healthy, outcome, may):
+@pytest.mark.parametrize("rate", ["throughput.gemm_fp16", "memory.bandwidth"])
+def test_all_its_rates_must_be_measured_but_those_that_a_device_cannot_give(healthy, rate, outcome, may):
     bench, verdicts = healthy
-    missing = Verdict("throughput.gemm_fp16", "pc1/gpu0", outcome)
+    missing = Verdict(rate, "pc1/gpu0", outcome)
     assert may_become_champion(prepared(), bench.recording, [*verdicts, missing]) is may

@@ -29,7 +29,7 @@ def test_only_good_figures_are_kept(two_runs):
     history = read_history(two_runs.reports / "history" / "two-nodes")
     assert history.problems == ()
     first, second = (
-        {(one.criterion, one.subject) for one in history.kept if one.file == path.name}
+        {(one.title, one.subject) for one in history.kept if one.file == path.name}
         for path in two_runs.history
     )
     both = {(name, subject) for name in GEMMS for subject in ("pc1/gpu0", "pc2/gpu0")}

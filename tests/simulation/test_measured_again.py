@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from rigproof.history.rounds import measured_rounds
+from rigproof.history.rounds import figure_rounds
 from rigproof.judging.judge import judge_all
 from rigproof.judging.second_chance import second_chance
 from rigproof.profiles.loading.load import over_defaults
@@ -147,7 +147,7 @@ def test_a_recording_of_two_attempts_is_judged_the_same_from_its_files_and_as_sh
 
 def test_the_history_is_of_the_second_attempt():
     recording = recorded(ONCE)
-    rounds = measured_rounds(recording, "throughput.sustained", SLOW)
+    rounds = figure_rounds(recording, KINDS.figures["sustained_tflops"], SLOW)
     assert min(one.t_s for one in rounds) > recording.stages["sustained"].start_s
     everything = [one for one in recording.rounds if (one.stage, one.subject) == ("sustained", SLOW)]
     assert 0 < len(rounds) < len(everything) / 2

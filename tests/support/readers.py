@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rigproof.cli.rejudge import elapsed_s, interrupted
-from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, rig_figure
+from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, rig_figures
 from rigproof.history.champions import ChampionError, read_champions
 from rigproof.history.listing import champions_listing, listing_lines
 from rigproof.judging.judge import judge_all
@@ -242,7 +242,7 @@ def _champions() -> tuple[bytes, bytes]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "champions" / "lab"
         run = champion_run(recording, "pytest -m hardware")
-        keep(folder, recording, run, gpu_figures(recording, verdicts), rig_figure(recording, verdicts))
+        keep(folder, recording, run, gpu_figures(recording, verdicts), rig_figures(recording, verdicts))
         return (folder / "gpus" / f"{UUID}.json").read_bytes(), (folder / "rig.json").read_bytes()
 
 

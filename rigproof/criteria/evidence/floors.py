@@ -5,14 +5,14 @@ own champion; a share of the SKU file's figure, as large as its evidence allows,
 limit; and, where there is no such figure, `limits.floor_unknown_share` of what the architecture does at the
 clock that was measured.
 
-A champion holds for the work that it did (precision, size, processes, batch) and under the power limit that
+A champion holds for the work that it did (the labels of its rounds, processes) and under the power limit that
 it was measured with. Under a lower one it is scaled down as the SKU file is; under a higher one it says too
 little to be a floor.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 
 import numpy as np
@@ -26,6 +26,8 @@ from rigproof.profiles.planning.evidence import Conditions, evidence_for
 from rigproof.profiles.planning.power_curve import power_scale
 from rigproof.profiles.tables.architecture import tflops
 from rigproof.records.champions import ChampionRate, same_power
+from rigproof.records.measurements import Labels
+from rigproof.records.rates import FigureRate
 from rigproof.records.verdict import Outcome, figure
 
 FLOORS = (
@@ -52,18 +54,22 @@ class NoFloor:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The work whose rate is judged: by which criterion, which figure it is, how, and in which rounds."""
+    """The work whose rate is judged: which figure it is, how it is measured, and in which rounds.
 
-    criterion: str
+    `labels`: those of its rounds that a champion must share. `most`: no device of this kind is faster, where
+    the figure is no rate of arithmetic.
+    """
+
     figure: FigureKind
     here: Conditions
+    labels: Labels = field(default_factory=dict)
     rounds: Rounds | None = None  # None: its clock tells nothing of its rate
+    most: float = math.inf
 
     @classmethod
     def of(
         cls,
         device: DeviceEvidence,
-        criterion: str,
         figure: FigureKind,
         precision: str,
         *,
@@ -73,7 +79,12 @@ class Measured:
         """Products of the planned size."""
         planned = device.evidence.plan.workers_of(device.subject)
         here = Conditions(precision, planned[0].gemm_size, workers, torch_of(device))
-        return cls(criterion, figure, here, rounds)
+        labels: Labels = {"precision": precision, "size": here.size}
+        return cls(figure, here, labels, rounds)
+
+    def rate(self, value: float) -> FigureRate:
+        """This rate, as one that can become a champion."""
+        return FigureRate(self.figure.name, value, self.figure.unit, self.labels, self.here.workers)
 
 
 def torch_of(device: DeviceEvidence) -> str:
@@ -107,10 +118,11 @@ def _champion_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
     share = device.optional_limit("champion_share")
     if not kept or share is None:
         return None
-    same = [one for one in kept if same_power(one.power_limit_w, device.identity.power_limit_w)]
+    now_w = device.identity.power_limit_w
+    same = [one for one in kept if not done.figure.scaled or same_power(one.power_limit_w, now_w)]
     if same:
-        best = max(same, key=attrgetter("tflops"))
-        return _of_champion(best.tflops, best, share)
+        best = max(same, key=attrgetter("value"))
+        return _of_champion(best.value, best, share)
     return _scaled_champion(device, kept, share)
 
 
@@ -121,21 +133,16 @@ def _champions(device: DeviceEvidence, done: Measured) -> list[ChampionRate]:
     """
     if device.is_cpu:
         return []
-    here = done.here
-    work = (here.precision, here.size, here.workers, here.batch)
-    ceiling = device.silicon.ceiling(here.precision) if done.figure.counts_work else None
-    most = math.inf if ceiling is None else ceiling.value
-    kept = device.evidence.champions.get(device.identity.uuid, {}).get(done.criterion, ())
-    return [
-        one
-        for one in kept
-        if (one.precision, one.size, one.workers, one.batch) == work and one.tflops <= most
-    ]
+    ceiling = device.silicon.ceiling(done.here.precision) if done.figure.counts_work else None
+    most = done.most if ceiling is None else ceiling.value
+    kept = device.evidence.champions.get(device.identity.uuid, {}).get(done.figure.name, ())
+    work = (done.figure.unit, done.labels, done.here.workers)
+    return [one for one in kept if (one.unit, one.labels, one.workers) == work and one.value <= most]
 
 
-def _of_champion(tflops: float, champion: ChampionRate, share: Limit, note: str = "") -> Limit:
+def _of_champion(value: float, champion: ChampionRate, share: Limit, note: str = "") -> Limit:
     source = f"this GPU's champion (run {champion.run_id}{note}) × {share.value:g} of {share.source}"
-    return Limit(tflops * share.value, source)
+    return Limit(value * share.value, source)
 
 
 def _scaled_champion(device: DeviceEvidence, kept: Sequence[ChampionRate], share: Limit) -> Limit | None:
@@ -156,7 +163,7 @@ def _scaled_champion(device: DeviceEvidence, kept: Sequence[ChampionRate], share
             device.device.sku, then_w / default_w
         )
     note = f" at {then_w:.0f} W, scaled to {now_w:.0f} W"
-    return _of_champion(champion.tflops * min(1.0, scale), champion, share, note)
+    return _of_champion(champion.value * min(1.0, scale), champion, share, note)
 
 
 # The SKU file
@@ -235,8 +242,10 @@ def against(device: DeviceEvidence, rate: float, measured: Measured, *others: Li
     bounded = device.is_cpu or not measured.figure.counts_work
     unbounded = not bounded and device.silicon.ceiling(measured.here.precision) is None
     said = [NO_CEILING] if unbounded else []
+    rates = (measured.rate(rate),)
     if isinstance(floor, NoFloor):
-        return Finding(Outcome.NO_LIMIT, rate, detail="; ".join([floor.why, "this is its baseline", *said]))
+        detail = "; ".join([floor.why, "this is its baseline", *said])
+        return Finding(Outcome.NO_LIMIT, rate, detail=detail, rates=rates)
     good = rate >= floor.value
     detail = "; ".join(filter(None, ["" if good else device.cause(), *said]))
-    return compared(rate, floor, good=good, detail=detail)
+    return compared(rate, floor, good=good, detail=detail, rates=rates)

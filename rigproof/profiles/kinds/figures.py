@@ -1,12 +1,13 @@
 """The figures that stages measure on a card: keys of a SKU file's [steady] and of a GPU's [floors]."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
 from rigproof.profiles.tables.models import Sku
 from rigproof.profiles.tables.steady import Figure
+from rigproof.records.measurements import Labels
 
 # A printed peak of a card: its key in the SKU file, and its value where the file has one. `figure`: the
 # file's figure that is compared with it; None: a rig's floor is.
@@ -24,6 +25,7 @@ SLOWEST_TFLOPS: Mapping[str, float] = {
 class FigureKind:
     """One figure. `name` is its key in both files and ends in its unit.
 
+    `labels`: the values of its stage's labels that its rounds have, if the stage measures several figures.
     `floor`: a rig may state one of its own, and runs keep their best as a champion.
     `precision`: what the work is done in, where nothing else tells. `products`: plain products in it, the
     rate that other work of the card goes by. `own_size`: the work is sized from the card, not by `gemm_size`.
@@ -53,6 +55,7 @@ class FigureKind:
     larger: Literal["similar", "printed", "no_floor"] = "similar"
     scaled: bool = True
     architecture: bool = True
+    labels: Labels = field(default_factory=dict)
 
     @property
     def counts_work(self) -> bool:

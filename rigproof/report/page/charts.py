@@ -1,4 +1,4 @@
-"""The charts of report.html: what each shows, from the Recording."""
+"""The charts of report.html, and what each shows of the Recording."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from bokeh.layouts import gridplot
 from bokeh.models import ColumnDataSource, HoverTool, Range1d
 
-from rigproof.records.measurements import TFLOP
+from rigproof.records.rates import unit_of_rate
 from rigproof.records.recording import Recording
 from rigproof.records.rows import Words
 from rigproof.records.samples import GpuSample
@@ -57,12 +57,14 @@ def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> Any:
         return None
     subjects = [device.subject for device in shown.facts.devices] + [node.name for node in shown.facts.nodes]
     rounds = _rounds(recording)
-    lines = len(subjects) * (len(GPU_CHARTS) + 1) + len(rounds)
+    lines = len(subjects) * (len(GPU_CHARTS) + 1) + sum(map(len, rounds.values()))
     points = max(100, min(POINTS_MAX, POINTS_ALL // max(lines, 1)))
     plots = TimePlots(max(moments), subjects, recording.attempts, points)
     whole = result.recording if excerpt.note else None
     figures = [_timeline(recording, plots)]
-    figures.append(plots.lines("Rate of each round, TFLOP/s", rounds + _range_of_rounds(whole), zero=True))
+    for unit, series in rounds.items():
+        title = f"Rate of each round, {unit_of_rate(unit)}"
+        figures.append(plots.lines(title, series + _range_of_rounds(whole, unit), zero=True))
     samples = recording.gpu_samples
     by_subject = {subject: samples.of(subject) for subject in samples.subjects()}
     ranges = None if whole is None else Ranges(whole.gpu_samples)
@@ -74,7 +76,8 @@ def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> Any:
     return gridplot(drawn, ncols=1, sizing_mode="stretch_width", toolbar_options=toolbar)
 
 
-def _range_of_rounds(whole: Recording | None) -> list[Series]:
+def _range_of_rounds(whole: Recording | None, unit: str) -> list[Series]:
+    """The range of the rates of all rounds whose work is in this unit."""
     if whole is None or not whole.rounds:
         return []
     rounds = whole.rounds
@@ -82,8 +85,8 @@ def _range_of_rounds(whole: Recording | None) -> list[Series]:
     seconds = np.where(rounds.column("seconds") > 0, rounds.column("seconds"), np.nan)
     units = rounds.columns["unit"]
     assert isinstance(units, Words)
-    arithmetic = units.same(lambda unit: unit == TFLOP)[units.array]
-    return _range_lines(ranges, ranges.of(np.where(arithmetic, rounds.column("work") / seconds, np.nan)))
+    chosen = units.same(lambda one: one == unit)[units.array]
+    return _range_lines(ranges, ranges.of(np.where(chosen, rounds.column("work") / seconds, np.nan)))
 
 
 def _range_lines(ranges: Ranges, found: Mapping[str, Floats], per: float = 1.0) -> list[Series]:
@@ -147,16 +150,20 @@ def _limits(chart: GpuChart, result: RunResult) -> dict[str, float]:
     return {verdict.subject: verdict.limit for verdict in judged if verdict.limit is not None}
 
 
-def _rounds(recording: Recording) -> list[Series]:
-    """The rate of each worker's rounds; workers that share a GPU have one colour."""
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+def _rounds(recording: Recording) -> dict[str, list[Series]]:
+    """Rates of single rounds by the unit of their work. Workers that share a GPU have the same colour."""
+    found: dict[str, dict[tuple[str, str], list[tuple[float, float]]]] = {}
     for one in recording.rounds:
-        if one.seconds > 0 and one.unit == TFLOP:
-            found.setdefault((one.worker, one.subject), []).append((one.t_s, one.work / one.seconds))
-    return [
-        Series(worker, subject, [t_s for t_s, _ in points], [rate for _, rate in points])
-        for (worker, subject), points in found.items()
-    ]
+        if one.seconds > 0:
+            points = found.setdefault(one.unit, {}).setdefault((one.worker, one.subject), [])
+            points.append((one.t_s, one.work / one.seconds))
+    return {
+        unit: [
+            Series(worker, subject, [t_s for t_s, _ in points], [rate for _, rate in points])
+            for (worker, subject), points in by_worker.items()
+        ]
+        for unit, by_worker in found.items()
+    }
 
 
 def _host_cpu(result: RunResult, plots: TimePlots, whole: Recording | None) -> Any:

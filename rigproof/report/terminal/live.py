@@ -1,4 +1,4 @@
-"""What is seen while a run goes on: a live view on a terminal, a plain line now and then elsewhere."""
+"""Shows a run in progress: a live view on a terminal, elsewhere a plain line from time to time."""
 
 import contextlib
 import os
@@ -18,14 +18,15 @@ from rigproof.report.terminal.live_state import DeviceNow, HostNow, RunNow, Stag
 
 PLAIN_EVERY_S = 30.0
 DRAW_EVERY_S = 0.5
-BAR = 20
+BAR = 20  # characters
+UNKNOWN = "–"
 
 
 def terminal_copy(stream: TextIO | None = None) -> TextIO | None:
     """A text stream on a duplicate of `stream`'s descriptor (default: standard output); None without one.
 
-    pytest's capture turns descriptor 1 to a file of its own while tests and fixtures run. A duplicate made
-    before, in `pytest_configure`, still reaches the terminal. The caller closes it.
+    pytest's capture redirects descriptor 1 to a file while tests and fixtures run. A duplicate made before
+    that, in `pytest_configure`, still reaches the terminal. The caller closes it.
     """
     stream = sys.__stdout__ if stream is None else stream
     try:
@@ -38,10 +39,11 @@ def terminal_copy(stream: TextIO | None = None) -> TextIO | None:
 
 
 class LiveView:
-    """Shows a growing Recording on `stream`; None shows nothing.
+    """Shows a growing Recording on `stream`; nothing if that is None.
 
-    Call `tick` as often as you like, from one thread; it draws when it is time, by `now_s`, the run time. A
-    stream that breaks off ends the view, never the run. `close` leaves the terminal as it was.
+    `tick` may be called as often as you like, from one thread; it draws only when a drawing is due, by
+    `now_s`, the run time. If the stream breaks, the view ends, but not the run. `close`
+    restores the terminal.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class LiveView:
         self._terminal = stream is not None and _is_terminal(stream)
 
     def tick(self) -> None:
-        """Draw, if it is time."""
+        """Draw, if a drawing is due."""
         if self._stream is None:
             return
         now_s = self._now_s()
@@ -79,7 +81,7 @@ class LiveView:
             self._give_up()
 
     def close(self) -> None:
-        """Take the view off the terminal. A second call does nothing."""
+        """Remove the view from the terminal. A second call does nothing."""
         try:
             if self._live is not None:
                 self._live.stop()
@@ -95,7 +97,7 @@ class LiveView:
     def _draw(self, state: RunNow) -> None:
         assert self._stream is not None
         if self._live is None or self._console is None:
-            self._stream.write("\n")  # pytest has begun a line that must stay
+            self._stream.write("\n")  # pytest has begun a line that must not be overwritten
             self._stream.flush()
             self._console = Console(file=self._stream, force_terminal=True, highlight=False)
             self._live = Live(
@@ -107,7 +109,7 @@ class LiveView:
                 vertical_overflow="ellipsis",
             )
             self._live.start()
-        with contextlib.suppress(OSError):  # a terminal whose size is not told keeps what rich takes
+        with contextlib.suppress(OSError):  # rich's own guess stays if the size is unknown
             size = os.get_terminal_size(self._stream.fileno())
             if size.columns and size.lines:
                 self._console.size = (size.columns, size.lines)
@@ -146,9 +148,9 @@ def plain_line(state: RunNow) -> str:
     )
     for device in state.devices:
         cells = [cell.strip() for cell in _device_cells(device)]
-        parts.append(" ".join([cells[0], *(cell for cell in cells[1:] if "–" not in cell)]))
+        parts.append(" ".join([cells[0], *(cell for cell in cells[1:] if UNKNOWN not in cell)]))
     for host in state.hosts:
-        percent = "CPU –" if host.cpu_percent is None else f"CPU {host.cpu_percent:.0f} %"
+        percent = f"CPU {UNKNOWN}" if host.cpu_percent is None else f"CPU {host.cpu_percent:.0f} %"
         parts.append(f"{host.subject} {percent}")
     if state.troubles:
         parts.append(f"{state.troubles} event{'' if state.troubles == 1 else 's'}")
@@ -168,11 +170,11 @@ def _stage_bar(stage: StageNow | None) -> str:
 
 
 def _device_cells(device: DeviceNow) -> tuple[str, ...]:
-    """Subject, rate, temperature, power, clock, memory, workers; a dash for what is not known."""
-    sample = device.sample
+    """Subject, rate, temperature, power, clock, memory, workers; a dash for an unknown value."""
+    sample, rate = device.sample, device.rate
     return (
         device.subject,
-        _cell(device.rate_tflops, "TFLOP/s", 1 if (device.rate_tflops or 0) < 1000 else 0),
+        UNKNOWN if rate is None else _cell(rate.value, rate.unit, _digits(rate.value)),
         _cell(sample.core_temperature_c if sample else None, "°C"),
         _cell(sample.power_w if sample else None, "W"),
         _cell(sample.sm_clock_mhz if sample else None, "MHz"),
@@ -183,12 +185,17 @@ def _device_cells(device: DeviceNow) -> tuple[str, ...]:
     )
 
 
+def _digits(rate: float) -> int:
+    """Behind the decimal point: three digits are enough of any rate."""
+    return 2 if rate < 10 else 1 if rate < 1000 else 0
+
+
 def _cell(value: float | None, unit: str, digits: int = 0) -> str:
-    return f"– {unit}" if value is None else f"{value:.{digits}f} {unit}"
+    return f"{UNKNOWN} {unit}" if value is None else f"{value:.{digits}f} {unit}"
 
 
 def _host_text(host: HostNow, band: tuple[float, float] | None) -> str:
-    percent = "–" if host.cpu_percent is None else f"{host.cpu_percent:.0f}"
-    wanted = f" (band {band[0]:g}–{band[1]:g} %)" if band is not None else ""
-    delay = "–" if host.wakeup_p99_ms is None else f"{host.wakeup_p99_ms:.1f}"
-    return f"{host.subject} CPU {percent} %{wanted}, wake-up p99 {delay} ms"
+    percent = UNKNOWN if host.cpu_percent is None else f"{host.cpu_percent:.0f}"
+    promised = f" (band {band[0]:g}–{band[1]:g} %)" if band is not None else ""
+    delay = UNKNOWN if host.wakeup_p99_ms is None else f"{host.wakeup_p99_ms:.1f}"
+    return f"{host.subject} CPU {percent} %{promised}, wake-up p99 {delay} ms"

@@ -1,4 +1,4 @@
-"""How a running Recording stands now, read from its end: an hour's soak costs no more than a minute."""
+"""The current state of a running Recording, read from its end, so that its length does not matter."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,22 +6,22 @@ from typing import TypeVar
 
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.measurements import Round, Stage
-from rigproof.records.rates import RECENT_S, rate_of
+from rigproof.records.rates import RECENT_S, Rate, rate_of
 from rigproof.records.recording import Recording
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
-STALE_S = 10.0  # older than this is no state of now
+STALE_S = 10.0  # anything older is not the current state
 DEATHS = frozenset({"worker_died", "worker_hung"})
 Timed = TypeVar("Timed", Round, GpuSample, HostSample)
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceNow:
-    """One device. None is not known, or too old."""
+    """One device. None: not known, or too old."""
 
     subject: str
-    rate_tflops: float | None
+    rate: Rate | None
     sample: GpuSample | None
     alive: int
     planned: int
@@ -38,7 +38,7 @@ class HostNow:
 
 @dataclass(frozen=True, slots=True)
 class StageNow:
-    """The stage that runs, and how far it is, 0 to 1; None between stages."""
+    """The running stage and its progress."""
 
     name: str
     elapsed_s: float
@@ -46,13 +46,13 @@ class StageNow:
 
     @property
     def share(self) -> float:
-        """0 to 1."""
+        """Progress, 0 to 1."""
         return min(max(self.elapsed_s / self.expected_s, 0.0), 1.0) if self.expected_s > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class RunNow:
-    """The whole run at one moment."""
+    """The whole run at one moment. `stage` is None between stages."""
 
     now_s: float
     stage: StageNow | None
@@ -62,7 +62,7 @@ class RunNow:
 
 
 def state_of(recording: Recording, plan: Plan, now_s: float, quiet: frozenset[str]) -> RunNow:
-    """Read it. `quiet` are the kinds of events that a good run has too."""
+    """The state at `now_s`. `quiet`: kinds of events that a good run has too."""
     subjects = tuple(dict.fromkeys(worker.subject for worker in plan.workers))
     rounds = _recent(recording.rounds, now_s)
     samples = _recent(recording.gpu_samples, now_s)
@@ -85,7 +85,7 @@ def state_of(recording: Recording, plan: Plan, now_s: float, quiet: frozenset[st
 
 
 def _recent(records: Rows[Timed], now_s: float) -> list[Timed]:
-    """Those of the last STALE_S seconds, newest first: agents report in turns, so times are not in order."""
+    """Those of the last STALE_S seconds, newest first. Agents report in turns, so times are not in order."""
     return sorted(records.since(now_s - STALE_S), key=lambda record: record.t_s, reverse=True)
 
 
@@ -94,13 +94,15 @@ def _planned(plan: Plan, subject: str) -> list[str]:
 
 
 def _alive(recording: Recording) -> set[str]:
-    """Workers that came up and did not end since."""
-    came: dict[str, float] = {}
+    """Workers that have started and not ended since."""
+    started: dict[str, float] = {}
     for worker in tuple(recording.workers):
-        came[worker.worker] = max(worker.t_s, came.get(worker.worker, worker.t_s))
+        started[worker.worker] = max(worker.t_s, started.get(worker.worker, worker.t_s))
     ends = [event for event in tuple(recording.events) if event.kind in DEATHS and event.worker is not None]
     return {
-        name for name, t_s in came.items() if not any(one.worker == name and one.t_s >= t_s for one in ends)
+        name
+        for name, t_s in started.items()
+        if not any(one.worker == name and one.t_s >= t_s for one in ends)
     }
 
 

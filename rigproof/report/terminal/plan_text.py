@@ -112,8 +112,8 @@ def _limits(criterion: Criterion, subjects: Iterable[str], loaded: LoadedRig) ->
     devices = {device.subject: device for device in loaded.devices()}
     said: dict[str, list[str]] = {}
     for subject in subjects:
-        if criterion.figure is not None and criterion.floored and subject in devices:
-            values = _floor(criterion.figure, devices[subject], loaded)
+        if criterion.floored and subject in devices:
+            values = _floors(criterion, devices[subject], loaded)
         else:
             values = [_value(key, subject, devices, loaded) for key in KEY.findall(criterion.limit)]
             stated = [value for value in values if not value.endswith(UNSTATED)]
@@ -144,22 +144,31 @@ def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded
     return f"{key} = {_plain(value)} ({loaded.source_of(*keys)})"
 
 
-def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> list[str]:
+def _floors(criterion: Criterion, device: PromisedDevice, loaded: LoadedRig) -> list[str]:
+    """The floor of each of its figures, which are named if there are several."""
+    if len(criterion.figures) == 1:
+        return [_floor(criterion.figures[0], device, loaded)]
+    return [f"{kind.name}: {_floor(kind, device, loaded)}" for kind in criterion.figures]
+
+
+def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> str:
     """The floor that the files give; champion, peers, power limit, torch and model can still change it."""
     own = getattr(device.gpu.floors, kind.name)
     if own is not None:
-        return [f"{kind.name} = {own:g} {kind.unit} ({loaded.source_of(f'{device.key}.floors.{kind.name}')})"]
+        return f"{kind.name} = {own:g} {kind.unit} ({loaded.source_of(f'{device.key}.floors.{kind.name}')})"
     evidence = _evidence(kind, device, loaded)
     share = None if evidence is None else getattr(device.limits, evidence.share)
     if evidence is None or share is None:
-        if not kind.architecture or device.gpu.device == "cpu":
-            return ["no floor is known: the figure becomes its baseline"]
-        return ["no figure is known: a share of what its architecture does at the measured clock"]
+        if device.gpu.device == "cpu":
+            return "no floor is known: the figure becomes its baseline"
+        if not kind.architecture:
+            return "no figure is known: what else the rule names; else the figure becomes its baseline"
+        return "no figure is known: a share of what its architecture does at the measured clock"
     shared = (device.limits.floor_sharing_share or 1.0) if evidence.shares_device and kind.scaled else 1.0
     floor = figure(evidence.figure.value * share * shared, kind.unit)
     at = " at the default power limit" if kind.scaled else ""
     told = f"{share:g} of {figure(evidence.figure.value, kind.unit)}, {evidence.told}"
-    return [f"{floor}{at} ({told}; hwprofiles/gpus/{device.sku_stem}.toml)"]
+    return f"{floor}{at} ({told}; hwprofiles/gpus/{device.sku_stem}.toml)"
 
 
 def _evidence(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> Evidence | None:

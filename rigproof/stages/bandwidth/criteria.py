@@ -1,11 +1,12 @@
 """Is a device's own memory as fast as its data sheet says, or as that of its peers?"""
 
+import math
 from collections.abc import Mapping
 from statistics import median
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
-from rigproof.criteria.evidence.floors import Measured, floor_of, sku_floor, torch_of
+from rigproof.criteria.evidence.floors import Measured, floor_of, torch_of
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
@@ -15,25 +16,25 @@ from rigproof.stages.bandwidth.settings import COPY, FIGURES, GB, STAGE
 
 FEWEST_ROUNDS = 3  # of an operation: fewer are single readings
 UNIT = "GB/s"
-NAME = "memory.bandwidth"
 
 
 @criterion(
-    NAME,
+    "memory.bandwidth",
     scope="device",
     unit=UNIT,
-    limit="for each operation `limits.floor_measured_share` or `limits.floor_similar_share` of the SKU "
-    "file's figure, by its evidence, scaled to the enforced power limit. For copies the floor in the rig "
-    "profile (`floors.memory_copy_gbps`) stands alone; else `limits.floor_printed_share` of the printed "
-    "bandwidth counts too; for a card without a SKU file `limits.peer_share` of the median of the other "
-    "cards of its model in the run; else none. The operation that is lowest against its floor is shown. None "
-    "for the CPU as the device, whose memory everything on the host uses",
+    limit="for each operation the floor in the rig profile; else the highest of `limits.champion_share` of "
+    "this GPU's champion (docs/champions.md) and of a share of the SKU file's figure, by its evidence "
+    "(`limits.floor_measured_share`, `limits.floor_similar_share`), both scaled to the enforced power limit; "
+    "for copies also of `limits.floor_printed_share` of the printed bandwidth, or, for a card without a SKU "
+    "file, of `limits.peer_share` of the median of the other cards of its model in the run; else none. The "
+    "operation that is lowest against its floor is shown. None for the CPU as the device, whose memory "
+    "everything on the host uses",
     remedy="close other programs on the card, check its memory clock (`nvidia-smi -q -d CLOCK`) and its "
     "temperature; a card that stays slow when it is cold and alone is a case for the warranty",
     unmeasured="too few verified rounds of an operation; a rate that is more than "
     "`limits.ceiling_share` of the printed bandwidth",
     also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle")),
-    figure=FIGURES[COPY],
+    figures=tuple(FIGURES.values()),
     stages=(STAGE,),
     rate=True,
     explained=slowed_by,
@@ -49,15 +50,18 @@ def bandwidth(device: DeviceEvidence) -> Finding:
     detail = ", ".join(f"{operation} {figure(rate, UNIT)}" for operation, rate in rates.items())
     if device.is_cpu:
         return Finding(Outcome.NO_LIMIT, rates[COPY], detail=f"{detail}; everything on the host uses it")
-    _require_possible(device, rates)
-    floors = _floors(device, rounds)
+    most = _require_possible(device, rates)
+    measured = {operation: _measured(device, operation, one, most) for operation, one in rounds.items()}
+    kept = tuple(measured[operation].rate(rate) for operation, rate in rates.items())
+    floors = _floors(device, measured)
     if not floors:
-        return Finding(Outcome.NO_LIMIT, rates[COPY], detail=f"{detail}; no figure is known of this model")
+        detail = f"{detail}; no figure is known of this model"
+        return Finding(Outcome.NO_LIMIT, rates[COPY], detail=detail, rates=kept)
     lowest = min(floors, key=lambda operation: rates[operation] / floors[operation].value)
     rate, floor = rates[lowest], floors[lowest]
     good = rate >= floor.value
     detail = "; ".join(filter(None, [f"{lowest} is judged, of {detail}", "" if good else device.cause()]))
-    return compared(rate, floor, good=good, detail=detail)
+    return compared(rate, floor, good=good, detail=detail, rates=kept)
 
 
 def operation_rounds(device: DeviceEvidence, operation: str) -> Rounds:
@@ -72,11 +76,11 @@ def operation_rounds(device: DeviceEvidence, operation: str) -> Rounds:
     return done
 
 
-def _require_possible(device: DeviceEvidence, rates: Mapping[str, float]) -> None:
-    """NotMeasured where an operation is faster than any clock of this memory allows."""
+def _require_possible(device: DeviceEvidence, rates: Mapping[str, float]) -> float:
+    """The most that this memory can do at any clock, GB/s. NotMeasured where an operation is faster."""
     sku, share = device.device.sku, device.optional_limit("ceiling_share")
     if sku is None or share is None:
-        return
+        return math.inf
     most = share.value * sku.memory_bandwidth_gbps
     for operation, rate in rates.items():
         if rate > most:
@@ -84,18 +88,26 @@ def _require_possible(device: DeviceEvidence, rates: Mapping[str, float]) -> Non
                 f"{operation} {figure(rate, UNIT)} are more than {figure(most, UNIT)}, {share.value:g} × the "
                 f"printed bandwidth of {device.sku_file}: a measurement error, not a rate"
             )
+    return most
 
 
-def _floors(device: DeviceEvidence, rounds: Mapping[str, Rounds]) -> dict[str, Limit]:
+def _measured(device: DeviceEvidence, operation: str, rounds: Rounds, most: float) -> Measured:
+    """One operation. NotMeasured where its rounds do not state one size of the buffers."""
+    sizes = rounds.distinct_labels("size")
+    size = sizes.pop() if len(sizes) == 1 else None
+    if not isinstance(size, int):
+        raise NotMeasured("its rounds do not say how large the buffers were")
+    kind = FIGURES[operation]
+    here = Conditions(kind.precision, size, 1, torch_of(device))
+    return Measured(kind, here, {**kind.labels, "size": size}, most=most)
+
+
+def _floors(device: DeviceEvidence, measured: Mapping[str, Measured]) -> dict[str, Limit]:
     """By operation; those that nothing is known of are left out."""
     found: dict[str, Limit] = {}
-    for operation, kind in FIGURES.items():
-        (size,) = rounds[operation].distinct_labels("size") or (None,)
-        if not isinstance(size, int):
-            raise NotMeasured("its rounds do not say how large the buffers were")
-        here = Conditions(kind.precision, size, 1, torch_of(device))
-        measured = Measured(NAME, kind, here)
-        floor = floor_of(device, measured, *_others(device)) if kind.floor else sku_floor(device, measured)
+    for operation, one in measured.items():
+        others = _others(device) if operation == COPY else ()
+        floor = floor_of(device, one, *others)
         if isinstance(floor, Limit):
             found[operation] = floor
     return found

@@ -38,11 +38,11 @@ FIGURES = {
         f"memory_{operation}_gbps",
         meaning,
         unit="GB/s",
-        floor=operation == COPY,
         precision="fp32",
         own_size=True,
         peak=printed,
         architecture=False,
+        labels={"operation": operation},
     )
     for operation, meaning in MEANINGS.items()
 }

@@ -22,8 +22,7 @@ def _gemm(precision: Precision) -> Criterion:
         rounds = precision_rounds(device, precision)
         if len(rounds) < FEWEST_ROUNDS:
             _raise_without_rounds(device, precision, len(rounds))
-        name = f"throughput.gemm_{precision}"
-        measured = Measured.of(device, name, FIGURES[precision], precision, workers=1, rounds=rounds)
+        measured = Measured.of(device, FIGURES[precision], precision, workers=1, rounds=rounds)
         return against(device, rounds.rate(), measured)
 
     gemm.__doc__ = (
@@ -45,7 +44,7 @@ def _gemm(precision: Precision) -> Criterion:
         stages=("gemm",),
         holds_for=promised,
         rate=True,
-        figure=FIGURES[precision],
+        figures=(FIGURES[precision],),
         explained=slowed_by,
     )(gemm)
 

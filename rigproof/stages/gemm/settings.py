@@ -35,6 +35,7 @@ FIGURES = {
         products=True,
         peak=peak_of(precision),
         slowest=SLOWEST_TFLOPS,
+        labels={"precision": precision},
     )
     for precision, meaning in MEANINGS.items()
 }

@@ -37,7 +37,7 @@ FEWEST_WINDOWS = 4
         fails=(*SLOW_CARD, "clock-locked", *BROKEN, *WORKER_LOST, "bit-flip"),
         unmeasured=(*NO_RATE, "stranger-computes", "stranger-computes:after=5%"),
     ),
-    figure=FIGURE,
+    figures=(FIGURE,),
     stages=("sustained",),
     rate=True,
     explained=slowed_by,
@@ -48,9 +48,7 @@ def sustained(device: DeviceEvidence) -> Finding:
     _, verified = settled(device)
     rounds = verified.only(verified.same("phase", "measure"))
     workers = len(device.planned_workers)
-    measured = Measured.of(
-        device, "throughput.sustained", FIGURE, rate.precision, workers=workers, rounds=rounds
-    )
+    measured = Measured.of(device, FIGURE, rate.precision, workers=workers, rounds=rounds)
     return against(device, rate.tflops, measured)
 
 

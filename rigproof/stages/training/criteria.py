@@ -12,6 +12,7 @@ from rigproof.criteria.evidence.rates import median_of_others, precision_rounds
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.records.measurements import Labels
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.training.precision import (
     FEWEST_ROUNDS,
@@ -56,7 +57,7 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     holds_for=trains_in_fp16,
     among=_with_the_others,
     rate=True,
-    figure=STEP,
+    figures=(STEP,),
     explained=slowed_by,
 )
 def step(device: DeviceEvidence) -> Finding:
@@ -66,7 +67,8 @@ def step(device: DeviceEvidence) -> Finding:
     slowest tenth of the rounds.
     """
     own = _step(device)
-    measured = Measured("training.step", STEP, step_conditions(device, own))
+    labels: Labels = {"precision": own.precision, "size": own.size, "batch": own.batch}
+    measured = Measured(STEP, step_conditions(device, own), labels)
     others = [one for one in (_peer_floor(device, own), _gemm_floor(device, own)) if one is not None]
     finding = against(device, own.tflops, measured, *others)
     return finding if finding.outcome is Outcome.FAIL else _slow_sweep(device, own) or finding

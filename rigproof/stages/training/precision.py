@@ -143,7 +143,7 @@ def _floor(device: DeviceEvidence, step: StepTime) -> Limit | None:
     if own is not None:
         return own
     here = step_conditions(device, step)
-    return sku_floor(device, Measured("precision.speedup", SPEEDUP, here))
+    return sku_floor(device, Measured(SPEEDUP, here))
 
 
 def measured_rounds(recording: Recording, subject: str) -> list[Round]:

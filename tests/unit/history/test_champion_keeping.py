@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from rigproof.history import champion_keeping
-from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, rig_figure
+from rigproof.history.champion_keeping import champion_run, gpu_figures, keep, rig_figures
 from rigproof.history.champions import ChampionError, champions_folder, read_champions
+from rigproof.records.rates import FigureRate
 from rigproof.records.verdict import Outcome, Verdict
 from support.bench import Bench
 
@@ -19,14 +20,21 @@ def bench():
     return Bench()
 
 
-def verdict(outcome=Outcome.PASS, measured=660.0, criterion=BF16, subject=GPU):
-    return Verdict(criterion, subject, outcome, measured=measured)
+def a_rate(value, figure="gemm_bf16_tflops", workers=1, **labels):
+    return FigureRate(figure, value, "TFLOP/s", {"precision": "bf16", "size": 1024} | labels, workers)
+
+
+def verdict(outcome=Outcome.PASS, measured=660.0, criterion=BF16, subject=GPU, rates=None):
+    unit = "TFLOP/s"
+    if rates is None:
+        rates = (a_rate(measured),) if measured is not None else ()
+    return Verdict(criterion, subject, outcome, unit=unit, measured=measured, rates=rates)
 
 
 def keep_all(bench, folder, run_id="run-1"):
     bench.recording.run = replace(bench.recording.run, run_id=run_id)
     recording, verdicts = bench.recording, bench.verdicts()
-    figures = gpu_figures(recording, verdicts), rig_figure(recording, verdicts)
+    figures = gpu_figures(recording, verdicts), rig_figures(recording, verdicts)
     return keep(folder, recording, champion_run(recording, "again"), *figures)
 
 
@@ -39,8 +47,10 @@ def keep_all(bench, folder, run_id="run-1"):
         (verdict(measured=None), False),
         (verdict(measured=0.0), False),
         (verdict(subject="pc9/gpu0"), False),
-        (verdict(criterion="throughput.stability"), False),
-        (verdict(criterion="power.draw"), False),
+        (verdict(rates=()), False),
+        (verdict(rates=(a_rate(660.0, size=2048),)), False),
+        (verdict(rates=(a_rate(660.0, workers=2),)), False),
+        (verdict(rates=(a_rate(660.0, batch=8),)), False),
     ],
 )
 def test_a_rate_that_was_accepted_of_a_gpu_that_was_found_may_be_kept(bench, one, kept):
@@ -49,8 +59,10 @@ def test_a_rate_that_was_accepted_of_a_gpu_that_was_found_may_be_kept(bench, one
 
 
 def test_a_figure_is_that_of_its_rounds(bench):
-    (figure,) = gpu_figures(bench.recording, [verdict(criterion="throughput.sustained")])[f"GPU-{GPU}"]
-    assert (figure.precision, figure.size, figure.workers, figure.subject) == ("bf16", 1024, 2, GPU)
+    sustained = verdict(criterion="throughput.sustained", rates=(a_rate(660.0, "sustained_tflops", 2),))
+    (figure,) = gpu_figures(bench.recording, [sustained])[f"GPU-{GPU}"]
+    assert (figure.labels, figure.workers) == ({"precision": "bf16", "size": 1024}, 2)
+    assert (figure.figure, figure.unit, figure.subject) == ("sustained_tflops", "TFLOP/s", GPU)
     assert (figure.power_limit_w, figure.run_id) == (700, "run")
     assert figure.sm_clock_mean_mhz == pytest.approx(1915, abs=1)
     (figure,) = gpu_figures(bench.recording, [verdict()])[f"GPU-{GPU}"]
@@ -60,23 +72,22 @@ def test_a_figure_is_that_of_its_rounds(bench):
 @pytest.mark.parametrize(
     ("one", "kept"),
     [
-        (verdict(criterion=COMBINED, subject="rig", measured=1320.0), 1320.0),
-        (verdict(Outcome.FAIL, criterion=COMBINED, subject="rig"), None),
-        (verdict(criterion=COMBINED, subject="rig", measured=None), None),
-        (verdict(), None),
+        (verdict(criterion=COMBINED, subject="rig", measured=1320.0), [1320.0]),
+        (verdict(Outcome.FAIL, criterion=COMBINED, subject="rig"), []),
+        (verdict(criterion=COMBINED, subject="rig", measured=None), []),
+        (verdict(), []),
     ],
 )
 def test_the_rigs_figure_is_its_accepted_combined_rate(bench, one, kept):
-    found = rig_figure(bench.recording, [one])
-    assert (found.value if found else None) == kept
+    assert [found.value for found in rig_figures(bench.recording, [one])] == kept
 
 
 def test_one_cpu_among_the_cards_keeps_the_rigs_figure_away(bench):
     combined = verdict(criterion=COMBINED, subject="rig")
     bench.gpu(OTHER, device="cpu")
-    assert rig_figure(bench.recording, [combined]) is None
+    assert rig_figures(bench.recording, [combined]) == []
     bench.recording.gpus.clear()
-    assert rig_figure(bench.recording, [combined]) is None
+    assert rig_figures(bench.recording, [combined]) == []
 
 
 def test_what_it_takes_to_do_a_run_again_is_kept_by_node(bench):

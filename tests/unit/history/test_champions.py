@@ -11,7 +11,7 @@ from rigproof.history.champion_keeping import (
     gpu_figures,
     keep,
     profile_file,
-    rig_figure,
+    rig_figures,
 )
 from rigproof.history.champions import (
     ChampionError,
@@ -25,10 +25,11 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import Outcome
 from rigproof.stages.registry import KINDS
 from support.bench import Bench
-from support.recordings import SHIPPED_SKU, healthy_recording, profile_text
+from support.recordings import RIG, SHIPPED_SKU, healthy_recording, profile_text
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
 BF16, SUSTAINED = "throughput.gemm_bf16", "throughput.sustained"
+BF16_RATE, SUSTAINED_RATE, STEP_RATE = "gemm_bf16_tflops", "sustained_tflops", "training_tflops"
 UUID = f"GPU-{GPU}"
 
 
@@ -47,13 +48,13 @@ def kept(folder, bench, run_id="run-1"):
     recording, verdicts = bench.recording, bench.verdicts()
     recording.run = replace(recording.run, run_id=run_id)
     run = champion_run(recording, f"pytest -m hardware # {run_id}")
-    return keep(folder, recording, run, gpu_figures(recording, verdicts), rig_figure(recording, verdicts))
+    return keep(folder, recording, run, gpu_figures(recording, verdicts), rig_figures(recording, verdicts))
 
 
-def rates(folder, uuid=UUID, criterion=BF16):
+def rates(folder, uuid=UUID, figure=BF16_RATE):
     return {
-        (round(rate.tflops, 6), rate.power_limit_w, rate.run_id)
-        for rate in read_champions(folder).rates()[uuid][criterion]
+        (round(rate.value, 6), rate.power_limit_w, rate.run_id)
+        for rate in read_champions(folder).rates()[uuid][figure]
     }
 
 
@@ -73,8 +74,8 @@ def test_an_accepted_run_becomes_the_champion_of_each_gpu_and_of_the_rig(folder,
         "training.step": 400,
     }
     step = next(one for one in gpu.figures if one.criterion == "training.step")
-    assert (step.precision, step.size, step.batch, step.workers) == ("fp16", 2496, 16, 1)
-    assert read_champions(folder).rates()[UUID]["training.step"][0].batch == 16
+    assert (step.labels, step.workers) == ({"precision": "fp16", "size": 2496, "batch": 16}, 1)
+    assert read_champions(folder).rates()[UUID][STEP_RATE][0].labels["batch"] == 16
     (combined,) = champions.rig.figures
     assert combined.value == pytest.approx(1320)
     assert combined.cards[GPU].uuid == UUID
@@ -84,7 +85,8 @@ def test_a_figure_says_everything_that_it_takes_to_do_it_again(folder, bench):
     kept(folder, bench)
     gpu = read_champions(folder).gpus[UUID]
     figure = next(one for one in gpu.figures if one.criterion == SUSTAINED)
-    assert (figure.power_limit_w, figure.precision, figure.size, figure.workers) == (700, "bf16", 1024, 2)
+    assert (figure.power_limit_w, figure.workers) == (700, 2)
+    assert figure.labels == {"precision": "bf16", "size": 1024}
     assert figure.sm_clock_mean_mhz == pytest.approx(1915, abs=2)
     assert figure.core_temperature_mean_c == pytest.approx(64, abs=1)
     run = gpu.runs[figure.run_id]
@@ -126,7 +128,7 @@ def test_only_the_better_figures_take_the_place_of_those_kept(folder, bench):
     assert len(said) == 4
     assert "champion: pc1/gpu0 throughput.gemm_bf16: 726 TFLOP/s (660 TFLOP/s before)" in said
     assert rates(folder) == {(726, 700, "run-2")}
-    assert rates(folder, criterion=SUSTAINED) == {(660, 700, "run-1")}
+    assert rates(folder, figure=SUSTAINED_RATE) == {(660, 700, "run-1")}
     assert rates(folder, f"GPU-{OTHER}") == {(660, 700, "run-1")}
     assert set(read_champions(folder).gpus[UUID].runs) == {"run-1", "run-2"}
 
@@ -156,6 +158,7 @@ def test_figures_under_another_power_limit_stand_beside_each_other(folder, bench
 
 def test_figures_of_other_work_stand_beside_each_other(folder, bench):
     kept(folder, bench)
+    bench.rig(gpu_defaults=RIG["gpu_defaults"] | {"gemm_size": 2048})
     bench.rounds(GPU, "gemm", size=2048, work=lambda one: one.work / 2)
     kept(folder, bench, "run-2")
     assert rates(folder) == {(660, 700, "run-1")}  # half the rate: its criterion failed
@@ -197,25 +200,25 @@ def test_a_step_of_another_batch_is_another_figure(folder, bench):
     kept(folder, bench)
     bench.rounds(GPU, "training", batch=lambda one: 32 if one.label("batch") == 16 else one.label("batch"))
     kept(folder, bench, "run-2")
-    assert rates(folder, criterion="training.step") == {(400, 700, "run-1"), (400, 700, "run-2")}
+    assert rates(folder, figure=STEP_RATE) == {(400, 700, "run-1"), (400, 700, "run-2")}
 
 
 def test_the_cpu_is_no_champion(bench):
     bench.gpu(GPU, device="cpu")
     figures = gpu_figures(bench.recording, bench.verdicts())
     assert set(figures) == {f"GPU-{OTHER}"}
-    assert rig_figure(bench.recording, bench.verdicts()) is None
+    assert rig_figures(bench.recording, bench.verdicts()) == []
 
 
 def a_figure(value, power_limit_w):
     return GpuFigure(
         criterion=BF16,
+        figure=BF16_RATE,
         value=value,
         unit="TFLOP/s",
         power_limit_w=power_limit_w,
         subject=GPU,
-        precision="bf16",
-        size=1024,
+        labels={"precision": "bf16", "size": 1024},
         workers=1,
         sm_clock_mean_mhz=None,
         memory_clock_mean_mhz=None,
@@ -236,7 +239,7 @@ def test_the_best_of_each_power_limit_is_what_is_kept(tmp_path_factory, runs):
     folder = tmp_path_factory.mktemp("champions") / "lab"
     for value, power_limit_w in runs:
         run = champion_run(replace_run(BENCH.recording, "run-1"), "command")
-        keep(folder, BENCH.recording, run, {UUID: [a_figure(float(value), power_limit_w)]}, None)
+        keep(folder, BENCH.recording, run, {UUID: [a_figure(float(value), power_limit_w)]}, [])
     best = {}
     for value, power_limit_w in runs:
         best[power_limit_w] = max(value, best.get(power_limit_w, 0.0))
@@ -312,7 +315,9 @@ def changed(path, change):
         (lambda c: c["figures"][0].update(power_limit_w=0), "figures.0.power_limit_w"),
         (lambda c: c["figures"][0].update(unit="GFLOP/s"), "figures.0.unit"),
         (lambda c: c["figures"][0].update(run_id="run-9"), "runs has no run-9"),
-        (lambda c: c["figures"][0].pop("size"), "figures.0.size"),
+        (lambda c: c["figures"][0].update(figure="gemm_bf61_tflops"), "figures.0.figure"),
+        (lambda c: c["figures"][0].pop("labels"), "figures.0.labels"),
+        (lambda c: c["figures"][0]["labels"].update(size=1.5), "figures.0.labels.size"),
         (lambda c: c.update(note="mine"), "note"),
         (lambda c: c.update(schema_version=2), "schema_version"),
         (lambda c: c.update(gpu_uuid="GPU-other"), "gpu_uuid = GPU-other"),

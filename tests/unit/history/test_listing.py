@@ -5,9 +5,18 @@ import pytest
 from rigproof.history.listing import listing_lines, read_history, unreadable
 
 
-def content(rate=70.0, *, subject="pc1/gpu0", uuid="GPU-1", when="2026-01-02T03:04:05+00:00"):
+def content(
+    rate=70.0,
+    *,
+    subject="pc1/gpu0",
+    uuid="GPU-1",
+    when="2026-01-02T03:04:05+00:00",
+    title="throughput.gemm_bf16",
+    unit="TFLOP/s",
+):
     extra = {
-        "criterion": "throughput.gemm_bf16",
+        "title": title,
+        "unit": unit,
         "subject": subject,
         "gpu_uuid": uuid,
         "gpu_name": "NVIDIA H200",
@@ -31,7 +40,7 @@ def lab(tmp_path):
 
 def test_measurements_are_read_oldest_first(lab):
     history = read_history(lab)
-    assert [(one.rate_tflops, one.measured_at[:10], one.rounds) for one in history.kept] == [
+    assert [(one.rate.value, one.measured_at[:10], one.rounds) for one in history.kept] == [
         (70.0, "2026-01-02", 20),
         (63.0, "2026-02-02", 20),
     ]
@@ -53,6 +62,18 @@ def test_a_run_that_was_shorter_than_its_level_says_what_it_did(lab):
     (lab / "0003_run-3.json").write_text(json.dumps(short))
     *_, last = listing_lines(lab.parent)
     assert last.endswith("+19.0 %  driver 580.65, torch 2.13.0, for 2 s of load, not a quick run")
+
+
+def test_each_figure_is_listed_by_itself_in_its_unit(lab):
+    both = content(4200.0, title="memory.bandwidth copy", unit="GB/s")
+    both["benchmarks"] += content(4400.0, title="memory.bandwidth read", unit="GB/s")["benchmarks"]
+    (lab / "0003_run-3.json").write_text(json.dumps(both))
+    assert list(listing_lines(lab.parent))[4:] == [
+        "  pc1/gpu0 memory.bandwidth copy  NVIDIA H200 GPU-1",
+        "    2026-01-02 03:04    4200.00 GB/s           driver 580.65, torch 2.13.0",
+        "  pc1/gpu0 memory.bandwidth read  NVIDIA H200 GPU-1",
+        "    2026-01-02 03:04    4400.00 GB/s           driver 580.65, torch 2.13.0",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +118,14 @@ def test_an_unknown_rig_is_told_which_there_are(lab):
 
 def test_no_history_says_where_it_comes_from(tmp_path):
     assert list(listing_lines(tmp_path / "history")) == [
-        f"{tmp_path / 'history'}: nothing is kept yet; an accepted run keeps its rates"
+        f"{tmp_path / 'history'}: nothing is kept yet; an accepted run of real devices keeps its rates"
+    ]
+
+
+def test_a_rig_with_an_empty_folder_has_no_history_either(tmp_path):
+    (tmp_path / "lab").mkdir()
+    assert list(listing_lines(tmp_path)) == [
+        "lab: nothing is kept yet; an accepted run of real devices keeps its rates"
     ]
 
 

@@ -15,8 +15,8 @@ from rigproof.history.listing import (
 
 
 def stored(rate=70.0, **extra):
-    told = {"criterion": "throughput.gemm_bf16", "subject": "pc1/gpu0", "gpu_uuid": "GPU-1", **extra}
-    return {"extra_info": told, "stats": {"ops": rate, "rounds": 20}}
+    known = {"title": "throughput.gemm_bf16", "unit": "TFLOP/s", "subject": "pc1/gpu0", "gpu_uuid": "GPU-1"}
+    return {"extra_info": known | extra, "stats": {"ops": rate, "rounds": 20}}
 
 
 def write(folder, name, *benchmarks, when="2026-01-02T03:04:05+00:00"):
@@ -33,7 +33,7 @@ def history(tmp_path):
 
 def test_cards_and_criteria_are_listed_by_themselves(history):
     assert list(listing_lines(history, "lab")) == [
-        "lab: 2 measurements of 1 runs",
+        "lab: 2 measurements of 1 run",
         "  pc1/gpu0 throughput.gemm_bf16   GPU-1",
         "    2026-01-02 03:04      70.00 TFLOP/s           driver none, torch unknown",
         "  pc1/gpu1 throughput.gemm_bf16   GPU-2",
@@ -43,7 +43,7 @@ def test_cards_and_criteria_are_listed_by_themselves(history):
 
 def test_all_rigs_are_listed_by_name(history):
     heads = [line for line in listing_lines(history) if not line.startswith(" ")]
-    assert heads == ["attic: 1 measurements of 1 runs", "lab: 2 measurements of 1 runs"]
+    assert heads == ["attic: 1 measurement of 1 run", "lab: 2 measurements of 1 run"]
     (line,) = listing_lines(history, "cellar")
     assert line == f"{history}: cellar: no such rig; there are: attic, lab"
 

@@ -7,6 +7,9 @@ from pytest_benchmark.stats import Stats
 
 from rigproof.history.rounds import ReplayClock, extra_info, seconds_per_unit
 from rigproof.records.measurements import TFLOP, Round
+from rigproof.stages.registry import KINDS
+
+BF16 = KINDS.figures["gemm_bf16_tflops"]
 
 
 def a_round(t_s, seconds=0.05, work=3.5, worker="pc1/gpu0#0"):
@@ -70,7 +73,7 @@ def test_ops_of_equal_rounds_is_work_over_time(seconds, work):
 
 
 def test_extra_info_says_whose_rounds_they_are_and_how_the_card_was(recording):
-    info = extra_info(recording, "throughput.gemm_bf16", "pc1/gpu0", recording.rounds)
+    info = extra_info(recording, "throughput.gemm_bf16", BF16, "pc1/gpu0", recording.rounds)
     assert info["gpu_uuid"] == "GPU-11111111-2222-3333-4444-555555555555"
     assert info["gpu_name"] == "NVIDIA H200"
     assert info["driver"] == "580.65"
@@ -78,8 +81,9 @@ def test_extra_info_says_whose_rounds_they_are_and_how_the_card_was(recording):
     assert info["cuda"] == "12.8"
     assert info["power_limit_w"] == 700
     assert info["criterion"] == "throughput.gemm_bf16"
-    assert info["precisions"] == ["bf16"]
-    assert info["sizes"] == [8192]
+    assert info["title"] == "throughput.gemm_bf16"
+    assert info["unit"] == "TFLOP/s"
+    assert info["labels"] == {"precision": ["bf16"], "size": [8192]}
     assert info["sm_clock_mean_mhz"] == 1800  # the three samples between first and last round
     assert info["core_temperature_mean_c"] == 70
     assert info["power_mean_w"] == 600  # of the one that had a reading
@@ -87,10 +91,21 @@ def test_extra_info_says_whose_rounds_they_are_and_how_the_card_was(recording):
 
 
 def test_extra_info_of_an_unknown_subject_is_none_not_zero(recording):
-    info = extra_info(recording, "throughput.gemm_bf16", "pc9/gpu0", [])
+    info = extra_info(recording, "throughput.gemm_bf16", BF16, "pc9/gpu0", [])
     assert (info["gpu_uuid"], info["driver"], info["torch"], info["sm_clock_mean_mhz"]) == (None,) * 4
 
 
 def test_a_simulated_run_is_marked(recording):
     recording.run = replace(recording.run, simulated=True)
-    assert extra_info(recording, "c.x", "pc1/gpu0", recording.rounds)["simulated"] is True
+    info = extra_info(recording, "throughput.gemm_bf16", BF16, "pc1/gpu0", recording.rounds)
+    assert info["simulated"] is True
+
+
+def test_a_figure_of_several_is_named_by_its_labels(recording):
+    figure = KINDS.figures["memory_copy_gbps"]
+    info = extra_info(recording, "memory.bandwidth", figure, "pc1/gpu0", [])
+    assert (info["title"], info["figure"], info["unit"]) == (
+        "memory.bandwidth copy",
+        "memory_copy_gbps",
+        "GB/s",
+    )

@@ -9,12 +9,14 @@ from rigproof.history.rounds import (
     benchmark_marker,
     clock_of,
     extra_info,
-    measured_rounds,
+    figure_rounds,
+    means_of,
     replay,
     seconds_per_unit,
 )
 from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.samples import GpuSample
+from rigproof.stages.registry import KINDS
 
 GPU = "pc1/gpu0"
 
@@ -30,11 +32,13 @@ def a_round(t_s=1.0, seconds=0.05, work=3.5, **fields):
 class Benchmark:
     """Stands for pytest-benchmark's fixture: runs each round with its set-up, and notes the clock."""
 
+    name, fullname = "test[a]", "file::test[a]"
+
     def __init__(self, clock):
-        self.clock, self.times, self.skipped, self.options = clock, [], False, None
+        self.clock, self.times, self.skipped, self.stored = clock, [], False, []
 
     def pedantic(self, function, setup, **options):
-        self.options = options
+        self.stored.append((self.name, self.fullname, self.extra_info, options))
         for _ in range(options["rounds"] + 1):  # a profiler wants one more
             setup()
             begin_s = self.clock()
@@ -45,17 +49,28 @@ class Benchmark:
 def test_each_round_is_replayed_once_and_the_last_one_again_for_whoever_asks():
     clock = ReplayClock()
     benchmark = Benchmark(clock)
-    assert replay(benchmark, [a_round(work=1.0, seconds=s) for s in (0.3, 0.1, 0.2)], clock)
+    assert replay(benchmark, [a_round(work=1.0, seconds=s) for s in (0.3, 0.1, 0.2)], clock, {"unit": "x/s"})
     assert benchmark.times == [0.3, 0.1, 0.2, 0.2]
-    assert benchmark.options == {"rounds": 3, "iterations": 1, "warmup_rounds": 0}
-    assert not benchmark.skipped
+    options = {"rounds": 3, "iterations": 1, "warmup_rounds": 0}
+    assert benchmark.stored == [("test[a]", "file::test[a]", {"unit": "x/s"}, options)]
+
+
+def test_a_test_stores_several_benchmarks_under_names_of_their_own():
+    clock = ReplayClock()
+    benchmark = Benchmark(clock)
+    for part in ("copy", "read"):
+        assert replay(benchmark, [a_round()], clock, {"figure": part}, part)
+    assert [(name, extra["figure"]) for name, _, extra, _ in benchmark.stored] == [
+        ("test[a] copy", "copy"),
+        ("test[a] read", "read"),
+    ]
 
 
 def test_without_rounds_the_benchmark_is_skipped():
     clock = ReplayClock()
     benchmark = Benchmark(clock)
-    assert replay(benchmark, [], clock) is False
-    assert (benchmark.skipped, benchmark.options) == (True, None)
+    assert replay(benchmark, [], clock, {}) is False
+    assert (benchmark.skipped, benchmark.stored) == (True, [])
 
 
 def test_a_new_clock_stands_at_zero_and_moves_by_nothing():
@@ -97,9 +112,9 @@ def test_a_criterions_rounds_are_those_it_is_judged_by(recording):
         a_round(stage="sustained"),
         a_round(stage="sustained", precision="fp16"),
     ]
-    of_gemm = measured_rounds(recording, "throughput.gemm_bf16", GPU)
+    of_gemm = figure_rounds(recording, KINDS.figures["gemm_bf16_tflops"], GPU)
     assert of_gemm == [recording.rounds[0]]
-    assert measured_rounds(recording, "throughput.sustained", GPU) == recording.rounds[4:]
+    assert figure_rounds(recording, KINDS.figures["sustained_tflops"], GPU) == recording.rounds[4:]
 
 
 def test_means_are_over_the_samples_from_the_first_rounds_begin_to_the_last_ones_end(recording):
@@ -107,12 +122,13 @@ def test_means_are_over_the_samples_from_the_first_rounds_begin_to_the_last_ones
         GpuSample(t_s, GPU, sm_clock_mhz=mhz)
         for t_s, mhz in ((0.9, 1), (1.0, 1000), (2.0, 1001), (3.0, 1003), (3.1, 1))
     ]
-    info = extra_info(recording, "c.x", GPU, [a_round(1.5, 0.5), a_round(3.0, 0.5)])
+    info = means_of(recording, GPU, [a_round(1.5, 0.5), a_round(3.0, 0.5)])
     assert info["sm_clock_mean_mhz"] == 1001.33
 
 
 def test_what_nobody_recorded_is_none(recording):
     recording.workers, recording.nodes, recording.gpus = [], {}, {}
-    info = extra_info(recording, "c.x", GPU, recording.rounds)
+    figure = KINDS.figures["sustained_tflops"]
+    info = extra_info(recording, "throughput.sustained", figure, GPU, recording.rounds)
     told = ("gpu_uuid", "gpu_name", "power_limit_w", "driver", "torch", "cuda")
     assert [info[name] for name in told] == [None] * len(told)

@@ -25,6 +25,7 @@ from rigproof.records.identity import GpuIdentity, RunInfo
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict
+from rigproof.stages.registry import KINDS
 
 RUN_ID = os.environ.get("RUN_ID", "run-1")
 FACTOR = float(os.environ.get("FACTOR", "1"))
@@ -63,8 +64,9 @@ def pytest_benchmark_generate_machine_info(config):
 def keep_rounds(benchmark, request):
     def keep(subject):
         rounds = [one for one in recording.rounds if one.subject == subject]
-        benchmark.extra_info.update(extra_info(recording, "throughput.gemm_bf16", subject, rounds))
-        return replay(benchmark, rounds, clock_of(request.node))
+        figure = KINDS.figures["gemm_bf16_tflops"]
+        extra = extra_info(recording, "throughput.gemm_bf16", figure, subject, rounds)
+        return replay(benchmark, rounds, clock_of(request.node), extra)
     return keep
 """
 TESTS = """

@@ -7,6 +7,7 @@ import pytest
 
 from rigproof.monitor.limits import GpuLimits, NodeLimits
 from rigproof.monitor.snapshot import GpuNow, NodeNow, RunDevice, RunNow, RunStage, RunWorker, Snapshot
+from rigproof.records.rates import Rate
 
 GPU_LIMITS = GpuLimits(
     core_temperature_c=80.0,
@@ -77,7 +78,9 @@ def node_now(name: str, *gpus: GpuNow, **changes: Any) -> NodeNow:
 
 def run_device(subject: str, **changes: Any) -> RunDevice:
     workers = (RunWorker(f"{subject}#0", "working"),)
-    return replace(RunDevice(subject, "cuda", f"GPU-{subject}", 51.2, 0.5, 0, workers), **changes)
+    return replace(
+        RunDevice(subject, "cuda", f"GPU-{subject}", Rate(51.2, "TFLOP/s"), 0.5, 0, workers), **changes
+    )
 
 
 def run_now(*devices: RunDevice, **changes: Any) -> RunNow:

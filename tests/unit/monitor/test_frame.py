@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rigproof.monitor.frame import frame
 from rigproof.monitor.signs import WarningSign, warning_signs
 from rigproof.monitor.snapshot import GpuNow, RunWorker
+from rigproof.records.rates import Rate
 
 from .conftest import gpu_now, node_now, run_device, run_now, snapshot_of
 
@@ -136,16 +137,29 @@ def test_before_anything_is_known_it_says_what_it_waits_for():
 
 def test_devices_of_the_run_that_are_no_gpu_here_stand_below_it():
     states = (RunWorker("pc1/cpu0#0", "working"), RunWorker("pc1/cpu0#1", "died"))
-    cpu = run_device("pc1/cpu0", device="cpu", uuid="cpu", rate_tflops=0.314, workers=states)
+    cpu = run_device("pc1/cpu0", device="cpu", uuid="cpu", rate=Rate(0.314, "TFLOP/s"), workers=states)
     lines = plain(snapshot_of(node_now("pc1", gpus_found=0), run=run_now(cpu, stage=None, simulated=True)))
     assert lines[2].startswith("SIMULATED run standard: between stages  0 OOMs")
     assert lines[3] == "  pc1/cpu0  0.31 TFLOP/s  workers: 1 working, 1 died"
 
 
 def test_a_card_is_found_in_the_run_by_its_uuid_whatever_it_is_called_there(calm):
-    run = run_now(run_device("lab/gpu5", uuid="GPU-pc1/gpu0", rate_tflops=7.125))
+    run = run_now(run_device("lab/gpu5", uuid="GPU-pc1/gpu0", rate=Rate(7.125, "TFLOP/s")))
     lines = plain(replace(calm, run=run))
     assert [line.split()[-1] for line in lines if line.startswith("  gpu0")] == ["7.12", "-"]
+
+
+def test_the_column_of_rates_is_named_after_their_unit(calm):
+    run = run_now(
+        run_device("pc1/gpu0", uuid="GPU-pc1/gpu0", rate=Rate(4212.4, "GB/s")),
+        run_device("pc2/gpu0", uuid="GPU-pc2/gpu0", rate=Rate(71.3, "TFLOP/s")),
+    )
+    lines = plain(replace(calm, run=run), width=100)
+    assert [line.split()[-1] for line in lines if line.startswith("  GPU")] == ["GB/s", "GB/s"]
+    assert [line.split("x16")[1].strip() for line in lines if line.startswith("  gpu0")] == [
+        "4212.4",
+        "71.3 TFLOP/s",
+    ]
 
 
 def test_nothing_that_a_driver_says_commands_the_terminal(calm):

@@ -12,6 +12,7 @@ from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import RunInfo, WorkerIdentity
 from rigproof.records.limits import RECORDING_LINE_BYTES_MAX
 from rigproof.records.measurements import TFLOP, Event, Round, Stage
+from rigproof.records.rates import Rate
 from support.recordings import gpu_identity, loaded_rig
 
 BEGAN_S = 1767323045  # 2026-01-02T03:04:05Z
@@ -116,20 +117,20 @@ def test_stage_rates_and_workers_follow_what_is_written(running, tmp_path):
     run = now(tail)
     assert run.stage == RunStage("sustained", 20.0, 110.0)
     first, second = run.devices
-    assert (first.uuid, first.rate_tflops, first.round_age_s) == ("GPU-pc1/gpu0", 200.0, 2.5)
-    assert (second.rate_tflops, second.round_age_s) == (None, None)
+    assert (first.uuid, first.rate, first.round_age_s) == ("GPU-pc1/gpu0", Rate(200.0, "TFLOP/s"), 2.5)
+    assert (second.rate, second.round_age_s) == (None, None)
     assert first.workers == (RunWorker("pc1/gpu0#0", "working"), RunWorker("pc1/gpu0#1", "starting"))
     assert states(run)["pc2/gpu0#0"] == "ready"
     running.add(replace(SUSTAINED, end_s=39.0, status="finished"))
     ended = now(tail)
-    assert (ended.stage, ended.devices[0].rate_tflops) == (None, None)
+    assert (ended.stage, ended.devices[0].rate) == (None, None)
     assert states(ended)["pc1/gpu0#0"] == "ready"
 
 
 def test_work_that_the_cpu_did_in_place_of_the_card_is_not_the_cards(running, tmp_path):
     running.add(SUSTAINED, worker("pc1/gpu0#0", 4.0), a_round("pc1/gpu0#0", 38.0, device="cpu"))
     run = now(RunTail(tmp_path))
-    assert run.devices[0].rate_tflops is None
+    assert run.devices[0].rate is None
     assert states(run)["pc1/gpu0#0"] == "ready"
 
 

@@ -62,12 +62,12 @@ def test_signs_of_a_node(changes, kind, text):
         (
             {"clock_event_reasons": 0x40 | 0x4},
             "throttled",
-            "slowed down in the last 5 s: HW thermal slowdown (0x40); limit none",
+            "slowed down in the last 5 s: HW thermal slowdown (0x40); any slowdown warns",
         ),
         (
             {"clock_event_reasons": 0x80 | 0x8},
             "throttled",
-            "slowed down in the last 5 s: HW slowdown (0x8), HW power brake (0x80); limit none",
+            "slowed down in the last 5 s: HW slowdown (0x8), HW power brake (0x80); any slowdown warns",
         ),
         ({"memory_used_mib": 24300.0}, "headroom", "276 MiB of VRAM free, limit 512 MiB"),
         ({"xids": (31, 79, 31)}, "xid", "3 Xids since the monitor started (31, 79), limit 0"),

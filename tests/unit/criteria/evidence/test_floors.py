@@ -73,10 +73,11 @@ def test_the_skus_own_default_limit_stands_in_for_one_that_nvml_does_not_give(be
     assert floor(bench)[0] == 660 * 0.75 / 2
 
 
-def champions(*rates, uuid=f"GPU-{GPU}", criterion=BF16, **changes):
+def champions(*rates, uuid=f"GPU-{GPU}", figure="gemm_bf16_tflops", workers=1, unit="TFLOP/s", **labels):
     """(TFLOP/s, power limit) of one GPU."""
-    work = {"precision": "bf16", "size": 1024, "workers": 1, "run_id": "run-7"} | changes
-    return {uuid: {criterion: tuple(ChampionRate(*rate, **work) for rate in rates)}}
+    labels = {"precision": "bf16", "size": 1024} | labels
+    kept = tuple(ChampionRate(value, unit, limit_w, labels, workers, "run-7") for value, limit_w in rates)
+    return {uuid: {figure: kept}}
 
 
 CHAMPION = "this GPU's champion (run run-7{}) × 0.95 of hwprofiles/defaults.toml"
@@ -109,7 +110,9 @@ def test_a_champion_that_no_silicon_can_do_is_no_floor(bench):
     assert floor(bench)[0] == pytest.approx(most * 0.95)
 
 
-@pytest.mark.parametrize("other", [{"precision": "fp16"}, {"size": 8192}, {"workers": 2}])
+@pytest.mark.parametrize(
+    "other", [{"precision": "fp16"}, {"size": 8192}, {"batch": 8}, {"workers": 2}, {"unit": "GFLOP/s"}]
+)
 def test_a_champion_of_other_work_is_no_floor(bench, other):
     bench.champions = champions((680.0, 700), **other)
     assert floor(bench)[1] == FROM_SKU.format("")
@@ -117,9 +120,9 @@ def test_a_champion_of_other_work_is_no_floor(bench, other):
 
 def test_in_the_sustained_stage_all_planned_processes_count(bench):
     rate = "throughput.sustained"
-    bench.champions = champions((680.0, 700), criterion=rate, workers=2)
+    bench.champions = champions((680.0, 700), figure="sustained_tflops", workers=2)
     assert bench.verdict(rate, GPU).limit == 680 * 0.95
-    bench.champions = champions((680.0, 700), criterion=rate, workers=1)
+    bench.champions = champions((680.0, 700), figure="sustained_tflops", workers=1)
     assert bench.verdict(rate, GPU).limit == pytest.approx(660 * 0.75 * 0.9)
 
 
@@ -184,10 +187,10 @@ def test_the_champions_that_a_run_recorded_hold_unless_others_are_given(bench):
 
 
 RATE = {
-    "tflops": 680.0,
+    "value": 680.0,
+    "unit": "TFLOP/s",
     "power_limit_w": 700.0,
-    "precision": "bf16",
-    "size": 1024,
+    "labels": {"precision": "bf16", "size": 1024},
     "workers": 1,
     "run_id": "run-7",
 }
@@ -196,9 +199,10 @@ RATE = {
 @pytest.mark.parametrize(
     "gpus",
     [
-        {f"GPU-{GPU}": {BF16: [RATE | {"tflops": -1.0}]}},
-        {f"GPU-{GPU}": {BF16: [RATE | {"tflops": "fast"}]}},
-        {f"GPU-{GPU}": {BF16: [{"tflops": 680.0}]}},
+        {f"GPU-{GPU}": {BF16: [RATE | {"value": -1.0}]}},
+        {f"GPU-{GPU}": {BF16: [RATE | {"value": "fast"}]}},
+        {f"GPU-{GPU}": {BF16: [RATE | {"labels": {"size": [1024]}}]}},
+        {f"GPU-{GPU}": {BF16: [{"value": 680.0}]}},
         {f"GPU-{GPU}": [680.0]},
         None,
     ],
@@ -227,8 +231,8 @@ def test_a_profile_without_a_share_of_champions_falls_back_on_the_sku_file(bench
     assert floor(bench)[1] == FROM_SKU.format("")
 
 
-def test_the_champion_of_another_gpu_or_criterion_does_not_count(bench):
-    fp32 = champions((60.0, 700), criterion="throughput.gemm_fp32")
+def test_the_champion_of_another_gpu_or_figure_does_not_count(bench):
+    fp32 = champions((60.0, 700), figure="gemm_fp32_tflops")
     bench.champions = champions((680.0, 700), uuid="GPU-other") | fp32
     assert floor(bench)[1] == FROM_SKU.format("")
 

@@ -134,8 +134,9 @@ def test_who_has_no_floor_is_told_why(capability, identity, why):
 def test_a_champion_of_an_unknown_card_counts_where_it_is_higher(tflops, expected):
     bench = unknown()
     bench.samples(GPU, 5, sm_clock_mhz=1000)
-    best = ChampionRate(tflops, 700, "bf16", 1024, 1, "run-7")
-    bench.champions = {f"GPU-{GPU}": {BF16: (best,)}}
+    labels = {"precision": "bf16", "size": 1024}
+    best = ChampionRate(tflops, "TFLOP/s", 700, labels, 1, "run-7")
+    bench.champions = {f"GPU-{GPU}": {"gemm_bf16_tflops": (best,)}}
     assert bench.verdict(BF16, GPU).limit == pytest.approx(expected)
 
 

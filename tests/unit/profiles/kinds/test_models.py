@@ -82,7 +82,7 @@ def test_a_figure_that_no_stage_declares_is_refused_with_the_nearest_name():
 def test_the_floor_of_a_new_figure_follows_the_rule_of_all():
     alike = {"size": 1024, "workers": 1, "torch": "2.11"}
     device = device_with(sku_with(value=4000, cards=3, **alike))
-    done = Measured("memory.copy", COPY, HERE)
+    done = Measured(COPY, HERE, {"size": 1024})
     found = floor_of(device, done)
     assert isinstance(found, Limit)
     assert found.value == pytest.approx(0.92 * 4000)
@@ -92,13 +92,15 @@ def test_the_floor_of_a_new_figure_follows_the_rule_of_all():
 
 
 def test_a_rigs_own_floor_of_a_new_figure_stands_alone_and_a_champion_beside_the_file():
-    done = Measured("memory.copy", COPY, HERE)
+    done = Measured(COPY, HERE, {"size": 1024})
     own = floor_of(device_with(sku_with(value=4000), floors={"copy_gbps": 4400}), done)
     assert own.value == 4400
     uuid = f"GPU-{GPU}"
-    best = ChampionRate(4500.0, 700.0, "bytes", 1024, 1, "run-1")
-    kept = floor_of(device_with(sku_with(value=4000), {uuid: {"memory.copy": (best,)}}), done)
-    assert kept.value == pytest.approx(0.95 * 4500)
+    best = ChampionRate(4500.0, "GB/s", 700.0, {"size": 1024}, 1, "run-1")
+    for limit_w in (700.0, 300.0):  # it does not follow the power limit
+        champions = {uuid: {"copy_gbps": (replace(best, power_limit_w=limit_w),)}}
+        kept = floor_of(device_with(sku_with(value=4000), champions), done)
+        assert kept.value == pytest.approx(0.95 * 4500)
 
 
 def test_a_new_figure_is_held_against_the_peak_that_it_names():

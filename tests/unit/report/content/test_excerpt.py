@@ -57,6 +57,17 @@ def test_charts_show_the_range_of_all_devices(result):
     assert names["Rate of each round, TFLOP/s"] == ["pc1/gpu1#0", *all_of_them]
 
 
+def test_the_range_of_rates_is_that_of_work_in_the_same_unit(result):
+    copies = [replace(one, seconds=1.0, work=9000.0, unit="GB") for one in result.recording.rounds]
+    result.recording.rounds = [*result.recording.rounds, *copies]
+    plots = list(charts_of(result, excerpt_of(result, most=1)).select({"type": figure}))
+    by_title = {plot.title.text: plot for plot in plots}
+    for title, highest in (("TFLOP/s", 100), ("GB/s", 9000)):
+        sources = [line.data_source.data for line in by_title[f"Rate of each round, {title}"].renderers]
+        rates = np.concatenate([np.asarray(one["value"], float) for one in sources if "value" in one])
+        assert np.nanmax(rates) <= highest, title
+
+
 def test_ranges_of_columns_are_those_of_objects():
     samples = [
         GpuSample(t_s, subject, power_w=None if t_s == 3 else 100 * t_s + place)

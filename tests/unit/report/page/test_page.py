@@ -65,6 +65,15 @@ def test_every_chart_that_has_something_to_show_is_there(result):
     ]
 
 
+def test_work_of_each_unit_has_a_chart_of_its_own(result):
+    copies = [replace(one, work=400.0, unit="GB", t_s=one.t_s + 60) for one in result.recording.rounds]
+    result.recording.rounds = [*result.recording.rounds, *copies]
+    assert {title for title in titles(result) if title.startswith("Rate")} == {
+        "Rate of each round, TFLOP/s",
+        "Rate of each round, GB/s",
+    }
+
+
 def test_charts_share_their_time_axis_and_show_limits_and_band(result):
     grid = charts_of(result)
     plots = list(grid.select({"type": figure}))

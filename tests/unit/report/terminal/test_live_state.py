@@ -3,26 +3,12 @@ from dataclasses import replace
 import pytest
 
 from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import TFLOP, Event, Round, Stage
+from rigproof.records.measurements import Event, Stage
 from rigproof.records.samples import GpuSample
-from rigproof.report.terminal.live_state import rate_of, state_of
+from rigproof.report.terminal.live import plain_line
+from rigproof.report.terminal.live_state import state_of
 
 QUIET = frozenset({"allocation"})
-
-
-def a_round(t_s, seconds, work, worker="pc1/gpu0#0"):
-    return Round(
-        t_s,
-        "gemm",
-        worker,
-        "pc1/gpu0",
-        "measure",
-        seconds,
-        work,
-        TFLOP,
-        True,
-        {"precision": "bf16", "size": 64},
-    )
 
 
 def device(state, subject="pc1/gpu0"):
@@ -30,26 +16,20 @@ def device(state, subject="pc1/gpu0"):
     return found
 
 
-def test_the_rate_is_work_over_time_of_the_last_five_seconds():
-    rounds = [a_round(1, 1, 1000)] + [a_round(t, 1, 50) for t in (6, 7, 8, 9, 10)]
-    assert rate_of(rounds) == 50
-    assert rate_of([]) is None
-
-
-def test_workers_that_share_a_device_add_up():
-    rounds = [a_round(t, 1, 30, worker) for t in (7, 8, 9) for worker in ("a", "b")]
-    assert rate_of(rounds) == 60
-
-
-def test_idle_time_lowers_the_rate():
-    assert rate_of([a_round(7, 1, 50), a_round(10, 1, 50)]) == 25
+def test_the_rate_is_in_the_unit_of_the_work(recording, plan):
+    at_40 = [one for one in recording.rounds if 30 < one.t_s <= 40]
+    recording.rounds = [*at_40, *(replace(one, t_s=one.t_s + 10, unit="GB") for one in at_40)]
+    rate = device(state_of(recording, plan, 50.0, QUIET)).rate
+    assert rate.unit == "GB/s"
+    assert plain_line(state_of(recording, plan, 50.0, QUIET)).count("GB/s") == len(plan.workers)
 
 
 def test_the_state_of_a_run_in_its_load(recording, plan):
     recording.rounds = [one for one in recording.rounds if one.t_s <= 50]
     recording.gpu_samples = [one for one in recording.gpu_samples if one.t_s <= 50]
     state = state_of(recording, plan, 50.0, QUIET)
-    assert device(state).rate_tflops == pytest.approx(71 * 0.97, rel=0.02)
+    assert device(state).rate.value == pytest.approx(71 * 0.97, rel=0.02)
+    assert device(state).rate.unit == "TFLOP/s"
     assert device(state).sample.t_s == 50.0
     assert (device(state).alive, device(state).planned) == (1, 1)
     assert state.hosts[0].subject == "pc1"
@@ -61,7 +41,7 @@ def test_the_state_of_a_run_in_its_load(recording, plan):
 
 def test_what_is_old_is_no_state_of_now(recording, plan):
     state = state_of(recording, plan, 500.0, QUIET)
-    assert device(state).rate_tflops is None
+    assert device(state).rate is None
     assert device(state).sample is None
     assert state.hosts[0].cpu_percent is None
     assert state.hosts[0].wakeup_p99_ms is None

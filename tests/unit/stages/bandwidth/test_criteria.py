@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.history.champion_keeping import gpu_figures
 from rigproof.judging.judge import judge
 from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.load import load_rig, over_defaults
@@ -41,8 +42,8 @@ def changed(recording, operation, subject=GPU, **changes):
     return recording
 
 
-def verdict(recording, loaded, subject=GPU, planned_by=None):
-    return judge(bandwidth, subject, Evidence(recording, loaded, None, planned_by))
+def verdict(recording, loaded, subject=GPU, planned_by=None, champions=None):
+    return judge(bandwidth, subject, Evidence(recording, loaded, champions, planned_by))
 
 
 def test_a_healthy_card_passes_by_its_model_s_measured_figure(recording, loaded):
@@ -98,6 +99,83 @@ def test_more_than_the_memory_can_do_is_not_measured(recording, loaded):
 def test_rounds_in_another_unit_are_not_counted(recording, loaded):
     found = verdict(changed(recording, "copy", unit="TFLOP"), loaded)
     assert found.outcome is Outcome.NOT_MEASURED
+
+
+# Champions
+
+
+def champions_of(recording, loaded, **factors):
+    """What a run keeps of one card as its champions; `factors`, by operation, make them better."""
+    kept = {}
+    for figure in gpu_figures(recording, [verdict(recording, loaded)])[recording.gpus[GPU].uuid]:
+        factor = factors.get(figure.labels["operation"], 1.0)
+        kept[figure.figure] = (replace(figure.rate(), value=factor * figure.value),)
+    return {recording.gpus[GPU].uuid: kept}
+
+
+def test_a_run_keeps_a_champion_of_each_operation(recording, loaded):
+    figures = gpu_figures(recording, [verdict(recording, loaded)])[recording.gpus[GPU].uuid]
+    assert [(one.title, one.unit, one.workers) for one in figures] == [
+        (f"memory.bandwidth {operation}", "GB/s", 1) for operation in ("write", "read", "copy", "triad")
+    ]
+    assert all(one.labels["size"] == 16384 for one in figures)
+    (rounds,) = (one.value for one in figures if one.labels["operation"] == "triad")
+    assert rounds == pytest.approx(4365, rel=0.01)
+
+
+@pytest.mark.parametrize("operation", ["write", "read", "copy", "triad"])
+def test_an_operation_that_lost_a_tenth_fails_against_its_champion(recording, loaded, operation):
+    unknown = replace(loaded, skus={})  # whose file knows nothing of the operation
+    champions = champions_of(recording, loaded)
+    assert verdict(recording, unknown, GPU, loaded, champions).outcome is Outcome.PASS
+    slower = changed(recording, operation, work=0.9)
+    found = verdict(slower, unknown, GPU, loaded, champions)
+    assert found.outcome is Outcome.FAIL
+    assert found.detail.startswith(f"{operation} is judged")
+    kept = champions[recording.gpus[GPU].uuid][f"memory_{operation}_gbps"][0].value
+    assert found.limit == pytest.approx(0.95 * kept)
+    assert found.limit_source.startswith("this GPU's champion (run ")
+
+
+def test_slow_vram_that_its_model_would_allow_fails_against_the_cards_own_champion(recording, loaded):
+    champions = champions_of(recording, loaded)
+    slow = simulated_recording(loaded, "standard", [f"vram-slow@{GPU}:by=6%"])
+    assert verdict(slow, loaded).outcome is Outcome.PASS
+    found = verdict(slow, loaded, champions=champions)
+    assert found.outcome is Outcome.FAIL
+    assert "this GPU's champion" in found.limit_source
+    assert verdict(slow, loaded, OTHER, champions=champions).outcome is Outcome.PASS
+
+
+def test_a_champion_that_no_memory_can_reach_is_no_floor(recording, loaded):
+    fast, impossible = (champions_of(recording, loaded, read=factor) for factor in (1.06, 1.4))
+    assert verdict(recording, loaded, champions=fast).outcome is Outcome.FAIL
+    assert verdict(recording, loaded, champions=impossible).outcome is Outcome.PASS
+
+
+def test_a_champion_of_other_buffers_is_no_floor(recording, loaded):
+    champions = champions_of(recording, loaded, read=1.06)
+    for uuid, kept in champions.items():
+        champions[uuid] = {
+            name: tuple(replace(one, labels=dict(one.labels) | {"size": 8192}) for one in rates)
+            for name, rates in kept.items()
+        }
+    assert verdict(recording, loaded, champions=champions).outcome is Outcome.PASS
+
+
+def test_a_rigs_own_floor_of_an_operation_stands_alone(loaded):
+    stated = rig_with_floor(loaded, memory_read_gbps=4600.0)
+    found = verdict(simulated_recording(stated, "standard"), stated)
+    assert (found.outcome, found.limit) == (Outcome.FAIL, 4600.0)
+    assert found.detail.startswith("read is judged")
+
+
+def rig_with_floor(loaded, **floors):
+    (node,) = loaded.rig.nodes
+    gpu = node.gpus[0]
+    own = gpu.model_copy(update={"floors": gpu.floors.model_copy(update=floors)})
+    node = node.model_copy(update={"gpus": (own, *node.gpus[1:])})
+    return replace(loaded, rig=loaded.rig.model_copy(update={"nodes": (node,)}))
 
 
 def test_the_table_has_a_row_for_each_card_and_a_dash_for_what_is_missing(recording):

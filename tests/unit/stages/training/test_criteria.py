@@ -8,6 +8,7 @@ from rigproof.judging.judge import Judgement, promised
 from rigproof.records.champions import ChampionRate
 from rigproof.records.verdict import Outcome
 from rigproof.stages.training.criteria import step
+from rigproof.stages.training.settings import STEP
 from support.faults import GPU, OTHER
 from support.recordings import H200, loaded_rig, stage_changes
 
@@ -40,10 +41,11 @@ def test_the_highest_of_sku_file_champion_and_peers_is_the_floor(bench):
         300,
         "0.75 of 400 TFLOP/s, printed or reached by others; hwprofiles/gpus/h200.toml",
     )
-    best = ChampionRate(410.0, 700, "fp16", 2496, 1, "run-7", 16)
-    bench.champions = {f"GPU-{GPU}": {NAME: (best,)}}
+    labels = {"precision": "fp16", "size": 2496, "batch": 16}
+    best = ChampionRate(410.0, "TFLOP/s", 700, labels, 1, "run-7")
+    bench.champions = {f"GPU-{GPU}": {STEP.name: (best,)}}
     assert floor(bench)[0] == pytest.approx(410 * 0.95)
-    bench.champions = {f"GPU-{GPU}": {NAME: (replace(best, batch=8),)}}
+    bench.champions = {f"GPU-{GPU}": {STEP.name: (replace(best, labels=labels | {"batch": 8}),)}}
     assert floor(bench)[0] == 300
 
 
