@@ -68,7 +68,7 @@ def look_back(node: str, run_id: str, t_s: float) -> tuple[list[Event], list[Fou
         if box.head.run_id == run_id:
             if found == "restarted" and box.head.node == node:
                 events.append(event_of(box, found, "host_reset", node))
-        elif found in ("restarted", "killed") and not box.told:
+        elif found in ("restarted", "killed") and not box.reported:
             events.append(event_of(box, found, "unfinished_run", node, t_s=t_s))
             earlier.append(run)
     return events, earlier

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.records.disk.store import disk_words, write_recording
+from rigproof.records.disk.store import disk_problem, write_recording
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Decision, Verdict
 from rigproof.report.files.files import write_reports
@@ -158,7 +158,7 @@ def _write_recording(folder: Path, recording: Recording) -> list[str]:
     try:
         write_recording(folder, recording)
     except OSError as error:
-        return [disk_words(folder, error)]
+        return [disk_problem(folder, error)]
     return []
 
 

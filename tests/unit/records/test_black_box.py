@@ -11,7 +11,7 @@ from rigproof.records.black_box import (
     End,
     Head,
     Line,
-    Told,
+    Reported,
     event_of,
     fate,
     read_box,
@@ -31,7 +31,7 @@ WHOLE = b"".join(map(text_of, (HEAD, Line(2.0, 1.7e9), LAST)))
 def test_what_was_written_is_read():
     assert read_box(WHOLE) == Box(HEAD, LAST)
     assert read_box(WHOLE + text_of(End(FINISHED))) == Box(HEAD, LAST, FINISHED)
-    assert read_box(WHOLE + text_of(Told("run-2"))) == Box(HEAD, LAST, told=True)
+    assert read_box(WHOLE + text_of(Reported("run-2"))) == Box(HEAD, LAST, reported=True)
 
 
 @given(
@@ -93,7 +93,7 @@ def test_the_words_of_agents_that_took_each_others_place_are_one():
     early, late = Box(HEAD, Line(2.0, 1.0)), Box(HEAD, LAST)
     assert together([late, early]) == late
     assert together([early, late, Box(HEAD, None, FINISHED)]) == Box(HEAD, LAST, FINISHED)
-    assert together([Box(HEAD, Line(2.0, 1.0), told=True), late]) == Box(HEAD, LAST, told=True)
+    assert together([Box(HEAD, Line(2.0, 1.0), reported=True), late]) == Box(HEAD, LAST, reported=True)
     assert together([]) is None
 
 
@@ -133,7 +133,7 @@ def test_other_ends_say_what_they_are():
     assert sentence(Box(HEAD), "restarted") == "pc2 restarted before any load"
     between = Box(HEAD, Line(12.0, 0.0), "SIGTERM")
     assert sentence(between, "killed") == (
-        "the run was ended from outside by SIGTERM, on pc2 outside of any stage, 12 s into the run; the host "
+        "the run was ended from outside by SIGTERM, on pc2 outside any stage, 12 s into the run; the host "
         "did not restart"
     )
     assert sentence(Box(HEAD, LAST), "shut_down") == (
