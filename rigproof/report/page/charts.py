@@ -1,4 +1,4 @@
-"""The charts of report.html: what each shows, from the Recording."""
+"""The charts of report.html, made from the Recording."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ POINTS_ALL = 250_000  # of all lines: 8 bytes each and a third more as base64, s
 
 @dataclass(frozen=True, slots=True)
 class GpuChart:
-    """One sensor of all GPUs: its title, the sample's field, and the criterion whose limit is drawn."""
+    """A chart of one sensor, all GPUs: its title, the sample's field, the criterion whose limit is drawn."""
 
     title: str
     field: str
     limited_by: str = ""
     zero: bool = False
-    per: float = 1.0  # of the field's unit in the chart's
+    per: float = 1.0  # the field's units in one unit of the chart
 
 
 GPU_CHARTS = (
@@ -44,9 +44,9 @@ GPU_CHARTS = (
 
 
 def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> Any:
-    """Below each other, with one time axis and one toolbar; None where nothing was recorded.
+    """All charts below each other, with one time axis and one toolbar; None if nothing was recorded.
 
-    Of a large rig the devices of its excerpt, and the range of all of them.
+    For a large rig, they show the devices of its excerpt, and the range of all devices.
     """
     excerpt = excerpt or excerpt_of(result)
     shown = excerpt.result
@@ -68,7 +68,7 @@ def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> Any:
     ranges = None if whole is None else Ranges(whole.gpu_samples)
     figures += [_sensor(chart, by_subject, shown, plots, ranges) for chart in GPU_CHARTS]
     figures.append(_host_cpu(shown, plots, whole))
-    drawn = [one for one in figures if one is not None]
+    drawn = [plot for plot in figures if plot is not None]
     drawn[-1].xaxis.axis_label = "seconds since the run began"
     toolbar = {"logo": None, "autohide": False}
     return gridplot(drawn, ncols=1, sizing_mode="stretch_width", toolbar_options=toolbar)
@@ -86,11 +86,11 @@ def _range_of_rounds(whole: Recording | None) -> list[Series]:
     return _range_lines(ranges, ranges.of(np.where(arithmetic, rounds.column("work") / seconds, np.nan)))
 
 
-def _range_lines(ranges: Ranges, found: Mapping[str, Floats], per: float = 1.0) -> list[Series]:
-    """Of all devices, those too that are not shown by themselves."""
+def _range_lines(ranges: Ranges, series: Mapping[str, Floats], per: float = 1.0) -> list[Series]:
+    """Lines for the range of all devices, including those without a line of their own."""
     return [
         Series(f"{name} of all", "", ranges.times_s.tolist(), (values / per).tolist())
-        for name, values in found.items()
+        for name, values in series.items()
     ]
 
 
@@ -125,8 +125,8 @@ def _sensor(
     ranges: Ranges | None,
 ) -> Any:
     series = [
-        Series(subject, subject, [one.t_s for one in found], _scaled(found, chart))
-        for subject, found in samples.items()
+        Series(subject, subject, [sample.t_s for sample in own], _scaled(own, chart))
+        for subject, own in samples.items()
     ]
     if ranges is not None:
         series += _range_lines(ranges, ranges.of_field(chart.field), chart.per)
@@ -134,7 +134,7 @@ def _sensor(
 
 
 def _scaled(samples: Sequence[GpuSample], chart: GpuChart) -> list[float | None]:
-    values = (getattr(one, chart.field) for one in samples)
+    values = (getattr(sample, chart.field) for sample in samples)
     return [None if value is None else value / chart.per for value in values]
 
 
@@ -149,22 +149,23 @@ def _limits(chart: GpuChart, result: RunResult) -> dict[str, float]:
 
 def _rounds(recording: Recording) -> list[Series]:
     """The rate of each worker's rounds; workers that share a GPU have one colour."""
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for one in recording.rounds:
-        if one.seconds > 0 and one.unit == TFLOP:
-            found.setdefault((one.worker, one.subject), []).append((one.t_s, one.work / one.seconds))
+    by_worker: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for round_ in recording.rounds:
+        if round_.seconds > 0 and round_.unit == TFLOP:
+            points = by_worker.setdefault((round_.worker, round_.subject), [])
+            points.append((round_.t_s, round_.work / round_.seconds))
     return [
         Series(worker, subject, [t_s for t_s, _ in points], [rate for _, rate in points])
-        for (worker, subject), points in found.items()
+        for (worker, subject), points in by_worker.items()
     ]
 
 
 def _host_cpu(result: RunResult, plots: TimePlots, whole: Recording | None) -> Any:
     """CPU of each host, the promised band shaded."""
-    found: dict[str, list[tuple[float, float | None]]] = {}
+    by_host: dict[str, list[tuple[float, float | None]]] = {}
     for sample in result.recording.host_samples:
-        found.setdefault(sample.subject, []).append((sample.t_s, sample.cpu_percent))
-    series = [Series(name, name, *_columns(points)) for name, points in found.items()]
+        by_host.setdefault(sample.subject, []).append((sample.t_s, sample.cpu_percent))
+    series = [Series(name, name, *_columns(points)) for name, points in by_host.items()]
     if whole is not None and whole.host_samples:
         ranges = Ranges(whole.host_samples)
         series += _range_lines(ranges, ranges.of_field("cpu_percent"))
