@@ -164,7 +164,7 @@ REFUSED = {
     "sensor-shifted:field=sm_clock": "nothing else tells what sm_clock should read",
     "sensor-impossible:field=clock_event_reasons": "any clock_event_reasons can be",
     "sensor-missing:stage=gemm,field=utilization": "choose another --level",
-    f"overheat:after={LATER_S:g}": f"beginning of the sustained stage the load takes {LATER_S:g} s, write less",
+    f"overheat:after={LATER_S:g}": f"of the sustained stage the load takes {LATER_S:g} s, write less",
     "straggler:by=0%": "over 0% and under 100%",
     "straggler:by=100%": "over 0% and under 100%",
     "xid:code=many": "an Xid is a whole number, such as 79",
@@ -192,8 +192,11 @@ def test_what_is_no_fault_is_refused_with_the_way_out(text):
         ("row-remap-failed", "its driver reports no remapped rows"),
         ("straggler", "the rig has no other GPU of that SKU"),
         ("heat-spike", "no limits.core_temperature_never_c"),
-        ("throughput-sag:stage=training,after=20%,by=60%", "nobody has measured this card's training step"),
-        ("throughput-sag:after=75,by=60%", "nobody has measured this card's training step"),
+        (
+            "throughput-sag:stage=training,after=20%,by=60%",
+            "no training step was measured on this card's model",
+        ),
+        ("throughput-sag:after=75,by=60%", "no training step was measured on this card's model"),
     ],
 )
 def test_a_fault_that_nothing_could_notice_on_this_card_is_refused(text, why):

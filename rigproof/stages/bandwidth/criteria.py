@@ -13,7 +13,7 @@ from rigproof.profiles.planning.evidence import Conditions
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.bandwidth.settings import COPY, FIGURES, GB, STAGE
 
-FEWEST_ROUNDS = 3  # of an operation: fewer are single readings
+FEWEST_ROUNDS = 3  # of an operation: fewer would be single readings
 UNIT = "GB/s"
 NAME = "memory.bandwidth"
 
@@ -25,13 +25,13 @@ NAME = "memory.bandwidth"
     limit="for each operation `limits.floor_measured_share` or `limits.floor_similar_share` of the SKU "
     "file's figure, by its evidence, scaled to the enforced power limit. For copies the floor in the rig "
     "profile (`floors.memory_copy_gbps`) stands alone; else `limits.floor_printed_share` of the printed "
-    "bandwidth counts too; for a card without a SKU file `limits.peer_share` of the median of the other "
-    "cards of its model in the run; else none. The operation that is lowest against its floor is shown. None "
-    "for the CPU as the device, whose memory everything on the host uses",
+    "bandwidth also counts; for a card without a SKU file `limits.peer_share` of the median of the other "
+    "cards of its model in the run; else none. The operation that is lowest relative to its floor is shown. "
+    "None for the CPU as the device, whose memory everything on the host uses",
     remedy="close other programs on the card, check its memory clock (`nvidia-smi -q -d CLOCK`) and its "
-    "temperature; a card that stays slow when it is cold and alone is a case for the warranty",
-    unmeasured="too few verified rounds of an operation; a rate that is more than "
-    "`limits.ceiling_share` of the printed bandwidth",
+    "temperature; if it stays slow when it is cold and has no other load, claim the warranty",
+    unmeasured="too few verified rounds of an operation, or a rate above `limits.ceiling_share` of the "
+    "printed bandwidth",
     also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle")),
     figure=FIGURES[COPY],
     stages=(STAGE,),
@@ -41,18 +41,18 @@ NAME = "memory.bandwidth"
 def bandwidth(device: DeviceEvidence) -> Finding:
     """Verified writes, reads, copies and triads in the device's own memory.
 
-    Bytes read and written over the time that they took by the device's own clock, without the slowest tenth
-    of the rounds.
+    The rate is bytes read and written over time by the device's own clock, without the slowest tenth of the
+    rounds.
     """
     rounds = {operation: operation_rounds(device, operation) for operation in FIGURES}
-    rates = {operation: one.rate() for operation, one in rounds.items()}
+    rates = {operation: own.rate() for operation, own in rounds.items()}
     detail = ", ".join(f"{operation} {figure(rate, UNIT)}" for operation, rate in rates.items())
     if device.is_cpu:
         return Finding(Outcome.NO_LIMIT, rates[COPY], detail=f"{detail}; everything on the host uses it")
     _require_possible(device, rates)
     floors = _floors(device, rounds)
     if not floors:
-        return Finding(Outcome.NO_LIMIT, rates[COPY], detail=f"{detail}; no figure is known of this model")
+        return Finding(Outcome.NO_LIMIT, rates[COPY], detail=f"{detail}; no figure is known for this model")
     lowest = min(floors, key=lambda operation: rates[operation] / floors[operation].value)
     rate, floor = rates[lowest], floors[lowest]
     good = rate >= floor.value
@@ -61,7 +61,7 @@ def bandwidth(device: DeviceEvidence) -> Finding:
 
 
 def operation_rounds(device: DeviceEvidence, operation: str) -> Rounds:
-    """Measured, verified rounds of one operation. NotMeasured where they are too few."""
+    """Measured, verified rounds of one operation. Raises NotMeasured if there are too few."""
     done = device.rounds(STAGE)
     done = done.only(done.same("unit", GB) & done.labelled("operation", operation)).verified()
     done = done.only(done.same("phase", "measure"))
@@ -73,7 +73,7 @@ def operation_rounds(device: DeviceEvidence, operation: str) -> Rounds:
 
 
 def _require_possible(device: DeviceEvidence, rates: Mapping[str, float]) -> None:
-    """NotMeasured where an operation is faster than any clock of this memory allows."""
+    """Raise NotMeasured if an operation is faster than any clock of this memory allows."""
     sku, share = device.device.sku, device.optional_limit("ceiling_share")
     if sku is None or share is None:
         return
@@ -81,28 +81,29 @@ def _require_possible(device: DeviceEvidence, rates: Mapping[str, float]) -> Non
     for operation, rate in rates.items():
         if rate > most:
             raise NotMeasured(
-                f"{operation} {figure(rate, UNIT)} are more than {figure(most, UNIT)}, {share.value:g} × the "
-                f"printed bandwidth of {device.sku_file}: a measurement error, not a rate"
+                f"{operation} {figure(rate, UNIT)} is more than {figure(most, UNIT)}, {share.value:g} × the "
+                f"printed bandwidth of {device.sku_file}: a measurement error"
             )
 
 
 def _floors(device: DeviceEvidence, rounds: Mapping[str, Rounds]) -> dict[str, Limit]:
-    """By operation; those that nothing is known of are left out."""
-    found: dict[str, Limit] = {}
+    """The floors by operation; operations without one are left out."""
+    floors: dict[str, Limit] = {}
     for operation, kind in FIGURES.items():
         (size,) = rounds[operation].distinct_labels("size") or (None,)
         if not isinstance(size, int):
-            raise NotMeasured("its rounds do not say how large the buffers were")
+            raise NotMeasured("its rounds do not state the size of the buffers")
         here = Conditions(kind.precision, size, 1, torch_of(device))
         measured = Measured(NAME, kind, here)
-        floor = floor_of(device, measured, *_others(device)) if kind.floor else sku_floor(device, measured)
+        others = _other_floors(device) if kind.floor else ()
+        floor = floor_of(device, measured, *others) if kind.floor else sku_floor(device, measured)
         if isinstance(floor, Limit):
-            found[operation] = floor
-    return found
+            floors[operation] = floor
+    return floors
 
 
-def _others(device: DeviceEvidence) -> tuple[Limit, ...]:
-    """Floors of copies beside the SKU file's figure: of what is printed, or of the peers."""
+def _other_floors(device: DeviceEvidence) -> tuple[Limit, ...]:
+    """Floors of copies besides the SKU file's figure: from the printed bandwidth, or from peers."""
     sku = device.device.sku
     if sku is not None:
         share = device.limit("floor_printed_share")
@@ -120,17 +121,17 @@ def _others(device: DeviceEvidence) -> tuple[Limit, ...]:
 
 
 def _rates_of_model(device: DeviceEvidence) -> Mapping[str, float]:
-    """Copies of all cards of this model in the run, by subject; those without a rate are left out."""
+    """Rates of copies of all cards of this model in the run, by subject; cards without one are left out."""
 
     def measured() -> dict[str, float]:
-        found: dict[str, float] = {}
-        for one in device.evidence.devices:
-            if one.found and not one.is_cpu and one.identity.name == device.identity.name:
+        rates: dict[str, float] = {}
+        for other in device.evidence.devices:
+            if other.found and not other.is_cpu and other.identity.name == device.identity.name:
                 try:
-                    found[one.subject] = operation_rounds(one, COPY).rate()
+                    rates[other.subject] = operation_rounds(other, COPY).rate()
                 except NotMeasured:
                     continue
-        return found
+        return rates
 
     return device.evidence.kept(("copies", device.identity.name), measured)
 

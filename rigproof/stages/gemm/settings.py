@@ -1,4 +1,4 @@
-"""The gemm stage's table in a profile, and what SKU files and floors state of it."""
+"""The gemm stage's table in a profile, and its figures in SKU files and floors."""
 
 from typing import ClassVar
 

@@ -21,5 +21,5 @@ class SharingSettings(TimedSettings):
 
     @property
     def most_workers(self) -> int:
-        """As many processes are there at once."""
+        """The largest number of processes at a time."""
         return max(self.workers, default=0)

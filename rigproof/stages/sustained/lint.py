@@ -1,4 +1,4 @@
-"""Limits of the sustained stage that could never be passed over."""
+"""Lint of the sustained stage's limits that could never fail."""
 
 from collections.abc import Iterator
 
@@ -11,19 +11,19 @@ from rigproof.profiles.tables.levels import LevelName
 from rigproof.stages.sustained.settings import FIGURE, SustainedSettings
 
 BOUNDS = {
-    # Thermal throttling halves a rate; a drop that is allowed has to be less.
+    # Thermal throttling halves a rate; the allowed drop must be smaller.
     "stability_drop_share": Bound(lowest=0.5, below="allows a rate that halves"),
 }
 
 
 def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
-    """Of its limits, and of the floor of all GPUs together."""
+    """Problems with its limits, and with the floor of all GPUs together."""
     yield from stage_limit_problems(loaded, "sustained", BOUNDS)
     yield from _combined_problems(loaded)
 
 
 def _combined_problems(loaded: LoadedRig) -> Iterator[str]:
-    """The floor of all GPUs together, against the sum of their peaks."""
+    """The floor of all GPUs together, compared with the sum of their peaks."""
     floor, devices = loaded.settings(SustainedSettings).combined_floor_tflops, loaded.devices()
     if floor is None or not devices:
         return

@@ -1,4 +1,4 @@
-"""The sustained stage's table in a profile, and what SKU files and floors state of it."""
+"""The sustained stage's table in a profile, and its figure in SKU files and floors."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""The training stage's table in a profile, and what SKU files and floors state of it."""
+"""The training stage's table in a profile, and its figures in SKU files and floors."""
 
 from typing import Annotated
 
@@ -42,7 +42,7 @@ class TrainingSettings(TimedSettings):
     )
 
 
-# A training step in fp16 against fp32 without tf32: 9 measured on an H200; its printed peaks are 14.8 apart.
+# A training step in fp16, relative to fp32 without tf32: 9 measured on an H200, 14.8 by its printed peaks.
 SPEEDUP_LOWEST, SPEEDUP_HIGHEST = 1.0, 20.0
 STEP = FigureKind(
     "training_tflops",
@@ -50,7 +50,7 @@ STEP = FigureKind(
     precision="fp16",
     own_size=True,
     peak=peak_of("fp16"),
-    lowest_share=0.10,  # a step is norms, attention and an optimizer too: 0.43 measured on an H200
+    lowest_share=0.10,  # a step also has norms, attention and an optimizer: 0.43 measured on an H200
     slowest=SLOWEST_TFLOPS,
     evidence=("batch",),
     architecture=False,
