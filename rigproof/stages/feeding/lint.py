@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rigproof.profiles.lint.limits import Bound, stage_limit_problems, told
+from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
 from rigproof.profiles.lint.stated import stated
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.levels import LevelName
@@ -32,4 +32,4 @@ def _speedup_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str
     key = stated(loaded, device, SHARE, PROCESSES) or SHARE
     wrong = f"{processes} processes × {share:g} is no speed-up: rewards one after the other would pass"
     way_out = f"write reward_speedup_share = {(1.5 / processes):.2g} or more, or processes = 1"
-    yield told(loaded, key, processes if key.endswith(PROCESSES) else share, wrong, way_out)
+    yield rig_problem(loaded, key, processes if key.endswith(PROCESSES) else share, wrong, way_out)

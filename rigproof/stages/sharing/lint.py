@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from rigproof.profiles.lint.limits import Bound, stage_limit_problems, told
+from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
 from rigproof.profiles.lint.stated import stated
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.operands import CONTEXT_GIB
@@ -30,9 +30,9 @@ def _device_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]
     key = stated(loaded, device, WORKERS) or WORKERS
     if not workers or workers[0] != 1 or any(after <= before for before, after in pairwise(workers)):
         wrong = "must start with 1, with which the others are compared, and then increase"
-        yield told(loaded, key, list(workers), wrong, "write e.g. [1, 2, 3]")
+        yield rig_problem(loaded, key, list(workers), wrong, "write e.g. [1, 2, 3]")
     elif len(workers) == 1:
-        yield told(loaded, key, [1], "nothing to compare with one process", "write e.g. [1, 2]")
+        yield rig_problem(loaded, key, [1], "nothing to compare with one process", "write e.g. [1, 2]")
     else:
         yield from _memory_problems(loaded, device, workers[-1])
 
@@ -51,4 +51,4 @@ def _memory_problems(loaded: LoadedRig, device: PromisedDevice, most: int) -> It
             f"{memory_gib:g} GiB of {device.subject}"
         )
         way_out = f"write {fitting:g} or less, or fewer workers" if fitting > 0 else "write fewer workers"
-        yield told(loaded, key, share, wrong, way_out)
+        yield rig_problem(loaded, key, share, wrong, way_out)

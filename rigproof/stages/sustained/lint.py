@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rigproof.profiles.kinds.figures import SLOWEST_TFLOPS, peak_16bit
 from rigproof.profiles.lint.floors import too_low
-from rigproof.profiles.lint.limits import Bound, stage_limit_problems, told
+from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
 from rigproof.profiles.lint.sku import floor_problem
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import LevelName
@@ -37,4 +37,4 @@ def _combined_problems(loaded: LoadedRig) -> Iterator[str]:
     else:
         wrong = floor_problem(floor, at_least, FIGURE.unit, lowest)
     if wrong is not None:
-        yield told(loaded, "stages.sustained.combined_floor_tflops", floor, *wrong)
+        yield rig_problem(loaded, "stages.sustained.combined_floor_tflops", floor, *wrong)

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
-from rigproof.profiles.lint.limits import Bound, stage_limit_problems, told
-from rigproof.profiles.lint.stated import told_where_stated
+from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
+from rigproof.profiles.lint.stated import problems_where_stated
 from rigproof.profiles.loading.files import DEFAULTS
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.planning import device_plan
@@ -42,16 +42,16 @@ def _work_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
     if memory_gib is not None and training.reserve_gib >= memory_gib:
         wrong = f"all of the {memory_gib:g} GiB of {device.subject}, so no batch is ever tried"
         way_out = "write e.g. 2.0, or a tenth of the card"
-        yield from told_where_stated(loaded, device, (f"{TABLE}.reserve_gib",), wrong, way_out)
+        yield from problems_where_stated(loaded, device, (f"{TABLE}.reserve_gib",), wrong, way_out)
     if not batches or any(after <= before for before, after in pairwise(batches)):
         wrong = "each batch size must exceed the previous one" if batches else "no batch size to measure"
         way_out = "write e.g. [1, 2, 4, 8, 16]"
-        yield from told_where_stated(loaded, device, (f"{TABLE}.batches",), wrong, way_out)
+        yield from problems_where_stated(loaded, device, (f"{TABLE}.batches",), wrong, way_out)
     least = loaded.memory_of(device).least_batch
     if least > batch:
         wrong = f"least_batch = {least} is over {TABLE}.batch = {batch}: a failure cannot make it smaller"
         names = ("memory.least_batch", f"{TABLE}.batch")
-        yield from told_where_stated(loaded, device, names, wrong, f"write least_batch = {batch} or less")
+        yield from problems_where_stated(loaded, device, names, wrong, f"write least_batch = {batch} or less")
 
 
 def _rate_problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:
@@ -66,4 +66,4 @@ def _rate_problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:
             f"of {length_s:g} s of training at the {level} level a tenth may be measured work, with fewer "
             f"than the {FEWEST_SAMPLES} samples needed to fail a card"
         )
-        yield told(loaded, key, rate_hz, wrong, f"write {math.ceil(least_hz)} or more")
+        yield rig_problem(loaded, key, rate_hz, wrong, f"write {math.ceil(least_hz)} or more")

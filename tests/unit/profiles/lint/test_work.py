@@ -66,7 +66,7 @@ def problems(desk, text: str) -> list[str]:
         ),
         (
             "[stages.feeding]\nreward_speedup_share = 0.125\n",
-            "stages.feeding.reward_speedup_share = 0.125: 8 processes × 0.125 are no "
+            "stages.feeding.reward_speedup_share = 0.125: 8 processes × 0.125 is no "
             "speed-up: rewards one after the "
             "other would pass; write reward_speedup_share = 0.19 or more, or processes = 1",
         ),
