@@ -34,7 +34,7 @@ from rigproof.stages.registry import KINDS
 # It is in the file's first lines; the rest, which grows with the rig, is not read for it.
 ELAPSED = re.compile(rb'^ "elapsed_s": (\d{1,9}(?:\.\d{1,6})?),?$', re.MULTILINE)
 HEAD_BYTES = 4096
-HERE_SHARE = 0.475  # of the devices, if two processes judge
+HERE_SHARE = 0.52  # of the devices, if two processes judge: the other one has to send its findings
 VERDICT_COSTS = 10  # to write one, in records to judge
 EXIT_NOT_WRITTEN = 6  # the same as for a run whose files could not be written
 
@@ -89,15 +89,14 @@ def _verdicts(
     recording.group()  # else each of the two would
     nodes = [subject for subject in subjects if subject in recording.nodes]
     others = [subject for subject in subjects if subject not in recording.nodes]
-    # Host samples are large, so only one process reads them; the other has to send its findings.
-    middle = round(HERE_SHARE * len(others))
-    parts = side_by_side(
-        lambda: judgement.part(nodes + others[:middle]), lambda: judgement.part(others[middle:])
-    )
-    verdicts = judgement.whole(parts)
-    recording.host_samples.let_go()
+    of_nodes = judgement.part(nodes)
+    recording.host_samples.let_go()  # hundreds of MiB, which two processes would both have
     give_memory_back()
-    return verdicts
+    middle = round(HERE_SHARE * len(others))
+    of_devices = side_by_side(
+        lambda: judgement.part(others[:middle]), lambda: judgement.part(others[middle:])
+    )
+    return judgement.whole([of_nodes, *of_devices])
 
 
 def _folder(champions: Path) -> Path:

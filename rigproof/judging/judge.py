@@ -211,7 +211,7 @@ def _require_own_trouble(
     """A finding caused by another process is no finding about the subject."""
     if criterion.explained is None:
         return
-    reason = criterion.explained(about, Trouble(finding, criterion.loads(evidence.stages, evidence.kinds)))
+    reason = criterion.explained(about, Trouble(finding, _loads(criterion, evidence)))
     if reason is not None:
         raise NotMeasured(f"{reason}; so this is not the card's own: {_told(criterion, finding)}")
 
@@ -228,12 +228,18 @@ def _told(criterion: Criterion, finding: Finding) -> str:
 
 def _require_stages(criterion: Criterion, evidence: Evidence) -> None:
     """Only a complete load can pass; a failure in a part of it still fails."""
-    for name in criterion.loads(evidence.stages, evidence.kinds):
+    for name in _loads(criterion, evidence):
         stage = evidence.stage(name)
         if stage.status not in ENDED:
             raise NotMeasured(f"the {name} stage was broken off")
         if evidence.kinds[name].duty == "continuous":
             evidence.complete_window(name)
+
+
+def _loads(criterion: Criterion, evidence: Evidence) -> tuple[str, ...]:
+    """The stages of the run that it judges."""
+    key = ("loads", criterion.name)
+    return evidence.kept(key, lambda: criterion.loads(evidence.stages, evidence.kinds))
 
 
 def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:

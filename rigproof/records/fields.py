@@ -28,6 +28,7 @@ class FieldKind:
         return not self.optional
 
 
+@cache
 def table_name(record: type) -> str:
     """The name of a record type's table: `reward_batch`."""
     return _CAPITAL.sub("_", record.__name__).lower()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sized
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from rigproof.records.fields import table_name
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
@@ -132,7 +132,7 @@ class Recording:
 
         Raises RecordingError if the table of that name came from a file and holds something else.
         """
-        name = table_name(kind)
+        name = table_name(cast("type", kind))
         rows = self.tables.get(name)
         if rows is None:
             rows = self.tables.setdefault(name, Rows(kind))
@@ -146,7 +146,7 @@ class Recording:
 
     def put(self, kind: type[_Kept], records: Iterable[_Kept]) -> None:
         """Replace all records of that type by these."""
-        self.tables[table_name(kind)] = Rows.of_records(kind, records)
+        self.tables[table_name(cast("type", kind))] = Rows.of_records(kind, records)
 
     def __eq__(self, other: object) -> bool:
         """Whether all content is equal; an empty table counts as none."""

@@ -207,6 +207,11 @@ def floats_of(column: Column) -> Floats:
     return column.numbers[column.array] if len(column.words) else np.zeros(0)
 
 
+def floats_at(column: Column, places: Places) -> Floats:
+    """Some of a column of numbers, NaN for None. TypeError where it holds lists."""
+    return column.array[places] if isinstance(column, Numbers) else floats_of(column.taken(places))
+
+
 def column_of(values: Sequence[Any], kind: FieldKind) -> Column:
     """Values of one field as a column."""
     if kind.kind is float:
@@ -450,7 +455,7 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         bounds = [*np.flatnonzero(np.diff(codes.astype(np.int64), prepend=-1)).tolist(), len(codes)]
         self._groups = {subjects.words[codes[start]]: slice(start, end) for start, end in pairwise(bounds)}
         self._columns: Mapping[str, Column] = {name: column.taken(order) for name, column in columns.items()}
-        self._order = came[order]  # where each row stood
+        self._order = came[order].astype(np.uint32)  # where each row stood: of far fewer than 2**32
         self._inverse: npt.NDArray[np.intp] | None = None
         self._count, self._came = len(came), None
 

@@ -11,7 +11,7 @@ from rigproof.criteria.evidence.loads import Load, load_of, over_stages
 from rigproof.criteria.evidence.sensors import power_field, readings_by_piece
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.criteria.evidence.windows import Window, work_by_slice
+from rigproof.criteria.evidence.windows import Window, slice_edges, without_work
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
@@ -99,19 +99,16 @@ def _by_work(device: DeviceEvidence, stage: str, window: Window) -> Finding:
     """
     duty = device.evidence.kinds[stage].duty
     stretches = (window,) if duty == "continuous" else load_of(device, stage).stretches
-    by_stretch = [stretch.slices(WINDOW_S) for stretch in stretches]
-    verified = device.rounds(stage).verified()
-    work = [done for slices in by_stretch for done in work_by_slice(verified, slices)]
-    slices = [piece for slices in by_stretch for piece in slices]
-    idle = [piece for piece, done in zip(slices, work, strict=True) if done <= 0]
-    share = 100 * (1 - len(idle) / len(slices))
+    from_s, to_s = slice_edges(stretches, WINDOW_S)
+    (idle,) = without_work(device.rounds(stage).verified(), from_s, to_s).nonzero()
+    share = 100 * (1 - len(idle) / len(from_s))
     limit = device.limit("active_work_share").times(100)
-    detail = f"verified work in {len(slices) - len(idle)} of {len(slices)} windows of 1 s"
+    detail = f"verified work in {len(from_s) - len(idle)} of {len(from_s)} windows of 1 s"
     if share >= limit.value or duty == "fed":
         return compared(share, limit, good=True, detail=detail)
     cause = device.cause()
     detail += f"; {cause}" if cause else ""
-    return compared(share, limit, good=False, detail=detail, from_s=idle[0].from_s)
+    return compared(share, limit, good=False, detail=detail, from_s=float(from_s[idle[0]]))
 
 
 def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:

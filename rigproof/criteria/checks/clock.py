@@ -1,6 +1,7 @@
 """Does the card reach its clock, or say why not?"""
 
 import math
+from collections import Counter
 from statistics import fmean, median
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
@@ -16,10 +17,9 @@ from rigproof.criteria.evidence.reasons import (
     names_of,
 )
 from rigproof.criteria.evidence.sensors import moving_readings, piece_readings, power_field, readings_by_piece
-from rigproof.criteria.evidence.series import readings, told
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.tasks import LOSSES
-from rigproof.criteria.evidence.windows import Window, work_by_slice
+from rigproof.criteria.evidence.windows import work_by_slice
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FED, TIMES, FaultKind
@@ -173,7 +173,11 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load) -> None:
         return
     rounds = device.rounds(load.stage)
     together = len(set(rounds.doers(device.evidence.kinds).tolist()))
-    means_mhz = [(stretch, _mean_mhz(device, stretch)) for stretch in load.stretches]
+    means_mhz = [
+        (stretch, _mean_mhz(device, places))
+        for piece in load.pieces
+        for stretch, places in zip(piece.stretches, piece.places, strict=True)
+    ]
     for precision, fastest in rounds.fastest().items():
         peak = getattr(sku.peak_tflops, precision, None)
         if peak is None:
@@ -191,9 +195,9 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load) -> None:
                 )
 
 
-def _mean_mhz(device: DeviceEvidence, stretch: Window) -> float:
+def _mean_mhz(device: DeviceEvidence, places: slice) -> float:
     """Infinity with too few samples: then it contradicts nothing."""
-    clocks = readings(device.loaded_samples(stretch), "sm_clock_mhz").values
+    clocks = device.series.readings("sm_clock_mhz", places).values
     return fmean(clocks) if len(clocks) >= FEWEST_SAMPLES else math.inf
 
 
@@ -216,20 +220,21 @@ def _main_reasons(device: DeviceEvidence, piece: Piece, least_mhz: float) -> int
     """The explaining bits that most samples of a low clock have, taken together; 0 if most have none."""
     samples = [
         one
-        for stretch in piece.stretches
-        for one in told(device.loaded_samples(stretch), "sm_clock_mhz", "clock_event_reasons")
+        for places in piece.places
+        for one in device.samples[places].fields("sm_clock_mhz", "clock_event_reasons")
     ]
     if sum(1 for _, bits in samples if bits is not None) <= MOST * len(samples):
         raise NotMeasured("the clock is low under load, and the reasons for it cannot be read")
-    known: list[int] = [
+    known = Counter(
         bits for clock_mhz, bits in samples if None not in (clock_mhz, bits) and clock_mhz < least_mhz
-    ]
+    )
     # Each bit by itself: a slowdown that flickered does not explain a clock that was low all the time.
-    return sum(bit for bit in NAMES if bit & EXPLAINS_LOW_CLOCK and _count(known, bit) > MOST * len(known))
+    explaining = (bit for bit in NAMES if bit & EXPLAINS_LOW_CLOCK)
+    return sum(bit for bit in explaining if _samples_with(bit, known) > MOST * known.total())
 
 
-def _count(known: list[int], bit: int) -> int:
-    return sum(1 for bits in known if bits & bit)
+def _samples_with(bit: int, samples: Counter[int]) -> int:
+    return sum(number for bits, number in samples.items() if bits & bit)
 
 
 FAULTS = (

@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
-from rigproof.criteria.evidence.series import readings, values
 from rigproof.criteria.evidence.subjects import NodeEvidence
 from rigproof.criteria.evidence.windows import Window, values_by_slice
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -111,7 +110,7 @@ def _remedy_under(load: Event | None) -> str:
 def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
     """Mean CPU load of each 1 s window that has samples; NotMeasured if too few have."""
     window = node.evidence.complete_window(node.evidence.steady_stage)
-    pairs = readings(node.loaded_samples(window), "cpu_percent")
+    pairs = node.loaded_samples(window).readings("cpu_percent")
     node.evidence.require_coverage(pairs.times_s, window, node.coverage_limit(), "CPU load")
     slices = window.slices(WINDOW_S)
     filled = [
@@ -165,7 +164,7 @@ def _delays(node: NodeEvidence, window: Window) -> tuple[Floats, float | None]:
     """All delays in the window, ms, and when the longest was reported."""
     told = [
         (t_s, np.asarray(delays, np.float64))
-        for t_s, delays in values(node.loaded_samples(window), "wakeup_delays_ms")
+        for t_s, delays in node.loaded_samples(window).recorded("wakeup_delays_ms")
         if len(delays)
     ]
     if not told:

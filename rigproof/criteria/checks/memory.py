@@ -2,12 +2,11 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, WITHOUT_WORK, WORKER_LOST, Also
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.series import readings, told
+from rigproof.criteria.evidence.series import Stretch
 from rigproof.criteria.evidence.strangers import crowded_by, holders_at
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.tasks import LOSSES, rounds_by_device, tasks_of, without_advice
@@ -77,7 +76,7 @@ def _require_last_reading(device: DeviceEvidence, worker: str, window: Window) -
     lost = [one for one in device.events(*LOSSES) if one.worker == worker and one.stage == steady]
     if lost:
         raise NotMeasured(f"{worker} was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
-    reported = told(device.memory, "worker", "stage", "t_s", "ooms", "alloc_retries")
+    reported = device.memory.fields("worker", "stage", "t_s", "ooms", "alloc_retries")
     own = (rest for whose, stage, *rest in reversed(reported) if whose == worker and stage == steady)
     last = next(own, None)
     if last is None:
@@ -115,10 +114,10 @@ def _require_filled(device: DeviceEvidence) -> None:
             )
 
 
-def _sum_of_highest(memory: Sequence[MemoryReading], field: str) -> int:
+def _sum_of_highest(memory: Stretch[MemoryReading], field: str) -> int:
     """Sum over workers of the highest count that each reported: the counters only grow."""
     highest: dict[str, int] = {}
-    for worker, count in dict.fromkeys(told(memory, "worker", field)):
+    for worker, count in dict.fromkeys(memory.fields("worker", field)):
         highest[worker] = max(highest.get(worker, 0), count or 0)
     return sum(highest.values())
 
@@ -218,12 +217,12 @@ def headroom(device: DeviceEvidence) -> Finding:
     window = device.evidence.loaded_window(device.evidence.steady_stage)
     free = [
         (t_s, free_mib)
-        for t_s, free_mib in told(device.memory, "t_s", "device_free_mib")
+        for t_s, free_mib in device.memory.fields("t_s", "device_free_mib")
         if free_mib is not None and window.from_s <= t_s <= window.to_s
     ]
     if device.is_cpu:
         samples = device.evidence.node(device.device.node).loaded_samples(window)
-        free += readings(samples, "ram_available_mib")
+        free += samples.readings("ram_available_mib")
     if not free:
         cause = device.cause()
         raise NotMeasured("free memory was not read under load" + (f": {cause}" if cause else ""))

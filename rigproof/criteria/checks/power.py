@@ -7,7 +7,6 @@ from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasur
 from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.loads import Load, over_loads
 from rigproof.criteria.evidence.sensors import readings_by_piece
-from rigproof.criteria.evidence.series import readings, values
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.working_range import power_failure
 from rigproof.profiles.kinds.stages import DUTIES
@@ -57,7 +56,7 @@ def draw(device: DeviceEvidence) -> Finding:
 
 def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     """The piece that is closest to its limit, or furthest over it."""
-    average = values(device.loaded_samples(load.window), "power_average_w")
+    average = device.loaded_samples(load.window).recorded("power_average_w")
     field = "power_average_w" if average else "power_w"
     over = device.limit("power_over_limit_share")
     found = []
@@ -96,7 +95,7 @@ def limit(device: DeviceEvidence) -> Finding:
     that the rig states, the lowest and the highest do.
     """
     require_power_limit(device)
-    in_force = sorted({device.enforced_power_w, *readings(device.samples, "power_limit_w").values})
+    in_force = sorted({device.enforced_power_w, *device.samples.readings("power_limit_w").values})
     changed = "" if _same(in_force) else f"between {in_force[0]:.0f} and {in_force[-1]:.0f} W during the run"
     allowed = device.device.limits.power_limit_w
     if allowed is not None:

@@ -8,7 +8,6 @@ from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.readings import Reading, Readings
 from rigproof.criteria.evidence.reasons import THROTTLE, names_of
 from rigproof.criteria.evidence.sensors import moving_readings, require_possible
-from rigproof.criteria.evidence.series import readings, values
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
 from rigproof.criteria.evidence.working_range import temperature_failure
@@ -60,7 +59,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     ]
     field, what = "core_temperature_c", "core temperature"
     require_possible(device, field, what)
-    pairs = readings(device.samples, field)
+    pairs = device.samples.readings(field)
     never, warn = (device.optional_limit(f"core_temperature_{name}_c") for name in ("never", "warn"))
     if never is not None:
         passed = _too_hot(device, pairs, never, "which no reading may exceed")
@@ -110,12 +109,12 @@ def memory_temperature(device: DeviceEvidence) -> Finding:
     ]
     field = "memory_temperature_c"
     require_possible(device, field, "memory temperature")
-    return _hottest(device, readings(device.samples, field), field, "memory temperature", limits)
+    return _hottest(device, device.samples.readings(field), field, "memory temperature", limits)
 
 
 def _has_no_memory_sensor(device: DeviceEvidence) -> bool:
     """It never answered, as the SKU file states; or there is no SKU file and NVML has no limit."""
-    if not device.samples or values(device.samples, "memory_temperature_c"):
+    if not device.samples or device.samples.recorded("memory_temperature_c"):
         return False
     if device.device.sku is not None:
         return device.lacks_sensor("memory_temperature_c")
@@ -251,7 +250,7 @@ class _Slowed:
 
 def _slowed(device: DeviceEvidence, stage: str) -> _Slowed:
     """From the beginning of the stage to its end, set-up included."""
-    known = values(device.loaded_samples(device.evidence.whole_window(stage)), "clock_event_reasons")
+    known = device.loaded_samples(device.evidence.whole_window(stage)).recorded("clock_event_reasons")
     events: list[Window] = []
     number = reasons = 0
     going_on = False

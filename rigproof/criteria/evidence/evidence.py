@@ -10,13 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from operator import attrgetter
+from operator import attrgetter, sub
 from typing import Any, TypeVar, cast, get_args
 
-import numpy as np
-
 from rigproof.criteria.criterion import Limit, NotMeasured
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.rounds import Rounds, RoundTable
 from rigproof.criteria.evidence.series import Item, Series, series_of
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
@@ -33,7 +31,6 @@ from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, Stage
 from rigproof.records.recording import Recording, StageRecord
-from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.telling import shortened
 
@@ -182,15 +179,15 @@ class Evidence:
 
     def gpu_samples(self, subject: str) -> Series[GpuSample]:
         """Of one device."""
-        return self._series(self.recording.gpu_samples, subject)
+        return self.held(("gpu samples", subject), lambda: series_of(self.recording.gpu_samples, subject))
 
     def host_samples(self, subject: str) -> Series[HostSample]:
         """Of one node."""
-        return self._series(self.recording.host_samples, subject)
+        return self.held(("host samples", subject), lambda: series_of(self.recording.host_samples, subject))
 
     def memory(self, subject: str) -> Series[MemoryReading]:
         """Of one device."""
-        return self._series(self.recording.memory, subject)
+        return self.held(("memory", subject), lambda: series_of(self.recording.memory, subject))
 
     def counters(self, subject: str) -> Series[GpuCounters]:
         """Of one device."""
@@ -204,9 +201,9 @@ class Evidence:
 
     def rounds(self, subject: str) -> Rounds:
         """Of one device, as recorded: a round without a finite time must not vanish."""
-        return self.held(
-            ("rounds", subject), lambda: self._attempt(Rounds.of_subject(self.recording.rounds, subject))
-        )
+        table = self.kept("rounds", lambda: RoundTable(self.recording.rounds.columns))
+        places = self.recording.rounds.places(subject)
+        return self.held(("rounds", subject), lambda: self._attempt(Rounds(table, places)))
 
     def _attempt(self, rounds: Rounds) -> Rounds:
         """Without those of another attempt at their stage."""
@@ -225,9 +222,6 @@ class Evidence:
             if not one.t_s < self._spans.get(one.stage, whole)[0]
             and not one.t_s >= self._spans.get(one.stage, whole)[1]
         ]
-
-    def _series(self, rows: Rows[Item], subject: str) -> Series[Item]:
-        return self.held((rows.record, subject), lambda: series_of(rows, subject))
 
     def kept(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What `make` gives, made once: for what is small, or needed for every subject."""
@@ -344,7 +338,7 @@ class Evidence:
 
     def stages_with(self, *duties: Duty) -> tuple[str, ...]:
         """Those of them that have one of these duties."""
-        return self.kinds.with_duty(self.stages, duties)
+        return self.kept(("duties", duties), lambda: self.kinds.with_duty(self.stages, duties))
 
     def loaded_window(self, name: str) -> Window:
         """When all workers of the stage were under load. It may have been broken off: see `complete`."""
@@ -406,10 +400,10 @@ class Evidence:
 
 def _longest_gap(times_s: Sequence[float], window: Window) -> tuple[float, float]:
     """The longest stretch of a window without a reading, and where it begins; rising times in the window."""
-    edges_s = np.asarray([window.from_s, *times_s, window.to_s], np.float64)
-    gaps_s = np.diff(edges_s)
-    place = int(np.argmax(gaps_s))
-    return float(gaps_s[place]), float(edges_s[place])
+    edges_s = [window.from_s, *times_s, window.to_s]
+    gaps_s = list(map(sub, edges_s[1:], edges_s))
+    longest_s = max(gaps_s)
+    return longest_s, edges_s[gaps_s.index(longest_s)]
 
 
 def _grouped(records: Sequence[Item]) -> dict[str, list[Item]]:

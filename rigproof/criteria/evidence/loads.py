@@ -5,7 +5,7 @@ Clock, power, activity and the link are judged over a load's `pieces`: the time 
 a stage's window holds set-up and warm-up too. What must never happen is judged over its `window`.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -30,6 +30,18 @@ class Piece:
     """Measured work that is judged as one: a stretch, a part of one, or neighbours that are short alone."""
 
     stretches: tuple[Window, ...]
+    places: tuple[slice, ...]  # of the samples in each, in the device's series
+
+    @classmethod
+    def of(cls, pieces: Sequence["Piece"]) -> "Piece":
+        """Neighbours as one."""
+        stretches = tuple(one for piece in pieces for one in piece.stretches)
+        return cls(stretches, tuple(one for piece in pieces for one in piece.places))
+
+    @property
+    def samples(self) -> int:
+        """How many there are."""
+        return sum(one.stop - one.start for one in self.places)
 
     @property
     def span(self) -> Window:
@@ -44,16 +56,17 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One device in one stage: the stage's window, and the pieces in which its rounds were measured.
-
-    `samples`: how many there are of all pieces.
-    """
+    """One device in one stage: the stage's window, and the pieces in which its rounds were measured."""
 
     stage: str
     duty: Duty
     window: Window
     pieces: tuple[Piece, ...]
-    samples: int
+
+    @property
+    def samples(self) -> int:
+        """How many there are of all its pieces."""
+        return sum(piece.samples for piece in self.pieces)
 
     @property
     def stretches(self) -> tuple[Window, ...]:
@@ -68,7 +81,7 @@ class Load:
     def pieces_of(self, shortest_s: float) -> tuple[Piece, ...]:
         """Its pieces, neighbours joined until each is that long."""
         joined = _joined(self.pieces, lambda pieces: sum(one.length_s for one in pieces) >= shortest_s)
-        return tuple(Piece(tuple(one for piece in pieces for one in piece.stretches)) for pieces in joined)
+        return tuple(pieces[0] if len(pieces) == 1 else Piece.of(pieces) for pieces in joined)
 
 
 def load_of(device: DeviceEvidence, stage: str) -> Load:
@@ -76,11 +89,11 @@ def load_of(device: DeviceEvidence, stage: str) -> Load:
 
     def made() -> Load:
         window = device.evidence.complete_window(stage)
-        stretches = _stretches(device, stage)
-        samples = {one: len(device.loaded_samples(one)) for one in stretches}
-        joined = _joined(stretches, lambda ones: sum(samples[one] for one in ones) >= FEWEST_SAMPLES)
-        pieces = tuple(Piece(tuple(ones)) for ones in joined)
-        return Load(stage, device.evidence.kinds[stage].duty, window, pieces, sum(samples.values()))
+        series = device.series
+        alone = [Piece((one,), (series.places(one),)) for one in _stretches(device, stage)]
+        joined = _joined(alone, lambda pieces: sum(one.samples for one in pieces) >= FEWEST_SAMPLES)
+        pieces = tuple(Piece.of(ones) for ones in joined)
+        return Load(stage, device.evidence.kinds[stage].duty, window, pieces)
 
     return device.evidence.held(("load", device.subject, stage), made)
 
@@ -106,7 +119,7 @@ def over_stages(device: DeviceEvidence, duties: Collection[Duty], find: Callable
 
     A failure in one stage stands, whatever could not be measured in another; else all have to be measured.
     """
-    found: list[Finding] = []
+    found: list[tuple[Finding, str]] = []
     unmeasured: list[NotMeasured] = []
     stages = device.evidence.stages_with(*duties)
     for stage in stages:
@@ -118,17 +131,16 @@ def over_stages(device: DeviceEvidence, duties: Collection[Duty], find: Callable
             where = "" if named else f"{stage}: "
             unmeasured.append(type(reason)(f"{where}{reason.reason}"))
         else:
-            where = f"in the {stage} stage" if len(stages) > 1 and stage not in finding.detail else ""
-            found.append(replace(finding, detail=", ".join(filter(None, (finding.detail, where)))))
+            found.append((finding, stage))
     order = (Outcome.FAIL, Outcome.WARN, Outcome.NO_LIMIT, Outcome.PASS)
-    worst = min(found, key=lambda one: (order.index(one.outcome), _margin(one)), default=None)
-    if worst is not None and worst.outcome is Outcome.FAIL:
-        return worst
-    if unmeasured:
+    worst = min(found, key=lambda one: (order.index(one[0].outcome), _margin(one[0])), default=None)
+    if unmeasured and (worst is None or worst[0].outcome is not Outcome.FAIL):
         raise next((one for one in unmeasured if one.outcome is Outcome.NOT_MEASURED), unmeasured[0])
     if worst is None:
         raise NotMeasured("the level has no stage that this is judged in")
-    return worst
+    finding, stage = worst
+    where = f"in the {stage} stage" if len(stages) > 1 and stage not in finding.detail else ""
+    return replace(finding, detail=", ".join(filter(None, (finding.detail, where))))
 
 
 def _margin(finding: Finding) -> float:

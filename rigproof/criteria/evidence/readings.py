@@ -20,6 +20,10 @@ class Readings(Sequence[Reading]):
         found = list(pairs)
         return cls([t_s for t_s, _ in found], [value for _, value in found])
 
+    def known(self) -> "Readings":
+        """Those that have a value."""
+        return Readings.of_pairs(pair for pair in self if pair[1] is not None)
+
     def __len__(self) -> int:
         """How many."""
         return len(self.values)

@@ -1,6 +1,6 @@
 """The rounds of one device as columns: what is asked of hundreds of them at once needs no object for each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy.typing as npt
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.records.fields import LABELS, kinds_of
 from rigproof.records.measurements import Labels, Round
-from rigproof.records.rows import Column, Rows, Words, columns_of, floats_of
+from rigproof.records.rows import Column, Rows, Words, columns_of, floats_at
 
 QUEUED_ROUNDS = (
     3  # that a device may have done ahead of what was told: two in its queue, and the one that is told
@@ -24,25 +24,57 @@ HICCUP_SHARE = 0.1  # of the rounds: so many may be slow by the host's fault, of
 JOINING_S = 0.25  # rounds that are no further apart belong to one stretch of load
 
 
-class Rounds:
-    """Rounds in the order in which they came: rows of columns, which may hold those of other devices too."""
+class RoundTable:
+    """The columns of many rounds, and what is asked of their few words again and again."""
 
-    def __init__(
-        self,
-        columns: Mapping[str, Column],
-        places: Places,
-    ) -> None:
-        self._columns, self._places = columns, places
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self.columns = columns
+        self._which: dict[Hashable, npt.NDArray[np.bool_]] = {}
+        self._numbers: dict[str, npt.NDArray[np.intp]] = {}
+
+    def words(self, name: str) -> Words:
+        """A column of words."""
+        column = self.columns[name]
+        assert isinstance(column, Words)
+        return column
+
+    def which(self, name: str, label: str, values: tuple[Any, ...]) -> npt.NDArray[np.bool_]:
+        """Of each word of a column, or of one label in it, whether it is one of these values."""
+        key = (name, label, values)
+        if key not in self._which:
+            words = self.words(name).words
+            told = (word.get(label) for word in words) if label else words
+            self._which[key] = np.asarray([one in values for one in told], np.bool_)
+        return self._which[key]
+
+    def numbers(self, kept: Callable[[str, Labels], tuple[Any, ...]]) -> npt.NDArray[np.intp]:
+        """By the codes of stage and labels, numbers that are equal where the stage and what is kept are."""
+        if kept.__name__ not in self._numbers:
+            found: dict[tuple[Any, ...], int] = {}
+            numbers = [
+                found.setdefault((stage, kept(stage, labels)), len(found))
+                for stage in self.words("stage").words
+                for labels in self.words(LABELS).words
+            ]
+            self._numbers[kept.__name__] = np.asarray(numbers, np.intp)
+        return self._numbers[kept.__name__]
+
+
+class Rounds:
+    """Rounds in the order in which they came: rows of a table, which may hold those of other devices too."""
+
+    def __init__(self, table: RoundTable, places: Places) -> None:
+        self._table, self._places = table, places
 
     @classmethod
     def of_subject(cls, rows: Rows[Round], subject: str) -> "Rounds":
         """Those of one subject."""
-        return cls(rows.columns, rows.places(subject))
+        return cls(RoundTable(rows.columns), rows.places(subject))
 
     @classmethod
     def of_records(cls, records: Sequence[Round]) -> "Rounds":
         """These."""
-        return cls(columns_of(Round, records), slice(0, len(records)))
+        return cls(RoundTable(columns_of(Round, records)), slice(0, len(records)))
 
     @property
     def t_s(self) -> Floats:
@@ -67,14 +99,12 @@ class Rounds:
 
     def same(self, name: str, *values: Any) -> Mask:
         """Which have one of these values in that field."""
-        column = self._words(name)
-        which: Mask = column.same(lambda word: word in values)[self._codes(column)]
+        which: Mask = self._table.which(name, "", values)[self._codes(self._words(name))]
         return which
 
     def labelled(self, name: str, *values: Any) -> Mask:
         """Which have one of these values as that label; None: those that have no such label."""
-        column = self._words(LABELS)
-        which: Mask = column.same(lambda word: word.get(name) in values)[self._codes(column)]
+        which: Mask = self._table.which(LABELS, name, values)[self._codes(self._words(LABELS))]
         return which
 
     def distinct(self, name: str) -> set[Any]:
@@ -166,7 +196,7 @@ class Rounds:
         (found,) = which.nonzero()
         adjoin = len(found) and found[-1] - found[0] + 1 == len(found)
         places = slice(int(found[0]), int(found[-1]) + 1) if adjoin else found
-        return Rounds(self._columns, self._within(places))
+        return Rounds(self._table, self._within(places))
 
     def verified(self) -> "Rounds":
         """Those whose result was compared and right."""
@@ -193,18 +223,16 @@ class Rounds:
         )
 
     def _told(self, name: str) -> list[Any]:
-        column = self._columns[name]
+        column = self._table.columns[name]
         if isinstance(self._places, slice):
             return column.plain(self._places)
         return column.taken(self._places).plain(slice(None))
 
     def _floats(self, name: str) -> Floats:
-        return floats_of(self._columns[name].taken(self._places))
+        return floats_at(self._table.columns[name], self._places)
 
     def _words(self, name: str) -> Words:
-        column = self._columns[name]
-        assert isinstance(column, Words)
-        return column
+        return self._table.words(name)
 
     def _codes(self, column: Words) -> npt.NDArray[Any]:
         codes: npt.NDArray[Any] = column.array[self._places]
@@ -213,16 +241,7 @@ class Rounds:
     def _alike(self, kept: Callable[[str, Labels], tuple[Any, ...]], field: str) -> npt.NDArray[np.intp]:
         """A number for each, equal where stage, that field, and what is `kept` of the labels are."""
         stages, labels, fields = self._words("stage"), self._words(LABELS), self._words(field)
-        codes = (self._codes(stages), self._codes(labels), self._codes(fields))
-        by_labels, by_field = max(1, len(labels.words)), max(1, len(fields.words))
-        together = (codes[0].astype(np.int64) * by_labels + codes[1]) * by_field + codes[2]
-        pairs, places = np.unique(together, return_inverse=True)
-        numbers: dict[tuple[Any, ...], int] = {}
-        number_of = []
-        for pair in pairs.tolist():
-            rest, third = divmod(pair, by_field)
-            first, second = divmod(rest, by_labels)
-            stage = stages.words[first]
-            key = (stage, third, kept(stage, labels.words[second]))
-            number_of.append(numbers.setdefault(key, len(numbers)))
-        return np.asarray(number_of, np.intp)[places]
+        pairs = self._codes(stages).astype(np.intp) * len(labels.words) + self._codes(labels)
+        numbers = self._table.numbers(kept)[pairs]
+        alike: npt.NDArray[np.intp] = numbers * len(fields.words) + self._codes(fields)
+        return alike

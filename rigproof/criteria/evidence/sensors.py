@@ -30,7 +30,6 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.loads import Load, Piece, load_of
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.series import readings
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
@@ -84,7 +83,9 @@ def readings_by_piece(
     Else NotMeasured.
     """
     moving_readings(device, load.window, field, what)
-    found = [(piece, piece_readings(device, piece, field)) for piece in load.pieces_of(shortest_s)]
+    key = ("pieces", device.subject, load.stage, shortest_s)
+    pieces = device.evidence.held(key, lambda: load.pieces_of(shortest_s))
+    found = [(piece, piece_readings(device, piece, field)) for piece in pieces]
     for piece, pairs in found:
         if not pairs:
             raise NotMeasured(f"no {what} was read from t={piece.span.from_s:.0f} to {piece.span.to_s:.0f} s")
@@ -93,20 +94,19 @@ def readings_by_piece(
 
 def piece_readings(device: DeviceEvidence, piece: Piece, field: str) -> Readings:
     """Of all its stretches."""
-    each = [readings(device.loaded_samples(stretch), field) for stretch in piece.stretches]
-    return each[0] if len(each) == 1 else Readings.of_pairs(pair for pairs in each for pair in pairs)
+    return device.series.readings(field, *piece.places)
 
 
 def require_possible(device: DeviceEvidence, field: str, what: str) -> None:
     """NotMeasured where a reading of the whole run cannot be: what is impossible shows no fault either."""
-    reason = _impossible(device, readings(device.samples, field), field, what)
+    reason = _impossible(device, device.samples.readings(field), field, what)
     if reason:
         raise NotMeasured(reason)
 
 
 def power_field(device: DeviceEvidence) -> str:
     """Instant power where the driver has it, else the average over a second."""
-    return POWER[0] if readings(device.samples, POWER[0]) else POWER[1]
+    return POWER[0] if device.samples.readings(POWER[0]) else POWER[1]
 
 
 def _require_moving(device: DeviceEvidence, window: Window) -> None:
@@ -114,7 +114,7 @@ def _require_moving(device: DeviceEvidence, window: Window) -> None:
 
     def all_still() -> bool:
         samples = device.loaded_samples(window)
-        return all(_stands_still(readings(samples, name)) for name in CORE)
+        return all(_stands_still(samples.readings(name)) for name in CORE)
 
     if device.evidence.held(("frozen", device.subject, window), all_still):
         raise NotMeasured(
@@ -133,10 +133,10 @@ def _stands_still(pairs: Readings) -> bool:
 
 def _doubt(device: DeviceEvidence, field: str, what: str) -> str:
     """Why this sensor's readings cannot be believed; empty where they can."""
-    pairs = readings(device.samples, field)
+    pairs = device.samples.readings(field)
     if len(pairs) < FEWEST:
         return ""  # too few are no measurement anyway
-    times_s, values = np.asarray(pairs.times_s, np.float64), np.asarray(pairs.values, np.float64)
+    times_s, values = _arrays(pairs)
     doubt = _impossible(device, pairs, field, what)
     if not doubt and field in POWER:
         doubt = _still_power(device, times_s, values, field) or _against_energy(device, times_s, values)
@@ -209,34 +209,68 @@ def _energy_differs(device: DeviceEvidence, from_s: float, to_s: float, power_w:
 
 def _mean_by_energy(device: DeviceEvidence, from_s: float, to_s: float) -> float | None:
     """W, by the energy counter; None where it was not read there, or has never counted."""
-    pairs = readings(device.loaded_samples(Window(from_s, to_s)), "energy_j")
-    counted = device.evidence.held(("energy", device.subject), lambda: _counts_energy(device))
-    if len(pairs) < 2 or pairs.times_s[-1] <= pairs.times_s[0] or not counted:
-        return None
-    used_j: float = pairs.values[-1] - pairs.values[0]
-    return used_j / (pairs.times_s[-1] - pairs.times_s[0])
+    [mean_w] = _means_by_energy(device, np.asarray([from_s]), np.asarray([to_s])).tolist()
+    return None if math.isnan(mean_w) else mean_w
 
 
-def _counts_energy(device: DeviceEvidence) -> bool:
-    return len(set(readings(device.samples, "energy_j").values)) > 1
+def _means_by_energy(device: DeviceEvidence, from_s: Floats, to_s: Floats) -> Floats:
+    """The same of several spans; NaN where it was not read there, or has never counted."""
+    times_s, energy_j = _energy(device)
+    first, last = np.searchsorted(times_s, from_s), np.searchsorted(times_s, to_s, "right") - 1
+    means_w = np.full(len(from_s), np.nan)
+    (known,) = (last > first).nonzero()
+    first, last = first[known], last[known]
+    apart_s = times_s[last] - times_s[first]
+    means_w[known] = np.where(apart_s > 0, (energy_j[last] - energy_j[first]) / apart_s, np.nan)
+    return means_w
+
+
+def _energy(device: DeviceEvidence) -> tuple[Floats, Floats]:
+    """The energy counter: run time and J; nothing where it has never counted."""
+
+    def counted() -> tuple[Floats, Floats]:
+        pairs = device.samples.readings("energy_j")
+        return _arrays(pairs if len(set(pairs.values)) > 1 else pairs[:0])
+
+    return device.evidence.held(("energy", device.subject), counted)
 
 
 def _against_energy(device: DeviceEvidence, times_s: Floats, values: Floats) -> str:
     """Rule 3, in blocks that leave out no rest."""
-    for stretch in _stretches(device):
-        number = int(stretch.length_s / ENERGY_BLOCK_S)
-        for block in stretch.slices(stretch.length_s / number) if number else ():
-            inside = (times_s >= block.from_s) & (times_s <= block.to_s)
-            by_energy_w = _mean_by_energy(device, block.from_s, block.to_s)
-            if by_energy_w is None or inside.sum() < FEWEST:
-                continue
-            read_w = float(np.trapezoid(values[inside], times_s[inside]) / np.ptp(times_s[inside]))
-            if abs(read_w - by_energy_w) > ENERGY_SHARE * by_energy_w:
-                return (
-                    f"{_at(device, block.from_s)}from t={block.from_s:.0f} s the power reads {read_w:.0f} W, "
-                    f"and by the energy counter it was {by_energy_w:.0f} W"
-                )
-    return ""
+    from_s, to_s = _energy_blocks(device)
+    by_energy_w = _means_by_energy(device, from_s, to_s)
+    first, end = np.searchsorted(times_s, from_s), np.searchsorted(times_s, to_s, "right")
+    enough = (end - first >= FEWEST) & ~np.isnan(by_energy_w)
+    first, last, by_energy_w = first[enough], end[enough] - 1, by_energy_w[enough]
+    read_j = np.concatenate(([0.0], np.cumsum(np.diff(times_s) * (values[1:] + values[:-1]) / 2)))
+    read_w = (read_j[last] - read_j[first]) / (times_s[last] - times_s[first])
+    (apart,) = (np.abs(read_w - by_energy_w) > ENERGY_SHARE * by_energy_w).nonzero()
+    if not len(apart):
+        return ""
+    begun_s = float(from_s[enough][apart[0]])
+    return (
+        f"{_at(device, begun_s)}from t={begun_s:.0f} s the power reads {read_w[apart[0]]:.0f} W, "
+        f"and by the energy counter it was {by_energy_w[apart[0]]:.0f} W"
+    )
+
+
+def _energy_blocks(device: DeviceEvidence) -> tuple[Floats, Floats]:
+    """From when to when each block of rule 3 lasts."""
+
+    def blocks() -> tuple[Floats, Floats]:
+        found = [
+            block
+            for stretch in _stretches(device)
+            if (number := int(stretch.length_s / ENERGY_BLOCK_S))
+            for block in stretch.slices(stretch.length_s / number)
+        ]
+        return np.asarray([one.from_s for one in found]), np.asarray([one.to_s for one in found])
+
+    return device.evidence.held(("energy blocks", device.subject), blocks)
+
+
+def _arrays(pairs: Readings) -> tuple[Floats, Floats]:
+    return np.asarray(pairs.times_s, np.float64), np.asarray(pairs.values, np.float64)
 
 
 # Temperature
@@ -244,7 +278,7 @@ def _against_energy(device: DeviceEvidence, times_s: Floats, values: Floats) -> 
 
 def _still_temperature(device: DeviceEvidence, times_s: Floats, values: Floats, what: str) -> str:
     """Rule 4."""
-    power = readings(device.samples, power_field(device))
+    power = device.samples.readings(power_field(device))
     if len(power) < FEWEST or not STEP_STILL_S <= times_s[-1] - times_s[0] <= LONGEST_S:
         return ""
     grid_s = np.arange(times_s[0], times_s[-1])
@@ -283,6 +317,8 @@ def _ignored_change(
     mean_w = np.convolve(power_w, np.full(CHANGE_MEAN_S, 1 / CHANGE_MEAN_S), "valid")  # from each second on
     for first, last in _repeated(values):
         from_s, to_s = float(times_s[first]), float(times_s[last])
+        if to_s - from_s < CHANGE_MEAN_S + CHANGE_STILL_S:
+            continue  # too short to show a mean, and to stand still after it
         during_w = mean_w[math.ceil(from_s - grid_s[0]) : math.floor(to_s - grid_s[0]) - CHANGE_MEAN_S + 1]
         spans_w = np.maximum.accumulate(during_w) - np.minimum.accumulate(during_w)
         changed = np.flatnonzero(spans_w >= CHANGE_SHARE * mean_w.max())
@@ -309,11 +345,11 @@ def _out_of_time(device: DeviceEvidence) -> str:
 def _shift(device: DeviceEvidence) -> str:
     rounds = device.all_rounds
     rounds = rounds.only(rounds.same("device", None, device.device.gpu.device))
-    power = readings(device.samples, power_field(device))
+    power = device.samples.readings(power_field(device))
     if not len(rounds) or len(power) < FEWEST:
         return ""
     first_s, last_s = float(rounds.begins_s.min()), float(rounds.t_s.max())
-    times_s, power_w = np.asarray(power.times_s, np.float64), np.asarray(power.values, np.float64)
+    times_s, power_w = _arrays(power)
     # Late readings leave little of the time before; what they are late by they hold in its place.
     idle_w = float(power_w[times_s < first_s + LONGEST_SHIFT_S].min(initial=math.inf))
     first, last = (

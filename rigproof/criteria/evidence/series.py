@@ -11,7 +11,6 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.rows import Rows
-from rigproof.records.samples import GpuSample, HostSample
 
 
 class Timed(Protocol):
@@ -27,126 +26,143 @@ Item = TypeVar("Item", bound=Timed)
 
 
 class Series(Generic[Item]):
-    """The records of one subject in the order of time."""
+    """The records of one subject in the order of time, with each field as a list once it was asked for."""
 
-    def __init__(self, items: Iterable[Item] = ()) -> None:
+    def __init__(self, records: Iterable[Item] = ()) -> None:
         # A moment that is not a number cannot be put in order, nor into any window.
-        timed = (one for one in items if one.t_s is not None and math.isfinite(one.t_s))
-        self.items: Sequence[Item] = sorted(timed, key=attrgetter("t_s"))
-        self._times: Sequence[float] = [item.t_s for item in self.items]
+        timed = (one for one in records if one.t_s is not None and math.isfinite(one.t_s))
+        self.records: Sequence[Item] = sorted(timed, key=attrgetter("t_s"))
+        self._begin([one.t_s for one in self.records])
 
-    def within(self, window: Window) -> Sequence[Item]:
+    def _begin(self, times_s: list[float]) -> None:
+        self.times_s = times_s
+        self._columns: dict[str, list[Any]] = {}
+        self._gaps: dict[str, bool] = {}
+        self._finite: dict[str, bool] = {}
+        self._recorded: dict[tuple[str, int, int], Readings] = {}
+
+    @property
+    def items(self) -> "Stretch[Item]":
+        """All. Not kept: it refers back, and the search for such circles is off while a rig is judged."""
+        return Stretch(self, slice(0, len(self.times_s)))
+
+    def places(self, window: Window) -> slice:
+        """Where those inside the window are, its ends included."""
+        return slice(bisect_left(self.times_s, window.from_s), bisect_right(self.times_s, window.to_s))
+
+    def within(self, window: Window) -> "Stretch[Item]":
         """Those inside the window, its ends included."""
-        return self.items[bisect_left(self._times, window.from_s) : bisect_right(self._times, window.to_s)]
+        return Stretch(self, self.places(window))
 
+    def column(self, field: str) -> list[Any]:
+        """One field of all; None where a record lacks it."""
+        if field not in self._columns:
+            self._columns[field] = self._read(field)
+        return self._columns[field]
 
-class SubjectColumns(Generic[Item]):
-    """The columns of one subject, in the order of time, each made into Python values when first asked for."""
-
-    def __init__(self, rows: Rows[Item], subject: str, times: list[float]) -> None:
-        self._rows, self._subject, self.times = rows, subject, times
-        self._values: dict[str, list[Any]] = {}
-        self._between: dict[tuple[str, int, int], Readings] = {}
-
-    def between(self, field: str, start: int, end: int) -> Readings:
-        """Of those from one place to another that have this field."""
-        key = (field, start, end)
-        if key not in self._between:
-            found = Readings(self.times[start:end], self.values(field)[start:end])
-            if self._rows.may_lack(field):
-                found = Readings.of_pairs(pair for pair in found if pair[1] is not None)
-            self._between[key] = found
-        return self._between[key]
-
-    def values(self, field: str) -> list[Any]:
-        """One field of all."""
-        if field not in self._values:
-            self._values[field] = self._rows.values(self._subject, field)
-        return self._values[field]
-
-    def finite(self, field: str) -> bool:
-        """Whether all numbers of a field are finite."""
-        return self._rows.finite(field)
-
-    @cached_property
-    def records(self) -> list[Item]:
-        """All, made."""
-        return self._rows.of(self._subject)
-
-
-class Stretch(Sequence[Item]):
-    """Records that are held as columns, from one place to another; made where one is asked for."""
-
-    def __init__(self, columns: SubjectColumns[Item], start: int, end: int) -> None:
-        self._columns, self._start, self._end = columns, start, end
-
-    def readings(self, field: str) -> Readings:
+    def recorded(self, field: str, places: slice) -> Readings:
         """Of those that have this field."""
-        return self._columns.between(field, self._start, self._end)
+        key = (field, places.start, places.stop)
+        if key not in self._recorded:
+            found = Readings(self.times_s[places], self.column(field)[places])
+            self._recorded[key] = found.known() if self._has_gaps(field) else found
+        return self._recorded[key]
 
-    def finite(self, field: str) -> bool:
-        """Whether all numbers of a field are finite, those outside of the stretch too."""
-        return self._columns.finite(field)
+    def readings(self, field: str, *places: slice) -> Readings:
+        """The same of several places. Raises NotMeasured where one is not finite."""
+        found = self.recorded(field, places[0]) if len(places) == 1 else self._of_several(field, places)
+        if not self._is_finite(field) and not all(map(math.isfinite, found.values)):
+            raise NotMeasured(f"a reading of {field} is not a finite number")
+        return found
 
-    def told(self, fields: Sequence[str]) -> list[tuple[Any, ...]]:
-        """These fields of each record."""
-        found = (self._columns.values(field)[self._start : self._end] for field in fields)
-        return list(zip(*found, strict=True))
+    def _of_several(self, field: str, places: Sequence[slice]) -> Readings:
+        values = self.column(field)
+        found = Readings(
+            [t_s for one in places for t_s in self.times_s[one]], [v for one in places for v in values[one]]
+        )
+        return found.known() if self._has_gaps(field) else found
 
-    def __len__(self) -> int:
-        """How many there are."""
-        return self._end - self._start
+    def _has_gaps(self, field: str) -> bool:
+        if field not in self._gaps:
+            self._gaps[field] = self._may_lack(field)
+        return self._gaps[field]
 
-    @overload
-    def __getitem__(self, place: int) -> Item: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Item]: ...
-    def __getitem__(self, place: int | slice) -> Item | list[Item]:
-        """In the order of time."""
-        return self._columns.records[self._start : self._end][place]
+    def _is_finite(self, field: str) -> bool:
+        if field not in self._finite:
+            self._finite[field] = self._all_finite(field)
+        return self._finite[field]
+
+    def _read(self, field: str) -> list[Any]:
+        return list(map(attrgetter(field), self.records))
+
+    def _may_lack(self, field: str) -> bool:
+        return any(one is None for one in self.column(field))
+
+    def _all_finite(self, field: str) -> bool:
+        return all(one is None or math.isfinite(one) for one in self.column(field))
 
 
 class ColumnSeries(Series[Item]):
     """A Series of records that are held as columns. Their times must be in order."""
 
-    def __init__(self, rows: Rows[Item], subject: str, times: list[float]) -> None:
-        self._columns, self._times = SubjectColumns(rows, subject, times), times
-        self.items = Stretch(self._columns, 0, len(times))
+    def __init__(self, rows: Rows[Item], subject: str, times_s: list[float]) -> None:
+        self._rows, self._subject = rows, subject
+        self._begin(times_s)
 
-    def within(self, window: Window) -> Sequence[Item]:
-        """Those inside the window, its ends included."""
-        start, end = bisect_left(self._times, window.from_s), bisect_right(self._times, window.to_s)
-        return Stretch(self._columns, start, end)
+    @cached_property
+    def records(self) -> Sequence[Item]:  # type: ignore[override]
+        """All, made."""
+        return self._rows.of(self._subject)
+
+    def _read(self, field: str) -> list[Any]:
+        return self._rows.values(self._subject, field)
+
+    def _may_lack(self, field: str) -> bool:
+        return self._rows.may_lack(field)
+
+    def _all_finite(self, field: str) -> bool:
+        return self._rows.finite(field)
+
+
+class Stretch(Sequence[Item]):
+    """Some of a series, from one place to another; a record is made where one is asked for."""
+
+    def __init__(self, series: Series[Item], places: slice) -> None:
+        self._series, self._places = series, places
+
+    def readings(self, field: str) -> Readings:
+        """Of those that have this field. Raises NotMeasured where one is not finite."""
+        return self._series.readings(field, self._places)
+
+    def recorded(self, field: str) -> Readings:
+        """The same, finite or not."""
+        return self._series.recorded(field, self._places)
+
+    def fields(self, *names: str) -> list[tuple[Any, ...]]:
+        """These fields of each record."""
+        return list(zip(*(self._series.column(name)[self._places] for name in names), strict=True))
+
+    def __len__(self) -> int:
+        """How many there are."""
+        found: int = self._places.stop - self._places.start
+        return found
+
+    @overload
+    def __getitem__(self, place: int) -> Item: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Stretch[Item]": ...
+    def __getitem__(self, place: int | slice) -> "Item | Stretch[Item]":
+        """In the order of time; some of them are those that adjoin."""
+        places = range(self._places.start, self._places.stop)[place]
+        if isinstance(places, int):
+            return self._series.records[places]
+        assert places.step == 1
+        return Stretch(self._series, slice(places.start, places.stop))
 
 
 def series_of(rows: Rows[Item], subject: str) -> Series[Item]:
     """The series of one subject; as columns where that is its order."""
-    times = rows.moments(subject)
-    if None in times or not all(map(math.isfinite, times)) or times != sorted(times):
+    times_s = rows.moments(subject)
+    if None in times_s or not all(map(math.isfinite, times_s)) or times_s != sorted(times_s):
         return Series(rows.of(subject))
-    return ColumnSeries(rows, subject, times)
-
-
-def values(samples: Sequence[GpuSample] | Sequence[HostSample], field: str) -> Readings:
-    """Of the samples that have this field."""
-    if isinstance(samples, Stretch):
-        return samples.readings(field)
-    read = attrgetter(field)
-    pairs = ((sample.t_s, read(sample)) for sample in samples)
-    return Readings.of_pairs(pair for pair in pairs if pair[1] is not None)
-
-
-def told(records: Sequence[Item], *fields: str) -> list[tuple[Any, ...]]:
-    """These fields (at least two) of each record, in the order of time."""
-    if isinstance(records, Stretch):
-        return records.told(fields)
-    return list(map(attrgetter(*fields), records))
-
-
-def readings(samples: Sequence[GpuSample] | Sequence[HostSample], field: str) -> Readings:
-    """Of the samples that have this field. Raises NotMeasured where one is not finite."""
-    found = values(samples, field)
-    known = isinstance(samples, Stretch) and samples.finite(field)
-    if not known and not all(map(math.isfinite, found.values)):
-        raise NotMeasured(f"a reading of {field} is not a finite number")
-    return found
+    return ColumnSeries(rows, subject, times_s)

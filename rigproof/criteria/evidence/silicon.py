@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from rigproof.criteria.criterion import Limit, NotMeasured
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -15,7 +16,7 @@ OVERCLOCK_RATIO = 1.15
 VGPU_BRANDS = ("grid", "nvidia_vapps", "nvidia_vpc", "nvidia_vcs", "nvidia_vws", "nvidia_cloud_gaming")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Silicon:
     """A device that was found: what it is made of, as NVML, its workers and the profile tell.
 
@@ -73,8 +74,14 @@ class Silicon:
 
         None where neither its architecture nor its SKU is known.
         """
-        known = [one for one in (self._at_highest_clock(precision), self._over_print(precision)) if one]
-        return min(known, key=lambda one: one.value, default=None)
+        if precision not in self._ceilings:
+            known = [one for one in (self._at_highest_clock(precision), self._over_print(precision)) if one]
+            self._ceilings[precision] = min(known, key=lambda one: one.value, default=None)
+        return self._ceilings[precision]
+
+    @cached_property
+    def _ceilings(self) -> dict[str, Limit | None]:
+        return {}
 
     def _at_highest_clock(self, precision: str) -> Limit | None:
         found, sms, clock_mhz = self.architecture, self.sms, self.highest_mhz

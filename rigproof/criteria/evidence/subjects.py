@@ -10,7 +10,7 @@ import numpy as np
 from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.series import readings
+from rigproof.criteria.evidence.series import Series, Stretch
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.kinds.stages import StageKinds
@@ -95,9 +95,13 @@ class DeviceEvidence:
 
         A laptop's limit moves with Dynamic Boost.
         """
-        read = readings(self.loaded_samples(window), "power_limit_w").values
-        limit_w = median(read) if read else self.identity.power_limit_w
-        return limit_w if limit_w is not None and 0 < limit_w < math.inf else None
+
+        def median_w() -> float | None:
+            read = self.loaded_samples(window).readings("power_limit_w").values
+            limit_w = median(read) if read else self.identity.power_limit_w
+            return limit_w if limit_w is not None and 0 < limit_w < math.inf else None
+
+        return self.evidence.held(("power limit", self.subject, window), median_w)
 
     @property
     def is_cpu(self) -> bool:
@@ -107,15 +111,19 @@ class DeviceEvidence:
     @property
     def silicon(self) -> Silicon:
         """What it is made of; NotMeasured where it was not found."""
-        highest_mhz = self.evidence.held(("clock", self.subject), self._highest_mhz)
-        return Silicon(self.device, self.identity, tuple(self.workers), self.evidence.loaded, highest_mhz)
+
+        def known() -> Silicon:
+            found = (self.device, self.identity, tuple(self.workers), self.evidence.loaded)
+            return Silicon(*found, self._highest_mhz())
+
+        return self.evidence.held(("silicon", self.subject), known)
 
     def _highest_mhz(self) -> float | None:
         """NVML's highest SM clock; of an overclocked card, which reads more, the highest that was read."""
         stated_mhz = self.identity.sm_clock_max_mhz
         if stated_mhz is None:
             return None
-        read = readings(self.samples, "sm_clock_mhz").values
+        read = self.samples.readings("sm_clock_mhz").values
         highest_mhz: float = max([stated_mhz, *(one for one in read if one <= OVERCLOCK_RATIO * stated_mhz)])
         return highest_mhz
 
@@ -133,8 +141,12 @@ class DeviceEvidence:
 
     def optional_limit(self, name: str, stage: str = "") -> Limit | None:
         """The same, or None."""
-        value = getattr(self.device.stages[stage] if stage else self.device.limits, name)
-        return None if value is None else Limit(float(value), self.source_of(_limit_key(name, stage)))
+
+        def stated() -> Limit | None:
+            value = getattr(self.device.stages[stage] if stage else self.device.limits, name)
+            return None if value is None else Limit(float(value), self.source_of(_limit_key(name, stage)))
+
+        return self.evidence.held(("limit", self.subject, name, stage), stated)
 
     def source_of(self, key: str) -> str:
         """The file that says this about the device: its own entry, else the rig's."""
@@ -149,23 +161,33 @@ class DeviceEvidence:
     # What was recorded
 
     @property
-    def samples(self) -> Sequence[GpuSample]:
+    def samples(self) -> Stretch[GpuSample]:
         """All samples of the run, in the order of time."""
-        return self.evidence.gpu_samples(self.subject).items
+        return self.series.items
 
-    def loaded_samples(self, window: Window) -> Sequence[GpuSample]:
+    @property
+    def series(self) -> Series[GpuSample]:
+        """The same, with what they read as columns."""
+        return self.evidence.gpu_samples(self.subject)
+
+    def loaded_samples(self, window: Window) -> Stretch[GpuSample]:
         """The samples inside a window."""
-        return self.evidence.gpu_samples(self.subject).within(window)
+        return self.series.within(window)
 
     def loaded_readings(self, window: Window, field: str, what: str) -> Readings:
         """Enough readings of one sensor inside the window, else NotMeasured."""
-        pairs = readings(self.loaded_samples(window), field)
-        if not pairs and self.lacks_sensor(field):
-            raise NotApplicable(f"this card's driver reports no {what}")
-        if not pairs and self.loaded_samples(window):  # it answers, but not this
-            raise NotMeasured(f"no {what} was read under load; {self._where_to_look(field)}")
-        self.evidence.require_coverage(pairs.times_s, window, self.limit("sample_coverage_share"), what)
-        return pairs
+
+        def covering() -> Readings:
+            samples = self.loaded_samples(window)
+            pairs = samples.readings(field)
+            if not pairs and self.lacks_sensor(field):
+                raise NotApplicable(f"this card's driver reports no {what}")
+            if not pairs and samples:  # it answers, but not this
+                raise NotMeasured(f"no {what} was read under load; {self._where_to_look(field)}")
+            self.evidence.require_coverage(pairs.times_s, window, self.limit("sample_coverage_share"), what)
+            return pairs
+
+        return self.evidence.held(("covering", self.subject, window, field), covering)
 
     def _where_to_look(self, field: str) -> str:
         """What to do about a sensor that gave nothing while others did."""
@@ -210,7 +232,7 @@ class DeviceEvidence:
         return [one for one in self.evidence.records(kind, self.subject) if one.stage == stage]
 
     @property
-    def memory(self) -> Sequence[MemoryReading]:
+    def memory(self) -> Stretch[MemoryReading]:
         """Allocator readings of all its workers."""
         return self.evidence.memory(self.subject).items
 
@@ -331,7 +353,7 @@ class NodeEvidence:
         source = self.evidence.source_of(f"nodes.{self.subject}.{table}.{name}", f"{table}.{name}")
         return Limit(float(value), source)
 
-    def loaded_samples(self, window: Window) -> Sequence[HostSample]:
+    def loaded_samples(self, window: Window) -> Stretch[HostSample]:
         """The samples inside a window."""
         return self.evidence.host_samples(self.subject).within(window)
 

@@ -5,13 +5,12 @@ from statistics import fmean
 from rigproof.criteria.criterion import Finding, Limit, compared
 from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.sensors import moving_readings
-from rigproof.criteria.evidence.series import values
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 
 
 def power_failure(device: DeviceEvidence) -> Finding | None:
     """The mean power out of `limits.working_power_w`; None where it is inside, or nobody asks."""
-    samples_have_it = values(device.samples, "power_w")
+    samples_have_it = device.samples.recorded("power_w")
     return _failure(device, "working_power_w", "power_w" if samples_have_it else "power_average_w", "power")
 
 

@@ -107,13 +107,13 @@ class Ranges:
         if not len(values) or np.isnan(values).all():
             return {}
         ordered = values[self._order]
-        known = np.add.reduceat((~np.isnan(ordered)).astype(np.int64), self._starts)
-        total = np.add.reduceat(np.nan_to_num(ordered), self._starts)
-        return {
-            "lowest": np.fmin.reduceat(ordered, self._starts),
-            "mean": np.where(known > 0, total / np.maximum(known, 1), np.nan),
-            "highest": np.fmax.reduceat(ordered, self._starts),
-        }
+        lowest, highest = (one.reduceat(ordered, self._starts) for one in (np.fmin, np.fmax))
+        known = np.isfinite(ordered)
+        number = np.add.reduceat(known, self._starts, dtype=np.int64)
+        ordered[~known] = 0.0
+        total = np.add.reduceat(ordered, self._starts)
+        mean = np.where(number > 0, total / np.maximum(number, 1), np.nan)
+        return {"lowest": lowest, "mean": mean, "highest": highest}
 
     def of_field(self, name: str) -> dict[str, Floats]:
         """The same for one field of the records."""

@@ -1,6 +1,6 @@
 """The charts of report.html, made from the Recording."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,10 +162,11 @@ def _rounds(recording: Recording) -> list[Series]:
 
 def _host_cpu(result: RunResult, plots: TimePlots, whole: Recording | None) -> Any:
     """CPU of each host, the promised band shaded."""
-    by_host: dict[str, list[tuple[float, float | None]]] = {}
-    for sample in result.recording.host_samples:
-        by_host.setdefault(sample.subject, []).append((sample.t_s, sample.cpu_percent))
-    series = [Series(name, name, *_columns(points)) for name, points in by_host.items()]
+    samples = result.recording.host_samples  # by columns: each record also has the load of every CPU
+    series = [
+        Series(name, name, samples.moments(name), samples.values(name, "cpu_percent"))
+        for name in samples.subjects()
+    ]
     if whole is not None and whole.host_samples:
         ranges = Ranges(whole.host_samples)
         series += _range_lines(ranges, ranges.of_field("cpu_percent"))
@@ -175,11 +176,3 @@ def _host_cpu(result: RunResult, plots: TimePlots, whole: Recording | None) -> A
         for low, high in {node.band_percent for node in result.facts.nodes if node.band_percent is not None}:
             band(plot, low, high)
     return plot
-
-
-def _columns(points: Iterable[tuple[float, float | None]]) -> tuple[list[float], list[float | None]]:
-    times_s, values = [], []
-    for t_s, value in points:
-        times_s.append(t_s)
-        values.append(value)
-    return times_s, values

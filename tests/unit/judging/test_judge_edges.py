@@ -181,7 +181,7 @@ def test_what_is_held_of_a_subject_is_let_go_before_the_next(bench, monkeypatch)
     real = Evidence.let_go
     monkeypatch.setattr(Evidence, "let_go", lambda self: held.append(len(self._held)) or real(self))
     Judgement(bench.recording, bench.loaded).part([GPU, OTHER])
-    assert held[0] == held[1] > 0
+    assert 0 < held[1] <= held[0]  # not those of both
 
 
 def test_given_champions_and_profile_come_before_the_recorded_ones(bench):

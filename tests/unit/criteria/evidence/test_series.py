@@ -5,7 +5,7 @@ import math
 import pytest
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence.series import Series, readings, series_of, told, values
+from rigproof.criteria.evidence.series import Series, series_of
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample
@@ -34,8 +34,8 @@ def test_a_window_holds_what_lies_on_its_ends(held):
     found = series.within(INSIDE)
     assert [one.t_s for one in found] == [2.0, 3.0, 4.0]
     assert len(found) == 3
-    assert list(values(found, "power_w")) == [(2.0, 20.0), (3.0, 30.0), (4.0, 40.0)]
-    assert told(found, "t_s", "power_w") == [(2.0, 20.0), (3.0, 30.0), (4.0, 40.0)]
+    assert list(found.recorded("power_w")) == [(2.0, 20.0), (3.0, 30.0), (4.0, 40.0)]
+    assert found.fields("t_s", "power_w") == [(2.0, 20.0), (3.0, 30.0), (4.0, 40.0)]
     assert found[-1].t_s == 4.0
     assert [one.t_s for one in found[:2]] == [2.0, 3.0]
 
@@ -43,23 +43,23 @@ def test_a_window_holds_what_lies_on_its_ends(held):
 @both
 def test_a_sample_without_the_reading_is_left_out_of_its_readings(held):
     found = series_as(held, sample(2.0, 20.0), sample(3.0), sample(4.0, 40.0)).within(INSIDE)
-    assert list(values(found, "power_w")) == list(readings(found, "power_w")) == [(2.0, 20.0), (4.0, 40.0)]
+    assert list(found.recorded("power_w")) == list(found.readings("power_w")) == [(2.0, 20.0), (4.0, 40.0)]
     assert len(found) == 3
 
 
 @both
 def test_each_window_of_a_field_has_its_own_readings(held):
     series = series_as(held, *(sample(float(n), 10.0 * n) for n in range(6)))
-    assert values(series.within(Window(0, 1)), "power_w").values == [0.0, 10.0]
-    assert values(series.within(Window(1, 2)), "power_w").values == [10.0, 20.0]
-    assert values(series.within(Window(0, 2)), "power_w").values == [0.0, 10.0, 20.0]
+    assert series.within(Window(0, 1)).recorded("power_w").values == [0.0, 10.0]
+    assert series.within(Window(1, 2)).recorded("power_w").values == [10.0, 20.0]
+    assert series.within(Window(0, 2)).recorded("power_w").values == [0.0, 10.0, 20.0]
 
 
 @both
 def test_records_out_of_order_are_put_in_order(held):
     series = series_as(held, sample(3.0, 30.0), sample(2.0, 20.0), sample(9.0, 90.0))
     assert [one.t_s for one in series.items] == [2.0, 3.0, 9.0]
-    assert values(series.within(INSIDE), "power_w").values == [20.0, 30.0]
+    assert series.within(INSIDE).recorded("power_w").values == [20.0, 30.0]
 
 
 def test_records_without_a_finite_moment_belong_to_no_series():
@@ -74,12 +74,31 @@ def test_a_subject_s_series_holds_its_own_records_alone():
 
 def test_a_reading_that_is_not_finite_is_not_measured():
     with pytest.raises(NotMeasured, match="a reading of power_w is not a finite number"):
-        readings([sample(1.0, 5.0), sample(2.0, math.nan)], "power_w")
+        Series([sample(1.0, 5.0), sample(2.0, math.nan)]).items.readings("power_w")
     with pytest.raises(NotMeasured, match="a reading of power_w is not a finite number"):
-        readings(series_of(rows_of(sample(1.0, 5.0), sample(2.0, math.inf)), "a").items, "power_w")
+        series_of(rows_of(sample(1.0, 5.0), sample(2.0, math.inf)), "a").items.readings("power_w")
 
 
 def test_what_has_no_finite_moment_is_in_no_series():
     samples = [sample(3.0), sample(math.nan), sample(1.0)]
     assert [one.t_s for one in series_of(rows_of(*samples), "a").items] == [1.0, 3.0]
     assert rows_of(*samples).last_s() == 3.0
+
+
+@both
+def test_readings_of_several_places_come_one_behind_the_other(held):
+    series = series_as(held, *(sample(float(n), None if n == 1 else 10.0 * n) for n in range(6)))
+    found = series.readings("power_w", slice(0, 2), slice(4, 6))
+    assert list(found) == [(0.0, 0.0), (4.0, 40.0), (5.0, 50.0)]
+
+
+@both
+def test_a_stretch_of_a_stretch_is_counted_from_its_begin(held):
+    found = series_as(held, *(sample(float(n), 10.0 * n) for n in range(6))).within(INSIDE)
+    assert found[1:].recorded("power_w").values == [30.0, 40.0]
+    assert found[-2].t_s == 3.0
+
+
+def test_a_reading_that_is_not_finite_spoils_no_other_place():
+    series = Series([sample(1.0, 5.0), sample(2.0, math.inf)])
+    assert series.readings("power_w", slice(0, 1)).values == [5.0]

@@ -4,7 +4,13 @@ from hypothesis import strategies as st
 
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.windows import Window, values_by_slice, work_by_slice
+from rigproof.criteria.evidence.windows import (
+    Window,
+    slice_edges,
+    values_by_slice,
+    without_work,
+    work_by_slice,
+)
 from rigproof.records.measurements import TFLOP, Round
 
 
@@ -91,3 +97,26 @@ def test_values_fall_into_one_of_three_slices():
 def test_slices_may_be_shorter_than_a_second():
     slices = Window(2.0, 4.0).slices(0.5)
     assert work_in([work(3.75, 1.0, 10)], slices) == [0.0, 2.5, 5.0, 2.5]
+
+
+ROUNDS = st.lists(st.tuples(st.floats(-5, 25), st.floats(0.01, 8), st.floats(0.1, 100)), max_size=20)
+STRETCHES = st.lists(
+    st.tuples(st.floats(0, 20), st.floats(0, 9)).map(lambda one: Window(one[0], one[0] + one[1])), max_size=4
+)
+
+
+@given(ROUNDS, STRETCHES)
+def test_a_span_is_without_work_where_no_round_overlaps_it(rounds, stretches):
+    rounds = Rounds.of_records([work(*one) for one in rounds])
+    slices = [piece for one in stretches for piece in one.slices(1.0)]
+    from_s, to_s = slice_edges(stretches, 1.0)
+    assert list(zip(from_s.tolist(), to_s.tolist(), strict=True)) == [
+        (one.from_s, one.to_s) for one in slices
+    ]
+    overlapped = [bool(((rounds.begins_s < one.to_s) & (rounds.t_s > one.from_s)).any()) for one in slices]
+    assert without_work(rounds, from_s, to_s).tolist() == [not one for one in overlapped]
+
+
+def test_a_round_that_only_touches_a_span_does_no_work_there():
+    rounds = Rounds.of_records([work(1.0, 1.0), work(3.0, 1.0)])
+    assert without_work(rounds, *slice_edges([Window(0, 3)], 1.0)).tolist() == [False, True, False]
