@@ -44,8 +44,8 @@ class CardWords:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One moment. `stage` is the stage in progress or about to begin, since run time `stage_s`."""
+class Moment:
+    """The host at one moment, in the file a `line`. `stage` is the stage in progress or about to begin, since run time `stage_s`."""
 
     t_s: FiniteFloat  # run time
     wall_s: FiniteFloat  # since 1970, by the host's own clock
@@ -69,8 +69,8 @@ class Reported:
     run_id: str
 
 
-Entry = Head | Line | End | Reported
-_TYPES: dict[str, type] = {"head": Head, "line": Line, "end": End, "told": Reported}
+Entry = Head | Moment | End | Reported
+_TYPES: dict[str, type] = {"head": Head, "line": Moment, "end": End, "told": Reported}
 _TAGS = {kind: tag for tag, kind in _TYPES.items()}
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}
 
@@ -83,7 +83,7 @@ class Box:
     """The readable content of one agent's file."""
 
     head: Head
-    last: Line | None = None
+    last: Moment | None = None
     end: str | None = None
     reported: bool = False  # by a later run
 
@@ -109,7 +109,7 @@ def read_box(content: bytes) -> Box | None:
         match entry:
             case Head() if box is None:
                 box = Box(entry)
-            case Line() if box is not None:
+            case Moment() if box is not None:
                 box = replace(box, last=entry)
             case End() if box is not None:
                 box = replace(box, end=entry.how)
@@ -180,7 +180,7 @@ def sentence(box: Box, ended: Fate) -> str:
     return f"the run was ended from outside{how}, on {name} {when}; the host did not restart"
 
 
-def _when(last: Line | None) -> str:
+def _when(last: Moment | None) -> str:
     if last is None:
         return "before any load"
     if last.stage is None:
@@ -190,7 +190,7 @@ def _when(last: Line | None) -> str:
     return f"{max(0.0, last.t_s - last.stage_s):.0f} s into {shortened(last.stage, 40)}{doing}"
 
 
-def _cards(last: Line | None) -> list[str]:
+def _cards(last: Moment | None) -> list[str]:
     """The cards' utilization and power, and the temperature of the hottest."""
     cards = list(last.gpus.values()) if last is not None else []
     busy = [card.utilization_percent for card in cards if card.utilization_percent is not None]

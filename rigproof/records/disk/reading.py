@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from rigproof.records.disk import tables
 from rigproof.records.disk.clean import INT64
-from rigproof.records.disk.tables import Samples, Table
+from rigproof.records.disk.tables import RecordTable, Samples
 from rigproof.records.fields import NAME, table_name
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.limits import (
@@ -198,7 +198,7 @@ def _read_samples(folder: Path) -> tuple[Path, Samples] | None:
         return path, tables.samples_from_stream(file)
 
 
-def _read_tables(folder: Path) -> dict[Path, Table]:
+def _read_tables(folder: Path) -> dict[Path, RecordTable]:
     """The folder's other tables, by file."""
     names = sorted({path.stem for path in _listed(folder) if path.suffix in (STREAM, TABLE)})
     names = [name for name in names if name != Path(PARQUET_FILE).stem and NAME.fullmatch(name)]
@@ -237,7 +237,7 @@ def _errors_naming(path: Path) -> Iterator[None]:
         raise RecordingError(f"{path}: {error}; {RESTORE}") from None
 
 
-def _put_table(recording: Recording, path: Path, table: Table) -> None:
+def _put_table(recording: Recording, path: Path, table: RecordTable) -> None:
     """Raises RecordingError if the table is another run's."""
     _require_own(recording, path, table.run_id)
     if not table.whole:

@@ -53,7 +53,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RecordTable:
     """Records whose type is not known yet; otherwise as Samples."""
 
     rows: Rows[Any]
@@ -79,14 +79,14 @@ def samples_from_stream(file: IO[bytes]) -> Samples:
         return _samples(table.column, table.schema, whole=whole)
 
 
-def table_from_parquet(file: IO[bytes], name: str) -> Table:
+def table_from_parquet(file: IO[bytes], name: str) -> RecordTable:
     """The records of a table at a run's end. Raises DamagedError."""
     source, layout = _parquet(file, None, lambda found: record_tables.problems(found, name))
     with _as_damaged():
-        return Table(record_tables.rows_of(source, layout), _run_id(layout))
+        return RecordTable(record_tables.rows_of(source, layout), _run_id(layout))
 
 
-def table_from_stream(file: IO[bytes], name: str) -> Table | None:
+def table_from_stream(file: IO[bytes], name: str) -> RecordTable | None:
     """The records of a stream, as far as it goes; None if it is cut off within its schema.
 
     Raises DamagedError if it is no such stream.
@@ -95,7 +95,7 @@ def table_from_stream(file: IO[bytes], name: str) -> Table | None:
     if table is None:
         return None
     with _as_damaged():
-        return Table(record_tables.rows_of(table.column, table.schema), _run_id(table.schema), whole)
+        return RecordTable(record_tables.rows_of(table.column, table.schema), _run_id(table.schema), whole)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from rigproof.records.samples import GpuSample
 from rigproof.report.content.excerpt import Excerpt, Floats, Ranges, excerpt_of
 from rigproof.report.content.facts import QUIET_EVENTS
 from rigproof.report.content.verdict_json import RunResult
-from rigproof.report.page.plots import Series, TimePlots, band
+from rigproof.report.page.plots import PlotLine, TimePlots, band
 
 MARKS_MAX = 2000  # events
 POINTS_MAX = 2000  # of one line
@@ -74,7 +74,7 @@ def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> Any:
     return gridplot(drawn, ncols=1, sizing_mode="stretch_width", toolbar_options=toolbar)
 
 
-def _range_of_rounds(whole: Recording | None) -> list[Series]:
+def _range_of_rounds(whole: Recording | None) -> list[PlotLine]:
     if whole is None or not whole.rounds:
         return []
     rounds = whole.rounds
@@ -86,10 +86,10 @@ def _range_of_rounds(whole: Recording | None) -> list[Series]:
     return _range_lines(ranges, ranges.of(np.where(arithmetic, rounds.column("work") / seconds, np.nan)))
 
 
-def _range_lines(ranges: Ranges, series: Mapping[str, Floats], per: float = 1.0) -> list[Series]:
+def _range_lines(ranges: Ranges, series: Mapping[str, Floats], per: float = 1.0) -> list[PlotLine]:
     """Lines for the range of all devices, including those without a line of their own."""
     return [
-        Series(f"{name} of all", "", ranges.times_s.tolist(), (values / per).tolist())
+        PlotLine(f"{name} of all", "", ranges.times_s.tolist(), (values / per).tolist())
         for name, values in series.items()
     ]
 
@@ -125,7 +125,7 @@ def _sensor(
     ranges: Ranges | None,
 ) -> Any:
     series = [
-        Series(subject, subject, [sample.t_s for sample in own], _scaled(own, chart))
+        PlotLine(subject, subject, [sample.t_s for sample in own], _scaled(own, chart))
         for subject, own in samples.items()
     ]
     if ranges is not None:
@@ -147,7 +147,7 @@ def _limits(chart: GpuChart, result: RunResult) -> dict[str, float]:
     return {verdict.subject: verdict.limit for verdict in judged if verdict.limit is not None}
 
 
-def _rounds(recording: Recording) -> list[Series]:
+def _rounds(recording: Recording) -> list[PlotLine]:
     """The rate of each worker's rounds; workers that share a GPU have one colour."""
     by_worker: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for round_ in recording.rounds:
@@ -155,7 +155,7 @@ def _rounds(recording: Recording) -> list[Series]:
             points = by_worker.setdefault((round_.worker, round_.subject), [])
             points.append((round_.t_s, round_.work / round_.seconds))
     return [
-        Series(worker, subject, [t_s for t_s, _ in points], [rate for _, rate in points])
+        PlotLine(worker, subject, [t_s for t_s, _ in points], [rate for _, rate in points])
         for (worker, subject), points in by_worker.items()
     ]
 
@@ -164,7 +164,7 @@ def _host_cpu(result: RunResult, plots: TimePlots, whole: Recording | None) -> A
     """CPU of each host, the promised band shaded."""
     samples = result.recording.host_samples  # by columns: each record also has the load of every CPU
     series = [
-        Series(name, name, samples.moments(name), samples.values(name, "cpu_percent"))
+        PlotLine(name, name, samples.moments(name), samples.values(name, "cpu_percent"))
         for name in samples.subjects()
     ]
     if whole is not None and whole.host_samples:

@@ -17,7 +17,7 @@ LEGEND_COLUMNS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PlotLine:
     """One line: its name, the subject that determines its colour, and its points; None breaks it."""
 
     name: str
@@ -77,7 +77,7 @@ class TimePlots:
     def lines(
         self,
         title: str,
-        series: Sequence[Series],
+        series: Sequence[PlotLine],
         limits: Mapping[str, float] | None = None,
         *,
         zero: bool = False,
@@ -118,7 +118,7 @@ class TimePlots:
         plot.add_layout(plot.legend[0], "above")  # at the side it would narrow the plot
         return plot
 
-    def _draw(self, plot: Any, series: Series, unit: str) -> None:
+    def _draw(self, plot: Any, series: PlotLine, unit: str) -> None:
         times_s, values = line_of(series.times_s, series.values, self._points)
         line = plot.line(
             "t_s",

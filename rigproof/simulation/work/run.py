@@ -15,8 +15,8 @@ from rigproof.simulation.work.task import Task, TaskFailed, TaskHangs
 Ended = Literal["finished", "failed"]
 
 
-class Work:
-    """One task. `ended` is None while it runs; a failed one has an `error`."""
+class RunningTask:
+    """A running task. `ended` is None while it runs; a failed one has an `error`."""
 
     def __init__(
         self,
