@@ -45,7 +45,7 @@ class CardWords:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The host at one moment, in the file a `line`. `stage` is the stage in progress or about to begin, since run time `stage_s`."""
+    """The host at one moment. `stage`: the one in progress or about to begin, since run time `stage_s`."""
 
     t_s: FiniteFloat  # run time
     wall_s: FiniteFloat  # since 1970, by the host's own clock

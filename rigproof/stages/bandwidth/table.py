@@ -22,7 +22,7 @@ def bandwidth_tables(recording: Recording) -> Iterator[StageTable]:
         yield StageTable(
             section="Memory bandwidth",
             title="Bandwidth",
-            columns=("device", *(f"{operation}, {UNIT}" for operation in FIGURES)),
+            columns=("Device", *(f"{operation}, {UNIT}" for operation in FIGURES)),
             rows=tuple(rows),
             note="Bytes read and written, by the device's own clock; each round's result was verified.",
         )
