@@ -32,7 +32,7 @@ class NodeIdentity:
     subject: str
     hostname: str
     address: str
-    cpus: float  # usable: the cgroup's quota where there is one, else logical CPUs
+    cpus: float  # usable: the cgroup's quota if there is one, else logical CPUs
     ram_gib: float
     os: str
     python_version: str

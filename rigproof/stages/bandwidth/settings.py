@@ -24,7 +24,7 @@ class BandwidthSettings(TimedSettings):
 
     length_s: SomeLevels = Field(description="by level; 0 or absent: not at that level")
     buffer_gib: Positive = Field(
-        description="of each of the three buffers; a quarter of the worker's memory where that is less"
+        description="of each of the three buffers; a quarter of the worker's memory if that is less"
     )
 
 

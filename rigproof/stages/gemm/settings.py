@@ -15,7 +15,7 @@ class GemmSettings(StageSettings):
 
     of_rig: ClassVar[frozenset[str]] = frozenset({"settle_s", "measure_s"})
 
-    settle_s: EveryLevel = Field(description="most time to reach the steady state, by level")
+    settle_s: EveryLevel = Field(description="longest time to reach the steady state, by level")
     measure_s: EveryLevel = Field(description="per precision, by level")
 
 
