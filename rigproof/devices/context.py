@@ -1,4 +1,4 @@
-"""What a workload needs from the process that runs it."""
+"""What a workload needs from the process in which it runs."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from rigproof.records.recording import Record
 
 
 class WorkerContext(Protocol):
-    """Who works, what time it is, where records go, and whether to stop."""
+    """The worker's identity, the run time, where records go, and whether to stop."""
 
     @property
     def worker(self) -> str:
@@ -21,9 +21,9 @@ class WorkerContext(Protocol):
 
     @property
     def crew(self) -> Member:
-        """Its place among those that it works with, and where they meet.
+        """Its place in its crew, and the crew's rendezvous.
 
-        Whoever waits for the others asks `stopped` meanwhile: it is so as soon as one of them is lost.
+        A member that waits for others must check `stopped`, which is true as soon as one of them is lost.
         """
         ...
 
@@ -32,13 +32,13 @@ class WorkerContext(Protocol):
         ...
 
     def emit(self, record: Record) -> None:
-        """Hand a record over; must not block for long, since the device waits meanwhile."""
+        """Emit a record; must not block for long, since the device waits."""
         ...
 
     def alive(self) -> None:
-        """A sign of life, where a round takes long to come: the driver counts it as progress."""
+        """Send a sign of life when a round takes long: the driver counts it as progress."""
         ...
 
     def stopped(self) -> bool:
-        """True once the workload is to end. It is asked after every round."""
+        """Whether the workload should end. Checked after every round."""
         ...

@@ -13,7 +13,7 @@ from rigproof.host.proc import PROC, own_files
 from rigproof.records.identity import DeviceKind
 
 MIB = 2**20
-TOLD_SETTINGS = ("expandable_segments", "max_split_size", "roundup_power2_divisions")
+SHOWN_SETTINGS = ("expandable_segments", "max_split_size", "roundup_power2_divisions")
 
 
 class CudaMark:
@@ -185,10 +185,10 @@ class CudaDevice(TorchDevice):
     def allocator_settings(self) -> dict[str, Any]:
         """The allocator's settings, from torch's snapshot of it."""
         try:
-            told = torch.cuda.memory._snapshot()["allocator_settings"]  # noqa: SLF001 - no public way
+            settings = torch.cuda.memory._snapshot()["allocator_settings"]  # noqa: SLF001 - no public way
         except (AttributeError, KeyError, RuntimeError):
             return {}
-        return {name: _in_short(told[name]) for name in TOLD_SETTINGS if name in told}
+        return {name: _in_short(settings[name]) for name in SHOWN_SETTINGS if name in settings}
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """The allocator's own error, and those of libraries without room for their handles."""

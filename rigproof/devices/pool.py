@@ -6,7 +6,7 @@ from rigproof.profiles.planning.operands import matrix_mib
 
 CHECKED_BLOCK = 16  # per pair: over a pool of hundreds that checks as much as one block of 256
 LEAST_MATRICES = 2
-TOLD_PAIRS = 16  # whose checksums are recorded: a difference between two cards shows in any product
+RECORDED_PAIRS = 16  # whose checksums are recorded: a difference between two cards shows in any product
 
 
 class Pool:
@@ -46,8 +46,8 @@ class Pool:
     @property
     def checksums(self) -> dict[str, str]:
         """The first products' checksums, by the seeds of their operands, in hexadecimal digits."""
-        told = enumerate(self.references[:TOLD_PAIRS])
-        return {"·".join(map(str, _matrices_of(pair))): as_hex(one.checksum) for pair, one in told}
+        first = enumerate(self.references[:RECORDED_PAIRS])
+        return {"·".join(map(str, _matrices_of(pair))): as_hex(one.checksum) for pair, one in first}
 
     def grow(self) -> tuple[tuple[Reference, float], ...]:
         """Add a matrix; the references of the pairs that it makes, and their products' device seconds.

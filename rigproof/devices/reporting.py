@@ -1,4 +1,4 @@
-"""Turns what a workload measures into records."""
+"""Makes records of a workload's measurements."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,13 +14,13 @@ MEMORY_EVERY_S = 1.0
 
 
 class Reporter:
-    """One worker's records of one stage. A wrong result is told at most every 10 s, with a count."""
+    """One worker's records of one stage. Wrong results are reported at most every 10 s, with a count."""
 
     def __init__(self, context: WorkerContext, stage: str) -> None:
         self.context = context
         self.stage = stage
         self._wrong_at_s: float | None = None
-        self._wrong_untold = 0
+        self._wrong_unreported = 0
         self._memory_at_s: float | None = None
         self._references: dict[tuple[str, int], dict[str, str]] = {}  # by precision and size
 
@@ -36,7 +36,7 @@ class Reporter:
         t_s: float | None = None,
         device: DeviceKind | None = None,
     ) -> None:
-        """A round that ended at run time `t_s`; None: now. `device` did it in place of the promised one."""
+        """Report a round that ended at run time `t_s` (None: now). `device`: if not the promised one."""
         self.context.emit(
             Round(
                 t_s=self.context.now_s() if t_s is None else t_s,
@@ -54,7 +54,7 @@ class Reporter:
         )
 
     def memory(self, device: Device) -> None:
-        """The memory now."""
+        """Report the current memory."""
         now_s = self.context.now_s()
         self._memory_at_s = now_s
         state = device.memory()
@@ -75,13 +75,13 @@ class Reporter:
         )
 
     def memory_when_due(self, device: Device, every_s: float = MEMORY_EVERY_S) -> None:
-        """The memory, once every `every_s`."""
+        """Report the memory, once every `every_s`."""
         last_s = self._memory_at_s
         if last_s is None or self.context.now_s() - last_s >= every_s:
             self.memory(device)
 
     def event(self, kind: str, message: str, data: dict[str, Any]) -> None:
-        """Something that happened now."""
+        """Report an event that happens now."""
         self.context.emit(
             Event(
                 t_s=self.context.now_s(),
@@ -95,27 +95,27 @@ class Reporter:
         )
 
     def wrong_result(self, message: str, data: dict[str, Any]) -> None:
-        """A result that differs. `data.untold` counts those since the last event that were not told."""
+        """Report a result that differs. `data.untold` counts those not reported since the last event."""
         now_s = self.context.now_s()
         if self._wrong_at_s is not None and now_s - self._wrong_at_s < WRONG_RESULT_EVERY_S:
-            self._wrong_untold += 1
+            self._wrong_unreported += 1
             return
-        self.event("wrong_result", message, {**data, "untold": self._wrong_untold})
+        self.event("wrong_result", message, {**data, "untold": self._wrong_unreported})
         self._wrong_at_s = now_s
-        self._wrong_untold = 0
+        self._wrong_unreported = 0
 
     def check(self, reference: Reference, precision: str) -> None:
-        """A reference that was made now: a wrong result where it is not correct."""
+        """Check a new reference: if it is not correct, it is reported as a wrong result."""
         if not reference.correct:
             self.wrong_result(*reference.wrong(precision))
 
     def references(self, device: Device, precision: str, size: int, checksums: Mapping[str, str]) -> None:
-        """What products of this size must be, by their operands' seeds, and what computed them.
+        """Report the checksums of correct products of this size, by their operands' seeds, and the device.
 
-        What was told before in this stage is not told again; what differs from it is.
+        Those already reported in this stage are left out, unless they changed.
         """
         known = self._references.setdefault((precision, size), {})
-        new = {operands: one for operands, one in checksums.items() if known.get(operands) != one}
+        new = {operands: value for operands, value in checksums.items() if known.get(operands) != value}
         if not new:
             return
         known.update(new)
@@ -126,7 +126,7 @@ class Reporter:
         )
 
     def out_of_memory(self, message: str, requested_mib: float, *, recovered: bool) -> None:
-        """An allocation that failed. `recovered` tells whether the work goes on with less."""
+        """Report a failed allocation. `recovered`: whether the work continues with less memory."""
         self.event("oom", message, {"requested_mib": requested_mib, "recovered": recovered})
 
 

@@ -39,8 +39,8 @@ class VramPolicy:
         if not self.recovers:
             self.decided("policy", "on", "off", "", "the first failed allocation ends the task")
         if self._device.kind == "cuda":
-            self._tell_allocator()
-            self._tell_environment()
+            self._report_allocator()
+            self._report_environment()
         if self._plan.cap_mib is not None:
             self._limit(self._plan.cap_mib)
         if self._cleanup_rounds is not None:
@@ -208,23 +208,25 @@ class VramPolicy:
         why = "this worker's part of fraction_share" if held else "no cap: the device has no more"
         self.decided("memory_fraction", total_mib, min(cap_mib, total_mib or cap_mib), "MiB", why)
 
-    def _tell_allocator(self) -> None:
+    def _report_allocator(self) -> None:
         """The allocator's setting, who set it, and what torch itself reports."""
-        told = configured(self._plan, os.environ)
-        if told.variable is None and not self.recovers:
+        setting = configured(self._plan, os.environ)
+        if setting.variable is None and not self.recovers:
             return
         why = "torch's defaults: neither the profile nor the environment sets it"
-        if told.variable is not None:
-            whose = "as set in the profile" if told.by == "profile" else "already set by the user, and kept"
-            why = f"{told.variable}, {whose}"
+        if setting.variable is not None:
+            whose = (
+                "as set in the profile" if setting.by == "profile" else "already set by the user, and kept"
+            )
+            why = f"{setting.variable}, {whose}"
         settings = self._device.allocator_settings()
         if settings:
             why += "; torch says " + ", ".join(f"{name}={value}" for name, value in settings.items())
         if self._plan.expandable_segments and settings.get("expandable_segments") is False:
             why += ": expandable segments are not in force here"
-        self.decided("allocator", wanted(self._plan), told.value, "", why)
+        self.decided("allocator", wanted(self._plan), setting.value, "", why)
 
-    def _tell_environment(self) -> None:
+    def _report_environment(self) -> None:
         found = remarks(os.environ, self._device.cuda_version)
         if found:
             why = "; ".join(f"{setting}: {effect}" for setting, effect in found.items())

@@ -29,7 +29,7 @@ class CpuQuota:
         """CPU seconds that all processes of the group have used.
 
         Raises:
-            OSError, ValueError: where the file cannot be read.
+            OSError, ValueError: if the file cannot be read.
         """
         if self.version == 1:
             return int(self.usage_file.read_text()) * 1e-9  # cpuacct.usage, ns
@@ -49,7 +49,7 @@ class MemoryLimit:
         """Memory that is used and cannot simply be reclaimed.
 
         Raises:
-            OSError, ValueError: where the files cannot be read.
+            OSError, ValueError: if the files cannot be read.
         """
         cache = _entry(self.stat_file, self.inactive_key)
         return max(0, int(self.usage_file.read_text()) - cache) / MIB
@@ -97,7 +97,7 @@ def usable_memory(limit: MemoryLimit | None, proc_root: Path = PROC) -> proc.Mem
     """Memory that this process can use: the host's, or its group's if `limit` is lower; swap is the host's.
 
     Raises:
-        OSError, LookupError, ValueError: where one of the files cannot be read.
+        OSError, LookupError, ValueError: if one of the files cannot be read.
     """
     host = proc.memory(proc_root)
     if limit is None or limit.limit_mib >= host.total_mib:

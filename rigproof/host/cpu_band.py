@@ -52,7 +52,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class LoadDecision:
     """What each thread does next. `short_cpus` is how far the threads fall short of the target."""
 
     share: float  # of one CPU, per thread, 0 to 1
@@ -82,13 +82,13 @@ class Controller:
         self._share = 0.0
         self.trim_cpus = 0.0
 
-    def step(self, usage: Usage) -> Decision:
+    def step(self, usage: Usage) -> LoadDecision:
         """Decide after one reading. More foreign load never raises the share."""
         target_cpus = self._target_share * usage.capacity_cpus
         wanted_cpus = target_cpus - usage.foreign_cpus
         gave, self._share = self._share > 0, 0.0
         if wanted_cpus <= 0:
-            return Decision(0.0, self.trim_cpus, 0.0)
+            return LoadDecision(0.0, self.trim_cpus, 0.0)
         if gave and wanted_cpus < self._threads * SATURATED_SHARE:
             limit_cpus = TRIM_LIMIT_SHARE * usage.capacity_cpus
             trim_cpus = self.trim_cpus + TRIM_GAIN * (target_cpus - usage.busy_cpus)
@@ -96,4 +96,4 @@ class Controller:
         wanted_cpus = max(0.0, wanted_cpus + self.trim_cpus)
         self._share = min(SATURATED_SHARE, wanted_cpus / self._threads)
         short_cpus = max(0.0, wanted_cpus - self._share * self._threads)
-        return Decision(self._share, self.trim_cpus, short_cpus)
+        return LoadDecision(self._share, self.trim_cpus, short_cpus)

@@ -28,7 +28,7 @@ def core_times(proc_root: Path) -> dict[int, CoreTimes]:
     Guest time is in user and nice already. Steal counts as busy: that time is not available here.
 
     Raises:
-        OSError: where /proc/stat cannot be read.
+        OSError: if /proc/stat cannot be read.
     """
     cores = {}
     for line in (proc_root / "stat").read_text().splitlines():
@@ -68,7 +68,7 @@ def memory(proc_root: Path) -> Memory:
     """The content of /proc/meminfo (its kB are KiB).
 
     Raises:
-        OSError, LookupError, ValueError: where the file or one of its lines is missing, or no number.
+        OSError, LookupError, ValueError: if the file or one of its lines is missing, or is not a number.
     """
     entries: Mapping[str, float] = {
         name: int(value.split()[0]) / 1024
@@ -111,7 +111,7 @@ def own_data_bytes(proc_root: Path = PROC) -> int:
     """What this process has mapped for data, as RLIMIT_DATA counts it (proc(5): VmData).
 
     Raises:
-        OSError, RuntimeError: where it cannot be read, or is not there.
+        OSError, RuntimeError: if it cannot be read, or does not exist.
     """
     status = proc_root / "self/status"
     for line in status.read_text(encoding="ascii", errors="replace").splitlines():
@@ -124,7 +124,7 @@ def own_files(proc_root: Path = PROC) -> Iterator[str]:
     """The files that this process has mapped, such as its libraries, once for each mapping.
 
     Raises:
-        OSError: where they cannot be read.
+        OSError: if they cannot be read.
     """
     for line in (proc_root / "self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
         if "/" in line:

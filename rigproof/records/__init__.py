@@ -1,5 +1,5 @@
-"""What a run leaves behind: the Recording (what was measured) and its Verdicts (what that means).
+"""The results of a run: the Recording (what was measured) and its Verdicts (what that means).
 
 Plain frozen dataclasses, without behaviour that needs a clock, a file, Ray or torch. `disk` writes
-them while a run goes on and reads them back.
+them during a run and reads them back.
 """

@@ -1,8 +1,8 @@
-"""The last words of a host: what its agent leaves on its own disk while a run goes on. Pure.
+"""A host's black box: what its agent writes to the host's own disk during a run. Pure.
 
-A file holds JSON lines: a `head`, then a `line` a second and one before each stage, each of them with all
-that is known at that moment; an `end` where the run ended in an orderly way. Power may fail in the middle of
-any of them, so a line that is none is passed over.
+A file holds JSON lines: a `head`, then one `line` per second and one before each stage, each with everything
+known at that moment, and an `end` if the run ended in an orderly way. Power may fail in the middle of any of
+them, so an invalid line is skipped.
 """
 
 import json
@@ -18,13 +18,13 @@ from rigproof.records.measurements import Event
 from rigproof.records.samples import GpuSample
 from rigproof.records.telling import shortened
 
-FINISHED = "finished"  # how a run ends by itself; else the name of the signal that ended it
-CARDS_NAMED = 4  # whose watts are told one by one
+FINISHED = "finished"  # the `end` of a run that ended by itself; otherwise the signal's name
+CARDS_NAMED = 4  # up to this many cards, each one's power is listed
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Whose last words these are. `machine` is /etc/machine-id, None where there is none."""
+    """The run and host of a file. `machine` is /etc/machine-id, None if there is none."""
 
     run_id: str
     node: str  # as the profile calls it
@@ -35,7 +35,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class CardWords:
-    """What a GPU said last; None is "not read"."""
+    """A GPU's last readings; None means not read."""
 
     power_w: FiniteFloat | None = None
     core_temperature_c: FiniteFloat | None = None
@@ -44,77 +44,77 @@ class CardWords:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One moment. `stage` is the one that is about to begin or goes on, since run time `stage_s`."""
+class Moment:
+    """The host at one moment. `stage`: the one in progress or about to begin, since run time `stage_s`."""
 
     t_s: FiniteFloat  # run time
     wall_s: FiniteFloat  # since 1970, by the host's own clock
     stage: str | None = None
     stage_s: FiniteFloat = 0.0
-    steps: dict[str, str] = field(default_factory=dict)  # worker: what its latest round was
+    steps: dict[str, str] = field(default_factory=dict)  # by worker: the work of its latest round
     gpus: dict[str, CardWords] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How the run ended on this host: FINISHED, or by which signal."""
+    """How the run ended on this host: FINISHED, or the signal's name."""
 
     how: str
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A later run has told its reader of this one."""
+class Reported:
+    """A later run (`run_id`) has reported how this one ended."""
 
     run_id: str
 
 
-Entry = Head | Line | End | Told
-_TYPES: dict[str, type] = {"head": Head, "line": Line, "end": End, "told": Told}
+Entry = Head | Moment | End | Reported
+_TYPES: dict[str, type] = {"head": Head, "line": Moment, "end": End, "told": Reported}
 _TAGS = {kind: tag for tag, kind in _TYPES.items()}
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}
 
-# How a run that is not `finished` came to its end on a host.
+# How a run ended on a host.
 Fate = Literal["finished", "restarted", "shut_down", "killed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What is left of one agent's file."""
+    """The readable content of one agent's file."""
 
     head: Head
-    last: Line | None = None
+    last: Moment | None = None
     end: str | None = None
-    told: bool = False
+    reported: bool = False  # by a later run
 
 
 def words_of(sample: GpuSample) -> CardWords:
-    """What a sample has of them."""
+    """The readings that a black box keeps of a sample."""
     return CardWords(
         sample.power_w, sample.core_temperature_c, sample.sm_clock_mhz, sample.utilization_percent
     )
 
 
 def text_of(entry: Entry) -> bytes:
-    """An entry as its line."""
+    """An entry's line."""
     content = {"type": _TAGS[type(entry)], **plain(asdict(entry))}
     return json.dumps(content, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
 def read_box(content: bytes) -> Box | None:
-    """What a file says, as far as it is whole; None where it does not even say whose it is."""
+    """The content of a file, as far as it is intact; None without a readable head."""
     box = None
     for line in content.split(b"\n"):
         entry = _entry(line)
         match entry:
             case Head() if box is None:
                 box = Box(entry)
-            case Line() if box is not None:
+            case Moment() if box is not None:
                 box = replace(box, last=entry)
             case End() if box is not None:
                 box = replace(box, end=entry.how)
-            case Told() if box is not None:
-                box = replace(box, told=True)
+            case Reported() if box is not None:
+                box = replace(box, reported=True)
     return box
 
 
@@ -125,31 +125,31 @@ def _entry(line: bytes) -> Entry | None:
         if tag not in _ADAPTERS:
             _ADAPTERS[tag] = TypeAdapter(_TYPES[tag])
         entry: Entry = _ADAPTERS[tag].validate_python(found)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):  # torn, zeros, or somebody else's
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):  # torn, zeros, or not ours
         return None
     return entry
 
 
 def together(boxes: Iterable[Box]) -> Box | None:
-    """One box of those that the agents of one run on one host left: an agent may take another's place.
+    """The boxes of one run's agents on one host as one box: an agent may have been replaced during the run.
 
-    The words are those of the latest, and so is a signal: an agent that was ended by one was replaced. The
-    run has finished, or was told of, where one of them says so.
+    The last line is the latest of all, and only that box's signal counts: an earlier agent ended by one was
+    replaced. The run finished, or was reported, if any box says so.
     """
-    found = list(boxes)
-    if not found:
+    parts = list(boxes)
+    if not parts:
         return None
-    spoken = [box for box in found if box.last is not None]
-    latest = max(spoken, key=lambda box: box.last.t_s if box.last else 0.0) if spoken else found[-1]
-    end = FINISHED if any(box.end == FINISHED for box in found) else latest.end
-    return replace(latest, end=end, told=any(box.told for box in found))
+    with_lines = [box for box in parts if box.last is not None]
+    latest = max(with_lines, key=lambda box: box.last.t_s if box.last else 0.0) if with_lines else parts[-1]
+    end = FINISHED if any(box.end == FINISHED for box in parts) else latest.end
+    return replace(latest, end=end, reported=any(box.reported for box in parts))
 
 
 def fate(box: Box, boot_id: str, shut_down: bool | None) -> Fate:
-    """How the run ended on a host whose boot id is now this one.
+    """How the run ended on a host that now has this boot id.
 
-    `shut_down`: whether the system's own log has an orderly shutdown as the first thing after the last words;
-    None where it says nothing.
+    `shut_down`: whether the first entry of the system's log after the box's last line is an orderly shutdown;
+    None if the log does not say.
     """
     if box.end == FINISHED:
         return "finished"
@@ -158,59 +158,59 @@ def fate(box: Box, boot_id: str, shut_down: bool | None) -> Fate:
     return "shut_down" if shut_down or box.end is not None else "restarted"
 
 
-def event_of(box: Box, found: Fate, kind: str, subject: str, *, t_s: float | None = None) -> Event:
-    """A run's end as an event about this node, at run time `t_s`; by default that of the last words."""
+def event_of(box: Box, ended: Fate, kind: str, subject: str, *, t_s: float | None = None) -> Event:
+    """A run's end as an event about this node, at run time `t_s`; by default that of the last line."""
     last_s = box.last.t_s if box.last is not None else 0.0
-    data: dict[str, Any] = {"run_id": box.head.run_id, "restarted": found == "restarted"}
+    data: dict[str, Any] = {"run_id": box.head.run_id, "restarted": ended == "restarted"}
     if box.last is not None:
         data |= {"stage": box.last.stage, "last_s": last_s, "wall_s": box.last.wall_s}
         data["gpus"] = {name: asdict(words) for name, words in box.last.gpus.items()}
-    return Event(last_s if t_s is None else t_s, kind, subject, sentence(box, found), data=data)
+    return Event(last_s if t_s is None else t_s, kind, subject, sentence(box, ended), data=data)
 
 
-def sentence(box: Box, found: Fate) -> str:
+def sentence(box: Box, ended: Fate) -> str:
     """`pc2 restarted 4 s into sustained, both cards at 100 %, last 348 + 231 W, 71 °C`."""
     name = shortened(box.head.node, 60)
     when = _when(box.last)
-    if found == "restarted":
+    if ended == "restarted":
         return ", ".join([f"{name} restarted {when}", *_cards(box.last)])
-    if found == "shut_down":
+    if ended == "shut_down":
         return f"{name} was shut down in an orderly way after its last words {when}"
     how = f" by {shortened(box.end, 20)}" if box.end else ""
     return f"the run was ended from outside{how}, on {name} {when}; the host did not restart"
 
 
-def _when(last: Line | None) -> str:
+def _when(last: Moment | None) -> str:
     if last is None:
         return "before any load"
     if last.stage is None:
-        return f"outside of any stage, {last.t_s:.0f} s into the run"
+        return f"outside any stage, {last.t_s:.0f} s into the run"
     steps = sorted(set(last.steps.values()))
     doing = f" ({shortened(', '.join(steps), 60)})" if steps else ""
     return f"{max(0.0, last.t_s - last.stage_s):.0f} s into {shortened(last.stage, 40)}{doing}"
 
 
-def _cards(last: Line | None) -> list[str]:
-    """How busy, how many watts, and how hot the hottest was."""
-    words = list(last.gpus.values()) if last is not None else []
-    busy = [one.utilization_percent for one in words if one.utilization_percent is not None]
-    watts = [one.power_w for one in words if one.power_w is not None]
-    heat = [one.core_temperature_c for one in words if one.core_temperature_c is not None]
-    told = []
+def _cards(last: Moment | None) -> list[str]:
+    """The cards' utilization and power, and the temperature of the hottest."""
+    cards = list(last.gpus.values()) if last is not None else []
+    busy = [card.utilization_percent for card in cards if card.utilization_percent is not None]
+    watts = [card.power_w for card in cards if card.power_w is not None]
+    temperatures = [card.core_temperature_c for card in cards if card.core_temperature_c is not None]
+    parts = []
     if busy:
-        cards = {1: "its card", 2: "both cards"}.get(len(words), f"all {len(words)} cards")
+        which = {1: "its card", 2: "both cards"}.get(len(cards), f"all {len(cards)} cards")
         low, high = f"{min(busy):.0f}", f"{max(busy):.0f}"
-        told.append(f"{cards} at {low if low == high else f'{low} to {high}'} %")
+        parts.append(f"{which} at {low if low == high else f'{low} to {high}'} %")
     if watts:
-        shown = [f"{one:.0f}" for one in watts]
-        told.append(f"last {' + '.join(shown) if len(shown) <= CARDS_NAMED else f'{sum(watts):.0f}'} W")
-    if heat:
-        told.append(f"{max(heat):.0f} °C")
-    return told
+        shown = [f"{power_w:.0f}" for power_w in watts]
+        parts.append(f"last {' + '.join(shown) if len(shown) <= CARDS_NAMED else f'{sum(watts):.0f}'} W")
+    if temperatures:
+        parts.append(f"{max(temperatures):.0f} °C")
+    return parts
 
 
 def step_of(work: Iterable[tuple[str, str | int]]) -> str:
-    """The labels that tell work apart, as one step of load: `bf16`, `fp16 sweep`, `bf16 processes=2`."""
+    """The labels that distinguish work, as one step of load: `bf16`, `fp16 sweep`, `bf16 processes=2`."""
     return " ".join(
         dict.fromkeys(value if isinstance(value, str) else f"{name}={value}" for name, value in work)
     )

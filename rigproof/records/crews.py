@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 from typing import Literal
 
-# Each planned worker by itself; the first worker of each device, or of each node, by itself; the first ones
-# of every two devices, or nodes, of all devices of a SKU, or of all devices together.
+# "workers": each planned worker by itself; "devices", "nodes": the first worker of each, by itself. The
+# others join first workers: "pairs" those of every two devices, "node_pairs" those of every two nodes,
+# "groups" those of all devices of a SKU, "rig" those of all devices.
 CrewKind = Literal["workers", "devices", "nodes", "pairs", "node_pairs", "groups", "rig"]
 Address = tuple[str, int]  # host, port
 
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """Workers that work together, by rank; `subject` is what their work is about."""
+    """Workers that work together, by rank; `subject` is what their work is judged as."""
 
     subject: str
     workers: tuple[str, ...]
@@ -21,8 +22,8 @@ class Crew:
 class Member:
     """A worker's place in its crew.
 
-    `rendezvous`: on the host of rank 0, reachable from the others, where nobody listened when the crew began;
-    None for a worker alone.
+    `rendezvous`: an address on the host of rank 0 that the others can reach, and that was free when the crew
+    began; None for a single worker.
     """
 
     subject: str
@@ -31,4 +32,4 @@ class Member:
     rendezvous: Address | None = None
 
 
-Turn = tuple[Crew, ...]  # that work at once: no worker is in two of them
+Turn = tuple[Crew, ...]  # crews that work at the same time: no worker is in two of them

@@ -1,4 +1,4 @@
-"""What the fields of a record may hold, so that many can be held as columns, in memory and on disk."""
+"""The types that a record's fields may have, so that many records fit into columns, in memory and on disk."""
 
 import re
 import types
@@ -7,36 +7,36 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-LABELS = "labels"  # the field that is a column for each label on disk: `labels.precision`
-NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")  # of a table, a column and a label
+LABELS = "labels"  # the field with one column per label on disk: `labels.precision`
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")  # of tables, columns and labels
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
 class FieldKind:
-    """What one field of a record may hold."""
+    """The type of one field of a record."""
 
     name: str
     kind: type  # float, int, str or bool; tuple: of floats; dict: labels
-    choices: tuple[Any, ...]  # of a Literal; empty: any
+    choices: tuple[Any, ...]  # of a Literal; empty: any value
     optional: bool  # may be None
-    default: Any  # None where it has none
+    default: Any  # None if it has none
 
     @property
     def required(self) -> bool:
-        """Whether a record without it is none."""
+        """Whether every record has a value for it."""
         return not self.optional
 
 
 @cache
 def table_name(record: type) -> str:
-    """What the table of a record type is called: `reward_batch`."""
+    """The name of a record type's table: `reward_batch`."""
     return _CAPITAL.sub("_", record.__name__).lower()
 
 
 @cache
 def kinds_of(record: type) -> tuple[FieldKind, ...]:
-    """The fields of a record type that can be held as columns. TypeError for another one."""
+    """The fields of a record type. Raises TypeError if one of them cannot be a column."""
     hints = get_type_hints(record)
     return tuple(_kind(field.name, hints[field.name], field.default) for field in fields(record))
 

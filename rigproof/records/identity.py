@@ -27,29 +27,29 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class NodeIdentity:
-    """A promised node that answered. `clock_offset_s` turns its monotonic clock into run time."""
+    """A promised node that answered. `clock_offset_s` converts its monotonic clock into run time."""
 
     subject: str
     hostname: str
     address: str
-    cpus: float  # usable: the cgroup's quota where there is one, else logical CPUs
+    cpus: float  # usable: the cgroup's quota if there is one, else logical CPUs
     ram_gib: float
     os: str
     python_version: str
     ray_version: str
     torch_version: str | None
     driver_version: str | None
-    nvml_error: str | None  # why NVML does not answer here, and behind the last `; ` what to do
+    nvml_error: str | None  # why NVML does not answer here, and after the last `; ` what to do
     agent_pid: int
     clock_offset_s: float
-    clock_error_s: float  # half of the round trip that the offset was read in
+    clock_error_s: float  # half of the round trip in which the offset was read
 
 
 @dataclass(frozen=True, slots=True)
 class GpuIdentity:
     """A device found on a node, matched to the promised subject. Limits ≤ 0 are stored as None.
 
-    The CPU as the device has `device="cpu"`, the subject `node/cpu0`, and None for what only NVML knows.
+    The CPU as the device has `device="cpu"`, the subject `node/cpu0`, and None for what only NVML reports.
     """
 
     subject: str
@@ -58,7 +58,7 @@ class GpuIdentity:
     name: str
     index: int  # NVML order, which is PCI bus order
     memory_total_mib: float
-    sku: str | None = None  # file stem in hwprofiles/gpus, None when unknown
+    sku: str | None = None  # file stem in hwprofiles/gpus, None if unknown
     pci_bus_id: str | None = None
     compute_capability: tuple[int, int] | None = None
     power_limit_w: float | None = None  # enforced now
@@ -81,7 +81,7 @@ class GpuIdentity:
 
 @dataclass(frozen=True, slots=True)
 class WorkerIdentity:
-    """One worker process as it really came up. `uuid` is the GPU it got, read inside the worker."""
+    """One worker process as it actually started. `uuid` is the GPU it got, read inside the worker."""
 
     worker: str  # "pc1/gpu0#0"
     subject: str  # the promised device
@@ -94,4 +94,4 @@ class WorkerIdentity:
     cuda_version: str | None
     precisions: tuple[str, ...]
     generation: int = 0  # 0 for the first process, 1 for its first replacement, …
-    sms: int | None = None  # streaming multiprocessors that it can use, read inside the worker
+    sms: int | None = None  # streaming multiprocessors available to it, read inside the worker

@@ -10,8 +10,8 @@ class HostInventory:
     """One host as found. `gpus` is in NVML order; their subjects are `<hostname>/gpuN`."""
 
     hostname: str
-    cpus: float  # usable: the cgroup's quota where there is one, else logical CPUs
+    cpus: float  # usable: the cgroup's quota if there is one, else logical CPUs
     ram_gib: float
     driver_version: str | None
-    nvml_error: str | None  # why NVML does not answer; None with no GPU means no driver is installed
+    nvml_error: str | None  # why NVML does not answer; None without any GPU: no driver is installed
     gpus: tuple[GpuIdentity, ...]

@@ -8,15 +8,15 @@ from rigproof.records.identity import DeviceKind
 
 Phase = Literal["warmup", "measure"]
 Labels = Mapping[str, str | int]
-TFLOP = "TFLOP"  # 10^12 operations: the work of matrix products and of what is made of them
+TFLOP = "TFLOP"  # 10^12 operations: the unit of work of matrix products, alone or inside larger computations
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
     """A batch of equal work timed by the device's own clock, its result verified.
 
-    `work / seconds` is the rate, in `unit` a second. `verified` is True only where the result was compared
-    with a reference that itself was checked against higher precision. `labels` are those that the stage
+    `work / seconds` is the rate, in `unit` per second. `verified` is True only if the result was compared
+    with a reference that was itself checked against higher precision. `labels` are those that the stage
     declares: what the work was, and which process did it.
     """
 
@@ -30,16 +30,16 @@ class Round:
     unit: str
     verified: bool
     labels: Labels = field(default_factory=dict)
-    device: DeviceKind | None = None  # that did the work, where it is not the promised one
+    device: DeviceKind | None = None  # the one that did the work, if it is not the promised one
 
     def label(self, name: str) -> str | int | None:
-        """One of its labels; None where it has none of that name."""
+        """The label of that name; None if it has none."""
         return self.labels.get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryReading:
-    """A worker's allocator, read while it works. All MiB; `device_free_mib` is device-wide."""
+    """A worker's allocator, read while it works. All in MiB; `device_free_mib` is for the whole device."""
 
     t_s: float
     stage: str
@@ -50,7 +50,7 @@ class MemoryReading:
     peak_reserved_mib: float
     device_free_mib: float | None
     device_total_mib: float | None
-    ooms: int | None = None  # the allocator's own count; None where it keeps none
+    ooms: int | None = None  # the allocator's own count; None if it keeps none
     alloc_retries: int | None = None
 
 
@@ -69,14 +69,14 @@ class GpuCounters:
     remap_failed: bool | None = None
     retired_pages: int | None = None
     pcie_replays: int | None = None
-    recovery_action: int | None = None  # nvmlDeviceGpuRecoveryAction_t: what the driver wants; 0: nothing
+    recovery_action: int | None = None  # nvmlDeviceGpuRecoveryAction_t: what the driver asks for; 0: nothing
 
 
 @dataclass(frozen=True, slots=True)
 class BootReading:
-    """A host's boot id (random(4)), another one after each start, read by its agent around the load.
+    """A host's boot id (random(4)), new after each boot, read by its agent before and after the load.
 
-    None where it cannot be read, or is a container's own; `reason` says which.
+    None if it cannot be read, or is a container's own; `reason` says which.
     """
 
     t_s: float
@@ -88,18 +88,18 @@ class BootReading:
 
 @dataclass(frozen=True, slots=True)
 class ForeignMemory:
-    """VRAM that others hold before any worker of ours starts."""
+    """VRAM that other processes hold before our first worker starts."""
 
     t_s: float
     subject: str
     used_mib: float | None
-    pids: tuple[int, ...] | None  # None where the process list is not readable
-    reserved_mib: float | None = None  # by the driver itself, for the card's whole memory
+    pids: tuple[int, ...] | None  # None if the process list is not readable
+    reserved_mib: float | None = None  # by the driver itself, of the whole card
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage that was begun. `end_s` is None while it runs and where the run broke off inside it.
+    """A stage that was begun. `end_s` is None while it runs, and if the run was cut short inside it.
 
     `status`: "running"; "finished"; "partial" (some workers did not finish); "failed"; "interrupted".
     """
@@ -129,28 +129,28 @@ class Event:
 
     @property
     def number(self) -> int:
-        """How many happened: wrong results are told at most every few seconds, `data.untold` between."""
-        untold = self.data.get("untold")
-        return 1 + (untold if isinstance(untold, int) and untold > 0 else 0)
+        """How many happened: of wrong results, `data.untold` counts those since the report before."""
+        unreported = self.data.get("untold")
+        return 1 + (unreported if isinstance(unreported, int) and unreported > 0 else 0)
 
 
 EVENT_KINDS = {
     "node_missing": "a promised node is not in the cluster",
-    "node_lost": "a node that was there is gone",
+    "node_lost": "a node disappeared during the run",
     "gpu_missing": "a promised GPU is not on its node",
     "gpu_taken": "a promised GPU could not be reserved: another job of the cluster holds it",
-    "gpu_skipped": "a GPU was not loaded, to do no harm; the message says why",
-    "gpu_lost": "a GPU does not answer any more; data.query",
+    "gpu_skipped": "a GPU was deliberately not loaded; the message says why",
+    "gpu_lost": "a GPU no longer answers; data.query",
     "agent_died": "a node agent died or stopped answering",
-    "worker_died": "a worker process ended by itself or was killed by others",
+    "worker_died": "a worker process ended by itself or was killed from outside",
     "worker_hung": "a worker made no progress within its limit and was killed",
     "worker_replaced": "a new process took over the worker's place",
     "worker_failed": "a worker's task ended with an error; data.error holds it",
     "crew_failed": "workers that work together did not begin, or lost one of them; data.workers",
     "timeout": "a wait passed its deadline; data.limit_s holds it",
     "oom": "an allocation ran out of memory; data.requested_mib, recovered, holders",
-    "memory_policy": "how a worker takes VRAM, each decision; data.technique, before, after, unit, reason",
-    "reference": "what products must be, by their operands' seeds; data.precision, size, checksums, torch, …",
+    "memory_policy": "a decision on how a worker takes VRAM; data.technique, before, after, unit, reason",
+    "reference": "checksums of correct products, by their operands' seeds; data.precision, size, torch, …",
     "allocation": "a worker's allocation step succeeded; data.allocated_mib, data.target_mib",
     "wrong_result": "a result differed from its reference",
     "xid": "the driver reported an Xid; data.xid",
@@ -159,13 +159,13 @@ EVENT_KINDS = {
     "host_load": "what the CPU load did; data.primary_threads, own_percent, foreign_percent",
     "host_reset": "a host restarted under this run, without an orderly shutdown; data.run_id, gpus",
     "driver_killed": "this run was ended from outside, without a reset; data.run_id",
-    "unfinished_run": "an earlier run on this host never ended; data.run_id, restarted",
-    "black_box": "a host's last words could not be kept, or were late; the message says why",
-    "champions": "the best rates kept before the run, which floors come from; data.gpus, by UUID and figure",
+    "unfinished_run": "an earlier run on this host was ended from outside; data.run_id, restarted",
+    "black_box": "a host's black box could not be written, or was late; the message says why",
+    "champions": "the best rates before this run, which floors come from; data.gpus, by UUID and figure",
     "open_cluster": "a cluster without token authentication was joined, as the user allowed; data.address",
-    "measured_again": "a rate missed its limit by little: the message says which stage is measured anew",
-    "left_out": "nobody asked for a criterion; data.criterion, the message says why",
-    "paused": "the driver itself did not run for a while; data.paused_s",
+    "measured_again": "a rate missed its limit by little: the message says which stage is measured again",
+    "left_out": "a criterion was not requested; data.criterion, the message says why",
+    "paused": "the driver itself was stopped for a while; data.paused_s",
     "interrupted": "the run was stopped from outside; data.signal",
     "storage": "the recording could not be written; data.error",
 }

@@ -1,4 +1,4 @@
-"""Who is on a GPU: each process as it changes, and the proof that somebody looked all along."""
+"""The processes on a GPU: each one as it changes, and how well they were watched."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from rigproof.records.verdict import figure
 
 MIB_PER_GIB = 1024
-NAMED = 4  # of many
-# As `told_pid` writes it; what is secret of it are the program and the user.
+NAMED = 4  # processes that a message names at most
+# As `told_pid` writes it; the program and the user are private.
 TOLD_PID = re.compile(r"\bpid (?P<pid>\d+) \((?:(?P<name>[^(),]+), )?user (?P<user>[^(),]+)\)")
 
 
 def told_pid(pid: int, name: str | None, user: str | None) -> str:
-    """`pid 5263 (python3, user ml)`; the pid alone where nobody knows whose it is."""
+    """`pid 5263 (python3, user ml)`; the pid alone if its user is unknown."""
     if user is None:
         return f"pid {pid}"
     return f"pid {pid} ({name}, user {user})" if name else f"pid {pid} (user {user})"
@@ -21,15 +21,15 @@ def told_pid(pid: int, name: str | None, user: str | None) -> str:
 
 def descends(pid: int, parents: Iterable[int], pids: Collection[int]) -> bool:
     """Whether a process is one of these, or was started by one of them."""
-    return pid in pids or any(one in pids for one in parents)
+    return pid in pids or any(parent in pids for parent in parents)
 
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A process on one GPU: told when it is first seen, when it changes much, and when it is gone.
+    """A process on one GPU: recorded when it is first seen, when it changes much, and when it is gone.
 
-    What is told holds until the next record of the same pid. `pid` is the driver's: in a container it may be
-    the host's, and user, name and parents are then nobody's, or those of another process.
+    The values hold until the next record of the same pid. `pid` is as the driver reports it: in a container
+    it may be the host's; user, name and parents are then absent, or those of another process.
     """
 
     t_s: float
@@ -37,11 +37,11 @@ class GpuProcess:
     pid: int
     gone: bool = False
     graphics: bool = False  # it draws: X, a compositor, a browser
-    used_mib: float | None = None  # of the card's memory; None where the driver does not tell
-    sm_percent: float | None = None  # mean of the last seconds; None where the driver does not tell
+    used_mib: float | None = None  # of the card's memory; None if the driver does not report it
+    sm_percent: float | None = None  # mean of the last seconds; None if the driver does not report it
     user: str | None = None
     name: str | None = None
-    parents: tuple[int, ...] = ()  # its parent, whose parent, and so on
+    parents: tuple[int, ...] = ()  # its parent, its grandparent, and so on
     own: bool = False  # a worker of this run, or started by one, as far as its node's agent knows
 
     def belongs_to(self, pids: Collection[int]) -> bool:
@@ -56,7 +56,7 @@ class GpuProcess:
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """What a foreign process may do: grow by so much, use so much of the SMs. More of either is told."""
+    """What a foreign process may do: grow by that much, use that much of the SMs. More is recorded."""
 
     growth_mib: float
     sm_percent: float
@@ -64,9 +64,10 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True)
 class ProcessWatch:
-    """That the processes of one GPU were watched, and how well. A later record replaces the earlier.
+    """How well the processes of one GPU were watched. A later record replaces the earlier one.
 
-    `t_s` and `from_s` are the last and the first reading; with no `readings` the list was never readable.
+    `t_s` and `from_s` are the times of the last and the first reading; if `readings` is 0, the list was never
+    readable.
     """
 
     t_s: float
@@ -74,10 +75,11 @@ class ProcessWatch:
     from_s: float
     readings: int
     longest_gap_s: float  # between two readings
-    sm_readable: bool  # whether the driver tells which process uses the SMs
+    sm_readable: bool  # whether the driver reports how much of the SMs each process uses
 
 
 def holding(processes: Iterable[GpuProcess]) -> str:
-    """Who of them holds how much memory, those with most first, in words; empty where nobody holds any."""
-    held = sorted(((one.used_mib, one.who) for one in processes if one.used_mib), reverse=True)
-    return ", ".join(f"{who} holds {figure(mib / MIB_PER_GIB, 'GiB')}" for mib, who in held[:NAMED])
+    """`pid 5263 (python3, user ml) holds 2 GiB, …`, the largest first; empty if none holds any memory."""
+    users = [(process.used_mib, process.who) for process in processes if process.used_mib]
+    largest = sorted(users, reverse=True)[:NAMED]
+    return ", ".join(f"{who} holds {figure(mib / MIB_PER_GIB, 'GiB')}" for mib, who in largest)

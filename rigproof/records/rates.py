@@ -1,4 +1,4 @@
-"""Rates: work over time, with the unit of the work a second."""
+"""Rates: work over time, with the unit of work per second."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ from rigproof.records.samples import GpuSample, HostSample
 
 
 class StageRecord(Protocol):
-    """What a stage measures again and again, held as columns: its fields are numbers, texts and truths."""
+    """A record that stages write often, held as columns: its fields are numbers, texts and booleans."""
 
     @property
     def t_s(self) -> float: ...  # noqa: D102
@@ -36,9 +36,9 @@ class StageRecord(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RecordedPlan:
-    """What each worker was to do, and for how long each stage: a plan (`profiles.planning`) as it was dumped.
+    """The plan of the run (`profiles.planning`) in plain data: each worker's task, each stage's length.
 
-    Data from anywhere, where it comes from a file.
+    If read from a file, its content is not validated yet.
     """
 
     plan: dict[str, Any]
@@ -75,17 +75,17 @@ class RecordingError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Recording:
-    """What was measured. Grows by `add` while the run goes on; criteria only read it.
+    """What was measured. Grows by `add` during the run; criteria only read it.
 
-    What there is much of (rounds, readings, samples, what a stage records) is in `tables`, as columns, by the
-    name of its type; `of` gives it as records.
-    A Stage is recorded when it begins and again when it ends, a ProcessWatch again and again; the later
-    record replaces the earlier. A Stage of the same name that begins anew is another attempt: `stages` has
-    the last, `first_attempts` the one before.
+    Bulk data (rounds, readings, samples, what a stage records) is in `tables`, as columns, by the name of its
+    type; `of` returns it as records.
+    A Stage is recorded when it begins and again when it ends, a ProcessWatch repeatedly; the later record
+    replaces the earlier one. A Stage of the same name with another start is another attempt: `stages` has
+    the last one, `first_attempts` the one before.
     """
 
     run: RunInfo
-    plan: RecordedPlan | None = None  # None where the run broke off before it was planned
+    plan: RecordedPlan | None = None  # None if the run was cut short before it was planned
     nodes: dict[str, NodeIdentity] = field(default_factory=dict)
     gpus: dict[str, GpuIdentity] = field(default_factory=dict)
     workers: list[WorkerIdentity] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Recording:
     tables: dict[str, Rows[Any]] = field(default_factory=dict)
 
     def add(self, record: Record | Sample) -> None:
-        """Put one record where it belongs."""
+        """Add one record."""
         match record:
             case NodeIdentity():
                 self.nodes[record.subject] = record
@@ -123,14 +123,14 @@ class Recording:
                 self.of(type(record)).append(record)
 
     def extend(self, records: Iterable[Record | Sample]) -> None:
-        """Add many."""
+        """Add several records."""
         for record in records:
             self.add(record)
 
     def of(self, kind: type[_Kept]) -> Rows[_Kept]:
         """All records of a type that is held as columns.
 
-        RecordingError where a table of its name came from a file and holds something else.
+        Raises RecordingError if the table of that name came from a file and holds something else.
         """
         name = table_name(cast("type", kind))
         rows = self.tables.get(name)
@@ -145,25 +145,27 @@ class Recording:
         return rows
 
     def put(self, kind: type[_Kept], records: Iterable[_Kept]) -> None:
-        """These in place of all records of that type."""
+        """Replace all records of that type by these."""
         self.tables[table_name(cast("type", kind))] = Rows.of_records(kind, records)
 
     def __eq__(self, other: object) -> bool:
-        """Equal where everything is; a table without rows is as good as none."""
+        """Whether all content is equal; an empty table counts as none."""
         if not isinstance(other, Recording):
             return False
-        tables = [{name: rows for name, rows in one.tables.items() if len(rows)} for one in (self, other)]
+        tables, other_tables = (
+            {name: rows for name, rows in either.tables.items() if len(rows)} for either in (self, other)
+        )
         names = (name for name in self.__slots__ if name != "tables")
-        return tables[0] == tables[1] and all(getattr(self, one) == getattr(other, one) for one in names)
+        return tables == other_tables and all(getattr(self, name) == getattr(other, name) for name in names)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __copy__(self) -> "Recording":
-        """One that grows by itself."""
+        """A copy to which records can be added independently."""
         fields: Mapping[str, Any] = {name: copy(getattr(self, name)) for name in self.__slots__}
-        found = Recording(**fields)
-        found.tables = {name: copy(rows) for name, rows in self.tables.items()}
-        return found
+        copied = Recording(**fields)
+        copied.tables = {name: copy(rows) for name, rows in self.tables.items()}
+        return copied
 
     @property
     def rounds(self) -> Rows[Round]:
@@ -202,30 +204,30 @@ class Recording:
         self.put(HostSample, records)
 
     def group(self) -> None:
-        """Put what every judgement asks for in groups by subject, once for all."""
+        """Group the tables that every judgement needs by subject, once for all."""
         for rows in (self.rounds, self.memory, self.gpu_samples, self.host_samples):
             rows.subjects()
 
     def count(self) -> int:
-        """How much was recorded so far; changes with every record that can change a verdict."""
+        """The number of records so far; changes with every record that can change a verdict."""
         lists: tuple[Sized, ...] = (self.events, self.counters, self.boots, self.workers, self.processes)
-        tables: tuple[Sized, ...] = (self.stages, self.first_attempts, self.nodes, self.gpus)
-        return sum(len(one) for one in (*lists, *tables, *tuple(self.tables.values())))
+        by_name: tuple[Sized, ...] = (self.stages, self.first_attempts, self.nodes, self.gpus)
+        return sum(map(len, (*lists, *by_name, *self.tables.values())))
 
     @property
     def attempts(self) -> list[Stage]:
-        """Every stage as often as it was begun, its first attempt before the last one."""
+        """Every attempt at every stage, the first before the last one."""
         pairs = ((self.first_attempts.get(name), last) for name, last in self.stages.items())
         return [stage for pair in pairs for stage in pair if stage is not None]
 
     def is_last(self, record: StageRecord | Event) -> bool:
-        """Whether a record of a stage is none of an attempt that was repeated."""
+        """Whether a record belongs to the last attempt at its stage, or to no stage."""
         if record.stage is None or record.stage not in self.first_attempts:
             return True
         return not record.t_s < self.stages[record.stage].start_s
 
     def last_s(self) -> float | None:
-        """Run time of the last thing recorded; None where nothing was."""
-        ends = [one.last_s() for one in (self.rounds, self.gpu_samples, self.host_samples)]
-        ends += [one.t_s for one in self.events[-1:]]
+        """Run time of the last record; None if there is none."""
+        ends = [rows.last_s() for rows in (self.rounds, self.gpu_samples, self.host_samples)]
+        ends += [event.t_s for event in self.events[-1:]]
         return max((end_s for end_s in ends if end_s is not None), default=None)

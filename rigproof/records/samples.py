@@ -1,4 +1,4 @@
-"""What the node agents read on their grid. None is "not supported here", never zero."""
+"""What the node agents sample at fixed intervals. None means "not supported here", never zero."""
 
 from dataclasses import dataclass
 
@@ -22,13 +22,13 @@ class GpuSample:
     pcie_generation: int | None = None
     pcie_width: int | None = None
     pcie_replays: int | None = None
-    lateness_s: float = 0.0  # behind the grid point it was due at
-    power_limit_w: float | None = None  # in force now
+    lateness_s: float = 0.0  # after the moment at which it was due
+    power_limit_w: float | None = None  # enforced now
 
 
 @dataclass(frozen=True, slots=True)
 class HostSample:
-    """One reading of one host. CPU figures are shares of what this process may use (cgroup-aware)."""
+    """One reading of one host. CPU figures are relative to what this process may use (cgroup-aware)."""
 
     t_s: float
     subject: str
@@ -45,8 +45,8 @@ class HostSample:
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
-    """CPU time that everybody on the host (or in this cgroup) has used, and what there is."""
+    """CPU time used by all processes of the host (or of this cgroup), and its capacity."""
 
     clock_s: float  # monotonic, when it was read
     busy_s: float  # CPU seconds since some fixed moment
-    capacity_cpus: float  # CPU seconds that can be used per second
+    capacity_cpus: float  # CPU seconds available per second

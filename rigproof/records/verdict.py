@@ -1,4 +1,4 @@
-"""Verdicts: what one criterion says about one subject, and what all of them say about the rig."""
+"""Verdicts: the result of one criterion on one subject, and the decision on the rig that follows from all."""
 
 import math
 from collections import Counter
@@ -11,29 +11,29 @@ from rigproof.records.rates import FigureRate
 
 
 class Outcome(StrEnum):
-    """What a criterion can say. Only PASS, WARN and NO_LIMIT speak for a rig."""
+    """The result of a criterion. Only PASS, WARN and NO_LIMIT count in favour of a rig."""
 
     PASS = "pass"  # noqa: S105 - an outcome, not a password
     WARN = "warn"
     FAIL = "fail"
     NOT_MEASURED = "not_measured"  # it should have been
-    NOT_APPLICABLE = "not_applicable"  # the hardware cannot have it, and nobody promised it
+    NOT_APPLICABLE = "not_applicable"  # the hardware cannot provide it, and it was not promised
     NO_LIMIT = "no_limit"
 
 
-FOLLOWS = "follows from "  # how the next step of a failure begins that another one explains
+FOLLOWS = "follows from "  # begins the remedy of a failure that another one explains
 UNJUDGED = (Outcome.NOT_MEASURED, Outcome.NOT_APPLICABLE)  # their `detail` says why
 
 
 class Decision(StrEnum):
-    """What the run says about the rig."""
+    """The run's decision on the rig."""
 
     ACCEPTED = "ACCEPTED"
     REJECTED = "REJECTED"
     INCOMPLETE = "INCOMPLETE"
 
 
-# What a run or `rigproof judge` ends with; a run that was interrupted ends with INTERRUPTED.
+# The exit status of a run or `rigproof judge`; an interrupted run has INTERRUPTED.
 EXIT_STATUS = {Decision.ACCEPTED: 0, Decision.REJECTED: 1, Decision.INCOMPLETE: 6}
 INTERRUPTED = 2
 USAGE = 4  # refused before any load
@@ -41,9 +41,9 @@ USAGE = 4  # refused before any load
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One criterion on one subject. `measured` and `limit` are in `unit`.
+    """The verdict of one criterion on one subject. `measured` and `limit` are in `unit`.
 
-    `rates`: what it measured of each figure that can become a champion.
+    `rates`: the measured rate of each figure that can become a champion.
     """
 
     criterion: str
@@ -55,17 +55,17 @@ class Verdict:
     limit_source: str = ""
     detail: str = ""
     remedy: str = ""
-    from_s: float | None = None  # where in the run the fault was seen
+    from_s: float | None = None  # when in the run the fault was seen
     length_s: float | None = None
     rates: tuple[FigureRate, ...] = field(default=(), compare=False)
 
     def __reduce__(self) -> tuple[type["Verdict"], tuple[Any, ...]]:
-        """By its fields, three times as fast as what dataclasses do: there may be hundreds of thousands."""
+        """Pickle only the fields, three times as fast as the default: there may be hundreds of thousands."""
         return Verdict, tuple(getattr(self, name) for name in self.__slots__)
 
     @property
     def follows(self) -> bool:
-        """Whether another failure explains it."""
+        """Whether another failure explains this one."""
         return self.remedy.startswith(FOLLOWS)
 
     @property
@@ -75,9 +75,9 @@ class Verdict:
 
 
 def figure(value: float, unit: str = "", more_digits: int = 0) -> str:
-    """A number as people read it: about three significant digits, its unit behind it.
+    """A number for people to read: about three significant digits, then its unit.
 
-    A unit that is a plural word loses its "s" behind 1: `1 worker`, but `1 s`, `1 TFLOP/s`.
+    A unit that is a plural word loses its "s" after 1: `1 worker`, but `1 s`, `1 TFLOP/s`.
     """
     if not math.isfinite(value):
         return f"{value} {unit}".rstrip()
@@ -88,7 +88,7 @@ def figure(value: float, unit: str = "", more_digits: int = 0) -> str:
 
 
 def figure_and_limit(value: float, limit: float, unit: str) -> list[str]:
-    """Both as people read them, with as many digits as it takes to tell them apart."""
+    """Both for people to read, with as many digits as it takes to distinguish them."""
     for more_digits in range(4):
         texts = [figure(value, unit, more_digits), figure(limit, unit, more_digits)]
         if texts[0] != texts[1] or value == limit:
@@ -97,7 +97,7 @@ def figure_and_limit(value: float, limit: float, unit: str) -> list[str]:
 
 
 def sentence(verdict: Verdict) -> str:
-    """The one sentence that every output shows: measured, required, where, when, cause, next step."""
+    """The sentence that every output shows: measured, required, where, when, cause, next step."""
     head = f"{verdict.subject} {verdict.criterion}: "
     parts = []
     if verdict.measured is not None:
@@ -125,13 +125,13 @@ def sentence(verdict: Verdict) -> str:
 
 
 def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """How many of each outcome, all outcomes named."""
-    found = Counter(verdict.outcome for verdict in verdicts)
-    return {outcome.value: found[outcome] for outcome in Outcome}
+    """The number of verdicts with each outcome, zeros included."""
+    counted = Counter(verdict.outcome for verdict in verdicts)
+    return {outcome.value: counted[outcome] for outcome in Outcome}
 
 
 def decide(verdicts: Sequence[Verdict], *, interrupted: bool = False) -> Decision:
-    """REJECTED by any failure; INCOMPLETE where something was not measured, or nothing was at all."""
+    """REJECTED if anything failed; INCOMPLETE if something was not measured, or nothing was at all."""
     outcomes = [verdict.outcome for verdict in verdicts]
     if Outcome.FAIL in outcomes:
         return Decision.REJECTED

@@ -1,1 +1,1 @@
-"""The files of a run, and what a terminal shows at its end."""
+"""The files of a run, and the terminal output before and after it."""

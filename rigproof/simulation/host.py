@@ -1,4 +1,4 @@
-"""One simulated host: its CPUs, memory and how late it wakes up."""
+"""One simulated host: its CPUs, memory and wake-up delays."""
 
 import random
 from collections.abc import Sequence
@@ -7,17 +7,17 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.samples import HostSample
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 
-DEFAULT_CPUS, DEFAULT_RAM_GIB = 16.0, 64.0  # of a node that states none
+DEFAULT_CPUS, DEFAULT_RAM_GIB = 16.0, 64.0  # of a node whose profile states none
 IDLE_PERCENT, FEEDING_PERCENT = 8.0, 45.0
-# Mean wake-up delay of a quiet host; what one in STRAGGLER_EVERY adds to it; the least without CPU to spare.
-# Measured beside H200s, some 15,000 each: median 0.07 to 0.09 ms, 99th percentile 0.35 to 0.46, 99.9th 1.2 to
-# 1.6, longest 2.5 to 5.0 (reports/samples/h200-*).
+# Mean wake-up delay of a quiet host; the mean extra delay of one in STRAGGLER_EVERY; the minimum when no CPU
+# is free. Measured on hosts of H200s, some 15,000 each: median 0.07 to 0.09 ms, 99th percentile 0.35 to 0.46,
+# 99.9th 1.2 to 1.6, longest 2.5 to 5.0 (reports/samples/h200-*).
 QUIET_MS, STRAGGLER_MS, STRAGGLER_EVERY, LATE_MS = 0.1, 1.0, 300, 60.0
 SLEEP_S = 0.010  # of the responsiveness probe
 
 
 class SimulatedHost:
-    """A node's host. `load_percent` is what its CPU load holds, None while there is none."""
+    """A node's host. `load_percent` is the CPU use that the CPU load maintains, None while there is none."""
 
     def __init__(self, loaded: LoadedRig, name: str, faults: Sequence[InjectedFault], *, seed: int) -> None:
         node = loaded.node(name)
@@ -31,7 +31,7 @@ class SimulatedHost:
         self._random = random.Random(f"{seed}/{name}/host")  # noqa: S311 - noise, not a secret
 
     def usable_cpus(self) -> float:
-        """CPUs."""
+        """The number of CPUs."""
         return self.cpus
 
     def ram_gib(self) -> float:
@@ -39,7 +39,7 @@ class SimulatedHost:
         return self.ram
 
     def sample(self, t_s: float, step_s: float, stages: Sequence[StageWindow]) -> HostSample | None:
-        """What an agent reads there, `step_s` after the reading before; None where the host stands still."""
+        """An agent's reading, `step_s` after the one before; None while the host is frozen."""
         frozen = self._faults.get("host-frozen")
         window = frozen.window(stages) if frozen is not None else None
         if window is not None and window[0] <= t_s < window[1]:
@@ -61,7 +61,7 @@ class SimulatedHost:
         )
 
     def _cpu_percent(self, t_s: float, stages: Sequence[StageWindow]) -> float:
-        running = [one.name for one in stages if 0 <= t_s - one.start_s <= one.length_s]
+        running = [stage.name for stage in stages if 0 <= t_s - stage.start_s <= stage.length_s]
         feeds = any(self._kinds[name].duty == "fed" for name in running)
         percent = self.load_percent or (FEEDING_PERCENT if feeds else IDLE_PERCENT)
         starved = self._faults.get("cpu-starved")

@@ -1,4 +1,4 @@
-"""What would be found on this machine if the simulated rig were it."""
+"""The inventory of this machine if it were the simulated rig."""
 
 from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -6,11 +6,11 @@ from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 from rigproof.simulation.host import DEFAULT_CPUS, DEFAULT_RAM_GIB
 
-IN_PLACE_OF_UNKNOWN = "rtx-3090"  # where a rig leaves open which card it is
+IN_PLACE_OF_UNKNOWN = "rtx-3090"  # the card to simulate if a rig does not state which it is
 
 
 def simulated_inventory(loaded: LoadedRig) -> HostInventory:
-    """A host with the cards of a rig of one node; of an unknown SKU is an RTX 3090."""
+    """A host with the cards of a rig of one node; a card of an unknown SKU becomes an RTX 3090."""
     node = loaded.this_machine()
     skus = all_skus(loaded.kinds)
     gpus = []

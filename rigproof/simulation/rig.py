@@ -1,4 +1,4 @@
-"""A simulated rig: its nodes with their cards, driver and host, made from a profile and the faults."""
+"""A simulated rig: its nodes with their cards, driver and host, made from a profile and faults."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,19 +27,18 @@ from rigproof.simulation.stage import CardWork, Forms, timetable
 from rigproof.telemetry.nvml.protocol import Code
 
 DRIVER_LOST_XID = 79  # "GPU has fallen off the bus"
-DOUBLE_BIT_XID, UNCONTAINED_XID = (
-    48,
-    95,
-)  # an uncorrectable memory error; "uncontained", where rows can be remapped
-MOST_SHARE, LITTLE_MIB = 0.9, 2000.0  # of the card, as in a batch search; in stages that fill nothing
-LEFT_MIB = 200.0  # of the card, beside the plan, under the fault memory-taken
-ABSENT = {"gpu-missing", "gpu-hidden"}  # faults of a card that nobody is given
-FRAGMENTED_SHARE = 0.55  # of the plan's memory can be had under the fault oom
+DOUBLE_BIT_XID = 48  # an uncorrectable memory error
+UNCONTAINED_XID = 95  # the same, on cards that can remap rows
+# Memory that our workers hold: a share of the card in a batch search; MiB in stages that do not fill it.
+MOST_SHARE, LITTLE_MIB = 0.9, 2000.0
+LEFT_MIB = 200.0  # of the card, besides the plan, under the fault memory-taken
+ABSENT = {"gpu-missing", "gpu-hidden"}  # faults that keep a card from our workers
+FRAGMENTED_SHARE = 0.55  # of the plan's memory can be allocated under the fault oom
 
 
 @dataclass(frozen=True)
 class SimulatedRig:
-    """What is simulated. Goes to every process of the rig, each of which makes the same node of it."""
+    """What is simulated. Sent to every process of the rig; each of them makes the same nodes from it."""
 
     loaded: LoadedRig
     plan: Plan
@@ -63,20 +62,20 @@ class SimulatedRig:
             object.__setattr__(self, key, value)
 
     def node(self, name: str) -> "SimulatedNode":
-        """That node, one and the same for everybody in this process."""
+        """The node of that name, one object per process."""
         if name not in self._nodes:
             self._nodes[name] = SimulatedNode(self, name)
         return self._nodes[name]
 
     def faults_of(self, subject: str) -> tuple[InjectedFault, ...]:
-        """Those that hit this device or node."""
+        """The faults of this device or node."""
         return tuple(fault for fault in self.faults if fault.subject == subject)
 
     def fault(self, name: str, subject: str | None = None) -> InjectedFault | None:
-        """The fault of that name, on that subject where one is given."""
-        for one in self.faults:
-            if one.name == name and subject in (None, one.subject):
-                return one
+        """The fault of that name, and on that subject if one is given."""
+        for fault in self.faults:
+            if fault.name == name and subject in (None, fault.subject):
+                return fault
         return None
 
     def uuid_of(self, subject: str) -> str:
@@ -85,7 +84,7 @@ class SimulatedRig:
 
 
 class SimulatedNode:
-    """A node: `cards` by subject, the `driver` that lists those that are there, and the `host`."""
+    """A node: `cards` by subject, the `driver` that lists the present ones, and the `host`."""
 
     def __init__(self, rig: SimulatedRig, name: str) -> None:
         self.name = name
@@ -94,12 +93,14 @@ class SimulatedNode:
         self.cards: dict[str, SimulatedCard] = {}
         self.host = SimulatedHost(rig.loaded, name, rig.faults_of(name), seed=rig.seed)
         self.driver = SimulatedDriver()
-        self.own_pids: list[int] = []  # of our workers, in the order in which they came up
-        self._told: set[tuple[str, str]] = set()
+        self.own_pids: list[int] = []  # of our workers, in the order in which they started
+        self._raised: set[tuple[str, str]] = set()  # subject and fault
         self._fills: dict[str, dict[str, Fill]] = {}
-        devices = [one for one in rig.loaded.devices() if one.node == name and one.gpu.device == "cuda"]
+        devices = [
+            device for device in rig.loaded.devices() if device.node == name and device.gpu.device == "cuda"
+        ]
         for device in devices:
-            assert device.sku is not None, "a simulated card is one of a known SKU"
+            assert device.sku is not None, "a simulated card has a known SKU"
             card = SimulatedCard(
                 device,
                 device.sku,
@@ -119,7 +120,7 @@ class SimulatedNode:
 
     @property
     def visible_devices(self) -> str | None:
-        """CUDA_VISIBLE_DEVICES of its Ray; None where it is not set."""
+        """CUDA_VISIBLE_DEVICES of its Ray; None if it is not set."""
         hidden = {card.uuid for card in self.cards.values() if "gpu-hidden" in card.faults}
         shown = [str(index) for index, gpu in enumerate(self.driver.gpus) if gpu.uuid not in hidden]
         return ",".join(shown) if hidden else None
@@ -130,56 +131,56 @@ class SimulatedNode:
         return any("nvml-hang" in card.faults for card in self.cards.values())
 
     def show(self, t_s: float) -> None:
-        """Let the driver read as everything is at `t_s`; Xids of that time are raised."""
-        there = {gpu.uuid: gpu for gpu in self.driver.gpus}
+        """Set the driver's readings to the state at `t_s`, and raise the Xids due by then."""
+        present = {gpu.uuid: gpu for gpu in self.driver.gpus}
         for card in self.cards.values():
-            if card.uuid in there:
+            if card.uuid in present:
                 own_mib = self._held_mib(card, t_s)
-                there[card.uuid].processes = self._processes(card, t_s, own_mib)
-                show(card, there[card.uuid], t_s, self.stages, own_mib)
+                present[card.uuid].processes = self._processes(card, t_s, own_mib)
+                show(card, present[card.uuid], t_s, self.stages, own_mib)
                 self._raise(card, t_s)
 
     def who(self, pid: int) -> Who:
-        """Whose a process of this node is."""
+        """The owner and program of a process on this node."""
         return Who() if pid in self.own_pids else WHO
 
     def strangers(self, subject: str, t_s: float) -> tuple[Stranger, ...]:
-        """Who else has come onto a promised GPU's card."""
+        """The foreign processes on a promised GPU's card."""
         return strangers_at(self.cards[subject].faults, t_s, self.stages)
 
     def _processes(self, card: SimulatedCard, t_s: float, own_mib: float) -> list[SimulatedProcess]:
         subjects = list(self.cards)
-        numbers = [len(self.rig.plan.workers_of(one)) for one in subjects]
+        numbers = [len(self.rig.plan.workers_of(subject)) for subject in subjects]
         place = subjects.index(card.subject)
         own = self.own_pids[sum(numbers[:place]) :][: numbers[place]]
         foreign_mib = self._foreign_mib(card)
-        found = [SimulatedProcess(FOREIGN_PID, foreign_mib)] if foreign_mib else []
+        foreign = [SimulatedProcess(FOREIGN_PID, foreign_mib)] if foreign_mib else []
         free_mib = Vram(card.memory_mib, foreign_mib).free_mib(0, own_mib)
         strangers = strangers_at(card.faults, t_s, self.stages)
         loaded = card.at(t_s, self.stages).stage is not None
-        return found + listed(own, own_mib, strangers, free_mib, loaded=loaded)
+        return foreign + listed(own, own_mib, strangers, free_mib, loaded=loaded)
 
     def _raise(self, card: SimulatedCard, t_s: float) -> None:
-        contained = "row_remap" in card.sku.unsupported_sensors
-        broken = (DOUBLE_BIT_XID,) if contained else (DOUBLE_BIT_XID, UNCONTAINED_XID)
-        xids = {"xid": (DOUBLE_BIT_XID,), "gpu-lost": (DRIVER_LOST_XID,), "ecc-uncorrected": broken}
+        no_remap = "row_remap" in card.sku.unsupported_sensors
+        memory_error = (DOUBLE_BIT_XID,) if no_remap else (DOUBLE_BIT_XID, UNCONTAINED_XID)
+        xids = {"xid": (DOUBLE_BIT_XID,), "gpu-lost": (DRIVER_LOST_XID,), "ecc-uncorrected": memory_error}
         for name in (*xids, "nvml-hang") if card.faults else ():
             fault = card.begun(name, t_s, self.stages)
-            if fault is None or (card.subject, name) in self._told:
+            if fault is None or (card.subject, name) in self._raised:
                 continue
-            self._told.add((card.subject, name))
+            self._raised.add((card.subject, name))
             if name == "nvml-hang":
                 self.driver.inject(Fault("nvmlDeviceGetFieldValues", uuid=card.uuid, hang=Event()))
             for xid in (fault.code,) if fault.code is not None else xids.get(name, ()):
                 self.driver.raise_xid(card.uuid, xid)
         crash = card.faults.get(CRASHES)
         window = crash.window(self.stages) if crash is not None else None
-        if window is not None and window[1] <= t_s and (card.subject, CRASHES) not in self._told:
-            self._told.add((card.subject, CRASHES))
+        if window is not None and window[1] <= t_s and (card.subject, CRASHES) not in self._raised:
+            self._raised.add((card.subject, CRASHES))
             self.driver.raise_xid(card.uuid, ILLEGAL_ACCESS_XID)
 
     def silent(self, subject: str, t_s: float) -> bool:
-        """Whether the samples of that GPU are lost at that moment."""
+        """Whether that GPU's samples are lost at that moment."""
         return self.cards[subject].acting("telemetry-gap", t_s, self.stages) is not None
 
     def vram(self, subject: str) -> Vram:
@@ -193,26 +194,26 @@ class SimulatedNode:
             vram = replace(vram, taken_mib=taken.to or max(0.0, spare_mib - LEFT_MIB))
         if "oom" not in card.faults:
             return vram
-        can_have_mib = FRAGMENTED_SHARE * sum(plan.vram_mib for plan in plans)
-        return replace(vram, fragments_mib=max(0.0, vram.room_mib(len(plans)) - can_have_mib))
+        available_mib = FRAGMENTED_SHARE * sum(plan.vram_mib for plan in plans)
+        return replace(vram, fragments_mib=max(0.0, vram.room_mib(len(plans)) - available_mib))
 
     def fills(self, subject: str) -> dict[str, Fill]:
-        """What each worker of a card gets of its memory where all of them fill it, by name."""
+        """What each worker of a card gets of its memory when all of them fill it, by name."""
         if subject not in self._fills:
             plans = self.rig.plan.workers_of(subject)
             precision = self.cards[subject].half_precision
             begun_s = next(
-                (one.start_s for one in self.stages if self.rig.forms[one.name].holds == "each"), 0.0
+                (stage.start_s for stage in self.stages if self.rig.forms[stage.name].holds == "each"), 0.0
             )
             room_mib = self.vram(subject).room_mib(len(plans))
             taken_mib = sum(held_mib(self.strangers(subject, begun_s), room_mib).values())
             vram = self.vram(subject)
-            beside = replace(vram, foreign_mib=vram.foreign_mib + taken_mib)
-            self._fills[subject] = fill_together(beside, plans, precision)
+            remaining = replace(vram, foreign_mib=vram.foreign_mib + taken_mib)
+            self._fills[subject] = fill_together(remaining, plans, precision)
         return self._fills[subject]
 
     def _held_mib(self, card: SimulatedCard, t_s: float) -> float:
-        """By our workers, their contexts included."""
+        """Memory held by our workers, including their contexts."""
         stage = card.at(t_s, self.stages).stage
         if stage is None:
             return 0.0
@@ -226,7 +227,7 @@ class SimulatedNode:
         return contexts_mib + min(LITTLE_MIB, self.vram(card.subject).room_mib(len(workers)))
 
     def _foreign_mib(self, card: SimulatedCard) -> float:
-        """What a foreign process holds; without a figure, so much that the plan does not fit beside it."""
+        """Memory held by a foreign process; by default so much that the plan does not fit beside it."""
         fault = card.faults.get("foreign-memory")
         if fault is None:
             return 0.0
@@ -237,10 +238,10 @@ class SimulatedNode:
 def _as_found(
     devices: Sequence[PromisedDevice], cards: Mapping[str, SimulatedCard]
 ) -> dict[str, SimulatedCard]:
-    """Which card each promised GPU is: where no UUID tells equal ones apart, the last ones are missing."""
-    found = dict(cards)
+    """The card matched to each promised GPU: of equal ones without UUID, the last ones count as missing."""
+    matched = dict(cards)
     for stem in {device.sku_stem for device in devices}:
-        alike = [one.subject for one in devices if one.sku_stem == stem and one.gpu.uuid is None]
-        there = sorted(alike, key=lambda subject: not ABSENT.isdisjoint(cards[subject].faults))
-        found |= {subject: cards[other] for subject, other in zip(alike, there, strict=True)}
-    return found
+        alike = [device.subject for device in devices if device.sku_stem == stem and device.gpu.uuid is None]
+        present_first = sorted(alike, key=lambda subject: not ABSENT.isdisjoint(cards[subject].faults))
+        matched |= {subject: cards[other] for subject, other in zip(alike, present_first, strict=True)}
+    return matched

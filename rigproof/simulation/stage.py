@@ -1,4 +1,4 @@
-"""What simulated silicon has to know of a stage: when a card works on what, and the records of it."""
+"""What simulated silicon has to know about a stage: the card's work over time, and its records."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,36 +17,36 @@ Holds = Literal["each", "together", "most", "little"]
 
 @dataclass(frozen=True, slots=True)
 class CardWork:
-    """What a card's work in a stage depends on."""
+    """The rig and device that a card's work in a stage depends on."""
 
     loaded: LoadedRig
     device: PromisedDevice
 
     @property
     def precisions(self) -> tuple[str, ...]:
-        """Those that the card has, of the ones that are measured; none where nobody knows the card."""
+        """The measured precisions that the card has; none for an unknown card."""
         return () if self.device.sku is None else measured_precisions(self.device.sku)
 
     @property
     def half(self) -> str:
-        """The 16-bit one that it works in."""
+        """The 16-bit precision that it works in."""
         return half_of(self.precisions)
 
 
 def always_noticed(_fault: str, _work: CardWork) -> str:
-    """A stage in which every fault that can act there is noticed on every card."""
+    """For a stage in which every fault that can act there is noticed on every card."""
     return ""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedStage:
-    """How simulated silicon does a stage.
+    """How simulated silicon runs a stage.
 
-    `segments`: what a healthy card works on, by the second of the stage. `records(task, spec)`: those of a
-    worker's task (`simulation.work.task.Task`), in their order. `holds`: how much of the card's memory is
-    held meanwhile: what the plan gives each worker, by each or by all together; most of the card; or little.
-    `unnoticed`: why nothing could notice a fault of that name in the stage on that card, in words; empty
-    where something can.
+    `segments`: a healthy card's work over the seconds of the stage. `records(task, spec)`: the records of a
+    worker's task (`simulation.work.task.Task`), in their order. `holds`: how much of the card's memory our
+    workers hold: what the plan gives them, filled by each worker or by all together; most of the card; or
+    little. `unnoticed`: why nothing could notice a fault of that name in the stage on that card; empty if
+    something can.
     """
 
     segments: Callable[[StagePlan, CardWork], Iterator[Segment]]

@@ -1,9 +1,9 @@
-"""What a healthy card works on, second by second of each stage, and what that work asks of it.
+"""The work of a healthy card over the seconds of each stage, and the power and clock that it takes.
 
-The card and its worker are simulated in different processes. Both go by this, so that the power, the clock
-and the utilisation of a moment belong to the rounds of that moment.
+The card and its worker are simulated in different processes. Both use this timetable, so that the power,
+clock and utilisation of a moment match the rounds of that moment.
 
-Each `Work` is measured, on H200s and an H100 of 700 W: in the folders of reports/samples named beside it.
+Each `Work` was measured on H200s and an H100 of 700 W, in the folders of reports/samples named beside it.
 """
 
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ from typing import get_args
 
 from rigproof.profiles.tables.models import Precision, Sku
 
-ROUND_S = 0.5  # as long as a round is aimed at in the levels of minutes
+ROUND_S = 0.5  # the target length of a round in the levels of minutes
 FILL_S = 0.5  # until the memory is filled and the first product is done
-BOOST_S = 1.5  # the cap bites later: 1.5 to 2.3 s at 1980 MHz in each sustained stage of reports/samples
+BOOST_S = 1.5  # until the power cap applies: 1.5 to 2.3 s at 1980 MHz in the samples' sustained stages
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one kind of work does to a card at its default power limit.
+    """How one kind of work loads a card at its default power limit.
 
-    `clock`: share of the highest clock that it keeps; `power`: mean draw, of the limit; `power_noise` and
-    `clock_noise`: standard deviations of single readings, as shares.
+    `clock`: the share of the highest clock that the card keeps; `power`: mean draw, as a share of the limit;
+    `power_noise` and `clock_noise`: standard deviations of single readings, as shares.
     """
 
     clock: float
@@ -39,9 +39,9 @@ FILLING = Work(1.0, 0.79, 0.04, 0.0)  # the first seconds: 1980 MHz, 555 W (441 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """From `from_s` to `to_s` of a stage: one kind of work. Between segments processes only hold the card.
+    """One kind of work from `from_s` to `to_s` of a stage. Between segments, processes only hold the card.
 
-    `boost_s`: for so long the power cap does not bite yet.
+    `boost_s`: for this long the power cap does not apply yet.
     """
 
     from_s: float
@@ -55,17 +55,17 @@ class Segment:
 
 
 def measured_precisions(sku: Sku) -> tuple[str, ...]:
-    """Those that the SKU has, of the four that are measured."""
+    """The measured precisions that the SKU has."""
     return tuple(name for name in get_args(Precision) if getattr(sku.peak_tflops, name) is not None)
 
 
 def half_of(precisions: Sequence[str]) -> str:
-    """The 16-bit one that a card with these works in."""
+    """The 16-bit precision that a card with these works in."""
     return "bf16" if "bf16" in precisions else "fp16"
 
 
 def at(segments: Sequence[Segment], stage_t_s: float) -> Segment | None:
-    """What goes on at that second of the stage; None where nothing does."""
+    """The segment at that second of the stage; None if there is none."""
     for segment in segments:
         if segment.from_s <= stage_t_s < segment.to_s:
             return segment

@@ -1,1 +1,1 @@
-"""What a run does, in order: each stage is one workload on every GPU at once, under telemetry."""
+"""The stages of a run: each is one workload on every GPU at once, under telemetry."""

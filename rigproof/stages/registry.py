@@ -1,4 +1,4 @@
-"""Every stage, in the order in which they run. A new one is registered by its line here."""
+"""All stages, in the order in which they run. A new stage is registered here, in one line."""
 
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.stages.bandwidth.stage import BANDWIDTH

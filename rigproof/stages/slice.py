@@ -1,4 +1,4 @@
-"""All of a stage: what its folder hands over to the rest of rigproof."""
+"""A stage as a whole: what its folder provides to the rest of rigproof."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from rigproof.stages.tables import StageTable
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """What the specs of a stage's workers are made from. `cpus`: those found, by node."""
+    """What the specs of a stage's workers are made from. `cpus`: the CPUs found, by node."""
 
     loaded: LoadedRig
     plan: Plan
@@ -27,7 +27,7 @@ class StageWork:
 
 
 def without_tables(_recording: Recording) -> Iterable[StageTable]:
-    """A stage that its verdicts tell all about."""
+    """For a stage whose verdicts show everything."""
     return ()
 
 
@@ -35,11 +35,11 @@ def without_tables(_recording: Recording) -> Iterable[StageTable]:
 class StageSlice:
     """One stage.
 
-    `specs`: what each worker does, by worker. `criteria`, in the order in which reports show them.
-    `faults`: those that these criteria are there to notice. `noticed`: how others show here, by name, where
-    it is not as they do elsewhere.
-    `tables`: what it measured besides verdicts. `measured`: the rounds behind the rate of a subject, where
-    they are not all that it measured. `quiet_events`: what every good run has of it.
+    `specs`: each worker's task, by worker. `criteria`: in the order in which reports show them.
+    `faults`: those that these criteria must notice. `noticed`: by name, how other faults show here, if that
+    differs from other stages.
+    `tables`: its measurements besides verdicts. `measured`: the rounds behind a subject's rate, if they are
+    not all measured rounds. `quiet_events`: its events that every good run has.
     """
 
     kind: StageKind[Any]

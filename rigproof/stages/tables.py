@@ -1,13 +1,13 @@
-"""A table of a report, as text: what a stage measured, row by row."""
+"""A table of a report, as text."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class StageTable:
-    """One table. `section` is the heading that it stands under, together with others of the same one.
+    """One table. `section` is the heading above it; tables with the same one are grouped.
 
-    The first `labels` columns are words, all others figures. A row has a cell for each column.
+    The first `labels` columns are text, all others numbers. A row has a cell for each column.
     """
 
     section: str

@@ -55,8 +55,8 @@ def detect(timeout_s: float) -> HostInventory:
     try:
         return inventory_from(answer.message or {})
     except (KeyError, TypeError):
-        said = answer.complaint or "no output"
-        return _host_alone(f"GPU detection ended with {_ending(answer.status)}: {said}; {WAY_OUT}")
+        output = answer.complaint or "no output"
+        return _host_alone(f"GPU detection ended with {_ending(answer.status)}: {output}; {WAY_OUT}")
 
 
 def inventory_to_json(found: HostInventory) -> str:

@@ -10,15 +10,15 @@ from rigproof.telemetry.nvml.processes import Listed
 
 RATE_HZ = 1.0
 READINGS = 5  # over which the use of the SMs is averaged, so that drawing one frame does not count as work
-SAID_EVERY_S = 30.0  # that the watch continues
-MORE = 1.5  # use of the SMs, relative to the last reported one, that is worth another record
+WATCH_EVERY_S = 30.0  # between two records of the watch itself
+MORE = 1.5  # use of the SMs, relative to the last recorded one, from which it is recorded again
 
 
 @dataclass(slots=True)
 class Known:
-    """A process on the GPU: its last reported state, and its use of the SMs in the last readings."""
+    """A process on the GPU: its last recorded state, and its use of the SMs in the last readings."""
 
-    told: GpuProcess
+    recorded: GpuProcess
     uses: deque[float] = field(default_factory=lambda: deque([0.0] * READINGS, READINGS))
 
 
@@ -42,7 +42,7 @@ class ProcessWatcher:
         self._known: dict[int, Known] = {}
         self._first_s: float | None = None
         self._last_s = 0.0
-        self._said_s = 0.0
+        self._watch_recorded_s = 0.0
         self._readings = 0
         self._longest_gap_s = 0.0
         self._sm_readable = False
@@ -54,13 +54,13 @@ class ProcessWatcher:
         if self._first_s is None:
             self._first_s = self._last_s = t_s
         if listed is None:
-            return self._say_when_due(t_s)
+            return self._watch_when_due(t_s)
         if self._readings:
             self._longest_gap_s = max(self._longest_gap_s, t_s - self._last_s)
         self._readings += 1
         self._last_s = t_s
         self._sm_readable |= use is not None
-        return [*self._changes(t_s, listed, use), *self._say_when_due(t_s)]
+        return [*self._changes(t_s, listed, use), *self._watch_when_due(t_s)]
 
     def watch(self) -> ProcessWatch | None:
         """How completely the GPU was watched so far; None before the first reading."""
@@ -75,11 +75,11 @@ class ProcessWatcher:
             self._sm_readable,
         )
 
-    def _say_when_due(self, t_s: float) -> list[GpuProcess | ProcessWatch]:
+    def _watch_when_due(self, t_s: float) -> list[GpuProcess | ProcessWatch]:
         watch = self.watch()
-        if watch is None or (t_s > watch.from_s and t_s - self._said_s < SAID_EVERY_S):
+        if watch is None or (t_s > watch.from_s and t_s - self._watch_recorded_s < WATCH_EVERY_S):
             return []
-        self._said_s = t_s
+        self._watch_recorded_s = t_s
         return [watch]
 
     def _changes(
@@ -97,8 +97,8 @@ class ProcessWatcher:
                 if use is not None:
                     known.uses.append(use.get(pid, 0.0))
                 yield now
-            elif self._changed(known.told, now):
-                known.told = now
+            elif self._changed(known.recorded, now):
+                known.recorded = now
                 yield now
 
     def _now(
@@ -109,7 +109,7 @@ class ProcessWatcher:
             who = self._who(one.pid)
             share = None if use is None else use.get(one.pid, 0.0) / READINGS
         else:
-            who = Who(known.told.user, known.told.name, known.told.parents)
+            who = Who(known.recorded.user, known.recorded.name, known.recorded.parents)
             share = None
             if use is not None:
                 known.uses.append(use.get(one.pid, 0.0))
@@ -127,17 +127,17 @@ class ProcessWatcher:
             own=descends(one.pid, who.parents, self._own_pids()),
         )
 
-    def _changed(self, told: GpuProcess, now: GpuProcess) -> bool:
-        if (told.own, told.graphics) != (now.own, now.graphics):
+    def _changed(self, recorded: GpuProcess, now: GpuProcess) -> bool:
+        if (recorded.own, recorded.graphics) != (now.own, now.graphics):
             return True
-        if told.used_mib is None or now.used_mib is None:
-            return told.used_mib is not now.used_mib or self._works_otherwise(told, now)
-        grew = abs(now.used_mib - told.used_mib) >= self._limits.growth_mib
-        return grew or self._works_otherwise(told, now)
+        if recorded.used_mib is None or now.used_mib is None:
+            return recorded.used_mib is not now.used_mib or self._use_changed(recorded, now)
+        grew = abs(now.used_mib - recorded.used_mib) >= self._limits.growth_mib
+        return grew or self._use_changed(recorded, now)
 
-    def _works_otherwise(self, told: GpuProcess, now: GpuProcess) -> bool:
+    def _use_changed(self, recorded: GpuProcess, now: GpuProcess) -> bool:
         """Whether its use of the SMs passed the limit, kept rising, or fell well below it."""
-        before, limit = told.sm_percent, self._limits.sm_percent
+        before, limit = recorded.sm_percent, self._limits.sm_percent
         if now.sm_percent is None or before is None:
             return now.sm_percent is not None  # a reading without them shows no change
         if now.sm_percent > limit:

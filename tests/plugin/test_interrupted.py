@@ -12,7 +12,7 @@ FILES = {"verdict.json", "telemetry.parquet", "report.html", "summary.md", "juni
 def test_a_run_that_is_stopped_is_incomplete(acceptance, scenario):
     run = acceptance(scenario)
     assert run.status == 2, run.output
-    assert "\nINCOMPLETE: the run was stopped before its end" in run.output
+    assert "\nINCOMPLETE: the run was interrupted" in run.output
     assert run.result["verdict"] == "INCOMPLETE"
     assert run.result["interrupted"] is True
     assert run.result["exit_status"] == 2

@@ -125,7 +125,7 @@ def test_a_fault_that_ends_by_itself_keeps_its_length():
 REFUSED = {
     "overheet": "did you mean 'overheat'?",
     "": "there is no fault ''",
-    "nvlink-down": "arrives with its criterion transfer.peer",
+    "nvlink-down": "will come with its criterion transfer.peer",
     "overheat@n1/gpu7": "write one of n1/gpu0, n1/gpu1, n2/gpu0",
     "overheat@n1/gpu": "did you mean 'n1/gpu",
     "overheat@n1": "hits a gpu",
@@ -133,18 +133,18 @@ REFUSED = {
     "overheat:afer=3": "did you mean 'after'?",
     "overheat:code=3": "its keys: stage, after, for, to",
     "node-missing:after=3": "its keys: none",
-    "overheat:after": "'after' is no key=value",
-    "overheat:": "'' is no key=value",
+    "overheat:after": "'after' is not key=value",
+    "overheat:": "'' is not key=value",
     "overheat:after=3,after=4": "after is given twice",
     "overheat:after=-3": "write seconds, such as 20, or a share, such as 80%",
     "overheat:after=180%": "0% to 100%",
-    "overheat:after=soon": "that is no figure",
-    "overheat:to=nan": "that is no figure",
-    "overheat:to=1e400": "that is no figure",
+    "overheat:after=soon": "that is not a number",
+    "overheat:to=nan": "that is not a number",
+    "overheat:to=1e400": "that is not a number",
     "overheat:to=0": "write a figure over 0",
-    "overheat:for=0": "it would never act for sure; write 0.5 s or more",
-    "overheat:for=0%": "it would never act for sure; write 0.5 s or more",
-    "overheat:for=0.4": "it would never act for sure; write 0.5 s or more",
+    "overheat:for=0": "too short to act reliably; write 0.5 s or more",
+    "overheat:for=0%": "too short to act reliably; write 0.5 s or more",
+    "overheat:for=0.4": "too short to act reliably; write 0.5 s or more",
     "overheat:stage=trainnig": "did you mean 'training'?",
     "overheat:stage=training,after=60": "work of the training stage takes 41.22 s, write less",
     "overheat:stage=training,after=59.9": "work of the training stage takes 41.22 s, write less",
@@ -152,10 +152,10 @@ REFUSED = {
     "straggler:stage=training": "straggler can act in: sustained",
     "rewards-slow:stage=gemm": "rewards-slow can act in: feeding",
     "bit-flip:stage=feeding": "bit-flip can act in: gemm, sustained",
-    "bit-flip:after=60": "the sustained stage takes 60 s, write less; stage= takes another one",
-    "hung-kernel:after=60": "the sustained stage takes 60 s, write less; stage= takes another one",
-    "oom-retry:after=60": "the sustained stage takes 60 s, write less; stage= takes another one",
-    "gpu-idle:after=60": "the sustained stage takes 60 s, write less; stage= takes another one",
+    "bit-flip:after=60": "the sustained stage takes 60 s, write less; stage= selects another one",
+    "hung-kernel:after=60": "the sustained stage takes 60 s, write less; stage= selects another one",
+    "oom-retry:after=60": "the sustained stage takes 60 s, write less; stage= selects another one",
+    "gpu-idle:after=60": "the sustained stage takes 60 s, write less; stage= selects another one",
     "straggler:after=60": "it would begin in the training stage, where it would never act",
     "cpu-starved:after=75": "it would begin in the training stage, where it would never act",
     "host-frozen:after=75": "it would begin in the training stage, where it would never act",
@@ -163,8 +163,8 @@ REFUSED = {
     "sensor-shifted:by=0s": "write over 0s and up to 600s, such as 5s",
     "sensor-shifted:field=sm_clock": "nothing else tells what sm_clock should read",
     "sensor-impossible:field=clock_event_reasons": "any clock_event_reasons can be",
-    "sensor-missing:stage=gemm,field=utilization": "take another --level",
-    f"overheat:after={LATER_S:g}": f"begin of the sustained stage the load takes {LATER_S:g} s, write less",
+    "sensor-missing:stage=gemm,field=utilization": "choose another --level",
+    f"overheat:after={LATER_S:g}": f"of the sustained stage the load takes {LATER_S:g} s, write less",
     "straggler:by=0%": "over 0% and under 100%",
     "straggler:by=100%": "over 0% and under 100%",
     "xid:code=many": "an Xid is a whole number, such as 79",
@@ -192,8 +192,11 @@ def test_what_is_no_fault_is_refused_with_the_way_out(text):
         ("row-remap-failed", "its driver reports no remapped rows"),
         ("straggler", "the rig has no other GPU of that SKU"),
         ("heat-spike", "no limits.core_temperature_never_c"),
-        ("throughput-sag:stage=training,after=20%,by=60%", "nobody has measured this card's training step"),
-        ("throughput-sag:after=75,by=60%", "nobody has measured this card's training step"),
+        (
+            "throughput-sag:stage=training,after=20%,by=60%",
+            "no training step was measured on this card's model",
+        ),
+        ("throughput-sag:after=75,by=60%", "no training step was measured on this card's model"),
     ],
 )
 def test_a_fault_that_nothing_could_notice_on_this_card_is_refused(text, why):
@@ -205,7 +208,7 @@ def test_a_fault_that_nothing_could_notice_on_this_card_is_refused(text, why):
     ["rewards-slow", "tensor-cores-unused", "sharing-collapse", "sensor-missing:field=utilization"],
 )
 def test_a_fault_of_a_stage_that_the_level_lacks_is_refused(text):
-    assert "take another --level" in refusal(text, ("gemm", "sustained"))
+    assert "choose another --level" in refusal(text, ("gemm", "sustained"))
 
 
 @pytest.mark.parametrize(

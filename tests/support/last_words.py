@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rigproof.cluster.actors.state_folder import VARIABLE, file_name, host_folder, make_folder, this_host
 from rigproof.host.proc import boot_id
-from rigproof.records.black_box import CardWords, Entry, Head, Line, text_of
+from rigproof.records.black_box import CardWords, Entry, Head, Moment, text_of
 
 OTHER_BOOT = "0e0e6ab5-6d8f-4c1a-9f47-2f0f57a0a0de"
 CARDS = {
@@ -13,7 +13,7 @@ CARDS = {
     "pc1/gpu1": CardWords(231.0, 64.0, 1725.0, 100.0),
 }
 # Long from now: no log of this machine has anything after it.
-LAST = Line(26.0, 4e9, "sustained", 22.0, {"pc1/gpu0#0": "bf16"}, CARDS)
+LAST = Moment(26.0, 4e9, "sustained", 22.0, {"pc1/gpu0#0": "bf16"}, CARDS)
 TOLD = "restarted 4 s into sustained (bf16), both cards at 100 %, last 348 + 231 W, 71 °C"
 
 

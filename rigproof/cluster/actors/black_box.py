@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from rigproof.cluster.actors.state_folder import FILE_OURS_ALONE, PART_SUFFIX, file_name
-from rigproof.records.black_box import End, Head, Line, text_of
+from rigproof.records.black_box import End, Head, Moment, text_of
 from rigproof.records.disk.durable import NEW_FILE
 from rigproof.records.limits import MIB
 
@@ -31,7 +31,7 @@ class BlackBox:
     `error`: why it stopped writing; None while all is well.
     """
 
-    def __init__(self, folder: Path, head: Head, line: Callable[[], Line]) -> None:
+    def __init__(self, folder: Path, head: Head, line: Callable[[], Moment]) -> None:
         self._path = folder / file_name(head.run_id, head.node, os.getpid())
         self._head = text_of(head)
         self._line = line

@@ -20,7 +20,7 @@ from rigproof.cluster.actors.state_folder import (
 )
 from rigproof.host.proc import boot_id
 from rigproof.host.shutdowns import shut_down_after
-from rigproof.records.black_box import FINISHED, Box, Head, Line, event_of, fate, words_of
+from rigproof.records.black_box import FINISHED, Box, Head, Moment, event_of, fate, words_of
 from rigproof.records.measurements import BootReading, Event
 from rigproof.records.samples import GpuSample
 
@@ -68,7 +68,7 @@ def look_back(node: str, run_id: str, t_s: float) -> tuple[list[Event], list[Fou
         if box.head.run_id == run_id:
             if found == "restarted" and box.head.node == node:
                 events.append(event_of(box, found, "host_reset", node))
-        elif found in ("restarted", "killed") and not box.told:
+        elif found in ("restarted", "killed") and not box.reported:
             events.append(event_of(box, found, "unfinished_run", node, t_s=t_s))
             earlier.append(run)
     return events, earlier
@@ -163,10 +163,10 @@ class Remembering:
         box.open()
         self._box = box
 
-    def _line(self) -> Line:
+    def _line(self) -> Moment:
         stage, since_s = self._stage
         gpus = {subject: words_of(sample) for subject, sample in self._gpus().items()}
-        return Line(
+        return Moment(
             round(self._now_s(), 3), round(time.time(), 3), stage, round(since_s, 3), self._steps, gpus
         )
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rigproof.records.black_box import Box, Told, read_box, text_of, together
+from rigproof.records.black_box import Box, Reported, read_box, text_of, together
 from rigproof.records.limits import MIB, FileRefusedError, open_plain
 
 VARIABLE = "RIGPROOF_STATE_HOME"
@@ -116,7 +116,7 @@ def tell(run: FoundRun, run_id: str) -> None:
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(b"\n" + text_of(Told(run_id)))  # also after a torn line
+                file.write(b"\n" + text_of(Reported(run_id)))  # also after a torn line
                 file.flush()
                 os.fsync(file.fileno())
 

@@ -13,7 +13,7 @@ from rigproof.cluster.driver.foreign_memory import skipped
 from rigproof.cluster.driver.ground import Ground, RayGround, Reserving, Watch
 from rigproof.cluster.driver.holders import naming_holders
 from rigproof.cluster.driver.presence import gpus_there, missing_node
-from rigproof.cluster.driver.stage_loop import Rounds, StageRun
+from rigproof.cluster.driver.stage_loop import Polling, StageRun
 from rigproof.cluster.driver.workers import Workers
 from rigproof.cluster.ray.calls import ask
 from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed, ClusterUnreachable
@@ -97,7 +97,7 @@ class RigCluster:
         self._workers = Workers(
             prefix, timeouts, self._agents, sink, now_s, actors=actors, kinds=loaded.kinds
         )
-        self._rounds: Rounds | None = None
+        self._polling: Polling | None = None
         self.ready_s: float | None = None  # how long the start took
 
     def __enter__(self) -> Self:
@@ -135,14 +135,14 @@ class RigCluster:
         Every record reaches the sink while it runs. `on_tick` is called about twice a second; the stage
         ends early once `should_stop` returns true. It ends at the latest `task_s` after its planned end.
         """
-        if self._rounds is None:  # no promised node is here
+        if self._polling is None:  # no promised node is here
             failed = Stage(stage.name, self._now_s(), self._now_s(), "failed")
             self._sink(failed)
             return failed
         self._until_up(on_tick)
         timeouts = self._loaded.rig.timeouts
         run = StageRun(
-            self._rounds,
+            self._polling,
             stage,
             specs,
             turns or (tuple(Crew(name, (name,)) for name in specs),),
@@ -158,11 +158,11 @@ class RigCluster:
 
         Afterwards, nodes that were lost and have returned are asked whether they restarted.
         """
-        if self._rounds is not None:
+        if self._polling is not None:
             self._agents.read("counters", moment, self._stop_s)
-            self._rounds.gather(self._stop_s / 4)
-            if moment == "after" and self._rounds.lost and self._run_id is not None:
-                self._agents.came_back(self._ground.back(self._rounds.lost), self._run_id, self._stop_s)
+            self._polling.gather(self._stop_s / 4)
+            if moment == "after" and self._polling.lost and self._run_id is not None:
+                self._agents.came_back(self._ground.back(self._polling.lost), self._run_id, self._stop_s)
 
     def close(self) -> None:
         """Take everything of ours down, however the run went. Can be called again."""
@@ -198,7 +198,7 @@ class RigCluster:
         heard = self._agents.begin(self._duties(facts, gpus), self._start_s)
         for subject, gpu in gpus.items():
             self._sink(dataclasses.replace(gpu, xid_supported=subject in heard))
-        self._rounds = Rounds(
+        self._polling = Polling(
             self._agents,
             self._workers,
             self._watch,
@@ -208,7 +208,7 @@ class RigCluster:
             pause=self._ground.pause,
         )
         self._agents.read("foreign_memory", frozenset[int](), self._stop_s)
-        self._rounds.gather(self._stop_s / 4)
+        self._polling.gather(self._stop_s / 4)
         self.read_counters("before")
         left_alone = skipped(gpus, self._foreign, self._plan, self._now_s())
         self._sink_all(left_alone.values())
@@ -226,10 +226,10 @@ class RigCluster:
 
     def _until_up(self, on_tick: Callable[[], None] | None) -> None:
         """Wait for the workers that are starting; each has its own deadline."""
-        assert self._rounds is not None
-        self._rounds.rest()
+        assert self._polling is not None
+        self._polling.rest()
         while self._workers.starting():
-            self._rounds.beat(0.1)
+            self._polling.beat(0.1)
             if on_tick is not None:
                 on_tick()
 
@@ -275,9 +275,9 @@ class RigCluster:
             self._watch.stop(0.1)
         self._workers.stop_tasks()
         try:
-            if self._rounds is not None:
+            if self._polling is not None:
                 last = self._agents.finish()
-                self._rounds.gather(share_s)
+                self._polling.gather(share_s)
                 self._sink_all(records_of(ask(last, 4 * share_s).values()))
         finally:
             self._workers.end()
@@ -286,7 +286,7 @@ class RigCluster:
             self._agents.wait_kills(share_s)
             if self._reservations is not None:
                 self._reservations.release(share_s)
-            self._rounds = None
+            self._polling = None
 
     def _keep(self, record: Record | Sample) -> None:
         """Pass on what an agent found, and keep what decides about loading."""

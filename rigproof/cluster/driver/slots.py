@@ -1,4 +1,4 @@
-"""The place of one planned worker, whichever process fills it."""
+"""The slot of one planned worker, whichever process currently fills it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -7,29 +7,29 @@ from rigproof.cluster.ray.calls import Line
 from rigproof.host.processes import ProcessId
 from rigproof.profiles.planning.plan import WorkerPlan
 
-# starting: its process or device is not up yet. vacant: nobody is there any more.
+# starting: its process or device is not ready yet. vacant: it has no process any more.
 SlotState = Literal["starting", "ready", "working", "finished", "vacant"]
 
 
 @dataclass(slots=True)
 class Slot:
-    """What the driver knows of it."""
+    """A planned worker as the driver sees it."""
 
     plan: WorkerPlan
     line: Line | None = None
     state: SlotState = "starting"
     generation: int = 0
     process: ProcessId | None = None
-    since_s: float = 0.0  # when the process was asked for
+    since_s: float = 0.0  # when the process was requested
     replacements: int = 0  # in this stage
-    replacing: str | None = None  # why the process that went had to go, until the new one is up
+    replacing: str | None = None  # why the previous process was replaced, until the new one is ready
     task: int = 0
     progress: int = 0  # rounds and signs of life of the task
-    progress_s: float = 0.0  # when the latest of them (or the task's begin) was seen
+    progress_s: float = 0.0  # when the latest of them (or the task's beginning) was seen
     first_round_s: float | None = None
     last_round_s: float | None = None
     finished_s: float | None = None
-    step: str = ""  # what its latest round was, as its node's agent is told
+    step: str = ""  # the work of its latest round, as sent to its node's agent
     outcome: Literal["none", "finished", "failed"] = "none"  # of the stage's task
 
     @property

@@ -1,4 +1,4 @@
-"""One stage: its crews begin together, are polled until they have ended, and nobody holds up the others."""
+"""One stage: its crews begin together and are polled until they have ended; none delays the others."""
 
 import dataclasses
 import time
@@ -20,24 +20,24 @@ from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Sample
 
 TICK_S = 0.5
-# A beat that takes so much longer than it may was no beat of ours: the driver itself stood still (SIGSTOP, a
-# suspended machine, a disk that does not take what is written), and nobody else is late because of it.
+# If a beat takes this much longer than it may, the driver itself stalled (SIGSTOP, a suspended machine, a
+# disk that accepts no writes), and no one else counts as late because of it.
 PAUSE_S = 2.0
 HEAD_START_S = 0.3  # for the tasks to reach all workers before they begin
 LAST_CALL_S = 0.5
 
 Sink = Callable[[Record | Sample], None]
-# Lets a beat of so many seconds end, of which so many are spent; whether some process is coming up.
+# Waits for the rest of a beat, given its length, the seconds spent so far, and whether a process is starting.
 Pause = Callable[[float, float, bool], None]
 Window = tuple[float | None, float | None]
 NO_WINDOW: Window = (None, None)
 Status = Literal["finished", "partial", "failed", "interrupted"]
 
 
-class Rounds:
-    """The driver's beat: poll everybody, take what came, act on who is missing.
+class Polling:
+    """The driver's beat: polls all agents and workers, takes their answers, and acts on missing ones.
 
-    `paused_s` is how long the driver itself stood still so far.
+    `paused_s` is how long the driver itself has stalled so far.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class Rounds:
         self._now_s = now_s
         self._pause = pause
         self._head_s = timeouts.stall_s
-        self._head_told = False
-        self._due_s: float | None = None  # when this beat has to be over, unless the driver stands still
+        self._head_reported = False
+        self._due_s: float | None = None  # when this beat must be over, unless the driver stalls
 
     def beat(self, length_s: float = TICK_S) -> None:
-        """One beat of about `length_s`, whoever answers."""
+        """One beat of about `length_s`, whether or not all answer."""
         begun_s = time.monotonic()
         self.gather(length_s)
-        if not self._stood_still():
+        if not self._stalled():
             self._notice_lost_nodes()
             self._notice_silent_head()
             self.agents.check_silence()
@@ -77,7 +77,7 @@ class Rounds:
         self._pause(length_s, spent_s, self.workers.starting())
 
     def gather(self, timeout_s: float) -> None:
-        """Ask everybody once and take the answers that come within `timeout_s`."""
+        """Poll all once and take the answers that come within `timeout_s`."""
         now_s = self._now_s()
         for line, answer in collect([*self.agents.lines(), *self.workers.lines()], timeout_s, now_s):
             if not self.agents.take(line, answer):
@@ -85,16 +85,16 @@ class Rounds:
         self.agents.tell_steps()
 
     def rest(self) -> None:
-        """The next beat may come when it likes: nobody is waited for until then."""
+        """Allow any time until the next beat: the driver is not expected to poll until then."""
         self._due_s = None
 
     def look_again(self, timeout_s: float) -> None:
-        """Have the nodes listed once more: what else was lost may have been lost with its node."""
+        """List the nodes once more: a worker may have been lost together with its node."""
         self._watch.look(timeout_s)
         self._notice_lost_nodes()
 
-    def _stood_still(self) -> bool:
-        """Whether the driver did not run since the beat before; then every wait begins anew."""
+    def _stalled(self) -> bool:
+        """Whether the driver stalled since the last beat; then every wait is restarted."""
         now_s = self._now_s()
         if self._due_s is None or now_s <= self._due_s:
             return False
@@ -103,14 +103,14 @@ class Rounds:
         self.agents.begin_anew(now_s)
         self.workers.begin_anew(now_s)
         self._watch.begin_anew(now_s)
-        message = f"the driver itself stood still for about {late_s:.0f} s; nobody else is late because of it"
+        message = f"the driver itself stalled for about {late_s:.0f} s; no one else counts as late for that"
         self._sink(Event(now_s, "paused", "rig", message, data={"paused_s": late_s}))
         return True
 
     def _notice_silent_head(self) -> None:
         silent_s = self._watch.silent_s(self._now_s())
-        if silent_s > self._head_s and not self._head_told:
-            self._head_told = True
+        if silent_s > self._head_s and not self._head_reported:
+            self._head_reported = True
             message = f"the head of the cluster (Ray's GCS) has not answered for {silent_s:.0f} s"
             self._sink(Event(self._now_s(), "timeout", "rig", message, data={"limit_s": self._head_s}))
 
@@ -123,11 +123,11 @@ class Rounds:
 
 
 class StageRun:
-    """One stage from begin to end."""
+    """One stage from beginning to end."""
 
     def __init__(
         self,
-        rounds: Rounds,
+        polling: Polling,
         plan: StagePlan,
         specs: Mapping[str, Spec],
         turns: Sequence[Turn],
@@ -137,8 +137,8 @@ class StageRun:
         sink: Sink,
         now_s: Callable[[], float],
     ) -> None:
-        self._rounds = rounds
-        self._workers = rounds.workers
+        self._polling = polling
+        self._workers = polling.workers
         self._plan = plan
         self._specs = specs
         self._turns = turns
@@ -149,11 +149,11 @@ class StageRun:
         self._now_s = now_s
         self._began: list[CrewAtWork] = []  # in this turn
         self._ever: dict[str, None] = {}  # workers that began, in any turn
-        self._windows: list[Window] = []  # of the turns before
+        self._windows: list[Window] = []  # of the previous turns
 
     def run(self, on_tick: Callable[[], None] | None, should_stop: Callable[[], bool] | None) -> Stage:
-        """Run it; the Stage as it was recorded at its end. An exception (Ctrl-C) ends it as interrupted."""
-        self._rounds.agents.mark(self._plan.name)
+        """Run the stage; returns it as recorded at its end. An exception (Ctrl-C) ends it as interrupted."""
+        self._polling.agents.mark(self._plan.name)
         self._workers.begin_stage(self._plan.name)
         start_at_s = self._begin(self._turns[0])
         stage = Stage(
@@ -171,18 +171,18 @@ class StageRun:
         return stage
 
     def _begin(self, turn: Turn) -> float:
-        """Let the crews of a turn begin; when they do, run time."""
+        """Let the crews of a turn begin; returns when they do, run time."""
         start_at_s, self._began = begin_turn(
             turn,
             self._specs,
             self._workers,
-            self._rounds.agents,
+            self._polling.agents,
             self._sink,
             now_s=self._now_s,
             head_start_s=HEAD_START_S,
             stop_s=self._stop_s / 2,
         )
-        self._ever |= dict.fromkeys(name for one in self._began for name in one.crew.workers)
+        self._ever |= dict.fromkeys(name for crew in self._began for name in crew.crew.workers)
         return start_at_s
 
     def _all_turns(
@@ -196,7 +196,7 @@ class StageRun:
                 start_at_s = self._begin(turn)
             if self._began and not loaded:
                 loaded = True
-                self._rounds.agents.start_host_load(self._host_load)
+                self._polling.agents.start_host_load(self._host_load)
             if not self._until_ended(start_at_s, on_tick, should_stop):
                 return "interrupted"
             finished += sum(crew.finished for crew in self._began)
@@ -205,34 +205,34 @@ class StageRun:
         return "partial" if finished else "failed"
 
     def _until_up(self, on_tick: Callable[[], None] | None) -> None:
-        """Wait for those that took another's place in the turn before."""
-        self._rounds.rest()
+        """Wait for workers that were replaced in the previous turn."""
+        self._polling.rest()
         while self._workers.starting():
-            self._rounds.beat()
+            self._polling.beat()
             if on_tick is not None:
                 on_tick()
 
     def _until_ended(
         self, start_at_s: float, on_tick: Callable[[], None] | None, should_stop: Callable[[], bool] | None
     ) -> bool:
-        """Wait for the end of a turn; False where it was broken off."""
-        planned_end_s, paused_before_s = start_at_s + self._turn_s, self._rounds.paused_s
+        """Wait for the end of a turn; False if it was aborted."""
+        planned_end_s, paused_before_s = start_at_s + self._turn_s, self._polling.paused_s
         shared = [crew for crew in self._began if len(crew.slots) > 1]
-        self._rounds.rest()
+        self._polling.rest()
         while any(crew.working for crew in self._began):
-            paused_s = self._rounds.paused_s
-            self._rounds.beat()
+            paused_s = self._polling.paused_s
+            self._polling.beat()
             if on_tick is not None:
                 on_tick()
             if should_stop is not None and should_stop():
                 self._stop_early()
                 return False
             for crew in shared:
-                if self._rounds.paused_s > paused_s:
+                if self._polling.paused_s > paused_s:
                     crew.begin_anew(self._now_s())
                 if (event := crew.check(self._now_s())) is not None:
                     self._sink(event)
-            if self._now_s() >= planned_end_s + self._task_s + self._rounds.paused_s - paused_before_s:
+            if self._now_s() >= planned_end_s + self._task_s + self._polling.paused_s - paused_before_s:
                 self._end_late()
         return True
 
@@ -245,10 +245,10 @@ class StageRun:
         self._workers.stop_tasks()
         end_s = self._now_s() + self._stop_s / 2
         while any(crew.working for crew in self._began) and self._now_s() < end_s:
-            self._rounds.beat()
+            self._polling.beat()
 
     def _end_late(self) -> None:
-        """Past the deadline: who still works is killed."""
+        """Kill the workers that still work past the deadline."""
         limit_s = self._turn_s + self._task_s
         for slot in self._slots():
             if slot.outcome == "none":
@@ -257,15 +257,15 @@ class StageRun:
                 self._workers.hung(slot, message, limit_s)
 
     def _ended(self, stage: Stage, status: Status) -> Stage:
-        """Record the end first: whatever Ray does from here on, the stage is closed."""
+        """End the stage and record it: whatever Ray does from here on, the stage is closed."""
         self._workers.stop_tasks()
-        self._rounds.agents.stop_host_load()
-        self._rounds.agents.unmark()
+        self._polling.agents.stop_host_load()
+        self._polling.agents.unmark()
         if status != "interrupted":
-            self._rounds.gather(LAST_CALL_S)  # what the agents saw up to now
+            self._polling.gather(LAST_CALL_S)  # the agents' latest records
         if status in ("partial", "failed"):
-            self._rounds.look_again(self._stop_s / 8)
-        windows = [one for one in (*self._windows, self._window()) if one != NO_WINDOW]
+            self._polling.look_again(self._stop_s / 8)
+        windows = [window for window in (*self._windows, self._window()) if window != NO_WINDOW]
         stage = dataclasses.replace(
             stage,
             end_s=self._now_s(),
@@ -298,12 +298,11 @@ class StageRun:
 def loaded_window(slots: list[Slot]) -> Window:
     """When all were under load: from the slowest worker's first round to the first worker's end.
 
-    Run time, s. A worker that failed does not shorten the others' window; without one that finished there
-    is no window.
+    Run time, s. A failed worker does not shorten the others' window; if none finished, there is no window.
     """
-    well = [slot for slot in slots if slot.outcome == "finished" and slot.first_round_s is not None]
-    if not well:
+    finished = [slot for slot in slots if slot.outcome == "finished" and slot.first_round_s is not None]
+    if not finished:
         return NO_WINDOW
-    since = max(slot.first_round_s for slot in well if slot.first_round_s is not None)
-    until = min(slot.finished_s for slot in well if slot.finished_s is not None)
-    return (since, until) if since < until else NO_WINDOW
+    from_s = max(slot.first_round_s for slot in finished if slot.first_round_s is not None)
+    to_s = min(slot.finished_s for slot in finished if slot.finished_s is not None)
+    return (from_s, to_s) if from_s < to_s else NO_WINDOW

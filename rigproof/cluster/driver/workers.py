@@ -1,4 +1,4 @@
-"""The workers as the driver sees them: started, polled, killed where they hang, replaced where they end."""
+"""The workers as the driver sees them: started, polled, killed if they hang, replaced if they are lost."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -19,11 +19,11 @@ from rigproof.records.crews import Member
 from rigproof.records.measurements import Event, Round
 from rigproof.records.recording import Record, Sample
 
-REPLACEMENTS = 1  # in each stage, so that a worker that dies at once does not come back for ever
+REPLACEMENTS = 1  # in each stage, so that a worker that dies at once is not replaced endlessly
 
 
 class Workers:
-    """All planned workers' slots. `stage` names the stage that runs, for events."""
+    """The slots of all planned workers. `stage` is the running stage's name, for events."""
 
     def __init__(
         self,
@@ -48,31 +48,31 @@ class Workers:
         self._group_cpus: Mapping[str, float] = {}
         self._killing: list[Background[object]] = []
         self.slots: dict[str, Slot] = {}
-        self._asked: dict[int, Slot] = {}  # by the line's id, so that answers of many find their place
+        self._polled: dict[int, Slot] = {}  # by the line's id, to find the slot of each of many answers
         self.stage: str | None = None
-        self.ever: set[ProcessId] = set()  # every worker process of this host, to be gone at the end
+        self.ever: set[ProcessId] = set()  # every worker process of this host; none may be left at the end
 
     def start(
         self, plans: Sequence[WorkerPlan], groups: Mapping[str, Any], group_cpus: Mapping[str, float]
     ) -> None:
-        """Ask for all of them; they come up in parallel, and `take` notices."""
+        """Request all workers; they start in parallel, and `take` notices when they are ready."""
         self._groups, self._group_cpus = groups, group_cpus
         self.slots.update((plan.worker, Slot(plan)) for plan in plans)
-        for slot in self.slots.values():  # all are there: those of a GPU share the CPUs reserved with it
+        for slot in self.slots.values():  # after all slots exist: those of a GPU share its reserved CPUs
             self._launch(slot)
 
     def starting(self) -> bool:
-        """Whether one is still coming up."""
+        """Whether any worker is still starting."""
         return any(slot.state == "starting" for slot in self.slots.values())
 
     def lines(self) -> list[Line]:
-        """Those to poll."""
-        self._asked = {id(slot.line): slot for slot in self.slots.values() if slot.line is not None}
-        return [slot.line for slot in self._asked.values() if slot.line is not None]
+        """The lines to poll."""
+        self._polled = {id(slot.line): slot for slot in self.slots.values() if slot.line is not None}
+        return [slot.line for slot in self._polled.values() if slot.line is not None]
 
     def take(self, line: Line, answer: WorkerReply | Gone) -> bool:
-        """Deal with an answer to a poll; False where the line is none of ours."""
-        slot = self._asked.get(id(line))
+        """Handle an answer to a poll; False if the line is not a worker's."""
+        slot = self._polled.get(id(line))
         if slot is None or slot.line is not line:
             return False
         if isinstance(answer, Gone):
@@ -82,18 +82,18 @@ class Workers:
         return True
 
     def begin_stage(self, name: str) -> None:
-        """From now on this stage runs, in which each worker may be replaced again."""
+        """Begin a stage, in which each worker may be replaced again."""
         self.stage = name
         for slot in self.slots.values():
             slot.replacements = 0
 
     def ready(self, worker: str) -> bool:
-        """Whether somebody is there to take a task."""
+        """Whether the worker can take a task."""
         slot = self.slots.get(worker)
         return slot is not None and slot.line is not None and slot.state in ("ready", "finished")
 
     def begin(self, worker: str, spec: Spec, start_at_s: float, member: Member) -> None:
-        """Give a worker that is ready its task of the stage, and its place in a crew."""
+        """Give a ready worker its task of the stage, and its place in a crew."""
         slot = self.slots[worker]
         assert slot.line is not None
         slot.task += 1
@@ -105,13 +105,13 @@ class Workers:
         slot.line.actor.start.remote(slot.task, spec, start_at_s, member)
 
     def stop_tasks(self, slots: Iterable[Slot] | None = None) -> None:
-        """Let the tasks of these, or of all, end after their current round, without waiting."""
+        """Let the tasks of these slots, or of all, end after their current round, without waiting."""
         for slot in self.slots.values() if slots is None else slots:
             if slot.line is not None and slot.line.actor is not None and slot.state == "working":
                 slot.line.actor.stop.remote()
 
     def check_progress(self) -> None:
-        """Kill and replace workers that do not answer, or finish no round, for too long."""
+        """Kill and replace workers that have not answered, or not finished a round, for too long."""
         now_s = self._now_s()
         for slot in self.slots.values():
             if slot.line is None:
@@ -120,17 +120,17 @@ class Workers:
             idle_s = now_s - slot.progress_s
             if slot.state == "starting":
                 if now_s - slot.since_s > self._start_s:
-                    self._not_up(slot)
+                    self._start_timed_out(slot)
             elif silent_s > self._stall_s:
                 self.hung(slot, f"no answer for {silent_s:.0f} s", self._stall_s)
             elif slot.state == "working":
-                # Before the first round the task fills memory and warms up: that has the start's limit.
+                # Before its first round, the task fills memory and warms up: the start's limit applies.
                 limit_s = self._stall_s if slot.progress else max(self._start_s, self._stall_s)
                 if idle_s > limit_s:
                     self.hung(slot, f"no finished round for {idle_s:.0f} s", limit_s)
 
     def begin_anew(self, now_s: float) -> None:
-        """Nobody is late yet: until now it was the driver that did not listen."""
+        """Restart all waits: until now, the driver itself was not polling."""
         for slot in self.slots.values():
             slot.progress_s = max(slot.progress_s, now_s)
             slot.since_s = max(slot.since_s, now_s)
@@ -143,7 +143,7 @@ class Workers:
         self._replace(slot, why)
 
     def lost(self, node: str, reason: str) -> None:
-        """The node is gone: its workers are too, and there is no place to put others."""
+        """The node is gone, and its workers with it; they cannot be replaced."""
         for slot in self.slots.values():
             if slot.plan.node == node and slot.line is not None:
                 self.event("worker_died", slot, f"its node is gone: {reason}", pid=slot.pid)
@@ -160,13 +160,13 @@ class Workers:
         return frozenset(slot.process.pid for slot in self.slots.values() if slot.process is not None)
 
     def end(self) -> None:
-        """Kill all of them, without waiting."""
+        """Kill all workers, without waiting."""
         for slot in self.slots.values():
             self._kill(slot)
             slot.line, slot.state = None, "vacant"
 
     def wait_kills(self, timeout_s: float) -> None:
-        """Wait until Ray has taken our orders to kill."""
+        """Wait until Ray has accepted our requests to kill."""
         for killing in self._killing:
             killing.done(timeout_s / max(1, len(self._killing)))
 
@@ -197,14 +197,14 @@ class Workers:
             if isinstance(record, Round) and slot.state == "working":
                 slot.first_round_s = slot.first_round_s or record.t_s
                 slot.last_round_s = record.t_s
-                self._note(slot, record)
+                self._note_step(slot, record)
         if slot.state == "starting":
             self._opened(slot, reply)
         elif slot.state == "working" and reply.task == slot.task:
             self._worked(slot, reply)
 
-    def _note(self, slot: Slot, record: Round) -> None:
-        """Keep which step of load a worker is at, where that is another one than before."""
+    def _note_step(self, slot: Slot, record: Round) -> None:
+        """Send the worker's step of load to its node's agent when it changes."""
         step = step_of(self._kinds.same_work(record.stage, record.labels))
         if step != slot.step:
             slot.step = step
@@ -231,11 +231,11 @@ class Workers:
         elif reply.state == "failed":
             slot.outcome = "failed"
             self.event("worker_failed", slot, f"its task failed: {reply.error}", error=reply.error)
-            # Some errors of CUDA stay with the process, and so may the memory.
+            # Some CUDA errors persist in the process, and so may its memory.
             self._replace(slot, "its task had failed")
 
     def _gone(self, slot: Slot, gone: Gone) -> None:
-        if slot.line is not None and slot.line.actor is None:  # it never was: asking again changes nothing
+        if slot.line is not None and slot.line.actor is None:  # never created: another request would not help
             self.event("worker_failed", slot, f"it was not started: {gone.reason}", error=gone.reason)
             self._vacate(slot)
             return
@@ -243,13 +243,13 @@ class Workers:
         self.event(kind, slot, f"the process is gone: {gone.reason}", error=gone.reason, pid=slot.pid)
         self._replace(slot, "the process was gone")
 
-    def _not_up(self, slot: Slot) -> None:
+    def _start_timed_out(self, slot: Slot) -> None:
         limit_s = self._start_s
         if slot.process is None and slot.generation == 0:
             message = f"Ray found no room for {slot.plan.worker} ({slot.plan.cpus:g} CPUs) in {limit_s:g} s"
             self.event("gpu_taken", slot, message, limit_s=limit_s)
         else:
-            message, setting = f"did not come up in {limit_s:g} s", "timeouts.start_s"
+            message, setting = f"did not start in {limit_s:g} s", "timeouts.start_s"
             self.event("worker_hung", slot, message, limit_s=limit_s, setting=setting)
         self._vacate(slot)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from rigproof.profiles.lint.limits import told
+from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.models import TemperatureLimits
 
@@ -94,4 +94,4 @@ def _power_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
 
 def _on_device(loaded: LoadedRig, device: PromisedDevice, name: str, *rest: Any) -> str:
     own = f"{device.key}.limits.{name}"
-    return told(loaded, own if own in loaded.sources else f"limits.{name}", *rest)
+    return rig_problem(loaded, own if own in loaded.sources else f"limits.{name}", *rest)

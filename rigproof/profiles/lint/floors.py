@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from rigproof.profiles.kinds.figures import FigureKind
-from rigproof.profiles.lint.limits import told
+from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.lint.sku import floor_problem
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 
@@ -14,7 +14,7 @@ def floor_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
         floor = getattr(device.gpu.floors, kind.name, None)
         wrong = None if floor is None else _floor_problem(device, kind, floor)
         if wrong is not None:
-            yield told(loaded, f"{device.key}.floors.{kind.name}", floor, *wrong)
+            yield rig_problem(loaded, f"{device.key}.floors.{kind.name}", floor, *wrong)
 
 
 def too_low(floor: float, least: float) -> tuple[str, str] | None:

@@ -126,7 +126,7 @@ def limit_problems(loaded: LoadedRig) -> list[str]:
     return found
 
 
-def told(loaded: LoadedRig, key: str, value: object, wrong: str, way_out: str) -> str:
+def rig_problem(loaded: LoadedRig, key: str, value: object, wrong: str, way_out: str) -> str:
     """A problem of a merged rig, in the file and by the key that it was written with."""
     return problem(loaded.source_of(key), loaded.written(key), value, wrong, way_out)
 
@@ -149,9 +149,9 @@ def _out_of_bounds(
             continue
         key = f"{prefix}.{name}"
         if bound.lowest is not None and value < bound.lowest - ROUNDING:
-            yield told(loaded, key, value, bound.below, f"write {bound.lowest:g} or more")
+            yield rig_problem(loaded, key, value, bound.below, f"write {bound.lowest:g} or more")
         if bound.highest is not None and value > bound.highest + ROUNDING:
-            yield told(loaded, key, value, bound.above, f"write {bound.highest:g} or less")
+            yield rig_problem(loaded, key, value, bound.above, f"write {bound.highest:g} or less")
 
 
 def _table_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[str]:
@@ -161,11 +161,11 @@ def _table_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[
         ends = getattr(limits, name)
         if ends is not None and ends[0] > ends[1]:
             way_out = f"write e.g. {shown(example)}"
-            yield told(loaded, f"{prefix}.{name}", list(ends), "low end above high end", way_out)
+            yield rig_problem(loaded, f"{prefix}.{name}", list(ends), "low end above high end", way_out)
     warn, fail = limits.retired_pages_warn, limits.retired_pages_fail
     if warn is not None and fail is not None and warn >= fail:
         wrong = f"never warns before retired_pages_fail = {fail}"
-        yield told(loaded, f"{prefix}.retired_pages_warn", warn, wrong, f"write less than {fail}")
+        yield rig_problem(loaded, f"{prefix}.retired_pages_warn", warn, wrong, f"write less than {fail}")
 
 
 def _xid_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[str]:
@@ -173,13 +173,15 @@ def _xid_problems(loaded: LoadedRig, limits: Limits, prefix: str) -> Iterator[st
     fail, warn = limits.xid_fail or (), limits.xid_warn or ()
     both = sorted(set(fail) & set(warn))
     if both:
-        yield told(loaded, f"{prefix}.xid_warn", both, "in xid_fail too", "leave them in one of the lists")
+        yield rig_problem(
+            loaded, f"{prefix}.xid_warn", both, "also in xid_fail", "leave them in one of the lists"
+        )
     if warn and all(loaded.xids.severity(code, limits) != "fail" for code in (*loaded.xids.xids, *fail)):
         wrong, way_out = (
             "no Xid could fail the rig",
             "take out those of a broken card, such as 79",
         )
-        yield told(loaded, f"{prefix}.xid_warn", list(warn), wrong, way_out)
+        yield rig_problem(loaded, f"{prefix}.xid_warn", list(warn), wrong, way_out)
 
 
 def _cpu_problems(loaded: LoadedRig) -> Iterator[str]:
@@ -196,7 +198,7 @@ def _load_problems(loaded: LoadedRig, cpu: Table, prefix: str) -> Iterator[str]:
     if band is not None and band[1] - band[0] > WIDEST_BAND:
         wrong = f"{band[1] - band[0]:g} points wide, so that no load is outside"
         way_out = f"make it {WIDEST_BAND:g} points at most, such as [70, 85]"
-        yield told(loaded, f"{prefix}.band_percent", list(band), wrong, way_out)
+        yield rig_problem(loaded, f"{prefix}.band_percent", list(band), wrong, way_out)
     yield from _out_of_bounds(loaded, cpu, prefix, OF_THE_CPU)
 
 
@@ -205,7 +207,7 @@ def _responsiveness_problems(loaded: LoadedRig) -> Iterator[str]:
     for key, value, highest in (("p99_ms", p99_ms, P99_HIGHEST_MS), ("max_ms", max_ms, MAX_HIGHEST_MS)):
         if value > highest:
             wrong = "a host that is as slow as this is frozen"
-            yield told(loaded, f"responsiveness.{key}", value, wrong, f"write {highest:g} or less")
+            yield rig_problem(loaded, f"responsiveness.{key}", value, wrong, f"write {highest:g} or less")
     if max_ms < p99_ms:
         wrong = f"under p99_ms = {p99_ms:g}, so p99 says nothing"
-        yield told(loaded, "responsiveness.max_ms", max_ms, wrong, f"write {p99_ms:g} or more")
+        yield rig_problem(loaded, "responsiveness.max_ms", max_ms, wrong, f"write {p99_ms:g} or more")

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from rigproof.profiles.lint.stated import told_where_stated
+from rigproof.profiles.lint.stated import problems_where_stated
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.operands import WORKSPACE_MIB, operands_mib
 from rigproof.profiles.planning.planning import MIB_PER_GIB, DevicePlan
@@ -22,7 +22,7 @@ def policy_problems(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan)
         *_last_resort(loaded, device, plan),
         *_details(loaded, device),
     ):
-        yield from told_where_stated(
+        yield from problems_where_stated(
             loaded, device, tuple(f"memory.{name}" for name in names), wrong, way_out
         )
 

@@ -8,7 +8,7 @@ from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.lint.card import card_limit_problems
 from rigproof.profiles.lint.floors import floor_problems
 from rigproof.profiles.lint.levels import level_problems
-from rigproof.profiles.lint.limits import limit_problems, told
+from rigproof.profiles.lint.limits import limit_problems, rig_problem
 from rigproof.profiles.lint.memory import policy_problems
 from rigproof.profiles.lint.sku import lint_sku
 from rigproof.profiles.loading.files import DEFAULTS, stems
@@ -96,7 +96,7 @@ def _found_later(loaded: LoadedRig) -> set[str]:
 def _told(loaded: LoadedRig, keys: tuple[str, ...], value: object, wrong: str, way_out: str) -> str:
     """A problem at the first of `keys` that the profile states; at the last if it states none."""
     key = next((key for key in keys if key in loaded.sources), keys[-1])
-    return told(loaded, key, value, wrong, way_out)
+    return rig_problem(loaded, key, value, wrong, way_out)
 
 
 def _told_of_device(loaded: LoadedRig, device: PromisedDevice, name: str, default: str, *rest: Any) -> str:

@@ -88,9 +88,9 @@ def _evidence_problems(file: str, key: str, figure: Figure, kind: FigureKind) ->
     said = figure.model_dump(exclude_none=True)
     of_a_measurement = ("range", "size", "workers", "torch", "batch", "precision")
     if figure.cards is None:
-        told = [name for name in of_a_measurement if name in said]
-        if told:
-            wrong = f"says {', '.join(told)}, but not on how many cards it was measured"
+        given = [name for name in of_a_measurement if name in said]
+        if given:
+            wrong = f"says {', '.join(given)}, but not on how many cards it was measured"
             yield problem(file, key, said, wrong, "write cards = 1 or more, or leave the rest out: a print")
         return
     missing = [name for name in ("size", "workers", "torch", *kind.evidence) if name not in said]

@@ -1,6 +1,6 @@
 """The place where a device's own tables state a value, for problems that name it."""
 
-from rigproof.profiles.lint.limits import told
+from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.loading.files import DEFAULTS
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.base import Table
@@ -18,7 +18,7 @@ def stated(loaded: LoadedRig, device: PromisedDevice, *names: str) -> str | None
     return None
 
 
-def told_where_stated(
+def problems_where_stated(
     loaded: LoadedRig, device: PromisedDevice, names: tuple[str, ...], wrong: str, way_out: str
 ) -> list[str]:
     """A problem at the first of `names` that the rig states, with its value; none if it states none."""
@@ -30,4 +30,4 @@ def told_where_stated(
         f"stages.{name}": one for name, one in device.stages.items()
     }
     value = getattr(tables[table], field)
-    return [told(loaded, key, list(value) if isinstance(value, tuple) else value, wrong, way_out)]
+    return [rig_problem(loaded, key, list(value) if isinstance(value, tuple) else value, wrong, way_out)]

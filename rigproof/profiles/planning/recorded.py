@@ -1,4 +1,4 @@
-"""A plan as a run records it, and back: what is judged is what each worker was told to do."""
+"""A plan as a run records it, and back: judging uses the tasks that the workers really got."""
 
 import math
 from dataclasses import asdict
@@ -22,12 +22,12 @@ def recorded(plan: Plan) -> RecordedPlan:
     return RecordedPlan(asdict(plan))
 
 
-def restored(told: RecordedPlan | None) -> Plan:
+def restored(recorded_plan: RecordedPlan | None) -> Plan:
     """The plan that a run wrote down: data from anywhere. PlanError where it is none, or impossible."""
-    if told is None:
+    if recorded_plan is None:
         raise PlanError("the recording holds no plan")
     try:
-        plan: Plan = _ADAPTER.validate_python(told.plan)
+        plan: Plan = _ADAPTER.validate_python(recorded_plan.plan)
     except (ValidationError, RecursionError) as error:
         said = first_problem(error) if isinstance(error, ValidationError) else "nested too deep"
         raise PlanError(f"the recorded plan is none: {said}") from None

@@ -1,8 +1,8 @@
-"""Records as they can be stored: finite numbers, valid text, plain values.
+"""Makes records storable: finite numbers, valid text, plain values.
 
-JSON has no NaN and no infinity, and a limit compared with NaN decides nothing. So a number that is not
-finite becomes None where None is allowed ("no reading"), and is refused where it is not: such a record
-would be a measurement without its figure.
+JSON has no NaN and no infinity, and comparing a limit with NaN decides nothing. So a number that is not
+finite becomes None if the field may be None ("no reading"); otherwise the record is refused, since it would
+be a measurement without its value.
 """
 
 import math
@@ -20,13 +20,13 @@ _FIELDS: dict[type, tuple[tuple[str, bool], ...]] = {}
 
 
 class NotStorableError(ValueError):
-    """A record whose required number is not finite; the message names the field and its value."""
+    """A required number of a record is not finite; the message names the field and its value."""
 
 
 def clean(record: RecordType) -> RecordType:
-    """The record itself where all its values can be stored, else a copy with what can.
+    """The record itself if all its values can be stored, else a storable copy.
 
-    Raises NotStorableError where a field that cannot be None is not a finite number.
+    Raises NotStorableError if a field that cannot be None is not a finite number.
     """
     changed = {}
     for name, optional in _fields(type(record)):
@@ -40,7 +40,7 @@ def clean(record: RecordType) -> RecordType:
 
 
 def plain(value: Any) -> Any:
-    """A value of JSON's kinds (tuples stay tuples); what JSON cannot say becomes its text."""
+    """The value as JSON's types (tuples stay tuples); what JSON cannot represent becomes its text."""
     if type(value) is float:
         return value if math.isfinite(value) else None
     if isinstance(value, str):
@@ -64,7 +64,7 @@ def _container(value: tuple[Any, ...] | dict[Any, Any] | list[Any] | Set[Any]) -
 
 
 def _sequence(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """A tuple of readings; None where one of them is no number, since places in it have a meaning."""
+    """A tuple of readings; None if one of them is not a number, since their positions have a meaning."""
     items = tuple(plain(item) for item in values)
     if any(item is None for item in items):
         return None

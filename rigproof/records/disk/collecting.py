@@ -1,4 +1,4 @@
-"""Between Arrow and rows: columns of many arrays, one behind the other, as small as they can be held."""
+"""Between Arrow and Rows: joins chunks of Arrow arrays into columns as compact as possible."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +10,14 @@ from rigproof.records.rows import Column, Lists, Numbers, Words
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DISTINCT_MAX = 2**16 - 1  # values that a code of two bytes can name; numbers with more are held as they are,
-FEW = 4096  # and those that hardly come twice
+# Floats are held as codes while they repeat: up to as many distinct values as two bytes can number, and up to
+# a quarter of the values or FEW, whichever is more. Otherwise they are held as they are.
+DISTINCT_MAX = 2**16 - 1
+FEW = 4096
 
 
 def column_from(values: "pa.ChunkedArray") -> Column:
-    """A column of numbers, texts or truths; a number that is not finite is None."""
+    """A column of numbers, texts or booleans; a number that is not finite is None."""
     growing = Growing()
     growing.add(values)
     return growing.column()
@@ -34,16 +36,16 @@ def arrow_from(column: Column, rows: npt.NDArray[np.intp], kind: "pa.DataType") 
 
 
 class Growing:
-    """One column: coded while its values are few, plain numbers from then on."""
+    """One column: coded while its distinct values are few, plain numbers from then on."""
 
     def __init__(self) -> None:
         self._codes: dict[Any, int] = {}
         self._coded: list[npt.NDArray[np.uint32]] = []
         self._plain: list[npt.NDArray[np.float64]] | None = None
-        self._known: pa.StringArray | None = None  # the words of _codes, in their order
+        self._known: pa.StringArray | None = None  # the keys of _codes, in their order
 
     def add(self, values: "pa.ChunkedArray") -> None:
-        """Put values behind the others."""
+        """Append values."""
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -76,7 +78,7 @@ class Growing:
         self._coded.append(np.asarray(codes, np.uint32)[values.to_numpy()])
 
     def _add_known(self, values: "pa.ChunkedArray") -> bool:
-        """Whether all of these are words that were there before: then nothing has to be made of each."""
+        """Append texts that all have a code already, without decoding each; False if one has none."""
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -103,12 +105,12 @@ class Growing:
 
 
 def _numbers(values: Any) -> npt.NDArray[np.float64]:
-    """Of an Arrow array; null is NaN."""
+    """An Arrow array's numbers; null is NaN."""
     return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
 
 
 def _joined(parts: list[Any], size: Any) -> npt.NDArray[Any]:
-    """One array of them; `parts` is emptied on the way, so that they are not held twice."""
+    """The parts as one array; `parts` is emptied on the way, so that they are not in memory twice."""
     whole = np.empty(sum(map(len, parts)), size)
     place = 0
     parts.reverse()

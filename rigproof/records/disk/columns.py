@@ -1,7 +1,7 @@
 """Samples as columns: the one Arrow table that holds GPU and host samples of a run.
 
-A row is one sample. `kind` is "gpu" or "host"; a column that the other kind has is null there. None is
-null; a number that is not finite is null too (`rigproof.records.disk.clean`). The schema's metadata names
+A row is one sample. `kind` is "gpu" or "host"; columns that only the other kind has are null. None is
+null, and so is a number that is not finite (`rigproof.records.disk.clean`). The schema's metadata names
 the run, each field's metadata its unit. pyarrow is imported where it is used: planning a run needs none.
 """
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 SampleType = TypeVar("SampleType", GpuSample, HostSample)
 
-Source = Callable[[str], "pa.ChunkedArray"]  # a column by its name
+Source = Callable[[str], "pa.ChunkedArray"]  # returns a column by its name
 
 TELEMETRY_SCHEMA_VERSION = 1
-EAGER_ROWS = 200_000  # with more, lists are read only when they are asked for
+EAGER_ROWS = 200_000  # with more, lists are read only when needed
 KINDS: dict[str, type[GpuSample] | type[HostSample]] = {"gpu": GpuSample, "host": HostSample}
 INTEGERS = ("clock_event_reasons", "pcie_generation", "pcie_width", "pcie_replays")
 LISTS = ("core_percent", "wakeup_delays_ms")
-# The longest suffix that fits names the unit.
+# The longest matching suffix names the unit.
 UNITS = {
     "_percent": "%",
     "_mib": "MiB",
@@ -50,13 +50,13 @@ def column_names() -> tuple[str, ...]:
 
 
 def unit_of(column: str) -> str:
-    """The unit that a column's name ends in; empty where it is a number without one."""
-    fitting = [suffix for suffix in UNITS if column.endswith(suffix)]
-    return UNITS[max(fitting, key=len)] if fitting else ""
+    """The unit named by a column's suffix; empty if it has none."""
+    matching = [suffix for suffix in UNITS if column.endswith(suffix)]
+    return UNITS[max(matching, key=len)] if matching else ""
 
 
 def required_columns() -> frozenset[str]:
-    """Columns that are never null: those whose field has no None for "not supported here"."""
+    """Columns that are never null: those whose field does not default to None ("not supported here")."""
     required = {"kind"}
     for kind in KINDS.values():
         required.update(field.name for field in fields(kind) if field.default is not None)
@@ -97,7 +97,7 @@ def batch(samples: Sequence[Sample], run_id: str) -> "pa.RecordBatch":
 
 
 def batches(rows: Rows[Any], kind: str, run_id: str, most: int) -> "Iterator[pa.RecordBatch]":
-    """The samples of one kind in the order in which they came, at most so many in a batch."""
+    """The samples of one kind in the order in which they were added, at most `most` in a batch."""
     import pyarrow as pa  # noqa: PLC0415
 
     layout = schema(run_id)
@@ -116,25 +116,25 @@ def batches(rows: Rows[Any], kind: str, run_id: str, most: int) -> "Iterator[pa.
 
 
 def problems(found: "pa.Schema") -> list[str]:
-    """What keeps a file's schema from being ours: a missing column, another type, a newer version."""
+    """Why a file's schema is not ours: a missing column, another type, another version; empty if it is."""
     metadata = found.metadata or {}
     version = metadata.get(b"schema_version", b"").decode("utf-8", "replace")
     if version != str(TELEMETRY_SCHEMA_VERSION):
         return [f"schema_version = {version or 'absent'}: this rigproof reads {TELEMETRY_SCHEMA_VERSION}"]
-    said = []
+    differences = []
     for field in schema(""):
         place = found.get_field_index(field.name)
         if place < 0:
-            said.append(f"column {field.name} is missing")
+            differences.append(f"column {field.name} is missing")
         elif found.field(place).type != field.type:
-            said.append(f"column {field.name} holds {found.field(place).type}, not {field.type}")
-    return said
+            differences.append(f"column {field.name} holds {found.field(place).type}, not {field.type}")
+    return differences
 
 
 def samples_of(source: Source) -> tuple[Rows[GpuSample], Rows[HostSample]]:
     """The samples of a table whose schema has no `problems`, in their order.
 
-    Raises ValueError where a row lacks what no sample lacks, or is of a kind that is not known.
+    Raises ValueError if a row lacks a required value or is of an unknown kind.
     """
     import numpy as np  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
@@ -143,14 +143,14 @@ def samples_of(source: Source) -> tuple[Rows[GpuSample], Rows[HostSample]]:
     places = {kind: np.flatnonzero(pc.equal(kinds, kind).fill_null(False).to_numpy()) for kind in KINDS}
     strays = len(kinds) - sum(map(len, places.values()))
     if strays:
-        raise ValueError(f"{strays} of {len(kinds)} rows are of no kind among {', '.join(KINDS)}")
+        raise ValueError(f"{strays} of {len(kinds)} rows have a `kind` other than {', '.join(KINDS)}")
     return _rows(source, "gpu", GpuSample, places["gpu"]), _rows(source, "host", HostSample, places["host"])
 
 
 def _rows(
     source: Source, kind: str, record: type[SampleType], places: "npt.NDArray[np.intp]"
 ) -> Rows[SampleType]:
-    """One column after the other, so that they are never all there twice."""
+    """Made one column after the other, so that they are never all in memory twice."""
     made: dict[str, Column] = {}
     for field in fields(record):
         name = field.name
@@ -167,9 +167,9 @@ def _rows(
 
 
 def _at(values: "pa.ChunkedArray", places: "npt.NDArray[np.intp]") -> "pa.ChunkedArray":
-    """The values at these places; those of one kind stand in a row in what a finished run wrote.
+    """The values at these places; in the file of a finished run, those of one kind are contiguous.
 
-    Raises ValueError where the column is shorter than the others.
+    Raises ValueError if the column is shorter than the others.
     """
     if len(places) and places[-1] >= len(values):
         raise ValueError(f"a column ends after {len(values)} rows")
@@ -181,7 +181,7 @@ def _at(values: "pa.ChunkedArray", places: "npt.NDArray[np.intp]") -> "pa.Chunke
 def _list_reader(
     source: Source, name: str, places: "npt.NDArray[np.intp]"
 ) -> "Callable[[], tuple[Any, Any, Any]]":
-    """Reads a column of lists: all their values, where each begins, and which are there at all."""
+    """Reads a column of lists: all their values, where each begins, and which are not null."""
 
     def load() -> tuple[Any, Any, Any]:
         import numpy as np  # noqa: PLC0415

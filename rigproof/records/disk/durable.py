@@ -1,4 +1,4 @@
-"""Files that are whole or not there: appended to by whole pieces, or replaced in one step."""
+"""Files that are never half written: appended to in whole pieces, or replaced in one step."""
 
 import contextlib
 import os
@@ -12,16 +12,16 @@ NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class GrowingFile:
     """A file that only grows by whole pieces, each on the disk when `append` returns.
 
-    A piece that broke off (a full disk, an interrupt in the middle of it) is cut away before the next.
+    A partly written piece (a full disk, an interrupt in the middle of it) is cut off before the next.
     """
 
     def __init__(self, path: Path) -> None:
-        """Make the file, empty. Raises OSError."""
+        """Create the file, empty. Raises OSError."""
         self.file: IO[bytes] = path.open("wb")
         self._end = 0
 
     def append(self, write: Callable[[], object]) -> None:
-        """Let `write` write one piece to `file`, and bring it to the disk. Raises OSError."""
+        """Let `write` write one piece to `file`, then sync it to the disk. Raises OSError."""
         if self.file.tell() != self._end:
             self.file.seek(self._end)
             self.file.truncate()
@@ -31,20 +31,20 @@ class GrowingFile:
         self._end = self.file.tell()
 
     def close(self) -> None:
-        """Close it. Raises OSError where its last bytes do not fit, and closes it all the same."""
+        """Close it. Raises OSError if its last bytes do not fit, and closes it all the same."""
         self.file.close()
 
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
-    """A file that takes `target`'s name once it is whole and on the disk. Raises OSError.
+    """A file that takes `target`'s name once it is complete and on the disk. Raises OSError.
 
-    Where it fails, `target` is what it was before, and nothing is left beside it. A symbolic link of its
-    name is replaced: what it points at is not touched.
+    On failure, `target` is unchanged and no partial file remains. If `target` is a symbolic link, the link
+    is replaced and the file it points at is not touched.
     """
     part = target.with_name(f"{target.name}.part")
     with contextlib.suppress(FileNotFoundError):
-        part.unlink()  # what a crash left, or a link that somebody put there
+        part.unlink()  # left by a crash, or a link that somebody put there
     try:
         with os.fdopen(os.open(part, NEW_FILE, 0o666), "wb") as file:
             yield file

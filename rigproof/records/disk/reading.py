@@ -1,7 +1,7 @@
-"""Reads a run's files back into a Recording, and says what is wrong with a file that is not one.
+"""Reads a run's files back into a Recording; errors say what is wrong with a file that is not valid.
 
-What a crash leaves is read as far as it goes: a torn last line, a stream that breaks off. Each such loss
-is an Event of kind "storage", so that every output of a later judgement can say it.
+Files of a crashed run are read as far as they go: a torn last line, a truncated stream. Each such loss
+is an Event of kind "storage", so that every output of a later judgement can report it.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from rigproof.records.disk import tables
 from rigproof.records.disk.clean import INT64
-from rigproof.records.disk.tables import Samples, Table
+from rigproof.records.disk.tables import RecordTable, Samples
 from rigproof.records.fields import NAME, table_name
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.limits import (
@@ -40,7 +40,7 @@ RECORDING_SCHEMA_VERSION = 1
 RECORDING_FILE = "recording.jsonl"
 STREAM_FILE = "telemetry.arrows"
 PARQUET_FILE = "telemetry.parquet"
-STREAM, TABLE = ".arrows", ".parquet"  # how the files of a run's tables end, samples among them
+STREAM, TABLE = ".arrows", ".parquet"  # suffixes of the files of a run's tables, samples included
 TABLES_MAX = 32
 RECORD_TYPES: dict[str, type] = {
     "run": RunInfo,
@@ -66,16 +66,16 @@ _WHOLE: dict[str, tuple[str, ...]] = {}  # fields
 
 
 def read_recording(folder: Path) -> Recording:
-    """The Recording of a run's folder, whether its run ended or broke off.
+    """The Recording in a run's folder, whether the run ended or was cut short.
 
-    Raises RecordingError where a file is absent, foreign, damaged before its end, or too large.
+    Raises RecordingError if a file is absent, foreign, damaged before its end, or too large.
     """
     folder = Path(folder)
-    with ThreadPoolExecutor(1) as pool:  # both at once, since Arrow's threads do most of either
-        coming = pool.submit(lambda: (_read_samples(folder), _read_tables(folder)))
+    with ThreadPoolExecutor(1) as pool:  # the tables at the same time: Arrow's own threads do most of that
+        pending = pool.submit(lambda: (_read_samples(folder), _read_tables(folder)))
         recording = _read_records(folder / RECORDING_FILE)
-        samples, found = coming.result()
-    for path, table in found.items():
+        samples, read_tables = pending.result()
+    for path, table in read_tables.items():
         _put_table(recording, path, table)
     _put_samples(recording, samples)
     if recording.count() > FREED_FROM:
@@ -84,7 +84,7 @@ def read_recording(folder: Path) -> Recording:
 
 
 def give_memory_back() -> None:
-    """What reading a large recording took for a while, as much again as it left, goes back to the system."""
+    """Return temporary memory to the system: reading a large recording takes as much again as it keeps."""
     import pyarrow as pa  # noqa: PLC0415
 
     pa.default_memory_pool().release_unused()
@@ -99,7 +99,7 @@ def _read_records(path: Path) -> Recording:
             first = file.readline(RECORDING_LINE_BYTES_MAX + 1)
             if not first:
                 raise RecordingError(
-                    f"{path}: is empty: the run broke off before its first line; name another run"
+                    f"{path}: is empty: the run was cut short before its first line; name another run"
                 )
             try:
                 run = record_of_line(first)
@@ -119,7 +119,7 @@ def _read_records(path: Path) -> Recording:
 
 
 def _read_lines(path: Path, file: IO[bytes], recording: Recording) -> None:
-    """The lines behind the first."""
+    """The lines after the first."""
     for number, line in enumerate(_lines(file), 2):
         try:
             record = record_of_line(line)
@@ -127,7 +127,7 @@ def _read_lines(path: Path, file: IO[bytes], recording: Recording) -> None:
                 raise ValueError(FIRST_LINE)
         except ValueError as error:
             if not line.endswith(b"\n") and len(line) <= RECORDING_LINE_BYTES_MAX:  # the last one
-                _note(recording, f"{path.name} breaks off in line {number}; read up to there")
+                _note(recording, f"{path.name} is cut off in line {number}; read up to there")
                 return
             raise _line_error(path, number, line, error) from None
         recording.add(record)
@@ -143,7 +143,7 @@ def record_of_line(line: bytes) -> Any:
     if len(line) > RECORDING_LINE_BYTES_MAX:
         raise ValueError(f"is longer than {RECORDING_LINE_BYTES_MAX} bytes")
     if has_too_many_values(line, LINE_VALUES_MAX):
-        raise ValueError(f"has more than the {LINE_VALUES_MAX} values that a record can have")
+        raise ValueError(f"has more than {LINE_VALUES_MAX} values, the most that a record can have")
     found = from_json(line, allow_inf_nan=False)
     tag = found.get("type") if isinstance(found, dict) else None
     if not isinstance(tag, str) or tag not in RECORD_TYPES:
@@ -158,12 +158,12 @@ def record_of_line(line: bytes) -> Any:
     for name in _WHOLE[tag]:
         value = getattr(record, name)
         if value is not None and value not in INT64:
-            raise ValueError(f"{name} is a number that no column can hold")
+            raise ValueError(f"{name} does not fit into 64 bits")
     return record
 
 
 def _whole_numbers(record: type) -> tuple[str, ...]:
-    """The fields that hold one."""
+    """The fields that hold an integer."""
     hints = get_type_hints(record).items()
     return tuple(
         name for name, hint in hints if int in (hint, *get_args(hint)) and get_origin(hint) is not tuple
@@ -171,10 +171,10 @@ def _whole_numbers(record: type) -> tuple[str, ...]:
 
 
 def _line_error(path: Path, number: int, line: bytes, error: ValueError) -> RecordingError:
-    said = first_problem(error) if isinstance(error, ValidationError) else shortened(str(error))
-    shown = shortened(line[:60].decode("utf-8", "replace").strip(), 60)
+    problem = first_problem(error) if isinstance(error, ValidationError) else shortened(str(error))
+    beginning = shortened(line[:60].decode("utf-8", "replace").strip(), 60)
     return RecordingError(
-        f"{path}: line {number}: {said} (it begins {shown!r}); "
+        f"{path}: line {number}: {problem} (it begins {beginning!r}); "
         f"repair or delete that line, read it with the rigproof that wrote it, or name another run"
     )
 
@@ -185,12 +185,12 @@ def _note(recording: Recording, message: str) -> None:
 
 
 def _read_samples(folder: Path) -> tuple[Path, Samples] | None:
-    """The file and what it holds; None where there is none."""
-    found = _open_table(folder, Path(PARQUET_FILE).stem)
-    if found is None:
+    """The file and its samples; None if there is none."""
+    opened = _open_table(folder, Path(PARQUET_FILE).stem)
+    if opened is None:
         return None
-    path, file = found
-    with file, _named(path):
+    path, file = opened
+    with file, _errors_naming(path):
         if path.suffix == TABLE:
             return path, tables.samples_from_parquet(
                 file, again=partial(open_plain, path, RECORDING_BYTES_MAX)
@@ -198,61 +198,61 @@ def _read_samples(folder: Path) -> tuple[Path, Samples] | None:
         return path, tables.samples_from_stream(file)
 
 
-def _read_tables(folder: Path) -> dict[Path, Table]:
-    """What the folder's other tables hold, by their files."""
+def _read_tables(folder: Path) -> dict[Path, RecordTable]:
+    """The folder's other tables, by file."""
     names = sorted({path.stem for path in _listed(folder) if path.suffix in (STREAM, TABLE)})
     names = [name for name in names if name != Path(PARQUET_FILE).stem and NAME.fullmatch(name)]
     if len(names) > TABLES_MAX:
         raise RecordingError(f"{folder}: {len(names)} tables are more than the {TABLES_MAX} of any run")
-    taken = {table_name(GpuSample), table_name(HostSample)}
-    found = {}
+    reserved = {table_name(GpuSample), table_name(HostSample)}
+    read_tables = {}
     for name in names:
         opened = _open_table(folder, name)
         if opened is None:
             continue
         path, file = opened
-        with file, _named(path):
-            if name in taken:
+        with file, _errors_naming(path):
+            if name in reserved:
                 raise tables.DamagedError(f"samples belong into {PARQUET_FILE}")
             if path.suffix == TABLE:
-                found[path] = tables.table_from_parquet(file, name)
+                read_tables[path] = tables.table_from_parquet(file, name)
             elif table := tables.table_from_stream(file, name):
-                found[path] = table
-    return found
+                read_tables[path] = table
+    return read_tables
 
 
 def _listed(folder: Path) -> Iterable[Path]:
     try:
         return list(folder.iterdir())
-    except OSError:  # the lines' reader says why
+    except OSError:  # reading recording.jsonl reports why
         return ()
 
 
 @contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """What is wrong with a table as a RecordingError that names its file."""
+def _errors_naming(path: Path) -> Iterator[None]:
+    """Raise a DamagedError as a RecordingError that names the file."""
     try:
         yield
     except tables.DamagedError as error:
         raise RecordingError(f"{path}: {error}; {RESTORE}") from None
 
 
-def _put_table(recording: Recording, path: Path, table: Table) -> None:
-    """RecordingError where it is another run's."""
+def _put_table(recording: Recording, path: Path, table: RecordTable) -> None:
+    """Raises RecordingError if the table is another run's."""
     _require_own(recording, path, table.run_id)
     if not table.whole:
-        _note(recording, f"{path.name} breaks off after {len(table.rows)} records; read up to there")
+        _note(recording, f"{path.name} is cut off after {len(table.rows)} records; read up to there")
     recording.tables[path.stem] = table.rows
 
 
-def _put_samples(recording: Recording, found: tuple[Path, Samples] | None) -> None:
-    """RecordingError where they are another run's."""
-    if found is None:
+def _put_samples(recording: Recording, read: tuple[Path, Samples] | None) -> None:
+    """Raises RecordingError if the samples are another run's."""
+    if read is None:
         _note(recording, f"neither {PARQUET_FILE} nor {STREAM_FILE} is there: no samples to judge")
         return
-    path, samples = found
+    path, samples = read
     if not samples.whole:
-        _note(recording, f"{STREAM_FILE} breaks off after {samples.rows} samples; read up to there")
+        _note(recording, f"{STREAM_FILE} is cut off after {samples.rows} samples; read up to there")
     _require_own(recording, path, samples.run_id)
     recording.tables[table_name(GpuSample)] = samples.gpu
     recording.tables[table_name(HostSample)] = samples.host
@@ -267,9 +267,9 @@ def _require_own(recording: Recording, path: Path, run_id: str) -> None:
 
 
 def _open_table(folder: Path, name: str) -> tuple[Path, IO[bytes]] | None:
-    """The table, or the stream where there is none yet; None where neither is there."""
-    for ending in (TABLE, STREAM, TABLE):  # a run that ends puts one in the other's place
-        path = folder / f"{name}{ending}"
+    """The table, or the stream if there is no table yet; None if neither exists."""
+    for suffix in (TABLE, STREAM, TABLE):  # a run that ends in between replaces the stream by the table
+        path = folder / f"{name}{suffix}"
         try:
             if os.path.lexists(path):
                 require_inside(path, folder)

@@ -1,13 +1,13 @@
 """The Recording on disk: written while a run goes on, read back on any machine.
 
-    recording.jsonl     what is few, one record a line, its `type` first; the run itself is the first line
-    telemetry.arrows    samples, while the run goes on: an Arrow IPC stream
-    round.arrows, …     all other records of which there are many, a stream for each type, named after it
+    recording.jsonl     records of rare types, one per line, `type` first; the first line is the run itself
+    telemetry.arrows    samples, during the run: an Arrow IPC stream
+    round.arrows, …     records of frequent types, one stream per type, named after it
     telemetry.parquet, round.parquet, …
-                        the same, once the run has ended; the streams are removed then
+                        the same data, once the run has ended; the streams are then removed
 
-All are flushed to the disk itself every FLUSH_S, so that a killed process, a crashed machine or a power
-supply that gives up costs the seconds since the last flush, not the run.
+All files are synced to the disk every FLUSH_S, so that a killed process, a crashed machine or a failing
+power supply costs the seconds since the last sync, not the run.
 """
 
 import errno
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FLUSH_S", "RecordingError", "RecordingWriter", "read_recording", "write_recording"]
 
-FLUSH_S = 4.0  # with the poll between two calls of `add`, under the 5 s that are promised
+FLUSH_S = 4.0  # with the time between two calls of `add`, less than the promised 5 s
 ROW_GROUP = 65536
 _TAGS = {record: tag for tag, record in RECORD_TYPES.items()}
 _NAMES = {record: tuple(field.name for field in fields(record)) for record in _TAGS}
@@ -53,16 +53,16 @@ TELEMETRY = Path(STREAM_FILE).stem
 
 
 class StreamFile:
-    """A growing file of record batches: a stream of them, and another one behind it for each new schema."""
+    """A growing file of record batches: one stream, followed by another one for each new schema."""
 
     def __init__(self, path: Path) -> None:
-        """Make it, empty. Raises OSError."""
+        """Create it, empty. Raises OSError."""
         self._file = GrowingFile(path)
         self._layout: pa.Schema | None = None
         self.labels: record_tables.LabelKinds = {}
 
     def append(self, layout: "pa.Schema", batch: "pa.RecordBatch") -> None:
-        """Bring one batch to the disk. Raises OSError; the file then ends where it did."""
+        """Append one batch and sync it. Raises OSError; the file then still ends with the previous batch."""
         piece = b""
         if self._layout is None or not layout.equals(self._layout):
             piece = b"" if self._layout is None else END_OF_STREAM
@@ -72,18 +72,18 @@ class StreamFile:
         self._layout = layout
 
     def close(self) -> None:
-        """Close it. Raises OSError where its last bytes do not fit."""
+        """Close it. Raises OSError if its last bytes do not fit."""
         self._file.close()
 
 
 class RecordingWriter:
     """Keeps a run's Recording in memory and on disk. Threads may add at the same time.
 
-    `add`, `flush` and `close` never raise: where the disk fails, `error` says so (the first failure is
-    kept) and the Recording goes on in memory; `close` then tries once more to write all of it. A record
-    whose required figure is not finite becomes an Event of kind "storage" in its place.
-    `add` flushes what is older than `flush_s`, and each Stage at once; a caller that adds nothing for longer
-    calls `flush`.
+    `add`, `flush` and `close` never raise: if the disk fails, `error` holds the first failure, and recording
+    continues in memory; `close` then tries once more to write everything. A record with a required number
+    that is not finite is replaced by an Event of kind "storage".
+    `add` flushes everything once `flush_s` have passed, and a Stage at once; a caller that adds nothing for
+    longer calls `flush`.
     `add` may be called from a signal handler; the others may not.
     """
 
@@ -95,26 +95,26 @@ class RecordingWriter:
         clock: Callable[[], float] = time.monotonic,
         flush_s: float = FLUSH_S,
     ) -> None:
-        """Make the folder's files. A failure to do so is an `error` too, not an exception."""
+        """Create the folder's files. A failure sets `error` instead of raising."""
         self.folder = Path(folder)
         self.recording = Recording(clean(run))
         self.error: str | None = None
         self._clock = clock
         self._flush_s = flush_s
-        # Of what is pending. A signal handler may add in the middle of an add, so it is reentrant.
+        # Protects pending records. Reentrant, since a signal handler may add in the middle of an `add`.
         self._lock = threading.RLock()
-        self._io = threading.Lock()  # of the files; taken before `_lock`
-        self._records: list[Record | RunInfo] = [self.recording.run]
-        self._many: dict[str, list[Any]] = {}  # by the stream that they go to
+        self._io = threading.Lock()  # protects the files; taken before `_lock`
+        self._lines_pending: list[Record | RunInfo] = [self.recording.run]
+        self._rows_pending: dict[str, list[Any]] = {}  # by stream
         self._flushed_s = clock()
         self._lines: GrowingFile | None = None
         self._streams: dict[str, StreamFile] = {}
         self._closed = False
-        self._guard(self._open)
+        self._catching(self._open)
         self.flush()
 
     def add(self, record: Record | Sample) -> None:
-        """Put one record into the Recording and, with the next flush, on the disk."""
+        """Add one record to the Recording and, with the next flush, to the disk."""
         try:
             stored = clean(record)
         except NotStorableError as refused:
@@ -125,79 +125,79 @@ class RecordingWriter:
                 return
             kind = type(stored)
             if kind in _TAGS:
-                self._records.append(stored)  # type: ignore[arg-type]
+                self._lines_pending.append(stored)  # type: ignore[arg-type]
             else:
-                self._many.setdefault(stream_of(kind), []).append(stored)
-            # A stage's beginning and end are told at once, so that whoever follows the run sees where it is.
+                self._rows_pending.setdefault(stream_of(kind), []).append(stored)
+            # A stage's beginning and end are written at once: `rigproof monitor` follows the run by them.
             due = isinstance(stored, Stage) or self._clock() - self._flushed_s >= self._flush_s
-        if due and self._io.acquire(blocking=False):  # another thread that flushes takes this one along
+        if due and self._io.acquire(blocking=False):  # else another thread is flushing this one too
             try:
                 self._write_pending()
             finally:
                 self._io.release()
 
     def extend(self, records: Iterable[Record | Sample]) -> None:
-        """Add many."""
+        """Add several records."""
         for record in records:
             self.add(record)
 
     def flush(self) -> None:
-        """Bring everything that was added to the disk."""
+        """Write and sync everything that was added."""
         with self._io:
             self._write_pending()
 
     def close(self) -> None:
-        """Flush, turn streams into tables, close all files. A second call does nothing."""
+        """Flush, turn streams into tables, and close all files. A second call does nothing."""
         with self._io:
             if self._closed:
                 return
             self._write_pending()
             with self._lock:
                 self._closed = True
-            broken = self.error is not None
+            failed = self.error is not None
             self._close_files()
-            if broken:
-                self._guard(lambda: _write_lines(self.folder, self.recording))
-            self._guard(lambda: _write_tables(self.folder, self.recording))
+            if failed:
+                self._catching(lambda: _write_lines(self.folder, self.recording))
+            self._catching(lambda: _write_tables(self.folder, self.recording))
 
-    def _guard(self, action: Callable[[], None]) -> None:
-        """Do it; what the disk (or pyarrow, about the disk) says against it becomes `error`."""
+    def _catching(self, action: Callable[[], None]) -> None:
+        """Do it; errors of the disk (or of pyarrow about it) set `error`."""
         try:
             action()
         except (OSError, ValueError, TypeError, MemoryError, ImportError) as error:
             if self.error is None:
-                self.error = disk_words(self.folder, error)
+                self.error = disk_problem(self.folder, error)
 
     def _open(self) -> None:
         self._lines = GrowingFile(self.folder / RECORDING_FILE)
-        self._write_many(TELEMETRY, [])  # its schema, at once
+        self._append_rows(TELEMETRY, [])  # writes its schema
 
     def _write_pending(self) -> None:
-        """Write and sync what waits; `_io` is held. After an error memory is all there is."""
+        """Write and sync pending records; `_io` is held. After an error they are only kept in memory."""
         with self._lock:
-            records, self._records = self._records, []
-            many, self._many = self._many, {}
+            records, self._lines_pending = self._lines_pending, []
+            tables, self._rows_pending = self._rows_pending, {}
             self._flushed_s = self._clock()
         try:
             if self.error is None and records:
-                self._guard(lambda: self._write_few(records))
+                self._catching(lambda: self._append_lines(records))
             records = []
-            for name in list(many):
+            for name in list(tables):
                 if self.error is None:
-                    self._guard(lambda name=name: self._write_many(name, many[name]))  # type: ignore[misc]
-                del many[name]
-        except BaseException:  # Ctrl-C in the middle of it: the next flush takes them
+                    self._catching(lambda name=name: self._append_rows(name, tables[name]))  # type: ignore[misc]
+                del tables[name]
+        except BaseException:  # Ctrl-C in the middle of it: the next flush writes them
             with self._lock:
-                self._records[:0] = records
-                for name, waiting in many.items():
-                    self._many.setdefault(name, [])[:0] = waiting
+                self._lines_pending[:0] = records
+                for name, rows in tables.items():
+                    self._rows_pending.setdefault(name, [])[:0] = rows
             raise
 
-    def _write_few(self, records: list[Record | RunInfo]) -> None:
+    def _append_lines(self, records: list[Record | RunInfo]) -> None:
         if (lines := self._lines) is not None:
             lines.append(lambda: lines.file.write(b"".join(_line(record) for record in records)))
 
-    def _write_many(self, name: str, records: list[Any]) -> None:
+    def _append_rows(self, name: str, records: list[Any]) -> None:
         run_id = self.recording.run.run_id
         if name not in self._streams:
             self._streams[name] = StreamFile(self.folder / f"{name}{STREAM}")
@@ -212,47 +212,48 @@ class RecordingWriter:
 
     def _close_files(self) -> None:
         for handle in (*self._streams.values(), self._lines):
-            if handle is not None:  # a file is closed even where its last bytes do not fit
-                self._guard(handle.close)
+            if handle is not None:  # a file is closed even if its last bytes do not fit
+                self._catching(handle.close)
         self._streams, self._lines = {}, None
 
 
 def stream_of(record: type) -> str:
-    """The name of the stream that records of this type go to, without its ending."""
+    """The name of the stream that records of this type go to, without its suffix."""
     name = table_name(record)
     return TELEMETRY if name in _SAMPLES else name
 
 
 def write_recording(folder: Path, recording: Recording) -> None:
-    """All files of a recording as they are at a run's end. Raises what the disk does."""
+    """Write all files of a recording as they are at a run's end. Raises OSError and pyarrow's errors."""
     _write_lines(folder, recording)
     _write_tables(folder, recording)
 
 
-def _write_lines(folder: Path, whole: Recording) -> None:
-    """All records that are few, into a file of their own that then takes the place."""
-    records: list[Any] = [whole.run, *([] if whole.plan is None else [whole.plan])]
-    records += [*whole.nodes.values(), *whole.gpus.values(), *whole.workers, *whole.counters, *whole.boots]
-    records += [*whole.foreign_memory.values(), *whole.processes, *whole.process_watches.values()]
-    records += [*whole.attempts, *whole.events]
+def _write_lines(folder: Path, recording: Recording) -> None:
+    """Replace recording.jsonl by one with all records of rare types."""
+    records: list[Any] = [recording.run, *([] if recording.plan is None else [recording.plan])]
+    records += [*recording.nodes.values(), *recording.gpus.values(), *recording.workers]
+    records += [*recording.counters, *recording.boots, *recording.foreign_memory.values()]
+    records += [*recording.processes, *recording.process_watches.values()]
+    records += [*recording.attempts, *recording.events]
     with replacing(folder / RECORDING_FILE) as file:
         file.writelines(_line(record) for record in records)
 
 
-def _write_tables(folder: Path, whole: Recording) -> None:
-    """A table for each type; those that are written need their streams no more."""
-    run_id = whole.run.run_id
+def _write_tables(folder: Path, recording: Recording) -> None:
+    """Write a table for each frequent type; its stream is then removed."""
+    run_id = recording.run.run_id
     samples = [
         columns.batches(rows, kind, run_id, ROW_GROUP)
-        for rows, kind in ((whole.gpu_samples, "gpu"), (whole.host_samples, "host"))
+        for rows, kind in ((recording.gpu_samples, "gpu"), (recording.host_samples, "host"))
     ]
-    found: dict[str, tuple[pa.Schema | None, Iterator[pa.RecordBatch]]] = {
+    tables: dict[str, tuple[pa.Schema | None, Iterator[pa.RecordBatch]]] = {
         name: (None, record_tables.batches(rows, name, run_id, ROW_GROUP))
-        for name, rows in tuple(whole.tables.items())
+        for name, rows in tuple(recording.tables.items())
         if name not in _SAMPLES and len(rows)
     }
-    found[TELEMETRY] = (columns.schema(run_id), chain(*samples))  # last: a run that has it has ended
-    for name, (layout, batches) in found.items():
+    tables[TELEMETRY] = (columns.schema(run_id), chain(*samples))  # last: a run that has it has ended
+    for name, (layout, batches) in tables.items():
         _write_table(folder / f"{name}{TABLE}", layout, batches)
         (folder / f"{name}{STREAM}").unlink(missing_ok=True)
 
@@ -268,7 +269,7 @@ def _write_table(path: Path, layout: "pa.Schema | None", batches: "Iterator[pa.R
 
 
 def _line(record: Record | RunInfo) -> bytes:
-    """A record as its line of recording.jsonl."""
+    """A record's line in recording.jsonl."""
     kind = type(record)
     content: dict[str, Any] = {"type": _TAGS[kind]}
     if isinstance(record, RunInfo):
@@ -278,7 +279,7 @@ def _line(record: Record | RunInfo) -> bytes:
 
 
 def _refusal(record: Record | Sample, refused: NotStorableError) -> Event:
-    """The Event that stands for a record which is no measurement."""
+    """The Event that replaces a record that cannot be stored."""
     moment = plain(getattr(record, "t_s", None))
     subject = str(getattr(record, "subject", "rig"))
     return clean(
@@ -294,8 +295,8 @@ def _refusal(record: Record | Sample, refused: NotStorableError) -> Event:
     )
 
 
-def disk_words(folder: Path, error: BaseException) -> str:
-    """What went wrong with the files of a run, and the way out."""
+def disk_problem(folder: Path, error: BaseException) -> str:
+    """A message about what went wrong with a run's files, and the way out."""
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOSPC:
         way_out = "free some space there, or give --report-dir on another disk"
@@ -305,5 +306,5 @@ def disk_words(folder: Path, error: BaseException) -> str:
         way_out = "check that disk (dmesg), or give --report-dir on another one"
     else:
         way_out = "look at that folder, or give another --report-dir"
-    said = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-    return f"{folder}: the recording could not be written: {said.splitlines()[0]}; {way_out}"
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    return f"{folder}: the recording could not be written: {reason.splitlines()[0]}; {way_out}"

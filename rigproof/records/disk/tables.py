@@ -1,8 +1,8 @@
-"""Tables from the two kinds of file that a run leaves: the stream while it goes on, the table at its end.
+"""Reads tables from the two kinds of file that a run writes: the stream during the run, the table at its end.
 
-A table is data from anywhere, and a few bytes of it can declare any number of rows. So a file may hold only
-as many as its length allows, a stream only uncompressed ones, and each batch of a stream is validated:
-Arrow's own reader trusts the lengths that are written there.
+A file may come from anyone, and a few bytes can declare any number of rows. So the number of rows is limited
+by the file's length, streams must be uncompressed, and each batch of a stream is validated: Arrow's own
+reader trusts the lengths that the file states.
 """
 
 import contextlib
@@ -19,16 +19,16 @@ from rigproof.records.samples import GpuSample, HostSample
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Samples of real rigs take 46 to 60 bytes each: times and readings differ. In memory each takes about 1 kB.
+# A sample of a real rig takes 46 to 60 bytes on disk, since times and readings differ; in memory about 1 kB.
 ROWS_FREE = 100_000
 ROWS_PER_BYTE = 1
 ROWS_MAX = 100_000_000
-# Those in lists (the load of each CPU, the delays of wake-ups) may all be the same.
+# Values in lists (the load of each CPU, the delays of wake-ups) may all be the same.
 LISTED_FREE = 1_000_000
 LISTED_PER_BYTE = 16
 
 
-# A stream begins anew where a record has a label that none had before.
+# A stream starts over with a new schema when a record has a label that none had before.
 SEGMENTS_MAX = 256
 END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -39,7 +39,7 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What a file holds. `whole` is False where it breaks off; `run_id` is empty where it names no run."""
+    """A file's samples. `whole` is False if the file is cut off; `run_id` is empty if it names no run."""
 
     gpu: Rows[GpuSample]
     host: Rows[HostSample]
@@ -48,13 +48,13 @@ class Samples:
 
     @property
     def rows(self) -> int:
-        """Of both kinds."""
+        """The number of samples of both kinds."""
         return len(self.gpu) + len(self.host)
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """Records of a type that nobody has asked for yet; otherwise as Samples."""
+class RecordTable:
+    """Records whose type is not known yet; otherwise as Samples."""
 
     rows: Rows[Any]
     run_id: str
@@ -62,50 +62,50 @@ class Table:
 
 
 def samples_from_parquet(file: IO[bytes], again: Callable[[], IO[bytes]] | None = None) -> Samples:
-    """The samples of a telemetry.parquet, one column after the other: all at once may be gigabytes.
+    """The samples of a telemetry.parquet, read one column at a time: all at once may be gigabytes.
 
-    `again` opens the same file once more, for lists of many samples, which are read when they are asked for.
-    Raises DamagedError.
+    `again` reopens the same file, for columns of lists, which are read only when needed if there are many
+    samples. Raises DamagedError.
     """
     source, layout = _parquet(file, again, columns.problems)
-    with _told():
+    with _as_damaged():
         return _samples(source, layout)
 
 
 def samples_from_stream(file: IO[bytes]) -> Samples:
-    """The samples of a telemetry.arrows, as far as it goes. Raises DamagedError where it is none at all."""
+    """The samples of a telemetry.arrows, as far as it goes. Raises DamagedError if it is no such stream."""
     table, whole = _stream(file, columns.problems, columns.schema(""))
-    with _told():
+    with _as_damaged():
         return _samples(table.column, table.schema, whole=whole)
 
 
-def table_from_parquet(file: IO[bytes], name: str) -> Table:
+def table_from_parquet(file: IO[bytes], name: str) -> RecordTable:
     """The records of a table at a run's end. Raises DamagedError."""
     source, layout = _parquet(file, None, lambda found: record_tables.problems(found, name))
-    with _told():
-        return Table(record_tables.rows_of(source, layout), _owner(layout))
+    with _as_damaged():
+        return RecordTable(record_tables.rows_of(source, layout), _run_id(layout))
 
 
-def table_from_stream(file: IO[bytes], name: str) -> Table | None:
-    """The records of a stream, as far as it goes; None where it breaks off before its schema is whole.
+def table_from_stream(file: IO[bytes], name: str) -> RecordTable | None:
+    """The records of a stream, as far as it goes; None if it is cut off within its schema.
 
-    Raises DamagedError where it is none at all.
+    Raises DamagedError if it is no such stream.
     """
     table, whole = _stream(file, lambda found: record_tables.problems(found, name), None)
     if table is None:
         return None
-    with _told():
-        return Table(record_tables.rows_of(table.column, table.schema), _owner(table.schema), whole)
+    with _as_damaged():
+        return RecordTable(record_tables.rows_of(table.column, table.schema), _run_id(table.schema), whole)
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """What is wrong with a table as a DamagedError."""
+def _as_damaged() -> Iterator[None]:
+    """Raise any error about a table's content as a DamagedError."""
     import pyarrow as pa  # noqa: PLC0415
 
     try:
         yield
-    # An index error: codes of a dictionary that has no such word.
+    # An index error: codes beyond the end of the dictionary.
     except (pa.ArrowException, OSError, MemoryError, ValueError, IndexError, StopIteration) as error:
         raise DamagedError(_first_line(error)) from None
 
@@ -113,7 +113,7 @@ def _told() -> Iterator[None]:
 def _parquet(
     file: IO[bytes], again: Callable[[], IO[bytes]] | None, problems: "Callable[[pa.Schema], list[str]]"
 ) -> "tuple[columns.Source, pa.Schema]":
-    """The columns of a file, each read when it is asked for, and its schema."""
+    """The columns of a file, each read when needed, and its schema."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -136,13 +136,13 @@ def _parquet(
             raise ValueError(f"column {name} has {len(values)} rows of {rows}")
         return values
 
-    with _told():
+    with _as_damaged():
         table = pq.ParquetFile(file)
         layout = table.schema_arrow
         _require(problems(layout))
         texts = [field.name for field in layout if pa.types.is_string(field.type)]
         rows, length = table.metadata.num_rows, file.seek(0, io.SEEK_END)
-        # Never `row_group(…).column(…)`: what it finds wrong ends the process, as a C++ exception.
+        # Never `row_group(…).column(…)`: on a damaged file it ends the process with a C++ exception.
         if rows > min(ROWS_MAX, ROWS_FREE + ROWS_PER_BYTE * length):
             raise ValueError(f"{rows} rows in {length} bytes are more than any run writes")
         return column, layout
@@ -151,13 +151,13 @@ def _parquet(
 def _stream(
     file: IO[bytes], problems: "Callable[[pa.Schema], list[str]]", nothing: "pa.Schema | None"
 ) -> "tuple[pa.Table | Any, bool]":
-    """What a stream holds as far as it goes, and whether that is all.
+    """The content of a stream as far as it goes, and whether the stream is complete.
 
-    The table is of `nothing`, or None, where the stream breaks off before its schema is whole.
+    If the stream is cut off within its schema: an empty table with the schema `nothing`, or None.
     """
     import pyarrow as pa  # noqa: PLC0415
 
-    with _told():
+    with _as_damaged():
         reader = StreamReader(problems)
         batches = list(reader.read(file))
         if reader.layout is None:
@@ -166,27 +166,27 @@ def _stream(
             return None if nothing is None else nothing.empty_table(), False
         if reader.error is not None and reader.foreign:
             raise reader.error
-        parts = [pa.Table.from_batches([one]) for one in batches] or [reader.layout.empty_table()]
+        parts = [pa.Table.from_batches([batch]) for batch in batches] or [reader.layout.empty_table()]
         return pa.concat_tables(parts, promote_options="default"), reader.error is None
 
 
 class StreamReader:
-    """Reads a stream that may still grow: each call of `read` goes on where the last one ended.
+    """Reads a stream that may still grow: each call of `read` continues where the last one ended.
 
-    `error` says why it got no further, None at the file's end; `foreign`: that no later bytes mend it.
+    `error` is why it got no further, None at the file's end; `foreign`: further bytes would not help.
     """
 
     def __init__(self, problems: "Callable[[pa.Schema], list[str]]") -> None:
         self._problems = problems
         self._offset = 0
         self._segments = 0
-        self._begins = True  # whether a schema comes next
+        self._expects_schema = True  # next
         self.layout: pa.Schema | None = None
         self.error: Exception | None = None
         self.foreign = False
 
     def read(self, file: IO[bytes]) -> "Iterator[pa.RecordBatch]":
-        """The batches that are whole by now."""
+        """The batches that are complete by now."""
         import pyarrow as pa  # noqa: PLC0415
 
         self.error = None
@@ -196,24 +196,24 @@ class StreamReader:
         while self._offset < length:
             try:
                 message = messages.read_next_message()
-                found = None
-                if self._begins:
+                batch = None
+                if self._expects_schema:
                     self._begin(message)
                 else:
-                    found = _batch(message, self.layout)
+                    batch = _batch(message, self.layout)
             except StopIteration:
-                # It breaks off in the first bytes of a message, or zeros follow, as a crash may leave them.
-                if file.tell() == self._offset or self._begins:
-                    self.error = ValueError("breaks off")
+                # Cut off in the first bytes of a message, or followed by zeros, as a crash may leave them.
+                if file.tell() == self._offset or self._expects_schema:
+                    self.error = ValueError("is cut off")
                     return
-                self._begins, found = True, None  # the end of a stream, behind which another one may begin
+                self._expects_schema, batch = True, None  # the end of a stream; another one may follow
                 messages = pa.ipc.MessageReader.open_stream(file)
             except (pa.ArrowException, OSError, MemoryError, ValueError, struct.error) as error:
                 self.error = error
                 return
             self._offset = file.tell()
-            if found is not None:
-                yield found
+            if batch is not None:
+                yield batch
 
     def _begin(self, message: "pa.ipc.Message") -> None:
         layout = _layout(message)
@@ -223,7 +223,7 @@ class StreamReader:
         if wrong:
             self.foreign = True
             _require(wrong)
-        self.layout, self._begins = layout, False
+        self.layout, self._expects_schema = layout, False
         self._segments += 1
 
 
@@ -231,19 +231,19 @@ def _layout(message: "pa.ipc.Message") -> "pa.Schema":
     """The schema that a stream begins with. Raises what the reader does."""
     import pyarrow as pa  # noqa: PLC0415
 
-    if message.type != "schema":  # read as one all the same, it would take the process down
+    if message.type != "schema":  # reading it as one would crash the process
         raise pa.ArrowInvalid(f"begins with a {message.type}, not with a schema")
     return pa.ipc.read_schema(message)
 
 
 def _batch(message: "pa.ipc.Message", layout: "pa.Schema") -> "pa.RecordBatch":
-    """A batch whose lengths are true. Raises what the reader does, and ValueError for a compressed one."""
+    """A validated batch. Raises what the reader does, and ValueError for a compressed one."""
     import pyarrow as pa  # noqa: PLC0415
 
     if message.type != "record batch":
-        raise ValueError(f"a {message.type} is nothing that a run writes")
+        raise ValueError(f"has a {message.type}, which no run writes")
     if _is_compressed(message.metadata.to_pybytes()):
-        raise ValueError("a compressed batch is nothing that a run writes")
+        raise ValueError("has a compressed batch, which no run writes")
     batch = pa.ipc.read_record_batch(message, layout)
     batch.validate(full=True)
     return batch
@@ -252,8 +252,8 @@ def _batch(message: "pa.ipc.Message", layout: "pa.Schema") -> "pa.RecordBatch":
 def _is_compressed(metadata: bytes) -> bool:
     """Whether a record batch has `compression`: field 3 of the table that is field 2 of its message.
 
-    As in Arrow's Message.fbs; a flatbuffer's table begins with the distance back to its list of offsets. The
-    reader has checked the flatbuffer. Raises struct.error all the same where it is none.
+    See Arrow's Message.fbs; a flatbuffer's table begins with the distance back to its list of offsets. The
+    reader has checked the flatbuffer. Still raises struct.error if it is not one.
     """
 
     def number(kind: str, place: int) -> int:
@@ -261,7 +261,7 @@ def _is_compressed(metadata: bytes) -> bool:
         return found
 
     def field(table: int, index: int) -> int:
-        """Where a table's field is; 0 where it has none."""
+        """The position of a table's field; 0 if it is absent."""
         offsets = table - number("i", table)
         length, slot = number("H", offsets), 4 + 2 * index
         offset = number("H", offsets + slot) if slot < length else 0
@@ -279,13 +279,13 @@ def _is_prefix(file: IO[bytes]) -> bool:
 
 
 def _require(problems: list[str]) -> None:
-    """ValueError with the first of them."""
+    """Raise ValueError with the first problems, if there are any."""
     if problems:
         raise ValueError("; ".join(problems[:3]))
 
 
 def _listed(table: "pa.parquet.ParquetFile", name: str, length: int) -> "Iterator[pa.Array]":
-    """A column of lists, up to more values than a file of that length can have: ValueError then."""
+    """A column of lists. Raises ValueError at more values than a file of that length can have."""
     listed = 0
     for batch in table.iter_batches(columns=[name]):
         listed += len(batch.column(0).values)
@@ -296,10 +296,10 @@ def _listed(table: "pa.parquet.ParquetFile", name: str, length: int) -> "Iterato
 
 def _samples(column: columns.Source, layout: "pa.Schema", *, whole: bool = True) -> Samples:
     gpu, host = columns.samples_of(column)
-    return Samples(gpu, host, _owner(layout), whole)
+    return Samples(gpu, host, _run_id(layout), whole)
 
 
-def _owner(layout: "pa.Schema") -> str:
+def _run_id(layout: "pa.Schema") -> str:
     run_id: bytes = (layout.metadata or {}).get(b"run_id", b"")
     return run_id.decode("utf-8", "replace")
 

@@ -1,1 +1,1 @@
-"""What all outputs of a run have in common: its facts, its verdicts in order, its tables."""
+"""What all outputs of a run share: its facts, its verdicts in order, its tables."""

@@ -1,4 +1,4 @@
-"""What a page shows of a rig that is too large to be shown whole: some devices, and the range of all."""
+"""The part of a large rig that a page shows: some devices, and the range of all."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ from rigproof.records.rows import Rows
 from rigproof.records.verdict import Outcome
 from rigproof.report.content.verdict_json import RunResult
 
-DEVICES_MAX = 32  # that are all shown one by one; of more only
-DEVICES_SHOWN = 16  # since each takes its time in every chart
+DEVICES_MAX = 32  # up to this many devices are all shown; of more
+DEVICES_SHOWN = 16  # only this many, since each takes time in every chart
 TROUBLED = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
 BUCKETS = 300
 Floats = npt.NDArray[np.float64]
@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A run's result with `devices` and their nodes alone, and how many devices there are."""
+    """A run's result reduced to `devices` and their nodes; `total` is the number of all devices."""
 
     result: RunResult
     devices: tuple[str, ...]
@@ -29,64 +29,67 @@ class Excerpt:
 
     @property
     def note(self) -> str:
-        """Says what is left out; empty where nothing is."""
+        """A sentence about what is left out; empty if nothing is."""
         left = self.total - len(self.devices)
         if not left:
             return ""
         return (
-            f"{len(self.devices)} of {self.total:,} devices, those that failed first. The other {left:,} are "
+            f"{len(self.devices)} of {self.total:,} devices, failed ones first. The other {left:,} are "
             "in verdict.json and in the recording."
         )
 
 
 def excerpt_of(result: RunResult, most: int = DEVICES_MAX, shown: int = DEVICES_SHOWN) -> Excerpt:
-    """The result itself where it has no more devices than `most`; else `shown` of them, failed ones first."""
+    """The whole result if it has at most `most` devices; otherwise `shown` of them, failed ones first."""
     devices = [device.subject for device in result.facts.devices]
     if len(devices) <= most:
         return Excerpt(result, tuple(devices), len(devices))
     promised = set(devices)
     order = {outcome: place for place, outcome in enumerate(TROUBLED)}
-    troubled = [one for one in result.verdicts if one.outcome in order]
-    first = [one.subject for one in sorted(troubled, key=lambda one: order[one.outcome])]
-    chosen = [one for one in dict.fromkeys(first) if one in promised]
-    kept = set(list(dict.fromkeys([*chosen, *devices]))[: min(most, shown)])
+    troubled = [verdict for verdict in result.verdicts if verdict.outcome in order]
+    troubled.sort(key=lambda verdict: order[verdict.outcome])
+    subjects = dict.fromkeys(verdict.subject for verdict in troubled)
+    troubled_devices = [subject for subject in subjects if subject in promised]
+    chosen = set(list(dict.fromkeys([*troubled_devices, *devices]))[: min(most, shown)])
     nodes = tuple(
-        replace(node, devices=tuple(one for one in node.devices if one.subject in kept))
+        replace(node, devices=tuple(device for device in node.devices if device.subject in chosen))
         for node in result.facts.nodes
-        if any(one.subject in kept for one in node.devices)
+        if any(device.subject in chosen for device in node.devices)
     )
-    names = kept | {node.name for node in nodes}
+    names = chosen | {node.name for node in nodes}
     facts = replace(result.facts, nodes=nodes)
     smaller = replace(result, recording=_recording_of(result.recording, names), facts=facts)
-    return Excerpt(smaller, tuple(one for one in devices if one in kept), len(devices))
+    return Excerpt(smaller, tuple(subject for subject in devices if subject in chosen), len(devices))
 
 
 def _recording_of(recording: Recording, subjects: set[str]) -> Recording:
-    """What was recorded of these subjects and of the rig."""
+    """The records of these subjects and of the rig."""
     return Recording(
         run=recording.run,
         plan=recording.plan,
-        nodes={name: one for name, one in recording.nodes.items() if name in subjects},
-        gpus={name: one for name, one in recording.gpus.items() if name in subjects},
+        nodes={name: node for name, node in recording.nodes.items() if name in subjects},
+        gpus={name: gpu for name, gpu in recording.gpus.items() if name in subjects},
         workers=_some(recording.workers, subjects),
         stages=recording.stages,
         first_attempts=recording.first_attempts,
         counters=_some(recording.counters, subjects),
         boots=_some(recording.boots, subjects),
-        foreign_memory={name: one for name, one in recording.foreign_memory.items() if name in subjects},
+        foreign_memory={name: held for name, held in recording.foreign_memory.items() if name in subjects},
         processes=_some(recording.processes, subjects),
-        process_watches={name: one for name, one in recording.process_watches.items() if name in subjects},
+        process_watches={
+            name: watch for name, watch in recording.process_watches.items() if name in subjects
+        },
         events=_some(recording.events, subjects | {"rig"}),
         tables={name: rows.only(sorted(subjects)) for name, rows in recording.tables.items()},
     )
 
 
 def _some(records: Iterable[Any], subjects: set[str]) -> list[Any]:
-    return [one for one in records if one.subject in subjects]
+    return [record for record in records if record.subject in subjects]
 
 
 class Ranges:
-    """The lowest, mean and highest of many series over time, in BUCKETS pieces of it."""
+    """The lowest, mean and highest value of many series over time, which is divided into BUCKETS."""
 
     def __init__(self, records: Rows[Any]) -> None:
         self._records = records
@@ -100,7 +103,7 @@ class Ranges:
         self.times_s = begin_s + (places[self._starts] + 0.5) * width_s
 
     def of(self, values: Floats) -> dict[str, Floats]:
-        """By name; NaN where nothing was read. `values` as the records stand."""
+        """The three series by name; NaN where nothing was read. `values` are in the records' order."""
         if not len(values) or np.isnan(values).all():
             return {}
         ordered = values[self._order]
@@ -113,5 +116,5 @@ class Ranges:
         return {"lowest": lowest, "mean": mean, "highest": highest}
 
     def of_field(self, name: str) -> dict[str, Floats]:
-        """Of one field of the records."""
+        """The same for one field of the records."""
         return self.of(self._records.column(name))

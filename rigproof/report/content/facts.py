@@ -1,4 +1,4 @@
-"""What every report says about a run before any verdict: rig, nodes, devices, promised and found."""
+"""The facts that every report states before any verdict: rig, nodes, devices, promised and found."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo
 from rigproof.records.recording import Recording
 from rigproof.stages.registry import KINDS, STAGES
 
-# What every good run has: not worth a mark in a chart or a word in the live view.
+# Events of every good run: not shown in charts or the live view.
 QUIET_EVENTS = frozenset(
     [
         *("allocation", "champions", "host_load", "left_out", "memory_policy", "reference"),
@@ -21,15 +21,15 @@ QUIET_EVENTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """One device. `identity` is None where it was promised and did not answer."""
+    """One device. `identity` is None if it was promised and did not answer."""
 
     subject: str
-    sku: str | None  # promised; None where only found
+    sku: str | None  # as promised; None if the device was only found
     identity: GpuIdentity | None
 
     @property
     def label(self) -> str:
-        """Such as `pc1/gpu0 NVIDIA GeForce RTX 3090`."""
+        """For example `pc1/gpu0 NVIDIA GeForce RTX 3090`."""
         if self.identity is None:
             return f"{self.subject} {self.sku or ''} not found".replace("  ", " ")
         return f"{self.subject} {self.identity.name}"
@@ -37,7 +37,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node. `identity` is None where it was promised and did not answer; `band_percent` is of its CPU."""
+    """One node. `identity` is None if it was promised and did not answer; `band_percent` is of its CPU."""
 
     name: str
     identity: NodeIdentity | None
@@ -47,7 +47,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """One run."""
+    """The facts of one run."""
 
     run: RunInfo
     rig: str
@@ -64,7 +64,7 @@ class RunFacts:
 
 
 def run_facts(recording: Recording) -> RunFacts:
-    """Gather them. A profile that cannot be restored leaves what was found."""
+    """The facts of a recording. If its profile cannot be restored, only what was found."""
     run = recording.run
     try:
         loaded = LoadedRig.restore(run.rig, KINDS)

@@ -1,4 +1,4 @@
-"""The order in which verdicts are read: what needs doing first."""
+"""The order in which verdicts are shown (failures first), and the sentences about all of them."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from rigproof.records.verdict import Decision, Outcome, Verdict, counts, sentence
 
-FOLDED_FROM = 4  # that many of a kind are said once
+FOLDED_FROM = 4  # from this many on, verdicts of a kind are shown as one
 CPU_DEVICE, GPU_DEVICE = re.compile(r"/cpu\d+$"), re.compile(r"/gpu\d+$")
 
 READING_ORDER = (
@@ -28,9 +28,9 @@ WORDS = {
 
 
 def reading_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Failures, warnings, what was not measured, baselines, passes, what does not apply; else as judged.
+    """Failures, warnings, what was not measured, baselines, passes, what does not apply; otherwise as judged.
 
-    Failures that follow from others stand behind them.
+    Failures that follow from others come after them.
     """
     return sorted(verdicts, key=lambda verdict: (READING_ORDER.index(verdict.outcome), verdict.follows))
 
@@ -41,18 +41,18 @@ def word(verdict: Verdict) -> str:
 
 
 def of_outcome(verdicts: Iterable[Verdict], outcome: Outcome) -> list[Verdict]:
-    """Those that say `outcome`; what follows from others behind them."""
-    return sorted((one for one in verdicts if one.outcome is outcome), key=attrgetter("follows"))
+    """Verdicts with that outcome; those that follow from others come after them."""
+    return sorted((verdict for verdict in verdicts if verdict.outcome is outcome), key=attrgetter("follows"))
 
 
 def not_measured_groups(verdicts: Iterable[Verdict]) -> Iterator[list[Verdict]]:
-    """What had to be measured and was not: together where one cause kept a subject from all of it, or many
-    subjects from the same, as a missing GPU does its pairs; else singly.
+    """Verdicts "not measured", in groups: several criteria of one subject with one cause, or several subjects
+    of one criterion with one cause, as when a missing GPU affects all its pairs; the others one by one.
     """
     missing = of_outcome(verdicts, Outcome.NOT_MEASURED)
-    by_subject = _grouped(missing, lambda one: (one.subject, one.detail))
-    alone = [one for group in by_subject.values() if len(group) < FOLDED_FROM for one in group]
-    by_criterion = _grouped(alone, lambda one: (one.criterion, one.detail))
+    by_subject = _grouped(missing, lambda verdict: (verdict.subject, verdict.detail))
+    rest = [verdict for group in by_subject.values() if len(group) < FOLDED_FROM for verdict in group]
+    by_criterion = _grouped(rest, lambda verdict: (verdict.criterion, verdict.detail))
     for group in by_subject.values():
         if len(group) >= FOLDED_FROM:
             yield group
@@ -85,9 +85,9 @@ def not_measured_sentence(group: list[Verdict]) -> str:
 
 
 def not_applicable_sentences(verdicts: Iterable[Verdict]) -> list[str]:
-    """What the hardware cannot have, with the reason: once for all subjects that share it."""
+    """Verdicts "not applicable" with their reasons, one sentence for all subjects with the same reason."""
     inapplicable = of_outcome(verdicts, Outcome.NOT_APPLICABLE)
-    groups = _grouped(inapplicable, lambda one: (one.criterion, one.detail))
+    groups = _grouped(inapplicable, lambda verdict: (verdict.criterion, verdict.detail))
     return [
         sentence(group[0])
         if len(group) == 1
@@ -103,16 +103,16 @@ def only_cpu(verdicts: Iterable[Verdict]) -> bool:
 
 
 def count_line(verdicts: Iterable[Verdict]) -> str:
-    """Such as `41 pass, 1 warn, 2 not measured`."""
-    found = counts(verdicts)
-    said = [f"{found[outcome]} {outcome.value.replace('_', ' ')}" for outcome in Outcome if found[outcome]]
-    return ", ".join(said) or "nothing was judged"
+    """For example `41 pass, 1 warn, 2 not measured`."""
+    counted = counts(verdicts)
+    parts = [f"{number} {outcome.replace('_', ' ')}" for outcome, number in counted.items() if number]
+    return ", ".join(parts) or "nothing was judged"
 
 
 def instead(decision: Decision, short: str) -> str:
-    """What stands behind the decision in a verdict line: ` for 6 s of load, not a soak`.
+    """The addition to ACCEPTED in a verdict line: ` for 6 s of load, not a soak`; empty for other decisions.
 
-    `short` says what was done in place of the level; other decisions than ACCEPTED promise nothing by it.
+    `short` says what was done instead of the whole level.
     """
     return f" {short}" if short and decision is Decision.ACCEPTED else ""
 
@@ -125,33 +125,33 @@ def meaning(
     whole: bool = True,
     short: str = "",
 ) -> str:
-    """What the decision means to the person who wants to train, in one sentence.
+    """What the decision means to someone who wants to train, in one sentence.
 
-    `whole`: nothing went wrong in writing down what was measured. `short`: as in `instead`.
+    `whole`: everything measured could be written to disk. `short`: as in `instead`.
     """
     verdicts = list(verdicts)
     if decision is Decision.ACCEPTED:
         warned = len(of_outcome(verdicts, Outcome.WARN))
         fit = "this rig is fit for training"
         if short:
-            fit = "nothing failed in that; whether it holds for the whole level is not proven"
+            fit = "nothing failed in that time; the whole level is not proven"
         if only_cpu(verdicts):
-            fit = "the CPU was the device here, and did what was asked; this says nothing about a GPU"
+            fit = "the CPU was tested as the device, and nothing failed; this says nothing about a GPU"
         return fit + (f"; look at {_some(warned, 'warning')}" if warned else "")
     if decision is Decision.REJECTED:
         failed = len(of_outcome(verdicts, Outcome.FAIL))
         what = _some(failed, "criterion failed", "criteria failed")
         return f"{what}; do not train on this rig until that is fixed"
     if interrupted:
-        return "the run was stopped before its end; the rig is not proven fit"
+        return "the run was interrupted; the rig is not proven fit"
     missing = len(of_outcome(verdicts, Outcome.NOT_MEASURED))
     if missing:
         what = _some(missing, "criterion was not measured", "criteria were not measured")
         return f"nothing failed, but {what}; the rig is not proven fit"
     if not whole:
-        return "nothing failed, but not all of it could be written down; see the problems above"
+        return "nothing failed, but not everything could be written to disk; see the problems above"
     return "nothing failed, but nothing proves the rig fit either"
 
 
-def _some(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
+def _some(number: int, singular: str, plural: str = "") -> str:
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"

@@ -1,4 +1,4 @@
-"""What the stages measured besides verdicts, as tables of summary.md and report.html."""
+"""The stages' measurements as tables of summary.md and report.html."""
 
 from rigproof.records.recording import Recording
 from rigproof.report.content.memory import memory_tables
@@ -7,6 +7,6 @@ from rigproof.stages.tables import StageTable
 
 
 def tables_of(recording: Recording) -> list[StageTable]:
-    """All tables that have a row, stage by stage; how memory was taken comes last."""
+    """All tables that have rows, stage by stage; those about memory come last."""
     of_stages = [table for stage in STAGES for table in stage.tables(recording)]
     return [table for table in (*of_stages, *memory_tables(recording)) if table.rows]

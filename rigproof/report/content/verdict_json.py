@@ -18,12 +18,12 @@ from rigproof.report.content.remarks import remarks
 
 VERDICT_SCHEMA_VERSION = 1
 NO_CRITERIA = '\n "criteria": []'
-AT_ONCE = 1000  # verdicts that are laid out together
+AT_ONCE = 1000  # verdicts formatted together
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What all files of a run are written from."""
+    """The result of a run, from which all its files are written."""
 
     recording: Recording
     facts: RunFacts
@@ -32,7 +32,7 @@ class RunResult:
     elapsed_s: float
     interrupted: bool = False
     write_error: str | None = None
-    command_status: int | None = None  # what the command ends with, where it is known
+    command_status: int | None = None  # the exit status of the command, if known
     shortfalls: tuple[Shortfall, ...] = ()  # stages that were shorter than the level promises
 
     @property
@@ -42,17 +42,17 @@ class RunResult:
 
     @property
     def short(self) -> str:
-        """What was done in place of the level; empty for a whole run."""
+        """What was done instead of the whole level; empty for a complete run."""
         return in_place_of_level(self.shortfalls, self.recording.run.level)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What else must be known about the run (see `remarks`)."""
+        """What a reader of the verdict must know about the run (see `remarks`)."""
         return remarks(self.recording)
 
     @property
     def exit_status(self) -> int:
-        """What the run's command ends with."""
+        """The exit status of the run's command."""
         if self.command_status is not None:
             return self.command_status
         return INTERRUPTED if self.interrupted else EXIT_STATUS[self.decision]
@@ -60,7 +60,7 @@ class RunResult:
 
 def write_verdict(path: Path, result: RunResult) -> None:
     """Write it in one step: a reader finds the whole file or none. Raises OSError."""
-    # There may be hundreds of thousands of verdicts: json's `indent` takes long, and all at once much memory.
+    # For hundreds of thousands of verdicts, json's `indent` is slow, and all at once would take much memory.
     text = json.dumps(verdict_json(result, criteria=[]), indent=1, ensure_ascii=False) + "\n"
     before, after = text.split(NO_CRITERIA, maxsplit=1)
     with replacing(path) as file:
@@ -68,23 +68,25 @@ def write_verdict(path: Path, result: RunResult) -> None:
         file.write(b'\n "criteria": [' if result.verdicts else NO_CRITERIA.encode())
         for start in range(0, len(result.verdicts), AT_ONCE):
             file.write(b"," if start else b"")
-            file.write(_laid_out(result.verdicts[start : start + AT_ONCE]))
+            file.write(_formatted(result.verdicts[start : start + AT_ONCE]))
         file.write((f"\n ]{after}" if result.verdicts else after).encode())
 
 
-def _laid_out(verdicts: Sequence[Verdict]) -> bytes:
-    """As they stand in the file, between its brackets."""
-    content = {"criteria": [criterion_json(one) for one in verdicts]}
+def _formatted(verdicts: Sequence[Verdict]) -> bytes:
+    """The verdicts as JSON, without the brackets around them."""
+    content = {"criteria": [criterion_json(verdict) for verdict in verdicts]}
     try:
-        told = to_json(content, indent=1, inf_nan_mode="null")
-    except PydanticSerializationError:  # text that is no Unicode
-        told = to_json(plain(content), indent=1)
-    return told.removeprefix(b'{\n "criteria": [').removesuffix(b"\n ]\n}")
+        text = to_json(content, indent=1, inf_nan_mode="null")
+    except PydanticSerializationError:  # text that is not valid Unicode
+        text = to_json(plain(content), indent=1)
+    return text.removeprefix(b'{\n "criteria": [').removesuffix(b"\n ]\n}")
 
 
 def verdict_json(result: RunResult, criteria: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """The content, all numbers finite: what is not is null. `criteria` take the place of the verdicts."""
+    """The content; numbers that are not finite are null. `criteria` replaces the verdicts, if given."""
     run = result.recording.run
+    if criteria is None:
+        criteria = [criterion_json(verdict) for verdict in result.verdicts]
     content = {
         "schema_version": VERDICT_SCHEMA_VERSION,
         "run_id": run.run_id,
@@ -93,13 +95,13 @@ def verdict_json(result: RunResult, criteria: list[dict[str, Any]] | None = None
         "interrupted": result.interrupted,
         "exit_status": result.exit_status,
         "level": run.level,
-        "shortened": [asdict(one) for one in result.shortfalls],
+        "shortened": [asdict(shortfall) for shortfall in result.shortfalls],
         "started_at": run.started_at,
         "elapsed_s": round(result.elapsed_s, 3),
         "rigproof_version": run.rigproof_version,
         "rig": result.facts.as_json(),
         "counts": counts(result.verdicts),
-        "criteria": [criterion_json(one) for one in result.verdicts] if criteria is None else criteria,
+        "criteria": criteria,
     }
     if result.remarks:
         content["remarks"] = list(result.remarks)
@@ -110,7 +112,7 @@ def verdict_json(result: RunResult, criteria: list[dict[str, Any]] | None = None
 
 
 def criterion_json(verdict: Verdict) -> dict[str, Any]:
-    """One verdict. `from_s` and `length_s` are there only where a fault has a moment."""
+    """One verdict. `from_s` and `length_s` are only there if it has them."""
     content: dict[str, Any] = {
         "criterion": verdict.criterion,
         "subject": verdict.subject,

@@ -1,4 +1,4 @@
-"""All files of a run. Each writer stands alone: one that fails takes no other with it."""
+"""Writes all files of a run. The failure of one writer does not affect the others."""
 
 import traceback
 from collections.abc import Callable, Sequence
@@ -30,9 +30,8 @@ def write_reports(
 ) -> list[str]:
     """Write FILES (or those of `names`) into a run's folder; returns a sentence for each that failed.
 
-    Never raises: whatever a writer meets, the others still write. `write_error` is what the recording
-    itself met on the disk; every file says it. `exit_status`: what the command ends with, where that is not
-    the decision's own.
+    Never raises: if a writer fails, the others still write. `write_error` is the disk error of the recording
+    itself; every file states it. `exit_status`: the command's, if it is not that of the decision.
     """
     folder = Path(folder)
     facts = run_facts(recording)
@@ -54,18 +53,18 @@ def write_reports(
             _writer(name)(path, result)
         except OSError as error:
             problems.append(f"{path}: not written: {error.strerror or error}; free space or make it writable")
-        except Exception as error:  # a fault of ours in one file must not cost the others
+        except Exception as error:  # a bug in one writer must not cost the other files
             place = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(place.filename).name}:{place.lineno}"
             problems.append(
                 f"{path}: not written: {type(error).__name__}: {error} ({where}); "
-                f"the recording is whole, so `rigproof report {folder}` can write it again"
+                f"the recording is complete, so `rigproof report {folder}` can write it again"
             )
     return problems
 
 
 def _writer(name: str) -> Writer:
-    """The writer of a file; the heavy ones are loaded only when they write."""
+    """The writer of a file, imported only when needed: some load large libraries."""
     if name == "summary.md":
         from rigproof.report.files.summary_md import write_summary  # noqa: PLC0415
 

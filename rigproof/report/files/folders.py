@@ -1,4 +1,4 @@
-"""The folder of a run, and the name `latest` that points at the newest one."""
+"""The folder of a run, and the link `latest` to the newest one."""
 
 import contextlib
 import errno
@@ -13,14 +13,14 @@ FREE_MIB_MIN = 50  # a quick run writes about 3 MiB, an hour's soak of 8 GPUs ab
 
 
 class ReportFolderError(Exception):
-    """Nothing can be written where the reports should go; the message names the folder and the way out."""
+    """The folder for reports cannot be written; the message names the folder and the way out."""
 
 
 def new_run_folder(reports_dir: Path, rig_name: str, now: datetime) -> Path:
-    """Make `runs/<UTC timestamp>-<rig>-<random>` under `reports_dir`, and prove that it takes data.
+    """Create `runs/<UTC timestamp>-<rig>-<random>` under `reports_dir`, and check that data can be written.
 
     The name sorts by time; two runs that start in the same second differ in the last part. Raises
-    ReportFolderError where that is no folder, or it is not writable, or has under FREE_MIB_MIN MiB.
+    ReportFolderError if it is not a folder, not writable, or has less than FREE_MIB_MIN MiB.
     """
     reports_dir = Path(reports_dir)
     _refuse_ways_out(reports_dir, rig_name)
@@ -34,7 +34,7 @@ def new_run_folder(reports_dir: Path, rig_name: str, now: datetime) -> Path:
         _prove_writable(folder)
         free_mib = shutil.disk_usage(folder).free / 2**20
     except OSError as error:
-        raise ReportFolderError(_words(reports_dir, error)) from error
+        raise ReportFolderError(_problem(reports_dir, error)) from error
     if free_mib < FREE_MIB_MIN:
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -48,7 +48,7 @@ def new_run_folder(reports_dir: Path, rig_name: str, now: datetime) -> Path:
 def own_folder(run: Path) -> Path:
     """The real folder of a recorded run, to write into.
 
-    Raises ReportFolderError where a symbolic link leads from `latest`, or from a folder of `runs`, out of the
+    Raises ReportFolderError if `latest`, or a folder in `runs`, is a symbolic link that leads out of the
     report folder.
     """
     named = Path(run).absolute()
@@ -63,7 +63,7 @@ def own_folder(run: Path) -> Path:
 
 
 def require_inside(folder: Path, path: Path) -> None:
-    """Raise ReportFolderError where a symbolic link leads from `path` out of `folder`."""
+    """Raise ReportFolderError if a symbolic link in `path` leads out of `folder`."""
     if not _resolved(path).is_relative_to(_resolved(folder)):
         raise ReportFolderError(
             f"{path}: a symbolic link leads out of {folder}, and nothing is written through it; remove the "
@@ -72,22 +72,22 @@ def require_inside(folder: Path, path: Path) -> None:
 
 
 def _refuse_ways_out(reports_dir: Path, rig_name: str) -> None:
-    """Raise ReportFolderError where a folder that a run writes into is somewhere else."""
-    kept = [reports_dir / name for name in ("runs", "history", "champions")]
-    own = [path / rig_name for path in kept[1:] if Path(rig_name).name == rig_name]
-    for path in [*kept, *own]:
+    """Raise ReportFolderError if a symbolic link leads out of a folder that a run writes into."""
+    folders = [reports_dir / name for name in ("runs", "history", "champions")]
+    of_rig = [path / rig_name for path in folders[1:] if Path(rig_name).name == rig_name]
+    for path in [*folders, *of_rig]:
         require_inside(reports_dir, path)
 
 
 def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
-    except (OSError, RuntimeError) as error:  # a link that leads to itself
+    except (OSError, RuntimeError) as error:  # a link to itself
         raise ReportFolderError(f"{path}: {error}; remove the link") from None
 
 
 def _prove_writable(folder: Path) -> None:
-    """Write and sync a file: quotas, read-only mounts and full disks show only then."""
+    """Write and sync a file: quotas, read-only mounts and full disks only show then."""
     probe = folder / ".probe"
     try:
         with probe.open("wb") as file:
@@ -102,7 +102,7 @@ def _prove_writable(folder: Path) -> None:
         raise
 
 
-def _words(reports_dir: Path, error: OSError) -> str:
+def _problem(reports_dir: Path, error: OSError) -> str:
     place = f"--report-dir {reports_dir}"
     if error.errno in (errno.EEXIST, errno.ENOTDIR):
         name = error.filename or reports_dir
@@ -115,10 +115,11 @@ def _words(reports_dir: Path, error: OSError) -> str:
 
 
 def point_latest(reports_dir: Path, run_folder: Path) -> str | None:
-    """Let `latest` in `reports_dir` name this run; returns what went wrong, or None.
+    """Point `latest` in `reports_dir` at this run; returns what went wrong, or None.
 
-    A relative symbolic link, replaced in one step, so that the reports can be moved and read meanwhile; where
-    links are not possible, a file that holds the path. A real folder named `latest` is left alone.
+    It is a relative symbolic link, so that the reports can be moved, and replaced in one step, so that it can
+    be read at any time; where links are not possible, a file with the path. A real folder named `latest` is
+    kept.
     """
     reports_dir, run_folder = Path(reports_dir), Path(run_folder)
     latest = reports_dir / "latest"

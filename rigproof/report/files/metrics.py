@@ -15,7 +15,7 @@ from rigproof.report.content.verdict_json import RunResult
 
 
 def write_metrics(path: Path, result: RunResult) -> None:
-    """Write it beside its place and rename it: the collector never sees half a file. Raises OSError."""
+    """Write it in one step: the collector never sees half a file. Raises OSError."""
     labels = _labels(result)
     with replacing(path) as file:
         file.write(generate_latest(_registry_of_run(result, labels)))
@@ -31,13 +31,13 @@ def _registry_of_run(result: RunResult, labels: dict[str, str]) -> CollectorRegi
     """The metrics of the run as a whole, in a registry of their own."""
     registry = CollectorRegistry()
     verdict = Gauge(
-        "rigproof_verdict", "1 for what the run said about the rig", [*labels, "verdict"], registry=registry
+        "rigproof_verdict", "1 for the run's decision on the rig", [*labels, "verdict"], registry=registry
     )
     for decision in Decision:
         verdict.labels(**labels, verdict=decision.value).set(decision is result.decision)
     shortened = Gauge(
         "rigproof_shortened",
-        "1 where the run did less than its level promises: ACCEPTED is for what was done",
+        "1 if the run did less than its level promises: ACCEPTED then only covers what was done",
         list(labels),
         registry=registry,
     )
@@ -53,7 +53,7 @@ def _add_run(registry: CollectorRegistry, result: RunResult, labels: dict[str, s
     try:
         started_s = datetime.fromisoformat(run.started_at).timestamp()
     except ValueError:
-        pass  # a recording of another clock: a wrong time would be worse than none
+        pass  # an invalid time in the recording: a wrong one would be worse than none
     else:
         started = Gauge(
             "rigproof_run_timestamp_seconds", "When the run began", list(labels), registry=registry
@@ -64,31 +64,31 @@ def _add_run(registry: CollectorRegistry, result: RunResult, labels: dict[str, s
 
 
 def _criteria_lines(result: RunResult, labels: dict[str, str]) -> Iterator[str]:
-    """In the text format of Prometheus, line by line: a large rig has a million, too many for a registry.
+    """Lines in the text format of Prometheus: a large rig has a million, too many for a registry.
 
     Labels are in the order of their names, as the library writes them.
     """
     run = {name: _label(name, value) for name, value in labels.items()}
-    subjects = {one.subject: _label("subject", one.subject) for one in result.verdicts}
+    subjects = {verdict.subject: _label("subject", verdict.subject) for verdict in result.verdicts}
     uuids = {name: _label("uuid", gpu.uuid) for name, gpu in result.recording.gpus.items()}
     no_uuid = _label("uuid", "")
     for name, what in _FIGURES.items():
         yield _head(name, what)
         read = attrgetter(name.rpartition("_")[2])
-        for one in result.verdicts:
-            value = read(one)
+        for verdict in result.verdicts:
+            value = read(verdict)
             if value is not None:
                 yield (
-                    f"{name}{{{_label('criterion', one.criterion)},{run['level']},{run['rig']},"
-                    f"{run['simulated']},{subjects[one.subject]},{_label('unit', one.unit)},"
-                    f"{uuids.get(one.subject, no_uuid)}}} {_figure(value)}\n"
+                    f"{name}{{{_label('criterion', verdict.criterion)},{run['level']},{run['rig']},"
+                    f"{run['simulated']},{subjects[verdict.subject]},{_label('unit', verdict.unit)},"
+                    f"{uuids.get(verdict.subject, no_uuid)}}} {_figure(value)}\n"
                 )
     yield _head(OUTCOME, "1 for the outcome: pass, warn, fail, not_measured, not_applicable or no_limit")
-    for one in result.verdicts:
+    for verdict in result.verdicts:
         yield (
-            f"{OUTCOME}{{{_label('criterion', one.criterion)},{run['level']},"
-            f"{_label('outcome', one.outcome.value)},{run['rig']},{run['simulated']},{subjects[one.subject]},"
-            f"{uuids.get(one.subject, no_uuid)}}} 1.0\n"
+            f"{OUTCOME}{{{_label('criterion', verdict.criterion)},{run['level']},"
+            f"{_label('outcome', verdict.outcome.value)},{run['rig']},{run['simulated']},"
+            f"{subjects[verdict.subject]},{uuids.get(verdict.subject, no_uuid)}}} 1.0\n"
         )
 
 
@@ -103,7 +103,7 @@ def _head(name: str, what: str) -> str:
     return f"# HELP {name} {what}\n# TYPE {name} gauge\n"
 
 
-@lru_cache(maxsize=2**12)  # limits
+@lru_cache(maxsize=2**12)  # mostly limits, which recur
 def _figure(value: float) -> str:
     text: str = floatToGoString(value)  # type: ignore[no-untyped-call]
     return text

@@ -20,7 +20,7 @@ from rigproof.report.content.order import (
 from rigproof.report.content.stage_tables import tables_of
 from rigproof.report.content.verdict_json import RunResult
 
-BYTES_MAX = 900_000  # GitHub shows nothing of a step summary over 1 MiB
+BYTES_MAX = 900_000  # GitHub does not show a step summary over 1 MiB
 CELL_MAX = 300
 HEAD_LINES = 3  # of the table of all criteria
 
@@ -32,7 +32,7 @@ def write_summary(path: Path, result: RunResult) -> None:
 
 
 def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
-    """The whole text, at most `bytes_max` long in UTF-8; what does not fit is counted."""
+    """The whole text, at most `bytes_max` long in UTF-8; it says how many lines did not fit."""
     run = result.recording.run
     mark = "SIMULATED " if result.simulated else ""
     lines = [f"# rigproof: {mark}{result.decision.value}{instead(result.decision, result.short)}", ""]
@@ -55,8 +55,7 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
     lines += ["", excerpt.note] if excerpt.note else []
     head = "\n".join(lines) + "\n"
     room = bytes_max - len(head.encode())
-    said = list(_findings(result.verdicts))
-    findings = _fitting(said, room // 2, "- {} more in verdict.json")
+    findings = _fitting(list(_findings(result.verdicts)), room // 2, "- {} more in verdict.json")
     room -= len(findings.encode()) + 400
     measured = _fitting(list(_stage_tables(excerpt.result)), room // 2, "\n{} more lines in report.html")
     rows = _fitting(
@@ -78,7 +77,7 @@ def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
     for title, sentences in findings.items():
         if sentences:
             yield f"\n## {title}\n"
-            yield from (f"- {_text(said, 2000)}" for said in sentences)
+            yield from (f"- {_text(line, 2000)}" for line in sentences)
 
 
 def _table(verdicts: Sequence[Verdict]) -> Iterable[str]:
@@ -112,7 +111,10 @@ def _stage_tables(result: RunResult) -> Iterable[str]:
 
 
 def _fitting(lines: Iterable[str], room: int, rest: str, total: int | None = None) -> str:
-    """As many lines as fit into `room` bytes, and how many of the `total` (else: of all) do not."""
+    """As many lines as fit into `room` bytes, then `rest` with the number of those that do not.
+
+    `total`: the number of lines, if known; then those that do not fit need not be made.
+    """
     taken = 0
     fitting: list[str] = []
     lines = iter(lines)
@@ -130,7 +132,7 @@ def _upper(text: str) -> str:
 
 
 def _text(text: str, length_max: int = CELL_MAX) -> str:
-    """Text that Markdown and the HTML inside it leave as it is, on one line."""
+    """Text on one line, escaped so that Markdown and HTML show it literally."""
     line = " ".join(text.split())
     if len(line) > length_max:
         line = line[: length_max - 1] + "…"

@@ -1,4 +1,4 @@
-"""The charts of report.html, and what each shows of the Recording."""
+"""The charts of report.html, made from the Recording."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from rigproof.records.samples import GpuSample
 from rigproof.report.content.excerpt import Excerpt, Floats, Ranges, excerpt_of
 from rigproof.report.content.facts import QUIET_EVENTS
 from rigproof.report.content.verdict_json import RunResult
-from rigproof.report.page.plots import Series, TimePlots, band
+from rigproof.report.page.plots import PlotLine, TimePlots, band
 
 MARKS_MAX = 2000  # events
 POINTS_MAX = 2000  # of one line
@@ -24,13 +24,13 @@ POINTS_ALL = 250_000  # of all lines: 8 bytes each and a third more as base64, s
 
 @dataclass(frozen=True, slots=True)
 class GpuChart:
-    """One sensor of all GPUs: its title, the sample's field, and the criterion whose limit is drawn."""
+    """A chart of one sensor, all GPUs: its title, the sample's field, the criterion whose limit is drawn."""
 
     title: str
     field: str
     limited_by: str = ""
     zero: bool = False
-    per: float = 1.0  # of the field's unit in the chart's
+    per: float = 1.0  # the field's units in one unit of the chart
 
 
 GPU_CHARTS = (
@@ -44,9 +44,9 @@ GPU_CHARTS = (
 
 
 def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> Any:
-    """Below each other, with one time axis and one toolbar; None where nothing was recorded.
+    """All charts below each other, with one time axis and one toolbar; None if nothing was recorded.
 
-    Of a large rig the devices of its excerpt, and the range of all of them.
+    For a large rig, they show the devices of its excerpt, and the range of all devices.
     """
     excerpt = excerpt or excerpt_of(result)
     shown = excerpt.result
@@ -70,13 +70,13 @@ def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> Any:
     ranges = None if whole is None else Ranges(whole.gpu_samples)
     figures += [_sensor(chart, by_subject, shown, plots, ranges) for chart in GPU_CHARTS]
     figures.append(_host_cpu(shown, plots, whole))
-    drawn = [one for one in figures if one is not None]
+    drawn = [plot for plot in figures if plot is not None]
     drawn[-1].xaxis.axis_label = "seconds since the run began"
     toolbar = {"logo": None, "autohide": False}
     return gridplot(drawn, ncols=1, sizing_mode="stretch_width", toolbar_options=toolbar)
 
 
-def _range_of_rounds(whole: Recording | None, unit: str) -> list[Series]:
+def _range_of_rounds(whole: Recording | None, unit: str) -> list[PlotLine]:
     """The range of the rates of all rounds whose work is in this unit."""
     if whole is None or not whole.rounds:
         return []
@@ -89,11 +89,11 @@ def _range_of_rounds(whole: Recording | None, unit: str) -> list[Series]:
     return _range_lines(ranges, ranges.of(np.where(chosen, rounds.column("work") / seconds, np.nan)))
 
 
-def _range_lines(ranges: Ranges, found: Mapping[str, Floats], per: float = 1.0) -> list[Series]:
-    """Of all devices, those too that are not shown by themselves."""
+def _range_lines(ranges: Ranges, series: Mapping[str, Floats], per: float = 1.0) -> list[PlotLine]:
+    """Lines for the range of all devices, including those without a line of their own."""
     return [
-        Series(f"{name} of all", "", ranges.times_s.tolist(), (values / per).tolist())
-        for name, values in found.items()
+        PlotLine(f"{name} of all", "", ranges.times_s.tolist(), (values / per).tolist())
+        for name, values in series.items()
     ]
 
 
@@ -128,8 +128,8 @@ def _sensor(
     ranges: Ranges | None,
 ) -> Any:
     series = [
-        Series(subject, subject, [one.t_s for one in found], _scaled(found, chart))
-        for subject, found in samples.items()
+        PlotLine(subject, subject, [sample.t_s for sample in own], _scaled(own, chart))
+        for subject, own in samples.items()
     ]
     if ranges is not None:
         series += _range_lines(ranges, ranges.of_field(chart.field), chart.per)
@@ -137,7 +137,7 @@ def _sensor(
 
 
 def _scaled(samples: Sequence[GpuSample], chart: GpuChart) -> list[float | None]:
-    values = (getattr(one, chart.field) for one in samples)
+    values = (getattr(sample, chart.field) for sample in samples)
     return [None if value is None else value / chart.per for value in values]
 
 
@@ -150,27 +150,27 @@ def _limits(chart: GpuChart, result: RunResult) -> dict[str, float]:
     return {verdict.subject: verdict.limit for verdict in judged if verdict.limit is not None}
 
 
-def _rounds(recording: Recording) -> dict[str, list[Series]]:
-    """Rates of single rounds by the unit of their work. Workers that share a GPU have the same colour."""
-    found: dict[str, dict[tuple[str, str], list[tuple[float, float]]]] = {}
-    for one in recording.rounds:
-        if one.seconds > 0:
-            points = found.setdefault(one.unit, {}).setdefault((one.worker, one.subject), [])
-            points.append((one.t_s, one.work / one.seconds))
+def _rounds(recording: Recording) -> dict[str, list[PlotLine]]:
+    """Rates of each worker's rounds, by the unit of their work; workers that share a GPU have one colour."""
+    by_unit: dict[str, dict[tuple[str, str], list[tuple[float, float]]]] = {}
+    for round_ in recording.rounds:
+        if round_.seconds > 0:
+            points = by_unit.setdefault(round_.unit, {}).setdefault((round_.worker, round_.subject), [])
+            points.append((round_.t_s, round_.work / round_.seconds))
     return {
         unit: [
-            Series(worker, subject, [t_s for t_s, _ in points], [rate for _, rate in points])
+            PlotLine(worker, subject, [t_s for t_s, _ in points], [rate for _, rate in points])
             for (worker, subject), points in by_worker.items()
         ]
-        for unit, by_worker in found.items()
+        for unit, by_worker in by_unit.items()
     }
 
 
 def _host_cpu(result: RunResult, plots: TimePlots, whole: Recording | None) -> Any:
     """CPU of each host, the promised band shaded."""
-    samples = result.recording.host_samples  # by columns: a record has the load of each CPU as well
+    samples = result.recording.host_samples  # by columns: each record also has the load of every CPU
     series = [
-        Series(name, name, samples.moments(name), samples.values(name, "cpu_percent"))
+        PlotLine(name, name, samples.moments(name), samples.values(name, "cpu_percent"))
         for name in samples.subjects()
     ]
     if whole is not None and whole.host_samples:

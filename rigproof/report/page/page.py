@@ -15,7 +15,7 @@ from rigproof.report.content.stage_tables import tables_of
 from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.page.charts import charts_of
 
-ROWS_MAX = 4000  # of the criteria: a browser shows so many at once
+ROWS_MAX = 4000  # of the criteria: as many as a browser shows without delay
 FINDINGS_MAX = 500
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -34,7 +34,7 @@ def page_text(result: RunResult) -> str:
     library, script, place = Markup(""), Markup(""), Markup("")
     if charts is not None:
         made, div = components(charts)
-        # Bokeh's own library and its JSON, which it escapes; nothing of the run is Markup elsewhere.
+        # Bokeh's own library, and its JSON, which it escapes. No other content of the run is Markup.
         library = Markup(Resources(mode="inline", components=["bokeh"]).render_js())  # noqa: S704
         script, place = Markup(made), Markup(div)  # noqa: S704
     environment = Environment(

@@ -1,4 +1,4 @@
-"""Plots over run time that share their axis, their colours and their shaded stages."""
+"""Plots over run time with a common axis, the same colours and shaded stages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ LEGEND_COLUMNS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
-    """One line: its name, the subject that gives its colour, and its points; None breaks it."""
+class PlotLine:
+    """One line: its name, the subject that determines its colour, and its points; None breaks it."""
 
     name: str
     subject: str
@@ -27,7 +27,7 @@ class Series:
 
 
 class TimePlots:
-    """Makes the plots of one page. `subjects` fixes the colours, `points` is the most a line may have."""
+    """Makes the plots of one page. `subjects` determine the colours; a line has at most `points` points."""
 
     def __init__(self, end_s: float, subjects: Sequence[str], stages: Sequence[Stage], points: int) -> None:
         self._time_axis = Range1d(start=0, end=max(end_s, 1.0), bounds="auto")
@@ -36,12 +36,12 @@ class TimePlots:
         self._points = points
 
     def color(self, subject: str) -> str:
-        """The same colour for a subject in every plot."""
+        """A subject's colour, the same in every plot."""
         color: str = Category10_10[self._places.get(subject, len(self._places)) % len(Category10_10)]
         return color
 
     def empty(self, title: str, height: int = HEIGHT) -> Any:
-        """A plot with the stages shaded and nothing in it yet."""
+        """A plot with shaded stages and no lines yet."""
         plot = figure(
             title=title,
             height=height,
@@ -53,7 +53,7 @@ class TimePlots:
         plot.title.text_font_size = "10pt"
         plot.xgrid.grid_line_alpha = 0.4
         plot.outline_line_color = "#cccccc"
-        plot.min_border_left = 56  # the same for all, so that times stand below each other
+        plot.min_border_left = 56  # the same for all, so that their time axes are aligned
         for place, stage in enumerate(self._stages):
             tint = STAGE_TINTS[place % len(STAGE_TINTS)]
             plot.add_layout(_box(tint, 0.45, left=stage.start_s, right=stage.end_s))
@@ -77,24 +77,24 @@ class TimePlots:
     def lines(
         self,
         title: str,
-        series: Sequence[Series],
+        series: Sequence[PlotLine],
         limits: Mapping[str, float] | None = None,
         *,
         zero: bool = False,
     ) -> Any:
-        """One line for each series that has a value, its subject's limit dashed; None where none has one.
+        """One line for each series with a value, and its subject's limit dashed; None if there is no line.
 
-        The title ends in the unit, behind a comma. `zero` lets the value axis begin there.
+        The title ends in a comma and the unit. With `zero`, the value axis begins at 0.
         """
-        shown = [one for one in series if any(value is not None for value in one.values)]
+        shown = [line for line in series if any(value is not None for value in line.values)]
         if not shown:
             return None
         limits = limits or {}
         plot = self.empty(title)
-        for one in shown:
-            self._draw(plot, one, unit=title.rpartition(", ")[2])
-        drawn = {one.subject: limits[one.subject] for one in shown if one.subject in limits}
-        for subject, limit in drawn.items():
+        for line in shown:
+            self._draw(plot, line, unit=title.rpartition(", ")[2])
+        limits_shown = {line.subject: limits[line.subject] for line in shown if line.subject in limits}
+        for subject, limit in limits_shown.items():
             plot.add_layout(
                 Span(
                     location=limit,
@@ -104,7 +104,8 @@ class TimePlots:
                     line_alpha=0.8,
                 )
             )
-        values = [value for one in shown for value in one.values if value is not None] + list(drawn.values())
+        values = [value for line in shown for value in line.values if value is not None]
+        values += limits_shown.values()
         margin = max((max(values) - min(values)) * 0.06, abs(max(values)) * 0.01, 0.1)
         plot.y_range = Range1d(start=0 if zero else min(values) - margin, end=max(values) + margin)
         plot.legend.click_policy = "hide"
@@ -114,10 +115,10 @@ class TimePlots:
         plot.legend.border_line_color = None
         plot.legend.orientation = "horizontal"
         plot.legend.ncols = min(len(shown), LEGEND_COLUMNS)
-        plot.add_layout(plot.legend[0], "above")  # at the side it would narrow the plot by its own width
+        plot.add_layout(plot.legend[0], "above")  # at the side it would narrow the plot
         return plot
 
-    def _draw(self, plot: Any, series: Series, unit: str) -> None:
+    def _draw(self, plot: Any, series: PlotLine, unit: str) -> None:
         times_s, values = line_of(series.times_s, series.values, self._points)
         line = plot.line(
             "t_s",

@@ -1,1 +1,1 @@
-"""A report that can be shown to anybody: `--share`."""
+"""A report that can be published: `--share`."""

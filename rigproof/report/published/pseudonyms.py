@@ -1,7 +1,6 @@
-"""Names that say nothing outside of the rig, and the same each time: HMAC-SHA256 with a key that stays here.
+"""Stable names that reveal nothing about the rig: HMAC-SHA256 with a key that stays on this machine.
 
-Whoever has two shared reports of one rig sees that they are of one rig; whoever guesses a name cannot check
-the guess without the key.
+Two shared reports of one rig can be recognised as such, but nobody can check a guessed name without the key.
 """
 
 import hmac
@@ -18,22 +17,22 @@ UUID_KINDS = ("GPU", "MIG", "CPU")
 
 
 class ShareError(Exception):
-    """A report cannot be made fit for sharing; the message names the file and the way out."""
+    """A report cannot be prepared for sharing; the message names the file and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The key. `remark` says what was not as it should be with its file; None where all was."""
+    """The key. `remark` says what was wrong with its file; None if nothing was."""
 
     secret: bytes
     remark: str | None = None
 
 
 def read_key(folder: Path) -> Key:
-    """The key of a report folder, made there (mode 0600) where there is none.
+    """The key of a report folder, created there (mode 0600) if there is none.
 
-    One that others could read becomes 0600, and `remark` says so. Raises ShareError for a file that is not
-    ours, no plain file, or holds no key; OSError where the folder takes none.
+    One that others could read becomes 0600, and `remark` says so. Raises ShareError if the file is not
+    ours, is not a regular file, or holds no key; OSError if the folder is not writable.
     """
     path = folder / KEY_FILE
     try:
@@ -44,7 +43,7 @@ def read_key(folder: Path) -> Key:
 
 
 def _make(path: Path) -> None:
-    """Let a whole key appear under that name at once; another process's, made meanwhile, is left."""
+    """Create the key file in one step; one that another process has created in the meantime is kept."""
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -75,8 +74,8 @@ def _read(path: Path) -> Key:
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
             os.fchmod(file.fileno(), 0o600)
             remark = (
-                f"{path}: its mode was {mode:04o} and is 0600 now; who has read it can check guesses "
-                "at the names in reports that were shared: move it away to begin with a new one"
+                f"{path}: its mode was {mode:04o} and is 0600 now; whoever has read it can check guesses "
+                "at the names in shared reports: move it away to start with a new one"
             )
         text = file.read(KEY_TEXT_MAX + 1)
     try:
@@ -89,17 +88,17 @@ def _read(path: Path) -> Key:
 
 
 class Pseudonyms:
-    """A name for each original, by the kind of thing that it names. Case does not matter."""
+    """A pseudonym for each original, by kind. Case does not matter."""
 
     def __init__(self, key: Key) -> None:
         self._secret = key.secret
 
     def of(self, kind: str, original: str) -> str:
-        """Such as `host-1f0c2a9b`."""
+        """For example `host-1f0c2a9b`."""
         return f"{kind}-{self._digest(kind, original)[:8]}"
 
     def uuid(self, original: str) -> str:
-        """In the shape of a UUID, with NVML's prefix where it had one: `GPU-1f0c2a9b-…`."""
+        """In the form of a UUID, with NVML's prefix if the original has one: `GPU-1f0c2a9b-…`."""
         digest = self._digest("uuid", original)
         parts = (digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32])
         kind = original.partition("-")[0].upper()

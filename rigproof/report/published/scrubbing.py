@@ -1,7 +1,7 @@
-"""Takes out of texts and records who and where a rig is: hosts, addresses, UUIDs, users, paths, variables.
+"""Removes what identifies a rig from texts and records: hosts, addresses, UUIDs, users, paths, variables.
 
-What identifies a rig is known from its recording; the rest is known by its shape. Words that rigproof itself
-uses are never taken for a name: a host called `gpu` says nothing about anybody.
+Names are known from the recording; the rest is recognised by its form. Words that rigproof itself uses are
+never treated as a name: a host called `gpu` identifies nobody.
 """
 
 import ipaddress
@@ -14,7 +14,7 @@ from typing import Any
 from rigproof.records.processes import TOLD_PID, told_pid
 from rigproof.report.published.pseudonyms import Pseudonyms
 
-# Variables whose values may be told: how the work is set up, nobody's names.
+# Variables whose values may be shown: they configure the work and contain no names.
 ENVIRONMENT_SHOWN = frozenset(
     {
         "CI",
@@ -44,7 +44,7 @@ ENVIRONMENT_SHOWN = frozenset(
     }
 )
 ENVIRONMENT_HIDDEN = "[not shown]"
-VALUE_LENGTH_MIN = 6  # a shorter value of a variable is no secret, and stands in texts by chance
+VALUE_LENGTH_MIN = 6  # a shorter value of a variable is no secret, and occurs in texts by chance
 SECRET_LENGTH_MIN = 4
 SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL|AUTH", re.IGNORECASE)
 NAME_LENGTH_MIN = 2
@@ -64,10 +64,10 @@ ASSIGNMENT = re.compile(r"(?<![\w-])([A-Z][A-Z0-9_]{2,})=([^\s,;'\"]+)")
 
 
 class Scrubber:
-    """Puts pseudonyms in the place of what identifies.
+    """Replaces what identifies a rig by pseudonyms.
 
-    `hosts`, `uuids`, `users`: exact originals. `environment`: variables whose values must not be there,
-    except those that may be shown. `own_words`: what is left alone, whatever is called so.
+    `hosts`, `uuids`, `users`: exact originals. `environment`: variables whose values are removed,
+    except those that may be shown. `own_words`: never replaced, even if they are also names.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Scrubber:
         self.text = lru_cache(maxsize=100_000)(self._text)
 
     def value(self, value: Any) -> Any:
-        """The same of JSON's kinds, keys of dicts included."""
+        """The same for values of JSON's types, including the keys of dicts."""
         match value:
             case str():
                 return self.text(value)
@@ -111,15 +111,15 @@ class Scrubber:
                 return value
 
     def host(self, original: str) -> str:
-        """A host's pseudonym, whatever it is called."""
+        """A host's pseudonym, whatever the name."""
         return self._pseudonyms.of("host", original)
 
     def user(self, original: str) -> str:
-        """A user's pseudonym, whatever that one is called."""
+        """A user's pseudonym, whatever the name."""
         return self._pseudonyms.of("user", original)
 
     def program(self, original: str) -> str:
-        """A program's pseudonym, whatever it is called."""
+        """A program's pseudonym, whatever the name."""
         return self._pseudonyms.of("program", original)
 
     def _process(self, found: re.Match[str]) -> str:
@@ -152,7 +152,7 @@ class Scrubber:
         return self._pseudonyms.of("address", str(address))
 
     def _path(self, found: re.Match[str]) -> str:
-        """A path that only this machine has: its folder by a pseudonym, its last part where it is a file."""
+        """A path of this machine: a pseudonym for its folder, and its last part if that is a file."""
         path = PurePosixPath(found[0])
         if any(path.is_relative_to(root) for root in KNOWN_ROOTS) and not HOME.match(found[0]):
             return found[0]
@@ -162,7 +162,7 @@ class Scrubber:
 
 
 def _hidden(name: str, value: str) -> bool:
-    """Whether a variable's value must not be told, and is long enough to be found."""
+    """Whether a variable's value must be removed, and is long enough not to occur by chance."""
     if name in ENVIRONMENT_SHOWN:
         return False
     return len(value) >= (SECRET_LENGTH_MIN if SECRET.search(name) else VALUE_LENGTH_MIN)

@@ -1,8 +1,8 @@
-"""A copy of a run's report that can be shown to anybody: `--share`.
+"""A copy of a run's report that can be published: `--share`.
 
-The copy holds the recording, its samples and the reports made of them, with pseudonyms in the place of hosts,
-addresses, UUIDs, users and folders. What pytest and pytest-benchmark wrote (junit.xml, benchmark.json) stays
-behind: the recording has it all.
+The copy holds the recording, its samples and the reports made from them, with pseudonyms for hosts,
+addresses, UUIDs, users and folders. The files of pytest and pytest-benchmark (junit.xml, benchmark.json) are
+left out, since the recording has all their content.
 """
 
 import os
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.records.disk.store import disk_words, write_recording
+from rigproof.records.disk.store import disk_problem, write_recording
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Decision, Verdict
 from rigproof.report.files.files import write_reports
@@ -27,7 +27,7 @@ from rigproof.report.published.scrubbing import HOME, Scrubber
 from rigproof.stages.registry import KINDS
 
 FOLDER = "shared"
-# Words of rigproof's own, and names that are the same on many machines: they identify nobody.
+# Words of rigproof itself, and names that are common on many machines: they identify nobody.
 COMMON = frozenset(
     [
         *("accepted", "rejected", "incomplete", "simulated", "quick", "standard", "extended", "soak"),
@@ -44,7 +44,7 @@ _Record = TypeVar("_Record")
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What came of it: the folder, and what went wrong or must be known."""
+    """The written copy: its folder, what went wrong, and what the user must know about the key."""
 
     folder: Path
     problems: tuple[str, ...] = ()
@@ -62,20 +62,20 @@ def write_shared(
     exit_status: int | None = None,
     output: Path | None = None,
 ) -> Shared:
-    """Write the copy into `<run>/shared`, which it takes the place of, or into `output`, a new folder.
+    """Write the copy to `<run>/shared`, replacing an earlier one, or to `output`, a new folder.
 
-    It appears whole or not at all. The key lies in the report folder that `run` is in.
+    It appears complete or not at all. The key is in the report folder that `run` belongs to.
 
     Raises:
-        ShareError: where the key or the folder is not as it has to be.
-        ReportFolderError: where a symbolic link leads out of the run's folder.
-        OSError: where the disk fails.
+        ShareError: if the key or the folder cannot be used.
+        ReportFolderError: if a symbolic link leads out of the run's folder.
+        OSError: if the disk fails.
     """
     target = run / FOLDER if output is None else output
     if output is None:
         require_inside(run, target)
     elif output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise ShareError(f"--output {output}: is not an empty folder; name one that is not there yet")
+        raise ShareError(f"--output {output}: is not an empty folder; name one that does not exist yet")
     key = read_key(run.parent.parent if run.parent.name == "runs" else run)
     scrubber = scrubber_of(recording, Pseudonyms(key), os.environ)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -101,16 +101,15 @@ def write_shared(
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
-    told = tuple(problem.replace(str(part), str(target)) for problem in problems)
-    return Shared(target, told, key.remark)
+    return Shared(target, tuple(problem.replace(str(part), str(target)) for problem in problems), key.remark)
 
 
 def scrubber_of(recording: Recording, pseudonyms: Pseudonyms, environment: Mapping[str, str]) -> Scrubber:
-    """What takes out whatever identifies the rig of this recording, this machine and its user."""
+    """A scrubber of whatever identifies the rig of this recording, this machine and its user."""
     run = recording.run
     texts = [*run.command, *_texts(run.rig), *(event.message for event in recording.events)]
     texts += [text for event in recording.events for text in _texts(event.data)]
-    uuids = {gpu.uuid for gpu in recording.gpus.values()} | {one.uuid for one in recording.workers}
+    uuids = {gpu.uuid for gpu in recording.gpus.values()} | {worker.uuid for worker in recording.workers}
     uuids |= {
         str(gpu["uuid"]) for node in _nodes(run.rig) for gpu in _tables(node.get("gpus")) if gpu.get("uuid")
     }
@@ -121,7 +120,7 @@ def scrubber_of(recording: Recording, pseudonyms: Pseudonyms, environment: Mappi
         users={
             *_users(environment),
             *(name for text in texts for name in HOME.findall(text)),
-            *(one.user for one in recording.processes if one.user is not None),
+            *(process.user for process in recording.processes if process.user is not None),
         },
         environment=environment,
         own_words={*COMMON, *_own_words(recording)},
@@ -129,14 +128,14 @@ def scrubber_of(recording: Recording, pseudonyms: Pseudonyms, environment: Mappi
 
 
 def shared_recording(recording: Recording, scrubber: Scrubber) -> Recording:
-    """The same measurements of a rig that is called otherwise."""
+    """The same measurements with pseudonyms."""
     shared = Recording(_scrubbed(recording.run, scrubber))
     for node in recording.nodes.values():
         shared.add(replace(_scrubbed(node, scrubber), hostname=scrubber.host(node.hostname)))
-    for one in recording.processes:
-        name = None if one.name is None else scrubber.program(one.name)
-        user = None if one.user is None else scrubber.user(one.user)
-        shared.add(replace(_scrubbed(one, scrubber), user=user, name=name))
+    for process in recording.processes:
+        name = None if process.name is None else scrubber.program(process.name)
+        user = None if process.user is None else scrubber.user(process.user)
+        shared.add(replace(_scrubbed(process, scrubber), user=user, name=name))
     for records in (recording.gpus, recording.foreign_memory, recording.process_watches):
         shared.extend(_scrubbed(record, scrubber) for record in records.values())
     shared.extend(_scrubbed(stage, scrubber) for stage in recording.attempts)
@@ -146,8 +145,8 @@ def shared_recording(recording: Recording, scrubber: Scrubber) -> Recording:
         recording.boots,
         recording.events,
     )
-    for many in lists:
-        shared.extend(_scrubbed(record, scrubber) for record in many)
+    for records_of_type in lists:
+        shared.extend(_scrubbed(record, scrubber) for record in records_of_type)
     if recording.plan is not None:
         shared.add(_scrubbed(recording.plan, scrubber))
     shared.tables = {name: rows.mapped(scrubber.value) for name, rows in recording.tables.items()}
@@ -158,12 +157,12 @@ def _write_recording(folder: Path, recording: Recording) -> list[str]:
     try:
         write_recording(folder, recording)
     except OSError as error:
-        return [disk_words(folder, error)]
+        return [disk_problem(folder, error)]
     return []
 
 
 def _scrubbed(record: _Record, scrubber: Scrubber) -> _Record:
-    """A record with pseudonyms in all its texts; itself where there is nothing to take out."""
+    """A record with pseudonyms in all its texts; the record itself if nothing changes."""
     changed = {}
     for field in fields(record):  # type: ignore[arg-type]
         value = getattr(record, field.name)
@@ -175,16 +174,16 @@ def _scrubbed(record: _Record, scrubber: Scrubber) -> _Record:
 
 
 def _hosts(recording: Recording) -> set[str]:
-    """Names of hosts as the recording, the profile, the command and this machine have them."""
-    found = {node.hostname for node in recording.nodes.values()}
-    found |= {str(node.get("address") or "") for node in _nodes(recording.run.rig)}
-    found |= {socket.gethostname()}
+    """Names of hosts in the recording, the profile and the command, and of this machine."""
+    hosts = {node.hostname for node in recording.nodes.values()}
+    hosts |= {str(node.get("address") or "") for node in _nodes(recording.run.rig)}
+    hosts |= {socket.gethostname()}
     arguments = recording.run.command
     for argument, following in pairwise((*arguments, "")):
         option, _, value = argument.partition("=")
         if option == "--ray-address":
-            found.add((value or following).rpartition(":")[0])
-    names = {name.strip("[]") for name in found}
+            hosts.add((value or following).rpartition(":")[0])
+    names = {name.strip("[]") for name in hosts}
     names |= {name.partition(".")[0] for name in names if not name.replace(".", "").isdigit()}
     return {name for name in names if name and not name.replace(".", "").isdigit()}
 
@@ -200,7 +199,7 @@ def _users(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _own_words(recording: Recording) -> Iterator[str]:
-    """Names that a verdict needs as they are: of criteria, stages, cards, versions, and a profile's keys."""
+    """Names that must stay readable in a verdict: of criteria, stages, cards, versions, a profile's keys."""
     for name in CATALOGUE:
         yield from (name, *name.split("."))
     yield from (*KINDS.events, recording.run.level, recording.run.python_version)
@@ -217,11 +216,12 @@ def _nodes(rig: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
 
 
 def _tables(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, (list, tuple)) else []
+    items = value if isinstance(value, (list, tuple)) else ()
+    return [item for item in items if isinstance(item, Mapping)]
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text inside, keys included."""
+    """Every text inside, including keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What `--plan` prints: what would be done, for how long, and what it would be judged by."""
+"""The output of `--plan`: what would be done, for how long, and by which limits it would be judged."""
 
 import re
 from collections import Counter
@@ -28,18 +28,18 @@ def plan_lines(
     nvml_error: str | None = None,
     simulated: bool = False,
 ) -> Iterator[str]:
-    """Every line; loads nothing. `catalogue` and `promised` are the criteria's, in the order to print."""
+    """All lines; loads nothing. `catalogue` holds the criteria in the order to print; see `Promised`."""
     yield from header_lines(loaded, plan, nvml_error=nvml_error, simulated=simulated)
     yield from _stages(plan, loaded.kinds)
     share = loaded.rig.limits.marginal_share
     if share:
         yield (
             f"  a rate that misses its limit by less than {share * 100:g} % "
-            f"({loaded.source_of('limits.marginal_share')}): its stage once more, in time of its own"
+            f"({loaded.source_of('limits.marginal_share')}): its stage is repeated, in extra time"
         )
     yield from _workers(plan)
     yield ""
-    yield "criteria: what is judged, on whom, by which limit"
+    yield "criteria: what is judged, for which subjects, by which limit"
     rule = ""
     for criterion in catalogue.values():
         subjects = promised(criterion, loaded, plan.stage_names)
@@ -53,14 +53,15 @@ def plan_lines(
             yield from (f"    {line}" for line in _limits(criterion, subjects, loaded))
             if criterion.name == "compute.exact":
                 yield from _alone(subjects, loaded)
-    unpromised = [one.name for one in catalogue.values() if not promised(one, loaded, loaded.kinds.names)]
-    later = [
-        f"{one.name} ({', '.join(name for name in one.stages if name not in plan.stage_names)})"
-        for one in catalogue.values()
-        if one.name not in unpromised and not promised(one, loaded, plan.stage_names)
+    criteria = catalogue.values()
+    unpromised = [each.name for each in criteria if not promised(each, loaded, loaded.kinds.names)]
+    of_other_levels = [
+        f"{each.name} ({', '.join(name for name in each.stages if name not in plan.stage_names)})"
+        for each in criteria
+        if each.name not in unpromised and not promised(each, loaded, plan.stage_names)
     ]
-    if later:
-        yield f"not at level {plan.level}, whose stages leave them out: {', '.join(later)}"
+    if of_other_levels:
+        yield f"not at level {plan.level}, for lack of these stages: {', '.join(of_other_levels)}"
     if unpromised:
         yield f"not promised by this rig, so not judged: {', '.join(unpromised)}"
 
@@ -93,39 +94,39 @@ def _workers(plan: Plan) -> Iterator[str]:
 
 
 def _alone(subjects: Iterable[str], loaded: LoadedRig) -> Iterator[str]:
-    """Cards that nothing can be compared with, as far as the profile tells."""
+    """Cards whose products no other card can be compared with, as far as the profile says."""
     devices = {device.subject: device for device in loaded.devices()}
     models = Counter(device.gpu.sku for device in devices.values() if device.gpu.device == "cuda")
     del models["unknown"]
-    alone = [one for one in subjects if models[devices[one].gpu.sku] == 1]
+    alone = [subject for subject in subjects if models[devices[subject].gpu.sku] == 1]
     if alone:
-        yield f"    {_some(alone)}: the only card of its model, so no other one to compare its products with"
+        yield f"    {_some(alone)}: the only card of its model, so no other card to compare its products with"
 
 
 def _says_more_than_keys(limit: str) -> bool:
-    """Whether the words tell something beside the keys whose values follow."""
+    """Whether the text says more than the keys, whose values follow."""
     return bool(KEY.sub("", limit).replace(" and ", "").strip())
 
 
 def _limits(criterion: Criterion, subjects: Iterable[str], loaded: LoadedRig) -> Iterator[str]:
     """Each value that the profile has for the limit, with its file."""
     devices = {device.subject: device for device in loaded.devices()}
-    said: dict[str, list[str]] = {}
+    subjects_of: dict[str, list[str]] = {}  # by value
     for subject in subjects:
         if criterion.floored and subject in devices:
             values = _floors(criterion, devices[subject], loaded)
         else:
             values = [_value(key, subject, devices, loaded) for key in KEY.findall(criterion.limit)]
             stated = [value for value in values if not value.endswith(UNSTATED)]
-            values = stated or values  # limits beside others are optional
+            values = stated or values  # all but one of several limits are optional
         for value in values:
-            said.setdefault(value, []).append(subject)
-    for value, named in said.items():
-        yield f"{_some(named)}: {value}"
+            subjects_of.setdefault(value, []).append(subject)
+    for value, having in subjects_of.items():
+        yield f"{_some(having)}: {value}"
 
 
 def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded: LoadedRig) -> str:
-    """One key of the profile as it holds for one subject."""
+    """One key of the profile with its value for one subject."""
     table, _, name = key.rpartition(".")
     stage = table.removeprefix("stages.")
     device = devices.get(subject)
@@ -152,7 +153,7 @@ def _floors(criterion: Criterion, device: PromisedDevice, loaded: LoadedRig) -> 
 
 
 def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> str:
-    """The floor that the files give; champion, peers, power limit, torch and model can still change it."""
+    """The floor from the files; champion, peers, power limit, torch and model can still change it."""
     own = getattr(device.gpu.floors, kind.name)
     if own is not None:
         return f"{kind.name} = {own:g} {kind.unit} ({loaded.source_of(f'{device.key}.floors.{kind.name}')})"
@@ -160,19 +161,21 @@ def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> str:
     share = None if evidence is None else getattr(device.limits, evidence.share)
     if evidence is None or share is None:
         if device.gpu.device == "cpu":
-            return "no floor is known: the figure becomes its baseline"
+            return "no floor is known: the measured figure becomes the baseline"
         if not kind.architecture:
-            return "no figure is known: what else the rule names; else the figure becomes its baseline"
+            return (
+                "no figure is known: what else the rule names; else the measured figure becomes the baseline"
+            )
         return "no figure is known: a share of what its architecture does at the measured clock"
     shared = (device.limits.floor_sharing_share or 1.0) if evidence.shares_device and kind.scaled else 1.0
     floor = figure(evidence.figure.value * share * shared, kind.unit)
     at = " at the default power limit" if kind.scaled else ""
-    told = f"{share:g} of {figure(evidence.figure.value, kind.unit)}, {evidence.told}"
-    return f"{floor}{at} ({told}; hwprofiles/gpus/{device.sku_stem}.toml)"
+    source = f"{share:g} of {figure(evidence.figure.value, kind.unit)}, {evidence.told}"
+    return f"{floor}{at} ({source}; hwprofiles/gpus/{device.sku_stem}.toml)"
 
 
 def _evidence(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> Evidence | None:
-    """What the SKU file knows, as if torch and the trained model were those that it was measured with."""
+    """The SKU file's evidence, assuming the torch and trained model that it was measured with."""
     plan, cards = device_plan(loaded, device), device.limits.floor_cards
     if device.sku is None or cards is None:
         return None

@@ -1,10 +1,11 @@
-"""What a terminal shows before and after a run: the header, the verdict table, what to do about it."""
+"""The terminal output before and after a run: the header, the verdict table, what to do about failures."""
 
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from rich.console import Console
@@ -79,7 +80,7 @@ def _version(package: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time as people say it: `75 s`, `3 min`, `1 h 5 min`."""
+    """A length of time for people to read: `75 s`, `3 min`, `1 h 5 min`."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -89,8 +90,8 @@ def duration(seconds: float) -> str:
 def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     """One row for each verdict, failures first.
 
-    Many passes of one criterion are one row, and so is what applies to no subject, or what one cause kept a
-    subject from measuring. A limit is in the unit of what was measured.
+    Many passes of one criterion are one row; so are criteria that apply to no subject, and those that one
+    cause prevented from being measured. A limit is in the unit of the measured value.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("Outcome", no_wrap=True)
@@ -98,8 +99,8 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     table.add_column("Subject", overflow="fold")
     table.add_column("Measured", justify="right")
     table.add_column("Limit", justify="right")
-    for verdict, same in _rows(verdicts):
-        criteria, subjects = {one.criterion for one in same}, {one.subject for one in same}
+    for verdict, group in _rows(verdicts):
+        criteria, subjects = {each.criterion for each in group}, {each.subject for each in group}
         many = (
             f"{len(subjects)} subjects" if verdict.outcome is Outcome.NOT_MEASURED else f"all {len(subjects)}"
         )
@@ -107,25 +108,26 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
             Text(word(verdict), STYLES.get(verdict.outcome, "")),
             verdict.criterion if len(criteria) == 1 else f"{len(criteria)} criteria",
             Text(verdict.subject if len(subjects) == 1 else many),
-            Text(_range([one.measured for one in same], verdict.unit)),
-            Text(_range([one.limit for one in same], "")),
+            Text(_range([each.measured for each in group], verdict.unit)),
+            Text(_range([each.limit for each in group], "")),
         )
     return table
 
 
 def _rows(verdicts: Sequence[Verdict]) -> Iterator[tuple[Verdict, Sequence[Verdict]]]:
-    """A verdict for each row, and all that the row stands for."""
+    """The first verdict of each row, and all verdicts that the row stands for."""
     for outcome in LOUD:
-        yield from ((one, [one]) for one in of_outcome(verdicts, outcome))
+        yield from ((verdict, [verdict]) for verdict in of_outcome(verdicts, outcome))
     yield from ((group[0], group) for group in not_measured_groups(verdicts))
     judged = Counter(verdict.criterion for verdict in verdicts)
-    calm = [one for one in reading_order(verdicts) if one.outcome not in (*LOUD, Outcome.NOT_MEASURED)]
-    for (outcome, criterion), group in groupby(calm, lambda one: (one.outcome, one.criterion)):
-        same = list(group)
-        if outcome in FOLDED and len(same) == judged[criterion] and len(same) >= FOLDED_FROM:
-            yield same[0], same
+    shown = (*LOUD, Outcome.NOT_MEASURED)
+    rest = [verdict for verdict in reading_order(verdicts) if verdict.outcome not in shown]
+    for (outcome, criterion), same in groupby(rest, attrgetter("outcome", "criterion")):
+        group = list(same)
+        if outcome in FOLDED and len(group) == judged[criterion] and len(group) >= FOLDED_FROM:
+            yield group[0], group
         else:
-            yield from ((one, [one]) for one in same)
+            yield from ((verdict, [verdict]) for verdict in group)
 
 
 def _range(values: Sequence[float | None], unit: str) -> str:
@@ -165,8 +167,8 @@ def summary_lines(
 ) -> list[str]:
     """Failures, warnings, what was not measured or does not apply; counts; the decision and its meaning.
 
-    `folder`: of the run, whose report says the same; None: none does. `short`: what was done in place of the
-    level (`in_place_of_level`).
+    `folder`: the run's, to name its report; None if there is none. `short`: what was done instead of the
+    whole level (`in_place_of_level`).
     """
     lines = [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
     lines += [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)]
@@ -180,8 +182,8 @@ def summary_lines(
         lines.append(f"report: {folder}/report.html")
     shown = f"\x1b[{COLORS[decision]}m{decision.value}\x1b[0m" if color else decision.value
     mark = "SIMULATED " if simulated else ""
-    said = meaning(decision, verdicts, interrupted=interrupted, whole=not problems, short=short)
-    lines.append(f"{mark}{shown}{instead(decision, short)}: {said}")
+    sense = meaning(decision, verdicts, interrupted=interrupted, whole=not problems, short=short)
+    lines.append(f"{mark}{shown}{instead(decision, short)}: {sense}")
     return lines
 
 

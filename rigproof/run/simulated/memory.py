@@ -5,7 +5,7 @@ from typing import Literal
 from uuid import NAMESPACE_OID, uuid5
 
 from rigproof.cluster.actors.remembering import Found
-from rigproof.records.black_box import Box, Head, Line, event_of, words_of
+from rigproof.records.black_box import Box, Head, Moment, event_of, words_of
 from rigproof.records.measurements import BootReading, Event
 from rigproof.simulation.rig import SimulatedNode
 from rigproof.telemetry.nvml.session import Nvml
@@ -23,7 +23,7 @@ class SimulatedMemory:
         found: Found = [self.boot("before")]
         if self._node.rig.fault("reset-before", self._node.name) is not None:
             longest = max(self._node.rig.plan.stages, key=lambda stage: stage.expected_s)
-            moment = Line(30.0, 0.0, longest.name, 26.0)  # of a run that was not simulated
+            moment = Moment(30.0, 0.0, longest.name, 26.0)  # of a run that was not simulated
             box = Box(Head("simulated-before", self._node.name, self._node.name, None, ""), moment)
             event = event_of(box, "restarted", "unfinished_run", self._node.name, t_s=self._now_s())
             found.append(event)
@@ -69,6 +69,6 @@ def last_words(node: SimulatedNode, nvml: Nvml | None, run_id: str, now_s: float
             subject: words_of(nvml.sample(card.uuid, subject, down_s, 0.0))
             for subject, card in node.cards.items()
         }
-    line = Line(down_s, 0.0, stages[-1].name, stages[-1].start_s, {}, gpus)
+    line = Moment(down_s, 0.0, stages[-1].name, stages[-1].start_s, {}, gpus)
     box = Box(Head(run_id, node.name, node.name, None, ""), line)
     return [event_of(box, "restarted", "host_reset", node.name)]

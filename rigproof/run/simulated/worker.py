@@ -16,7 +16,7 @@ from rigproof.records.measurements import Round
 from rigproof.records.recording import Record
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.rig import SimulatedRig
-from rigproof.simulation.work.run import Work
+from rigproof.simulation.work.run import RunningTask
 from rigproof.simulation.work.task import WorkerFrozen, WorkerKilled
 
 FOR_EVER_S = 86400.0
@@ -38,7 +38,7 @@ class SimulatedWorker:
         self._task = 0
         self._progress = 0
         self._error: str | None = None
-        self._work: Work | None = None
+        self._work: RunningTask | None = None
         self._stopping = False
 
     def act(self, t_s: float, stages: Sequence[StageWindow], method: str, arguments: Sequence[Any]) -> Any:
@@ -64,7 +64,9 @@ class SimulatedWorker:
         self._task, self._progress, self._error, self._state = task, 0, None, "working"
         self._stopping = False
         setup = self._setup
-        self._work = Work(self._node, setup.plan, spec, start_at_s, crew=crew, generation=setup.generation)
+        self._work = RunningTask(
+            self._node, setup.plan, spec, start_at_s, crew=crew, generation=setup.generation
+        )
 
     def stop(self) -> None:
         """Let the task end after its current round."""

@@ -1,4 +1,5 @@
-"""Faults by name: what a fault is, how one is written on the command line, and when it acts.
+"""Faults by name: what a fault is, how it is written on the command line, and when it acts.
 
-Each stands beside the check that it proves, or in its stage's folder (`rigproof.judging.catalogue.FAULTS`).
+Each is defined beside the check that it proves, or in its stage's folder
+(`rigproof.judging.catalogue.FAULTS`).
 """

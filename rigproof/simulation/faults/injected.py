@@ -8,13 +8,13 @@ WHOLE_RUN_S = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A length of time: seconds, or a share of the stage (0 to 1) where `share` says so."""
+    """A length of time: seconds, or with `share` a fraction of the stage (0 to 1)."""
 
     value: float
     share: bool = False
 
     def seconds(self, stage_s: float) -> float:
-        """In a stage of that length."""
+        """Its seconds in a stage of that length."""
         return self.value * stage_s if self.share else self.value
 
     def __str__(self) -> str:
@@ -23,7 +23,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class StageWindow:
-    """A stage that was begun: run time of its begin, s, and its planned length, s."""
+    """A stage that was begun: run time of its beginning, s, and its planned length, s."""
 
     name: str
     start_s: float
@@ -32,10 +32,10 @@ class StageWindow:
 
 @dataclass(frozen=True, slots=True)
 class InjectedFault:
-    """A fault of the catalogue on one subject, all its values filled in.
+    """A fault of the catalogue on one subject, with all its values.
 
-    `after` counts from the begin of `stage`; None: it is there from the start of the run. `length` None:
-    until the end. `within`: it acts in that stage alone. `by` is a share (0.1 is 10 %), `to` a value in the
+    `after` counts from the beginning of `stage`; None: it acts from the start of the run. `length` None:
+    until the end. `within`: it only acts in that stage. `by` is a fraction (0.1 is 10 %), `to` a value in the
     unit of what it changes, `late_s` a delay.
     """
 
@@ -52,7 +52,7 @@ class InjectedFault:
     late_s: float | None = None
 
     def window(self, stages: Sequence[StageWindow]) -> tuple[float, float] | None:
-        """From when to when it acts, run time, s; None where its stage has not begun."""
+        """When it acts (from, to; run time, s); None if its stage has not begun."""
         if self.after is None and self.length is None and not self.within:
             return (0.0, WHOLE_RUN_S)
         for number, stage in enumerate(stages):
@@ -72,7 +72,7 @@ class InjectedFault:
         return window is not None and window[0] <= t_s < window[1]
 
     def begun(self, t_s: float, stages: Sequence[StageWindow]) -> bool:
-        """Whether it has begun by then: what stays tripped, and counters, stay so."""
+        """Whether it has begun by then. Effects that persist, such as counters, go by this."""
         window = self.window(stages)
         return window is not None and window[0] <= t_s
 
@@ -86,8 +86,8 @@ class InjectedFault:
             "code": self.code,
             "field": self.field,
         }
-        told = ",".join(f"{key}={value}" for key, value in keys.items() if value is not None)
-        return f"{self.name}@{self.subject}" + (f":{told}" if told else "")
+        given = ",".join(f"{key}={value}" for key, value in keys.items() if value is not None)
+        return f"{self.name}@{self.subject}" + (f":{given}" if given else "")
 
     def _by(self) -> str | None:
         if self.late_s is not None:

@@ -1,4 +1,4 @@
-"""What a fault is: whom it hits, in which stages it can act, its keys, and what it is there for."""
+"""What a fault is: what it hits, in which stages it can act, its keys, and the criteria that it proves."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ Scope = Literal["gpu", "node"]
 Key = Literal["stage", "after", "for", "by", "to", "code", "field"]
 Ends = Literal["fails", "warns", "not measured"]
 Stages = Mapping[str, Duty]  # by name, in the order in which they run
-# Why nothing could notice a fault on this device of this rig, in words; empty where something can. A fault
-# of a node has no device.
+# Why nothing could notice a fault on this device of this rig; empty if something can. A fault of a node has
+# no device.
 Lacks = Callable[[LoadedRig, PromisedDevice | None], str]
-# The same of a fault of a sensor, by the stage that it acts in and those that the level has.
+# The same for a fault of a sensor, given the sensor, the stage in which it acts, and the level's stages.
 Unseen = Callable[[str, str, Stages], str]
 
 TIMES: tuple[Key, ...] = ("stage", "after", "for")
@@ -24,12 +24,12 @@ PART: Mapping[str, str] = {"after": "40%", "for": "30%"}
 
 CONTINUOUS: tuple[Duty, ...] = ("continuous",)
 FED: tuple[Duty, ...] = ("fed",)
-REPEATING: tuple[Duty, ...] = ("continuous", "arms")  # where the same products are done again and again
+REPEATING: tuple[Duty, ...] = ("continuous", "arms")  # in which the same products are repeated
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A fault with other keys than its defaults, as one writes them behind the colon, and why it differs."""
+    """A fault with other keys than its defaults, as written after the colon, and why its effect differs."""
 
     keys: str
     why: str
@@ -37,9 +37,9 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """What differs where a fault begins in the last fifth of the continuous stage.
+    """What differs if a fault begins in the last fifth of the continuous stage.
 
-    `keys`: those that it needs to be noticed; `criterion`: the one that notices it in place of its own.
+    `keys`: those that it needs to be noticed; `criterion`: the one that notices it instead of its own.
     """
 
     why: str
@@ -49,10 +49,10 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """How a fault shows in a stage, where that is not what its kind says.
+    """How a fault shows in a stage, if that differs from its kind.
 
-    `keys`: those that it needs there beside `stage=`. `criterion`: the one that notices it in place of those
-    that it is there for. `ends`: how that one ends.
+    `keys`: those that it needs there in addition to `stage=`. `criterion`: the one that notices it instead of
+    those in `trips`. `ends`: that criterion's outcome.
     """
 
     keys: str = ""
@@ -64,12 +64,12 @@ class Noticed:
 class FaultKind:
     """A fault by name.
 
-    `trips`: the criteria that it is there for, all of which end as `ends` says; on the fault's own subject,
-    or on the rig where they judge that. What it changes beside them, other criteria say of themselves
-    (`Criterion.also`), and `why` explains it. `variants`: what it does with other keys.
+    `trips`: the criteria that it proves, all with the outcome `ends`, on the fault's own subject, or on the
+    rig if they judge the rig. Criteria that it also changes declare that themselves (`Criterion.also`), and
+    `why` explains it. `variants`: its effect with other keys.
 
-    `duties`: of the stages in which it can act. `stage`: the one stage whose own it is, in place of duties.
-    With neither it is there for the whole run. `defaults`: values of keys that nobody gives.
+    `duties`: of the stages in which it can act. `stage`: the only stage in which it can, instead of duties.
+    With neither, it acts for the whole run. `defaults`: values of keys that are not given.
     """
 
     name: str
@@ -83,29 +83,29 @@ class FaultKind:
     stage: str | None = None
     lacks: Lacks | None = None
     unseen: Unseen | None = None  # of a fault with the key `field`
-    brief: bool = False  # it ends by itself: its length stays where only `after` is given
-    of_task: bool = False  # it hits what a worker does in its stage, and not what follows
-    delays: bool = False  # `by` can be a delay too
-    absent: tuple[str, ...] = ()  # scopes of criteria whose subjects are not there at all
+    brief: bool = False  # it ends by itself: its default length also applies if only `after` is given
+    of_task: bool = False  # it hits a worker's task in its stage, and nothing later
+    delays: bool = False  # `by` can also be a delay
+    absent: tuple[str, ...] = ()  # scopes of criteria whose subjects then do not exist
     everywhere: bool = False  # it shows on every device of the rig
     why: str = ""
     variants: tuple[Variant, ...] = ()
     late: Late | None = None
 
     def acts_in(self, stages: Stages) -> tuple[str, ...]:
-        """Of these stages, those in which it can act."""
+        """Those of these stages in which it can act."""
         if self.stage is not None:
             return (self.stage,) if self.stage in stages else ()
         return tuple(name for name, duty in stages.items() if duty in self.duties)
 
     def home(self, stages: Stages) -> str:
-        """Of all stages, the one in which `after` counts where nobody says: the continuous one, if it can."""
+        """The stage from which `after` counts by default: the continuous one, if it can act there."""
         duties = CONTINUOUS if self.anywhere else self.duties
         return self.stage or next(name for name, duty in stages.items() if duty in duties)
 
     @property
     def anywhere(self) -> bool:
-        """Whether it may act in the continuous stage and go on in those behind it, as most do."""
+        """Whether it may act in the continuous stage and continue in those after it, as most do."""
         return not self.stage and (not self.duties or "continuous" in self.duties)
 
 

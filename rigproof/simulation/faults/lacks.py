@@ -1,11 +1,13 @@
-"""What a rig or a card must have for a fault to be noticed there: each answers why it is not so, in words."""
+"""What a rig or a card may lack so that a fault could not be noticed there: each says what, or is empty."""
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.simulation.faults.kinds import Lacks
 
+WITHOUT_PEER = "the rig has no other GPU of that SKU"
+
 
 def unstated(key: str) -> Lacks:
-    """Where the profile states no such limit."""
+    """Lacks the limit `limits.<key>` in its profile."""
 
     def lacks(loaded: LoadedRig, device: PromisedDevice | None) -> str:
         limits = device.limits if device is not None else loaded.rig.limits
@@ -15,7 +17,7 @@ def unstated(key: str) -> Lacks:
 
 
 def unreported(sensor: str, why: str) -> Lacks:
-    """Where the SKU file says that the driver reports no such sensor."""
+    """Lacks the sensor, according to the SKU file; `why` is the text."""
 
     def lacks(_loaded: LoadedRig, device: PromisedDevice | None) -> str:
         sku = device.sku if device is not None else None
@@ -25,7 +27,8 @@ def unreported(sensor: str, why: str) -> Lacks:
 
 
 def no_peer(loaded: LoadedRig, device: PromisedDevice | None) -> str:
-    """Where the rig has no other card of that SKU."""
-    alike = [one for one in loaded.devices() if device is not None and one.sku_stem == device.sku_stem]
-    cuda = [one for one in alike if one.gpu.device == "cuda"]
-    return "" if len(cuda) > 1 else "the rig has no other GPU of that SKU"
+    """Lacks another card of that SKU."""
+    if device is None:
+        return WITHOUT_PEER
+    alike = [other for other in loaded.devices() if other.sku_stem == device.sku_stem]
+    return "" if sum(other.gpu.device == "cuda" for other in alike) > 1 else WITHOUT_PEER

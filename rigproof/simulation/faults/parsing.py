@@ -1,4 +1,4 @@
-"""`--inject FAULT[@SUBJECT][:key=value,…]` as data; the unknown is refused with the nearest right word."""
+"""Parses `--inject FAULT[@SUBJECT][:key=value,…]`; errors suggest the nearest valid word."""
 
 import difflib
 import itertools
@@ -15,28 +15,28 @@ from rigproof.simulation.stage import CardWork, Forms, timetable
 
 SHAPE = re.compile(r"(?P<name>[^@:]*)(@(?P<subject>[^:]*))?(:(?P<keys>.*))?", re.DOTALL)
 LONGEST_TEXT = 500
-HIGHEST = 1e9  # of any figure: more is a slip of the finger
+HIGHEST = 1e9  # of any figure: more must be a typo
 LONGEST_DELAY_S = 600.0
-# Faults that are asked for, whose criterion is not there yet.
+# Faults whose criterion does not exist yet.
 ARRIVES_WITH = {
     "nvlink-down": "transfer.peer",
     "vram-stuck-bit": "memory.pattern",
     "vram-soft-error": "memory.pattern",
 }
-SHORTEST_S = 0.5  # a round, and two steps of a simulated card: what is shorter may fall between them
+SHORTEST_S = 0.5  # a round, and two steps of a simulated card: a shorter fault may fall between them
 
 
 class FaultError(ValueError):
-    """A fault that cannot be injected; the message says what to write in its place."""
+    """A fault that cannot be injected; the message says what to write instead."""
 
 
 def parse_faults(
     texts: Iterable[str], faults: Faults, loaded: LoadedRig, stages: Sequence[StagePlan], forms: Forms
 ) -> tuple[InjectedFault, ...]:
-    """Those of `faults` that these texts name, on subjects of this rig, at a level with these stages.
+    """The injected faults for these texts, on subjects of this rig, at a level with these stages.
 
     Raises:
-        FaultError: naming the first text that is wrong, and the way out.
+        FaultError: naming the first wrong text, and the way out.
     """
     return tuple(_parse(text, faults, loaded, tuple(stages), forms) for text in texts)
 
@@ -50,17 +50,17 @@ def _parse(
     assert shape is not None, "every text has this shape"
     kind = _kind(text, shape["name"].strip(), faults)
     device, subject = _subject(text, kind, shape["subject"], loaded)
-    every = {one.name: one.duty for one in loaded.kinds}
-    stages = {plan.name: every[plan.name] for plan in plans}
+    all_stages = {stage_kind.name: stage_kind.duty for stage_kind in loaded.kinds}
+    stages = {plan.name: all_stages[plan.name] for plan in plans}
     given = _keys(text, kind, shape["keys"])
-    stage = _stage(text, kind, given.get("stage"), every, stages)
+    stage = _stage(text, kind, given.get("stage"), all_stages, stages)
     within = "stage" in given or not kind.anywhere
     why = kind.lacks(loaded, device) if kind.lacks is not None else ""
     if why:
         raise FaultError(f"--inject {text}: nothing could notice {kind.name} on {subject}: {why}")
     values = {**kind.defaults, **given}
     if "after" in given and "for" not in given and not kind.brief:
-        values.pop("for", None)  # whoever says when it begins, and not for how long, means to the end
+        values.pop("for", None)  # with a given beginning but no length, it lasts to the end
     sensor = _field(text, values.get("field"))
     why = unseen_field(kind, sensor, device, stages, stage, within=within) if sensor else ""
     if why:
@@ -89,21 +89,21 @@ def _parse(
     return fault
 
 
-def _stage(text: str, kind: FaultKind, written: str | None, every: Stages, stages: Stages) -> str:
-    """The stage in which it acts, or from whose begin `after` counts: of `every` one and of the level's."""
-    stage = written or kind.home(every)
-    if stage not in every:
+def _stage(text: str, kind: FaultKind, written: str | None, all_stages: Stages, stages: Stages) -> str:
+    """The stage in which it acts, or from whose beginning `after` counts. `stages`: the level's."""
+    stage = written or kind.home(all_stages)
+    if stage not in all_stages:
         raise FaultError(
             f"--inject {text}: there is no stage {stage!r}; "
-            f"{_nearest(stage, every)}write one of {', '.join(every)}"
+            f"{_nearest(stage, all_stages)}write one of {', '.join(all_stages)}"
         )
-    if stage not in kind.acts_in(every) and written is not None:
+    if stage not in kind.acts_in(all_stages) and written is not None:
         raise FaultError(
             f"--inject {text}: it would never act, or nothing would notice it, in the {stage} stage; "
-            f"{kind.name} can act in: {', '.join(kind.acts_in(every))}"
+            f"{kind.name} can act in: {', '.join(kind.acts_in(all_stages))}"
         )
     if stage not in stages and (written is not None or not kind.anywhere):
-        raise FaultError(f"--inject {text}: the level has no {stage} stage; take another --level")
+        raise FaultError(f"--inject {text}: the level has no {stage} stage; choose another --level")
     return stage
 
 
@@ -111,7 +111,7 @@ def _kind(text: str, name: str, faults: Faults) -> FaultKind:
     if name in faults:
         return faults[name]
     if name in ARRIVES_WITH:
-        raise FaultError(f"--inject {text}: {name} arrives with its criterion {ARRIVES_WITH[name]}")
+        raise FaultError(f"--inject {text}: {name} will come with its criterion {ARRIVES_WITH[name]}")
     raise FaultError(
         f"--inject {text}: there is no fault {name!r}; "
         f"{_nearest(name, faults)}`rigproof lint --faults` lists all of them"
@@ -121,8 +121,8 @@ def _kind(text: str, name: str, faults: Faults) -> FaultKind:
 def _subject(
     text: str, kind: FaultKind, written: str | None, loaded: LoadedRig
 ) -> tuple[PromisedDevice | None, str]:
-    """The device, where the fault hits one, and the subject's name; the first one where nobody says which."""
-    devices = {one.subject: one for one in loaded.devices() if one.gpu.device == "cuda"}
+    """The device, if the fault hits one, and the subject's name; the first possible one by default."""
+    devices = {device.subject: device for device in loaded.devices() if device.gpu.device == "cuda"}
     nodes = [node.name for node in loaded.rig.nodes]
     choices = list(devices) if kind.scope == "gpu" else nodes
     if not choices:
@@ -130,28 +130,28 @@ def _subject(
     subject = choices[0] if written is None else written.strip()
     if subject not in choices:
         raise FaultError(
-            f"--inject {text}: {kind.name} hits a {kind.scope}, and {subject!r} is none of this rig's; "
+            f"--inject {text}: {kind.name} hits a {kind.scope}, and this rig has no {subject!r}; "
             f"{_nearest(subject, choices)}write one of {', '.join(choices[:8])}"
         )
     return devices.get(subject), subject
 
 
 def _keys(text: str, kind: FaultKind, written: str | None) -> dict[str, str]:
-    found: dict[str, str] = {}
+    given: dict[str, str] = {}
     for part in (written or "").split(",") if written is not None else ():
         key, equals, value = part.partition("=")
         key = key.strip()
         if not equals or not value.strip():
-            raise FaultError(f"--inject {text}: {part!r} is no key=value")
-        if key in found:
+            raise FaultError(f"--inject {text}: {part!r} is not key=value")
+        if key in given:
             raise FaultError(f"--inject {text}: {key} is given twice")
         if key not in kind.keys:
             takes = ", ".join(kind.keys) or "none"
             raise FaultError(
                 f"--inject {text}: {kind.name} takes no {key!r}; {_nearest(key, kind.keys)}its keys: {takes}"
             )
-        found[key] = value.strip()
-    return found
+        given[key] = value.strip()
+    return given
 
 
 def unseen_field(
@@ -163,9 +163,9 @@ def unseen_field(
     *,
     within: bool,
 ) -> str:
-    """Why nothing could notice this fault of this sensor, in words; empty where something can.
+    """Why nothing could notice this fault of this sensor; empty if something can.
 
-    `stages` are the level's, `stage` the one in which it begins; `within`: it is kept to that one.
+    `stages` are the level's, `stage` the one in which it begins; `within`: it only acts in that one.
     """
     why = kind.unseen(sensor, stage, stages) if kind.unseen is not None else ""
     if why:
@@ -174,7 +174,7 @@ def unseen_field(
         return "its driver reports no such sensor"
     acts = {stages[stage]} if within else set(stages.values())
     if acts.isdisjoint(SENSORS[sensor].duties):
-        return f"no stage in which it acts is judged by {sensor}; take another --level or stage"
+        return f"no stage in which it acts is judged by {sensor}; choose another --level or stage"
     return ""
 
 
@@ -203,16 +203,15 @@ def _check_that_it_acts(
     *,
     work_s: Mapping[str, float],
 ) -> str:
-    """The stage in which it begins. `work_s`: when the simulated work of each stage has ended.
+    """The stage in which it begins. `work_s`: when the simulated work of each stage ends.
 
-    A fault that never begins, or ends as it begins, is refused: it would show nothing by not being caught.
+    A fault that never begins, or is too short to act, is refused: that it is not caught would prove nothing.
     """
     left = list(itertools.dropwhile(lambda plan: plan.name != fault.stage, plans))
     stage_s = left[0].expected_s if left else 0.0
     if fault.length is not None and fault.length.seconds(stage_s) < SHORTEST_S:
         raise FaultError(
-            f"--inject {text}: for={fault.length}: it would never act for sure; "
-            f"write {SHORTEST_S:g} s or more"
+            f"--inject {text}: for={fault.length}: too short to act reliably; write {SHORTEST_S:g} s or more"
         )
     if fault.after is None:
         return fault.stage
@@ -229,8 +228,8 @@ def _check_that_it_acts(
             f"never act, or nothing would notice it; the {fault.stage} stage takes {stage_s:g} s, write less"
         )
     stage = f"the {fault.stage} stage"
-    what = f"the simulated work of {stage}" if alone else f"from the begin of {stage} the load"
-    other = "; stage= takes another one" if alone and "stage" in kind.keys and not fault.within else ""
+    what = f"the simulated work of {stage}" if alone else f"from the beginning of {stage} the load"
+    other = "; stage= selects another one" if alone and "stage" in kind.keys and not fault.within else ""
     raise FaultError(
         f"--inject {text}: after={fault.after}: it would never begin; {what} takes {end_s:g} s, "
         f"write less{other}"
@@ -240,18 +239,18 @@ def _check_that_it_acts(
 def _work_s(
     loaded: LoadedRig, device: PromisedDevice | None, plans: tuple[StagePlan, ...], forms: Forms
 ) -> dict[str, float]:
-    """When the simulated work of each stage ends, s: that of the device, else of the slowest GPU."""
-    found = dict.fromkeys((plan.name for plan in plans), 0.0)
-    for one in loaded.devices() if device is None else [device]:
-        if one.sku is None:
+    """When the simulated work of each stage ends, s, for the device, or else for the slowest GPU."""
+    ends_s = dict.fromkeys((plan.name for plan in plans), 0.0)
+    for each in loaded.devices() if device is None else [device]:
+        if each.sku is None:
             continue
-        for name, segments in timetable(plans, forms, CardWork(loaded, one)).items():
-            found[name] = max([found[name], *(segment.to_s for segment in segments)])
-    return {plan.name: found[plan.name] or plan.expected_s for plan in plans}
+        for name, segments in timetable(plans, forms, CardWork(loaded, each)).items():
+            ends_s[name] = max([ends_s[name], *(segment.to_s for segment in segments)])
+    return {plan.name: ends_s[plan.name] or plan.expected_s for plan in plans}
 
 
 def _by(text: str, kind: FaultKind, value: str | None) -> tuple[float | None, float | None]:
-    """A share, or a delay in seconds where the fault can be late."""
+    """A fraction, or a delay in seconds if the fault can be one."""
     if value is None or not kind.delays or not value.endswith("s"):
         return _share(text, value), None
     late_s = _figure(text, "by", value[:-1])
@@ -302,7 +301,7 @@ def _figure(text: str, key: str, value: str) -> float:
     except ValueError:
         number = math.nan
     if not (math.isfinite(number) and abs(number) <= HIGHEST):
-        raise FaultError(f"--inject {text}: {key}={value}: that is no figure")
+        raise FaultError(f"--inject {text}: {key}={value}: that is not a number")
     return number
 
 

@@ -1,4 +1,4 @@
-"""The sensors that a fault can name by `field=`."""
+"""The sensors that a fault can name with `field=`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from rigproof.profiles.kinds.stages import DUTIES, Duty
 
 @dataclass(frozen=True, slots=True)
 class Sensor:
-    """One of a card's.
+    """One sensor of a card.
 
-    `impossible`: what it cannot read; None where any bits are reasons. `steady`: a healthy card's reading
-    may stay the same for long. `duties`: of the stages in which somebody judges it.
+    `impossible`: a reading that it cannot have; None for a bit mask. `steady`: a healthy card's reading
+    may stay the same for long. `duties`: of the stages in which it is judged.
     """
 
     impossible: float | None

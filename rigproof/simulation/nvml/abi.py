@@ -1,8 +1,8 @@
 """How pynvml passes arguments to NVML's C functions, and where the simulated ones are registered.
 
 Arguments are `byref` objects (written through `_obj`), ctypes scalars, buffers and handles. A function
-returns an NVML code. Those of ON_DRIVER get the driver before their arguments, those of ON_DEVICE the
-driver and the GPU in place of its handle.
+returns an NVML code. Those in ON_DRIVER get the driver before their arguments; those in ON_DEVICE get the
+driver, and the GPU instead of its handle.
 """
 
 import ctypes
@@ -39,12 +39,12 @@ def gpu_of(driver: SimulatedDriver, handle: Any) -> SimulatedGpu | None:
 
 
 def target(reference: Any) -> Any:
-    """What a `byref` refers to."""
+    """The object that a `byref` refers to."""
     return reference._obj  # noqa: SLF001 - ctypes has no public name for it
 
 
 def write(reference: Any, value: float | None) -> int:
-    """Write a number; a sensor that is not there is NOT_SUPPORTED."""
+    """Write a number; None (no such sensor) returns NOT_SUPPORTED."""
     if value is None:
         return Code.NOT_SUPPORTED
     target(reference).value = int(value)
@@ -52,7 +52,7 @@ def write(reference: Any, value: float | None) -> int:
 
 
 def write_pointer(pointer: Any, value: int) -> None:
-    """Let a ctypes pointer hold that address."""
+    """Set a ctypes pointer to that address."""
     ctypes.c_void_p.from_buffer(pointer).value = value
 
 

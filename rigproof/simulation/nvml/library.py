@@ -1,8 +1,8 @@
-"""A Python object in the place of libnvidia-ml.so, so that the real pynvml reads a SimulatedDriver.
+"""A Python object that replaces libnvidia-ml.so, so that the real pynvml reads a SimulatedDriver.
 
 pynvml looks its functions up on `pynvml.nvmlLib` and calls them with ctypes arguments. Everything above
 that (structs, field values, error classes) is the real module. Besides `telemetry.nvml.library` this is
-the only module that imports pynvml: to put the library in and to take it out again.
+the only module that imports pynvml: to install the library and to remove it.
 """
 
 import threading
@@ -22,7 +22,7 @@ from rigproof.telemetry.nvml.protocol import Code
 
 
 class Function:
-    """One C function: counts its calls, lets faults act, then answers."""
+    """One C function: counts its calls, applies faults, then answers."""
 
     def __init__(self, driver: SimulatedDriver, name: str, lock: threading.Lock) -> None:
         self.restype: Any = None  # pynvml sets it, as on a ctypes function
@@ -51,7 +51,7 @@ class Function:
         return Code.GPU_IS_LOST if gpu.lost else ON_DEVICE[self._name](self._driver, gpu, *args)
 
     def _fault(self, uuid: str | None) -> int:
-        """The code of the first fault that acts here and returns one; waits where one hangs."""
+        """The code of the first fault that acts here and has one; blocks if the fault hangs."""
         for fault in tuple(self._driver.faults):
             if fault.function != self._name or fault.field_id is not None or fault.uuid not in (None, uuid):
                 continue
@@ -65,7 +65,7 @@ class Function:
 
 
 class SimulatedLibrary:
-    """What `pynvml.nvmlLib` is set to. A function that the driver lacks is a missing attribute."""
+    """The object set as `pynvml.nvmlLib`. A function that the driver lacks is a missing attribute."""
 
     def __init__(self, driver: SimulatedDriver) -> None:
         for name in driver.missing_functions:
@@ -79,14 +79,14 @@ class SimulatedLibrary:
         return Function(self._driver, name, self._lock)
 
 
-# pynvml's own state: the library, the functions looked up in it, how often it was started.
+# pynvml's own state: the library, the functions looked up in it, how often it was initialised.
 STATE = ("nvmlLib", "_nvmlGetFunctionPointer_cache", "_nvmlLib_refcount")
 
 
 class Switch:
-    """One driver that pynvml reads while `active`; what it read before is put back at the end.
+    """One driver that pynvml reads while `active`; the previous one is restored afterwards.
 
-    pynvml's own state of that driver is kept in between, so that several can take turns in one process.
+    pynvml's state for that driver is kept in between, so that several can take turns in one process.
 
     Raises:
         ValueError: for a missing function that does not exist.
@@ -107,7 +107,7 @@ class Switch:
 
 @contextmanager
 def installed(driver: SimulatedDriver) -> Iterator[SimulatedDriver]:
-    """Let pynvml read `driver`; what it read before is put back at the end.
+    """Let pynvml read `driver`; the previous one is restored afterwards.
 
     Raises:
         ValueError: for a missing function that does not exist.
@@ -117,7 +117,7 @@ def installed(driver: SimulatedDriver) -> Iterator[SimulatedDriver]:
 
 
 def _exchange(state: dict[str, Any]) -> dict[str, Any]:
-    """Give pynvml this state; the one that it had."""
+    """Set pynvml's state; returns the previous one."""
     before = {name: getattr(pynvml, name) for name in STATE}
     for name, value in state.items():
         setattr(pynvml, name, value)

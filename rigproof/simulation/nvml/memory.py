@@ -87,7 +87,7 @@ def _processes(gpu: SimulatedGpu, count: Any, out: Any, *, graphics: bool) -> in
 
 @answers(ON_DEVICE, "nvmlDeviceGetProcessUtilization")
 def _process_use(_driver: SimulatedDriver, gpu: SimulatedGpu, out: Any, count: Any, since: Any) -> int:
-    """A sample of every process that used the SMs; where there is none, NOT_FOUND, as the driver says."""
+    """A sample of every process that used the SMs; NOT_FOUND if there is none, as with the real driver."""
     if gpu.processes is None or not gpu.process_use_supported:
         return Code.NOT_SUPPORTED
     found = [process for process in gpu.processes if process.sm_percent]

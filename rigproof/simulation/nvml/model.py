@@ -1,7 +1,7 @@
 """State of a simulated NVIDIA driver: GPUs, faults, Xid events. Plain, mutable data.
 
-A value that is None is a sensor that this GPU does not have: NVML answers NOT_SUPPORTED for it.
-Values are in the units of their names; the functions turn them into NVML's.
+None is a sensor that this GPU does not have: NVML answers NOT_SUPPORTED for it.
+Values are in the units of their names; the functions convert them to NVML's.
 """
 
 import difflib
@@ -65,10 +65,10 @@ FUNCTION_NAMES = frozenset(
 
 
 def check_function_name(name: str) -> None:
-    """Refuse a name that the simulated library does not have, so that no fault waits for nothing.
+    """Refuse a name that the simulated library does not have: a fault on it would never act.
 
     Raises:
-        ValueError: with the names that come close.
+        ValueError: with similar names.
     """
     if name not in FUNCTION_NAMES:
         close = difflib.get_close_matches(name, FUNCTION_NAMES)
@@ -79,7 +79,7 @@ def check_function_name(name: str) -> None:
 
 @dataclass(slots=True)
 class SimulatedProcess:
-    """A process that holds VRAM. `used_mib` None is NVML's "not available"; `sm_percent` None: used none."""
+    """A process that holds VRAM. `used_mib` None: NVML's "not available"; `sm_percent` None: uses no SM."""
 
     pid: int
     used_mib: float | None
@@ -101,12 +101,12 @@ class SimulatedGpu:
     virtualization: int | None = Virtualization.NONE
     lost: bool = False  # every call for it answers GPU_IS_LOST
     memory_total_mib: float | None = 24576.0
-    memory_reserved_mib: float = 300.0  # the driver's own; "used" to the old memory call alone
+    memory_reserved_mib: float = 300.0  # the driver's own; only the old memory call counts it as used
     memory_used_mib: float | None = 1.0
     utilization_percent: int | None = 0
     memory_utilization_percent: int = 0
     core_temperature_c: int | None = 35
-    memory_temperature_c: int | None = None  # GeForce drivers do not tell
+    memory_temperature_c: int | None = None  # not reported by GeForce drivers
     power_w: float | None = 25.0
     power_average_w: float | None = 25.0
     power_usage_w: float | None = 25.0  # nvmlDeviceGetPowerUsage
@@ -139,14 +139,14 @@ class SimulatedGpu:
     retired_pages_double_bit: int | None = None
     xid_supported: bool = True
     processes: list[SimulatedProcess] | None = field(default_factory=list)  # None: not readable
-    process_use_supported: bool = True  # whether the driver tells which process uses the SMs
-    # Field id to (nvmlValueType_t, member of nvmlValue_t, value), in place of the value above.
+    process_use_supported: bool = True  # whether the driver reports how much of the SMs each process uses
+    # Field id to (nvmlValueType_t, member of nvmlValue_t, value), instead of the value above.
     raw_fields: dict[int, tuple[int, str, float]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Fault:
-    """A function that misbehaves from its (`after_calls` + 1)-th call on, and stays so once tripped.
+    """A function that misbehaves from its (`after_calls` + 1)-th call on.
 
     `code` is what it returns then; with `hang` the call blocks until that event is set, as with a hung
     driver, and then answers as usual. `uuid` limits it to one GPU, `field_id` (with
@@ -168,7 +168,7 @@ class Fault:
         check_function_name(self.function)
 
     def trips(self) -> bool:
-        """Count a call; True where it is a faulty one."""
+        """Count a call; returns whether the fault acts on it."""
         self.calls += 1
         return self.calls > self.after_calls
 
@@ -204,7 +204,7 @@ class SimulatedDriver:
         """The GPU of that UUID.
 
         Raises:
-            ValueError: where there is none.
+            ValueError: if there is none.
         """
         for gpu in self.gpus:
             if gpu.uuid == uuid:

@@ -1,4 +1,4 @@
-"""NVML's functions on the driver as a whole: starting, counting, handles, and its events."""
+"""NVML's functions for the driver as a whole: initialisation, counting, handles, and its events."""
 
 import ctypes
 from typing import Any
@@ -48,7 +48,7 @@ def _count(driver: SimulatedDriver, out: Any) -> int:
 def _by_index(driver: SimulatedDriver, index: Any, out: Any) -> int:
     if index.value >= len(driver.gpus):
         return Code.INVALID_ARGUMENT
-    return _hand_out(driver, index.value, out)
+    return _write_handle(driver, index.value, out)
 
 
 @answers(ON_DRIVER, "nvmlDeviceGetHandleByUUID")
@@ -56,11 +56,11 @@ def _by_uuid(driver: SimulatedDriver, uuid: Any, out: Any) -> int:
     wanted = uuid.value.decode()
     for index, gpu in enumerate(driver.gpus):
         if gpu.uuid == wanted:
-            return _hand_out(driver, index, out)
+            return _write_handle(driver, index, out)
     return Code.NOT_FOUND
 
 
-def _hand_out(driver: SimulatedDriver, index: int, out: Any) -> int:
+def _write_handle(driver: SimulatedDriver, index: int, out: Any) -> int:
     if driver.gpus[index].lost:
         return Code.GPU_IS_LOST
     write_pointer(target(out), FIRST_HANDLE + index)

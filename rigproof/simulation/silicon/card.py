@@ -1,8 +1,8 @@
 """One simulated card: rate, power, heat and clock over time, to first order.
 
-The work of a moment (`timetable`) asks for power, the driver gives a clock (`governor`), and the power heats
-the card (`cooling`). All of it runs in steps of STEP_S from the begin of the run, with seeded noise, so that
-whoever computes it gets the same. Faults act here, on the silicon; NVML reads what comes of it.
+The work of a moment (`timetable`) takes power, the driver chooses a clock (`governor`), and the power heats
+the card (`cooling`). All of it runs in steps of STEP_S from the beginning of the run, with seeded noise, so
+that every process computes the same. Faults act here, on the silicon; NVML reads the result.
 """
 
 import math
@@ -23,8 +23,8 @@ from rigproof.simulation.silicon.strangers import taken_share
 from rigproof.simulation.timetable import Segment
 
 STEP_S = 0.25
-AVERAGED_S = 1.0  # by the driver's power average
-DEFAULT_LIMIT_C = 83.0  # of a card of which nobody says one
+AVERAGED_S = 1.0  # time constant of the driver's power average
+DEFAULT_LIMIT_C = 83.0  # if neither the rig nor the SKU states a limit
 # NVML's highest SM clock, MHz; read from H100 and H200 SXM, leads for all others.
 CLOCK_MAX_MHZ = {
     "a100-sxm-40gb": 1410.0,
@@ -40,17 +40,17 @@ CLOCK_MAX_MHZ = {
     "t4": 1590.0,
 }
 OTHER_CLOCK_MAX_MHZ = 1980.0
-# Single readings stray further than normal noise does: NVML's instant power of an H100 in the sustained stage
-# has a standard deviation of 2 %, and readings 10 % over the median.
+# Single readings deviate further than with normal noise: NVML's instant power of an H100 in the sustained
+# stage has a standard deviation of 2 %, and readings 10 % over the median.
 TAIL, FARTHEST = 0.06, 5.0
 NAMESPACE = uuid.UUID("7d3f2c52-0c1e-4f7d-9a63-5b6a1c6f2f10")
 
 
 @dataclass(frozen=True, slots=True)
 class CardState:
-    """The card from `t_s` on, for STEP_S. `energy_j`: what it had used by then.
+    """The card from `t_s` on, for STEP_S. `energy_j`: energy used by then.
 
-    `average_w` is its power as the driver averages it; speed and busy as in `governor.Pace`.
+    `average_w` is its power as averaged by the driver; `speed` and `busy` as in `governor.Pace`.
     """
 
     t_s: float
@@ -66,23 +66,23 @@ class CardState:
 
     @property
     def core_c(self) -> float:
-        """°C."""
+        """Core temperature, °C."""
         return self.heat.core_c
 
     @property
     def memory_c(self) -> float:
-        """°C."""
+        """Memory temperature, °C."""
         return self.heat.memory_c
 
     def energy_at(self, t_s: float) -> float:
-        """J used by a moment within this step."""
+        """Energy, J, used by a moment within this step."""
         return self.energy_j + self.power_w * max(0.0, t_s - self.t_s)
 
 
 class SimulatedCard:
-    """The card in the place of one promised GPU. `faults` are those that hit it.
+    """The simulated card for one promised GPU. `faults` are those that hit it.
 
-    `work`: what it does in each stage, by the stage's name.
+    `work`: its segments in each stage, by the stage's name.
     """
 
     def __init__(
@@ -114,9 +114,9 @@ class SimulatedCard:
         ]
 
     def steady_tflops(self, precision: str) -> float:
-        """What a healthy card of this SKU keeps up under the enforced power limit, TFLOP/s.
+        """The steady rate of a healthy card of this SKU under the enforced power limit, TFLOP/s.
 
-        Where nobody has measured it: 85 % of the printed peak.
+        If it was never measured: 85 % of the printed peak.
         """
         steady = self.sku.steady.of_products(precision)
         peak = getattr(self.sku.peak_tflops, precision)
@@ -125,36 +125,36 @@ class SimulatedCard:
 
     @property
     def limit_scale(self) -> float:
-        """What the enforced power limit leaves of a rate."""
+        """The fraction of a rate that remains under the enforced power limit."""
         return power_scale(self.sku, self.power_limit_w / self.default_w)
 
     def precisions(self) -> tuple[str, ...]:
-        """Those that the SKU has, of the four that are measured."""
+        """The measured precisions that the SKU has."""
         return timetable.measured_precisions(self.sku)
 
     @property
     def half_precision(self) -> str:
-        """The 16-bit one that it works in."""
+        """The 16-bit precision that it works in."""
         return timetable.half_of(self.precisions())
 
     def acting(self, name: str, t_s: float, stages: Sequence[StageWindow]) -> InjectedFault | None:
-        """The fault of that name, where it acts at this moment."""
+        """The fault of that name, if it acts at this moment."""
         fault = self.faults.get(name)
         return fault if fault is not None and fault.acts(t_s, stages) else None
 
     def begun(self, name: str, t_s: float, stages: Sequence[StageWindow]) -> InjectedFault | None:
-        """The fault of that name, where it has begun by this moment."""
+        """The fault of that name, if it has begun by this moment."""
         fault = self.faults.get(name)
         return fault if fault is not None and fault.begun(t_s, stages) else None
 
     def at(self, t_s: float, stages: Sequence[StageWindow]) -> CardState:
-        """The state at a moment not before the begin of the latest stage that was known so far."""
+        """The state at a moment, which must not precede the beginning of the latest stage known so far."""
         while self._states[-1].t_s < t_s:
             self._states.append(self._next(self._states[-1], stages))
         return self._states[min(len(self._states) - 1, max(0, int(t_s / STEP_S)))]
 
     def speed_over(self, from_s: float, to_s: float, stages: Sequence[StageWindow]) -> float:
-        """Its mean speed between two moments."""
+        """The card's mean speed between two moments."""
         self.at(to_s, stages)
         first = max(0, int(from_s / STEP_S))
         states = self._states[first : max(first + 1, math.ceil(to_s / STEP_S))]
@@ -180,7 +180,7 @@ class SimulatedCard:
         )
 
     def _pace(self, t_s: float, stage: StageWindow | None, stages: Sequence[StageWindow], heat: Heat) -> Pace:
-        """How it runs from that moment on."""
+        """The card's pace from that moment on."""
         noise = Noise(self._noise(), self._noise())
         if self.acting("gpu-idle", t_s, stages) is not None:
             return self._governor.resting(noise, held=False)
@@ -199,7 +199,7 @@ class SimulatedCard:
         return max(-FARTHEST, min(FARTHEST, normal + TAIL * normal**3))
 
     def _power_limit_w(self) -> float:
-        """As somebody set it: the default, or what a fault says."""
+        """The enforced limit: the default within the rig's range, or what a fault sets."""
         allowed = self.limits.power_limit_w
         healthy_w = self.default_w
         if allowed is not None:

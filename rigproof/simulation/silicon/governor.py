@@ -1,7 +1,7 @@
-"""Which clock, power and rate a simulated card's driver gives to the work of a moment. Pure.
+"""The clock, power and rate of a simulated card for the work of a moment. Pure.
 
-Work wants power in proportion to the clock (an H200: 914 W at 1980 MHz, 693 W at 1470); where that is more
-than the enforced limit, the clock falls until it fits. The rate follows the clock.
+Work takes power in proportion to the clock (an H200: 914 W at 1980 MHz, 693 W at 1470); if that exceeds
+the enforced limit, the clock falls until it fits. The rate follows the clock.
 """
 
 from dataclasses import dataclass
@@ -14,27 +14,25 @@ from rigproof.simulation.timetable import FILLING, Work
 # nvmlClocksEventReason*
 IDLE, LOCKED, POWER_CAP, BRAKE = 0x1, 0x2, 0x4, 0x80
 IDLE_POWER_SHARE, IDLE_CLOCK_SHARE = 0.08, 0.16  # of the default limit; of the highest clock
-# Of the default limit, at the highest clock and without a reason: a card that is held by processes, and does
-# nothing. Measured on H200s: 121 to 127 W of 700 W, 1980 MHz. GeForce cards are taken to go idle.
+# Of the default limit: a card that processes hold without work, at its highest clock, with no clock event
+# reason. Measured on H200s: 121 to 127 W of 700 W, 1980 MHz. GeForce cards are assumed to go idle.
 HELD_POWER_SHARE = 0.175
-CAP_SHARE = 0.99  # of the enforced limit: what a card at its cap draws. Measured: 687 to 697 W of 700 W
-# The works are measured on H200s, which keep 74 % of their clock at the cap, and 67 % of their printed rate.
-# A card that keeps more of its rate keeps more of its clock: its tensor cores do 97 % of what that allows.
+CAP_SHARE = 0.99  # of the enforced limit: the draw at the power cap. Measured: 687 to 697 W of 700 W
+# Each `Work` was measured on H200s, which keep 74 % of their clock at the power cap, and 67 % of their
+# printed rate. A card that keeps more of its rate keeps more of its clock: tensor cores reach 97 % of what
+# that allows.
 H200_CAP_CLOCK, HIGHEST_CAP_CLOCK, TENSOR_EFFICIENCY = 0.735, 0.94, 0.97
-RATE_OF_MORE_CLOCK = 0.55  # of an H200 before the cap bites: 1.35 of the clock, 1.19 of the rate
+RATE_OF_MORE_CLOCK = 0.55  # an H200 before the power cap applies: 1.35 of the clock, 1.19 of the rate
 IDLE_NOISE, STUCK_NOISE = 0.008, 0.0004
-STUCK_SHARE, DROPPED_SHARE = (
-    0.45,
-    0.6,
-)  # of the highest clock, by default, under clock-stuck and clock-drops-idle
-LOCKED_SHARE = 0.5  # the same, under clock-locked
+# Shares of the highest clock, by default, under clock-stuck, clock-drops-idle and clock-locked.
+STUCK_SHARE, DROPPED_SHARE, LOCKED_SHARE = 0.45, 0.6, 0.5
 USED_PERCENT = 71.0  # by default under gpu-half-used
-FULLY_USED = 0.99  # utilisation under a load without a break
+FULLY_USED = 0.99  # utilisation under uninterrupted load
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a card runs: `clock`, of its highest; `speed`, its rate, of what a healthy one does there.
+    """How a card runs. `clock`: as a share of its highest; `speed`: its rate as a share of a healthy card's.
 
     `busy`: the share of the time in which kernels run.
     """
@@ -48,14 +46,14 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """One draw for each: 0 for none, and about 1 as a rule."""
+    """One draw for each, of standard deviation 1; 0 for no noise."""
 
     power: float
     clock: float
 
 
 class Governor:
-    """Of a card with that SKU under that power limit."""
+    """The governor of a card of that SKU under that power limit."""
 
     def __init__(self, sku: Sku, power_limit_w: float, clock_max_mhz: float, limits: Limits) -> None:
         self._default_w = sku.power_limit_w
@@ -68,11 +66,11 @@ class Governor:
 
     @property
     def idle_w(self) -> float:
-        """Without any process."""
+        """Power without any process."""
         return IDLE_POWER_SHARE * self._default_w
 
     def resting(self, noise: Noise, *, held: bool) -> Pace:
-        """No work; `held`: processes have the card."""
+        """The pace without work; `held`: processes hold the card."""
         if held and self._stays_awake:
             return Pace(1.0, 0, HELD_POWER_SHARE * self._default_w * (1 + IDLE_NOISE * noise.power), 1.0, 0.0)
         return Pace(IDLE_CLOCK_SHARE, IDLE, self.idle_w * (1 + IDLE_NOISE * noise.power), 1.0, 0.0)
@@ -80,9 +78,9 @@ class Governor:
     def working(
         self, work: Work, noise: Noise, hot: tuple[float, int], acting: Acting, *, boosted: bool
     ) -> Pace:
-        """At that work. `hot`: the share of its clock that it keeps, for heat, and the reasons for that.
+        """The pace under that work. `hot`: the share of the clock kept because of heat, and its reasons.
 
-        `boosted`: the power cap does not bite yet.
+        `boosted`: the power cap does not apply yet.
         """
         healthy, reasons = self._governed(work)
         clock = min(1.0, healthy * (1 + work.clock_noise * noise.clock)) if reasons else healthy
@@ -98,19 +96,19 @@ class Governor:
             given_w = low.to or 0.5 * self._least_working_w
             power_w, speed = given_w, speed * min(1.0, given_w / power_w)
         over = acting("power-over-limit")
-        if over is not None:  # the regulator reads too little, and lets more through than it is told to
+        if over is not None:  # the regulator reads too low, and lets too much power through
             power_w = self._limit_w * (1 + (over.by or 0.0))
         power_w *= 1 + work.power_noise * noise.power
         return Pace(clock, reasons, power_w, speed * busy / FULLY_USED, busy)
 
     def _at_default(self, work: Work) -> float:
-        """The clock of that work at the default limit, of this card's highest."""
+        """The clock under that work at the default limit, as a share of this card's highest."""
         return 1 - (1 - work.clock) * self._squeeze
 
     def _governed(self, work: Work) -> tuple[float, int]:
-        """Clock, and the reasons that the power limit leaves.
+        """The clock under the power limit, and the reasons for it.
 
-        Work that is at its cap under the default limit follows the SKU's power curve under a lower one.
+        Work that reaches the default limit follows the SKU's power curve under a lower one.
         """
         clock = self._at_default(work)
         full_w, cap_w = self._default_w * work.power / clock, self._limit_w * CAP_SHARE
@@ -123,7 +121,7 @@ class Governor:
     def _slowed(
         self, clock: float, healthy: float, reasons: int, noise: Noise, acting: Acting
     ) -> tuple[float, float, int]:
-        """Clock, speed and reasons with what faults do to them; a reason comes to those that stand."""
+        """Clock, speed and reasons under the faults that act."""
         for name, reason in (("thermal-throttle", HW_THERMAL), ("power-brake", BRAKE)):
             fault = acting(name)
             if fault is not None:
@@ -150,8 +148,8 @@ class Governor:
 
 
 def _cap_clock(sku: Sku) -> float:
-    """What a card of that SKU keeps of its clock in 16-bit GEMMs at its default limit."""
+    """The share of its clock that a card of that SKU keeps in 16-bit GEMMs at its default limit."""
     peaks = {"bf16": sku.peak_tflops.bf16, "fp16": sku.peak_tflops.fp16}
     rates = [(sku.steady.of_products(precision), peak) for precision, peak in peaks.items()]
-    kept = max((steady.value / peak for steady, peak in rates if steady and peak), default=0.0)
-    return min(HIGHEST_CAP_CLOCK, max(H200_CAP_CLOCK, kept / TENSOR_EFFICIENCY))
+    rate_share = max((steady.value / peak for steady, peak in rates if steady and peak), default=0.0)
+    return min(HIGHEST_CAP_CLOCK, max(H200_CAP_CLOCK, rate_share / TENSOR_EFFICIENCY))

@@ -1,4 +1,4 @@
-"""What NVML is to say of a simulated card at a moment: its state, and what broken sensors make of it."""
+"""NVML's readings of a simulated card at a moment: its state, as sensors, broken ones included, show it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,13 +11,13 @@ from rigproof.telemetry.nvml.protocol import Brand
 
 FOREIGN_PID = 4711
 IDLE_MEMORY_MIB = 1.0  # of a card without a context
-IDLE_PCIE_GENERATION = 1  # a link without traffic goes down to save power
-# HBM's readings stray: 53 to 58 °C beside a core of 63 to 64, at constant load (two H200, level standard).
-MEMORY_STRAYS_C, MOST_STRAY_C = 50.0, 2.0
+IDLE_PCIE_GENERATION = 1  # a link without traffic slows down to save power
+# HBM's readings vary: 53 to 58 °C with a core at 63 to 64, at constant load (two H200, level standard).
+MEMORY_VARIES_C, MOST_VARIATION_C = 50.0, 2.0
 CLOCK_STEP_MHZ = 15  # NVIDIA's SM clocks are multiples of it
 CORRECTED_PER_S = 2.0  # of the fault ecc-corrected-rate
 REPLAYS_PER_S = 20.0  # of the fault pcie-replays
-# The fields of SimulatedGpu that a named sensor is.
+# The fields of SimulatedGpu behind each named sensor.
 FIELDS = {
     "core_temperature": ("core_temperature_c",),
     "memory_temperature": ("memory_temperature_c",),
@@ -29,7 +29,7 @@ FIELDS = {
 
 
 def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> SimulatedGpu:
-    """The card as NVML lists it before any load; what its SKU's driver does not answer is None."""
+    """The card as NVML lists it before any load; what its driver does not support is None."""
     missing = card.sku.unsupported_sensors
     generation = card.sku.pcie_generation or 4
     major, _, minor = (card.sku.compute_capability or "8.0").partition(".")
@@ -64,9 +64,9 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
 def show(
     card: SimulatedCard, gpu: SimulatedGpu, t_s: float, stages: Sequence[StageWindow], held_mib: float
 ) -> CardState:
-    """Let NVML's `gpu` read as the card is at `t_s`; `held_mib` is what our workers hold of its memory.
+    """Set NVML's `gpu` to the card's state at `t_s`; `held_mib` is the memory that our workers hold.
 
-    The driver's list of processes may name them too, or nobody of them.
+    The driver's list of processes may or may not include them.
     """
     state = card.at(t_s, stages)
     awake = state.stage is not None and card.acting("gpu-idle", t_s, stages) is None
@@ -92,10 +92,10 @@ def show(
 
 
 def _sensed(card: SimulatedCard, state: CardState) -> dict[str, Any]:
-    """What the sensors read of a state."""
+    """The readings of healthy sensors."""
     has_memory = "memory_temperature" not in card.sku.unsupported_sensors
-    stray_c = MEMORY_STRAYS_C * (state.power_w - state.average_w) / card.default_w
-    memory_c = state.memory_c + max(-MOST_STRAY_C, min(MOST_STRAY_C, stray_c))
+    variation_c = MEMORY_VARIES_C * (state.power_w - state.average_w) / card.default_w
+    memory_c = state.memory_c + max(-MOST_VARIATION_C, min(MOST_VARIATION_C, variation_c))
     return {
         "core_temperature_c": round(state.core_c),
         "memory_temperature_c": round(memory_c) if has_memory else None,
@@ -115,29 +115,29 @@ def _misread(
     t_s: float,
     stages: Sequence[StageWindow],
 ) -> dict[str, Any]:
-    """What broken sensors show in place of that."""
-    found: dict[str, Any] = {}
+    """The readings of broken sensors instead."""
+    misread: dict[str, Any] = {}
     for name in ("sensor-missing", "sensor-frozen", "sensor-shifted", "sensor-impossible"):
-        known = card.begun if name == "sensor-frozen" else card.acting  # what froze stays frozen
-        fault = known(name, t_s, stages)
+        lookup = card.begun if name == "sensor-frozen" else card.acting  # a frozen sensor stays frozen
+        fault = lookup(name, t_s, stages)
         for sensor in FIELDS[fault.field or ""] if fault is not None else ():
             assert fault is not None
             if name == "sensor-missing":
-                found[sensor] = None
+                misread[sensor] = None
             elif name == "sensor-frozen":
-                found[sensor] = getattr(gpu, sensor)
+                misread[sensor] = getattr(gpu, sensor)
             elif name == "sensor-impossible":
                 value = fault.to or SENSORS[fault.field or ""].impossible or 0.0
-                found[sensor] = value if fault.field == "power" else round(value)
+                misread[sensor] = value if fault.field == "power" else round(value)
             elif fault.late_s is not None:
-                found[sensor] = _sensed(card, card.at(max(0.0, t_s - fault.late_s), stages))[sensor]
+                misread[sensor] = _sensed(card, card.at(max(0.0, t_s - fault.late_s), stages))[sensor]
             else:
-                found[sensor] = values[sensor] * (1 - (fault.by or 0.0))
-    return found
+                misread[sensor] = values[sensor] * (1 - (fault.by or 0.0))
+    return misread
 
 
 def _counters(card: SimulatedCard, t_s: float, stages: Sequence[StageWindow]) -> dict[str, Any]:
-    """Counters climb from the begin of their fault on, and stay."""
+    """Counters, which rise from the beginning of their fault on, and never fall."""
     values: dict[str, Any] = {}
     if not card.faults:
         return values

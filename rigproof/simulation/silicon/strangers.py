@@ -1,4 +1,4 @@
-"""Processes of others that come onto a simulated card: what they take, and how all are listed."""
+"""Foreign processes on a simulated card: what they take, and how the driver lists all processes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from rigproof.host.process_names import Who
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 from rigproof.simulation.nvml.model import SimulatedProcess
 
-CONTEXT_MIB = 520.0  # of a program that has only begun; measured: 300 to 600
-GROWTH_S = 2.0  # until the one that takes memory has all that it wants
-LEFT_MIB = 72.0  # what it leaves free: less than the next matrix takes
-BUSY_PERCENT = 98.0  # of the SMs, by all who work together
+CONTEXT_MIB = 520.0  # of a program that has just started; measured: 300 to 600
+GROWTH_S = 2.0  # until the process that takes memory has all that it wants
+LEFT_MIB = 72.0  # left free by it: less than the next matrix takes
+BUSY_PERCENT = 98.0  # of the SMs, by all processes together
 ILLEGAL_ACCESS_XID = 31
 WHO = Who("ml", "python3")
 COMPUTES, TAKES_MEMORY, CRASHES = "stranger-computes", "stranger-takes-memory", "stranger-crashes"
@@ -19,7 +19,7 @@ PIDS = {COMPUTES: 5263, TAKES_MEMORY: 5264, CRASHES: 5265}
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """One of them at a moment. `wanted_mib`: of the card's memory, as far as it is free."""
+    """A foreign process at a moment. `wanted_mib`: of the card's memory, as far as it is free."""
 
     pid: int
     sm_share: float
@@ -29,8 +29,8 @@ class Stranger:
 def strangers_at(
     faults: Mapping[str, InjectedFault], t_s: float, stages: Sequence[StageWindow]
 ) -> tuple[Stranger, ...]:
-    """Who is on a card with these faults."""
-    found = []
+    """The foreign processes on a card with these faults."""
+    strangers = []
     for name, pid in PIDS.items():
         fault = faults.get(name)
         window = fault.window(stages) if fault is not None else None
@@ -38,21 +38,21 @@ def strangers_at(
             continue
         grown = name == TAKES_MEMORY and t_s - window[0] >= GROWTH_S
         wanted_mib = (fault.to or float("inf")) if grown else CONTEXT_MIB
-        found.append(Stranger(pid, (fault.by or 0.0) if name == COMPUTES else 0.0, wanted_mib))
-    return tuple(found)
+        strangers.append(Stranger(pid, (fault.by or 0.0) if name == COMPUTES else 0.0, wanted_mib))
+    return tuple(strangers)
 
 
 def taken_share(faults: Mapping[str, InjectedFault], t_s: float, stages: Sequence[StageWindow]) -> float:
-    """What strangers take of the card's rate."""
-    return min(1.0, sum(one.sm_share for one in strangers_at(faults, t_s, stages)))
+    """The share of the card's rate that strangers take."""
+    return min(1.0, sum(stranger.sm_share for stranger in strangers_at(faults, t_s, stages)))
 
 
 def held_mib(strangers: Sequence[Stranger], free_mib: float) -> dict[int, float]:
-    """What each of them holds, by pid, where so much is free for all of them."""
+    """The memory that each of them holds, by pid, if `free_mib` is free for all of them."""
     held = {}
-    for one in strangers:
-        held[one.pid] = min(one.wanted_mib, max(0.0, free_mib - LEFT_MIB))
-        free_mib -= held[one.pid]
+    for stranger in strangers:
+        held[stranger.pid] = min(stranger.wanted_mib, max(0.0, free_mib - LEFT_MIB))
+        free_mib -= held[stranger.pid]
     return held
 
 
@@ -60,11 +60,12 @@ def listed(
     own_pids: Sequence[int], own_mib: float, strangers: Sequence[Stranger], free_mib: float, *, loaded: bool
 ) -> list[SimulatedProcess]:
     """The processes that a card's driver lists: ours, which hold `own_mib` together, and strangers."""
-    taken = min(1.0, sum(one.sm_share for one in strangers))
+    taken = min(1.0, sum(stranger.sm_share for stranger in strangers))
     own_percent = round(BUSY_PERCENT * (1 - taken) / max(1, len(own_pids))) if loaded else None
-    found = [SimulatedProcess(pid, own_mib / len(own_pids), sm_percent=own_percent) for pid in own_pids]
+    processes = [SimulatedProcess(pid, own_mib / len(own_pids), sm_percent=own_percent) for pid in own_pids]
     held = held_mib(strangers, free_mib)
-    found += [
-        SimulatedProcess(one.pid, held[one.pid], sm_percent=round(100 * one.sm_share)) for one in strangers
+    processes += [
+        SimulatedProcess(stranger.pid, held[stranger.pid], sm_percent=round(100 * stranger.sm_share))
+        for stranger in strangers
     ]
-    return found
+    return processes

@@ -1,6 +1,6 @@
-"""A simulated card's memory: who holds how much of it, and filling it until it runs out. Pure.
+"""A simulated card's memory: how much is held, and how workers fill it until it runs out. Pure.
 
-The workers of a card fill it together, each by its own policy (`workloads.retreat`, the real one), so each
+The workers of a card fill it together, each by its own policy (the real one, `devices.retreat`), so each
 of their processes can compute by itself what all of them get.
 """
 
@@ -20,7 +20,8 @@ MIB_PER_GIB = 1024
 class Vram:
     """The memory of a card.
 
-    Others hold `foreign_mib` before the run and take `taken_mib` in it; `fragments_mib` cannot be had.
+    Others hold `foreign_mib` before the run and take `taken_mib` during it; `fragments_mib` are free but
+    cannot be allocated.
     """
 
     total_mib: float
@@ -29,18 +30,18 @@ class Vram:
     taken_mib: float = 0.0
 
     def free_mib(self, processes: int, held_mib: float) -> float:
-        """What the driver says is free while so many processes of ours hold so much together."""
+        """Free memory as the driver reports it, while `processes` of ours hold `held_mib` together."""
         used_mib = RESERVE_MIB + self.foreign_mib + self.taken_mib + processes * CONTEXT_MIB + held_mib
         return max(0.0, self.total_mib - used_mib)
 
     def room_mib(self, processes: int) -> float:
-        """What so many processes can allocate together."""
+        """The memory that this many processes can allocate together."""
         return max(0.0, self.free_mib(processes, 0.0) - self.fragments_mib)
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """An allocation that failed: what was asked for, and what the card had free then."""
+    """A failed allocation: the memory requested, and free on the card at that moment."""
 
     requested_mib: float
     free_mib: float
@@ -48,11 +49,11 @@ class Shortage:
 
     @property
     def data(self) -> dict[str, float | bool]:
-        """As a worker tells it."""
+        """The data of a worker's event."""
         return {"requested_mib": self.requested_mib, "recovered": self.recovered}
 
     def message(self, total_mib: float) -> str:
-        """As torch words it."""
+        """The message in torch's words."""
         return (
             f"CUDA out of memory. Tried to allocate {self.requested_mib:.2f} MiB. GPU 0 has a total capacity "
             f"of {total_mib / MIB_PER_GIB:.2f} GiB of which {self.free_mib:.2f} MiB is free."
@@ -61,7 +62,7 @@ class Shortage:
 
 @dataclass(slots=True)
 class Fill:
-    """What a worker got. `failed`: nothing was left to try, and its task ends."""
+    """The memory that a worker got. `failed`: nothing was left to try, and its task ends."""
 
     plan: WorkerPlan
     precision: str
@@ -76,16 +77,16 @@ class Fill:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether the CPU does the work in the card's place."""
+        """Whether the CPU does the work instead of the card."""
         return self.attempt.part == CPU
 
     @property
     def done(self) -> bool:
-        """Whether it holds what it aims at, or has given up."""
+        """Whether it holds its target, or has given up."""
         return self.failed or self.on_cpu or self.held_mib >= self.attempt.target_mib
 
     def step(self, free_mib: float) -> None:
-        """Grow by one step of the policy; where `free_mib` does not suffice, aim at less."""
+        """Grow by one step of the policy; if `free_mib` does not suffice, lower the target."""
         policy = self.plan.memory
         self._share += (policy.step_share if self._share else policy.start_share) if policy.enabled else 1.0
         goal_mib = min(1.0, self._share) * self.attempt.target_mib
@@ -95,9 +96,9 @@ class Fill:
             self.held_mib = max(self.held_mib, goal_mib)
             return
         requested_mib = matrix_mib(self.attempt.size, self.precision)
-        now = None
+        retry = None
         if policy.enabled:
-            now = next_attempt(
+            retry = next_attempt(
                 policy,
                 self.attempt,
                 self.plan.gemm_size,
@@ -105,20 +106,20 @@ class Fill:
                 in_round=False,
                 fallback=policy.cpu_fallback,
             )
-        left_mib = max(0.0, free_mib) % requested_mib  # matrix by matrix, until one finds no room
-        self.shortages.append(Shortage(requested_mib, left_mib, recovered=now is not None))
-        if now is None:
+        left_mib = max(0.0, free_mib) % requested_mib  # matrix by matrix, until one does not fit
+        self.shortages.append(Shortage(requested_mib, left_mib, recovered=retry is not None))
+        if retry is None:
             self.failed, self.held_mib = True, 0.0
             return
-        self.attempt = now
-        self.held_mib = 0.0 if self.on_cpu else min(self.held_mib + max(0.0, free_mib), now.target_mib)
+        self.attempt = retry
+        self.held_mib = 0.0 if self.on_cpu else min(self.held_mib + max(0.0, free_mib), retry.target_mib)
 
 
 def fill_together(vram: Vram, plans: Sequence[WorkerPlan], precision: str) -> dict[str, Fill]:
-    """What the workers of a card hold, by name, once all have filled it at the same pace."""
+    """The memory that each worker of a card holds, by name, once all have filled it at the same pace."""
     fills = {plan.worker: Fill(plan, precision) for plan in plans}
     room_mib = vram.room_mib(len(plans))
-    while waiting := [fill for fill in fills.values() if not fill.done]:
-        for fill in waiting:
-            fill.step(room_mib - sum(one.held_mib for one in fills.values()))
+    while unfinished := [fill for fill in fills.values() if not fill.done]:
+        for fill in unfinished:
+            fill.step(room_mib - sum(each.held_mib for each in fills.values()))
     return fills

@@ -1,1 +1,1 @@
-"""What a worker's task does on a simulated card: for each stage the records of a real one, in their order."""
+"""A worker's task on a simulated card: it makes the same records, in the same order, as a real one."""

@@ -1,4 +1,4 @@
-"""A task as it goes on: every record up to a moment, and how it ended."""
+"""A running task: its records up to a moment, and how it ended."""
 
 import random
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.records.crews import Member
 from rigproof.simulation.rig import SimulatedNode
 from rigproof.simulation.stage import Records, Timed
-from rigproof.simulation.work.hurt import hurt
+from rigproof.simulation.work.damage import damaged
 from rigproof.simulation.work.task import Task, TaskFailed, TaskHangs
 
 Ended = Literal["finished", "failed"]
 
 
-class Work:
-    """One task. `ended` is None while it goes on; a failed one has an `error`."""
+class RunningTask:
+    """A running task. `ended` is None while it runs; a failed one has an `error`."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Work:
         """The records up to that moment.
 
         Raises:
-            WorkerKilled, WorkerFrozen: where its process ends, or does not answer, before that.
+            WorkerKilled, WorkerFrozen: if its process ends, or stops answering, before that.
         """
         while self.ended is None and not self._hangs:
             if self._next is None:
@@ -63,7 +63,7 @@ class Work:
 
 
 def _records(task: Task) -> Records:
-    return hurt(task, _healthy(task)) if task.card.faults else _healthy(task)
+    return damaged(task, _healthy(task)) if task.card.faults else _healthy(task)
 
 
 def _healthy(task: Task) -> Records:

@@ -1,4 +1,4 @@
-"""One task of one worker on a simulated card, and the records that all kinds of tasks make."""
+"""One task of one worker on a simulated card, and the records that every kind of task makes."""
 
 import random
 from collections.abc import Mapping
@@ -16,18 +16,18 @@ from rigproof.simulation.silicon.card import SimulatedCard
 from rigproof.simulation.silicon.strangers import held_mib as stranger_mib
 from rigproof.simulation.timetable import Segment
 
-if TYPE_CHECKING:  # it loads NVML's bindings, and the plan of a real rig needs none
+if TYPE_CHECKING:  # it loads NVML's bindings, which the plan of a real rig does not need
     from rigproof.simulation.rig import SimulatedNode
 
 RATE_NOISE = 0.003
 
 
-class TaskFailed(Exception):  # noqa: N818 - as a device tells it
+class TaskFailed(Exception):  # noqa: N818 - named for the event, as the three below
     """The task ends with this error."""
 
 
 class TaskHangs(Exception):  # noqa: N818
-    """The task does nothing any more, and does not end."""
+    """The task makes no more progress, and does not end."""
 
 
 class WorkerKilled(Exception):  # noqa: N818
@@ -35,12 +35,12 @@ class WorkerKilled(Exception):  # noqa: N818
 
 
 class WorkerFrozen(Exception):  # noqa: N818
-    """The worker's process does not answer any more."""
+    """The worker's process no longer answers."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What the driver gave a worker to do: `spec` from run time `start_s` on."""
+    """A task that the driver gave to a worker: `spec` from run time `start_s` on."""
 
     node: "SimulatedNode"
     plan: WorkerPlan
@@ -48,7 +48,7 @@ class Task:
     start_s: float
     noise: random.Random
     crew: Member
-    generation: int = 0  # of the worker's process: what hits one process does not hit its replacement
+    generation: int = 0  # of the worker's process: a fault of one process does not hit its replacement
 
     @property
     def card(self) -> SimulatedCard:
@@ -57,12 +57,12 @@ class Task:
 
     @property
     def first(self) -> bool:
-        """Whether this is its device's first process: faults of one process hit that one."""
+        """Whether this is its device's first process: faults of a single process hit that one."""
         return self.plan.worker.endswith("#0") and self.generation == 0
 
     @property
     def workers(self) -> int:
-        """How many workers the plan gives the card."""
+        """The number of workers planned for the card."""
         return len(self.node.rig.plan.workers_of(self.plan.subject))
 
     def fault(self, name: str) -> InjectedFault | None:
@@ -70,7 +70,7 @@ class Task:
         return self.card.faults.get(name)
 
     def acting(self, name: str, t_s: float) -> InjectedFault | None:
-        """The same, where it acts at this moment."""
+        """The same, if it acts at this moment."""
         return self.card.acting(name, t_s, self.node.stages)
 
     def begun(self, name: str, t_s: float) -> bool:
@@ -78,16 +78,15 @@ class Task:
         return self.card.begun(name, t_s, self.node.stages) is not None
 
     def segments(self, part: str = "") -> tuple[Segment, ...]:
-        """What the card works on in this stage, in run time; of that part, where one is named."""
-        made = self.card.work[self.spec.stage]
+        """The card's segments in this stage, in run time; only those of `part`, if given."""
         return tuple(
-            replace(one, from_s=self.start_s + one.from_s, to_s=self.start_s + one.to_s)
-            for one in made
-            if part in ("", one.part)
+            replace(segment, from_s=self.start_s + segment.from_s, to_s=self.start_s + segment.to_s)
+            for segment in self.card.work[self.spec.stage]
+            if part in ("", segment.part)
         )
 
     def speed(self, from_s: float, to_s: float) -> float:
-        """Of the card between two moments, of a healthy one's."""
+        """The card's mean speed between two moments, as a share of a healthy one's."""
         return self.card.speed_over(from_s, to_s, self.node.stages)
 
     def rate(self, precision: str, from_s: float, to_s: float) -> float:
@@ -126,13 +125,13 @@ class Task:
         return Event(t_s, kind, self.plan.subject, message, self.spec.stage, self.plan.worker, dict(data))
 
     def references(self, t_s: float, precision: str) -> Event:
-        """What it says that the first products of the stage are: the same as every card of its SKU says."""
+        """The event with the checksums of the stage's first products: the same on every card of an SKU."""
         operands = ("1·0", "0·1")
         wrong = int(self.fault("wrong-arithmetic") is not None)
         kind = f"{self.card.sku.name}/{precision}/{self.plan.gemm_size}"
         checksums = {
-            one: f"{int(sha256(f'{kind}/{one}'.encode()).hexdigest()[:16], 16) ^ wrong:016x}"
-            for one in operands
+            pair: f"{int(sha256(f'{kind}/{pair}'.encode()).hexdigest()[:16], 16) ^ wrong:016x}"
+            for pair in operands
         }
         data = {
             "precision": precision,
@@ -150,12 +149,12 @@ class Task:
         return self.event(t_s, "reference", message, data)
 
     def memory(self, t_s: float, held_mib: float, *, ooms: int = 0, retries: int = 0) -> MemoryReading:
-        """Its allocator, and what is free on the card: its other workers may hold some too."""
+        """The worker's allocator, and the card's free memory; the card's other workers may hold some."""
         card = self.card
         others_mib = 0.0
         if self.node.rig.forms[self.spec.stage].holds == "each":
             fills = self.node.fills(self.plan.subject)
-            others_mib = sum(one.held_mib for name, one in fills.items() if name != self.plan.worker)
+            others_mib = sum(fill.held_mib for name, fill in fills.items() if name != self.plan.worker)
         free_mib = self.node.vram(self.plan.subject).free_mib(self.workers, held_mib + others_mib)
         free_mib -= sum(stranger_mib(self.node.strangers(self.plan.subject, t_s), free_mib).values())
         return MemoryReading(
@@ -173,7 +172,7 @@ class Task:
         )
 
     def check(self, t_s: float) -> None:
-        """What ends a process, or its task, from outside. Raises the way in which it does."""
+        """Raise the exception for a fault that has ended the process, or its task, by then."""
         if self.begun("gpu-lost", t_s):
             raise TaskFailed("AcceleratorError: CUDA error: unspecified launch failure (719)")
         if self.begun("ecc-uncorrected", t_s):

@@ -14,7 +14,7 @@ from rigproof.profiles.planning.evidence import Conditions
 from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.bandwidth.settings import COPY, FIGURES, GB, STAGE
 
-FEWEST_ROUNDS = 3  # of an operation: fewer are single readings
+FEWEST_ROUNDS = 3  # of an operation: fewer would be single readings
 UNIT = "GB/s"
 
 
@@ -27,12 +27,12 @@ UNIT = "GB/s"
     "(`limits.floor_measured_share`, `limits.floor_similar_share`), both scaled to the enforced power limit; "
     "for copies also of `limits.floor_printed_share` of the printed bandwidth, or, for a card without a SKU "
     "file, of `limits.peer_share` of the median of the other cards of its model in the run; else none. The "
-    "operation that is lowest against its floor is shown. None for the CPU as the device, whose memory "
+    "operation that is lowest relative to its floor is shown. None for the CPU as the device, whose memory "
     "everything on the host uses",
     remedy="close other programs on the card, check its memory clock (`nvidia-smi -q -d CLOCK`) and its "
-    "temperature; a card that stays slow when it is cold and alone is a case for the warranty",
-    unmeasured="too few verified rounds of an operation; a rate that is more than "
-    "`limits.ceiling_share` of the printed bandwidth",
+    "temperature; if it stays slow when it is cold and has no other load, claim the warranty",
+    unmeasured="too few verified rounds of an operation, or a rate above `limits.ceiling_share` of the "
+    "printed bandwidth",
     also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle")),
     figures=tuple(FIGURES.values()),
     stages=(STAGE,),
@@ -42,11 +42,11 @@ UNIT = "GB/s"
 def bandwidth(device: DeviceEvidence) -> Finding:
     """Verified writes, reads, copies and triads in the device's own memory.
 
-    Bytes read and written over the time that they took by the device's own clock, without the slowest tenth
-    of the rounds.
+    The rate is bytes read and written over time by the device's own clock, without the slowest tenth of the
+    rounds.
     """
     rounds = {operation: operation_rounds(device, operation) for operation in FIGURES}
-    rates = {operation: one.rate() for operation, one in rounds.items()}
+    rates = {operation: own.rate() for operation, own in rounds.items()}
     detail = ", ".join(f"{operation} {figure(rate, UNIT)}" for operation, rate in rates.items())
     if device.is_cpu:
         return Finding(Outcome.NO_LIMIT, rates[COPY], detail=f"{detail}; everything on the host uses it")
@@ -55,7 +55,7 @@ def bandwidth(device: DeviceEvidence) -> Finding:
     kept = tuple(measured[operation].rate(rate) for operation, rate in rates.items())
     floors = _floors(device, measured)
     if not floors:
-        detail = f"{detail}; no figure is known of this model"
+        detail = f"{detail}; no figure is known for this model"
         return Finding(Outcome.NO_LIMIT, rates[COPY], detail=detail, rates=kept)
     lowest = min(floors, key=lambda operation: rates[operation] / floors[operation].value)
     rate, floor = rates[lowest], floors[lowest]
@@ -65,7 +65,7 @@ def bandwidth(device: DeviceEvidence) -> Finding:
 
 
 def operation_rounds(device: DeviceEvidence, operation: str) -> Rounds:
-    """Measured, verified rounds of one operation. NotMeasured where they are too few."""
+    """Measured, verified rounds of one operation. Raises NotMeasured if there are too few."""
     done = device.rounds(STAGE)
     done = done.only(done.same("unit", GB) & done.labelled("operation", operation)).verified()
     done = done.only(done.same("phase", "measure"))
@@ -77,7 +77,7 @@ def operation_rounds(device: DeviceEvidence, operation: str) -> Rounds:
 
 
 def _require_possible(device: DeviceEvidence, rates: Mapping[str, float]) -> float:
-    """The most that this memory can do at any clock, GB/s. NotMeasured where an operation is faster."""
+    """The most that any clock of this memory allows, GB/s. NotMeasured if an operation is faster."""
     sku, share = device.device.sku, device.optional_limit("ceiling_share")
     if sku is None or share is None:
         return math.inf
@@ -85,36 +85,36 @@ def _require_possible(device: DeviceEvidence, rates: Mapping[str, float]) -> flo
     for operation, rate in rates.items():
         if rate > most:
             raise NotMeasured(
-                f"{operation} {figure(rate, UNIT)} are more than {figure(most, UNIT)}, {share.value:g} × the "
-                f"printed bandwidth of {device.sku_file}: a measurement error, not a rate"
+                f"{operation} {figure(rate, UNIT)} is more than {figure(most, UNIT)}, {share.value:g} × the "
+                f"printed bandwidth of {device.sku_file}: a measurement error"
             )
     return most
 
 
 def _measured(device: DeviceEvidence, operation: str, rounds: Rounds, most: float) -> Measured:
-    """One operation. NotMeasured where its rounds do not state one size of the buffers."""
+    """One operation. NotMeasured if its rounds do not all state the same size of the buffers."""
     sizes = rounds.distinct_labels("size")
     size = sizes.pop() if len(sizes) == 1 else None
     if not isinstance(size, int):
-        raise NotMeasured("its rounds do not say how large the buffers were")
+        raise NotMeasured("its rounds do not state the size of the buffers")
     kind = FIGURES[operation]
     here = Conditions(kind.precision, size, 1, torch_of(device))
     return Measured(kind, here, {**kind.labels, "size": size}, most=most)
 
 
 def _floors(device: DeviceEvidence, measured: Mapping[str, Measured]) -> dict[str, Limit]:
-    """By operation; those that nothing is known of are left out."""
-    found: dict[str, Limit] = {}
+    """The floors by operation; operations without one are left out."""
+    floors: dict[str, Limit] = {}
     for operation, one in measured.items():
-        others = _others(device) if operation == COPY else ()
+        others = _other_floors(device) if operation == COPY else ()
         floor = floor_of(device, one, *others)
         if isinstance(floor, Limit):
-            found[operation] = floor
-    return found
+            floors[operation] = floor
+    return floors
 
 
-def _others(device: DeviceEvidence) -> tuple[Limit, ...]:
-    """Floors of copies beside the SKU file's figure: of what is printed, or of the peers."""
+def _other_floors(device: DeviceEvidence) -> tuple[Limit, ...]:
+    """Floors of copies besides the SKU file's figure: from the printed bandwidth, or from peers."""
     sku = device.device.sku
     if sku is not None:
         share = device.limit("floor_printed_share")
@@ -132,17 +132,17 @@ def _others(device: DeviceEvidence) -> tuple[Limit, ...]:
 
 
 def _rates_of_model(device: DeviceEvidence) -> Mapping[str, float]:
-    """Copies of all cards of this model in the run, by subject; those without a rate are left out."""
+    """Rates of copies of all cards of this model in the run, by subject; cards without one are left out."""
 
     def measured() -> dict[str, float]:
-        found: dict[str, float] = {}
-        for one in device.evidence.devices:
-            if one.found and not one.is_cpu and one.identity.name == device.identity.name:
+        rates: dict[str, float] = {}
+        for other in device.evidence.devices:
+            if other.found and not other.is_cpu and other.identity.name == device.identity.name:
                 try:
-                    found[one.subject] = operation_rounds(one, COPY).rate()
+                    rates[other.subject] = operation_rounds(other, COPY).rate()
                 except NotMeasured:
                     continue
-        return found
+        return rates
 
     return device.evidence.kept(("copies", device.identity.name), measured)
 

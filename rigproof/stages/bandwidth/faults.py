@@ -1,4 +1,4 @@
-"""The fault that the criterion of this stage is there to notice, and what it cannot notice."""
+"""The fault that this stage's criterion must notice, and what it cannot notice."""
 
 from rigproof.simulation.faults.kinds import FaultKind, Noticed
 from rigproof.simulation.stage import CardWork
@@ -22,5 +22,5 @@ NOTICED = {
 
 
 def unnoticed(fault: str, _work: CardWork) -> str:
-    """A core that slows down does not slow the memory."""
-    return "its rates follow the memory, and not the core" if fault == "throughput-sag" else ""
+    """A slower core does not slow the memory down."""
+    return "its rates follow the memory, not the core" if fault == "throughput-sag" else ""

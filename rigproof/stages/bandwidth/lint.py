@@ -1,4 +1,4 @@
-"""Settings with which no bandwidth could be measured."""
+"""Lint of settings with which bandwidth could not be measured."""
 
 from collections.abc import Iterator
 
@@ -8,11 +8,11 @@ from rigproof.profiles.tables.levels import LevelName
 from rigproof.stages.bandwidth.settings import STAGE
 
 BOUNDS = {
-    # L2 caches hold up to 126 MiB (B200): a buffer of twice that leaves little of a round in them.
-    "buffer_gib": Bound(lowest=0.25, below="measures the card's cache with its memory"),
+    # L2 caches hold up to 126 MiB (B200): of a buffer of twice that, they hold little.
+    "buffer_gib": Bound(lowest=0.25, below="measures the card's cache along with its memory"),
 }
 
 
 def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
-    """Buffers that are too small."""
+    """Problems about buffers that are too small."""
     yield from stage_limit_problems(loaded, STAGE, BOUNDS)

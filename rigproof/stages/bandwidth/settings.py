@@ -1,4 +1,4 @@
-"""The bandwidth stage's table in a profile, and what SKU files and floors state of it."""
+"""The bandwidth stage's table in a profile, and its figures in SKU files and floors."""
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from rigproof.profiles.tables.steady import Figure
 
 STAGE, COPY = "bandwidth", "copy"
 GB = "GB"  # 10^9 bytes: the unit of these rounds
-MEANINGS = {  # of the operations, in the order in which they are measured
+MEANINGS = {  # of the operations, in the order of measurement
     "write": "a constant written to a buffer",
     "read": "a buffer summed",
     COPY: "one buffer copied to another, bytes read and written",
@@ -24,7 +24,7 @@ class BandwidthSettings(TimedSettings):
 
     length_s: SomeLevels = Field(description="by level; 0 or absent: not at that level")
     buffer_gib: Positive = Field(
-        description="of each of the three buffers; a quarter of the worker's memory where that is less"
+        description="of each of the three buffers; a quarter of the worker's memory if that is less"
     )
 
 

@@ -11,18 +11,18 @@ from rigproof.stages.bandwidth.faults import unnoticed
 from rigproof.stages.bandwidth.settings import FIGURES, GB
 from rigproof.stages.bandwidth.specs import BandwidthSpec
 
-# An H200, buffers of 1 GiB: 472, 596, 567 and 562 W of 700 at 1980 MHz.
+# An H200 with buffers of 1 GiB: 472, 596, 567 and 562 W of 700 at 1980 MHz.
 WORK = {
     "write": Work(1.0, 0.675, 0.01, 0.0),
     "read": Work(1.0, 0.85, 0.01, 0.0),
     "copy": Work(1.0, 0.81, 0.01, 0.0),
     "triad": Work(1.0, 0.80, 0.01, 0.0),
 }
-# Of the printed bandwidth, for a model that has no measured figure: those of an H200.
+# Of the printed bandwidth, for a model without a measured figure: those of an H200.
 SHARES = {"write": 0.97, "read": 0.92, "copy": 0.88, "triad": 0.91}
 ROUNDS, WARM_UP = 10, 2  # of an operation
 NOISE = 0.002
-VERIFYING_SHARE = 0.01  # of an operation's time, beside it
+VERIFYING_SHARE = 0.01  # additional, of an operation's time
 
 
 def segments(plan: StagePlan, _work: CardWork) -> Iterator[Segment]:
@@ -35,15 +35,15 @@ def segments(plan: StagePlan, _work: CardWork) -> Iterator[Segment]:
 def records(task: Task, spec: BandwidthSpec) -> Records:
     """Rounds of each operation."""
     slow = task.fault("vram-slow")
-    kept = 1.0 if slow is None else 1 - (slow.by or 0.0)
+    speed = 1.0 if slow is None else 1 - (slow.by or 0.0)
     for segment in task.segments():
         steady = task.card.sku.steady.figure(FIGURES[segment.part].name)
         printed_gbps = SHARES[segment.part] * task.card.sku.memory_bandwidth_gbps
-        rate_gbps = kept * (printed_gbps if steady is None else steady.value)
+        rate_gbps = speed * (printed_gbps if steady is None else steady.value)
         seconds, t_s = (segment.to_s - segment.from_s) / ROUNDS, segment.from_s
-        for one in range(ROUNDS):
+        for number in range(ROUNDS):
             t_s += seconds
-            phase: Phase = "warmup" if one < WARM_UP else "measure"
+            phase: Phase = "warmup" if number < WARM_UP else "measure"
             work = rate_gbps * (1 + task.noise.gauss(0, NOISE)) * seconds
             labels: Labels = {"operation": segment.part, "size": spec.size}
             yield task.round(t_s, phase, seconds, work, unit=GB, labels=labels)

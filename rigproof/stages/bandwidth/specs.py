@@ -1,4 +1,4 @@
-"""What a worker is told in the bandwidth stage."""
+"""A worker's task in the bandwidth stage."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from rigproof.stages.slice import StageWork
 
 BUFFERS = 4  # three, and room to compare two of them
 MIB_PER_GIB = 1024
-ALIGNED = 64  # elements of a row
+ALIGNED = 64  # the length of a row is a multiple of it
 SMALLEST = 256
 
 
@@ -31,18 +31,18 @@ class BandwidthSpec(Spec):
 
 
 def buffer_size(mib: float) -> int:
-    """Side of the square fp32 matrix that fills so many MiB, a whole number of aligned rows."""
+    """Side of a square fp32 matrix of that many MiB, a multiple of ALIGNED."""
     side = math.isqrt(int(mib * 2**20) // 4)
     return max(SMALLEST, side // ALIGNED * ALIGNED)
 
 
 def specs(work: StageWork) -> dict[str, Spec]:
-    """One worker of each device moves its memory."""
+    """One worker of each device measures its memory."""
     plan, stage = work.plan, work.stage
-    settings = {one.subject: one.settings(BandwidthSettings) for one in work.loaded.devices()}
-    found: dict[str, Spec] = {}
+    settings = {device.subject: device.settings(BandwidthSettings) for device in work.loaded.devices()}
+    by_worker: dict[str, Spec] = {}
     for worker in plan.first_workers():
         wanted_mib = settings[worker.subject].buffer_gib * MIB_PER_GIB
         size = buffer_size(min(wanted_mib, plan.vram_mib_beside(worker) / BUFFERS))
-        found[worker.worker] = BandwidthSpec(stage.name, size, stage.measure_s, stage.round_s)
-    return found
+        by_worker[worker.worker] = BandwidthSpec(stage.name, size, stage.measure_s, stage.round_s)
+    return by_worker

@@ -1,4 +1,4 @@
-"""All of the bandwidth stage."""
+"""The bandwidth stage, put together."""
 
 from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.stages.bandwidth.criteria import CRITERIA
@@ -16,7 +16,7 @@ KIND = StageKind(
     BandwidthSettings,
     tuple(FIGURES.values()),
     lint=problems,
-    # The operation does not tell work apart: each is too short for the sensors, all of them together are not.
+    # `operation` does not separate work: each is too short for the sensors, but all of them together are not.
     labels=(Label("operation", str), Label("size", int)),
 )
 BANDWIDTH = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=bandwidth_tables)

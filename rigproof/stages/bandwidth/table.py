@@ -11,7 +11,7 @@ from rigproof.stages.tables import StageTable
 
 
 def bandwidth_tables(recording: Recording) -> Iterator[StageTable]:
-    """One row a device: what each operation reached; a dash where nothing verified is there."""
+    """One row per device with the rate of each operation; a dash if it has no verified round."""
     rows = []
     for subject in recording.rounds.subjects():
         rounds = Rounds.of_subject(recording.rounds, subject)
@@ -22,9 +22,9 @@ def bandwidth_tables(recording: Recording) -> Iterator[StageTable]:
         yield StageTable(
             section="Memory bandwidth",
             title="Bandwidth",
-            columns=("device", *(f"{operation}, {UNIT}" for operation in FIGURES)),
+            columns=("Device", *(f"{operation}, {UNIT}" for operation in FIGURES)),
             rows=tuple(rows),
-            note="Bytes read and written by the device's own clock; each round's result was verified.",
+            note="Bytes read and written, by the device's own clock; each round's result was verified.",
         )
 
 

@@ -1,4 +1,4 @@
-"""The bandwidth stage: one device's memory, operation by operation, by the device's own clock."""
+"""The bandwidth stage's workload: each operation on one device's memory, timed by the device's own clock."""
 
 from typing import TYPE_CHECKING
 
@@ -10,18 +10,18 @@ from rigproof.records.measurements import Phase
 from rigproof.stages.bandwidth.operations import OPERATIONS, Buffers, Operation
 from rigproof.stages.bandwidth.settings import GB
 
-if TYPE_CHECKING:  # it imports this workload where it runs
+if TYPE_CHECKING:  # at run time it imports this module
     from rigproof.stages.bandwidth.specs import BandwidthSpec
 
 WARM_UP_SHARE = 0.2  # of each operation's time
-FEWEST_ROUNDS = 4  # of an operation, however long they take on a busy device
-MOST_LAUNCHES = 2**14  # of a round, however small the buffers are
+FEWEST_ROUNDS = 4  # of an operation, even if they take long on a busy device
+MOST_LAUNCHES = 2**14  # in a round, even with small buffers
 
 
 def run_bandwidth(spec: "BandwidthSpec", device: Device, context: WorkerContext) -> None:
-    """Measure each operation until done or stopped. Rounds, and events for what went wrong, are emitted.
+    """Measure each operation until done or stopped. Emits rounds, and events for what went wrong.
 
-    An allocation that fails is reported as an event, then raised as MemoryError.
+    A failed allocation is reported as an event, then raised as MemoryError.
     """
     reporter = Reporter(context, spec.stage)
     failure = _measured(spec, device, reporter)
@@ -33,7 +33,7 @@ def run_bandwidth(spec: "BandwidthSpec", device: Device, context: WorkerContext)
 
 
 def _measured(spec: "BandwidthSpec", device: Device, reporter: Reporter) -> str | None:
-    """Measure; the message where memory did not suffice, since a traceback would keep the buffers alive."""
+    """Measure. Returns the message if memory did not suffice: a traceback would keep the buffers alive."""
     try:
         buffers = Buffers(device, spec.size)
         if buffers.flaw:
@@ -48,7 +48,7 @@ def _measured(spec: "BandwidthSpec", device: Device, reporter: Reporter) -> str 
 
 
 class MeasuredOperation:
-    """One operation: rounds of equal length, each verified behind its time."""
+    """One operation: rounds of equal length, each verified after its measured time."""
 
     def __init__(self, spec: "BandwidthSpec", operation: Operation, reporter: Reporter) -> None:
         self._spec = spec
@@ -60,7 +60,7 @@ class MeasuredOperation:
         self._count = 0
 
     def run(self, length_s: float) -> None:
-        """Warm up, then measure, `length_s` in all, or until stopped."""
+        """Warm up, then measure, for `length_s` in total or until stopped."""
         context = self._reporter.context
         begin_s, measured = context.now_s(), 0
         while not context.stopped():
@@ -74,14 +74,14 @@ class MeasuredOperation:
                 self._adapt(seconds)
 
     def _adapt(self, seconds: float) -> None:
-        """As many launches as fill a round; at most eight times as many, since few are timed badly."""
+        """Set the launches that fill a round; at most eight times as many, since few give a rough time."""
         wanted = adapted(self._launches, seconds, self._spec.round_s)
         self._launches = max(1, min(wanted, 8 * self._launches, MOST_LAUNCHES))
         if self._launches > self._sums.capacity:
             self._sums = self._device.checksums(self._launches)
 
     def _round(self, phase: Phase) -> float:
-        """One round; its seconds."""
+        """Do one round; returns its seconds."""
         operation, sums = self._operation, self._sums
         operation.prepare()
         start = self._device.mark()

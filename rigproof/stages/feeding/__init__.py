@@ -1,1 +1,1 @@
-"""The feeding stage: steps of generation on the device, their rewards computed by a pool on the CPU."""
+"""The feeding stage: steps of generation on the device; a pool on the CPU computes their rewards."""

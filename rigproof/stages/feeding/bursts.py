@@ -1,4 +1,4 @@
-"""Bursts of generation: one step's completions each, in rounds, every one compared with its reference."""
+"""Bursts of generation: each is one step's completions, in rounds, all compared with their references."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from rigproof.records.measurements import Phase
 from rigproof.stages.feeding.generation import Answers, Decoder, pass_tflop
 from rigproof.stages.feeding.strategies import ANSWER
 
-PROMPTS = 2  # steps take turns with so many, each with references of its own
-WARM_S = 1.0  # of passes, until a card that waited is at its clock
+PROMPTS = 2  # steps alternate between them; each has its own references
+WARM_S = 1.0  # of passes, until an idle card has reached its clock
 MOST_PASSES = 2**16
 
 
@@ -26,15 +26,15 @@ class Generated:
 
 @dataclass(frozen=True, slots=True)
 class _Portion:
-    """Which part of a burst a round was."""
+    """The part of a burst that a round does."""
 
     prompt: int
     place: int
-    answers: Answers | None  # of the last one
+    answers: Answers | None  # with the last one
 
 
 class Bursts:
-    """Generates step after step with one decoder; `begun` counts the steps."""
+    """Generates one step after the other with one decoder; `begun` counts the steps."""
 
     def __init__(self, device: Device, decoder: Decoder, reporter: Reporter, round_s: float) -> None:
         self._device = device
@@ -43,14 +43,14 @@ class Bursts:
         self._round_s = round_s
         self._queue: RoundQueue[_Portion] = RoundQueue(device, self._launch)
         self._prompt, self._place = 0, 0  # of the next round
-        self._passes: tuple[int, ...] = (len(ANSWER),)  # of each round of a burst
-        self._checked: float | None = None  # where a reference is made: its error
+        self._passes: tuple[int, ...] = (len(ANSWER),)  # in each round of a burst
+        self._checked: float | None = None  # while a reference is made: its error
         self._references: dict[tuple[int, int], Reference] = {}
         self.begun = 0
 
     @property
     def full(self) -> bool:
-        """Whether the device has enough to do for now."""
+        """Whether enough rounds are queued for now."""
         return self._queue.full
 
     @property
@@ -65,20 +65,20 @@ class Bursts:
 
     @property
     def passes(self) -> int:
-        """Of a step: its completions have as many tokens."""
+        """Passes of a step, which is also the number of tokens of its completions."""
         return sum(self._passes)
 
     def sample(self, prompt: int) -> list[list[int]]:
-        """Completions that are an answer alone. Waits for the device, and reports nothing."""
+        """Completions that consist of an answer only. Waits for the device, and reports nothing."""
         self._write(prompt, len(ANSWER), self._device.checksums(len(ANSWER)))
         answers = self._decoder.answers()
         self._device.mark().wait()
         return answers.completions()
 
     def fit(self, seconds: float) -> float:
-        """Let a step last for about `seconds`, as fast as the warm device is now; a pass's seconds.
+        """Set the length of completions so that a step takes about `seconds`; returns a pass's seconds.
 
-        Longer completions hold more reasoning; an answer alone is the least.
+        They are timed on the warm device. Longer completions have more reasoning; the shortest is an answer.
         """
         passes, passed_s, pass_s = 1, 0.0, 0.0
         while passed_s < min(WARM_S, seconds) or pass_s <= 0:
@@ -98,7 +98,7 @@ class Bursts:
         return pass_s
 
     def make_references(self) -> None:
-        """One step of each prompt: its last pass of each round is checked against 64-bit arithmetic."""
+        """Generate one step of each prompt; the last pass of each round is checked with 64-bit arithmetic."""
         for _ in range(PROMPTS * len(self._passes)):
             if self._reporter.context.stopped():
                 return
@@ -106,13 +106,13 @@ class Bursts:
             prompt, place = self._prompt, self._place
             self.add("warmup")
             finished = self._queue.finish()
-            checksum = _together(finished.checksums)
-            repeated = any(checksum == one.checksum for one in self._references.values())
+            checksum = _combined(finished.checksums)
+            repeated = any(checksum == known.checksum for known in self._references.values())
             reference = Reference(
                 checksum,
                 self._checked,
                 tolerance(self._decoder.precision, self._decoder.width),
-                "generation gives the same from two prompts, as if it were not computed" if repeated else "",
+                "two prompts generate the same, as if it were not computed" if repeated else "",
             )
             self._references[prompt, place] = reference
             self._checked = None
@@ -125,9 +125,9 @@ class Bursts:
         self._queue.add(self._passes[self._place], phase)
 
     def finish(self) -> Generated | None:
-        """Wait for the oldest round; the step's completions, where it was its last."""
+        """Wait for the oldest round; returns the step's completions if it was its last."""
         finished = self._queue.finish()
-        work, got = finished.work, _together(finished.checksums)
+        work, got = finished.work, _combined(finished.checksums)
         reference = self._references[work.prompt, work.place]
         if reference.correct and got != reference.checksum:
             self._reporter.wrong_result(
@@ -143,12 +143,12 @@ class Bursts:
         return None if work.answers is None else Generated(work.prompt, work.answers.completions())
 
     def release(self) -> None:
-        """Free the decoder. The queue goes too: it knows this object, so both would outlive their use."""
+        """Free the decoder, and the queue, which holds a reference to this object."""
         del self._queue
         self._decoder.release()
 
     def _write(self, prompt: int, length: int, sums: Checksums) -> None:
-        """Queue completions that nobody compares."""
+        """Queue completions that are not compared."""
         self._decoder.begin(prompt, length)
         for _ in range(length):
             self._decoder.step(sums)
@@ -178,6 +178,6 @@ class Bursts:
         )
 
 
-def _together(checksums: Iterable[int]) -> int:
-    """One checksum of several passes."""
+def _combined(checksums: Iterable[int]) -> int:
+    """One checksum for several passes."""
     return sum(checksums) % 2**64

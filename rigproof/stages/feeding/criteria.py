@@ -1,4 +1,4 @@
-"""Does the CPU keep the GPU fed while it computes the rewards of what the GPU generates?"""
+"""Does the CPU compute rewards fast enough to keep the generating GPU fed?"""
 
 import math
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ from rigproof.records.verdict import Outcome
 from rigproof.stages.feeding.records import RewardBatch
 
 STAGE = "feeding"
-FEWEST_STEPS = 2  # with rewards: with fewer the GPU never had to wait for any
-FEWEST_RUNS = 2  # sequential ones: one alone is a single reading
-# NVML's utilisation is that of the last second at most: two of zeros are two without any work.
+FEWEST_STEPS = 2  # with rewards: with fewer, the GPU never had to wait for any
+FEWEST_RUNS = 2  # sequential ones: one would be a single reading
+# NVML's utilisation covers at most the last second: two seconds of zeros are two without any work.
 UNSEEN_S, BUSY_SHARE = 2.0, 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class RewardTimes:
-    """Median seconds of one strategy; what the quick check sorted out costs nothing."""
+    """Median seconds of one strategy; those rejected by the quick check do not count."""
 
     alone_s: float
     together_s: float
@@ -35,52 +35,53 @@ class RewardTimes:
 
     @property
     def speedup(self) -> float:
-        """Of the pool against one after the other."""
+        """Of the pool, relative to one strategy after the other."""
         return self.alone_s / self.together_s
 
 
 def reward_times(batches: Sequence[RewardBatch], *, beside_generation: bool) -> RewardTimes:
-    """From one device's rewards; `beside_generation`: runs during it count too.
+    """The times from one device's rewards; `beside_generation`: runs during generation also count.
 
-    NotMeasured where there are too few of them, or their rewards were not compared.
+    Raises NotMeasured if there are too few runs, or their rewards were not compared.
     """
-    sequential = [one for one in batches if one.mode == "sequential"]
-    matching = [one for one in batches if one.matches]
+    sequential = [batch for batch in batches if batch.mode == "sequential"]
+    matching = [batch for batch in batches if batch.matches]
     if len(sequential) < FEWEST_RUNS or len(matching) < FEWEST_RUNS:
         raise NotMeasured(
             f"{len(sequential)} sequential runs of rewards, {len(matching)} compared with parallel ones"
         )
-    together = [one for one in batches if one.mode == "parallel"] if beside_generation else matching
-    return RewardTimes(_strategy_s(sequential), _strategy_s(together), max(one.processes for one in together))
+    parallel = [batch for batch in batches if batch.mode == "parallel"] if beside_generation else matching
+    processes = max(batch.processes for batch in parallel)
+    return RewardTimes(_strategy_s(sequential), _strategy_s(parallel), processes)
 
 
 @criterion(
     "feeding.parallel_rewards",
     scope="device",
     unit="×",
-    limit="`stages.feeding.reward_speedup_share` × the processes that the pool used; none with one process. "
-    "Of each run at most `stages.feeding.reward_loss_share` of the valid strategies may time out, crash or "
-    "run out of memory",
-    remedy="leave the pool as many free CPUs as it has processes, or lower `stages.feeding.processes`",
+    limit="`stages.feeding.reward_speedup_share` × the number of processes in the pool; none with one "
+    "process. In each run at most `stages.feeding.reward_loss_share` of the valid strategies may time out, "
+    "crash or run out of memory",
+    remedy="keep as many CPUs free as the pool has processes, or lower `stages.feeding.processes`",
     unmeasured="too few sequential or parallel runs, or none that compared the rewards of both",
     also=Also(unmeasured=WITHOUT_WORK),
     stages=("feeding",),
 )
 def parallel_rewards(device: DeviceEvidence) -> Finding:
-    """A strategy's median time in the pool, against the time where one is played after the other.
+    """A strategy's median time when played one after the other, relative to its time in the pool.
 
-    The rewards have to be the same, in the same order. Runs beside the generation count too; not so for the
+    The rewards must be the same, in the same order. Runs during the generation also count, except for the
     CPU as the device, which has no time for both.
     """
     batches = device.records(RewardBatch, STAGE)
-    wrong = [one for one in batches if one.matches is False]
+    wrong = [batch for batch in batches if batch.matches is False]
     if wrong:
         detail = f"{len(wrong)} parallel runs gave other rewards than the sequential ones; {_losses(wrong)}"
         return Finding(
             Outcome.FAIL,
             detail=detail,
             source="the sequential run's rewards",
-            remedy="find the strategies whose reward depends on who plays beside them: those that are near "
+            remedy="find the strategies whose reward depends on the load: those that take nearly "
             "`stages.feeding.strategy_s` time out under load",
             from_s=wrong[0].t_s,
         )
@@ -92,10 +93,10 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
     if lost is not None:
         return lost
     times = reward_times(batches, beside_generation=not device.is_cpu)
-    detail = f"{1e3 * times.alone_s:.1f} ms a strategy, {1e3 * times.together_s:.1f} ms in the pool"
+    detail = f"{1e3 * times.alone_s:.1f} ms per strategy, {1e3 * times.together_s:.1f} ms in the pool"
     detail += f"; {_losses(batches)}"
     if times.processes == 1:
-        detail += "; a pool of one process speeds nothing up"
+        detail += "; a pool of one process gives no speed-up"
         return Finding(Outcome.NO_LIMIT, times.speedup, detail=detail)
     note = f" × {times.processes} processes"
     limit = device.limit("reward_speedup_share", STAGE).times(times.processes, note)
@@ -103,14 +104,15 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
 
 
 def _strategy_s(batches: Sequence[RewardBatch]) -> float:
-    each = [one.seconds / (one.strategies - one.invalid) for one in batches if one.strategies > one.invalid]
-    if not each or not all(0 < seconds < math.inf for seconds in each):
-        raise NotMeasured("the runs do not tell what one strategy takes")
-    return median(each)
+    valid = [(batch.seconds, batch.strategies - batch.invalid) for batch in batches]
+    times_s = [seconds / number for seconds, number in valid if number > 0]
+    if not times_s or not all(0 < time_s < math.inf for time_s in times_s):
+        raise NotMeasured("the runs do not show how long one strategy takes")
+    return median(times_s)
 
 
 def _most_lost(device: DeviceEvidence, batches: Sequence[RewardBatch]) -> Finding | None:
-    """The failure of a run that lost too many of its strategies: those that crash make it look fast."""
+    """The failure of a run that lost too many of its strategies: crashed ones make it look fast."""
     worst = max(batches, key=_lost_share, default=None)
     if worst is None or _lost_share(worst) == 0:
         return None
@@ -119,26 +121,26 @@ def _most_lost(device: DeviceEvidence, batches: Sequence[RewardBatch]) -> Findin
         return None
     return Finding(
         Outcome.FAIL,
-        detail=f"a {worst.mode} run lost {_lost_share(worst):.0%} of its strategies, where at most "
+        detail=f"a {worst.mode} run lost {_lost_share(worst):.0%} of its strategies, and at most "
         f"{limit.value:.0%} may be lost: {_losses([worst])}",
         source=limit.source,
-        remedy="where they time out, leave the pool more of the CPU or raise `stages.feeding.strategy_s`; "
-        "where memory does not suffice, raise `stages.feeding.strategy_memory_mib`; where they crash, look "
-        "in the kernel's log for what ended them",
+        remedy="if they time out, leave more CPU to the pool or raise `stages.feeding.strategy_s`; if memory "
+        "does not suffice, raise `stages.feeding.strategy_memory_mib`; if they crash, look in the kernel log "
+        "for the cause",
         from_s=worst.t_s,
     )
 
 
 def _lost_share(batch: RewardBatch) -> float:
-    """Of the strategies that the quick check let through."""
+    """The share of lost strategies among those that passed the quick check."""
     lost, valid = batch.timed_out + batch.crashed + batch.out_of_memory, batch.strategies - batch.invalid
     return lost / valid if valid > 0 else float(lost > 0)
 
 
 def _losses(batches: Sequence[RewardBatch]) -> str:
     names = ("timed_out", "crashed", "out_of_memory")
-    counts = {name: sum(getattr(one, name) for one in batches) for name in names}
-    number = sum(one.strategies for one in batches)
+    counts = {name: sum(getattr(batch, name) for batch in batches) for name in names}
+    number = sum(batch.strategies for batch in batches)
     lost = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
     return f"{lost or 'none lost'} of {number} strategies"
 
@@ -147,13 +149,13 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
     "feeding.idle_gaps",
     scope="device",
     unit="%",
-    limit="`limits.idle_share` of the time from the first to the last measured round of generation: the part "
-    "without verified rounds, and the mean of what NVML's utilisation leaves. None for the CPU as the "
-    "device, which computes the rewards too",
-    remedy="let the rewards keep up: more processes or CPUs, a shorter `stages.feeding.strategy_s`, larger "
+    limit="`limits.idle_share` of the time from the first to the last measured round of generation, both for "
+    "the part without verified rounds and for 100 % less NVML's mean utilisation. None for the CPU as the "
+    "device, which also computes the rewards",
+    remedy="make the rewards faster: more processes or CPUs, a shorter `stages.feeding.strategy_s`, larger "
     "steps (`stages.feeding.completions`), and `stages.feeding.overlap = true`",
-    unmeasured="no two steps with their rewards, a lost worker, or utilisation not read often enough, "
-    "or of another time than the work",
+    unmeasured="fewer than two steps with rewards, a lost worker, or utilisation that was not read often "
+    "enough or does not match the time of the work",
     also=Also(
         fails=("gpu-idle",),
         unmeasured=(*WITHOUT_WORK, "nvml-hang", "sensor-missing:field=utilization"),
@@ -161,12 +163,12 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
     stages=("feeding",),
 )
 def idle_gaps(device: DeviceEvidence) -> Finding:
-    """Share of the time in which the GPU had nothing to generate, since rewards were not ready."""
+    """Share of the time in which the GPU had nothing to generate, because rewards were not ready."""
     how = fed(device)
     idle = 100 * how.idle_share
     detail = f"longest gap {1e3 * how.gap_s:.0f} ms"
     if device.is_cpu:
-        return Finding(Outcome.NO_LIMIT, idle, detail=f"{detail}; the CPU computes the rewards too")
+        return Finding(Outcome.NO_LIMIT, idle, detail=f"{detail}; the CPU also computes the rewards")
     limit = device.limit("idle_share").times(100)
     if idle > limit.value:
         cause = device.cause()
@@ -185,7 +187,7 @@ def idle_gaps(device: DeviceEvidence) -> Finding:
 
 
 def _require_agreeing(device: DeviceEvidence, readings: Readings) -> None:
-    """NotMeasured where NVML saw nothing for a while in which the card did verified work without a gap."""
+    """Raise NotMeasured if NVML saw no activity for a while in which the card did verified work."""
     values, times_s = readings.values, readings.times_s
     verified = device.rounds(STAGE).verified()
     begun = 0
@@ -199,23 +201,23 @@ def _require_agreeing(device: DeviceEvidence, readings: Readings) -> None:
         inside_s = np.minimum(verified.t_s, idle.to_s) - np.maximum(verified.begins_s, idle.from_s)
         if float(inside_s.clip(min=0).sum()) >= BUSY_SHARE * idle.length_s:
             raise NotMeasured(
-                f"NVML's utilisation reads 0 % for {idle.length_s:.0f} s from t={idle.from_s:.0f} s on, "
-                "while the card did verified work: the readings are not from the time of the work"
+                f"NVML's utilisation is 0 % for {idle.length_s:.0f} s from t={idle.from_s:.0f} s on, "
+                "while the card did verified work: the readings do not match the time of the work"
             )
 
 
 def _require_steps(device: DeviceEvidence, window: Window) -> None:
-    """NotMeasured where a GPU that was never idle proves nothing."""
-    lost = [one for one in device.events(*LOSSES) if one.stage == STAGE]
+    """Raise NotMeasured if a GPU without idle time would prove nothing."""
+    lost = [event for event in device.events(*LOSSES) if event.stage == STAGE]
     if lost:
         raise NotMeasured(f"its worker was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
     steps = [
-        one
-        for one in device.records(RewardBatch, STAGE)
-        if one.mode == "parallel" and window.from_s <= one.t_s <= window.to_s
+        batch
+        for batch in device.records(RewardBatch, STAGE)
+        if batch.mode == "parallel" and window.from_s <= batch.t_s <= window.to_s
     ]
     if len(steps) < FEWEST_STEPS:
-        raise NotMeasured(f"rewards of {len(steps)} steps were computed while it generated: too few")
+        raise NotMeasured(f"rewards of only {len(steps)} steps were computed during the generation")
 
 
 CRITERIA = (parallel_rewards, idle_gaps)

@@ -1,4 +1,4 @@
-"""Faults that the criteria of this stage are there to notice."""
+"""Faults that this stage's criteria must notice."""
 
 from rigproof.simulation.faults.kinds import FaultKind, Noticed
 
@@ -24,7 +24,7 @@ FAULTS = (
     FaultKind(
         "rewards-crash",
         "gpu",
-        "every strategy that is played beside the generation crashes",
+        "every strategy that is played during the generation crashes",
         ("feeding.parallel_rewards",),
         keys=("stage",),
         stage=STAGE,

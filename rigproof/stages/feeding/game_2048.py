@@ -1,4 +1,4 @@
-"""The game 2048 in plain Python, the same course for the same seed and moves."""
+"""The game 2048 in plain Python, with the same course for the same seed and moves."""
 
 import random
 
@@ -11,7 +11,7 @@ Board = list[int]  # row by row; 0 is empty
 
 
 def _lines(move: str) -> tuple[tuple[int, ...], ...]:
-    """Places of the board's four lines, each from the edge that the tiles slide to."""
+    """Indices of the board's four lines, each from the edge that the tiles slide to."""
     rows = [tuple(range(SIDE * row, SIDE * row + SIDE)) for row in range(SIDE)]
     lines = rows if move in ("left", "right") else list(zip(*rows, strict=True))
     return tuple(line if move in ("left", "up") else line[::-1] for line in lines)
@@ -21,7 +21,7 @@ _LINES = {move: _lines(move) for move in MOVES}
 
 
 def slid(board: Board, move: str) -> tuple[Board, int] | None:
-    """The board after a move, before the new tile, and what the move scores; None where nothing moves."""
+    """The board after a move, before the new tile, and the move's score; None if nothing moves."""
     after = [0] * CELLS
     gained = 0
     for line in _LINES[move]:
@@ -30,7 +30,7 @@ def slid(board: Board, move: str) -> tuple[Board, int] | None:
             tile = board[cell]
             if not tile:
                 continue
-            if tile == waiting:  # a tile merges once a move
+            if tile == waiting:  # a tile merges once per move
                 after[line[place - 1]] = 2 * tile
                 gained += 2 * tile
                 waiting = 0
@@ -41,7 +41,7 @@ def slid(board: Board, move: str) -> tuple[Board, int] | None:
 
 
 class Game:
-    """One game, begun with two tiles. `score` is the sum of all merged tiles, as in the original."""
+    """One game, started with two tiles. `score` is the sum of all merged tiles, as in the original."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311 - a game's course is no secret
@@ -52,7 +52,7 @@ class Game:
         self._add_tile()
 
     def make(self, move: str) -> bool:
-        """Make a move; False, and no change, where nothing moves that way."""
+        """Make a move; False, and no change, if nothing moves that way."""
         result = slid(self.board, move)
         if result is None:
             return False

@@ -1,13 +1,13 @@
 """Autoregressive generation: a decoder that writes completions token by token, all rows of a batch at once.
 
-The decoder is recurrent: what a row has written so far is in its state. A pass adds the last token's
+The decoder is recurrent: a row's state holds what it has written so far. A pass adds the last token's
 embedding, goes through LAYERS layers
 
     x ← x + relu(norm(x) · Wᵀ)
 
-and samples the next token from softmax(norm(x) · headᵀ). As in the generation of a real model each pass reads
-all weights for a few rows of work. The weights are random; that a completion mostly is a strategy comes
-from a bias towards the words that fit its place, which a trained model would have learned.
+and samples the next token from softmax(norm(x) · headᵀ). As in the generation of a real model, each pass
+reads all weights for a few rows of work. The weights are random; most completions are strategies because of a
+bias towards the words that are valid at their place, which a trained model would have learned.
 """
 
 import math
@@ -23,14 +23,15 @@ from rigproof.profiles.planning.operands import matrix_mib
 from rigproof.stages.feeding.strategies import ANSWER, WORDS
 
 LAYERS = 4
-WEIGHTS_SHARE = 0.5  # of the memory; the rest is for what the device's libraries and random data need
-WIDTHS = range(64, 16384 + 1, 64)  # wider ones would only make a pass longer
-FITTING, UNKNOWN_MOVE = 6.0, 3.0  # added to the logits: three of four completions are strategies
+WEIGHTS_SHARE = 0.5  # of the memory; the rest is for the device's libraries and random data
+WIDTHS = range(64, 16384 + 1, 64)  # a wider one would only make a pass longer
+# Added to the logits of valid words, and of an unknown move: three of four completions are then strategies.
+VALID, UNKNOWN_MOVE = 6.0, 3.0
 CHECKED_BLOCK = 16
 
 
 def width_for(vram_mib: float, precision: str) -> int:
-    """The widest decoder whose weights fit. ValueError where not even the narrowest does."""
+    """The width of the widest decoder whose weights fit. Raises ValueError if none does."""
     each_mib = WEIGHTS_SHARE * vram_mib / LAYERS
     fitting = [width for width in WIDTHS if matrix_mib(width, precision) <= each_mib]
     if not fitting:
@@ -42,7 +43,7 @@ def width_for(vram_mib: float, precision: str) -> int:
 
 
 def pass_tflop(rows: int, width: int) -> float:
-    """Work of one pass: the products of the layers and of the head, 2 operations a multiplication."""
+    """Work of one pass: the products of the layers and of the head, 2 operations per multiplication."""
     return 2 * rows * width * (LAYERS * width + len(WORDS)) / 1e12
 
 
@@ -53,7 +54,7 @@ class Answers:
     tokens: Matrix  # places × rows, host memory
 
     def completions(self) -> list[list[int]]:
-        """Row by row. Valid once a mark set after the passes is done."""
+        """The completions, row by row. Valid once a mark set after the passes is done."""
         rows: list[list[int]] = self.tokens.t().tolist()
         return rows
 
@@ -67,7 +68,7 @@ class Decoder:
         self.rows = rows
         self.width = width_for(vram_mib, self.precision)
         device.use(self.precision)
-        scale = 1 / math.sqrt(self.width)  # keeps the variance
+        scale = 1 / math.sqrt(self.width)  # preserves the variance
         self._weights = [
             device.normal(self.width, self.precision, seed).mul_(scale) for seed in range(LAYERS)
         ]
@@ -80,7 +81,7 @@ class Decoder:
         self._head = (torch.randn(words, self.width, generator=drawn) * scale).to(where, dtype)
         self._bias = torch.tensor(_bias(), device=where)
         self._state = torch.empty(rows, self.width, dtype=dtype, device=where)
-        # All products of a pass lie in one row, so that one checksum covers them.
+        # All products of a pass are in one tensor, so that one checksum covers them.
         self._products = torch.empty(rows * (LAYERS * self.width + words), dtype=dtype, device=where)
         *outs, logits = self._products.split([*[rows * self.width] * LAYERS, rows * words])
         self._outs = [out.view(rows, self.width) for out in outs]
@@ -111,7 +112,7 @@ class Decoder:
         sums.add(self._products)
         place = len(ANSWER) - self._left
         logits = self._logits.float() if place < 0 else self._logits.float() + self._bias[place]
-        # Of p / e with exponential e the largest is a sample of p; no wait for the host, as multinomial has.
+        # The largest of p / e, with exponential e, is a sample of p; multinomial would wait for the host.
         shares = logits.softmax(1) / self._noise.exponential_(generator=self._random)
         self._tokens = shares.argmax(1)
         if place >= 0:
@@ -119,13 +120,13 @@ class Decoder:
         self._left -= 1
 
     def checked_error(self) -> float:
-        """Largest error of a further pass's products against 64-bit arithmetic, in sampled elements.
+        """Largest error of another pass's products against 64-bit arithmetic, in sampled elements.
 
-        Waits for the device, and leaves the state as it was.
+        Waits for the device, and restores the state.
         """
-        kept = self._state.clone()
+        saved = self._state.clone()
         errors = [self._error_of(product) for product in self._pass()]
-        self._state.copy_(kept)
+        self._state.copy_(saved)
         return math.nan if any(map(math.isnan, errors)) else max(errors)
 
     def answers(self) -> Answers:
@@ -135,13 +136,13 @@ class Decoder:
         return Answers(host.copy_(self._answers, non_blocking=True))
 
     def release(self) -> None:
-        """Let go of everything."""
+        """Free everything."""
         self._weights.clear()
         self._prompts.clear()
         self._device.empty_cache()
 
     def _pass(self) -> Iterator[Product]:
-        """The products of a pass; each is to be made before the next one is asked for."""
+        """The products of a pass; each must be computed before the next one is taken."""
         for weights, out in zip(self._weights, self._outs, strict=True):
             yield Product(self._normed(), weights, out, self.precision)
             self._state.add_(out.relu())
@@ -149,7 +150,7 @@ class Decoder:
         yield Product(self._state, self._head, self._logits, self.precision)
 
     def _error_of(self, product: Product) -> float:
-        """Multiply, and compare every few columns of the first rows."""
+        """Multiply, and compare some columns of the first rows."""
         rows, columns = product.out.shape
         self._device.multiply(product.a, product.b, product.out)
         step = max(1, columns // CHECKED_BLOCK)
@@ -160,11 +161,11 @@ class Decoder:
 
 
 def _bias() -> list[list[float]]:
-    """For each place of the answer, what is added to each word's logit."""
+    """What is added to each word's logit, for each place of the answer."""
 
     def added(word: str, place: int) -> float:
         if word not in ANSWER[place]:
             return 0.0
-        return UNKNOWN_MOVE if word == "jump" else FITTING
+        return UNKNOWN_MOVE if word == "jump" else VALID
 
     return [[added(word, place) for word in WORDS] for place in range(len(ANSWER))]

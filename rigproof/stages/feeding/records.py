@@ -1,4 +1,4 @@
-"""What the feeding stage records besides rounds of generation."""
+"""The feeding stage's records besides rounds of generation."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,10 +6,10 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class RewardBatch:
-    """The rewards of one step's completions, computed on the CPU: all in one process, or in a pool.
+    """The rewards of one step's completions, computed on the CPU: one after the other, or in a pool.
 
-    `timed_out`, `crashed` and `out_of_memory` strategies cost only themselves. `matches`: the rewards, in
-    order, are those of the sequential run; None where there was none to compare with.
+    `timed_out`, `crashed` and `out_of_memory` strategies affect no others. `matches`: whether the rewards, in
+    order, are those of the sequential run; None if there was none to compare with.
     """
 
     t_s: float  # run time of its end
@@ -19,7 +19,7 @@ class RewardBatch:
     mode: Literal["sequential", "parallel"]
     processes: int
     strategies: int
-    invalid: int  # found by the quick validation, and not run
+    invalid: int  # rejected by the quick check, and not played
     timed_out: int
     crashed: int
     out_of_memory: int

@@ -1,4 +1,4 @@
-"""Rewards of completions, computed in a process of its own with a pool of processes below it."""
+"""Computes rewards of completions in a child process, which leads a pool of further processes."""
 
 import queue
 from collections import deque
@@ -11,14 +11,14 @@ from rigproof.host.child import Child, Message
 
 MODULE = "rigproof.stages.feeding.reward_process"
 STOP_S = 2.0
-TOLD_CHARACTERS = 500
+STDERR_CHARACTERS = 500  # quoted from the process's stderr
 
 Completions = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Completions whose rewards are wanted, all for the game of one seed."""
+    """Completions to compute rewards for, all for the game of one seed."""
 
     completions: Completions
     seed: int
@@ -27,9 +27,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Rewards:
-    """A job's rewards, in the order of its completions, how each ended, and the seconds that all took.
+    """A job's rewards, in the order of its completions, how each ended, and the seconds for all of them.
 
-    A reward that could not be computed is 0; `ends` says why.
+    A reward that could not be computed is 0; `ends` has the reason.
     """
 
     job: Job
@@ -38,19 +38,19 @@ class Rewards:
     seconds: float
 
     def count(self, end: str) -> int:
-        """How many ended so."""
+        """How many ended that way."""
         return self.ends.count(end)
 
     @property
     def run(self) -> int:
-        """How many were strategies, and so were played."""
+        """How many were valid strategies, and were played."""
         return len(self.ends) - self.count("invalid")
 
 
 class RewardPool:
-    """Computes rewards from its making to `stop`: `processes` processes, and one that leads them.
+    """Computes rewards until `stop`, in `processes` processes and one that leads them.
 
-    Jobs are done in the order in which they came. Their process ends with this one, however that dies.
+    Jobs are done in order. The leading process ends with this one, however it ends.
     """
 
     def __init__(self, processes: int, strategy_s: float, strategy_memory_mib: float) -> None:
@@ -74,7 +74,7 @@ class RewardPool:
         self.stop()
 
     def __len__(self) -> int:
-        """Jobs that are not yet answered."""
+        """The number of unanswered jobs."""
         return len(self._jobs)
 
     @property
@@ -83,15 +83,15 @@ class RewardPool:
         return self._child.pid
 
     def submit(self, job: Job) -> None:
-        """Hand a job over; does not wait for it. RuntimeError where the process is gone."""
+        """Submit a job without waiting for it. Raises RuntimeError if the process has ended."""
         if not self._child.tell(completions=job.completions, seed=job.seed, parallel=job.parallel):
             raise self._gone()
         self._jobs.append(job)
 
     def take(self, timeout_s: float = 0.0) -> Rewards | None:
-        """The oldest job's rewards; None where they are not there within the time.
+        """The oldest job's rewards; None if they are not ready within the time.
 
-        RuntimeError where the process is gone.
+        Raises RuntimeError if the process has ended.
         """
         try:
             answer = self._answers.get(timeout=timeout_s) if timeout_s > 0 else self._answers.get_nowait()
@@ -104,14 +104,14 @@ class RewardPool:
         )
 
     def stop(self) -> None:
-        """End all its processes at once, whatever they do. Does nothing the second time."""
+        """End all its processes at once, whatever they do. A second call does nothing."""
         self._child.stop(STOP_S)
 
     def _gone(self) -> RuntimeError:
-        self._answers.put(None)  # for whoever asks again
+        self._answers.put(None)  # for later calls
         status = self._child.wait(STOP_S)
         ended = "unknown" if status is None else status
-        told = self._child.complaint()[-TOLD_CHARACTERS:]
+        stderr = self._child.complaint()[-STDERR_CHARACTERS:]
         return RuntimeError(
-            f"the reward pool ended by itself, exit status {ended}: {told or 'it said nothing'}"
+            f"the reward pool ended by itself, exit status {ended}: {stderr or 'nothing on its stderr'}"
         )

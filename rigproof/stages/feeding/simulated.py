@@ -1,4 +1,4 @@
-"""Simulated feeding: rewards are compared, then the card generates while they are computed."""
+"""Simulated feeding: rewards are compared, then the card generates while rewards are computed."""
 
 from collections.abc import Iterator
 
@@ -10,12 +10,12 @@ from rigproof.simulation.work.task import Task
 from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.feeding.specs import FeedingSpec
 
-GENERATION = Work(1.0, 0.953, 0.015, 0.0)  # 1980 MHz throughout, 667 W (636 to 683), no reason
+GENERATION = Work(1.0, 0.953, 0.015, 0.0)  # always 1980 MHz, 667 W (636 to 683), no clock event reason
 GENERATES_FROM, GENERATES_TO = 0.2, 0.95  # of the stage; rewards are compared before and after
 STRATEGY_S = 0.03  # one strategy's game, alone; measured: 28.5 ms
 EFFICIENCY = 0.75  # of the pool's processes; measured: 5.4 to 5.8 of 8
-COMPARED, INVALID_SHARE = 16, 0.25  # strategies of a comparison; of a step, what the quick check sorts out
-OF_A_GEMM = 0.3  # the rate of generating, of a 16-bit GEMM's; measured: 195 of 643 TFLOP/s
+COMPARED, INVALID_SHARE = 16, 0.25  # strategies of a comparison; share of a step that the quick check rejects
+OF_A_GEMM = 0.3  # the rate of generation, relative to a 16-bit GEMM; measured: 195 of 643 TFLOP/s
 WARM_UP_SHARE = 0.15  # of the generation
 
 

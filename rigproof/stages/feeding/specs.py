@@ -1,4 +1,4 @@
-"""What a worker is told in the feeding stage."""
+"""A worker's task in the feeding stage."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,10 @@ from rigproof.stages.slice import StageWork
 
 @dataclass(frozen=True, slots=True)
 class FeedingSpec(Spec):
-    """Generate `completions` a step on the device and compute their rewards in `processes` on the CPU.
+    """Generate `completions` per step on the device, and compute their rewards in `processes` on the CPU.
 
-    Generating a step takes as long as its rewards would with `reward_speedup` against sequential ones.
+    Generating a step takes as long as its rewards would if they were `reward_speedup` times as fast as
+    sequential ones.
     """
 
     vram_mib: float
@@ -41,7 +42,7 @@ def specs(work: StageWork) -> dict[str, Spec]:
     first = plan.first_workers()
 
     def spec(worker: WorkerPlan) -> Spec:
-        devices = sum(one.node == worker.node for one in first)
+        devices = sum(other.node == worker.node for other in first)
         room = max(1, int(cpus.get(worker.node, 1.0)) // devices)
         feeding = settings[worker.subject]
         processes = min(feeding.processes, room)

@@ -1,4 +1,4 @@
-"""All of the feeding stage."""
+"""The feeding stage, put together."""
 
 from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.stages.feeding.criteria import CRITERIA
@@ -17,7 +17,7 @@ KIND = StageKind(
     lint=problems,
     labels=(Label("precision", str, work=True), Label("size", int)),
     events={
-        "generation": "how long a step's generation is; data.tokens, aimed_s, pass_s, completions, overlap"
+        "generation": "the length of a step's generation; data.tokens, aimed_s, pass_s, completions, overlap"
     },
 )
 FEEDING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=feeding_tables)

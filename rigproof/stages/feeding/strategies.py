@@ -1,10 +1,10 @@
-"""From a completion to its reward: a list of tokens that says how to play 2048, checked, then played.
+"""From a completion to its reward: a list of tokens that says how to play 2048 is checked, then played.
 
-A completion is a row of token numbers. Its last tokens are the answer, what comes before is reasoning:
+A completion is a list of token numbers. The last tokens are the answer; those before are reasoning:
 
     begin · four moves, the preferred first · how far to look ahead · end
 
-Nothing of a completion is ever evaluated as code.
+No part of a completion is ever evaluated as code.
 """
 
 import os
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rigproof.stages.feeding.game_2048 import MOVES, Board, Game, slid
 
-# What a model may write, by number. It knows a move that the game does not.
+# The tokens that a model may write. One of them is a move that the game does not have.
 WORDS = (
     "begin",
     "end",
@@ -29,8 +29,8 @@ WORDS = (
     "empty",
     "wait",
 )
-# In place of the look-ahead: strategies that go wrong in the middle of their game. No model writes these
-# words; they are there so that the tests can show what each of them costs.
+# Instead of the look-ahead: strategies that fail in the middle of their game. The model never writes these
+# words; the tests use them to show what each failure costs.
 MISHAPS = ("hang", "ignore signals and hang", "abort", "exit", "eat memory", "raise")
 TOKENS = (*WORDS, *MISHAPS)
 LOOK_AHEAD = {"look ahead 1": 1, "look ahead 2": 2}
@@ -40,12 +40,12 @@ MISHAP_STEP = 50
 
 
 class InvalidStrategyError(ValueError):
-    """A completion that is no strategy; the text says why."""
+    """A completion that is not a valid strategy; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """Which moves are preferred, best first, and how many moves ahead it looks."""
+    """The order of preferred moves, and how many moves it looks ahead."""
 
     order: tuple[str, ...]
     ahead: int
@@ -53,18 +53,18 @@ class Strategy:
 
 
 def parse(completion: Sequence[int]) -> Strategy:
-    """The quick check: well-formed, and only moves that there are. InvalidStrategyError where it is not.
+    """The quick check: raises InvalidStrategyError unless it is well-formed and has only existing moves.
 
-    A move named twice counts where it stands first; those not named come last.
+    A repeated move counts at its first place; moves that are not named come last.
     """
     answer = completion[-len(ANSWER) :]
     if len(answer) < len(ANSWER):
-        raise InvalidStrategyError(f"{len(answer)} tokens are no answer: it has {len(ANSWER)}")
+        raise InvalidStrategyError(f"{len(answer)} tokens are no answer, which has {len(ANSWER)}")
     words = []
     for token, allowed in zip(answer, ANSWER, strict=True):
         word = TOKENS[token] if 0 <= token < len(TOKENS) else f"token {token}"
         if word not in allowed:
-            raise InvalidStrategyError(f"“{word}” where one of {', '.join(allowed)} is due")
+            raise InvalidStrategyError(f"“{word}” instead of one of {', '.join(allowed)}")
         words.append(word)
     _, *moves, ahead, _ = words
     for move in moves:
@@ -78,7 +78,7 @@ def parse(completion: Sequence[int]) -> Strategy:
 
 
 def completion_of(*words: str) -> tuple[int, ...]:
-    """The tokens of these words. ValueError names one that there is not."""
+    """The tokens of these words. Raises ValueError for an unknown one."""
     for word in words:
         if word not in TOKENS:
             raise ValueError(f"no token is called {word}")
@@ -86,17 +86,17 @@ def completion_of(*words: str) -> tuple[int, ...]:
 
 
 def reward(strategy: Strategy, seed: int) -> float:
-    """Play the seed's game to its end, some ten milliseconds of work: the score of an average move."""
+    """Play the seed's game to its end, some ten milliseconds of work; returns the mean score per move."""
     game = Game(seed)
     while (move := _chosen(game.board, strategy)) is not None:
         game.make(move)
         if strategy.mishap is not None and game.steps == MISHAP_STEP:
-            _go_wrong(strategy.mishap)
+            _fail(strategy.mishap)
     return game.score / game.steps
 
 
 def _chosen(board: Board, strategy: Strategy) -> str | None:
-    """The possible move with the most to gain; of equal ones the preferred. None at the game's end."""
+    """The possible move with the highest gain; of equal ones the preferred. None at the game's end."""
     best, best_gain = None, -1
     for move in strategy.order:
         result = slid(board, move)
@@ -110,7 +110,7 @@ def _chosen(board: Board, strategy: Strategy) -> str | None:
 
 
 def _most_gained(board: Board, moves: int) -> int:
-    """The most that so many further moves score, were there no new tiles."""
+    """The highest score of that many further moves, without new tiles."""
     if moves == 0:
         return 0
     results = (slid(board, move) for move in MOVES)
@@ -119,14 +119,14 @@ def _most_gained(board: Board, moves: int) -> int:
     )
 
 
-def _go_wrong(mishap: str) -> None:
-    """Do what a model's code may do."""
+def _fail(mishap: str) -> None:
+    """Fail as a model's code may."""
     match mishap:
         case "hang":
             while True:
                 pass
         case "ignore signals and hang":
-            import signal  # noqa: PLC0415 - needed here alone
+            import signal  # noqa: PLC0415 - only needed here
 
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             while True:

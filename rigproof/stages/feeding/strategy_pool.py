@@ -1,9 +1,9 @@
-"""Strategies played side by side, each in a process of its own, at its own risk.
+"""Plays strategies in parallel, each in a process of its own, so that a failure affects no other.
 
-A fork costs some milliseconds where a `host.child.Child` costs an interpreter's start. It forks, so it has to
-live in a process that is clean of CUDA and Ray: see `reward_process`, which is a Child. Processes that play
-one strategy after the other would save the forks, some milliseconds each, but not tell for sure which
-strategy a process died of: `pebble.ProcessPool` at times blames the one before, which had ended well.
+A fork costs some milliseconds, a `host.child.Child` the start of an interpreter. Because it forks, the pool
+must run in a process without CUDA and Ray: see `reward_process`, which is a Child. Processes that play
+several strategies would save forks, but it would not be certain which strategy killed a process:
+`pebble.ProcessPool` sometimes blames the previous one, which had ended well.
 """
 
 import multiprocessing
@@ -22,14 +22,14 @@ from rigproof.stages.feeding.strategies import InvalidStrategyError, Strategy, p
 
 End = Literal["played", "invalid", "timed_out", "crashed", "out_of_memory"]
 
-POLL_S = 0.05  # how exactly the time limit is kept
-TERM_S = 0.2  # then what does not end by itself is killed; a strategy has nothing to clean up
+POLL_S = 0.05  # the precision of the time limit
+TERM_S = 0.2  # after SIGTERM, until SIGKILL; a strategy has nothing to clean up
 MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One completion's reward, 0 where it did not play its game to the end."""
+    """One completion's reward, 0 if its game was not played to the end."""
 
     reward: float
     end: End
@@ -38,8 +38,8 @@ class Played:
 class StrategyPool:
     """Plays strategies in at most `processes` processes at a time.
 
-    A strategy that runs for `strategy_s`, crashes, or takes `memory_mib` beyond what its process has at its
-    start costs itself alone. Its process dies with the thread that asked for it.
+    A strategy that runs for `strategy_s`, crashes, or takes `memory_mib` more than its process has at the
+    start affects no other. Its process dies with the thread that started it.
     """
 
     def __init__(self, processes: int, strategy_s: float, memory_mib: float) -> None:
@@ -54,64 +54,64 @@ class StrategyPool:
     def rewards(self, completions: Sequence[Sequence[int]], seed: int, *, parallel: bool) -> list[Played]:
         """The rewards of completions, in their order, all for the seed's game.
 
-        First all are checked, then those that are strategies are played: side by side, or, the same way but
-        one after the other.
+        First all are checked, then the valid strategies are played: in parallel, or in the same way but one
+        after the other.
         """
-        found: dict[int, Played] = {}
+        results: dict[int, Played] = {}
         strategies: dict[int, Strategy] = {}
         for place, completion in enumerate(completions):
             try:
                 strategies[place] = parse(completion)
             except InvalidStrategyError:
-                found[place] = Played(0.0, "invalid")
-        running: dict[Any, int] = {}  # futures
+                results[place] = Played(0.0, "invalid")
+        running: dict[Any, int] = {}  # by future
         for place, strategy in strategies.items():
             if len(running) >= (self._processes if parallel else 1):
-                _take_ended(running, found)
+                _take_ended(running, results)
             running[self._start(strategy, seed, self._owner, self._memory_mib)] = place
         while running:
-            _take_ended(running, found)
-        return [found[place] for place in range(len(completions))]
+            _take_ended(running, results)
+        return [results[place] for place in range(len(completions))]
 
 
-def _take_ended(running: dict[Any, int], found: dict[int, Played]) -> None:
-    """Wait until at least one ended, and move all that did. A future is done once its process is gone."""
+def _take_ended(running: dict[Any, int], results: dict[int, Played]) -> None:
+    """Wait until at least one has ended; move all that have. A future is done once its process is gone."""
     for future in wait(running, return_when=FIRST_COMPLETED).done:
-        found[running.pop(future)] = _end_of(future)
+        results[running.pop(future)] = _result_of(future)
 
 
-def _end_of(future: Any) -> Played:
+def _result_of(future: Any) -> Played:
     try:
         played: Played = future.result()
     except TimeoutError:
         return Played(0.0, "timed_out")
-    except Exception:  # its process died, or what it sent cannot be read
+    except Exception:  # its process died, or its answer cannot be read
         return Played(0.0, "crashed")
     return played
 
 
 def _play(strategy: Strategy, seed: int, owner: int, memory_mib: float) -> Played:
-    """What a process does. What the strategy held is free before anything else needs memory."""
+    """Play one strategy in its process. Its memory is freed before anything else is allocated."""
     end: End = "played"
     try:
         _confine(owner, memory_mib)
         return Played(reward(strategy, seed), end)
     except MemoryError:
         end = "out_of_memory"
-    except Exception:  # it may raise whatever it likes
+    except Exception:  # a strategy may raise anything
         end = "crashed"
     return Played(0.0, end)
 
 
 def _confine(owner: int, memory_mib: float) -> None:
-    """Bind this process: it dies with its owner, says nothing, and has its memory limited."""
+    """Confine this process: it dies with its owner, prints nothing, and its memory is limited."""
     die_with_parent(owner)
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):  # the owner's pipes must close with the owner
         os.dup2(null, stream)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     limit = own_memory().mapped + int(memory_mib * MIB)
-    hardest = resource.getrlimit(resource.RLIMIT_AS)[1]
-    if hardest != resource.RLIM_INFINITY:
-        limit = min(limit, hardest)
+    hard_limit = resource.getrlimit(resource.RLIMIT_AS)[1]
+    if hard_limit != resource.RLIM_INFINITY:
+        limit = min(limit, hard_limit)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

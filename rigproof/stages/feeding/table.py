@@ -12,15 +12,15 @@ from rigproof.stages.feeding.criteria import STAGE, reward_times
 from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.tables import StageTable
 
-UNTOLD = "not measured"
+NOT_MEASURED = "not measured"
 
 
 def feeding_tables(recording: Recording) -> Iterator[StageTable]:
-    """What the rewards took alone and in the pool, and how long each device waited for them."""
+    """The time that rewards take alone and in the pool, and how long each device waited for them."""
     rounds: dict[str, list[Round]] = {}
-    for one in recording.rounds:
-        if one.stage == STAGE and one.device is None and one.seconds > 0 and recording.is_last(one):
-            rounds.setdefault(one.subject, []).append(one)
+    for done in recording.rounds:
+        if done.stage == STAGE and done.device is None and done.seconds > 0 and recording.is_last(done):
+            rounds.setdefault(done.subject, []).append(done)
     rewards: dict[str, list[RewardBatch]] = {}
     for batch in recording.of(RewardBatch):
         if batch.stage == STAGE and recording.is_last(batch):
@@ -48,17 +48,17 @@ def feeding_tables(recording: Recording) -> Iterator[StageTable]:
             )
             for subject in subjects
         ),
-        note="One strategy plays a whole game. Without work: of the time from the first to the last measured "
-        "round of generation.",
+        note="One strategy plays a whole game. Without work: share of the time from the first to the last "
+        "measured round of generation.",
     )
 
 
 def _rewards(batches: list[RewardBatch], *, beside_generation: bool) -> tuple[str, ...]:
-    steps = sum(one.mode == "parallel" and one.matches is None for one in batches)
+    steps = sum(batch.mode == "parallel" and batch.matches is None for batch in batches)
     try:
         times = reward_times(batches, beside_generation=beside_generation)
     except NotMeasured:
-        return UNTOLD, "", "", "", str(steps)
+        return NOT_MEASURED, "", "", "", str(steps)
     return (
         figure(1e3 * times.alone_s, "ms"),
         figure(1e3 * times.together_s, "ms"),
@@ -72,5 +72,5 @@ def _gaps(rounds: list[Round]) -> tuple[str, str]:
     try:
         how = fed_by(Rounds.of_records(rounds))
     except NotMeasured:
-        return UNTOLD, ""
+        return NOT_MEASURED, ""
     return figure(100 * how.idle_share, "%"), figure(1e3 * how.gap_s, "ms")

@@ -1,11 +1,11 @@
-"""The feeding stage: steps of generation on the device, their rewards computed by a pool on the CPU.
+"""The feeding stage's workload: steps of generation on the device; a pool on the CPU computes their rewards.
 
-How long a step's generation lasts is set once, by what the pool is promised to do:
+The length of a step's generation is set once, from the promised speed-up of the pool:
 
     generation = strategies of a step × sequential seconds of one / promised speed-up
 
-so that a pool that keeps the promise is ready just in time, a faster one waits for the device, and a
-slower one lets the device wait. What is measured is whether this host's CPU keeps this device fed.
+so that a pool with that speed-up is ready just in time, a faster one waits for the device, and a slower one
+lets the device wait. This measures whether the host's CPU keeps the device fed.
 """
 
 from statistics import median
@@ -20,15 +20,15 @@ from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.feeding.reward_pool import Job, RewardPool, Rewards
 from rigproof.stages.feeding.strategies import InvalidStrategyError, parse
 
-if TYPE_CHECKING:  # it imports this workload where it runs
+if TYPE_CHECKING:  # at run time it imports this module
     from rigproof.stages.feeding.specs import FeedingSpec
 
 
-COMPARED = 16  # strategies of each sequential run at least: few, since the device waits for it
+COMPARED = 16  # strategies of each sequential run, at least: few, since the device waits for it
 COMPARISONS = 3  # before the load; one more after it
-LEAST_COMPARISONS = 2  # and so many even where they take more than COMPARING_SHARE of the stage's time
+LEAST_COMPARISONS = 2  # even if they take more than COMPARING_SHARE of the stage's time
 COMPARING_SHARE = 1 / 5
-LEAST_LOAD_SHARE = 1 / 2  # of the duration, however long preparing took
+LEAST_LOAD_SHARE = 1 / 2  # of the duration, even if the preparation took long
 LEAST_STEPS = 3  # with their rewards: a slow host gets up to the duration once more for them
 CPU_STEP_SHARE = 1 / 8  # of the duration, at most: the gaps of the CPU as the device are not judged
 MOST_SAMPLES = 64  # tries to find strategies to compare
@@ -36,11 +36,10 @@ WAIT_S = 0.02
 
 
 def run_feeding(spec: "FeedingSpec", device: Device, context: WorkerContext) -> None:
-    """Feed the device until `duration_s` from the start is over, or until stopped.
+    """Feed the device until `duration_s` after the start, or until stopped.
 
-    The pool's processes and the device's memory are given back in any case. Raises ValueError where
-    `vram_mib` holds no decoder, MemoryError where the device does not give it, RuntimeError where the pool
-    dies.
+    The pool's processes and the device's memory are always freed. Raises ValueError if `vram_mib` is too
+    small for a decoder, MemoryError if the device does not have it free, RuntimeError if the pool dies.
     """
     reporter = Reporter(context, spec.stage)
     started_s = context.now_s()
@@ -55,9 +54,9 @@ def run_feeding(spec: "FeedingSpec", device: Device, context: WorkerContext) -> 
 def _fed(
     spec: "FeedingSpec", device: Device, reporter: Reporter, pool: RewardPool, started_s: float
 ) -> str | None:
-    """Prepare, feed, compare once more; the message where memory did not suffice.
+    """Prepare, feed, compare once more. Returns the message if memory did not suffice.
 
-    Returned and not raised, because a traceback would keep the decoder alive.
+    It is not raised, because a traceback would keep the decoder alive.
     """
     try:
         bursts = Bursts(device, Decoder(device, spec.completions, spec.vram_mib), reporter, spec.round_s)
@@ -93,7 +92,7 @@ class Feeding:
         self._latest: Rewards | None = None
 
     def prepare(self, started_s: float) -> None:
-        """Time rewards one after the other and in parallel, then size the steps and make their references."""
+        """Time sequential and parallel rewards, then size the steps and make their references."""
         strategies, valid_share = self._samples()
         until_s = started_s + self._spec.duration_s * COMPARING_SHARE
         for number in range(COMPARISONS):
@@ -121,14 +120,14 @@ class Feeding:
         self._bursts.make_references()
 
     def work(self, started_s: float) -> None:
-        """Step after step until the time is over and some have rewards; then wait for those still due."""
+        """Generate steps until the time is over and some have rewards; then wait for the other rewards."""
         context, bursts, duration_s = self._context, self._bursts, self._spec.duration_s
         end_s = max(started_s + duration_s, context.now_s() + duration_s * LEAST_LOAD_SHARE)
         while not context.stopped():
             over_s = context.now_s() - end_s
             if over_s >= duration_s or (over_s >= 0 and self._rewarded >= LEAST_STEPS):
                 break
-            while not bursts.full and self._may_go_on():
+            while not bursts.full and self._may_continue():
                 bursts.add("measure")
             if bursts.waiting:
                 self._collect(WAIT_S)
@@ -142,20 +141,20 @@ class Feeding:
             self._collect(WAIT_S)
 
     def conclude(self) -> None:
-        """Compare once more, with what was generated last."""
+        """Compare once more, with the step generated last."""
         if self._latest is None:
             return
         job, ends = self._latest.job, self._latest.ends
         own = zip(job.completions, self._latest.rewards, ends, strict=True)
-        valid = [(one, reward) for one, reward, end in own if end != "invalid"][: self._compared]
+        valid = [(strategy, reward) for strategy, reward, end in own if end != "invalid"][: self._compared]
         if valid:
             strategies, rewards = zip(*valid, strict=True)
             self._compare(strategies, job.seed, rewards)
 
-    def _may_go_on(self) -> bool:
-        """Whether the next round may be generated: a new step has to wait for the rewards of an earlier one.
+    def _may_continue(self) -> bool:
+        """Whether the next round may be generated: a new step waits for the rewards of an earlier one.
 
-        That is the last one but one; without overlap the last one.
+        That is the last step but one; without overlap, the last step.
         """
         return not self._bursts.between or self._bursts.begun - self._rewarded <= int(self._spec.overlap)
 
@@ -165,7 +164,7 @@ class Feeding:
             self._pool.submit(Job(generated.completions, generated.prompt, parallel=True))
 
     def _collect(self, timeout_s: float = 0.0) -> None:
-        """Take the rewards that are there."""
+        """Take rewards that are ready."""
         rewards = self._pool.take(timeout_s)
         if rewards is not None:
             self._rewarded += 1
@@ -173,7 +172,7 @@ class Feeding:
             self._report(rewards, None)
 
     def _samples(self) -> tuple[list[list[int]], float]:
-        """Generated strategies to compare, and what share of the completions is one."""
+        """Generated strategies to compare, and the share of completions that are strategies."""
         strategies: list[list[int]] = []
         tries = 0
         while len(strategies) < self._compared and tries < MOST_SAMPLES:
@@ -190,20 +189,20 @@ class Feeding:
         seed: int,
         known: tuple[float, ...] | None = None,
     ) -> None:
-        """The same rewards one after the other, then in parallel. `known` are those of the load."""
-        alone = self._rewards(Job(strategies, seed, parallel=False))
-        if alone is None:
+        """The same rewards sequentially, then in parallel. `known` are those from the load."""
+        sequential = self._rewards(Job(strategies, seed, parallel=False))
+        if sequential is None:
             return
-        self._sequential_s.append(alone.seconds / len(strategies))
-        self._report(alone, None)
-        together = self._rewards(Job(strategies, seed, parallel=True))
-        if together is None:
+        self._sequential_s.append(sequential.seconds / len(strategies))
+        self._report(sequential, None)
+        parallel = self._rewards(Job(strategies, seed, parallel=True))
+        if parallel is None:
             return
-        same = together.rewards == alone.rewards and known in (None, alone.rewards)
-        self._report(together, same)
+        same = parallel.rewards == sequential.rewards and known in (None, sequential.rewards)
+        self._report(parallel, same)
 
     def _rewards(self, job: Job) -> Rewards | None:
-        """Wait for a job's rewards; None where stopped."""
+        """Wait for a job's rewards; None if stopped."""
         self._pool.submit(job)
         while not self._context.stopped():
             rewards = self._pool.take(WAIT_S)

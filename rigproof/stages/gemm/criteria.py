@@ -1,4 +1,4 @@
-"""How fast is each precision, by how much work was verified in how much time?"""
+"""How fast is each precision, by verified work over time?"""
 
 from typing import get_args
 
@@ -15,7 +15,7 @@ from rigproof.stages.gemm.settings import FIGURES
 
 def _gemm(precision: Precision) -> Criterion:
     def promised(device: PromisedDevice) -> bool:
-        """Decided before the run: what the SKU file has; everything where there is no SKU file."""
+        """Decided before the run: the precisions in the SKU file, or all without a SKU file."""
         return device.sku is None or getattr(device.sku.peak_tflops, precision) is not None
 
     def gemm(device: DeviceEvidence) -> Finding:
@@ -26,8 +26,8 @@ def _gemm(precision: Precision) -> Criterion:
         return against(device, rounds.rate(), measured)
 
     gemm.__doc__ = (
-        f"Verified {precision} matrix products in the steady state: their work over the time that they took "
-        "by the device's own clock, without the slowest tenth of the rounds."
+        f"Verified {precision} matrix products in the steady state: their work over time by the device's own "
+        "clock, without the slowest tenth of the rounds."
     )
     return criterion(
         f"throughput.gemm_{precision}",
@@ -35,8 +35,7 @@ def _gemm(precision: Precision) -> Criterion:
         unit="TFLOP/s",
         limit=FLOORS,
         remedy=SLOW,
-        unmeasured="too few verified rounds of this precision; not applicable where an unknown device "
-        "lacks it",
+        unmeasured="too few verified rounds of this precision; not applicable if an unknown device lacks it",
         also=Also(
             fails=("clock-stuck", "clock-locked", "thermal-throttle"),
             unmeasured=("gpu-idle", "foreign-memory"),
@@ -51,8 +50,8 @@ def _gemm(precision: Precision) -> Criterion:
 
 def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -> None:
     device.evidence.stage("gemm")
-    has = {one for worker in device.workers for one in worker.precisions}
-    if has and precision not in has:
+    supported = {each for worker in device.workers for each in worker.precisions}
+    if supported and precision not in supported:
         raise (NotMeasured if device.device.sku else NotApplicable)(f"this device has no {precision}")
     cause = device.cause()
     raise NotMeasured(f"{number} verified rounds of {precision}" + (f": {cause}" if cause else ""))

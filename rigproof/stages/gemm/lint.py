@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from rigproof.criteria.evidence.loads import SHORTEST_S
-from rigproof.profiles.lint.limits import told
+from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.stages.gemm.settings import GemmSettings
@@ -16,4 +16,4 @@ def problems(loaded: LoadedRig, level: LevelName) -> Iterator[str]:
     if with_gpu and 0 < measure_s < SHORTEST_S:
         wrong = f"clock, power and activity of a GPU are judged over {SHORTEST_S:g} s of work or more"
         key = f"stages.gemm.measure_s.{level}"
-        yield told(loaded, key, measure_s, wrong, f"write {SHORTEST_S:g} or more")
+        yield rig_problem(loaded, key, measure_s, wrong, f"write {SHORTEST_S:g} or more")

@@ -1,4 +1,4 @@
-"""How long the gemm stage takes at a level."""
+"""The length of the gemm stage at a level."""
 
 from typing import get_args
 
@@ -9,13 +9,13 @@ from rigproof.stages.gemm.settings import GemmSettings
 
 # Precisions after the first settle for this share of its time: the card is hot and at its power cap by then.
 LATER_SETTLE_SHARE = 0.25
-# Rounds of a precision that are measured at least, however long they take on a busy device.
+# Measured rounds of a precision at least, even if they take long on a busy device.
 FEWEST_ROUNDS = 4
 PRECISIONS_AT_MOST = len(get_args(Precision))
 
 
 def plan(settings: GemmSettings, level: LevelName, round_s: float) -> StagePlan:
-    """For the card with the most precisions."""
+    """The plan, for a card with all precisions."""
     settle_s, measure_s = settings.settle_s.at(level), settings.measure_s.at(level)
     settling_s = settle_s * (1 + (PRECISIONS_AT_MOST - 1) * LATER_SETTLE_SHARE)
     return StagePlan(

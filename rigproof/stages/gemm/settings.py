@@ -1,4 +1,4 @@
-"""The gemm stage's table in a profile, and what SKU files and floors state of it."""
+"""The gemm stage's table in a profile, and its figures in SKU files and floors."""
 
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ class GemmSettings(StageSettings):
 
     of_rig: ClassVar[frozenset[str]] = frozenset({"settle_s", "measure_s"})
 
-    settle_s: EveryLevel = Field(description="most time to reach the steady state, by level")
+    settle_s: EveryLevel = Field(description="longest time to reach the steady state, by level")
     measure_s: EveryLevel = Field(description="per precision, by level")
 
 

@@ -1,4 +1,4 @@
-"""When a rate has settled."""
+"""Decides when a rate has settled."""
 
 from collections import deque
 from itertools import islice
@@ -9,7 +9,7 @@ AGREEMENT = 0.01
 
 
 class Settling:
-    """Watches warm-up rounds until the rate is steady, or the time for it is over.
+    """Watches warm-up rounds until the rate is steady, or its time limit is reached.
 
     Steady: the mean rate of about the last second lies within 1 % of that of the second before,
     and at least 2 s have passed (or `limit_s`, if that is shorter).
@@ -21,7 +21,7 @@ class Settling:
         self.steady = False  # whether the last two windows agree; both must be full
 
     def add(self, seconds: float, work: float) -> None:
-        """A round in device time."""
+        """Add a round: its seconds of device time, and its work."""
         self._rounds.appendleft((seconds, work))
         late_s, late, used = self._window(0)
         early_s, early, used = self._window(used)
@@ -35,7 +35,7 @@ class Settling:
         return passed_s >= self._limit_s or (passed_s >= LEAST_S and self.steady)
 
     def _window(self, first: int) -> tuple[float, float, int]:
-        """Seconds and work of the rounds from `first` on that make up a window; where the next begins."""
+        """Seconds and work of the window that starts at round `first`, and the index after its last round."""
         seconds = work = 0.0
         for place, (round_s, round_work) in enumerate(islice(self._rounds, first, None), start=first):
             if seconds >= WINDOW_S:

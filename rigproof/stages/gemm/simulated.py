@@ -21,7 +21,7 @@ WORK = {
 
 
 def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
-    """One precision after the other, each for its time to settle and to be measured."""
+    """One precision after the other, each for its settling and measuring time."""
     from_s = 0.0
     for number, precision in enumerate(work.precisions):
         settle_s = plan.settle_s * (LATER_SETTLE_SHARE if number else 1.0)
@@ -37,7 +37,7 @@ def round_s(aimed_s: float, measure_s: float) -> float:
 
 
 def measured_s(aimed_s: float, measure_s: float) -> float:
-    """For how long a precision is measured."""
+    """How long a precision is measured."""
     return max(measure_s, FEWEST_ROUNDS * round_s(aimed_s, measure_s))
 
 

@@ -1,4 +1,4 @@
-"""What a worker is told in the gemm stage."""
+"""A worker's task in the gemm stage."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from rigproof.stages.slice import StageWork
 class GemmSpec(Spec):
     """Measure one device's steady GEMM rate, precision by precision.
 
-    `precisions` empty means every one the device has. Each precision warms up until its rate
+    If `precisions` is empty, all that the device has. Each precision warms up until its rate
     settles, at most `settle_s` for the first and a quarter of that for the others, then measures for
     `measure_s`.
     """

@@ -1,4 +1,4 @@
-"""All of the gemm stage."""
+"""The gemm stage, put together."""
 
 from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.stages.gemm.criteria import CRITERIA

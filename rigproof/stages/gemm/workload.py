@@ -1,4 +1,4 @@
-"""The GEMM stage: one device's steady rate, precision by precision."""
+"""The gemm stage's workload: one device's steady rate, precision by precision."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,33 +14,33 @@ from rigproof.records.measurements import Phase
 from rigproof.stages.gemm.plan import FEWEST_ROUNDS, LATER_SETTLE_SHARE
 from rigproof.stages.gemm.settling import Settling
 
-if TYPE_CHECKING:  # it imports this workload where it runs
+if TYPE_CHECKING:  # at run time it imports this module
     from rigproof.stages.gemm.specs import GemmSpec
 
 
 CHECKED_BLOCK = 64
-MOST_PRODUCTS = 2**16  # of a round, however small they are
+MOST_PRODUCTS = 2**16  # in a round, even if they are small
 
 
 def measuring_order(wanted: Sequence[str], device: Device) -> tuple[str, ...]:
-    """The precisions to measure, that of the highest power first; empty means all the device has.
+    """The precisions to measure, the one with the highest power first; if `wanted` is empty, all.
 
     The best 16-bit precision draws most, so that the card is hot and at its power cap when the
-    others are measured. ValueError names a precision that the device lacks.
+    others are measured. Raises ValueError for a precision that the device lacks.
     """
     for precision in wanted:
         if precision not in device.precisions:
-            has = ", ".join(device.precisions)
-            raise ValueError(f"{device.name} has no {precision}: ask for {has}")
+            available = ", ".join(device.precisions)
+            raise ValueError(f"{device.name} has no {precision}; it has {available}")
     chosen = tuple(wanted) or device.precisions
     by_power = (device.half, "fp16", "bf16", "tf32", "fp32")
     return tuple(dict.fromkeys(precision for precision in by_power if precision in chosen))
 
 
 def run_gemm(spec: "GemmSpec", device: Device, context: WorkerContext) -> None:
-    """Measure each precision until done or stopped. Rounds, and events for what went wrong, are emitted.
+    """Measure each precision until done or stopped. Emits rounds, and events for what went wrong.
 
-    An allocation that fails is reported as an event, then raised as MemoryError.
+    A failed allocation is reported as an event, then raised as MemoryError.
     """
     reporter = Reporter(context, spec.stage)
     for place, precision in enumerate(measuring_order(spec.precisions, device)):
@@ -58,9 +58,9 @@ def run_gemm(spec: "GemmSpec", device: Device, context: WorkerContext) -> None:
 def _measured(
     spec: "GemmSpec", precision: str, settle_s: float, device: Device, reporter: Reporter
 ) -> str | None:
-    """Measure one precision; the message where memory did not suffice.
+    """Measure one precision. Returns the message if memory did not suffice.
 
-    Returned and not raised, because a traceback would keep the operands alive.
+    It is not raised, because a traceback would keep the operands alive.
     """
     try:
         device.use(precision)
@@ -75,8 +75,8 @@ def _measured(
 class SteadyRate:
     """One precision: references, warm-up until the rate settles, then measured rounds.
 
-    Two products take turns, b · aᵀ and a · bᵀ: each leaves its own checksum, and both read and write as much
-    in the same layout, without a fourth matrix (a · aᵀ would read half as much, and draw less).
+    Two products alternate, b · aᵀ and a · bᵀ: each has its own checksum, and both read and write the same
+    amount in the same layout, without a fourth matrix (a · aᵀ would read half as much, and draw less power).
     """
 
     def __init__(self, spec: "GemmSpec", precision: str, device: Device, reporter: Reporter) -> None:
@@ -88,9 +88,9 @@ class SteadyRate:
         self._count = 0
 
     def run(self, settle_s: float) -> None:
-        """Warm up for at most `settle_s`, measure for the spec's `measure_s`, or until stopped.
+        """Warm up for at most `settle_s`, then measure for the spec's `measure_s`, or until stopped.
 
-        Rounds may last longer than planned: on a busy device the few that a rate needs are waited for.
+        It may take longer than planned: on a busy device it waits for FEWEST_ROUNDS rounds.
         """
         context = self._reporter.context
         self._make_references()
@@ -124,7 +124,7 @@ class SteadyRate:
         self._reporter.references(self._device, self._precision, self._spec.size, self._pool.checksums)
 
     def _calibrated(self, queue: RoundQueue[tuple[int, ...]]) -> int:
-        """Products of a round, from batches that double until they last a quarter of one."""
+        """The number of products in a round, from batches that double until they last a quarter of one."""
         products, seconds = 1, 0.0
         while seconds < self._spec.round_s / 4 and products < MOST_PRODUCTS:
             if self._reporter.context.stopped():
@@ -138,10 +138,10 @@ class SteadyRate:
 
     def _report_round(self, finished: FinishedRound[tuple[int, ...]]) -> None:
         verified, wrong = differing(self._pool.references, finished.work, finished.checksums)
-        for one in wrong:
+        for result in wrong:
             self._reporter.wrong_result(
-                f"{self._precision} product {one['product']} of round {self._count} is not what it was",
-                {"precision": self._precision, "round": self._count, **one},
+                f"{self._precision} product {result['product']} of round {self._count} has changed",
+                {"precision": self._precision, "round": self._count, **result},
             )
         self._count += 1
         self._reporter.round(

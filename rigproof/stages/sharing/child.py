@@ -1,15 +1,15 @@
 """One of the processes that share a device: `python -m rigproof.stages.sharing.child SETTINGS`.
 
-SETTINGS is a JSON object: `kind` and `threads` of the device, `size` of the operands, `round_s`. Orders come
-as JSON lines on stdin, and what it did goes to stdout the same way:
+SETTINGS is a JSON object: `kind` and `threads` of the device, `size` of the operands, `round_s`. It reads
+orders as JSON lines from stdin, and writes messages to stdout in the same way:
 
-    it says                                       it is told
+    messages                                      orders
     opened (uuid, precision)                      fill (mib)
     round (warmup), …, ready (mib, checksums)     work (start_s, settled_s, end_s)
-    round, …, done                                (stdin is closed: it ends)
+    round, …, done                                (stdin closes: it ends)
 
-`wrong` tells a result that differs, `error` why it gives up. Moments are of the host's monotonic clock, which
-all processes share.
+`wrong` reports a result that differs, `error` why it gives up. Times are those of the host's monotonic clock,
+which all processes share.
 """
 
 import json
@@ -28,11 +28,11 @@ from rigproof.records.measurements import Phase
 
 WARM_SIZE = 64
 ERROR_CHARACTERS = 2000
-MOST_TOLD = 16  # wrong results of one round: each is a line to the parent
+MOST_REPORTED = 16  # wrong results of one round: each is a message
 
 
 def tell(what: str, **more: Any) -> None:
-    """One line to the parent."""
+    """Send one message to the parent."""
     parent.tell(what=what, **more)
 
 
@@ -48,7 +48,7 @@ class SharedPool:
         self._products = 1
 
     def fill(self, mib: float) -> None:
-        """Take `mib`; the products that make references are told as warm-up rounds."""
+        """Fill `mib` with operands; the products that make references are reported as warm-up rounds."""
         seconds, products, correct, latest_s = 0.0, 0, True, 0.0
         for _ in range(matrices_in(mib, self._size, self._device.half)):
             if self._orders.closed.is_set():
@@ -57,12 +57,12 @@ class SharedPool:
                 seconds, products = seconds + latest_s, products + 1
                 if not reference.correct:
                     correct = False
-                    self._tell_wrong(*reference.wrong(self._device.half))
+                    self._report_wrong(*reference.wrong(self._device.half))
             if seconds >= self._round_s:
-                self._tell_round(seconds, products, "warmup", verified=correct)
+                self._report_round(seconds, products, "warmup", verified=correct)
                 seconds, products, correct = 0.0, 0, True
         if products:
-            self._tell_round(seconds, products, "warmup", verified=correct)
+            self._report_round(seconds, products, "warmup", verified=correct)
         self._products = products_for(self._round_s, latest_s)
         tell("ready", mib=self._pool.mib, checksums=self._pool.checksums)
 
@@ -88,12 +88,12 @@ class SharedPool:
     def _check(self, finished: FinishedRound[tuple[int, ...]]) -> None:
         precision = self._device.half
         verified, wrong = differing(self._pool.references, finished.work, finished.checksums)
-        for one in wrong[:MOST_TOLD]:
-            said = f"{precision} result of pair {one['pair']} changed between equal products"
-            self._tell_wrong(said, {"precision": precision, **one})
-        self._tell_round(finished.seconds, finished.products, finished.phase, verified=verified)
+        for result in wrong[:MOST_REPORTED]:
+            message = f"{precision} result of pair {result['pair']} changed between equal products"
+            self._report_wrong(message, {"precision": precision, **result})
+        self._report_round(finished.seconds, finished.products, finished.phase, verified=verified)
 
-    def _tell_round(self, seconds: float, products: int, phase: Phase, *, verified: bool) -> None:
+    def _report_round(self, seconds: float, products: int, phase: Phase, *, verified: bool) -> None:
         tell(
             "round",
             t_s=time.monotonic(),
@@ -103,20 +103,20 @@ class SharedPool:
             verified=verified,
         )
 
-    def _tell_wrong(self, message: str, data: dict[str, Any]) -> None:
+    def _report_wrong(self, message: str, data: dict[str, Any]) -> None:
         tell("wrong", message=message, data=data)
 
 
 def main(settings: dict[str, Any]) -> int:
-    """Do what is ordered until stdin is closed; the exit status."""
-    # A driver call that hangs may hold the interpreter, and with it the thread that watches stdin.
+    """Follow orders until stdin closes; returns the exit status."""
+    # A hanging driver call may block the interpreter, and with it the thread that watches stdin.
     die_with_parent()
     orders = Orders()
     device: Device | None = None
     try:
         device = open_device(settings["kind"], int(settings["threads"]))
         _do(device, settings, orders)
-    except Exception as error:  # whatever a device does, the parent is told
+    except Exception as error:  # every error of a device is reported to the parent
         out_of_memory = device is not None and device.is_out_of_memory(error)
         message = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
         tell("error", message=message, out_of_memory=out_of_memory)
@@ -143,7 +143,7 @@ def _do(device: Device, settings: dict[str, Any], orders: Orders) -> None:
 
 
 def _warm(device: Device) -> None:
-    """A small product: the device's context and libraries take their memory before it is divided."""
+    """Do small products, so that context and libraries take their memory before the rest is divided."""
     pool = Pool(device, WARM_SIZE, device.half)
     pool.grow()
     pool.grow()

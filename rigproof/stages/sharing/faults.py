@@ -1,4 +1,4 @@
-"""The fault that the criterion of this stage is there to notice."""
+"""The fault that this stage's criterion must notice."""
 
 from rigproof.simulation.faults.kinds import FaultKind, Noticed
 
@@ -6,7 +6,7 @@ FAULTS = (
     FaultKind(
         "sharing-collapse",
         "gpu",
-        "processes that share the card keep each other from working",
+        "processes that share the card slow each other down",
         ("scaling.sharing",),
         keys=("stage", "by"),
         defaults={"by": "50%"},

@@ -1,9 +1,9 @@
-"""Sharing that cannot be done, or that nothing could be judged by."""
+"""Lint of sharing settings that cannot work, or could not be judged."""
 
 from collections.abc import Iterator
 from itertools import pairwise
 
-from rigproof.profiles.lint.limits import Bound, stage_limit_problems, told
+from rigproof.profiles.lint.limits import Bound, rig_problem, stage_limit_problems
 from rigproof.profiles.lint.stated import stated
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.operands import CONTEXT_GIB
@@ -19,7 +19,7 @@ BOUNDS = {
 
 
 def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
-    """Of the processes that share a card, and of what they are judged by."""
+    """Problems with the processes that share a card, and with their limits."""
     yield from stage_limit_problems(loaded, "sharing", BOUNDS)
     for device in loaded.devices():
         yield from _device_problems(loaded, device)
@@ -28,22 +28,22 @@ def problems(loaded: LoadedRig, _level: LevelName) -> Iterator[str]:
 def _device_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
     workers = device.settings(SharingSettings).workers
     key = stated(loaded, device, WORKERS) or WORKERS
-    if not workers or workers[0] != 1 or any(two <= one for one, two in pairwise(workers)):
-        wrong = "one process comes first, because the others are compared with it, and then ever more"
-        yield told(loaded, key, list(workers), wrong, "write e.g. [1, 2, 3]")
+    if not workers or workers[0] != 1 or any(after <= before for before, after in pairwise(workers)):
+        wrong = "must start with 1, with which the others are compared, and then increase"
+        yield rig_problem(loaded, key, list(workers), wrong, "write e.g. [1, 2, 3]")
     elif len(workers) == 1:
-        yield told(loaded, key, [1], "nothing to compare with one process", "write e.g. [1, 2]")
+        yield rig_problem(loaded, key, [1], "nothing to compare with one process", "write e.g. [1, 2]")
     else:
         yield from _memory_problems(loaded, device, workers[-1])
 
 
 def _memory_problems(loaded: LoadedRig, device: PromisedDevice, most: int) -> Iterator[str]:
-    """What the processes fill together fits beside their contexts and those of the workers that wait."""
+    """The memory that the processes fill must fit beside their contexts and those of the idle workers."""
     plan, share = device_plan(loaded, device), device.settings(SharingSettings).vram_share
     memory_gib, contexts = plan.memory_gib, plan.workers + most
     key = stated(loaded, device, VRAM)
     if memory_gib is None or device.gpu.device == "cpu" or key is None:
-        return  # of what only the defaults state, the stage takes what is left
+        return  # with the default, the stage takes what is free
     fitting = int(100 * (memory_gib - contexts * CONTEXT_GIB) / memory_gib) / 100
     if share > fitting:
         wrong = (
@@ -51,4 +51,4 @@ def _memory_problems(loaded: LoadedRig, device: PromisedDevice, most: int) -> It
             f"{memory_gib:g} GiB of {device.subject}"
         )
         way_out = f"write {fitting:g} or less, or fewer workers" if fitting > 0 else "write fewer workers"
-        yield told(loaded, key, share, wrong, way_out)
+        yield rig_problem(loaded, key, share, wrong, way_out)

@@ -1,4 +1,4 @@
-"""One of the processes that share a device, as the worker that started it sees it."""
+"""One of the processes that share a device, as seen by the worker that started it."""
 
 import json
 import queue
@@ -13,9 +13,9 @@ Inbox = queue.SimpleQueue[tuple["SharingProcess", dict[str, Any]]]
 
 
 class SharingProcess(Child):
-    """A child with its own interpreter, from its making until `stop`. What it says goes to `inbox`.
+    """A child process with its own interpreter, until `stop`. Its messages go to `inbox`.
 
-    Its end is said too: `{"what": "gone", "status": …}`, where the status is subprocess's.
+    So does a message about its end: `{"what": "gone", "status": …}`, with subprocess's status.
     """
 
     def __init__(self, number: int, settings: dict[str, Any], inbox: Inbox) -> None:

@@ -17,9 +17,11 @@ class SharingSettings(TimedSettings):
         description="numbers of processes to compare, beginning with 1"
     )
     vram_share: Share = Field(description="of the card, all processes together")
-    sharing_share: Share = Field(description="least rate of several processes together, of one alone")
+    sharing_share: Share = Field(
+        description="least rate of several processes together, relative to one alone"
+    )
 
     @property
     def most_workers(self) -> int:
-        """As many processes are there at once."""
+        """The largest number of processes at a time."""
         return max(self.workers, default=0)

@@ -11,7 +11,7 @@ from rigproof.stages.sharing.settings import SharingSettings
 from rigproof.stages.sharing.specs import SharingSpec
 
 SHARED = Work(0.78, 0.985, 0.045, 0.02)  # two and three processes: 1545 MHz (1470 to 1620), 579 to 792 W
-# Of each number's time: processes start and fill their memory; of the rest, until they have settled.
+# Shares: of each number's time, for processes to start and fill their memory; of the rest, to settle.
 PAUSE, WARM_UP_SHARE = 0.2, 0.2
 TOGETHER = 0.92  # of one process's rate; measured on an H200
 ROUNDS, WARM_UP = 10, 2
@@ -35,7 +35,7 @@ def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
 
 
 def records(task: Task, spec: SharingSpec) -> Records:
-    """For each number of processes an allocation, and rounds of each of them."""
+    """For each number of processes, an allocation and the rounds of each process."""
     collapse = task.fault("sharing-collapse")
     work = task.segments()
     for segment in work:
@@ -50,9 +50,9 @@ def records(task: Task, spec: SharingSpec) -> Records:
         if collapse is not None and number == max(spec.workers) and number > 1:
             share *= 1 - (collapse.by or 0.0)
         seconds = (segment.to_s - segment.from_s) / ROUNDS
-        for one in range(ROUNDS):
+        for place in range(ROUNDS):
             t_s += seconds
-            phase: Phase = "warmup" if one < WARM_UP else "measure"
+            phase: Phase = "warmup" if place < WARM_UP else "measure"
             for process in range(number):
                 tflop = task.rate(segment.precision, t_s - seconds, t_s) * share * seconds / number
                 labels: Labels = {

@@ -1,4 +1,4 @@
-"""What a worker is told in the sharing stage."""
+"""A worker's task in the sharing stage."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ from rigproof.stages.slice import StageWork
 
 @dataclass(frozen=True, slots=True)
 class SharingSpec(Spec):
-    """The same products by each number of processes in `workers`, one after the other, on one device.
+    """Do the same products with each number of processes in `workers`, one after the other, on one device.
 
-    `vram_mib` is for all processes together, `cpus` too.
+    `vram_mib` and `cpus` are for all processes together.
     """
 
     size: int
@@ -50,7 +50,7 @@ def specs(work: StageWork) -> dict[str, Spec]:
             duration_s=stage.measure_s,
             round_s=stage.round_s,
             workers=sharing.workers,
-            cpus=sum(one.cpus for one in plan.workers_of(worker.subject)),
+            cpus=sum(other.cpus for other in plan.workers_of(worker.subject)),
         )
 
     return {worker.worker: spec(worker) for worker in plan.first_workers()}

@@ -1,4 +1,4 @@
-"""All of the sharing stage."""
+"""The sharing stage, put together."""
 
 from operator import attrgetter
 
@@ -22,8 +22,8 @@ KIND = StageKind(
     labels=(
         Label("precision", str, work=True),
         Label("size", int),
-        Label("processes", int, work=True, process=True),  # that shared the device,
-        Label("process", int, process=True),  # and which of them it was
+        Label("processes", int, work=True, process=True),  # the number that shared the device
+        Label("process", int, process=True),  # which of them did the round
     ),
 )
 SHARING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=sharing_tables)

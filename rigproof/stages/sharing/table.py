@@ -12,11 +12,11 @@ from rigproof.stages.tables import StageTable
 
 
 def sharing_tables(recording: Recording) -> Iterator[StageTable]:
-    """The rate of each number of processes on each device, and what it is of one process alone."""
+    """The rate of each number of processes on each device, also relative to one process alone."""
     rounds: dict[str, list[Round]] = defaultdict(list)
-    for one in recording.rounds:
-        if one.stage == "sharing" and one.device is None and one.seconds > 0 and recording.is_last(one):
-            rounds[one.subject].append(one)
+    for done in recording.rounds:
+        if done.stage == "sharing" and done.device is None and done.seconds > 0 and recording.is_last(done):
+            rounds[done.subject].append(done)
     rows = [row for subject, own in rounds.items() for row in _rows(recording, subject, own)]
     yield StageTable(
         section="Sharing",
@@ -28,8 +28,8 @@ def sharing_tables(recording: Recording) -> Iterator[StageTable]:
 
 
 def _rows(recording: Recording, subject: str, rounds: list[Round]) -> Iterator[tuple[str, ...]]:
-    events = [one for one in recording.events if one.subject == subject]
-    numbers = sorted({told for one in rounds if isinstance(told := one.label("processes"), int)})
+    events = [event for event in recording.events if event.subject == subject]
+    numbers = sorted({number for done in rounds if isinstance(number := done.label("processes"), int)})
     rates = {number: _rate(rounds, events, number) for number in numbers}
     alone = rates.get(1)
     for number, rate in rates.items():

@@ -1,7 +1,7 @@
-"""The sharing stage: the same products by one process, then by several that share the device.
+"""The sharing stage's workload: the same products by one process, then by several that share the device.
 
-Each number of processes works for the same span on operands that together fill the same memory, so that the
-rates can be compared. Products in 16-bit alone: what a training step makes of sharing, this does not tell.
+Each number of processes works for the same time on operands that together fill the same memory, so that the
+rates can be compared. They only do 16-bit products: this does not show how sharing affects a training step.
 """
 
 import contextlib
@@ -14,27 +14,25 @@ from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.stages.sharing.process import Inbox, SharingProcess
 
-if TYPE_CHECKING:  # it imports this workload where it runs
+if TYPE_CHECKING:  # at run time it imports this module
     from rigproof.stages.sharing.specs import SharingSpec
 
 
-WORK_SHARE = (
-    0.6  # of each number's part of the stage; the rest is for interpreters to start and memory to fill
-)
+WORK_SHARE = 0.6  # of each number's part of the stage; in the rest interpreters start and memory is filled
 SETTLE_SHARE = 1 / 3  # of the work: a card that waited for processes to start has cooled down
-LEFT_MIB = 256.0  # for each process, beside its operands: workspaces and kernels that are loaded late
-START_S = 60.0  # for a process to come up
-STALL_S = 15.0  # without a word from a process that works
+LEFT_MIB = 256.0  # for each process, besides its operands: workspaces and kernels that are loaded late
+START_S = 60.0  # for a process to start
+STALL_S = 15.0  # without a message from a working process
 END_S = 10.0  # to free its memory and end
-HEAD_START_S = 0.3  # for the order to begin to reach everybody
+HEAD_START_S = 0.3  # for the order to begin to reach all processes
 WAIT_S = 0.1
 
 
 def run_sharing(spec: "SharingSpec", device: Device, context: WorkerContext) -> None:
     """Let each number of processes in `spec.workers` work, one number after the other, or until stopped.
 
-    Raises RuntimeError where a process dies, hangs or gets another device, MemoryError where the memory does
-    not suffice. No process is left in any case.
+    Raises RuntimeError if a process dies, hangs or gets another device, MemoryError if memory does not
+    suffice. No process is left running.
     """
     reporter = Reporter(context, spec.stage)
     device.empty_cache()
@@ -53,21 +51,21 @@ class SharedWork:
         self._device = device
         self._reporter = reporter
         self._context = reporter.context
-        # What the processes tell is of the host's monotonic clock, which run time is a shift of.
+        # The processes report times of the host's monotonic clock; run time differs by an offset.
         self._clock_offset_s = self._context.now_s() - time.monotonic()
         self._inbox: Inbox = queue.SimpleQueue()
         self._processes: list[SharingProcess] = []
         self._precision = device.half
 
     def run(self) -> None:
-        """Start them, let them fill their memory, let them work together, and end them."""
+        """Start the processes, let them fill their memory and work together, and end them."""
         try:
             self._start()
             self._fill()
             self._work()
         finally:
             for process in self._processes:
-                process.let_go()  # all at once, so that they end side by side
+                process.let_go()  # all of them first, so that they end at the same time
             for process in self._processes:
                 process.stop(END_S)
 
@@ -83,7 +81,7 @@ class SharedWork:
         self._wait_for("opened", START_S, alive=True)
 
     def _fill(self) -> None:
-        """Divide the memory that all their contexts have left."""
+        """Divide the memory that is free beside all their contexts."""
         if self._context.stopped():
             return
         target_mib = each_mib = self._spec.vram_mib / self._number
@@ -113,11 +111,11 @@ class SharedWork:
         self._wait_for("done", STALL_S)
 
     def _wait_for(self, state: str, limit_s: float, *, alive: bool = False) -> None:
-        """Take what they say until all have said `state`, or until stopped.
+        """Handle messages until all processes have reached `state`, or until stopped.
 
-        `alive`: that this takes long without a round is no trouble, as long as `limit_s` holds.
+        `alive`: report signs of life, since this may take long without a round.
 
-        RuntimeError where one that has not is silent for `limit_s`, or gone.
+        Raises RuntimeError if one that has not reached it is silent for `limit_s`, or has ended.
         """
         begun_s = time.monotonic()
         while not self._context.stopped():
@@ -129,7 +127,7 @@ class SharedWork:
             for process in late:
                 silent_s = time.monotonic() - max(begun_s, process.heard_s)
                 if silent_s > limit_s:
-                    self._give_up(process, f"said nothing for {silent_s:.0f} s, and was not {state}")
+                    self._give_up(process, f"was silent for {silent_s:.0f} s before it was {state}")
             if alive:
                 self._context.alive()
             self._reporter.memory_when_due(self._device)
@@ -154,7 +152,7 @@ class SharedWork:
 
     def _opened(self, process: SharingProcess, message: dict[str, Any]) -> None:
         if message["uuid"] != self._device.uuid:
-            self._give_up(process, f"works on {message['uuid']}, not on {self._device.uuid}")
+            self._give_up(process, f"uses {message['uuid']}, not {self._device.uuid}")
         process.state, self._precision = "opened", message["precision"]
 
     def _ready(self, process: SharingProcess, message: dict[str, Any]) -> None:
@@ -177,12 +175,12 @@ class SharedWork:
         )
 
     def _failed(self, process: SharingProcess, message: dict[str, Any]) -> None:
-        said = message["message"]
+        reason = message["message"]
         if message["out_of_memory"]:
             requested_mib = self._spec.vram_mib / self._number
-            self._reporter.out_of_memory(said, requested_mib, recovered=False)
-            raise MemoryError(f"{self._name(process)}: {said}")
-        self._give_up(process, said)
+            self._reporter.out_of_memory(reason, requested_mib, recovered=False)
+            raise MemoryError(f"{self._name(process)}: {reason}")
+        self._give_up(process, reason)
 
     def _give_up(self, process: SharingProcess, why: str) -> None:
         raise RuntimeError(f"{self._name(process)}: {why}")

@@ -1,1 +1,1 @@
-"""The sustained stage: memory full of operands, multiplied over and over in 16-bit by all workers."""
+"""The sustained stage: all workers fill memory with operands and multiply them continuously in 16-bit."""

@@ -1,4 +1,4 @@
-"""How fast is each device under a continuous load, and does it stay so?"""
+"""How fast is each device under a continuous load, and does its rate stay constant?"""
 
 from statistics import median
 
@@ -22,7 +22,7 @@ from rigproof.stages.sustained.peers import peer_outlier
 from rigproof.stages.sustained.settings import FIGURE, SustainedSettings
 
 STABILITY_WINDOW_S = 5.0
-SHORTEST_WINDOW_S = 1.0  # a shorter window is noise: it holds a few rounds
+SHORTEST_WINDOW_S = 1.0  # shorter windows hold only a few rounds, which is noise
 FEWEST_WINDOWS = 4
 
 
@@ -32,7 +32,7 @@ FEWEST_WINDOWS = 4
     unit="TFLOP/s",
     limit=FLOORS,
     remedy=SLOW,
-    unmeasured="the stage broke off, or no verified round came from this device",
+    unmeasured="the stage was aborted, or this device did no verified round",
     also=Also(
         fails=(*SLOW_CARD, "clock-locked", *BROKEN, *WORKER_LOST, "bit-flip"),
         unmeasured=(*NO_RATE, "stranger-computes", "stranger-computes:after=5%"),
@@ -43,7 +43,7 @@ FEWEST_WINDOWS = 4
     explained=slowed_by,
 )
 def sustained(device: DeviceEvidence) -> Finding:
-    """Verified 16-bit work of all workers of the device, over the loaded time of the sustained stage."""
+    """Verified 16-bit work of all the device's workers, over the loaded time of the sustained stage."""
     rate = sustained_rate(device)
     _, verified = settled(device)
     rounds = verified.only(verified.same("phase", "measure"))
@@ -57,8 +57,8 @@ def sustained(device: DeviceEvidence) -> Finding:
     scope="rig",
     unit="TFLOP/s",
     limit="`stages.sustained.combined_floor_tflops`; else none",
-    remedy="find the slow device in throughput.sustained and repair that one",
-    unmeasured="any promised device has no sustained rate: a sum without it would only look low",
+    remedy="find the slow device in throughput.sustained and repair it",
+    unmeasured="a promised device has no sustained rate, without which the sum would look low",
     also=Also(
         fails=(*SLOW_CARD, *BROKEN, *WORKER_LOST, "power-capped:to=300"),
         unmeasured=(*ABSENT, *NO_RATE, "stranger-computes:after=5%"),
@@ -71,14 +71,14 @@ def sustained(device: DeviceEvidence) -> Finding:
 def combined(rig: Evidence) -> Finding:
     """The sustained rates of all promised devices together."""
     rates: dict[str, float] = {}
-    without = []
+    missing = []
     for device in rig.devices:
         try:
             rates[device.subject] = sustained_rate(device).tflops
         except NotMeasured:
-            without.append(device.subject)
-    if without or not rates:
-        raise NotMeasured(f"no sustained rate of {', '.join(without) or 'any device'}")
+            missing.append(device.subject)
+    if missing or not rates:
+        raise NotMeasured(f"no sustained rate of {', '.join(missing) or 'any device'}")
     detail = " + ".join(f"{subject} {rate:.1f}" for subject, rate in list(rates.items())[:16])
     floor = rig.loaded.settings(SustainedSettings).combined_floor_tflops
     if floor is None:
@@ -91,22 +91,22 @@ def combined(rig: Evidence) -> Finding:
     "throughput.stability",
     scope="device",
     unit="%",
-    limit="`stages.sustained.stability_drop_share` (last quarter's median window against the first's) and "
-    "`limits.stability_worst_window_share` (worst window against the median); as many windows of 5 s "
-    "as the settled load holds, and four at least, which divide all of it. None for the CPU as the device, "
-    "which others use too",
-    remedy="watch temperature, clock and power over the stage in the report: heat and a weak power "
-    "supply show as a sag",
+    limit="`stages.sustained.stability_drop_share` (median window of the last quarter, relative to the "
+    "first) and `limits.stability_worst_window_share` (worst window, relative to the median). The settled "
+    "load is divided into windows of about 5 s, at least four. None for the CPU as the device, which others "
+    "also use",
+    remedy="look at temperature, clock and power over the stage in the report: heat and a weak power "
+    "supply show as a drop",
     unmeasured="less than 4 s of settled load",
     also=Also(fails=(*BROKEN, "bit-flip"), unmeasured=(*NO_RATE, *WORKER_LOST, "stranger-computes")),
     stages=("sustained",),
     explained=slowed_by,
 )
 def stability(device: DeviceEvidence) -> Finding:
-    """The rate at the end of the sustained stage is the rate at its start, and no window falls far below."""
+    """The rate at the end of the sustained stage equals that at its start, and no window is far below."""
     window, verified = settled(device)
     number = max(FEWEST_WINDOWS, int(window.length_s / STABILITY_WINDOW_S))
-    width_s = window.length_s / number  # no rest is left out: a card may sag in the last seconds
+    width_s = window.length_s / number  # without a remainder: a card may slow down in the last seconds
     if width_s < SHORTEST_WINDOW_S:
         raise NotMeasured(
             f"{window.length_s:.1f} s of settled load do not hold {FEWEST_WINDOWS} windows of 1 s"
@@ -118,17 +118,18 @@ def stability(device: DeviceEvidence) -> Finding:
     first, last = median(rates[:quarter]), median(rates[-quarter:])
     if middle <= 0 or first <= 0:
         raise NotMeasured("the rate of most windows is zero; there is nothing to compare")
-    kept, worst = last / first, min(rates) / middle
+    end_share, worst = last / first, min(rates) / middle
     if device.is_cpu:
-        return Finding(Outcome.NO_LIMIT, 100 * kept, detail="the CPU's rate follows whoever else runs on it")
+        detail = "the CPU's rate depends on what else runs on it"
+        return Finding(Outcome.NO_LIMIT, 100 * end_share, detail=detail)
     drop, dip = (
         device.limit("stability_drop_share", "sustained"),
         device.limit("stability_worst_window_share"),
     )
-    if kept < drop.value:
+    if end_share < drop.value:
         detail = f"{last:.1f} TFLOP/s in the last quarter, {first:.1f} in the first"
         return compared(
-            100 * kept, drop.times(100), good=False, detail=detail, from_s=slices[-quarter].from_s
+            100 * end_share, drop.times(100), good=False, detail=detail, from_s=slices[-quarter].from_s
         )
     where = slices[rates.index(min(rates))]
     detail = f"worst window {min(rates):.1f} TFLOP/s, median {middle:.1f}"
@@ -136,7 +137,7 @@ def stability(device: DeviceEvidence) -> Finding:
         return compared(
             100 * worst, dip.times(100), good=False, detail=detail, from_s=where.from_s, length_s=width_s
         )
-    return compared(100 * kept, drop.times(100), good=True, detail=detail)
+    return compared(100 * end_share, drop.times(100), good=True, detail=detail)
 
 
 CRITERIA = (sustained, combined, stability, peer_outlier)

@@ -1,11 +1,11 @@
-"""Faults that the criteria of this stage are there to notice, and names of those that they notice too."""
+"""Faults that this stage's criteria must notice, and names of others that they also notice."""
 
 from rigproof.simulation.faults.kinds import CONTINUOUS, TIMES, FaultKind, Late
 from rigproof.simulation.faults.lacks import no_peer
 
-# A card that has them is slow from the begin of the run.
+# They make a card slow from the beginning of the run.
 SLOW_CARD = ("clock-stuck", "thermal-throttle", "gpu-idle")
-# A card that has them does no work of its own that a rate could be told from.
+# They leave a card without work of its own, and so without a rate.
 NO_RATE = ("cpu-fallback", "foreign-memory")
 
 FAULTS = (
@@ -18,17 +18,17 @@ FAULTS = (
         defaults={"by": "10%"},
         duties=CONTINUOUS,
         lacks=no_peer,
-        why="A later stage that compares it with its peers shows it too.",
+        why="A later stage that compares it with its peers also shows it.",
         late=Late(
-            "10 % for a fifth of the time is 2 % of its rate, which is within what equal cards differ by; "
-            "but its own rate falls inside the run",
+            "10 % for a fifth of the time is 2 % of its rate, which is within the spread of equal cards; "
+            "but its own rate falls during the run",
             criterion="throughput.stability",
         ),
     ),
     FaultKind(
         "throughput-sag",
         "gpu",
-        "the rate falls inside the run",
+        "the rate falls during the run",
         ("throughput.stability",),
         keys=(*TIMES, "by"),
         defaults={"by": "12%", "after": "70%"},

@@ -1,4 +1,4 @@
-"""Filling a device's memory with operands step by step, and giving way where it does not suffice."""
+"""Fills a device's memory with operands step by step, and backs off if it does not suffice."""
 
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,12 @@ from rigproof.profiles.planning.operands import matrix_mib
 from rigproof.records.identity import DeviceKind
 from rigproof.records.measurements import Labels, Phase
 
-if TYPE_CHECKING:  # it imports this workload where it runs
+if TYPE_CHECKING:  # at run time it imports the workload
     from rigproof.stages.sustained.specs import SustainedSpec
 
 
 class Filling:
-    """One worker's pool, and the device that it is on: the CPU where nothing is left on the promised one.
+    """One worker's pool and its device: the CPU if nothing else is left to try on the promised device.
 
     The products that make references are reported as warm-up rounds.
     """
@@ -34,46 +34,46 @@ class Filling:
         self.attempt = Attempt(spec.vram_mib, spec.size)
         self.planned = matrices_in(spec.vram_mib, spec.size, self.precision)
         self.pool = Pool(device, spec.size, self.precision)
-        self.products = 1  # of a round, by what the last product took
+        self.products = 1  # in a round, from the time of the last product
 
     @property
     def stands_in(self) -> DeviceKind | None:
-        """The device that works in place of the promised one, if any."""
+        """The device that works instead of the promised one, if any."""
         return None if self.device is self._promised else self.device.kind
 
     def fill(self) -> None:
-        """Grow the pool to what is attempted, attempting less after each failure, until stopped.
+        """Grow the pool to the attempt's target, with a smaller attempt after each failure, until stopped.
 
-        MemoryError where nothing is left to attempt.
+        Raises MemoryError if nothing is left to try.
         """
         self.device.use(self.precision)
         while (failure := self._grow()) is not None:
-            self.give_way(failure, in_round=False)
+            self.back_off(failure, in_round=False)
         if self.stands_in is None:
             self._reporter.references(self.device, self.precision, self.attempt.size, self.pool.checksums)
 
-    def give_way(self, failure: str, *, in_round: bool) -> None:
-        """Report a failed allocation, and let go of what the next attempt, made by `fill`, does not hold.
+    def back_off(self, failure: str, *, in_round: bool) -> None:
+        """Report a failed allocation, and free what the next attempt, made by `fill`, will not hold.
 
-        No round may be under way. MemoryError where nothing is left to attempt.
+        No round may be in progress. Raises MemoryError if nothing is left to try.
         """
         last = self.attempt
         requested_mib = self.pool.mib + matrix_mib(last.size, self.precision)
-        now = self._policy.after_failure(last, self._spec.size, self.precision, in_round=in_round)
-        if now is not None and (now.size, now.part) == (last.size, last.part):
-            self.pool.shrink_to(_count(now.target_mib, now.size, self.precision))
+        retry = self._policy.after_failure(last, self._spec.size, self.precision, in_round=in_round)
+        if retry is not None and (retry.size, retry.part) == (last.size, last.part):
+            self.pool.shrink_to(_count(retry.target_mib, retry.size, self.precision))
         else:
             self.pool.release()
-        self._policy.failed(failure, requested_mib, recovered=now is not None)
-        if now is None:
+        self._policy.failed(failure, requested_mib, recovered=retry is not None)
+        if retry is None:
             raise MemoryError(f"no room for operands of size {last.size}: {failure}")
-        self._policy.changed(last, now, self._spec.size)
-        self.attempt = now
-        if now.part == CPU and self.stands_in is None:
+        self._policy.changed(last, retry, self._spec.size)
+        self.attempt = retry
+        if retry.part == CPU and self.stands_in is None:
             self.device = open_device("cpu", self._promised.cpu_threads)
             self.precision = self.device.half
-        if (now.size, now.part) != (last.size, last.part):
-            self.pool = Pool(self.device, now.size, self.precision)
+        if (retry.size, retry.part) != (last.size, last.part):
+            self.pool = Pool(self.device, retry.size, self.precision)
         self.device.use(self.precision)
 
     def release(self) -> None:
@@ -81,7 +81,7 @@ class Filling:
         self.pool.release()
 
     def report(self, phase: Phase, seconds: float, products: int, *, verified: bool) -> None:
-        """A round of products of this pool."""
+        """Report a round of this pool's products."""
         size, part = self.attempt.size, self.attempt.part
         labels: Labels = {"precision": self.precision, "size": size, **({"part": part} if part else {})}
         self._reporter.round(
@@ -94,7 +94,7 @@ class Filling:
         )
 
     def _grow(self) -> str | None:
-        """Fill step by step; the message where memory does not suffice."""
+        """Fill step by step; returns the message if memory does not suffice."""
         attempt, failure = self.attempt, None
         first_pass = FirstPass(self, self._reporter, self._spec.round_s)
         steps = self._policy.steps(attempt.target_mib, self.pool.mib)
@@ -108,7 +108,7 @@ class Filling:
         return failure
 
     def _grow_to(self, count: int, first_pass: "FirstPass") -> str | None:
-        """Add matrices one by one, each checked with its neighbour as it comes."""
+        """Add matrices one by one; the products of each with its neighbour are checked at once."""
         while len(self.pool) < count and not self._reporter.context.stopped():
             failure = self._add_matrix(first_pass)
             if failure is not None:
@@ -117,7 +117,7 @@ class Filling:
         return None
 
     def _add_matrix(self, first_pass: "FirstPass") -> str | None:
-        """The message where memory does not suffice; returned, as a traceback would keep operands alive."""
+        """Add one. Returns the message if memory does not suffice: a traceback would keep operands alive."""
         try:
             made = self.pool.grow()
         except (RuntimeError, MemoryError) as error:
@@ -130,7 +130,7 @@ class Filling:
 
 
 class FirstPass:
-    """The products that make references, gathered into warm-up rounds of about `round_s`."""
+    """The products that make references, collected into warm-up rounds of about `round_s`."""
 
     def __init__(self, filling: Filling, reporter: Reporter, round_s: float) -> None:
         self._filling = filling
@@ -142,7 +142,7 @@ class FirstPass:
         self.product_s = 0.0  # of the latest product
 
     def add(self, reference: Reference, seconds: float) -> None:
-        """One product, checked against 64-bit arithmetic."""
+        """Add one product, checked against 64-bit arithmetic."""
         self.product_s = seconds
         self._seconds += seconds
         self._products += 1
@@ -152,12 +152,12 @@ class FirstPass:
             self.close()
 
     def close(self) -> None:
-        """Report what was gathered."""
+        """Report the products collected so far."""
         if self._products:
             self._filling.report("warmup", self._seconds, self._products, verified=self._correct)
         self._seconds, self._products, self._correct = 0.0, 0, True
 
 
 def _count(mib: float, size: int, precision: str) -> int:
-    """How many operands fit beside one result; 0 where none does."""
+    """How many operands fit beside one result; 0 if none does."""
     return max(0, int(mib / matrix_mib(size, precision)) - 1)

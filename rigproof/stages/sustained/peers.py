@@ -1,4 +1,4 @@
-"""Is one GPU slower than the others of its kind? What a floor of the SKU leaves room for."""
+"""Is one GPU slower than the others of its SKU, even if within its floor?"""
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, WORKER_LOST, Also
@@ -20,12 +20,12 @@ from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
     scope="device",
     unit="%",
     limit="`limits.peer_share`, of the median of the sustained rates of the other GPUs of the same SKU with "
-    "the same number of workers, matrix size, precision and enforced power limit. Promised where the "
-    "profile has such another GPU",
+    "the same number of workers, matrix size, precision and enforced power limit. Promised if the "
+    "profile has another such GPU",
     remedy="compare its clock, temperature, power and PCIe link with the others' in the report, then swap it "
-    "with one of them: what stays slow in the other slot is the card",
-    unmeasured="the device has no sustained rate, or none of its peers has; not applicable where no peer has "
-    "its power limit",
+    "with one of them: if it is also slow in the other slot, the card is at fault",
+    unmeasured="the device has no sustained rate, or none of its peers has one; not applicable if no peer "
+    "has its power limit",
     also=Also(
         fails=(*SLOW_CARD, "clock-locked", *BROKEN, *WORKER_LOST, "bit-flip"),
         unmeasured=(*NO_RATE, "stranger-computes", "stranger-computes:after=5%"),
@@ -37,7 +37,7 @@ from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
     explained=slowed_by,
 )
 def peer_outlier(device: DeviceEvidence) -> Finding:
-    """No GPU of several is the straggler that all others would wait for."""
+    """No GPU is a straggler that all others would wait for."""
     own = sustained_rate(device).tflops
     group = peer_group(device)
     assert group is not None  # a device that has a rate was found, and a promised one has work to compare
@@ -55,7 +55,7 @@ def peer_outlier(device: DeviceEvidence) -> Finding:
 
 
 def _raise_without_peers(device: DeviceEvidence, group: PeerGroup) -> None:
-    """Why there is none: no rate, of which other criteria tell; or other power limits, which are meant."""
+    """Raise why there are none: other power limits, which are intended, or no rate, which others report."""
     others = f"no other {device.device.sku_stem} with the same work"
     if any(other != group and other[0] == group[0] for other in rates_by_group(device.evidence)):
         raise NotApplicable(f"{others} has its power limit and precision")

@@ -1,4 +1,4 @@
-"""The sustained stage's table in a profile, and what SKU files and floors state of it."""
+"""The sustained stage's table in a profile, and its figure in SKU files and floors."""
 
 from typing import ClassVar
 
@@ -16,9 +16,9 @@ class SustainedSettings(TimedSettings):
     of_rig: ClassVar[frozenset[str]] = TimedSettings.of_rig | {"settle_s", "combined_floor_tflops"}
 
     settle_s: EveryLevel = Field(
-        description="most of it until the rates are steady, by level; a third of the stage at most"
+        description="longest time until the rates are steady, by level; at most a third of the stage"
     )
-    stability_drop_share: Share = Field(description="least rate of the last quarter, of the first quarter's")
+    stability_drop_share: Share = Field(description="least rate of the last quarter, relative to the first")
     combined_floor_tflops: Positive | None = Field(
         default=None, description="least sum of the rates of all GPUs; absent: none"
     )

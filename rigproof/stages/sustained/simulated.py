@@ -16,8 +16,8 @@ from rigproof.stages.sustained.specs import SustainedSpec
 
 MEMORY_EVERY = 4  # rounds
 FAILED_ALLOCATIONS = 3  # of the fault cpu-fallback
-CPU_SHARE = 1 / 1000  # of the card's rate, by the CPU in its place
-NEXT_MATRIX_MIB = 128.0  # that a worker asks for again and again: 8192 × 8192 in 16 bits
+CPU_SHARE = 1 / 1000  # of the card's rate, if the CPU does the work instead
+NEXT_MATRIX_MIB = 128.0  # that a worker allocates repeatedly: 8192 × 8192 in 16 bits
 
 
 def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
@@ -38,7 +38,7 @@ def records(task: Task, spec: SustainedSpec) -> Records:
     if task.fault("cpu-fallback"):
         for ooms in range(1, FAILED_ALLOCATIONS + 1):
             data = {"requested_mib": spec.vram_mib, "recovered": True}
-            message = f"CUDA out of memory: {spec.vram_mib:.0f} MiB wanted"
+            message = f"CUDA out of memory: {spec.vram_mib:.0f} MiB requested"
             yield task.event(start_s + 0.1 * ooms, "oom", message, data)
     on_cpu = fill.on_cpu or task.fault("cpu-fallback") is not None
     if on_cpu:

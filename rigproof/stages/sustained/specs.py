@@ -1,4 +1,4 @@
-"""What a worker is told in the sustained stage."""
+"""A worker's task in the sustained stage."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""All of the sustained stage."""
+"""The sustained stage, put together."""
 
 from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.stages.slice import StageSlice
@@ -22,7 +22,7 @@ KIND = StageKind(
     labels=(
         Label("precision", str, work=True),
         Label("size", int),
-        Label("part", str, work=True),  # where memory did not suffice: "emergency" or "cpu" (docs/memory.md)
+        Label("part", str, work=True),  # if memory did not suffice: "emergency" or "cpu" (docs/memory.md)
     ),
 )
 SUSTAINED = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS)

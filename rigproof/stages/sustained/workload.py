@@ -1,4 +1,4 @@
-"""The sustained stage: memory full of operands, multiplied over and over in 16-bit."""
+"""The sustained stage's workload: fills memory with operands and multiplies them continuously in 16-bit."""
 
 from typing import TYPE_CHECKING
 
@@ -12,18 +12,18 @@ from rigproof.records.measurements import Phase
 from rigproof.stages.sustained.filling import Filling
 from rigproof.stages.sustained.plan import SETTLE_SHARE
 
-if TYPE_CHECKING:  # it imports this workload where it runs
+if TYPE_CHECKING:  # at run time it imports this module
     from rigproof.stages.sustained.specs import SustainedSpec
 
 
-LEAST_LOAD_SHARE = 1 / 2  # of the duration, however long filling took
+LEAST_LOAD_SHARE = 1 / 2  # of the duration, even if filling took long
 
 
 def run_sustained(spec: "SustainedSpec", device: Device, context: WorkerContext) -> None:
-    """Fill `vram_mib`, then multiply until `duration_s` from the start is over, or until stopped.
+    """Fill `vram_mib`, then multiply until `duration_s` after the start, or until stopped.
 
-    What is allocated is freed at the end in any case. Raises ValueError where `vram_mib` holds no
-    pair of operands; MemoryError where memory does not suffice and `spec.memory` knows no way out.
+    All memory is always freed at the end. Raises ValueError if `vram_mib` is too small for a pair of
+    operands; MemoryError if memory does not suffice and `spec.memory` allows no smaller attempt.
     """
     reporter = Reporter(context, spec.stage)
     policy = VramPolicy(spec.memory, device, reporter)
@@ -35,7 +35,7 @@ def run_sustained(spec: "SustainedSpec", device: Device, context: WorkerContext)
         filling = Filling(spec, device, reporter, policy)
         try:
             filling.fill()
-            _tell_allocation(spec, filling, reporter)
+            _report_allocation(spec, filling, reporter)
             SustainedLoad(spec, filling, reporter, policy).work(started_s)
         finally:
             filling.release()
@@ -43,8 +43,8 @@ def run_sustained(spec: "SustainedSpec", device: Device, context: WorkerContext)
         policy.end()
 
 
-def _tell_allocation(spec: "SustainedSpec", filling: Filling, reporter: Reporter) -> None:
-    """What was filled of what was planned. Tiny operations fill nothing."""
+def _report_allocation(spec: "SustainedSpec", filling: Filling, reporter: Reporter) -> None:
+    """Report how much of the planned memory was filled. Emergency work fills none."""
     if filling.attempt.part:
         return
     pool = filling.pool
@@ -73,7 +73,7 @@ class SustainedLoad:
         self._policy = policy
 
     def work(self, started_s: float) -> None:
-        """Rounds over all pairs, warm-up first, until the time is over or the workload is stopped."""
+        """Do rounds over all pairs, warm-up first, until the time is over or the workload is stopped."""
         context = self._reporter.context
         duration_s = self._spec.duration_s
         settled_at_s = started_s + min(self._spec.settle_s, duration_s * SETTLE_SHARE)
@@ -84,7 +84,7 @@ class SustainedLoad:
             failure = self._add_rounds(queue, phase)
             if failure is not None:
                 self._finish_all(queue)
-                self._filling.give_way(failure, in_round=True)
+                self._filling.back_off(failure, in_round=True)
                 self._filling.fill()
                 queue = self._queue()
                 continue
@@ -99,7 +99,7 @@ class SustainedLoad:
         return RoundQueue(self._filling.device, self._filling.pool.launch)
 
     def _add_rounds(self, queue: RoundQueue[tuple[int, ...]], phase: Phase) -> str | None:
-        """Keep the queue full; the message where memory does not suffice."""
+        """Keep the queue full; returns the message if memory does not suffice."""
         try:
             while not queue.full:
                 queue.add(self._filling.products, phase)
@@ -116,9 +116,9 @@ class SustainedLoad:
     def _report_round(self, finished: FinishedRound[tuple[int, ...]]) -> None:
         precision = self._filling.precision
         verified, wrong = differing(self._filling.pool.references, finished.work, finished.checksums)
-        for one in wrong:
+        for result in wrong:
             self._reporter.wrong_result(
-                f"{precision} result of pair {one['pair']} changed between equal products",
-                {"precision": precision, **one},
+                f"{precision} result of pair {result['pair']} changed between equal products",
+                {"precision": precision, **result},
             )
         self._filling.report(finished.phase, finished.seconds, finished.products, verified=verified)

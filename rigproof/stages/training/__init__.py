@@ -1,1 +1,1 @@
-"""The training stage: precisions compared, the largest batch searched for, batch sizes swept."""
+"""The training stage: compares precisions, searches for the largest batch, sweeps batch sizes."""

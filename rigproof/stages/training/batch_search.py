@@ -1,20 +1,20 @@
-"""The largest batch that fits, by bisection over measured peaks, without a try at what does not fit.
+"""Finds the largest batch that fits, by bisection over measured peaks, without trying one that does not fit.
 
-A step's peak memory grows by the same for each example, so two measured batches foretell all others. Only
-what is foretold to fit is tried; each try is measured and makes the next foretelling better.
+A step's peak memory grows linearly with the batch, so two measured batches predict all others. Only batches
+predicted to fit are tried; each try is measured and improves the prediction.
 """
 
 from bisect import bisect_right
 
 MOST_BATCH = 2**16
-NEAR_SHARE = 1 / 16  # a result this near to what does not fit is good enough
+NEAR_SHARE = 1 / 16  # close enough to the smallest batch that does not fit
 
 
 class PeakLine:
-    """Peak memory by batch size, MiB: what was measured, and what it foretells.
+    """Peak memory by batch size, MiB, measured and predicted.
 
-    One batch foretells too much rather than too little: all of its peak but `held_mib` (what the model holds
-    without any example) is taken to grow with the batch. From two on a line goes through the two largest.
+    From one batch, the prediction is rather too high: all of its peak except `held_mib` (held by the model
+    without any example) is assumed to grow with the batch. From two or more, a line through the two largest.
     """
 
     def __init__(self, held_mib: float = 0.0) -> None:
@@ -22,32 +22,32 @@ class PeakLine:
         self.peaks: dict[int, float] = {}
 
     def add(self, batch: int, peak_mib: float) -> None:
-        """A measured batch."""
+        """Add a measured batch."""
         self.peaks[batch] = max(peak_mib, self.peaks.get(batch, 0.0))
 
     def at(self, batch: int) -> float:
-        """The peak of a batch as foretold. ValueError where nothing was measured."""
+        """The predicted peak of a batch. Raises ValueError if nothing was measured."""
         if not self.peaks:
             raise ValueError("no batch was measured yet")
         *_, large = ordered = sorted(self.peaks)
         peak_mib = self.peaks[large]
         slope = (peak_mib - self._held_mib if peak_mib > self._held_mib else peak_mib) / large
         if len(ordered) > 1:
-            less = ordered[-2]
-            measured = (peak_mib - self.peaks[less]) / (large - less)
+            smaller = ordered[-2]
+            measured = (peak_mib - self.peaks[smaller]) / (large - smaller)
             slope = measured if measured > 0 else slope
         return peak_mib + slope * (batch - large)
 
     def largest_within(self, limit_mib: float, most: int = MOST_BATCH) -> int:
-        """The largest batch that is foretold to need at most `limit_mib`; 0 where none is."""
+        """The largest batch predicted to need at most `limit_mib`; 0 if none is."""
         return bisect_right(range(1, most + 1), limit_mib, key=self.at)
 
 
 class BatchSearch:
-    """Says which batch to try next. Tell each outcome by `measured` or `failed` before asking again.
+    """Chooses the next batch to try. Report each outcome with `measured` or `failed` before the next call.
 
-    `line` may already hold measured batches. The search ends when the largest batch that fits is next to one
-    that does not (measured or foretold), or nearer to it than 1/16 of itself.
+    `line` may already have measured batches. The search ends when the largest batch that fits is next to one
+    that does not (measured or predicted), or within 1/16 of it.
     """
 
     def __init__(self, line: PeakLine, limit_mib: float, most: int = MOST_BATCH) -> None:
@@ -62,12 +62,12 @@ class BatchSearch:
         below = self._most + 1 if self._failed is None else self._failed
         peaks = self.line.peaks.items()
         return max(
-            (one for one, peak_mib in peaks if one < below and peak_mib <= self.limit_mib), default=None
+            (batch for batch, peak_mib in peaks if batch < below and peak_mib <= self.limit_mib), default=None
         )
 
     @property
     def too_large(self) -> int:
-        """The smallest batch that does not fit: it failed, or takes more than the limit, also as foretold."""
+        """The smallest batch that does not fit: it failed, or its measured or predicted peak is too high."""
         over = [batch for batch, peak_mib in self.line.peaks.items() if peak_mib > self.limit_mib]
         least = min([*over, self._most + 1 if self._failed is None else self._failed])
         if self.line.peaks:
@@ -81,12 +81,12 @@ class BatchSearch:
             return 1 if high > 1 else None
         if high - low <= max(1.0, low * NEAR_SHARE if high <= self._most else 1.0):
             return None
-        return (low + high) // 2  # also safe where a small batch has foretold too much
+        return (low + high) // 2  # also safe if a small batch gave too high a prediction
 
     def measured(self, batch: int, peak_mib: float) -> None:
-        """What was tried fitted the device, and this was its peak."""
+        """The batch fitted, with this peak."""
         self.line.add(batch, peak_mib)
 
     def failed(self, batch: int) -> None:
-        """What was tried did not fit the device."""
+        """The batch did not fit."""
         self._failed = batch if self._failed is None else min(self._failed, batch)

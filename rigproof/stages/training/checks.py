@@ -1,4 +1,4 @@
-"""When training steps count as right.
+"""Decides whether training steps are correct.
 
 A run of steps begins with untrained weights, so that its first loss is known; then its losses must be those
 of the same run in fp32, and stay below the first one, since the batch is the same in every step.
@@ -12,9 +12,10 @@ from rigproof.stages.training.step import Steps
 from rigproof.stages.training.transformer import Shape
 
 TRAJECTORY = 4  # losses that are compared with those of fp32
-MOST_OVERFLOWS = 16  # until the scale fits: GradScaler begins at 2^16 and halves it after each
-# Losses differ by far less than an operand's rounding: by 0.15 u in fp16 and 0.1 u in bf16 at most in models
-# of 64 to 512 wide, since rounding errors average out over the tokens. A wrong gradient shows in per cents.
+MOST_OVERFLOWS = 16  # until the scale is low enough: GradScaler begins at 2^16 and halves it after each
+# Losses differ by far less than an operand's rounding: at most 0.15 u in fp16 and 0.1 u in bf16, for models
+# of width 64 to 512, since rounding errors average out over the tokens. A wrong gradient changes them by some
+# per cent.
 ROUNDOFFS_APART = 4
 FIRST_LOSS_SHARE = 0.02  # of the first loss: its spread over random weights and targets
 
@@ -25,10 +26,10 @@ def tolerance(precision: str) -> float:
 
 
 class Judge:
-    """Judges the steps of one run as they come.
+    """Checks the steps of one run as they are done.
 
-    `reference`: the first losses of the same run in fp32; `sound`: those were right. `sound` of the judge: no
-    result so far forbids to believe later ones.
+    `reference`: the first losses of the same run in fp32; `sound`: whether those were correct. The attribute
+    `sound`: no error so far that makes later results worthless.
     """
 
     def __init__(
@@ -41,19 +42,19 @@ class Judge:
         self.losses: list[float] = []  # before each of the first updates that were made
         self.overflows = 0
         self._steps = 0
-        self.difference = 0.0  # the largest relative one from the reference
+        self.difference = 0.0  # largest relative difference from the reference
         self.first: float | None = None
         self.last: float | None = None
 
     @property
     def warm(self) -> bool:
-        """Whether there is nothing more to compare with fp32, or no hope of it."""
+        """Whether the comparison with fp32 is complete, or will not be."""
         return len(self.losses) >= TRAJECTORY or self._steps >= TRAJECTORY + MOST_OVERFLOWS
 
     def take(self, steps: Steps) -> tuple[bool, str]:
-        """Whether the round counts as verified, and what is wrong: empty where nothing new is.
+        """Whether the round counts as verified, and what is newly wrong; empty if nothing is.
 
-        An overflow of fp16 is not wrong, but its step made no update, so its round does not count.
+        An overflow in fp16 is not an error, but its step made no update, so its round does not count.
         """
         wrong = ""
         for loss, norm in zip(steps.losses, steps.norms, strict=True):

@@ -1,4 +1,4 @@
-"""How fast is a training step by itself? A card that is slow in every precision has a good ratio of two."""
+"""How fast is a training step in absolute terms? A card that is slow in all precisions has a good ratio."""
 
 import math
 from collections import defaultdict
@@ -29,7 +29,7 @@ Group = tuple[str, int, int, int | None]  # SKU file, the model's width, example
 
 
 def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> Sequence[PromisedDevice]:
-    """All of them, and judged last: the others' steps are part of each one's floor."""
+    """All of them, since the others' steps are part of each one's floor."""
     return devices
 
 
@@ -37,17 +37,16 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     "training.step",
     scope="device",
     unit="TFLOP/s",
-    limit="the floor in the rig profile; else the highest one of `limits.champion_share` of this GPU's "
-    "champion, of a share of the SKU file's `training_tflops`, by its evidence, where that is of "
-    "no larger model or batch, and of `limits.peer_share` of the median of the other GPUs of the "
-    "same SKU that trained the same model and batch under the same power limit; of a card without a "
-    "SKU file, `stages.training.training_unknown_share` of its own rate in throughput.gemm_fp16; else none, "
-    "and the figure becomes the baseline. The same batch in the sweep reaches "
-    "`limits.stability_worst_window_share` of the step. More than the silicon can do at its highest clock "
-    "is not measured",
+    limit="the floor in the rig profile; else the highest of: `limits.champion_share` of this GPU's "
+    "champion; a share of the SKU file's `training_tflops`, by its evidence, unless that is for a larger "
+    "model or batch; `limits.peer_share` of the median of the other GPUs of the same SKU that trained the "
+    "same model and batch under the same power limit; for a card without a SKU file, "
+    "`stages.training.training_unknown_share` of its own rate in throughput.gemm_fp16. Else none, and the "
+    "figure becomes the baseline. The same batch in the sweep must reach "
+    "`limits.stability_worst_window_share` of the step",
     remedy=SLOW,
-    unmeasured="fewer than 3 verified rounds of fp16 in the comparison of precisions, or one that the "
-    "silicon cannot do; not required where an unknown device has no fp16",
+    unmeasured="fewer than 3 verified rounds of fp16 in the comparison of precisions, or one that is faster "
+    "than the silicon at its highest clock; not required if an unknown device has no fp16",
     also=Also(
         fails=("straggler", "throughput-sag", "thermal-throttle", "clock-stuck", "clock-locked"),
         unmeasured=(*WITHOUT_WORK, "gpu-idle", "stranger-computes", "stranger-computes:after=5%"),
@@ -61,7 +60,7 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
     explained=slowed_by,
 )
 def step(device: DeviceEvidence) -> Finding:
-    """The rate of verified training steps in fp16 (autocast, GradScaler), by the work that the model counts.
+    """The rate of verified training steps in fp16 (autocast, GradScaler), from the model's operation count.
 
     At the batch size at which precisions are compared; work over time by the device's own clock, without the
     slowest tenth of the rounds.
@@ -69,21 +68,22 @@ def step(device: DeviceEvidence) -> Finding:
     own = _step(device)
     labels: Labels = {"precision": own.precision, "size": own.size, "batch": own.batch}
     measured = Measured(STEP, step_conditions(device, own), labels)
-    others = [one for one in (_peer_floor(device, own), _gemm_floor(device, own)) if one is not None]
+    others = [floor for floor in (_peer_floor(device, own), _gemm_floor(device, own)) if floor is not None]
     finding = against(device, own.tflops, measured, *others)
     return finding if finding.outcome is Outcome.FAIL else _slow_sweep(device, own) or finding
 
 
 def _step(device: DeviceEvidence) -> StepTime:
-    """The step in fp16 at the largest batch that has one. NotMeasured where there is none."""
-    steps = [one for (precision, _), one in training_steps(device).compared.items() if precision == "fp16"]
+    """The fp16 step at the largest batch. Raises NotMeasured if there is none."""
+    compared_steps = training_steps(device).compared
+    steps = [time for (precision, _), time in compared_steps.items() if precision == "fp16"]
     if not steps:
         raise_unmeasured(device, "too few verified rounds of fp16")
-    return max(steps, key=lambda one: one.batch)  # after an OOM there are smaller ones too
+    return max(steps, key=lambda time: time.batch)  # after an OOM there are also smaller ones
 
 
 def _peer_floor(device: DeviceEvidence, own: StepTime) -> Limit | None:
-    """A share of what the others of its kind do; None where it has none, or nobody compares."""
+    """A share of its peers' median rate; None without peers or without that limit."""
     evidence, share = device.evidence, device.optional_limit("peer_share")
     group = _group(device, own)
     if share is None or group is None:
@@ -101,7 +101,7 @@ def _peer_floor(device: DeviceEvidence, own: StepTime) -> Limit | None:
 
 
 def _gemm_floor(device: DeviceEvidence, own: StepTime) -> Limit | None:
-    """A share of its own matrix products, where there is no SKU file that could tell more."""
+    """A share of the rate of its own matrix products, for a card without a SKU file."""
     share = device.optional_limit("training_unknown_share", "training")
     if device.device.sku is not None or share is None:
         return None
@@ -117,44 +117,44 @@ def _gemm_floor(device: DeviceEvidence, own: StepTime) -> Limit | None:
 
 
 def _slow_sweep(device: DeviceEvidence, own: StepTime) -> Finding | None:
-    """The failure of a sweep that was slower with the same step: the card slowed down within the stage."""
-    again = training_steps(device).swept.get((own.precision, own.batch))
-    if again is None:
+    """The failure of a step that was slower in the sweep: the card slowed down during the stage."""
+    swept = training_steps(device).swept.get((own.precision, own.batch))
+    if swept is None:
         return None
     share = device.limit("stability_worst_window_share")
-    if again.tflops >= share.value * own.tflops:
+    if swept.tflops >= share.value * own.tflops:
         return None
     source = (
         f"{share.value:g} of {figure(own.tflops, 'TFLOP/s')}, the same step before the sweep; {share.source}"
     )
     limit = Limit(share.value * own.tflops, source)
-    return compared(again.tflops, limit, good=False, detail=f"{own.batch} examples in the sweep")
+    return compared(swept.tflops, limit, good=False, detail=f"{own.batch} examples in the sweep")
 
 
 def _rates_by_group(evidence: Evidence) -> Mapping[Group, list[float]]:
-    found: dict[Group, list[float]] = defaultdict(list)
+    by_group: dict[Group, list[float]] = defaultdict(list)
     for device in evidence.devices:
         if device.is_cpu or not device.found:
             continue
         try:
-            one = _step(device)
+            own = _step(device)
         except NotMeasured:
             continue
-        group = _group(device, one)
+        group = _group(device, own)
         if group is not None:
-            found[group].append(one.tflops)
-    return {group: sorted(rates) for group, rates in found.items()}
+            by_group[group].append(own.tflops)
+    return {group: sorted(rates) for group, rates in by_group.items()}
 
 
-def _group(device: DeviceEvidence, one: StepTime) -> Group | None:
-    """Whom it is compared with; cards that no SKU file describes may differ in anything."""
+def _group(device: DeviceEvidence, own: StepTime) -> Group | None:
+    """The peers to compare it with; None without a SKU file, since such cards may differ in anything."""
     stem, power_w = device.device.sku_stem, device.identity.power_limit_w
     if stem is None:
         return None
     return (
         stem,
-        one.size,
-        one.batch,
+        own.size,
+        own.batch,
         round(power_w) if power_w is not None and math.isfinite(power_w) else None,
     )
 

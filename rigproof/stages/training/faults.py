@@ -1,4 +1,4 @@
-"""Faults that the criteria of this stage are there to notice, and what they cannot notice."""
+"""Faults that this stage's criteria must notice, and what they cannot notice."""
 
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.simulation.faults.kinds import FaultKind, Noticed
@@ -8,12 +8,12 @@ from rigproof.stages.training.settings import SPEEDUP, STEP, TrainingSettings
 
 
 def unnoticed(fault: str, work: CardWork) -> str:
-    """A card that grows slow needs a step to compare its own with."""
+    """A card that slows down is only noticed if there is a step to compare with."""
     sku = work.device.sku
     if fault != "throughput-sag" or (sku is not None and sku.steady.figure(STEP.name) is not None):
         return ""
     alone = no_peer(work.loaded, work.device)
-    return "nobody has measured this card's training step, and it has no peer" if alone else ""
+    return "no training step was measured on this card's model, and it has no peer" if alone else ""
 
 
 def _no_speedup(_loaded: LoadedRig, device: PromisedDevice | None) -> str:
@@ -23,7 +23,7 @@ def _no_speedup(_loaded: LoadedRig, device: PromisedDevice | None) -> str:
     return (
         ""
         if known or device.settings(TrainingSettings).training_speedup is not None
-        else "no speed-up is known of this card"
+        else "no speed-up is known for this card"
     )
 
 

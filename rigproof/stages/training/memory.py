@@ -1,4 +1,4 @@
-"""How much memory a training step may take, and how much it took."""
+"""The memory that a training step may take, and the peak that it took."""
 
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -7,7 +7,7 @@ import torch
 
 from rigproof.devices.device import Device, MemoryState
 
-if TYPE_CHECKING:  # it imports this workload where it runs
+if TYPE_CHECKING:  # at run time it imports the workload
     from rigproof.stages.training.specs import TrainingSpec
 
 
@@ -17,9 +17,9 @@ MIB_BYTES = 2**20
 def limit_mib(spec: "TrainingSpec", device: Device) -> float:
     """The most that this process may hold, MiB.
 
-    The whole device is to be used up to `target_share` of its memory, with `reserve_mib` left free; what
-    others (and this process's CUDA context) hold is taken off. Never more than the worker's cap; on the CPU
-    never more than the worker's share of the RAM: filling a host's RAM stops the host.
+    `target_share` of the device's memory, or all but `reserve_mib`, whichever is less; minus what others (and
+    this process's CUDA context) hold. Never more than the worker's cap; on the CPU never more than the
+    worker's share of the RAM, since filling a host's RAM stops the host.
     """
     limits = [_of_device_mib(spec, device.memory())]
     if spec.memory.cap_mib is not None:
@@ -38,20 +38,20 @@ def _of_device_mib(spec: "TrainingSpec", state: MemoryState) -> float:
 
 
 class Peak:
-    """The peak memory of what runs inside: `mib`, once it is over.
+    """Measures the peak memory of the code inside: `mib`, once it is over.
 
-    On a GPU what torch's allocator reserved at most. The CPU has no allocator that tells: there it is
-    `held_mib`, what the model holds without any example, and what autograd kept at most for backward.
+    On a GPU, the most that torch's allocator reserved. The CPU's allocator does not report it: there it is
+    `held_mib` (held by the model without any example) plus the most that autograd saved for backward.
     """
 
     def __init__(self, device: Device, held_mib: float) -> None:
         self.mib = 0.0
         self._device = device
         self._held_mib = held_mib
-        self._kept = _Kept()
+        self._saved = _SavedBytes()
         self._hooks: Any = None
         if device.kind == "cpu":
-            self._hooks = torch.autograd.graph.saved_tensors_hooks(self._kept.pack, _unpack)
+            self._hooks = torch.autograd.graph.saved_tensors_hooks(self._saved.pack, _unpack)
 
     def __enter__(self) -> Self:
         self._device.empty_cache()
@@ -67,32 +67,32 @@ class Peak:
             self.mib = self._device.memory().peak_reserved_mib
             return
         self._hooks.__exit__(kind, error, trace)
-        self.mib = self._held_mib + self._kept.most_bytes / MIB_BYTES
+        self.mib = self._held_mib + self._saved.most_bytes / MIB_BYTES
 
 
-class _Kept:
-    """Counts the bytes of tensors that autograd keeps."""
+class _SavedBytes:
+    """Counts the bytes of tensors that autograd saves."""
 
     def __init__(self) -> None:
         self.now_bytes = self.most_bytes = 0
 
-    def pack(self, tensor: torch.Tensor) -> "_Saved":
-        return _Saved(tensor, self)
+    def pack(self, tensor: torch.Tensor) -> "_SavedTensor":
+        return _SavedTensor(tensor, self)
 
 
-class _Saved:
-    """One of them, as long as it is kept."""
+class _SavedTensor:
+    """A saved tensor, counted while it exists."""
 
-    def __init__(self, tensor: torch.Tensor, kept: _Kept) -> None:
+    def __init__(self, tensor: torch.Tensor, counter: _SavedBytes) -> None:
         self.tensor = tensor
         self._bytes = tensor.numel() * tensor.element_size()
-        self._kept = kept
-        kept.now_bytes += self._bytes
-        kept.most_bytes = max(kept.most_bytes, kept.now_bytes)
+        self._counter = counter
+        counter.now_bytes += self._bytes
+        counter.most_bytes = max(counter.most_bytes, counter.now_bytes)
 
     def __del__(self) -> None:
-        self._kept.now_bytes -= self._bytes
+        self._counter.now_bytes -= self._bytes
 
 
-def _unpack(saved: _Saved) -> torch.Tensor:
+def _unpack(saved: _SavedTensor) -> torch.Tensor:
     return saved.tensor

@@ -1,4 +1,4 @@
-"""Does 16-bit arithmetic pay where it has to, in training?"""
+"""Does 16-bit arithmetic speed up training?"""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from rigproof.records.verdict import Outcome, figure
 from rigproof.stages.training.settings import SPEEDUP
 
 PART, SWEEP = "precision", "sweep"
-FEWEST_ROUNDS = 3  # a rate of fewer is a single reading
+FEWEST_ROUNDS = 3  # a rate of fewer would be a single reading
 
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """What one precision's step takes at one batch size, s: over its verified rounds without hiccups."""
+    """One precision's step time at one batch size, s, from its verified rounds without the slowest."""
 
     precision: str
     batch: int
@@ -38,18 +38,18 @@ StepTimes = dict[tuple[str, int], StepTime]  # by precision and batch size
 
 @dataclass(frozen=True, slots=True)
 class TrainingSteps:
-    """Those whose precisions are compared, and those of the sweep; of as many rounds as are a measurement."""
+    """Step times of the compared precisions and of the sweep; only those with FEWEST_ROUNDS or more."""
 
     compared: StepTimes
     swept: StepTimes
 
 
 def step_times(rounds: Rounds, part: str) -> StepTimes:
-    """By precision and batch size, of one part of the training stage; in the order in which they ran."""
+    """Step times of one part of the training stage, in the order in which they ran."""
     measured = rounds.only(rounds.labelled("part", part) & rounds.same("phase", "measure")).verified()
     measured = measured.only(~measured.labelled("batch", None, 0) & ~measured.labelled("steps", None, 0))
     measured = measured.only(measured.seconds > 0)
-    found: StepTimes = {}
+    times: StepTimes = {}
     pairs = zip(measured.labels("precision"), measured.labels("batch"), strict=True)
     for precision, batch in dict.fromkeys(pairs):
         own = measured.only(measured.labelled("precision", precision) & measured.labelled("batch", batch))
@@ -58,16 +58,16 @@ def step_times(rounds: Rounds, part: str) -> StepTimes:
         if steps <= 0:
             continue
         step_s = float(counted.seconds.sum()) / steps
-        found[precision, batch] = StepTime(
+        times[precision, batch] = StepTime(
             precision, batch, step_s, own.rate(), len(own), own.labels("size")[-1]
         )
-    return found
+    return times
 
 
 def training_steps(device: DeviceEvidence) -> TrainingSteps:
-    """What was measured of a device; kept for its peers.
+    """A device's step times, which are cached for its peers.
 
-    NotMeasured where a round is faster than the silicon can be.
+    Raises NotMeasured if a round is faster than the silicon can be.
     """
 
     def measured() -> TrainingSteps:
@@ -78,11 +78,11 @@ def training_steps(device: DeviceEvidence) -> TrainingSteps:
 
 
 def _measured(rounds: Rounds, part: str) -> StepTimes:
-    return {key: one for key, one in step_times(rounds, part).items() if one.rounds >= FEWEST_ROUNDS}
+    return {key: time for key, time in step_times(rounds, part).items() if time.rounds >= FEWEST_ROUNDS}
 
 
 def trains_in_fp16(device: PromisedDevice) -> bool:
-    """Decided before the run: cards that multiply fp16 in hardware, and those without a SKU file."""
+    """Decided before the run: cards with fp16 in hardware, and those without a SKU file."""
     return device.sku is None or device.sku.peak_tflops.fp16 is not None
 
 
@@ -93,11 +93,10 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
     limit="`stages.training.training_speedup` of the rig profile; else a share of the SKU file's "
     "`training_speedup`, by its evidence (`limits.floor_measured_share`, "
     "`limits.floor_similar_share`, `limits.floor_printed_share`); else none, and the figure is "
-    "only told",
-    remedy="compare with throughput.gemm_fp16: where that is slow too, look at the card's clock and power; "
-    "where it is not, this torch has no tensor-core kernels for the card: install a build for its compute "
-    "capability",
-    unmeasured="fewer than 3 verified rounds of fp16 or of fp32 at the same batch size; not applicable where "
+    "only reported",
+    remedy="compare with throughput.gemm_fp16: if that is also slow, look at the card's clock and power; "
+    "if not, this torch has no tensor-core kernels for the card: install a build for its compute capability",
+    unmeasured="fewer than 3 verified rounds of fp16 or of fp32 at the same batch size; not applicable if "
     "an unknown device has no fp16",
     also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle")),
     stages=("training",),
@@ -109,18 +108,19 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
 def speedup(device: DeviceEvidence) -> Finding:
     """How many times faster a training step is in fp16 (autocast, GradScaler) than in fp32 without tf32.
 
-    The same model, the same batch, by the device's own clock; time over steps, without the
-    slowest tenth of the verified rounds.
+    The same model and batch; time per step by the device's own clock, without the slowest tenth of the
+    verified rounds.
     """
     times = training_steps(device).compared
     batches = [batch for precision, batch in times if precision == "fp16" and ("fp32", batch) in times]
     if not batches:
         raise_unmeasured(device, "too few verified rounds of fp16 and fp32 at the same batch size")
-    batch = max(batches)  # after an OOM there are smaller ones too
+    batch = max(batches)  # after an OOM there are also smaller ones
     slow, fast = times["fp32", batch], times["fp16", batch]
     ratio = slow.seconds / fast.seconds
-    told = [_told(one) for precision in ("fp32", "tf32", "fp16") if (one := times.get((precision, batch)))]
-    detail = f"a step of {batch} examples takes {', '.join(told)}"
+    at_batch = [times.get((precision, batch)) for precision in ("fp32", "tf32", "fp16")]
+    shown = [f"{figure(1000 * time.seconds, 'ms')} in {time.precision}" for time in at_batch if time]
+    detail = f"a step of {batch} examples takes {', '.join(shown)}"
     floor = _floor(device, fast)
     if floor is None:
         return Finding(Outcome.NO_LIMIT, ratio, detail=detail)
@@ -129,12 +129,8 @@ def speedup(device: DeviceEvidence) -> Finding:
     return compared(ratio, floor, good=good, detail=detail + (f"; {cause}" if cause else ""))
 
 
-def _told(one: StepTime) -> str:
-    return f"{figure(1000 * one.seconds, 'ms')} in {one.precision}"
-
-
 def step_conditions(device: DeviceEvidence, step: StepTime) -> Conditions:
-    """How it was measured: one worker of each device trains."""
+    """The conditions of the measurement: one worker of each device trains."""
     return Conditions(step.precision, step.size, 1, torch_of(device), step.batch)
 
 
@@ -147,22 +143,22 @@ def _floor(device: DeviceEvidence, step: StepTime) -> Limit | None:
 
 
 def measured_rounds(recording: Recording, subject: str) -> list[Round]:
-    """Of fp16 where precisions are compared, at the largest batch that has enough of them to be judged."""
+    """The fp16 rounds of the comparison of precisions, at the largest batch with enough rounds to judge."""
     by_batch: dict[int, list[Round]] = defaultdict(list)
-    for one in recording.rounds.of(subject):
-        measured = one.stage == "training" and one.label("part") == PART and one.phase == "measure"
-        fp16, batch = one.label("precision") == "fp16", one.label("batch")
-        if measured and fp16 and one.verified and isinstance(batch, int) and batch:
-            by_batch[batch].append(one)
+    for done in recording.rounds.of(subject):
+        measured = done.stage == "training" and done.label("part") == PART and done.phase == "measure"
+        fp16, batch = done.label("precision") == "fp16", done.label("batch")
+        if measured and fp16 and done.verified and isinstance(batch, int) and batch:
+            by_batch[batch].append(done)
     enough = [batch for batch, rounds in by_batch.items() if len(rounds) >= FEWEST_ROUNDS]
     return by_batch[max(enough)] if enough else []
 
 
 def raise_unmeasured(device: DeviceEvidence, why: str) -> NoReturn:
-    """Why a training step was not measured: the device has no fp16, or the reason given, with its cause."""
+    """Raise why a training step was not measured: the device has no fp16, or else `why`, with its cause."""
     device.evidence.stage("training")
-    has = {one for worker in device.workers for one in worker.precisions}
-    if has and "fp16" not in has:
+    supported = {precision for worker in device.workers for precision in worker.precisions}
+    if supported and "fp16" not in supported:
         raise (NotMeasured if device.device.sku else NotApplicable)("this device has no fp16")
     cause = device.cause()
     raise NotMeasured(why + (f": {cause}" if cause else ""))

@@ -1,4 +1,4 @@
-"""Runs of training steps as rounds: each from untrained weights, judged, and its peak memory measured."""
+"""Runs of training steps, in rounds. Each starts untrained, is checked, and has its peak memory measured."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from rigproof.stages.training.step import Steps, Trainer
 from rigproof.stages.training.transformer import Shape
 
 Part = Literal["precision", "search", "sweep"]
-PROBE_STEPS = 2  # the optimizer's averages come with the first step, so the second has the peak
-LEAST_ROUNDS = 3  # that are measured, however long they take: a median of fewer is a single reading
+PROBE_STEPS = 2  # the first step allocates the optimizer's averages, so the second has the peak
+LEAST_ROUNDS = 3  # measured, even if they take long: a median of fewer would be a single reading
 SETTLE_SHARE = 0.25  # of a run's time; its rounds are warm-up
 
 
-class StoppedEarly(Exception):  # noqa: N818 - nothing went wrong
-    """The workload was told to end."""
+class StoppedEarly(Exception):  # noqa: N818 - it is not an error
+    """The workload was asked to stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run that the memory sufficed for. `step_s` is its median step, of the measured rounds."""
+    """A run that fitted the memory. `step_s` is the median step time of its measured rounds."""
 
     batch: int
     peak_mib: float
@@ -36,9 +36,9 @@ class Result:
 
 
 class Runner:
-    """One model's runs. What does not fit the memory is an answer, not an error: its message.
+    """One model's runs. If a run does not fit the memory, the message is returned, not raised.
 
-    An answer, because a traceback would keep alive what was allocated.
+    A traceback would keep the allocated memory alive.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Runner:
         self._trainer = Trainer(shape, device, tf32=tf32)
 
     def probe(self, precision: str, batch: int, part: Part) -> Result | str:
-        """As few steps as have the peak memory of all. Those of the search count as measured."""
+        """Do the fewest steps that reach the peak memory. Those of the search count as measured."""
         phase: Phase = "measure" if part == "search" else "warmup"
 
         def work() -> Result:
@@ -68,7 +68,7 @@ class Runner:
                 self._trainer.begin(precision, batch)
                 self._round(judge, 1, part, "warmup")
                 steps = [self._round(judge, 1, part, phase) for _ in range(PROBE_STEPS - 1)]
-            return Result(batch, peak.mib, median(one.seconds for one in steps), judge)
+            return Result(batch, peak.mib, median(step.seconds for step in steps), judge)
 
         return self._tried(work)
 
@@ -82,9 +82,9 @@ class Runner:
         reference: Sequence[float] | None = None,
         sound: bool = True,
     ) -> Result | str:
-        """Steps for `length_s`, and a few rounds at least; the first quarter is warm-up.
+        """Do steps for `length_s`, and at least a few rounds; the first quarter is warm-up.
 
-        `reference` are the first losses in fp32; `sound`: those were right.
+        `reference` are the first losses in fp32; `sound`: whether those were correct.
         """
 
         def work() -> Result:

@@ -1,4 +1,4 @@
-"""The training stage's table in a profile, and what SKU files and floors state of it."""
+"""The training stage's table in a profile, and its figures in SKU files and floors."""
 
 from typing import Annotated
 
@@ -19,19 +19,19 @@ class TrainingSettings(TimedSettings):
     length_s: SomeLevels = Field(description="by level; 0 or absent: not at that level")
     sequence: OfEight = Field(description="tokens of an example")
     model_share: Portion = Field(
-        description="weights, gradients and optimizer, of the worker's memory: gives the model's width"
+        description="of the worker's memory, for weights, gradients and optimizer: sets the model's width"
     )
     batches: tuple[Count, ...] = Field(
         description="batch sizes of the sweep, examples; those that fit are measured"
     )
-    batch: Count = Field(description="batch size that the precisions are compared at")
+    batch: Count = Field(description="batch size at which the precisions are compared")
     search: Flag = Field(description="search for the largest batch that fits with the reserve")
     target_share: Share = Field(description="most of the device's memory that the search uses")
     reserve_gib: Annotated[float, Field(ge=0, strict=True)] = Field(
-        description="and what it leaves free, whichever is more"
+        description="memory that the search leaves free, if that is more"
     )
     tf32: Flag = Field(description="tf32 in the fp32 parts of the 16-bit steps")
-    cudnn_benchmark: Flag = Field(description="cuDNN tries its algorithms out")
+    cudnn_benchmark: Flag = Field(description="let cuDNN choose its algorithms by benchmarking them")
     training_unknown_share: Share | None = Field(
         default=None,
         description="floor of a step on a card without a SKU file, of its own throughput.gemm_fp16; absent: "
@@ -42,7 +42,7 @@ class TrainingSettings(TimedSettings):
     )
 
 
-# A training step in fp16 against fp32 without tf32: 9 measured on an H200; its printed peaks are 14.8 apart.
+# A training step in fp16, relative to fp32 without tf32: 9 measured on an H200, 14.8 by its printed peaks.
 SPEEDUP_LOWEST, SPEEDUP_HIGHEST = 1.0, 20.0
 STEP = FigureKind(
     "training_tflops",
@@ -50,7 +50,7 @@ STEP = FigureKind(
     precision="fp16",
     own_size=True,
     peak=peak_of("fp16"),
-    lowest_share=0.10,  # a step is norms, attention and an optimizer too: 0.43 measured on an H200
+    lowest_share=0.10,  # a step also has norms, attention and an optimizer: 0.43 measured on an H200
     slowest=SLOWEST_TFLOPS,
     evidence=("batch",),
     architecture=False,

@@ -24,13 +24,13 @@ SEARCH = Work(0.745, 0.98, 0.06, 0.03)  # 1485 MHz, 151 to 889 W: its probes are
 SWEEP_SMALL = Work(0.99, 0.85, 0.06, 0.004)  # batches up to 4: 1935 to 1980 MHz, 528 to 665 W
 SWEEP_LARGE = Work(0.78, 0.98, 0.06, 0.03)
 SETUP, ROUND, ROUNDS = 0.03, 0.017, 7  # shares of the stage; rounds of a precision
-SCALER_SHARE = 0.015  # fp16's first steps wait for the host: 0.7 s at 121 W (an H200)
+SCALER_SHARE = 0.015  # fp16's first steps wait for the host: 0.7 s at 121 W (on an H200)
 SEARCH_SHARES, SWEEP_ROUND, SWEEP_ROUNDS = (0.015, 0.015, 0.015), 0.005, 7
 MODEL = {"width": 2496, "blocks": 8, "vocabulary": 8192, "parameters": 640_296_384}
 STEP_SHARE = ROUND / 3.3  # of the stage: an fp32 step of the compared batch; three in a round
-UNKNOWN_SPEEDUP = 3.0  # of fp16 over fp32, on a card of which nobody has measured it
+UNKNOWN_SPEEDUP = 3.0  # of fp16 over fp32, on a card for which it was not measured
 WARM_UP = 2
-MODEL_RATE = 0.66  # of a plain GEMM's in fp16; measured on H200s: 424 of 643 TFLOP/s
+MODEL_RATE = 0.66  # relative to a plain GEMM in fp16; measured on H200s: 424 of 643 TFLOP/s
 PROBES = (0.4, 0.7, 0.95)  # of the largest batch
 
 
@@ -39,7 +39,7 @@ def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
     training, length_s = work.device.settings(TrainingSettings), plan.expected_s
     t_s = SETUP * length_s
     batch, best = training.batch, ""
-    for best in (one for one in WORK if one in work.precisions):
+    for best in (precision for precision in WORK if precision in work.precisions):
         t_s += SCALER_SHARE * length_s if best == "fp16" else 0.0
         to_s = t_s + ROUNDS * ROUND * length_s
         yield Segment(t_s, to_s, WORK[best], "precision", best, batch)
@@ -55,8 +55,8 @@ def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
 
 
 def records(task: Task, spec: TrainingSpec) -> Records:
-    """Rounds of training steps, and what the search told."""
-    known, known_step = (task.card.sku.steady.figure(one.name) for one in (SPEEDUP, STEP))
+    """Rounds of training steps, and the events of the search."""
+    known, known_step = (task.card.sku.steady.figure(kind.name) for kind in (SPEEDUP, STEP))
     healthy = speedup = known.value if known is not None else UNKNOWN_SPEEDUP
     if task.fault("tensor-cores-unused"):
         speedup = 1.0
@@ -101,17 +101,17 @@ def records(task: Task, spec: TrainingSpec) -> Records:
     room_mib = task.node.vram(task.plan.subject).room_mib(task.workers)
     limit_mib = min(spec.target_share * task.card.memory_mib, room_mib - spec.reserve_mib)
     largest = max(spec.batch, int((limit_mib - 5000) / 450))
-    told: dict[str, Any] = {"precision": best, "limit_mib": limit_mib}
+    search: dict[str, Any] = {"precision": best, "limit_mib": limit_mib}
     for share, segment in zip(PROBES, task.segments("search"), strict=False):
         t_s = max(t_s, segment.from_s)
         batch = max(1, int(share * largest))
         made = steps(t_s, "search", best, min(batch, spec.batch), 0.9 * (segment.to_s - segment.from_s))
         t_s = made.t_s
         yield made
-        data = {**told, "what": "probe", "batch": batch, "peak_mib": share * limit_mib}
+        data = {**search, "what": "probe", "batch": batch, "peak_mib": share * limit_mib}
         yield task.event(t_s, "batch_search", f"batch {batch} tried", data)
     if spec.search:
-        data = {**told, "what": "largest", "batch": largest, "peak_mib": 0.97 * limit_mib}
+        data = {**search, "what": "largest", "batch": largest, "peak_mib": 0.97 * limit_mib}
         message = f"the largest batch is {largest}"
         yield task.event(t_s, "batch_search", message, {**data, "complete": True, "too_large": largest + 9})
     for segment in task.segments("sweep"):
@@ -120,7 +120,7 @@ def records(task: Task, spec: TrainingSpec) -> Records:
             made = steps(t_s, "sweep", best, segment.batch, SWEEP_ROUND * length_s)
             t_s = made.t_s
             yield made
-        data = {**told, "what": "sweep", "batch": segment.batch, "peak_mib": 5000.0 + 450 * segment.batch}
+        data = {**search, "what": "sweep", "batch": segment.batch, "peak_mib": 5000.0 + 450 * segment.batch}
         yield task.event(t_s, "batch_search", f"sweep {segment.batch}", data)
     yield task.memory(t_s, 2000.0)
 

@@ -1,4 +1,4 @@
-"""What a worker is told in the training stage."""
+"""A worker's task in the training stage."""
 
 from dataclasses import dataclass
 

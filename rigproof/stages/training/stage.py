@@ -1,4 +1,4 @@
-"""All of the training stage."""
+"""The training stage, put together."""
 
 from rigproof.profiles.kinds.stages import Label, StageKind
 from rigproof.stages.slice import StageSlice
@@ -26,7 +26,7 @@ KIND = StageKind(
     ),
     events={
         "model": "the model that is trained; data.width, blocks, vocabulary, sequence, parameters, held_mib",
-        "training": "how a precision's steps went; data.precision, batch, first_loss, last_loss, overflows",
+        "training": "the outcome of a precision's steps; data.precision, batch, first_loss, last_loss, …",
         "batch_search": "a batch size's memory; data.what, batch, peak_mib, limit_mib",
         "overflow": "fp16 training steps that overflowed and made no update; data.precision, batch, steps",
     },

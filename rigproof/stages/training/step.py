@@ -1,4 +1,4 @@
-"""Training steps: forward, backward and optimizer, queued in batches between two marks of the device."""
+"""Training steps: forward, backward and optimizer, several of them queued between two marks of the device."""
 
 import math
 from dataclasses import dataclass
@@ -10,37 +10,37 @@ from rigproof.devices.torch_device import DTYPES
 from rigproof.stages.training.transformer import Shape, Transformer
 
 SEED = 1
-MOST_STEPS = 256  # of a round
+MOST_STEPS = 256  # in a round
 LARGEST_NORM = 1.0  # gradients are clipped to it, as in GPT-3
-# Steps as large as a model of any width stands: Adam's rate falls with the width (Yang et al. 2022, "Tensor
-# Programs V", table 8).
+# A learning rate that is stable for models of any width: Adam's falls with the width (Yang et al. 2022,
+# "Tensor Programs V", table 8).
 RATE_TIMES_WIDTH, HIGHEST_RATE = 0.1, 1e-3
 HALF = ("fp16", "bf16")
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Steps that the device has done: their time, and the loss and gradient norm of each."""
+    """Completed steps: their time, and the loss and gradient norm of each."""
 
     seconds: float
-    losses: tuple[float, ...]  # of the batch before the step's update
+    losses: tuple[float, ...]  # of the batch, before the step's update
     norms: tuple[float, ...]  # of all gradients, after unscaling and before clipping
 
     @property
     def count(self) -> int:
-        """How many."""
+        """The number of steps."""
         return len(self.losses)
 
     @property
     def overflows(self) -> int:
-        """Steps whose gradients are not finite: GradScaler leaves their update out."""
+        """Steps whose gradients are not finite: GradScaler skips their update."""
         return sum(not math.isfinite(norm) for norm in self.norms)
 
 
 class Trainer:
-    """One model on one device, trained on one batch of random tokens over and over.
+    """One model on one device, trained repeatedly on one batch of random tokens.
 
-    `begin` starts from the same weights each time, and from the same tokens for the same batch size. fp16 and
+    `begin` always starts from the same weights, and from the same tokens for the same batch size. fp16 and
     bf16 mean autocast over 32-bit weights, fp16 with a GradScaler.
     """
 
@@ -59,11 +59,11 @@ class Trainer:
         self.batch = 0
 
     def begin(self, precision: str, batch: int) -> None:
-        """Untrained weights, a new optimizer and `batch` examples."""
+        """Start with untrained weights, a new optimizer and `batch` examples."""
         self.forget()
         assert self._model is not None, "a trainer that was released"
         self.precision, self.batch = precision, batch
-        # tf32 rounds what autocast leaves in 32-bit; without autocast only where it is what is measured.
+        # tf32 for what autocast leaves in 32-bit; without autocast only if tf32 itself is measured.
         self._device.use("tf32" if precision == "tf32" or (precision in HALF and self._tf32) else "fp32")
         self._model.initialise(torch.Generator(self._where).manual_seed(SEED))
         rate = min(HIGHEST_RATE, RATE_TIMES_WIDTH / self.shape.width)
@@ -77,10 +77,10 @@ class Trainer:
         )
 
     def run(self, count: int) -> Steps:
-        """That many steps. Waits for the device at their end; nothing in between does."""
+        """Do `count` steps. Waits for the device only at their end."""
         count = min(count, MOST_STEPS)
         self._host.fill_(math.nan)
-        self._seen.fill_(math.nan)  # what a step does not write again is no loss of an earlier one
+        self._seen.fill_(math.nan)  # so that no loss of an earlier step remains
         start = self._device.mark()
         for slot in range(count):
             self._step(slot)
@@ -91,14 +91,14 @@ class Trainer:
         return Steps(end.seconds_since(start), tuple(losses), tuple(norms))
 
     def forget(self) -> None:
-        """Let go of everything but the weights, and give its memory back."""
+        """Free everything but the weights."""
         if self._model is not None:
             self._model.zero_grad(set_to_none=True)
         self._optimizer = self._scaler = self._tokens = None
         self._device.empty_cache()
 
     def release(self) -> None:
-        """Let go of the weights too."""
+        """Free everything."""
         self.forget()
         self._model = None
         self._device.empty_cache()
@@ -117,6 +117,6 @@ class Trainer:
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         self._seen[1, slot] = torch.nn.utils.clip_grad_norm_(model.parameters(), LARGEST_NORM)
-        scaler.step(optimizer)  # a fused optimizer leaves an overflow out by itself: the host need not look
+        scaler.step(optimizer)  # a fused optimizer skips an overflow by itself, without the host
         scaler.update()
         self._seen[0, slot] = loss.detach()

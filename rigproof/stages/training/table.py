@@ -16,13 +16,13 @@ LEFT_OUT = "left out"
 
 def training_tables(recording: Recording) -> Iterator[StageTable]:
     """Step time and rate of each precision and each batch size, and the largest batch that fits."""
-    events = [one for one in recording.events if one.stage == "training" and recording.is_last(one)]
+    events = [event for event in recording.events if event.stage == "training" and recording.is_last(event)]
     rounds: dict[str, list[Round]] = {}
-    for one in recording.rounds:
-        if one.stage == "training" and one.device is None and recording.is_last(one):
-            rounds.setdefault(one.subject, []).append(one)
-    models = {one.subject: one.data for one in events if one.kind == "model"}
-    told = [one for one in events if one.kind == "batch_search"]
+    for done in recording.rounds:
+        if done.stage == "training" and done.device is None and recording.is_last(done):
+            rounds.setdefault(done.subject, []).append(done)
+    models = {event.subject: event.data for event in events if event.kind == "model"}
+    searched = [event for event in events if event.kind == "batch_search"]
     yield StageTable(
         SECTION,
         "Precisions",
@@ -34,16 +34,16 @@ def training_tables(recording: Recording) -> Iterator[StageTable]:
     yield StageTable(
         SECTION,
         "Largest batch",
-        ("Device", "Precision", "Examples", "Peak memory", "May be taken", "Too large"),
-        tuple(_largest(one) for one in told if one.data.get("what") == "largest"),
+        ("Device", "Precision", "Examples", "Peak memory", "Allowed", "Too large"),
+        tuple(_largest(event) for event in searched if event.data.get("what") == "largest"),
         labels=2,
-        note="Searched for without a try at what is foretold not to fit.",
+        note="Sizes predicted not to fit were not tried.",
     )
     yield StageTable(
         SECTION,
         "Batch sizes",
         ("Device", "Precision", "Examples", "Step", "Examples/s", "Tokens/s", "Rate", "Peak memory"),
-        tuple(row for subject, own in rounds.items() for row in _sweep(subject, own, models, told)),
+        tuple(row for subject, own in rounds.items() for row in _sweep(subject, own, models, searched)),
         labels=2,
     )
 
@@ -52,37 +52,37 @@ def _precisions(
     subject: str, rounds: list[Round], models: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, ...]]:
     times = step_times(Rounds.of_records(rounds), "precision")
-    for (precision, batch), one in times.items():
+    for (precision, batch), time in times.items():
         slow = times.get(("fp32", batch))
-        ratio = "" if slow is None else f"{slow.seconds / one.seconds:.2f} ×"
-        yield (subject, precision, str(batch), *_speed(one, models.get(subject, {})), ratio)
+        ratio = "" if slow is None else f"{slow.seconds / time.seconds:.2f} ×"
+        yield (subject, precision, str(batch), *_speed(time, models.get(subject, {})), ratio)
 
 
 def _sweep(
-    subject: str, rounds: list[Round], models: Mapping[str, Mapping[str, Any]], told: list[Event]
+    subject: str, rounds: list[Round], models: Mapping[str, Mapping[str, Any]], searched: list[Event]
 ) -> Iterator[tuple[str, ...]]:
-    own = [event for event in told if event.subject == subject]
+    own = [event for event in searched if event.subject == subject]
     peaks = {event.data.get("batch"): event.data for event in own if event.data.get("what") == "sweep"}
     rows: dict[int, tuple[str, ...]] = {}
-    for (precision, batch), one in step_times(Rounds.of_records(rounds), "sweep").items():
-        step, tokens, rate = _speed(one, models.get(subject, {}))
-        examples = f"{batch / one.seconds:,.1f}"
+    for (precision, batch), time in step_times(Rounds.of_records(rounds), "sweep").items():
+        step, tokens, rate = _speed(time, models.get(subject, {}))
+        examples = f"{batch / time.seconds:,.1f}"
         peak = _mib(peaks.get(batch, {}).get("peak_mib"))
         rows[batch] = (subject, precision, str(batch), step, examples, tokens, rate, peak)
     for data in (event.data for event in own if event.data.get("what") == "skipped"):
         size = data.get("batch")
         if isinstance(size, int):
-            precision, foretold = str(data.get("precision", "")), _mib(data.get("peak_mib"))
-            row = (subject, precision, str(size), LEFT_OUT, "", "", "", foretold and f"({foretold})")
+            precision, predicted = str(data.get("precision", "")), _mib(data.get("peak_mib"))
+            row = (subject, precision, str(size), LEFT_OUT, "", "", "", predicted and f"({predicted})")
             rows.setdefault(size, row)
     yield from (row for _, row in sorted(rows.items()))
 
 
-def _speed(one: StepTime, model: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Step time, tokens a second, rate."""
+def _speed(time: StepTime, model: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Step time, tokens per second, rate."""
     sequence = model.get("sequence")
-    tokens = f"{one.batch * sequence / one.seconds:,.0f}" if isinstance(sequence, int) else ""
-    return figure(1000 * one.seconds, "ms"), tokens, figure(one.tflops, "TFLOP/s")
+    tokens = f"{time.batch * sequence / time.seconds:,.0f}" if isinstance(sequence, int) else ""
+    return figure(1000 * time.seconds, "ms"), tokens, figure(time.tflops, "TFLOP/s")
 
 
 def _largest(event: Event) -> tuple[str, ...]:
@@ -103,10 +103,10 @@ def _mib(value: object) -> str:
 
 
 def _model_note(models: Mapping[str, Mapping[str, Any]]) -> str:
-    told = [
+    sentences = [
         f"{subject} trains {figure(model['parameters'] / 1e6, 'M')} parameters "
-        f"({model['blocks']} blocks of width {model['width']}, {model['sequence']} tokens an example)"
+        f"({model['blocks']} blocks of width {model['width']}, {model['sequence']} tokens per example)"
         for subject, model in models.items()
         if {"parameters", "blocks", "width", "sequence"} <= set(model)
     ]
-    return "; ".join(told) + "." if told else ""
+    return "; ".join(sentences) + "." if sentences else ""

@@ -1,4 +1,4 @@
-"""A small transformer: what the training stage trains, and how much work one step of it is."""
+"""The small transformer that the training stage trains, and the work of one step."""
 
 import math
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ BLOCKS = 8
 VOCABULARY = 8192
 MLP = 4  # times the width
 WIDTHS = range(HEAD, 16384 + 1, HEAD)
-DEVIATION = 0.02  # of the first weights, as in GPT-2
-# 32-bit weight, gradient and AdamW's two averages. Mixed precision keeps these too.
+DEVIATION = 0.02  # of the initial weights, as in GPT-2
+# 32-bit weight, gradient and AdamW's two averages; the same in mixed precision.
 BYTES_PER_PARAMETER = 16
 MIB_BYTES = 2**20
-# On the CPU: for a stage whose every part runs in seconds, not for figures.
+# On the CPU: so that every part of the stage runs in seconds, not to measure anything.
 TINY_BLOCKS, TINY_VOCABULARY, TINY_SEQUENCE = 2, 256, 64
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A decoder's dimensions, all multiples of 8 (tensor cores) but the number of blocks."""
+    """A decoder's dimensions, all multiples of 8 (for tensor cores) except the number of blocks."""
 
     width: int
     blocks: int
@@ -33,12 +33,12 @@ class Shape:
 
     @property
     def multiplied(self) -> int:
-        """Parameters that each token is multiplied with: 12 · width² a block, and the head."""
+        """Parameters that each token is multiplied with: 12 · width² per block, and the head."""
         return self.blocks * (4 + 2 * MLP) * self.width**2 + self.vocabulary * self.width
 
     @property
     def parameters(self) -> int:
-        """All of them: also the embeddings of tokens and positions, and the norms' scales."""
+        """All parameters, including the embeddings of tokens and positions, and the norms' scales."""
         looked_up = (self.vocabulary + self.sequence) * self.width
         return self.multiplied + looked_up + (2 * self.blocks + 1) * self.width
 
@@ -49,7 +49,7 @@ class Shape:
 
     @property
     def most_examples(self) -> int:
-        """The largest batch whose widest tensor has under 2^31 elements: not every kernel counts further."""
+        """The largest batch whose widest tensor has under 2^31 elements: some kernels cannot index more."""
         return max(1, (2**31 - 1) // (self.sequence * max(self.vocabulary, MLP * self.width)))
 
     def step_flop(self, batch: int) -> float:
@@ -67,7 +67,7 @@ class Shape:
 
     @property
     def first_loss(self) -> float:
-        """What an untrained model loses on random targets, in nats: ln V + s² / 2.
+        """The loss of an untrained model on random targets, in nats: ln V + s² / 2.
 
         Its logits are sums of `width` products of normalised activations with weights of DEVIATION, so normal
         with s² = width × DEVIATION²; the mean of their exponentials over V words is exp(s² / 2).
@@ -78,7 +78,7 @@ class Shape:
 def shape_for(kind: DeviceKind, memory_mib: float, model_share: float, sequence: int) -> Shape:
     """The widest model whose weights, gradients and optimizer fit into `model_share` of the memory.
 
-    The CPU gets a tiny one. ValueError where not even the narrowest fits.
+    The CPU gets a tiny one. Raises ValueError if not even the narrowest fits.
     """
     if kind == "cpu":
         return Shape(HEAD, TINY_BLOCKS, TINY_VOCABULARY, min(sequence, TINY_SEQUENCE))
@@ -99,7 +99,7 @@ def shape_for(kind: DeviceKind, memory_mib: float, model_share: float, sequence:
 
 
 class Block(nn.Module):  # type: ignore[misc]
-    """Attention and MLP, each behind a norm and beside a residual."""
+    """Attention and MLP, each after a norm and with a residual connection."""
 
     def __init__(self, width: int, where: torch.device) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class Block(nn.Module):  # type: ignore[misc]
 
 
 class Transformer(nn.Module):  # type: ignore[misc]
-    """A decoder with an output head of its own. `initialise` gives it its weights."""
+    """A decoder with a separate output head. `initialise` sets its weights."""
 
     def __init__(self, shape: Shape, where: torch.device) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class Transformer(nn.Module):  # type: ignore[misc]
             weights.normal_(0.0, spread, generator=generator)
 
     def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The mean loss, nats a token. Both are (batch, sequence) of int64."""
+        """The mean loss, nats per token. Both arguments are (batch, sequence) of int64."""
         x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
         for block in self.blocks:
             x = block(x)

@@ -1,4 +1,4 @@
-"""The training stage: precisions compared, the largest batch searched for, batch sizes swept."""
+"""The training stage's workload: compares precisions, searches for the largest batch, sweeps batch sizes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,19 +16,19 @@ from rigproof.stages.training.memory import limit_mib
 from rigproof.stages.training.run import PROBE_STEPS, Result, Runner, StoppedEarly
 from rigproof.stages.training.transformer import Shape, shape_for
 
-if TYPE_CHECKING:  # it imports this workload where it runs
+if TYPE_CHECKING:  # at run time it imports this module
     from rigproof.stages.training.specs import TrainingSpec
 
 
-# Parts of the stage, of what is left of its time.
+# Shares of the parts in the stage's remaining time.
 COMPARE_SHARE, SEARCH_SHARE, SWEEP_SHARE = 0.45, 0.25, 0.30
 
 
 def run_training(spec: "TrainingSpec", device: Device, context: WorkerContext) -> None:
-    """Train for about `duration_s` from untrained weights over and over, or until stopped.
+    """Train for about `duration_s`, each run from untrained weights, or until stopped.
 
-    Everything is freed at the end in any case. Raises ValueError where the memory holds no model, MemoryError
-    where one example does not fit, or where an allocation failed and `spec.memory` recovers from none.
+    Everything is always freed at the end. Raises ValueError if the memory is too small for a model, and
+    MemoryError if one example does not fit, or an allocation failed and `spec.memory` allows no recovery.
     """
     reporter = Reporter(context, spec.stage)
     policy = VramPolicy(spec.memory, device, reporter)
@@ -50,7 +50,7 @@ def run_training(spec: "TrainingSpec", device: Device, context: WorkerContext) -
 def _runner(
     spec: "TrainingSpec", shape: Shape, device: Device, reporter: Reporter, policy: VramPolicy
 ) -> Runner:
-    """The model on the device. MemoryError where there is no room even for its weights."""
+    """The model on the device. Raises MemoryError if even its weights do not fit."""
     try:
         return Runner(shape, device, reporter, policy, tf32=spec.tf32, round_s=spec.round_s)
     except (RuntimeError, MemoryError) as error:
@@ -72,13 +72,13 @@ def _autotuned(wanted: bool) -> Iterator[None]:
 
 
 def compared_precisions(device: Device) -> tuple[str, ...]:
-    """fp32 first, because the others are checked against it; fp16, or bf16 where there is no fp16, last."""
+    """fp32 first, because the others are checked against it; fp16, or bf16 if there is no fp16, last."""
     half = [precision for precision in ("fp16", "bf16") if precision in device.precisions]
     return ("fp32", *(["tf32"] if "tf32" in device.precisions else []), *half[:1])
 
 
 class TrainingStage:
-    """The three parts, one after the other. Nothing is tried that is not foretold to fit."""
+    """The three parts, one after the other. Only batches predicted to fit are tried."""
 
     def __init__(
         self, spec: "TrainingSpec", runner: Runner, device: Device, reporter: Reporter, policy: VramPolicy
@@ -92,12 +92,12 @@ class TrainingStage:
         self._limit_mib = limit_mib(spec, device)
         held_mib = runner.shape.held_mib
         self._lines = {precision: PeakLine(held_mib) for precision in self._precisions}
-        self._example_s = 0.0  # of a step in that precision; less in a larger batch
+        self._example_s = 0.0  # a step's time per example in that precision; less in a larger batch
         self._failed: int | None = None  # the smallest batch whose allocation failed in that precision
 
     def work(self, started_s: float) -> None:
-        """All parts; StoppedEarly where the workload is told to end."""
-        self._tell_model()
+        """Do all parts. Raises StoppedEarly if the workload is asked to stop."""
+        self._report_model()
         if not self._spec.memory.mixed_precision and self._precision != "fp32":
             self._policy.decided("mixed_precision", self._precision, "fp32", "", "off in the profile")
             self._precision = "fp32"
@@ -107,8 +107,8 @@ class TrainingStage:
         end_s = started_s + self._spec.duration_s
         for place, (part, share) in enumerate(parts):
             now_s = self._now_s()
-            all_left = sum(share for _, share in parts[place:])
-            part(now_s + max(0.0, end_s - now_s) * share / all_left)
+            remaining = sum(share for _, share in parts[place:])
+            part(now_s + max(0.0, end_s - now_s) * share / remaining)
 
     # The precisions, at one batch size
 
@@ -121,7 +121,7 @@ class TrainingStage:
             batch = smaller
 
     def _comparable_batch(self) -> int:
-        """The planned batch, or the largest that fits in fp32, which takes most."""
+        """The planned batch, or the largest that fits in fp32, which takes the most memory."""
         planned = min(self._policy.batch(self._spec.batch), self._runner.shape.most_examples)
         search = BatchSearch(self._lines["fp32"], self._limit_mib, most=planned)
         while (batch := search.next()) is not None:
@@ -133,17 +133,19 @@ class TrainingStage:
                 self._out_of_memory(result, "fp32", batch, recovered=batch > 1)
         if search.largest is None:
             raise MemoryError(
-                f"a step of one example takes {search.line.at(1):.0f} MiB of {self._limit_mib:.0f} MiB that "
-                "may be taken: lower training.model_share or training.sequence, or free the device's memory"
+                f"a step of one example takes {search.line.at(1):.0f} MiB of {self._limit_mib:.0f} MiB "
+                "allowed: lower training.model_share or training.sequence, or free the device's memory"
             )
         if search.largest < planned:
-            needed = f"{planned} are foretold to take {search.line.at(planned):.0f} MiB"
-            why = f"{needed} of {self._limit_mib:.0f} MiB that may be taken"
+            why = (
+                f"{planned} are predicted to take {search.line.at(planned):.0f} MiB "
+                f"of {self._limit_mib:.0f} MiB allowed"
+            )
             self._policy.decided("batch_size", planned, search.largest, "examples", why)
         return search.largest
 
     def _compared(self, batch: int, end_s: float) -> str | None:
-        """Every precision at this batch size; the message where memory did not suffice."""
+        """Measure every precision at this batch size; returns the message if memory did not suffice."""
         reference, sound = None, True
         for place, precision in enumerate(self._precisions):
             length_s = max(0.0, end_s - self._now_s()) / (len(self._precisions) - place)
@@ -156,7 +158,7 @@ class TrainingStage:
             if precision == "fp32":
                 reference, sound = result.judge.losses, result.judge.sound
             self._learn(precision, result)
-            self._tell_training(precision, result)
+            self._report_training(precision, result)
         return None
 
     # The largest batch
@@ -175,23 +177,23 @@ class TrainingStage:
             if isinstance(result, Result):
                 search.measured(batch, result.peak_mib)
                 self._example_s = result.step_s / batch
-                self._tell_batch("probe", batch, result.peak_mib, "tried")
+                self._report_batch("probe", batch, result.peak_mib, "tried")
             else:
                 search.failed(batch)
                 self._out_of_memory(result, self._precision, batch, recovered=True)
-        self._tell_largest(search, complete=complete)
+        self._report_largest(search, complete=complete)
 
-    def _tell_largest(self, search: BatchSearch, *, complete: bool) -> None:
+    def _report_largest(self, search: BatchSearch, *, complete: bool) -> None:
         largest = search.largest
-        if largest is None:  # only where nothing fits that fitted a moment ago
-            self._tell_batch("largest", 0, None, "no batch fits any more", complete=complete)
+        if largest is None:  # only if what fitted a moment ago no longer fits
+            self._report_batch("largest", 0, None, "no batch fits any more", complete=complete)
             return
-        why = "" if complete else "; the time for the search was over"
-        told = f"the largest that fits; {search.too_large} would not{why}"
+        ended = "" if complete else "; the time for the search was over"
+        why = f"the largest that fits; {search.too_large} would not{ended}"
         if search.too_large > self._runner.shape.most_examples:
-            told = "the largest whose tensors every kernel can count"
+            why = "the largest whose tensors every kernel can index"
         more = {"complete": complete, "too_large": search.too_large}
-        self._tell_batch("largest", largest, search.line.peaks[largest], told, **more)
+        self._report_batch("largest", largest, search.line.peaks[largest], why, **more)
 
     # Batch sizes
 
@@ -204,26 +206,26 @@ class TrainingStage:
             result = self._runner.measure(self._precision, batch, "sweep", length_s)
             if isinstance(result, Result):
                 self._learn(self._precision, result)
-                self._tell_batch("sweep", batch, result.peak_mib, "measured")
+                self._report_batch("sweep", batch, result.peak_mib, "measured")
             else:
                 self._out_of_memory(result, self._precision, batch, recovered=True)
 
     def _fits(self, batch: int) -> bool:
-        """Whether to measure a batch; one that is left out is told."""
+        """Whether to measure a batch; an event reports one that is left out."""
         line = self._lines[self._precision]
-        foretold_mib = line.at(batch) if line.peaks else 0.0
+        predicted_mib = line.at(batch) if line.peaks else 0.0
         if self._failed is not None and batch >= self._failed:
             why = f"left out: {self._failed} did not fit"
         elif batch > self._runner.shape.most_examples:
-            why = "left out: its largest tensor has more elements than every kernel can count"
-        elif foretold_mib > self._limit_mib:
-            why = "left out: foretold to take more than may be taken"
+            why = "left out: its largest tensor has more elements than every kernel can index"
+        elif predicted_mib > self._limit_mib:
+            why = "left out: predicted to take more than allowed"
         else:
             return True
-        self._tell_batch("skipped", batch, foretold_mib, why)
+        self._report_batch("skipped", batch, predicted_mib, why)
         return False
 
-    # What is told
+    # Reporting
 
     def _learn(self, precision: str, result: Result) -> None:
         self._lines[precision].add(result.batch, result.peak_mib)
@@ -231,7 +233,7 @@ class TrainingStage:
             self._example_s = result.step_s / result.batch
 
     def _out_of_memory(self, failure: str, precision: str, batch: int, *, recovered: bool) -> None:
-        """Count a failed allocation; MemoryError where it ends the task."""
+        """Report a failed allocation; raises MemoryError if it ends the task."""
         if precision == self._precision:
             self._failed = batch if self._failed is None else min(batch, self._failed)
         line = self._lines[precision]
@@ -241,12 +243,12 @@ class TrainingStage:
         if not recovered:
             raise MemoryError(f"{precision} step of {batch} examples: {failure}")
 
-    def _tell_model(self) -> None:
+    def _report_model(self) -> None:
         shape = self._runner.shape
         self._reporter.event(
             "model",
             f"{shape.parameters / 1e6:.1f} M parameters: {shape.blocks} blocks of width {shape.width}, "
-            f"{shape.vocabulary} words, {shape.sequence} tokens an example; {shape.held_mib:.0f} MiB",
+            f"{shape.vocabulary} words, {shape.sequence} tokens per example; {shape.held_mib:.0f} MiB",
             {
                 "width": shape.width,
                 "blocks": shape.blocks,
@@ -257,7 +259,7 @@ class TrainingStage:
             },
         )
 
-    def _tell_training(self, precision: str, result: Result) -> None:
+    def _report_training(self, precision: str, result: Result) -> None:
         judge = result.judge
         apart = None if precision == "fp32" else judge.difference
         message = f"{precision}: loss {judge.first:.3f} to {judge.last:.3f}, {judge.overflows} overflows"
@@ -278,7 +280,7 @@ class TrainingStage:
             },
         )
 
-    def _tell_batch(self, what: str, batch: int, peak_mib: float | None, why: str, **more: Any) -> None:
+    def _report_batch(self, what: str, batch: int, peak_mib: float | None, why: str, **more: Any) -> None:
         memory = "" if peak_mib is None else f"{peak_mib:.0f} of {self._limit_mib:.0f} MiB, "
         self._reporter.event(
             "batch_search",

@@ -46,7 +46,7 @@ class Link:
 
 
 @dataclass(slots=True)
-class Device:
+class NvmlDevice:
     """A GPU that NVML knows. Once `unreachable` is set, it stays set."""
 
     uuid: str
@@ -59,7 +59,7 @@ class Reading:
     """Queries to one GPU at one moment: unsupported gives None, unexpected gives None and an event."""
 
     def __init__(
-        self, library: Library, device: Device, problems: Problems, subject: str, t_s: float
+        self, library: Library, device: NvmlDevice, problems: Problems, subject: str, t_s: float
     ) -> None:
         self.library = library
         self.device = device

@@ -9,7 +9,7 @@ from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
 from rigproof.records.samples import GpuSample
 from rigproof.telemetry.nvml.counters import read_counters, read_foreign_memory
-from rigproof.telemetry.nvml.device import Device, Problems, Reading
+from rigproof.telemetry.nvml.device import NvmlDevice, Problems, Reading
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlError, unavailable
 from rigproof.telemetry.nvml.identity import read_identity
 from rigproof.telemetry.nvml.library import Library
@@ -28,7 +28,7 @@ class Nvml:
     def __init__(self, library: Library) -> None:
         self._library = library
         self._problems = Problems()
-        self._devices: dict[str, Device] = {}
+        self._devices: dict[str, NvmlDevice] = {}
         self._lock = threading.Lock()
         self._listeners: list[XidListener] = []
         self.driver_version: str = library.call("nvmlSystemGetDriverVersion")
@@ -88,7 +88,7 @@ class Nvml:
     def give_up(self, uuid: str, reason: str) -> None:
         """Make no further NVML call for this GPU: for one whose last call never returned."""
         with self._lock:
-            self._devices.setdefault(uuid, Device(uuid, None)).unreachable = reason
+            self._devices.setdefault(uuid, NvmlDevice(uuid, None)).unreachable = reason
 
     def problems(self) -> list[Event]:
         """Unexpected errors since the last call, each kind of each GPU once, as "nvml_error" events."""
@@ -104,15 +104,15 @@ class Nvml:
     def _reading(self, uuid: str, subject: str, t_s: float) -> Reading:
         return Reading(self._library, self._device(uuid, subject), self._problems, subject, t_s)
 
-    def _device(self, uuid: str, subject: str) -> Device:
+    def _device(self, uuid: str, subject: str) -> NvmlDevice:
         """The known GPU of that UUID, looked up the first time."""
         known = self._devices.get(uuid)
         if known is not None:
             return known
         try:
-            device = Device(uuid, self._library.call("nvmlDeviceGetHandleByUUID", uuid))
+            device = NvmlDevice(uuid, self._library.call("nvmlDeviceGetHandleByUUID", uuid))
         except NvmlError as error:
-            device = Device(uuid, None, unreachable=str(error))
+            device = NvmlDevice(uuid, None, unreachable=str(error))
         with self._lock:
             device = self._devices.setdefault(uuid, device)
         if device.unreachable is not None:
@@ -124,7 +124,7 @@ class Nvml:
             handle = self._library.call("nvmlDeviceGetHandleByIndex", index)
             uuid = self._library.call("nvmlDeviceGetUUID", handle)
             with self._lock:
-                device = self._devices.setdefault(uuid, Device(uuid, handle))
+                device = self._devices.setdefault(uuid, NvmlDevice(uuid, handle))
             identity = read_identity(Reading(self._library, device, self._problems, subject, t_s), index)
         except NvmlError as error:
             self._problems.note(t_s, subject, error)

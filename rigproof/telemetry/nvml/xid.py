@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rigproof.records.measurements import Event
-from rigproof.telemetry.nvml.device import Device, Problems
+from rigproof.telemetry.nvml.device import NvmlDevice, Problems
 from rigproof.telemetry.nvml.errors import NvmlError
 from rigproof.telemetry.nvml.library import Library, address
 from rigproof.telemetry.nvml.protocol import EVENT_XID_CRITICAL_ERROR, Code
@@ -28,7 +28,7 @@ class XidListener:
     def __init__(
         self,
         library: Library,
-        devices: Mapping[str, Device],
+        devices: Mapping[str, NvmlDevice],
         problems: Problems,
         now_s: Callable[[], float],
         *,
@@ -43,7 +43,7 @@ class XidListener:
         self._lock = threading.Lock()
         self._events: list[Event] = []
         self._stopping = threading.Event()
-        self._by_address: dict[int, tuple[str, Device]] = {}
+        self._by_address: dict[int, tuple[str, NvmlDevice]] = {}
         self._set = self._create_set(devices)
         self.supported = frozenset(subject for subject, _ in self._by_address.values())
         self._thread = threading.Thread(target=self._listen, name="rigproof-xid", daemon=True)
@@ -65,7 +65,7 @@ class XidListener:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def _create_set(self, devices: Mapping[str, Device]) -> Any | None:
+    def _create_set(self, devices: Mapping[str, NvmlDevice]) -> Any | None:
         """An event set with every supported GPU; None if the driver has no events."""
         try:
             event_set = self._library.call("nvmlEventSetCreate")

@@ -73,4 +73,4 @@ def test_another_plan_than_the_runs_is_not_measured(tmp_path):
 
 def test_a_run_that_was_interrupted_says_so(tmp_path):
     record(tmp_path, HOST, H200, Event(1.0, "interrupted", "rig", "Ctrl-C"))
-    assert "the run was stopped before its end" in judged(tmp_path, None)
+    assert "the run was interrupted" in judged(tmp_path, None)

@@ -156,7 +156,7 @@ def test_a_profile_that_is_a_pipe_is_refused_by_monitor_and_judge(cli, run, tmp_
     for command in (["monitor", "--once"], ["judge", run]):
         status, output = cli(*command, "--hwprofile", tmp_path / "lab.toml")
         assert (status, len(output.splitlines())) == (4, 1)
-        assert "is not a plain file" in output
+        assert "is not a regular file" in output
 
 
 @pytest.mark.parametrize("case", ["deep", "not text"])

@@ -10,8 +10,8 @@ from rigproof.records.black_box import (
     CardWords,
     End,
     Head,
-    Line,
-    Told,
+    Moment,
+    Reported,
     event_of,
     fate,
     read_box,
@@ -24,14 +24,14 @@ from rigproof.records.black_box import (
 BOOT, OTHER_BOOT = "b48742fe-0af8-4210-958a-a15aa6f8fa70", "0e0e6ab5-6d8f-4c1a-9f47-2f0f57a0a0de"
 HEAD = Head("run-1", "pc2", "box", "m", BOOT)
 CARDS = {"pc2/gpu0": CardWords(348.4, 71.0, 1695.0, 100.0), "pc2/gpu1": CardWords(231.2, 64.0, 1725.0, 100.0)}
-LAST = Line(26.2, 1.7e9, "sustained", 22.0, {"pc2/gpu0#0": "bf16", "pc2/gpu1#0": "bf16"}, CARDS)
-WHOLE = b"".join(map(text_of, (HEAD, Line(2.0, 1.7e9), LAST)))
+LAST = Moment(26.2, 1.7e9, "sustained", 22.0, {"pc2/gpu0#0": "bf16", "pc2/gpu1#0": "bf16"}, CARDS)
+WHOLE = b"".join(map(text_of, (HEAD, Moment(2.0, 1.7e9), LAST)))
 
 
 def test_what_was_written_is_read():
     assert read_box(WHOLE) == Box(HEAD, LAST)
     assert read_box(WHOLE + text_of(End(FINISHED))) == Box(HEAD, LAST, FINISHED)
-    assert read_box(WHOLE + text_of(Told("run-2"))) == Box(HEAD, LAST, told=True)
+    assert read_box(WHOLE + text_of(Reported("run-2"))) == Box(HEAD, LAST, reported=True)
 
 
 @given(
@@ -90,16 +90,16 @@ def test_how_a_run_ended(end, now, shut_down, found):
 
 
 def test_the_words_of_agents_that_took_each_others_place_are_one():
-    early, late = Box(HEAD, Line(2.0, 1.0)), Box(HEAD, LAST)
+    early, late = Box(HEAD, Moment(2.0, 1.0)), Box(HEAD, LAST)
     assert together([late, early]) == late
     assert together([early, late, Box(HEAD, None, FINISHED)]) == Box(HEAD, LAST, FINISHED)
-    assert together([Box(HEAD, Line(2.0, 1.0), told=True), late]) == Box(HEAD, LAST, told=True)
+    assert together([Box(HEAD, Moment(2.0, 1.0), reported=True), late]) == Box(HEAD, LAST, reported=True)
     assert together([]) is None
 
 
 def test_an_agent_that_was_ended_and_replaced_is_no_orderly_end():
-    assert together([Box(HEAD, Line(2.0, 1.0), "SIGTERM"), Box(HEAD, LAST)]) == Box(HEAD, LAST)
-    assert together([Box(HEAD, Line(2.0, 1.0)), Box(HEAD, LAST, "SIGTERM")]) == Box(HEAD, LAST, "SIGTERM")
+    assert together([Box(HEAD, Moment(2.0, 1.0), "SIGTERM"), Box(HEAD, LAST)]) == Box(HEAD, LAST)
+    assert together([Box(HEAD, Moment(2.0, 1.0)), Box(HEAD, LAST, "SIGTERM")]) == Box(HEAD, LAST, "SIGTERM")
 
 
 def test_the_sentence_is_the_one_that_people_look_for():
@@ -125,15 +125,15 @@ def test_the_sentence_is_the_one_that_people_look_for():
     ],
 )
 def test_only_what_was_read_is_told(gpus, told):
-    box = Box(HEAD, Line(26.0, 0.0, "gemm", 22.0, {}, gpus))
+    box = Box(HEAD, Moment(26.0, 0.0, "gemm", 22.0, {}, gpus))
     assert sentence(box, "restarted") == told.replace("…", "pc2 restarted 4 s into gemm")
 
 
 def test_other_ends_say_what_they_are():
     assert sentence(Box(HEAD), "restarted") == "pc2 restarted before any load"
-    between = Box(HEAD, Line(12.0, 0.0), "SIGTERM")
+    between = Box(HEAD, Moment(12.0, 0.0), "SIGTERM")
     assert sentence(between, "killed") == (
-        "the run was ended from outside by SIGTERM, on pc2 outside of any stage, 12 s into the run; the host "
+        "the run was ended from outside by SIGTERM, on pc2 outside any stage, 12 s into the run; the host "
         "did not restart"
     )
     assert sentence(Box(HEAD, LAST), "shut_down") == (

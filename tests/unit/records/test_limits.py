@@ -1,4 +1,4 @@
-"""Only plain files of a size that they can have are read, and no other file can hang or fill the memory."""
+"""Only regular files within their size limits are read, and no other file can hang or fill the memory."""
 
 import os
 from pathlib import Path
@@ -41,12 +41,12 @@ def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path, monkeypatch):
 
     real = os.fdopen
     monkeypatch.setattr("rigproof.records.limits.os.fdopen", grown)
-    assert refused(path) == "has grown to more than 10 bytes while it was read"
+    assert refused(path) == "grew to more than 10 bytes while it was read"
 
 
 def test_a_pipe_does_not_wait_for_its_writer(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    assert refused(tmp_path / "pipe") == "is not a plain file"
+    assert refused(tmp_path / "pipe") == "is not a regular file"
 
 
 def test_a_pipe_that_takes_the_place_of_the_file_does_not_wait_either(tmp_path, monkeypatch):
@@ -60,18 +60,18 @@ def test_a_pipe_that_takes_the_place_of_the_file_does_not_wait_either(tmp_path, 
 
     real = os.open
     monkeypatch.setattr("rigproof.records.limits.os.open", swapped)
-    assert refused(path) == "is not a plain file"
+    assert refused(path) == "is not a regular file"
 
 
 def test_a_device_has_no_end_and_is_refused():
-    assert refused(Path("/dev/zero")) == "is not a plain file"
+    assert refused(Path("/dev/zero")) == "is not a regular file"
 
 
 def test_folders_and_what_is_absent_are_named(tmp_path):
     assert refused(tmp_path) == "is a folder, not a file"
     assert refused(tmp_path / "absent") == "No such file or directory"
     assert refused(tmp_path / ("a" * 300)) == "File name too long"
-    assert refused(Path("a\0b")) == "is no path"
+    assert refused(Path("a\0b")) == "is not a valid path"
     (tmp_path / "circle").symlink_to("circle")
     assert refused(tmp_path / "circle") == "Too many levels of symbolic links"
 

@@ -9,7 +9,7 @@ from rigproof.records.measurements import Event, MemoryReading, Round
 from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.rig import SimulatedRig
 from rigproof.simulation.stage import Timed
-from rigproof.simulation.work.run import Work
+from rigproof.simulation.work.run import RunningTask
 from rigproof.simulation.work.task import WorkerFrozen, WorkerKilled
 from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.registry import SLICES
@@ -20,7 +20,7 @@ START_S = 1.0
 CPUS = {"pc1": 80.0, "pc2": 16.0}
 
 
-def work(stage: str, *faults: str, seed: int = 0, generation: int = 0, name: str = DUAL) -> Work:
+def work(stage: str, *faults: str, seed: int = 0, generation: int = 0, name: str = DUAL) -> RunningTask:
     """The first card's task in a stage that begins at START_S."""
     rig: SimulatedRig = simulated(rig_named(name), *faults, level="extended", seed=seed)
     planned = rig.plan.stage(stage)
@@ -28,10 +28,10 @@ def work(stage: str, *faults: str, seed: int = 0, generation: int = 0, name: str
     node = rig.node(worker.node)
     node.stages = (StageWindow(stage, START_S, planned.expected_s),)
     spec = SLICES[stage].specs(StageWork(rig.loaded, rig.plan, planned, CPUS))[worker.worker]
-    return Work(node, worker, spec, START_S, crew=Member(worker.subject), generation=generation)
+    return RunningTask(node, worker, spec, START_S, crew=Member(worker.subject), generation=generation)
 
 
-def all_of(one: Work) -> list[Timed]:
+def all_of(one: RunningTask) -> list[Timed]:
     return list(one.until(1e6))
 
 

@@ -8,7 +8,7 @@ import pytest
 from rigproof.cluster.actors import black_box
 from rigproof.cluster.actors.black_box import BlackBox
 from rigproof.cluster.actors.state_folder import make_folder, runs_of, this_host
-from rigproof.records.black_box import FINISHED, Line, read_box
+from rigproof.records.black_box import FINISHED, Moment, read_box
 from support.last_words import head_of
 
 PATIENCE_S = 60.0
@@ -21,7 +21,7 @@ def open_box(tmp_path):
     make_folder(folder)
     boxes = []
 
-    def opened(line=lambda: Line(1.0, 2.0)):
+    def opened(line=lambda: Moment(1.0, 2.0)):
         boxes.append(BlackBox(folder, head_of("run-1"), line))
         boxes[-1].open()
         return boxes[-1], folder
@@ -38,14 +38,14 @@ def only(folder):
 
 def test_it_holds_a_line_from_the_start_and_is_for_this_user_alone(open_box):
     _, folder = open_box()
-    assert read_box(only(folder).read_bytes()).last == Line(1.0, 2.0)
+    assert read_box(only(folder).read_bytes()).last == Moment(1.0, 2.0)
     assert stat.S_IMODE(only(folder).stat().st_mode) == 0o600
 
 
 def test_a_marker_is_on_the_disk_when_it_returns(open_box):
-    now = [Line(1.0, 2.0)]
+    now = [Moment(1.0, 2.0)]
     box, folder = open_box(lambda: now[0])
-    now[0] = Line(5.0, 6.0, "sustained", 5.0)
+    now[0] = Moment(5.0, 6.0, "sustained", 5.0)
     assert box.mark(PATIENCE_S)
     assert read_box(only(folder).read_bytes()).last == now[0]
 
@@ -56,7 +56,7 @@ def test_it_writes_by_itself(open_box, monkeypatch):
 
     def line():
         asked.release()
-        return Line(1.0, 2.0)
+        return Moment(1.0, 2.0)
 
     open_box(line)
     assert all(asked.acquire(timeout=PATIENCE_S) for _ in range(5))
@@ -76,7 +76,7 @@ def test_it_is_begun_anew_before_it_grows_too_large_and_stays_held(open_box, mon
     monkeypatch.setattr(black_box, "BOX_BYTES", 2000)
     monkeypatch.setattr(black_box, "LINES_KEPT", 3)
     count = iter(range(1000))
-    box, folder = open_box(lambda: Line(float(next(count)), 2.0))
+    box, folder = open_box(lambda: Moment(float(next(count)), 2.0))
     for _ in range(200):
         assert box.mark(PATIENCE_S)
         assert only(folder).stat().st_size <= 2000
@@ -111,4 +111,4 @@ def test_a_disk_that_stands_still_costs_a_marker_its_time_and_nothing_else(open_
 
 def test_a_folder_that_takes_no_file_is_told_at_once(tmp_path):
     with pytest.raises(OSError, match="absent"):
-        BlackBox(tmp_path / "absent", head_of("run-1"), lambda: Line(1.0, 2.0)).open()
+        BlackBox(tmp_path / "absent", head_of("run-1"), lambda: Moment(1.0, 2.0)).open()

@@ -11,7 +11,7 @@ from rigproof.cluster.actors.messages import AgentDuty
 from rigproof.cluster.actors.remembering import Remembering, look_back
 from rigproof.cluster.actors.state_folder import host_folder, runs_of, this_host
 from rigproof.host.proc import BootId, boot_id
-from rigproof.records.black_box import FINISHED, CardWords, End, Told, read_box
+from rigproof.records.black_box import FINISHED, CardWords, End, Reported, read_box
 from rigproof.records.measurements import BootReading
 from rigproof.records.samples import GpuSample
 from support.last_words import LAST, OTHER_BOOT, TOLD, head_of, leave
@@ -71,7 +71,7 @@ def test_a_run_that_was_killed_is_told_as_that(state, memory):
         (OTHER_BOOT, [End(FINISHED)]),
         (None, [End(FINISHED)]),
         (OTHER_BOOT, [End("SIGTERM")]),  # an orderly shutdown
-        (OTHER_BOOT, [Told("run-2")]),
+        (OTHER_BOOT, [Reported("run-2")]),
     ],
 )
 def test_what_ended_in_an_orderly_way_or_was_told_is_not(state, memory, boot, more):

@@ -139,7 +139,7 @@ def test_a_run_is_told_of_once_behind_a_torn_line_too(tmp_path):
     path.write_bytes(path.read_bytes() + b'{"type":"line","t_s":27')
     tell(found(tmp_path)[0], "run-2")
     (run,) = found(tmp_path)
-    assert run.box.told
+    assert run.box.reported
     assert run.box.last == LAST
 
 

@@ -274,7 +274,7 @@ def test_a_beat_that_took_long_gives_the_next_one_as_long(monkeypatch):
     )
     watch = SimpleNamespace(news=dict, silent_s=lambda _: 0.0, begin_anew=lambda _: None)
     pauses, events = [], []
-    rounds = stage_loop.Rounds(
+    polling = stage_loop.Polling(
         members,
         members,
         watch,
@@ -283,9 +283,9 @@ def test_a_beat_that_took_long_gives_the_next_one_as_long(monkeypatch):
         timeouts=Timeouts(stall_s=10.0, task_s=60.0, start_s=60.0, stop_s=10.0),
         pause=lambda *told: pauses.append(told),
     )
-    rounds.beat(0.5)
+    polling.beat(0.5)
     assert pauses == [(0.5, 4.0, True)]
-    assert rounds._due_s == 4.0 + 4.0 + 0.5 + stage_loop.FETCH_S + stage_loop.PAUSE_S
+    assert polling._due_s == 4.0 + 4.0 + 0.5 + stage_loop.FETCH_S + stage_loop.PAUSE_S
     assert events == []
 
 

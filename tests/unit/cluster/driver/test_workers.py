@@ -165,7 +165,7 @@ def test_a_process_that_is_there_and_does_not_open_its_device_hangs(lonely):
     assert lonely.workers.starting()
     lonely.check_at(START_S + 0.1)
     (event,) = lonely.events
-    assert (event.kind, event.message) == ("worker_hung", "did not come up in 60 s")
+    assert (event.kind, event.message) == ("worker_hung", "did not start in 60 s")
     assert (event.data["setting"], event.data["limit_s"]) == ("timeouts.start_s", START_S)
     assert len(lonely.made) == 1
     assert lonely.agents_told[-1] == ("kill", "pc1", ProcessId(100, 1))

@@ -25,12 +25,12 @@ def test_the_programs_own_error_is_called_that(bench):
     bench.event("xid", GPU, "MMU fault", xid=31)
     verdict = bench.verdict(XID, GPU)
     assert verdict.detail == (
-        "Xid 31 (usually a program's own error) at t=40 s: GPU memory page fault: mostly an address that the "
-        "program does not own"
+        "Xid 31 (usually a program's own error) at t=40 s: GPU memory page fault: usually an address that "
+        "the program does not own"
     )
     assert verdict.remedy == (
-        "where another program was on the card, look for an illegal access in it; else run again, and if it "
-        "comes back, suspect the card or its overclock"
+        "if another program was on the card, look for an illegal access in it; else run again, and if it "
+        "recurs, suspect the card or its overclock"
     )
 
 
@@ -180,10 +180,10 @@ def test_a_driver_that_wants_nothing_or_does_not_say_passes(bench, before, after
     [
         (1, "a reset of the GPU", "reset it (`nvidia-smi -r`)"),
         (2, "a restart of the node", "restart the machine"),
-        (3, "an end to all peer-to-peer traffic of the GPU", "end what works on several GPUs"),
+        (3, "an end to all peer-to-peer traffic of the GPU", "end the work that uses several GPUs"),
         (4, "all work to end on the GPU, then its reset", "reset it (`nvidia-smi -r`)"),
         (5, "the IMEX domain of its NVLink fabric to be recovered", "IMEX service"),
-        (6, "a reset of the GPU's PCIe bus", "start it from cold"),
+        (6, "a reset of the GPU's PCIe bus", "power-cycle it"),
         (7, "a restart of the whole system", "restart the machine"),
         (8, "an action unknown to rigproof", "`nvidia-smi -q`"),
     ],

@@ -161,7 +161,7 @@ def test_a_plan_that_cannot_fit_is_refused(desk, text, expected):
         ("[limits]\nretired_pages_warn = 63\n", "limits.retired_pages_warn = 63: never warns before"),
         (
             "[limits]\nxid_fail = [48, 79]\nxid_warn = [79, 92]\n",
-            "limits.xid_warn = [79]: in xid_fail too; leave them in one of the lists",
+            "limits.xid_warn = [79]: also in xid_fail; leave them in one of the lists",
         ),
         (f"[limits]\nxid_warn = {ALL_FAILING}\n", "no Xid could fail the rig"),
         (

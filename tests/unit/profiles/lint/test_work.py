@@ -26,11 +26,11 @@ def problems(desk, text: str) -> list[str]:
         ),
         (
             "[stages.training]\nbatches = [1, 4, 2]\n",
-            "stages.training.batches = [1, 4, 2]: each batch size has to be over the one before it; ",
+            "stages.training.batches = [1, 4, 2]: each batch size must exceed the previous one; ",
         ),
         (
             "[stages.training]\nbatches = [1, 1]\n",
-            "stages.training.batches = [1, 1]: each batch size has to be over",
+            "stages.training.batches = [1, 1]: each batch size must exceed",
         ),
         ("[stages.training]\nbatches = []\n", "stages.training.batches = []: no batch size to measure; "),
         (
@@ -39,15 +39,14 @@ def problems(desk, text: str) -> list[str]:
         ),
         (
             "[stages.sharing]\nworkers = [2, 3]\n",
-            "stages.sharing.workers = [2, 3]: one process comes first, because the others "
-            "are compared with it, and "
-            "then ever more; write e.g. [1, 2, 3]",
+            "stages.sharing.workers = [2, 3]: must start with 1, with which the others are "
+            "compared, and then increase; write e.g. [1, 2, 3]",
         ),
         (
             "[stages.sharing]\nworkers = [1, 2, 2]\n",
-            "stages.sharing.workers = [1, 2, 2]: one process comes first",
+            "stages.sharing.workers = [1, 2, 2]: must start with 1",
         ),
-        ("[stages.sharing]\nworkers = []\n", "stages.sharing.workers = []: one process comes first"),
+        ("[stages.sharing]\nworkers = []\n", "stages.sharing.workers = []: must start with 1"),
         (
             "[stages.sharing]\nworkers = [1]\n",
             "stages.sharing.workers = [1]: nothing to compare with one process",
@@ -67,17 +66,17 @@ def problems(desk, text: str) -> list[str]:
         ),
         (
             "[stages.feeding]\nreward_speedup_share = 0.125\n",
-            "stages.feeding.reward_speedup_share = 0.125: 8 processes × 0.125 are no "
+            "stages.feeding.reward_speedup_share = 0.125: 8 processes × 0.125 is no "
             "speed-up: rewards one after the "
             "other would pass; write reward_speedup_share = 0.19 or more, or processes = 1",
         ),
         (
             "stages.feeding.reward_speedup_share = 0.1\n",
-            "nodes[0].gpus[0].stages.feeding.reward_speedup_share = 0.1: 8 processes × 0.1 are no speed-up",
+            "nodes[0].gpus[0].stages.feeding.reward_speedup_share = 0.1: 8 processes × 0.1 is no speed-up",
         ),
         (
             "[stages.feeding]\nprocesses = 2\n",
-            "stages.feeding.processes = 2: 2 processes × 0.375 are no speed-up",
+            "stages.feeding.processes = 2: 2 processes × 0.375 is no speed-up",
         ),
     ],
 )

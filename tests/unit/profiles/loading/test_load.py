@@ -250,7 +250,7 @@ def test_an_unreadable_file_is_a_clean_error(desk, monkeypatch):
 
 def test_a_pipe_is_not_waited_for(desk, tmp_path):
     os.mkfifo(tmp_path / "pipe.toml")
-    assert "not a plain file" in problems_of("./pipe.toml")[0]
+    assert "not a regular file" in problems_of("./pipe.toml")[0]
 
 
 def test_thousands_of_mistakes_are_cut_short_and_counted(desk):

@@ -98,7 +98,7 @@ def test_records_of_any_length_are_read_or_refused(running):
         found = read_recording(running)
         told = [event.message for event in found.events if event.kind == "storage"]
         complete = length in (first - 1, first, len(whole) - 1, len(whole))
-        assert told == ([] if complete else ["recording.jsonl breaks off in line 2; read up to there"])
+        assert told == ([] if complete else ["recording.jsonl is cut off in line 2; read up to there"])
         assert (HAPPENED in found.events) == (length >= len(whole) - 1)
         assert found.rounds == [ROUND]
 
@@ -111,7 +111,7 @@ def test_blocks_of_zeros_that_a_power_cut_leaves_at_the_end_are_a_torn_end(runni
     found = read_recording(running)
     assert found.rounds == [ROUND]
     assert [sample.power_w for sample in found.gpu_samples] == [sample.power_w for sample in SAMPLES]
-    assert "recording.jsonl breaks off in line 3" in found.events[1].message
+    assert "recording.jsonl is cut off in line 3" in found.events[1].message
 
 
 def test_a_table_of_another_moment_of_the_same_run_is_no_error(running, table):
@@ -188,7 +188,7 @@ def test_rounds_of_a_stream_are_read_as_far_as_it_goes_and_a_new_label_breaks_no
         seen.add(len(found))
     assert seen >= {0, 1, 2, 3, 4, 5}
     (tmp_path / "round.arrows").write_bytes(whole[:-50])
-    assert "round.arrows breaks off after 5 records" in read_recording(tmp_path).events[-1].message
+    assert "round.arrows is cut off after 5 records" in read_recording(tmp_path).events[-1].message
     (tmp_path / "round.arrows").write_bytes(whole)
     assert read_recording(tmp_path).rounds == rounds
     writer.close()

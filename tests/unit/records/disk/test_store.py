@@ -292,7 +292,7 @@ def test_a_disk_that_stays_full_leaves_no_exception_and_no_open_file(tmp_path, m
     assert "No space left on device" in writer.error
     assert all(file.closed for file in opened)
     (event,) = read_recording(tmp_path).events
-    assert "breaks off in line 2" in event.message
+    assert "is cut off in line 2" in event.message
 
 
 def test_the_real_full_device_is_survived(tmp_path):
@@ -423,7 +423,7 @@ def test_a_torn_last_line_is_left_out_and_said(tmp_path, torn):
     assert found.rounds == [ROUND]
     happened, event = found.events
     assert (happened, event.kind) == (HAPPENED, "storage")
-    assert "recording.jsonl breaks off in line 3" in event.message
+    assert "recording.jsonl is cut off in line 3" in event.message
 
 
 LONG_LINE = b'{"type":"event","message":"' + b"x" * RECORDING_LINE_BYTES_MAX + b'"}'
@@ -512,7 +512,7 @@ def test_rows_that_no_sampler_writes_are_refused(tmp_path):
     table = pq.read_table(tmp_path / PARQUET_FILE)
     strange = table.set_column(0, table.schema.field("kind"), pa.array(["gpu", "toaster"]))
     pq.write_table(strange, tmp_path / PARQUET_FILE)
-    with pytest.raises(RecordingError, match="1 of 2 rows are of no kind among gpu, host"):
+    with pytest.raises(RecordingError, match="1 of 2 rows have a `kind` other than gpu, host"):
         read_recording(tmp_path)
     field = table.schema.get_field_index("t_s")
     timeless = table.set_column(field, pa.field("t_s", pa.float64()), pa.array([None, 1.0], pa.float64()))
@@ -554,7 +554,7 @@ def test_a_stream_is_read_as_far_as_it_goes(tmp_path):
     (tmp_path / STREAM_FILE).write_bytes(whole[:-100])
     found = read_recording(tmp_path)
     assert len(found.gpu_samples) == 4
-    assert "telemetry.arrows breaks off after 4 samples" in found.events[-1].message
+    assert "telemetry.arrows is cut off after 4 samples" in found.events[-1].message
     (tmp_path / STREAM_FILE).write_bytes(b"no stream, but a text that somebody put here")
     with pytest.raises(RecordingError, match=r"telemetry\.arrows"):
         read_recording(tmp_path)
@@ -615,5 +615,5 @@ def test_a_whole_number_that_no_column_can_hold_is_named(tmp_path, record):
     content = (tmp_path / RECORDING_FILE).read_bytes()
     assert old in content
     (tmp_path / RECORDING_FILE).write_bytes(content.replace(old, new + b"9" * 30))
-    with pytest.raises(RecordingError, match=f"line 2: {name}.* is a number that no column can hold"):
+    with pytest.raises(RecordingError, match=f"line 2: {name}.* does not fit into 64 bits"):
         read_recording(tmp_path)

@@ -33,7 +33,7 @@ def test_what_failed_comes_first_and_the_rest_is_counted(result):
     excerpt = excerpt_of(result, most=1)
     assert excerpt.devices == ("pc1/gpu1",)
     assert excerpt.note == (
-        "1 of 2 devices, those that failed first. The other 1 are in verdict.json and in the recording."
+        "1 of 2 devices, failed ones first. The other 1 are in verdict.json and in the recording."
     )
     recording = excerpt.result.recording
     assert {one.subject for one in recording.gpu_samples} == {one.subject for one in recording.rounds}
@@ -88,10 +88,10 @@ def test_the_page_and_the_summary_say_what_they_leave_out(result, monkeypatch):
     monkeypatch.setattr(page, "ROWS_MAX", 2)
     monkeypatch.setattr(page, "FINDINGS_MAX", 1)
     text = page.page_text(result)
-    assert "1 of 2 devices, those that failed first." in text
+    assert "1 of 2 devices, failed ones first." in text
     assert f"{len(result.verdicts) - 2} more rows are in verdict.json." in text
     assert "more are in verdict.json</li>" in text
     monkeypatch.setattr("rigproof.report.files.summary_md.excerpt_of", partial(excerpt_of, most=1))
     summary = summary_text(result)
-    assert "1 of 2 devices, those that failed first." in summary
+    assert "1 of 2 devices, failed ones first." in summary
     assert "pc1/gpu0 NVIDIA" not in summary

@@ -49,5 +49,5 @@ def test_what_the_device_does_not_tell_is_said_so():
     bench = Bench()
     bench.recording.memory = [replace(one, device_free_mib=None) for one in bench.recording.memory]
     held, answers = memory_tables(bench.recording)
-    assert {row[3] for row in held.rows} == {"not told"}
+    assert {row[3] for row in held.rows} == {"unknown"}
     assert answers.rows == ()

@@ -54,5 +54,5 @@ def test_one_reason_why_something_does_not_apply_is_said_once():
 
 def test_an_interrupted_run_says_so():
     assert meaning(Decision.INCOMPLETE, of(Outcome.NOT_MEASURED), interrupted=True).startswith(
-        "the run was stopped"
+        "the run was interrupted"
     )

@@ -1,4 +1,4 @@
-"""What must be known about how a run was done stands in every file of it."""
+"""A remark about how a run was done is in each of its reports."""
 
 import json
 
@@ -10,7 +10,7 @@ from rigproof.records.verdict import Decision
 from rigproof.report.content.remarks import remarks
 from rigproof.report.files.files import write_reports
 
-SAID = "the cluster asks nobody for a token; it was joined because of --allow-open-cluster"
+REMARK = "the cluster has no token authentication; it was joined because of --allow-open-cluster"
 
 
 @pytest.fixture
@@ -23,21 +23,21 @@ def written(recording, verdicts, tmp_path):
 
 
 def test_an_open_cluster_is_named_in_every_report(recording, written):
-    recording.add(Event(0.1, "open_cluster", "rig", SAID, data={"address": "10.0.0.1:6379"}))
+    recording.add(Event(0.1, "open_cluster", "rig", REMARK, data={"address": "10.0.0.1:6379"}))
     files = written()
-    assert json.loads(files["verdict.json"])["remarks"] == [SAID]
-    assert f"> {SAID}" in files["summary.md"]
-    assert f'<p class="banner">{SAID}</p>' in files["report.html"]
-    assert remarks(recording) == (SAID,)
+    assert json.loads(files["verdict.json"])["remarks"] == [REMARK]
+    assert f"> {REMARK}" in files["summary.md"]
+    assert f'<p class="banner">{REMARK}</p>' in files["report.html"]
+    assert remarks(recording) == (REMARK,)
 
 
-def test_a_run_that_needs_no_remark_has_none(recording, written):
+def test_other_runs_have_no_remark(recording, written):
     files = written()
     assert "remarks" not in json.loads(files["verdict.json"])
     assert remarks(recording) == ()
 
 
-def test_an_open_cluster_decides_nothing(recording):
+def test_joining_an_open_cluster_changes_no_verdict(recording):
     before = judge_all(recording)
-    recording.add(Event(0.1, "open_cluster", "rig", SAID))
+    recording.add(Event(0.1, "open_cluster", "rig", REMARK))
     assert judge_all(recording) == before

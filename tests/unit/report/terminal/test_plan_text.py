@@ -36,8 +36,8 @@ def test_stages_and_workers_are_told_with_their_lengths():
 
 def test_that_a_stage_may_be_measured_once_more_is_told():
     assert (
-        "  a rate that misses its limit by less than 3 % (hwprofiles/defaults.toml): its stage once more, "
-        "in time of its own"
+        "  a rate that misses its limit by less than 3 % (hwprofiles/defaults.toml): its stage is "
+        "repeated, in extra time"
     ) in lines_of(load_rig("dual-3090-3070", KINDS))
 
 
@@ -150,7 +150,7 @@ def test_a_stage_in_which_crews_take_turns_says_in_how_many_and_how_long_all_of_
 
 
 def test_a_card_that_none_can_be_compared_with_bit_by_bit_is_told():
-    alone = "the only card of its model, so no other one to compare its products with"
+    alone = "the only card of its model, so no other card to compare its products with"
     assert (
         block(lines_of(load_rig("dual-3090-3070", KINDS)), "compute.exact")[-1]
         == f"    pc1/gpu0, pc2/gpu0: {alone}"

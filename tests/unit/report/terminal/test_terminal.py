@@ -94,7 +94,7 @@ def test_the_summary_ends_with_the_decision_and_what_it_means(verdicts, tmp_path
     [
         (Decision.ACCEPTED, {}, "ACCEPTED: this rig is fit for training"),
         (Decision.ACCEPTED, {"simulated": True}, "SIMULATED ACCEPTED: this rig is fit for training"),
-        (Decision.INCOMPLETE, {"interrupted": True}, "INCOMPLETE: the run was stopped before its end"),
+        (Decision.INCOMPLETE, {"interrupted": True}, "INCOMPLETE: the run was interrupted"),
     ],
 )
 def test_the_last_line_is_the_answer(decision, options, last):
@@ -107,7 +107,7 @@ def test_problems_of_the_files_are_said(verdicts):
     assert "problem: report.html: not written" in lines
     assert not any(line.startswith("report:") for line in lines)
     incomplete = summary_lines(Decision.INCOMPLETE, [], Path("r"), problems=["report.html: not written"])
-    assert "could be written down" in incomplete[-1]
+    assert "could be written to disk" in incomplete[-1]
 
 
 def test_printing_goes_line_by_line(verdicts):

@@ -32,7 +32,7 @@ def test_the_speed_up_is_what_a_strategy_takes_alone_and_in_the_pool(bench):
     assert verdict.measured == pytest.approx(30 / 5)
     assert verdict.limit == pytest.approx(0.375 * 8)
     assert verdict.limit_source == "hwprofiles/defaults.toml × 8 processes"
-    assert verdict.detail == "30.0 ms a strategy, 5.0 ms in the pool; none lost of 960 strategies"
+    assert verdict.detail == "30.0 ms per strategy, 5.0 ms in the pool; none lost of 960 strategies"
 
 
 @pytest.mark.parametrize(("seconds", "outcome"), [(0.0099, PASS), (0.0101, FAIL)])
@@ -67,7 +67,7 @@ def test_a_pool_of_one_process_has_nothing_to_be_measured_by(bench):
     bench.rewards(GPU, processes=1)
     verdict = bench.verdict(REWARDS, GPU)
     assert verdict.outcome is Outcome.NO_LIMIT
-    assert "a pool of one process speeds nothing up" in verdict.detail
+    assert "a pool of one process gives no speed-up" in verdict.detail
 
 
 @pytest.mark.parametrize("seconds", [0.0, float("nan"), float("inf")])
@@ -148,7 +148,7 @@ def test_utilisation_that_reads_nothing_while_it_works_is_of_another_time(bench,
     verdict = bench.verdict(IDLE, GPU)
     assert verdict.outcome is outcome
     if outcome is NOT_MEASURED:
-        assert verdict.detail.startswith("NVML's utilisation reads 0 % for 2 s from t=105 s on")
+        assert verdict.detail.startswith("NVML's utilisation is 0 % for 2 s from t=105 s on")
 
 
 def test_utilisation_that_reads_nothing_while_it_waits_agrees(bench):
@@ -168,7 +168,7 @@ def test_a_gpu_that_never_had_to_wait_for_rewards_proves_nothing(bench):
     bench.recording.put(RewardBatch, [one for one in rewards if not 100.4 < one.t_s < 112])
     verdict = bench.verdict(IDLE, GPU)
     assert verdict.outcome is NOT_MEASURED
-    assert "rewards of 1 steps" in verdict.detail
+    assert "rewards of only 1 steps" in verdict.detail
 
 
 def test_a_lost_worker_does_not_pass_by_what_it_did_before(bench):

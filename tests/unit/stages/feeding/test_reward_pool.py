@@ -164,7 +164,7 @@ def test_a_pool_that_died_says_so_and_stops_all_the_same():
         children = below(pool.pid)
         os.kill(pool.pid, signal.SIGKILL)
         for _ in range(2):
-            with pytest.raises(RuntimeError, match="ended by itself, exit status -9: it said nothing"):
+            with pytest.raises(RuntimeError, match="ended by itself, exit status -9: nothing on its stderr"):
                 pool.take(20.0)
         with pytest.raises(RuntimeError, match="ended by itself"):
             pool.submit(Job([GOOD], SEED, parallel=True))

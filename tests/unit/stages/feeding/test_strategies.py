@@ -33,10 +33,13 @@ def test_moves_named_twice_or_never_still_make_an_order():
     ("words", "reason"),
     [
         (GOOD[1:], "6 tokens are no answer"),
-        ((*GOOD, "wait"), "“left” where one of begin is due"),
-        (("begin", "left", "down", "right", "merge", "look ahead 1", "end"), "“merge” where one of left"),
+        ((*GOOD, "wait"), "“left” instead of one of begin"),
+        (
+            ("begin", "left", "down", "right", "merge", "look ahead 1", "end"),
+            "“merge” instead of one of left",
+        ),
         (("begin", "left", "jump", "right", "up", "look ahead 1", "end"), "no move “jump”"),
-        (("begin", "left", "down", "right", "up", "up", "end"), "“up” where one of look ahead 1"),
+        (("begin", "left", "down", "right", "up", "up", "end"), "“up” instead of one of look ahead 1"),
     ],
 )
 def test_what_is_no_strategy_is_told_why(words, reason):

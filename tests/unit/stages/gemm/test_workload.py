@@ -36,7 +36,7 @@ def test_the_best_16_bit_precision_comes_first(device, wanted, expected):
 
 
 def test_a_precision_the_device_lacks_is_named_when_asked_for():
-    with pytest.raises(ValueError, match="a card has no tf32: ask for fp32, fp16"):
+    with pytest.raises(ValueError, match="a card has no tf32; it has fp32, fp16"):
         measuring_order(("fp16", "tf32"), Listed("fp16", "fp32", "fp16"))
 
 

@@ -96,9 +96,7 @@ def test_one_process_alone_does_what_the_sustained_stage_did(bench, share, outco
     if outcome is Outcome.FAIL:
         assert (verdict.measured, verdict.limit) == (pytest.approx(share, abs=1e-3), 0.85)
         assert verdict.limit_source == "its own sustained rate in this run; hwprofiles/defaults.toml"
-        assert verdict.detail.startswith(
-            "one process alone did 560 TFLOP/s, where the sustained stage had 660"
-        )
+        assert verdict.detail.startswith("one process alone did 560 TFLOP/s, and the sustained stage 660")
         assert verdict.remedy.startswith("close other programs on the card")
         assert verdict.from_s is not None
 

@@ -182,7 +182,7 @@ def test_canned_processes_work_well_whatever_else_is_printed(cpu, canned):
         (["opened", "die"], "ended with status -9"),
         (["opened", "ready", "die"], "ended with status -9"),
         (["opened", "ready", "broken"], "CUDA error 719"),
-        (["elsewhere"], "works on GPU-other, not on CPU-"),
+        (["elsewhere"], "uses GPU-other, not CPU-"),
     ],
 )
 def test_a_process_that_fails_ends_the_task_and_says_which_and_why(cpu, canned, plan, said):
@@ -203,7 +203,7 @@ def test_a_process_that_hangs_is_killed_after_its_limit(cpu, canned, monkeypatch
     monkeypatch.setattr(sharing, limit, 1.5)
     canned(*plan)
     before = children()
-    with pytest.raises(RuntimeError, match=rf"said nothing for \d+ s, and was not {state}"):
+    with pytest.raises(RuntimeError, match=rf"was silent for \d+ s before it was {state}"):
         run_sharing(SPEC, cpu, RealTimeContext())
     assert children() == before
 

@@ -28,7 +28,7 @@ def test_each_precision_has_its_step_its_rate_and_its_ratio_to_fp32():
         ("pc1/gpu0", "fp16", "16", "80 ms", "102,400", "400 TFLOP/s", "9.00 ×"),
     ]
     assert found.note.startswith(
-        "pc1/gpu0 trains 640 M parameters (8 blocks of width 2496, 512 tokens an example)"
+        "pc1/gpu0 trains 640 M parameters (8 blocks of width 2496, 512 tokens per example)"
     )
 
 

@@ -1,9 +1,9 @@
-"""The driver's beat: a head that is silent is told once, and a driver that stood still blames nobody."""
+"""The driver's beat: a silent head is reported once, and a stalled driver blames no one else."""
 
 import pytest
 
 from rigproof.cluster.driver import stage_loop
-from rigproof.cluster.driver.stage_loop import FETCH_S, PAUSE_S, TICK_S, Rounds
+from rigproof.cluster.driver.stage_loop import FETCH_S, PAUSE_S, TICK_S, Polling
 from rigproof.profiles.tables.models import Timeouts
 
 STALL_S = 10.0
@@ -63,7 +63,7 @@ class Watch:
 
 @pytest.fixture
 def driver():
-    """Rounds on a clock that is set by hand."""
+    """Polling on a clock that is set by hand."""
 
     class Driver:
         def __init__(self):
@@ -71,7 +71,7 @@ def driver():
             self.agents, self.workers, self.watch = Members(), Members("worker's line"), Watch()
 
     found = Driver()
-    found.rounds = Rounds(
+    found.polling = Polling(
         found.agents,
         found.workers,
         found.watch,
@@ -87,7 +87,7 @@ def beat_at(driver, now_s, *, head=False):
     driver.now_s = now_s
     if head:
         driver.watch.answered_s = now_s
-    driver.rounds.beat()
+    driver.polling.beat()
 
 
 def test_a_silent_head_is_told_once(driver):
@@ -107,7 +107,7 @@ def test_a_driver_that_stood_still_blames_nobody(driver):
     (event,) = driver.events
     assert (event.kind, event.subject) == ("paused", "rig")
     assert 25 < event.data["paused_s"] < 30
-    assert driver.rounds.paused_s == event.data["paused_s"]
+    assert driver.polling.paused_s == event.data["paused_s"]
     assert (driver.agents.checks, driver.agents.anew) == (1, 1)
     assert (driver.workers.checks, driver.workers.anew) == (1, 1)
     assert driver.watch.answered_s == 31
@@ -119,29 +119,29 @@ def test_a_driver_that_stood_still_blames_nobody(driver):
 
 def test_between_two_stages_nobody_waits(driver):
     beat_at(driver, 1, head=True)
-    driver.rounds.rest()
+    driver.polling.rest()
     beat_at(driver, 31, head=True)
     assert driver.events == []
 
 
 def test_a_beat_is_late_only_where_it_could_not_have_come_by_itself(driver):
     beat_at(driver, 1, head=True)
-    due_s = driver.rounds._due_s
+    due_s = driver.polling._due_s
     assert due_s == pytest.approx(1 + TICK_S + TICK_S + FETCH_S + PAUSE_S, abs=0.3)  # and what it really took
     beat_at(driver, due_s, head=True)
     assert driver.events == []
-    due_s = driver.rounds._due_s
+    due_s = driver.polling._due_s
     beat_at(driver, due_s + 1.0, head=True)
     (event,) = driver.events
-    assert event.data["paused_s"] == driver.rounds.paused_s == pytest.approx(1.0 + PAUSE_S)
-    assert event.message.startswith("the driver itself stood still for about 3 s;")
+    assert event.data["paused_s"] == driver.polling.paused_s == pytest.approx(1.0 + PAUSE_S)
+    assert event.message.startswith("the driver itself stalled for about 3 s;")
 
 
 def test_all_pauses_of_a_run_are_counted(driver):
     for now_s in (1, 31, 61):
         beat_at(driver, now_s, head=True)
     first, second = driver.events
-    assert driver.rounds.paused_s == first.data["paused_s"] + second.data["paused_s"]
+    assert driver.polling.paused_s == first.data["paused_s"] + second.data["paused_s"]
 
 
 def test_a_head_may_be_silent_for_as_long_as_a_stall(driver):
@@ -162,7 +162,7 @@ def test_a_node_that_is_lost_is_told_to_agents_and_workers(driver):
 
 def test_a_node_that_is_found_lost_at_a_second_look_is_told_too(driver):
     driver.watch.lost = {"pc2": "no heartbeat"}
-    driver.rounds.look_again(1.5)
+    driver.polling.look_again(1.5)
     assert driver.watch.looks == [1.5]
     assert [event.subject for event in driver.events] == ["pc2"]
 
@@ -178,7 +178,7 @@ def test_answers_go_to_whom_they_belong(driver, monkeypatch):
     monkeypatch.setattr(driver.agents, "lines", lambda: ["agent's line"])
     monkeypatch.setattr(driver.workers, "lines", lambda: ["worker's line"])
     driver.now_s = 3.0
-    driver.rounds.gather(0.25)
+    driver.polling.gather(0.25)
     assert asked == [(["agent's line", "worker's line"], 0.25, 3.0)]
     assert driver.agents.taken == [("agent's line", "a")]
     assert driver.workers.taken == [("worker's line", "w")]
