@@ -138,7 +138,7 @@ class Judgement:
         verdicts = []
         for subject in subjects:
             verdicts += [judge(criterion, subject, self._evidence) for criterion in self._by_subject[subject]]
-            self._evidence.let_go()
+            self._evidence.release_subject()
         earlier = self._evidence.earlier
         return Part(
             verdicts,
@@ -199,7 +199,7 @@ def _require_figures(finding: Finding) -> None:
     """NaN compares as neither over nor under any limit, so it must not reach a verdict."""
     for value in (finding.measured, finding.limit.value if finding.limit else None):
         if value is not None and not math.isfinite(value):
-            raise NotMeasured(f"the figure is {value}, which is no measurement")
+            raise NotMeasured(f"the figure is {value}, which is not a valid measurement")
 
 
 def _require_own_trouble(
@@ -231,7 +231,7 @@ def _require_stages(criterion: Criterion, evidence: Evidence) -> None:
     for name in _loads(criterion, evidence):
         stage = evidence.stage(name)
         if stage.status not in ENDED:
-            raise NotMeasured(f"the {name} stage was broken off")
+            raise NotMeasured(f"the {name} stage was aborted")
         if evidence.kinds[name].duty == "continuous":
             evidence.complete_window(name)
 

@@ -215,7 +215,7 @@ class StageRun:
     def _until_ended(
         self, start_at_s: float, on_tick: Callable[[], None] | None, should_stop: Callable[[], bool] | None
     ) -> bool:
-        """Wait for the end of a turn; False where it was broken off."""
+        """Wait for the end of a turn; False if it was aborted."""
         planned_end_s, paused_before_s = start_at_s + self._turn_s, self._rounds.paused_s
         shared = [crew for crew in self._began if len(crew.slots) > 1]
         self._rounds.rest()

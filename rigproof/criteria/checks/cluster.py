@@ -117,7 +117,7 @@ def no_timeouts(rig: Evidence) -> Finding:
         raise NotMeasured("no stage had a worker to wait for")
     for stage in rig.recording.stages.values():
         if stage.status not in ENDED:
-            raise NotMeasured(f"the {stage.name} stage was broken off")
+            raise NotMeasured(f"the {stage.name} stage was aborted")
     return compared(0, none, good=True)
 
 

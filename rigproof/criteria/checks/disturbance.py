@@ -44,7 +44,7 @@ def undisturbed(device: DeviceEvidence) -> Finding:
     found = compared(
         len(strangers), none, good=False, detail="; ".join([*told, *more]), from_s=strangers[0].from_s
     )
-    if all(one.may_rest for one in strangers):
+    if all(one.only_warns for one in strangers):
         require_watched(device)
         return replace(found, outcome=Outcome.WARN)
     return found

@@ -47,7 +47,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
 
     A failure that the policy of `[memory]` recovered from counts like any other.
     """
-    device.require_asked_plan()
+    device.require_judged_plan()
     allowed = device.limit("ooms")
     events = device.events("oom")
     counted = _sum_of_highest(device.memory, "ooms")
@@ -145,7 +145,7 @@ def _sum_of_highest(memory: Stretch[MemoryReading], field: str) -> int:
 )
 def success_rate(device: DeviceEvidence) -> Finding:
     """Share of the device's tasks that ended well, or of its verified rounds, whichever is worse."""
-    device.require_asked_plan()
+    device.require_judged_plan()
     tally = tasks_of(device)
     if tally.total == 0:
         cause = device.cause()
@@ -213,7 +213,7 @@ def headroom(device: DeviceEvidence) -> Finding:
 
     For the CPU as the device: the RAM that its process and its node still have available.
     """
-    device.require_asked_plan()
+    device.require_judged_plan()
     window = device.evidence.loaded_window(device.evidence.steady_stage)
     free = [
         (t_s, free_mib)

@@ -69,7 +69,7 @@ def test_a_moment_that_cannot_be_shown_is_none_and_the_rest_counts(bench, moment
 def test_a_figure_that_is_none_reaches_no_verdict(bench, finding):
     verdict = verdict_of(bench, finding)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail.endswith("which is no measurement")
+    assert verdict.detail.endswith("which is not a valid measurement")
 
 
 def test_a_comparison_of_what_is_no_figure_is_not_measured():
@@ -129,7 +129,7 @@ def test_each_scope_sees_its_own_evidence(bench, scope, subject):
 def test_a_stage_that_was_broken_off_cannot_pass_but_fail(bench, name):
     bench.stage(name, status="interrupted")
     verdict = verdict_of(bench, Finding(Outcome.PASS, 1.0), stages=(name,))
-    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, f"the {name} stage was broken off")
+    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, f"the {name} stage was aborted")
     assert verdict_of(bench, Finding(Outcome.FAIL, 1.0), stages=(name,)).outcome is Outcome.FAIL
     assert verdict_of(bench, Finding(Outcome.PASS, 1.0), stages=("training",)).outcome is Outcome.PASS
 
@@ -138,7 +138,7 @@ def test_a_continuous_load_has_to_be_complete_and_bursts_have_not(bench):
     for name in ("sustained", "gemm"):
         bench.stage(name, loaded_to_s=None)
     verdict = verdict_of(bench, Finding(Outcome.PASS, 1.0), stages=("sustained",))
-    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, "the sustained stage was broken off")
+    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, "the sustained stage was aborted")
     assert verdict_of(bench, Finding(Outcome.PASS, 1.0), stages=("gemm",)).outcome is Outcome.PASS
 
 

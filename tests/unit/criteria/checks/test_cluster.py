@@ -169,6 +169,6 @@ def test_a_stage_that_nobody_could_begin_does_not_hide_the_others(bench):
 
 def test_the_stage_that_was_broken_off_is_named(bench):
     bench.stage("training", status="interrupted")
-    assert bench.verdict(TIMEOUTS, "rig").detail == "the training stage was broken off"
+    assert bench.verdict(TIMEOUTS, "rig").detail == "the training stage was aborted"
     bench.recording.stages.clear()
     assert bench.verdict(TIMEOUTS, "rig").detail == "no stage had a worker to wait for"

@@ -319,7 +319,7 @@ def test_work_that_another_profile_plans_was_not_done(bench, criterion, other):
     verdict = bench.verdict(criterion, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert "this run was planned with 2 workers of " in verdict.detail
-    assert verdict.detail.endswith("; run again with it")
+    assert verdict.detail.endswith("; run again with that profile")
 
 
 @pytest.mark.parametrize("criterion", PLANNED)
