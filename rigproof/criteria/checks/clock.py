@@ -134,7 +134,7 @@ def _set_on_purpose(device: DeviceEvidence) -> str:
 
 
 def _waited(device: DeviceEvidence) -> str:
-    """The remedy for a fed card that waited too long; empty if it did not, and its clock fell under work."""
+    """The remedy for a fed card that waited too long; empty if its clock was low for another reason."""
     most = device.optional_limit("idle_share")
     if most is None or fed(device).idle_share <= most.value:
         return ""

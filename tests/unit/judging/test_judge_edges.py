@@ -176,12 +176,14 @@ def test_parts_that_are_judged_by_themselves_make_the_same_whole(bench):
     assert rates == {GPU}
 
 
-def test_what_is_held_of_a_subject_is_let_go_before_the_next(bench, monkeypatch):
-    held = []
-    real = Evidence.let_go
-    monkeypatch.setattr(Evidence, "let_go", lambda self: held.append(len(self._held)) or real(self))
+def test_data_of_a_subject_is_released_before_the_next(bench, monkeypatch):
+    kept = []
+    real = Evidence.release_subject
+    monkeypatch.setattr(
+        Evidence, "release_subject", lambda self: kept.append(len(self._kept_for_subject)) or real(self)
+    )
     Judgement(bench.recording, bench.loaded).part([GPU, OTHER])
-    assert 0 < held[1] <= held[0]  # not those of both
+    assert 0 < kept[1] <= kept[0]  # not those of both
 
 
 def test_given_champions_and_profile_come_before_the_recorded_ones(bench):

@@ -83,7 +83,7 @@ def test_an_nvml_query_that_hangs_fails_and_names_the_gpu(bench):
             {"worker": "pc1/gpu0#0"},
             "read that worker's last lines in the report; start with",
         ),
-        ("agent_died", "pc1", {}, "look into `dmesg` of that node for what ended its agent"),
+        ("agent_died", "pc1", {}, "look in `dmesg` of that node for what ended its agent"),
         ("timeout", "rig", {"pids": [17]}, "the driver hangs: look for its Xid"),
         ("timeout", "pc1", {}, "start with the first loss"),
         ("agent_died", "pc1", {"setting": "timeouts.start_s"}, "end the other programs on that host"),
