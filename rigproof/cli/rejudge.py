@@ -90,7 +90,7 @@ def _verdicts(
     nodes = [subject for subject in subjects if subject in recording.nodes]
     others = [subject for subject in subjects if subject not in recording.nodes]
     of_nodes = judgement.part(nodes)
-    recording.host_samples.let_go()  # hundreds of MiB, which two processes would both have
+    recording.host_samples.release_lists()  # hundreds of MiB, which two processes would both have
     give_memory_back()
     middle = round(HERE_SHARE * len(others))
     of_devices = side_by_side(

@@ -1,1 +1,1 @@
-"""Pure functions from a Recording and limits to Verdicts; one file for each family."""
+"""Criteria: pure functions from the evidence of a run to findings, and the evidence that they share."""

@@ -15,7 +15,7 @@ from rigproof.records.verdict import Outcome
 
 
 class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
-    """Raised where the evidence does not suffice; the reason is told to the reader."""
+    """Raised if the evidence does not suffice; the report shows the reason."""
 
     outcome: ClassVar[Outcome] = Outcome.NOT_MEASURED
 
@@ -25,7 +25,7 @@ class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
 
 
 class NotApplicable(NotMeasured):
-    """Raised where the hardware cannot measure it at all, and nobody promised that it would."""
+    """Raised if the hardware cannot measure it at all, and the profile does not promise that it can."""
 
     outcome = Outcome.NOT_APPLICABLE
 
@@ -38,7 +38,7 @@ class Limit:
     source: str
 
     def times(self, factor: float, note: str = "") -> "Limit":
-        """The same limit in another unit, or a share of it; `note` is put behind the source."""
+        """The same limit in another unit, or a share of it; `note` is appended to the source."""
         return Limit(self.value * factor, f"{self.source}{note}")
 
 
@@ -54,7 +54,7 @@ class Finding:
     limit: Limit | None = None
     detail: str = ""
     remedy: str = ""  # empty: the criterion's own
-    source: str = ""  # of a limit that is no number
+    source: str = ""  # of a limit that is not a number
     from_s: float | None = None
     length_s: float | None = None
     rates: tuple[FigureRate, ...] = ()
@@ -62,26 +62,26 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A finding that is not good, and the stages that its criterion judges."""
+    """A failure or warning, and the stages that its criterion judges."""
 
     finding: Finding
     stages: tuple[str, ...]
 
 
 def compared(measured: float, limit: Limit, *, good: bool, detail: str = "", **more: Any) -> Finding:
-    """PASS where `good`, else FAIL; a figure that is not finite was not measured."""
+    """PASS if `good`, else FAIL; a figure that is not finite was not measured."""
     if not math.isfinite(measured):
-        raise NotMeasured(f"the figure is {measured}, which is no measurement")
+        raise NotMeasured(f"the figure is {measured}, which is not a valid measurement")
     return Finding(Outcome.PASS if good else Outcome.FAIL, measured, limit, detail, **more)
 
 
 def every_device(_device: PromisedDevice) -> bool:
-    """A criterion that holds for every promised device."""
+    """For a criterion that applies to every promised device."""
     return True
 
 
 def all_of_them(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> Sequence[PromisedDevice]:
-    """A criterion that asks for nothing beside the device itself."""
+    """For a criterion that does not depend on other devices."""
     return devices
 
 
@@ -89,21 +89,21 @@ def all_of_them(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> Sequen
 class Criterion:
     """One criterion of the catalogue.
 
-    `applies_to_cpu`: promised where the CPU is the device too (for a node: where it has no CUDA GPU; for a
-    pair or group: where one of its members is, or has none).
-    `judges_absence`: it is this criterion that tells a missing node or GPU; all others are not measured then.
+    `applies_to_cpu`: also promised if the CPU is the device (for a node: if it has no CUDA GPU; for a pair or
+    group: if that is so for one of its members).
+    `judges_absence`: this criterion reports a missing node or GPU; all others are then not measured.
     `stages`, those whose duty is one of `needs`, and those of the run whose duty is one of `duties`: without
-    a complete load in each of them it can fail, but not pass. It is promised where the level has all of
+    a complete load in each of them it can fail, but not pass. It is promised if the level has all of
     `stages` and one of each of `needs`.
-    `holds_for`: whether it is promised for a device of this kind. `among`: of those, the ones that a rig
-    promises it for; what compares devices with each other needs several.
-    `rate`: where its figure misses the limit by less than `limits.marginal_share` of it, its stage is
-    measured once more, and a figure that is good only once warns.
-    `figures`: what it measures is held against the floors of these. `sum_of`: the criterion whose figures
+    `holds_for`: whether it is promised for a device of this kind. `among`: of those, the ones for which a rig
+    promises it; a comparison of devices needs several.
+    `rate`: if its figure misses the limit by less than `limits.marginal_share` of it, its stage is measured
+    once more, and a figure that is good only once warns.
+    `figures`: those whose floors its measurements are compared with. `sum_of`: the criterion whose figures
     it sums.
-    `explained`: why a trouble that was found is not the subject's own, in words, or None; it is not measured
-    then.
-    `also`: what changes its verdict beside the faults that are there for it.
+    `explained`: why a failure or warning was not caused by the subject, in words, or None; it is then not
+    measured.
+    `also`: the faults that change its verdict besides those made for it.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Criterion:
     explained: Callable[[Any, Trouble], str | None] | None = None
 
     def loads(self, stages: Collection[str], kinds: StageKinds) -> tuple[str, ...]:
-        """The stages that it judges, of a level that has these; empty where one that it needs is missing."""
+        """The stages that it judges at a level with these; empty if one that it needs is missing."""
         needed = [kinds.with_duty(stages, (duty,)) for duty in self.needs]
         if not set(self.stages) <= set(stages) or not all(needed):
             return ()
@@ -137,7 +137,7 @@ class Criterion:
 
     @property
     def floored(self) -> bool:
-        """Whether it is held against a floor that a rig can state and that a champion can set."""
+        """Whether a figure of it is compared with a floor that a rig can state and a champion can set."""
         return any(figure.floor for figure in self.figures)
 
     @property
@@ -147,7 +147,7 @@ class Criterion:
 
     @property
     def compares(self) -> bool:
-        """Whether other subjects' figures come into the verdict about one."""
+        """Whether the verdict about one subject depends on the figures of others."""
         return self.scope == "rig" or self.among is not all_of_them
 
     @property
@@ -177,7 +177,7 @@ def criterion(
     sum_of: str = "",
     explained: Callable[[Any, Trouble], str | None] | None = None,
 ) -> Callable[[Callable[[Any], Finding]], Criterion]:
-    """Make a Criterion of a function; its docstring is what the catalogue says about it."""
+    """Make a function a Criterion; its docstring becomes the description in the catalogue."""
 
     def declare(find: Callable[[Any], Finding]) -> Criterion:
         return Criterion(

@@ -1,7 +1,7 @@
 """Rates that narrowly miss their limit are measured once more: when, and how both attempts are combined.
 
-A stage is repeated as a whole, before anything of it is judged. Everything except such rates is judged by
-the worse of both attempts, so that a repeat hides nothing.
+The whole stage is repeated, before any of it is judged. Everything except such rates is judged by the worse
+of both attempts, so that a repeat hides nothing.
 """
 
 from dataclasses import replace
@@ -51,13 +51,13 @@ def of_both(criterion: Criterion, first: Verdict, last: Verdict, share: float | 
         return replace(
             other,
             outcome=Outcome.WARN,
-            detail=_joined(f"{_attempt(failed, first)} it was {_told(failed)}", other.detail),
+            detail=_joined(f"{_attempt(failed, first)} it was {_measured(failed)}", other.detail),
             remedy=failed.remedy,
         )
     worse, better = sorted((last, first), key=lambda one: WORST_FIRST.index(one.outcome))
     if criterion.rate and worse.outcome is Outcome.FAIL and better.measured is not None:
         return replace(
-            worse, detail=_joined(f"{_attempt(better, first)} it was {_told(better)}", worse.detail)
+            worse, detail=_joined(f"{_attempt(better, first)} it was {_measured(better)}", worse.detail)
         )
     return worse
 
@@ -66,7 +66,7 @@ def _attempt(one: Verdict, first: Verdict) -> str:
     return "the first time" if one is first else "the second time"
 
 
-def _told(one: Verdict) -> str:
+def _measured(one: Verdict) -> str:
     assert one.measured is not None
     return figure(one.measured, one.unit, more_digits=1)
 

@@ -30,23 +30,22 @@ Each criterion is a function from the recording to one verdict for each promised
 Rules for all of them:
 
 - **Not measured never passes.** A sensor counts as read if at least `limits.sample_coverage_share` of the
-  samples due under load gave a reading. Power that does not change at all in 10 s or more
-  of load, or a temperature that has not moved since before it, comes from a frozen sensor; if power, core
-  temperature and clock are all frozen, so are all readings of that GPU.
+  samples due under load gave a reading. Power that does not change at all in 10 s or more of load, or a
+  temperature that has not changed since before the load, comes from a frozen sensor; if power, core
+  temperature and clock are all frozen, no reading of that GPU counts.
 - A figure that is not finite is not measured.
 - An aborted stage can make a criterion fail, but not pass.
 - A criterion is only not applicable if the hardware or its driver cannot provide the data: the SKU file lists
-the sensor in
-  `unsupported_sensors`; ECC is switched off; the driver delivers no Xid events, has no power limit, or its
-  processes cannot be listed or distinguished; the boot id cannot be read, or is a container's own; an unknown
-  card has no ECC, has no such precision, or gives neither a reading nor a limit of its memory temperature; no
-  other GPU of its kind has its power limit, or can be compared with it bit by bit.
+  the sensor in `unsupported_sensors`; ECC is switched off; the driver delivers no Xid events, has no power
+  limit, or cannot list or distinguish processes; the boot id cannot be read, or is a container's own; an
+  unknown card has no ECC, has no such precision, or reports neither its memory temperature nor a limit for
+  it; no other GPU of its kind has its power limit, or can be compared with it bit by bit.
 - If a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
-- A rate (`throughput.gemm_*`, `sustained`, `combined` and `peer_outlier`, `precision`, `training.step`,
-  `scaling`) that misses its limit by less than `limits.marginal_share` of it is measured once more, its
-  whole stage, before anything of it is judged, unless anything else in the stage failed. A rate that passes
-  only once warns, with both figures; one that misses its limit twice fails. All else is judged by the worse
-  of both attempts.
+- If a rate (`throughput.gemm_*`, `sustained`, `combined` and `peer_outlier`, `precision`, `training.step`,
+  `scaling`) misses its limit by less than `limits.marginal_share` of it, and nothing else in its stage
+  failed, the whole stage is measured once more before any of it is judged. A rate that passes only once
+  warns, with both figures; one that misses its limit twice fails. Everything else is judged by the worse of
+  both attempts.
 - Work only counts if its result was verified. Figures at the limit pass.
 """
 SCOPES: dict[Scope, str] = {
@@ -61,7 +60,7 @@ SCOPES: dict[Scope, str] = {
 
 def markdown() -> str:
     """The whole page."""
-    families: dict[str, list[Criterion]] = {}  # one heading each, wherever their criteria stand
+    families: dict[str, list[Criterion]] = {}  # each gets one heading, wherever its criteria are in the code
     for criterion in CATALOGUE.values():
         families.setdefault(criterion.family, []).append(criterion)
     sections = [

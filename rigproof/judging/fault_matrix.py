@@ -29,16 +29,16 @@ class Case:
         """The criterion's outcome for the fault's subject; None if it does not change."""
         if not self.keys and criterion.name in self.fault.trips:
             return ENDS[self.fault.ends]
-        told, also = str(self), criterion.also
-        if told in also.fails:
+        name, also = str(self), criterion.also
+        if name in also.fails:
             return Outcome.FAIL
-        if told in also.warns:
+        if name in also.warns:
             return Outcome.WARN
         absent = criterion.scope in self.fault.absent
-        return Outcome.NOT_MEASURED if absent or told in also.unmeasured else None
+        return Outcome.NOT_MEASURED if absent or name in also.unmeasured else None
 
     def changes(self, subject: str, loaded: LoadedRig) -> dict[tuple[str, str], Outcome]:
-        """By criterion and subject, every outcome that is no pass if it hits this subject of this rig."""
+        """By criterion and subject, every outcome that changes if the fault hits this subject of this rig."""
         found: dict[tuple[str, str], Outcome] = {}
         for criterion in CATALOGUE.values():
             outcome = self.outcome(criterion)
@@ -55,7 +55,7 @@ class Case:
         return found
 
     def _hits(self, subject: str, hit: str) -> bool:
-        """Whether it shows on a node or device: its own, one of its node's devices, its device's node."""
+        """Whether it affects a node or device: the one that it hits, its node, or its node's devices."""
         nested = subject.startswith(f"{hit}/") or hit.startswith(f"{subject}/")
         return self.fault.everywhere or subject == hit or nested
 
@@ -63,7 +63,7 @@ class Case:
 def _without_others(
     criterion: Criterion, loaded: LoadedRig, judged: tuple[str, ...], gone: list[str]
 ) -> set[str]:
-    """For comparisons with others of its kind: the devices without any left."""
+    """For a criterion that compares devices of one kind: those that have no other left to compare with."""
     if criterion.scope != "device":
         return set()
     left = [one for one in loaded.devices() if one.subject in judged and one.subject not in gone]
@@ -78,7 +78,7 @@ def cases() -> Iterator[Case]:
 
 
 def shown_by(criterion: Criterion, outcome: Outcome) -> tuple[str, ...]:
-    """The faults that give a criterion this outcome, as typed by a user; first those made for it."""
+    """The faults that give a criterion this outcome, as a user types them; first those made for it."""
     found = [case for case in cases() if case.outcome(criterion) is outcome]
     found.sort(key=lambda case: criterion.name not in case.fault.trips)
     return tuple(map(str, found))

@@ -43,14 +43,15 @@ leaves a device without another one of its kind. A test runs all of them on the 
 LATE = """\
 ## From 80 % of the continuous stage on
 
-Every fault with `after=` is detected by the criterion that it is made for, if it begins in the last fifth of
-the stage and lasts to its end, except:
+Every fault with `after=` that begins in the last fifth of the stage and lasts to its end is detected by the
+criterion that it is made for, except these, which need other keys or are detected in another way:
 """
 BY_STAGE = """\
 ## Stage by stage
 
 Every fault of a GPU that can act in a stage is detected there, by the criterion that it is made for, even if
-the stage is as short as its level allows, except:
+the stage is as short as its level allows, except these, which need other keys or are detected in another
+way:
 """
 
 
@@ -69,7 +70,7 @@ def listing() -> Iterator[str]:
         yield f"    {fault.what}"
         yield f"    {fault.ends}: {', '.join(fault.trips)}"
     for name, criterion in ARRIVES_WITH.items():
-        yield f"{name}: not yet; it arrives with its criterion {criterion}"
+        yield f"{name}: not available yet; it arrives with its criterion {criterion}"
 
 
 def _table() -> Iterator[str]:
@@ -80,7 +81,7 @@ def _table() -> Iterator[str]:
         trips = f"{fault.ends}: {_named(fault.trips)}"
         yield f"| `{fault.name}` | {_hits(fault)} | {fault.what} | {_acts(fault)} | {keys} | {trips} |"
     later = ", ".join(f"`{name}` with `{criterion}`" for name, criterion in ARRIVES_WITH.items())
-    yield f"\nNot there yet: {later}."
+    yield f"\nNot available yet: {later}."
 
 
 def _named(criteria: Iterable[str]) -> str:
@@ -133,7 +134,7 @@ def _late() -> Iterator[str]:
     for fault in FAULTS.values():
         if fault.late is not None:
             by = f" by `{fault.late.criterion}`" if fault.late.criterion else ""
-            yield f"- `{fault.name}:{fault.late.keys}` is noticed{by}: {fault.late.why}."
+            yield f"- `{fault.name}:{fault.late.keys}` is detected{by}: {fault.late.why}."
 
 
 def _by_stage() -> Iterator[str]:

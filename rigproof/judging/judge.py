@@ -20,12 +20,12 @@ from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
 from rigproof.stages.registry import KINDS
 
 About = Evidence | DeviceEvidence | NodeEvidence | SharedEvidence
-Figures = dict[str, dict[str, Any]]  # by their name and by device
+Figures = dict[str, dict[str, Any]]  # by name and by device
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The findings for some of the subjects, and the values that others are compared with."""
+    """The verdicts for some of the subjects, and the figures by which devices are compared."""
 
     verdicts: list[Verdict]
     compared: Figures
@@ -37,8 +37,7 @@ def promised(
 ) -> tuple[str, ...]:
     """The subjects that the profile promises for this criterion, known before anything runs.
 
-    `stages` are those that the level has, else all that there are: a criterion that needs another one is not
-    promised at it.
+    `stages` are those of the level, by default all: a criterion that needs another stage is not promised.
     """
     stages = loaded.kinds.names if stages is None else stages
     if criterion.needs_load and not criterion.loads(stages, loaded.kinds):
@@ -73,7 +72,7 @@ def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
 
 
 def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
-    """The verdict by one attempt at each stage."""
+    """The verdict from one attempt at each stage."""
     about = _about(criterion, subject, evidence)
     for event in evidence.events_of(subject, "left_out"):
         if event.data.get("criterion") == criterion.name:
@@ -101,12 +100,13 @@ def _reason(about: About, reason: NotMeasured) -> str:
 
 
 class Judgement:
-    """Every promised criterion on every promised subject, by the recorded profile and champions or others.
+    """Judges every promised criterion for every promised subject.
 
-    `planned_by`: the profile that the run was planned by, if `loaded` is another one.
+    `loaded` and `champions` replace the recorded ones; `planned_by` is then the profile that the run was
+    planned by.
 
-    Subject by subject, so that the data of one is freed before the next; comparisons come last. Parts
-    of the subjects can be judged in separate processes.
+    Subjects are judged one by one, so that the data of one is freed before the next; comparisons come last.
+    Parts of the subjects can be judged in separate processes.
     """
 
     def __init__(
@@ -134,11 +134,11 @@ class Judgement:
         return list(self._by_subject)
 
     def part(self, subjects: Iterable[str]) -> Part:
-        """The findings for these subjects by themselves."""
+        """The verdicts for these subjects, without comparisons."""
         verdicts = []
         for subject in subjects:
             verdicts += [judge(criterion, subject, self._evidence) for criterion in self._by_subject[subject]]
-            self._evidence.let_go()
+            self._evidence.release_subject()
         earlier = self._evidence.earlier
         return Part(
             verdicts,
@@ -147,7 +147,7 @@ class Judgement:
         )
 
     def whole(self, parts: Iterable[Part]) -> list[Verdict]:
-        """All verdicts, in the catalogue's order, from parts that together have all subjects."""
+        """All verdicts, in the catalogue's order, from parts that together cover all subjects."""
         found = {}
         for part in parts:
             _add(self._evidence, part.compared)
@@ -173,7 +173,7 @@ def judge_all(
     loaded: LoadedRig | None = None,
     champions: Champions | None = None,
 ) -> list[Verdict]:
-    """All verdicts, made here."""
+    """All verdicts, judged in this process."""
     judgement = Judgement(recording, loaded, champions)
     return judgement.whole([judgement.part(judgement.subjects)])
 
@@ -196,10 +196,10 @@ def _about(criterion: Criterion, subject: str, evidence: Evidence) -> About:
 
 
 def _require_figures(finding: Finding) -> None:
-    """NaN compares as neither over nor under any limit, so it must not reach a verdict."""
+    """NaN is neither over nor under any limit, so it must not reach a verdict."""
     for value in (finding.measured, finding.limit.value if finding.limit else None):
         if value is not None and not math.isfinite(value):
-            raise NotMeasured(f"the figure is {value}, which is no measurement")
+            raise NotMeasured(f"the figure is {value}, which is not a valid measurement")
 
 
 def _require_own_trouble(
@@ -213,10 +213,10 @@ def _require_own_trouble(
         return
     reason = criterion.explained(about, Trouble(finding, _loads(criterion, evidence)))
     if reason is not None:
-        raise NotMeasured(f"{reason}; so this is not the card's own: {_told(criterion, finding)}")
+        raise NotMeasured(f"{reason}; so this is not the card's own: {_in_words(criterion, finding)}")
 
 
-def _told(criterion: Criterion, finding: Finding) -> str:
+def _in_words(criterion: Criterion, finding: Finding) -> str:
     """A finding in words: the figure and its limit, since when, and the detail."""
     parts = []
     if finding.measured is not None and finding.limit is not None:
@@ -227,11 +227,11 @@ def _told(criterion: Criterion, finding: Finding) -> str:
 
 
 def _require_stages(criterion: Criterion, evidence: Evidence) -> None:
-    """Only a complete load can pass; a failure in a part of it still fails."""
+    """Only a complete load can pass; a failure in a part of it still counts."""
     for name in _loads(criterion, evidence):
         stage = evidence.stage(name)
         if stage.status not in ENDED:
-            raise NotMeasured(f"the {name} stage was broken off")
+            raise NotMeasured(f"the {name} stage was aborted")
         if evidence.kinds[name].duty == "continuous":
             evidence.complete_window(name)
 
@@ -262,7 +262,7 @@ def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:
 
 
 def _finite(moment_s: float | None) -> float | None:
-    """A time that can be shown; a record without a finite time still counts."""
+    """The time, or None if it is not finite; the finding counts all the same."""
     return moment_s if moment_s is not None and math.isfinite(moment_s) else None
 
 

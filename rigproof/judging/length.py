@@ -1,4 +1,4 @@
-"""How much of a level's length was done: an accepted run of 6 s is no soak, however it was shortened."""
+"""How much of a level's length was done: an accepted run of 6 s is not a soak, however it was shortened."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -20,7 +20,7 @@ RUN_OF = {
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """A stage that was shorter than its level promises; `done_s` is 0 if it was left out."""
+    """A stage that was shorter than its level promises; `done_s` is 0 if none of it counts."""
 
     stage: str
     done_s: float
@@ -49,10 +49,10 @@ def shortfalls(recording: Recording, own: LoadedRig) -> tuple[Shortfall, ...]:
 
 
 def in_place_of_level(found: tuple[Shortfall, ...], level: str) -> str:
-    """The addition to a verdict line after ACCEPTED: `for 6 s of load, not a soak`; empty for a whole run."""
+    """What a verdict line adds to ACCEPTED: `for 6 s of load, not a soak`; empty for a run of full length."""
     if not found:
         return ""
-    done = [f"{_spoken(one.done_s)} of {_name(one)}" for one in found if one.done_s]
+    done = [f"{_in_words(one.done_s)} of {_name(one)}" for one in found if one.done_s]
     absent = [one.stage for one in found if not one.done_s]
     parts = [f"for {' and '.join(done)}"] if done else []
     parts += [f"without {' and '.join(absent)}"] if absent else []
@@ -83,7 +83,7 @@ def _name(one: Shortfall) -> str:
     return "load" if one.duty == "continuous" else one.stage
 
 
-def _spoken(seconds: float) -> str:
+def _in_words(seconds: float) -> str:
     """A length in words, rounded down."""
     if seconds < 10:
         return f"{seconds:.2g} s"

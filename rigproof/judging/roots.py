@@ -1,7 +1,7 @@
-"""What a failure follows from: a rate falls with the clock, and no work is done on a host that restarted.
+"""Root causes: a rate falls with the clock, and a host that restarted does no work.
 
-Only the next step of a failure changes, and only if its criterion has none better than its general remedy:
-the outcomes remain those that each criterion found by itself.
+Only the remedy of a failure changes, and only if its criterion gave just its general one: the outcomes
+remain as each criterion found them by itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,8 +20,8 @@ Member = DeviceEvidence | NodeEvidence
 class Root:
     """A criterion whose failure explains others of the same device, and of the pairs with that device.
 
-    `events`: only with events of these kinds on the device, if the failure may be another's. `slows`: it
-    explains rates, and no lost work.
+    `events`: it counts only with an event of one of these kinds on the device, since another device may have
+    caused the failure. `slows`: it explains low rates, but not lost work.
     """
 
     criterion: str
@@ -29,7 +29,7 @@ class Root:
     slows: bool = False
 
 
-# In the order in which they explain each other.
+# An earlier one explains the later ones.
 ROOTS = (
     Root("health.reset"),
     Root("cluster.nodes_present"),
@@ -39,12 +39,12 @@ ROOTS = (
     Root("thermal.throttle", slows=True),
     Root("clock.ratio", slows=True),
 )
-RATES = "throughput"  # the family; and what is held against a floor
+RATES = "throughput"  # this family, and whatever else has a floor, is a rate
 WORK = ("activity.gpu_active", "memory.success_rate")
 
 
 def with_roots(verdicts: Sequence[Verdict], evidence: Evidence) -> list[Verdict]:
-    """The same verdicts; failures that follow from another name it."""
+    """The same verdicts; a failure that follows from another one names it in its remedy."""
     failed = {(one.criterion, one.subject) for one in verdicts if one.outcome is Outcome.FAIL}
     return [_with_root(one, failed, evidence) for one in verdicts] if failed else list(verdicts)
 
@@ -58,7 +58,7 @@ def _with_root(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidenc
 
 
 def _roots(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -> Iterator[str]:
-    """Such as `clock.ratio of pc1/gpu0`."""
+    """The failures that explain a verdict, such as `clock.ratio of pc1/gpu0`, the first cause first."""
     criterion = CATALOGUE[verdict.criterion]
     if criterion.sum_of:
         parts = (one.subject for one in evidence.devices if (criterion.sum_of, one.subject) in failed)

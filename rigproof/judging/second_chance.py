@@ -1,4 +1,4 @@
-"""Is a stage that has just ended worth measuring once more?"""
+"""Should a stage that has just ended be measured once more?"""
 
 from rigproof.criteria.criterion import Criterion
 from rigproof.criteria.evidence.evidence import Evidence
@@ -13,7 +13,7 @@ from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
 def second_chance(recording: Recording, loaded: LoadedRig, stage: str) -> str:
     """Which rate of the stage narrowly missed its limit, and by how much; empty if it is not measured again.
 
-    It is not measured again if all rates pass or one is far off, if anything else in the stage failed, if
+    It is not measured again if all rates pass, if one is far off, if anything else in the stage failed, if
     not all workers finished it, or if it was already repeated.
     """
     run = recording.stages.get(stage)
@@ -31,7 +31,7 @@ def second_chance(recording: Recording, loaded: LoadedRig, stage: str) -> str:
         marginal.append(verdict)
     if not marginal or _failures(others, evidence):
         return ""
-    return _told(stage, marginal)
+    return _message(stage, marginal)
 
 
 def _failures(criteria: list[Criterion], evidence: Evidence) -> list[tuple[Criterion, Verdict]]:
@@ -44,7 +44,7 @@ def _failures(criteria: list[Criterion], evidence: Evidence) -> list[tuple[Crite
     return [pair for pair in judged if pair[1].outcome is Outcome.FAIL]
 
 
-def _told(stage: str, marginal: list[Verdict]) -> str:
+def _message(stage: str, marginal: list[Verdict]) -> str:
     first = marginal[0]
     assert first.measured is not None
     assert first.limit is not None

@@ -1,9 +1,9 @@
-"""Many records of one kind as columns, grouped by subject: how a Recording holds what there is much of.
+"""Many records of one type as columns, grouped by subject: how a Recording stores bulk data.
 
-A record costs some 300 bytes as an object and 60 as a row. Rows look like the list of the records, in the
-order in which they came; a record is made when it is asked for. `of` makes those of one subject, `moments`
-and `values` give its columns without making any. What is appended waits as objects until there is enough of
-it, or until columns are asked for.
+A record takes some 300 bytes as an object and 60 as a row. Rows behave like the list of the records, in the
+order in which they came; a record is made on access. `of` makes those of one subject, `moments` and `values`
+give its columns without making any. Appended records are kept as objects until there are enough of them, or
+until columns are needed.
 """
 
 import threading
@@ -23,27 +23,29 @@ Other = TypeVar("Other")
 Floats = npt.NDArray[np.float64]
 Places = slice | npt.NDArray[np.intp]
 
-WAITING = 10_000  # records that wait at least before they are made columns,
-WAITING_SHARE = 0.25  # and of those that are columns: so that each is moved a few times at most
-TABLE_MAX = 2**20  # numbers that are told apart by a table
-_LAYING = threading.RLock()  # a signal handler may append in the middle of it
+# Appended records become columns once there are WAITING of them, and WAITING_SHARE as many as are columns
+# already, so that each row is only moved a few times.
+WAITING = 10_000
+WAITING_SHARE = 0.25
+TABLE_MAX = 2**20  # up to this many possible numbers, the distinct ones are found with a lookup table
+_GROUPING = threading.RLock()  # reentrant: a signal handler may append in the middle of it
 
 
 class TableError(ValueError):
-    """A table that does not hold what it should; the message says which column, and what it holds."""
+    """A table without the expected columns; the message names the column and what is wrong with it."""
 
 
 class Numbers:
-    """A column of numbers; NaN stands for None where that may be."""
+    """A column of numbers; if `optional`, NaN stands for None."""
 
     def __init__(self, values: Floats, *, optional: bool = True) -> None:
         self.array = values
         self.optional = optional
-        self.gaps = optional and bool(np.isnan(values).any())  # whether one of them is None
+        self.gaps = optional and bool(np.isnan(values).any())  # whether any value is None
 
     @cached_property
     def finite(self) -> bool:
-        """Whether all that are there are finite numbers."""
+        """Whether all values that are not None are finite."""
         return bool((np.isfinite(self.array) | (np.isnan(self.array) & self.optional)).all())
 
     def plain(self, where: slice) -> list[Any]:
@@ -52,23 +54,23 @@ class Numbers:
         return [None if isnan(value) else value for value in values] if self.gaps else values
 
     def taken(self, order: Places) -> "Numbers":
-        """The same, in another order."""
+        """The values at these places, in this order."""
         return Numbers(self.array[order], optional=self.optional)
 
     def joined(self, other: "Column") -> "Numbers":
-        """These and, behind them, the others."""
+        """These values followed by the others."""
         return Numbers(np.concatenate((self.array, floats_of(other))), optional=self.optional)
 
 
 class Words:
-    """A column of few distinct values: `codes` are places in `words`, which may hold None."""
+    """A column of few distinct values (dictionary-encoded): `codes` index `words`, which may include None."""
 
     def __init__(self, codes: npt.NDArray[Any], words: Sequence[Any]) -> None:
         self.array, self.words = codes, words
 
     @classmethod
     def of(cls, values: Iterable[Any]) -> "Words":
-        """These values. True is 1 and 1.0 too: a column has one type, so nothing is taken for another."""
+        """From values. True equals 1 and 1.0, but a column has one type, so values are not confused."""
         codes: dict[Any, int] = {}
         words: list[Any] = []
         places = [_code(value, codes, words) for value in values]
@@ -87,34 +89,34 @@ class Words:
 
     @cached_property
     def gaps(self) -> bool:
-        """Whether one of them is None."""
+        """Whether any word is None."""
         return any(word is None for word in self.words)
 
     @cached_property
     def finite(self) -> bool:
-        """Whether all numbers of them are finite."""
+        """Whether all words that are numbers are finite."""
         return all(isfinite(word) for word in self.words if isinstance(word, float))
 
     @cached_property
     def numbers(self) -> Floats:
-        """The words as numbers, where they are; NaN for None."""
+        """The words of a column of numbers; NaN for None."""
         return np.asarray([np.nan if word is None else word for word in self.words], np.float64)
 
     def same(self, which: Callable[[Any], object]) -> npt.NDArray[np.bool_]:
-        """For each of the words, whether it is one of these."""
+        """For each of the words, whether `which` accepts it."""
         return np.asarray([bool(which(word)) for word in self.words], np.bool_)
 
     def mapped(self, change: Callable[[Any], Any]) -> "Words":
-        """The same with each word changed; two may become one."""
-        told = Words.of(change(word) for word in self.words)
-        return Words(told.array[self.array], told.words)
+        """The same with each word changed; different words may become equal."""
+        changed = Words.of(change(word) for word in self.words)
+        return Words(changed.array[self.array], changed.words)
 
     def taken(self, order: Places) -> "Words":
-        """The same, in another order."""
+        """The values at these places, in this order."""
         return Words(self.array[order], self.words)
 
     def joined(self, other: "Column") -> "Words | Numbers":
-        """These and, behind them, the others."""
+        """These values followed by the others."""
         if not isinstance(other, Words):
             return Numbers(np.concatenate((floats_of(self), floats_of(other))))
         codes: dict[Any, int] = {}
@@ -127,7 +129,7 @@ class Words:
 
 
 def _code(value: Any, codes: dict[Any, int], words: list[Any]) -> int:
-    """The place of a value among the words, where it is put if it is new."""
+    """The place of a value among the words; a new value is added to them."""
     key = tuple(sorted(value.items())) if isinstance(value, Mapping) else value
     if key not in codes:
         codes[key] = len(words)
@@ -135,22 +137,23 @@ def _code(value: Any, codes: dict[Any, int], words: list[Any]) -> int:
     return codes[key]
 
 
-Held = tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.bool_]]
+# The values of all lists; where each list begins, and where the last one ends; whether each is not None.
+FlatLists = tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 
 
 class Lists:
-    """Lists of numbers, read when first asked for: `load` gives values, where each begins, which are."""
+    """A column of lists of numbers, which `load` reads on first use."""
 
-    gaps = True  # who knows, before they are read
+    gaps = True  # not known before they are read
 
-    def __init__(self, load: Callable[[], Held]) -> None:
+    def __init__(self, load: Callable[[], FlatLists]) -> None:
         self._load = load
         self._order: npt.NDArray[np.intp] | None = None
-        self._held: Held | None = None
+        self._loaded: FlatLists | None = None
 
     @classmethod
     def of(cls, values: Sequence[Sequence[float] | None]) -> "Lists":
-        """These."""
+        """From lists."""
         flat = np.asarray([one for value in values for one in value or ()], np.float64)
         bounds = np.concatenate(([0], np.cumsum([len(value or ()) for value in values]))).astype(np.int64)
         known = np.asarray([value is not None for value in values], np.bool_)
@@ -162,53 +165,52 @@ class Lists:
 
     def arrays(self, where: slice) -> list[Floats | None]:
         """As arrays, or None."""
-        if self._held is None:
-            self._held = self._load()
-        values, offsets, known = self._held
+        values, offsets, known = self._read()
         places = range(len(known))[where] if self._order is None else self._order[where].tolist()
         return [values[offsets[place] : offsets[place + 1]] if known[place] else None for place in places]
 
-    def let_go(self) -> None:
-        """Forget what was read; it is read again when it is asked for."""
-        self._held = None
+    def _read(self) -> FlatLists:
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded
+
+    def release(self) -> None:
+        """Free the lists that were read; they are read again on next use."""
+        self._loaded = None
 
     def taken(self, order: Places) -> "Lists":
-        """The same, in another order; nothing is read for it."""
+        """The lists at these places, in this order; this reads nothing."""
         other = Lists(self._load)
-        other._held = self._held
+        other._loaded = self._loaded
         if isinstance(order, slice):
             order = np.arange(len(self))[order]
         other._order = order if self._order is None else self._order[order]
         return other
 
     def joined(self, other: "Column") -> "Lists":
-        """These and, behind them, the others."""
+        """These lists followed by the others."""
         behind = other.plain(slice(None)) if isinstance(other, Lists) else []
         return Lists.of([*self.plain(slice(None)), *behind])
 
     def __len__(self) -> int:
-        """How many."""
-        if self._order is not None:
-            return len(self._order)
-        if self._held is None:
-            self._held = self._load()
-        return len(self._held[2])
+        """The number of lists."""
+        return len(self._read()[2] if self._order is None else self._order)
 
 
 Column = Numbers | Words | Lists
 
 
 def floats_of(column: Column) -> Floats:
-    """A column of numbers, NaN for None. TypeError where it holds lists."""
+    """A column of numbers, NaN for None. TypeError if it has lists."""
     if isinstance(column, Lists):
-        raise TypeError("it holds lists")
+        raise TypeError("the column has lists, not numbers")
     if isinstance(column, Numbers):
         return column.array
     return column.numbers[column.array] if len(column.words) else np.zeros(0)
 
 
 def floats_at(column: Column, places: Places) -> Floats:
-    """Some of a column of numbers, NaN for None. TypeError where it holds lists."""
+    """Some values of a column of numbers, NaN for None. TypeError if it has lists."""
     return column.array[places] if isinstance(column, Numbers) else floats_of(column.taken(places))
 
 
@@ -227,10 +229,10 @@ def columns_of(record: type, records: Sequence[Any]) -> dict[str, Column]:
 
 
 class Rows(Sequence[RecordType], Generic[RecordType]):
-    """The records. `columns` has one for each field of the record; `subject` is of Words.
+    """The records. `columns` has one column for each field of the record; `subject` is a column of Words.
 
-    They are held in another order: grouped by subject, within one as they came. `record` is None for a table
-    whose type nobody has asked for yet (`typed`): `kinds` then says what its columns hold.
+    Rows are stored grouped by subject, and within each group in the order in which they came. `record` is
+    None for a table whose record type is not known yet (`typed`); `kinds` then has its columns' types.
     """
 
     def __init__(
@@ -241,29 +243,29 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
     ) -> None:
         self.record = record
         self.kinds = dict(kinds or {})
-        self._waiting: list[RecordType] = []  # behind those of the columns
+        self._waiting: list[RecordType] = []  # appended after those in the columns
         if columns is None:
             assert record is not None
             columns = columns_of(record, [])
         subjects = columns["subject"]
         if not isinstance(subjects, Words):
             raise TypeError("subjects are words")
-        self._came: Mapping[str, Column] | None = columns  # as they came, until groups are asked for
-        self._count = len(subjects.array)  # of what is in columns
+        self._ungrouped: Mapping[str, Column] | None = columns  # in the order they came, until grouped
+        self._count = len(subjects.array)  # of the rows in columns
 
     @classmethod
     def of_records(cls, record: type[RecordType], records: Iterable[RecordType]) -> "Rows[RecordType]":
-        """These."""
+        """From records."""
         found = cls(record)
         found.extend(records)
         return found
 
     def typed(self, record: type[Other]) -> "Rows[Other]":
-        """The same as records of that type. TableError where the columns do not hold its fields."""
+        """The same as records of that type. TableError if the columns do not fit its fields."""
         return Rows(record, _fitting(self.kinds, self._in_order(), record))
 
     def required(self, *names: str) -> None:
-        """TableError where a row lacks one of these."""
+        """TableError if a row lacks one of these fields."""
         for name in names:
             if self._in_order()[name].gaps:
                 raise TableError(f"a row has no {name}")
@@ -271,23 +273,23 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
     # As a sequence
 
     def append(self, record: RecordType) -> None:
-        """Put one record behind the others."""
+        """Append one record."""
         self._waiting.append(record)
         if len(self._waiting) >= max(WAITING, WAITING_SHARE * self._count):
-            self._settle()
+            self._move_waiting()
 
     def extend(self, records: Iterable[RecordType]) -> None:
-        """Put records behind the others."""
+        """Append records."""
         for record in records:
             self.append(record)
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         return self._count + len(self._waiting)
 
     def __iter__(self) -> Iterator[RecordType]:
-        """All, in the order in which they came; makes all of them."""
-        self._settle()
+        """All records, in the order in which they came; makes all of them."""
+        self._move_waiting()
         made = self._made(slice(None))
         return iter([made[row] for row in self._rows.tolist()])
 
@@ -319,8 +321,8 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
     __hash__ = None  # type: ignore[assignment]
 
     def __copy__(self) -> Self:
-        """One that grows by itself; what is there by now is shared."""
-        self._settle()
+        """A copy that grows independently; the rows so far are shared."""
+        self._move_waiting()
         found = self.__class__.__new__(self.__class__)
         vars(found).update(vars(self), _waiting=[])
         return found
@@ -329,13 +331,13 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
 
     @property
     def columns(self) -> Mapping[str, Column]:
-        """All, grouped by subject."""
-        self._settle()
+        """All columns, grouped by subject."""
+        self._move_waiting()
         return self._columns
 
     def subjects(self) -> list[str]:
-        """Those that have a row."""
-        self._settle()
+        """The subjects that have a row."""
+        self._move_waiting()
         return list(self._groups)
 
     def column(self, name: str) -> Floats:
@@ -344,23 +346,23 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
 
     def places(self, subject: str) -> slice:
         """Where the rows of one subject are in `columns`."""
-        self._settle()
+        self._move_waiting()
         return self._groups.get(subject, slice(0, 0))
 
     def of(self, subject: str, *, lists: bool = True) -> list[RecordType]:
-        """The records of one subject, in the order in which they came; without `lists` those are None."""
+        """The records of one subject, in the order in which they came; without `lists`, lists are None."""
         return self._made(self.places(subject), lists=lists)
 
     def only(self, subjects: Iterable[str]) -> "Rows[RecordType]":
-        """Those of these subjects."""
-        self._settle()
+        """The rows of these subjects."""
+        self._move_waiting()
         chosen = [self._groups[one] for one in subjects if one in self._groups]
         rows = np.concatenate([np.zeros(0, np.intp), *(np.arange(one.start, one.stop) for one in chosen)])
         rows = rows[np.argsort(self._order[rows], kind="stable")]
         return Rows(self.record, self._taken(rows), self.kinds)
 
     def mapped(self, change: Callable[[Any], Any]) -> "Rows[RecordType]":
-        """The same with every text changed, in labels too."""
+        """The same with every text changed, including those in labels."""
 
         def changed(word: Any) -> Any:
             return change(word) if isinstance(word, (str, dict)) else word
@@ -372,8 +374,8 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         return Rows(self.record, columns, self.kinds)
 
     def since(self, t_s: float) -> list[RecordType]:
-        """Those from a moment on, in the order in which they came; nothing that waits is moved for it."""
-        with _LAYING:
+        """The records from a moment on, in the order in which they came; waiting ones stay objects."""
+        with _GROUPING:
             self._group()
             waiting = self._waiting[:]
             (rows,) = (floats_of(self._columns["t_s"]) >= t_s).nonzero()
@@ -388,17 +390,17 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         return float(moments.max()) if len(moments) else None
 
     def moments(self, subject: str) -> list[float]:
-        """`t_s` of its rows."""
+        """`t_s` of the subject's rows."""
         return self.values(subject, "t_s")
 
     def values(self, subject: str, name: str) -> list[Any]:
-        """One field of its rows, in the order of `moments`; lists as arrays."""
+        """One field of the subject's rows, in the order of `moments`; lists as arrays."""
         where = self.places(subject)
         column = self._columns[name]
         return column.arrays(where) if isinstance(column, Lists) else column.plain(where)
 
     def may_lack(self, name: str) -> bool:
-        """Whether some record has None in that field."""
+        """Whether a record may have None in that field."""
         return self.columns[name].gaps
 
     def finite(self, name: str) -> bool:
@@ -406,48 +408,48 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         column = self.columns[name]
         return isinstance(column, Lists) or column.finite
 
-    def let_go(self) -> None:
-        """Forget the lists that were read, which may be hundreds of MiB; the file has them."""
+    def release_lists(self) -> None:
+        """Free the lists that were read, which may be hundreds of MiB; they are still in the file."""
         for column in self.columns.values():
             if isinstance(column, Lists):
-                column.let_go()
+                column.release()
 
     def as_they_came(self) -> tuple[Mapping[str, Column], npt.NDArray[np.intp]]:
-        """The columns, and for each record in the order in which they came its row there."""
-        self._settle()
+        """The columns, and the row of each record in them, by the order in which the records came."""
+        self._move_waiting()
         return self._columns, self._rows
 
     def _in_order(self) -> Mapping[str, Column]:
-        if self._came is not None and not self._waiting:
-            return self._came
+        if self._ungrouped is not None and not self._waiting:
+            return self._ungrouped
         columns, rows = self.as_they_came()
         return {name: column.taken(rows) for name, column in columns.items()}
 
     def _taken(self, rows: npt.NDArray[np.intp]) -> dict[str, Column]:
         return {name: column.taken(rows) for name, column in self._columns.items()}
 
-    def _settle(self) -> None:
-        """Make columns of what waits. Whoever appends meanwhile is behind it."""
+    def _move_waiting(self) -> None:
+        """Move waiting records into the columns. Records appended during this keep waiting."""
         if self._waiting:
-            with _LAYING:
+            with _GROUPING:
                 if records := self._waiting[:]:
                     assert self.record is not None
                     self._group()
-                    behind = columns_of(self.record, records)
-                    joined = {name: column.joined(behind[name]) for name, column in self._columns.items()}
-                    came = np.arange(self._count, self._count + len(records))
-                    self._lay(joined, np.concatenate((self._order, came)))
+                    added = columns_of(self.record, records)
+                    joined = {name: column.joined(added[name]) for name, column in self._columns.items()}
+                    positions = np.arange(self._count, self._count + len(records))
+                    self._set_groups(joined, np.concatenate((self._order, positions)))
                     del self._waiting[: len(records)]
         self._group()
 
     def _group(self) -> None:
-        if self._came is not None:
-            with _LAYING:
-                if self._came is not None:
-                    self._lay(self._came, np.arange(self._count))
+        if self._ungrouped is not None:
+            with _GROUPING:
+                if self._ungrouped is not None:
+                    self._set_groups(self._ungrouped, np.arange(self._count))
 
-    def _lay(self, columns: Mapping[str, Column], came: npt.NDArray[np.intp]) -> None:
-        """Put columns in groups by subject; `came` says where each row stood."""
+    def _set_groups(self, columns: Mapping[str, Column], positions: npt.NDArray[np.intp]) -> None:
+        """Group columns by subject; `positions` has each row's place in the order in which records came."""
         subjects = columns["subject"]
         assert isinstance(subjects, Words)
         order = np.argsort(subjects.array, kind="stable")
@@ -455,9 +457,9 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         bounds = [*np.flatnonzero(np.diff(codes.astype(np.int64), prepend=-1)).tolist(), len(codes)]
         self._groups = {subjects.words[codes[start]]: slice(start, end) for start, end in pairwise(bounds)}
         self._columns: Mapping[str, Column] = {name: column.taken(order) for name, column in columns.items()}
-        self._order = came[order].astype(np.uint32)  # where each row stood: of far fewer than 2**32
+        self._order = positions[order].astype(np.uint32)  # far fewer than 2**32 rows
         self._inverse: npt.NDArray[np.intp] | None = None
-        self._count, self._came = len(came), None
+        self._count, self._ungrouped = len(positions), None
 
     @property
     def _rows(self) -> npt.NDArray[np.intp]:
@@ -481,7 +483,7 @@ def _as(rows: Rows[Any], record: type) -> Rows[Any]:
 
 
 def _fitting(kinds: Mapping[str, type], columns: Mapping[str, Column], record: type) -> dict[str, Column]:
-    """The columns of a table as those of a record type. TableError where they are not."""
+    """The columns of a table as those of a record type. TableError if they do not fit."""
     found: dict[str, Column] = {}
     for one in kinds_of(record):
         if one.kind is dict:
@@ -501,13 +503,13 @@ def _fitting(kinds: Mapping[str, type], columns: Mapping[str, Column], record: t
         if one.choices and isinstance(column, Words):
             strange = [word for word in column.words if word is not None and word not in one.choices]
             if strange:
-                raise TableError(f"{one.name} = {strange[0]!a:.40} is none of {', '.join(one.choices)}")
+                raise TableError(f"{one.name} = {strange[0]!a:.40} is not one of {', '.join(one.choices)}")
         found[one.name] = column
     return found
 
 
 def _labels(kinds: Mapping[str, type], columns: Mapping[str, Column]) -> Words:
-    """One column of labels from one for each label. TableError where one holds neither texts nor integers."""
+    """One column of labels from one for each label. TableError if one has neither texts nor integers."""
     names = [name for name in columns if name.startswith(f"{LABELS}.")]
     count = len(next(iter(columns.values())).array)  # type: ignore[union-attr]
     together = np.zeros(count, np.int64)
@@ -515,26 +517,25 @@ def _labels(kinds: Mapping[str, type], columns: Mapping[str, Column]) -> Words:
     for name in names:
         column = columns[name]
         if kinds[name] not in (str, int) or not isinstance(column, Words):
-            raise TableError(f"column {name} holds {kinds[name].__name__}, which is no label")
+            raise TableError(f"column {name} holds {kinds[name].__name__}, which is not a type of label")
         label = name.partition(".")[2]
         number = max(1, len(column.words))
         pairs, together = _distinct(together * number + column.array, len(words) * number)
-        told = [divmod(pair, number) for pair in pairs]
         words = [
             words[place] | ({} if column.words[code] is None else {label: column.words[code]})
-            for place, code in told
+            for place, code in (divmod(pair, number) for pair in pairs)
         ]
     return Words(together.astype(np.uint32), words)
 
 
 def _distinct(values: npt.NDArray[Any], below: int) -> tuple[list[int], npt.NDArray[np.int64]]:
-    """The distinct ones of whole numbers from 0 to `below`, rising, and for each number its place in them."""
+    """The distinct ones of whole numbers under `below`, sorted, and the place of each number in them."""
     if below > TABLE_MAX:
         pairs, places = np.unique(values, return_inverse=True)
         return pairs.tolist(), places
-    there = np.zeros(below, np.bool_)
-    there[values] = True
-    (found,) = there.nonzero()
+    present = np.zeros(below, np.bool_)
+    present[values] = True
+    (found,) = present.nonzero()
     place_of = np.zeros(below, np.int64)
     place_of[found] = np.arange(len(found))
     return found.tolist(), place_of[values]

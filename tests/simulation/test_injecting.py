@@ -161,8 +161,8 @@ REFUSED = {
     "host-frozen:after=75": "it would begin in the training stage, where it would never act",
     "foreign-memory:after=3": "takes no 'after'",
     "sensor-shifted:by=0s": "write over 0s and up to 600s, such as 5s",
-    "sensor-shifted:field=sm_clock": "nothing else tells what sm_clock should read",
-    "sensor-impossible:field=clock_event_reasons": "any clock_event_reasons can be",
+    "sensor-shifted:field=sm_clock": "nothing else shows what sm_clock should read",
+    "sensor-impossible:field=clock_event_reasons": "any value of clock_event_reasons is possible",
     "sensor-missing:stage=gemm,field=utilization": "choose another --level",
     f"overheat:after={LATER_S:g}": f"of the sustained stage the load takes {LATER_S:g} s, write less",
     "straggler:by=0%": "over 0% and under 100%",
@@ -170,7 +170,7 @@ REFUSED = {
     "xid:code=many": "an Xid is a whole number, such as 79",
     "xid:code=-1": "an Xid is a whole number, such as 79",
     "sensor-missing:field=temperature": "did you mean",
-    "sensor-frozen:field=sm_clock": "what a healthy card shows too",
+    "sensor-frozen:field=sm_clock": "also stays the same on a healthy card",
     "power-limit-off": "no limits.power_limit_w",
     "power-capped@n2/gpu0": "take power-limit-off",
     "temperature-out-of-range": "no limits.working_temperature_c",
@@ -225,7 +225,7 @@ def test_a_fault_of_a_stage_that_the_level_lacks_is_refused(text):
 def test_a_frozen_temperature_needs_a_later_stage_whose_power_changes_for_long(keys, stages, refused):
     text = f"sensor-frozen@n1/gpu0:field=core_temperature{keys}"
     if refused:
-        assert "the power never changes for so long" in refusal(text, stages)
+        assert "the power does not change for long enough" in refusal(text, stages)
     else:
         assert parsed(text, stages).field == "core_temperature"
 

@@ -156,7 +156,7 @@ FAULTS = (
     FaultKind(
         "bit-flip",
         "gpu",
-        "results differ from their reference, without any event of the driver",
+        "results differ from their reference, without any driver event",
         ("activity.gpu_active", "memory.success_rate", "compute.exact"),
         keys=TIMES,
         defaults={"after": "50%", "for": "30%"},

@@ -13,7 +13,7 @@ from rigproof.criteria.evidence.reasons import (
     EXPLAINS_LOW_CLOCK,
     NAMES,
     POWER_CAP,
-    SET_BY_SOMEBODY,
+    SET_BY_USER,
     names_of,
 )
 from rigproof.criteria.evidence.sensors import moving_readings, piece_readings, power_field, readings_by_piece
@@ -104,7 +104,7 @@ def _in_piece(device: DeviceEvidence, load: Load, piece: Piece, pairs: Readings,
             return Finding(Outcome.WARN, share, limit, f"{where}, explained by {names_of(reasons)}{drawn}")
         reasons = reasons if excused else reasons & ~POWER_CAP
     explained = f"{where}, explained by {names_of(reasons)}{drawn}"
-    if reasons & SET_BY_SOMEBODY:
+    if reasons & SET_BY_USER:
         return Finding(Outcome.WARN, share, limit, explained, _set_on_purpose(device))
     if reasons:
         return compared(share, limit, good=True, detail=explained)
@@ -134,7 +134,7 @@ def _set_on_purpose(device: DeviceEvidence) -> str:
 
 
 def _waited(device: DeviceEvidence) -> str:
-    """The remedy for a fed card that waited too long; empty if it did not, and its clock fell under work."""
+    """The remedy for a fed card that waited too long; empty if its clock was low for another reason."""
     most = device.optional_limit("idle_share")
     if most is None or fed(device).idle_share <= most.value:
         return ""
@@ -172,7 +172,7 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load) -> None:
     if sku is None or sku.boost_clock_mhz is None:
         return
     rounds = device.rounds(load.stage)
-    together = len(set(rounds.doers(device.evidence.kinds).tolist()))
+    together = len(set(rounds.process_ids(device.evidence.kinds).tolist()))
     means_mhz = [
         (stretch, _mean_mhz(device, places))
         for piece in load.pieces

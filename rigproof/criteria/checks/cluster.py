@@ -12,7 +12,7 @@ from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
 FIRST_LOSS = "start with the first loss, later ones often follow from it"
 # The event kinds of a failed wait or a lost process.
 LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died")
-WITH_LINE = "switch that machine on, check its network cable, and type that line there"
+WITH_LINE = "switch that machine on, check its network cable, and run that line there"
 
 
 @criterion(
@@ -20,7 +20,7 @@ WITH_LINE = "switch that machine on, check its network cable, and type that line
     scope="node",
     unit="",
     limit="the nodes that the rig profile promises",
-    remedy="switch that machine on, check its network cable, and type its `ray start` line there",
+    remedy="switch that machine on, check its network cable, and run its `ray start` line there",
     unmeasured="the cluster itself did not start, or the run is of another rig and never looked for it",
     also=Also(fails=("reset",)),
     judges_absence=True,
@@ -46,8 +46,9 @@ def require_promised_then(evidence: Evidence, subject: str) -> None:
 
     A run mentions each node and GPU of its own profile; so this run is of another profile.
     """
-    told_of = evidence.kept("told of", lambda: frozenset(one.subject for one in evidence.recording.events))
-    if any(one == subject or one.startswith(f"{subject}/") for one in told_of):
+    events = evidence.recording.events
+    mentioned = evidence.kept("mentioned", lambda: frozenset(event.subject for event in events))
+    if any(one == subject or one.startswith(f"{subject}/") for one in mentioned):
         return
     known = ", ".join(sorted({*evidence.recording.nodes, *evidence.recording.gpus})) or "nothing"
     raise NotMeasured(
@@ -76,7 +77,7 @@ def _next_step(loss: Event) -> str:
         return f"read that worker's last lines in the report; {FIRST_LOSS}"
     if loss.kind == "agent_died":
         return (
-            "look into `dmesg` of that node for what ended its agent, as where its memory ran out, and see "
+            "look in `dmesg` of that node for what ended its agent, such as a lack of memory, and check "
             "whether the node still answers"
         )
     if loss.data.get("query") or loss.data.get("pids"):
@@ -89,8 +90,8 @@ def looked_for(evidence: Evidence) -> bool:
     recording = evidence.recording
     if evidence.events.get("node_missing") or evidence.events.get("gpu_missing"):
         return True
-    broken_off = bool(evidence.events.get("interrupted")) and not recording.stages
-    return bool(recording.nodes) and not broken_off
+    aborted = bool(evidence.events.get("interrupted")) and not recording.stages
+    return bool(recording.nodes) and not aborted
 
 
 @criterion(
@@ -117,7 +118,7 @@ def no_timeouts(rig: Evidence) -> Finding:
         raise NotMeasured("no stage had a worker to wait for")
     for stage in rig.recording.stages.values():
         if stage.status not in ENDED:
-            raise NotMeasured(f"the {stage.name} stage was broken off")
+            raise NotMeasured(f"the {stage.name} stage was aborted")
     return compared(0, none, good=True)
 
 

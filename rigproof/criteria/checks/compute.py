@@ -14,10 +14,7 @@ from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.faults.lacks import no_peer
 
-REPEATING: tuple[Duty, ...] = (
-    "continuous",
-    "arms",
-)  # duties of stages that repeat the same products
+REPEATING: tuple[Duty, ...] = ("continuous", "arms")  # duties of stages that repeat the same products
 # What decides the last bit of a product, besides its operands. This includes the card's model: two models
 # with as many multiprocessors may get different kernels of one library.
 KIND = ("precision", "size", "device", "torch", "cublas", "multiprocessors", "capability")
@@ -34,7 +31,7 @@ Product = tuple[str, Kind, str]  # stage, kind, the seeds of its operands
 
 @dataclass(slots=True)
 class References:
-    """The checksums of all cards: for each product and checksum, the cards that reported it."""
+    """The checksums of all cards: the cards that reported each checksum of each product."""
 
     by_product: dict[Product, dict[str, set[str]]] = field(default_factory=dict)
     by_card: dict[str, set[Product]] = field(default_factory=lambda: defaultdict(set))
@@ -58,10 +55,10 @@ class Difference:
     product: Product
     got: str
     others: tuple[str, ...]  # the cards with the majority's value; empty if the card contradicts itself
-    undecided: bool  # both values have as many cards
+    undecided: bool  # no majority: both values have equally many cards
 
-    def told(self, subject: str) -> str:
-        """In words."""
+    def in_words(self, subject: str) -> str:
+        """The difference as the report shows it."""
         stage, kind, operands = self.product
         what = f"the {kind[0]} product of seeds {operands}, size {kind[1]}, in the {stage} stage"
         if not self.others:
@@ -104,7 +101,7 @@ def exact(device: DeviceEvidence) -> Finding:
         first_one = min(differing, key=lambda one: (bool(one.others), one.product[0], one.product[2]))
         source = "the same products of comparable cards"
         step = UNDECIDED if first_one.undecided else ""
-        return _failed(len(differing), first_one.told(device.subject), source, None, step)
+        return _failed(len(differing), first_one.in_words(device.subject), source, None, step)
     _require_others(device)
     _require_references(device)
     products = references.by_card[device.subject]
@@ -125,7 +122,7 @@ def _failed(count: int, detail: str, source: str, t_s: float | None, remedy: str
 
 
 def _references(evidence: Evidence) -> References:
-    """Of all promised CUDA devices, gathered once."""
+    """The checksums of all promised CUDA devices, gathered once."""
 
     def gathered() -> References:
         found = References()
@@ -181,11 +178,11 @@ def _is_whole(checksums: object) -> bool:
 def _require_references(device: DeviceEvidence) -> None:
     """NotMeasured if a worker did not record its checksums in a stage that repeats products."""
     events = device.events("reference")
-    told = {(event.stage, event.worker) for event in events if _is_whole(event.data.get("checksums"))}
+    recorded = {(event.stage, event.worker) for event in events if _is_whole(event.data.get("checksums"))}
     for stage in device.evidence.stages_with(*REPEATING):
         workers = device.planned_workers
         for worker in workers if device.evidence.kinds[stage].all_workers else workers[:1]:
-            if (stage, worker) not in told:
+            if (stage, worker) not in recorded:
                 cause = device.cause()
                 why = f"{worker} recorded no reference in the {stage} stage"
                 raise NotMeasured(why + (f": {cause}" if cause else ""))

@@ -33,7 +33,7 @@ def workers_spread(device: DeviceEvidence) -> Finding:
     measured = right + len({worker.worker for worker in strangers})
     good = not strayed and not strangers and right == planned.value
     if good:
-        device.require_asked_plan()
+        device.require_judged_plan()
     detail = "" if good else _whereabouts(device, strayed, strangers)
     lost = not good and not strayed and not strangers  # none runs elsewhere: some did not start
     return compared(measured, planned, good=good, detail=detail, remedy=NOT_UP if lost else "")

@@ -39,18 +39,18 @@ def undisturbed(device: DeviceEvidence) -> Finding:
     if not strangers:
         require_watched(device)
         return compared(0, none, good=True)
-    told = [_told(one) for one in strangers[:NAMED]]
+    named = [_in_words(one) for one in strangers[:NAMED]]
     more = [f"and {len(strangers) - NAMED} more"] if len(strangers) > NAMED else []
     found = compared(
-        len(strangers), none, good=False, detail="; ".join([*told, *more]), from_s=strangers[0].from_s
+        len(strangers), none, good=False, detail="; ".join([*named, *more]), from_s=strangers[0].from_s
     )
-    if all(one.may_rest for one in strangers):
+    if all(one.only_warns for one in strangers):
         require_watched(device)
         return replace(found, outcome=Outcome.WARN)
     return found
 
 
-def _told(stranger: Stranger) -> str:
+def _in_words(stranger: Stranger) -> str:
     return ", ".join(filter(None, (f"{stranger.who} was there {stranger.when}", stranger.took)))
 
 
@@ -83,7 +83,7 @@ FAULTS = (
     FaultKind(
         "stranger-crashes",
         "gpu",
-        "a foreign process starts and ends by an illegal access, which the driver reports as Xid 31",
+        "a foreign process starts and crashes with an illegal access, which the driver reports as Xid 31",
         ("activity.undisturbed",),
         keys=TIMES,
         defaults={**MID, "for": "5"},

@@ -24,9 +24,9 @@ UNKNOWN_ACTION = "read the GPU recovery action in `nvidia-smi -q`, and carry it 
     scope="device",
     unit="Xids",
     limit="`hwprofiles/xids.toml`, where each Xid has its meaning, severity, action and source: `fail` "
-    "fails, all others warn, including numbers in no catalogue; `limits.xid_fail` and `limits.xid_warn` "
-    "take precedence. A recovery action that NVML reports before or after the load fails, even without Xid",
-    remedy="the action in hwprofiles/xids.toml; look an Xid that it lacks up in NVIDIA's Xid "
+    "fails, all others warn, including numbers in no catalogue; `limits.xid_fail` and `limits.xid_warn` take "
+    "precedence. A recovery action that NVML reports before or after the load fails, even without an Xid",
+    remedy="the action in hwprofiles/xids.toml; look up an Xid that it lacks in NVIDIA's Xid "
     "documentation and in `dmesg`",
     unmeasured="Xids were not received for a while: the node or its agent died, an NVML call failed or hung, "
     "or the GPU was lost; or the driver reported its recovery action before the load, and not after it. Not "
@@ -51,8 +51,8 @@ def xid(device: DeviceEvidence) -> Finding:
         return _fatal(device, [fatal[0], _root(events), *events])
     wanted = _wanted(device)
     if wanted is not None:
-        said, action = wanted
-        detail = "; ".join([said, *_listed(device, events)])
+        request, action = wanted
+        detail = "; ".join([request, *_listed(device, events)])
         return Finding(Outcome.FAIL, detail=detail, remedy=action, source="NVML's recovery action")
     _require_listener(device)
     _require_last_word(device)
@@ -116,8 +116,8 @@ def _require_last_word(device: DeviceEvidence) -> None:
 def _named(catalogue: XidCatalogue, action: int, moment: str) -> tuple[str, str]:
     known = catalogue.recovery.get(action)
     wants = "an action unknown to rigproof" if known is None else known.wants
-    said = f"{moment} the load the driver wants {wants} (NVML recovery action {action})"
-    return said, UNKNOWN_ACTION if known is None else catalogue.actions[known.action]
+    request = f"{moment} the load the driver wants {wants} (NVML recovery action {action})"
+    return request, UNKNOWN_ACTION if known is None else catalogue.actions[known.action]
 
 
 def _require_listener(device: DeviceEvidence) -> None:

@@ -74,21 +74,21 @@ def cpu_band(node: NodeEvidence) -> Finding:
 
 def _require_same_aim(node: NodeEvidence) -> None:
     """NotMeasured if the run's CPU load aimed at another band than the one judged by."""
-    done, asked = node.evidence.planned_by.cpu_of(node.subject), node.cpu
-    if not done.enabled or done.band_percent != asked.band_percent:
-        low, high = done.band_percent
-        aim = f"aimed at {low:g}–{high:g} %" if done.enabled else "was off"
+    run, judged = node.evidence.planned_by.cpu_of(node.subject), node.cpu
+    if not run.enabled or run.band_percent != judged.band_percent:
+        low, high = run.band_percent
+        aim = f"aimed at {low:g}–{high:g} %" if run.enabled else "was off"
         raise NotMeasured(f"the CPU load of this run {aim}; run again with {node.evidence.loaded.file}")
 
 
 def _load_report(node: NodeEvidence) -> Event | None:
     """The CPU load's report at its end about itself and all other processes; None without one."""
-    told = [
+    reports = [
         event
         for event in node.evidence.events_of(node.subject, "host_load")
         if all(isinstance(event.data.get(name), int | float) for name in REPORTED)
     ]
-    return told[-1] if told else None
+    return reports[-1] if reports else None
 
 
 def _shares(load: Event | None) -> str:
@@ -162,16 +162,16 @@ def responsiveness(node: NodeEvidence) -> Finding:
 
 def _delays(node: NodeEvidence, window: Window) -> tuple[Floats, float | None]:
     """All delays in the window, ms, and when the longest was reported."""
-    told = [
+    reports = [
         (t_s, np.asarray(delays, np.float64))
         for t_s, delays in node.loaded_samples(window).recorded("wakeup_delays_ms")
         if len(delays)
     ]
-    if not told:
+    if not reports:
         return np.empty(0), None
-    longest = [delays.max() for _, delays in told]
-    worst_at_s, _ = told[int(np.argmax(longest))]
-    return np.concatenate([delays for _, delays in told]), worst_at_s
+    longest = [delays.max() for _, delays in reports]
+    worst_at_s, _ = reports[int(np.argmax(longest))]
+    return np.concatenate([delays for _, delays in reports]), worst_at_s
 
 
 def _require_probe(node: NodeEvidence, window: Window, delays: Floats) -> None:

@@ -160,7 +160,7 @@ def foreign_memory(device: DeviceEvidence) -> Finding:
         raise NotMeasured("the memory in use before the run was not read")
     detail = _holders(foreign.pids)
     loaded = device.evidence.loaded
-    workers = device.evidence.asked_plan.workers_of(device.subject)
+    workers = device.evidence.judged_plan.workers_of(device.subject)
     room = room_of(workers, device.identity, foreign)
     free = Limit(room.free_mib, f"free beside the plan of {loaded.file}")
     if not room.holds(foreign.used_mib):

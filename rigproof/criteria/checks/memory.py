@@ -21,9 +21,9 @@ MIB_PER_GIB = 1024
 # Workers read their allocator once a second, between two rounds; the last reading must be from the end.
 LAST_READING_S = 5.0
 ROUNDING_MIB = 1.0
-TOLD_WITH_S = 0.05  # a worker reports an overflow just before its round
+OVERFLOW_BEFORE_S = 0.05  # a worker reports an overflow just before its round
 OTHER_PLAN = "or the run was planned with other work than the profile of `rigproof judge --hwprofile`"
-HEARD_S = 1.0  # a wrong result of a process that shares the device is reported when its worker learns of it
+REPORT_DELAY_S = 1.0  # a wrong result of a process that shares the device is reported by its worker, later
 
 
 @criterion(
@@ -47,7 +47,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
 
     A failure that the policy of `[memory]` recovered from counts like any other.
     """
-    device.require_asked_plan()
+    device.require_judged_plan()
     allowed = device.limit("ooms")
     events = device.events("oom")
     counted = _sum_of_highest(device.memory, "ooms")
@@ -96,14 +96,14 @@ def _require_last_reading(device: DeviceEvidence, worker: str, window: Window) -
 def _require_filled(device: DeviceEvidence) -> None:
     """NotMeasured if a worker holds so much less than planned that one more matrix would have fitted."""
     for worker in device.evidence.plan.workers_of(device.subject):
-        told = [
+        reports = [
             event
             for event in device.events("allocation")
             if event.worker == worker.worker and event.stage == device.evidence.steady_stage
         ]
-        if not told:
+        if not reports:
             raise NotMeasured(f"{worker.worker} did not report that its memory was filled")
-        allocated_mib, precision = (told[-1].data.get(name) for name in ("allocated_mib", "precision"))
+        allocated_mib, precision = (reports[-1].data.get(name) for name in ("allocated_mib", "precision"))
         if not isinstance(allocated_mib, int | float) or precision not in ITEM_BYTES:
             raise NotMeasured(f"{worker.worker} did not report how much memory it filled")
         short_mib = worker.vram_mib - allocated_mib
@@ -145,7 +145,7 @@ def _sum_of_highest(memory: Stretch[MemoryReading], field: str) -> int:
 )
 def success_rate(device: DeviceEvidence) -> Finding:
     """Share of the device's tasks that ended well, or of its verified rounds, whichever is worse."""
-    device.require_asked_plan()
+    device.require_judged_plan()
     tally = tasks_of(device)
     if tally.total == 0:
         cause = device.cause()
@@ -185,10 +185,10 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     for event in device.events("overflow"):
         overflows[event.stage, event.worker].append(event.t_s)
     for one in unverified.only(unverified.same("phase", "measure")).records():
-        doer = (one.stage, one.worker)
-        if wrong.get(doer, math.inf) <= one.t_s + HEARD_S:
+        where = (one.stage, one.worker)
+        if wrong.get(where, math.inf) <= one.t_s + REPORT_DELAY_S:
             continue
-        if any(abs(t_s - one.t_s) <= TOLD_WITH_S for t_s in overflows.get(doer, ())):
+        if any(abs(t_s - one.t_s) <= OVERFLOW_BEFORE_S for t_s in overflows.get(where, ())):
             continue
         raise NotMeasured(
             f"a round of {one.worker} in the {one.stage} stage was not verified, and no event explains it "
@@ -200,7 +200,7 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     "memory.headroom",
     scope="device",
     unit="GiB",
-    limit="`limits.headroom_gib`; if it is missing only because of what others held before the run, it warns",
+    limit="`limits.headroom_gib`; if less is free only because of what others held before the run, it warns",
     remedy="lower `vram_share` or `vram_gib_per_worker` in the rig profile, or `limits.headroom_gib` if "
     "less will do",
     unmeasured=f"the device's free memory was not read while its workers held their memory; {OTHER_PLAN}",
@@ -213,7 +213,7 @@ def headroom(device: DeviceEvidence) -> Finding:
 
     For the CPU as the device: the RAM that its process and its node still have available.
     """
-    device.require_asked_plan()
+    device.require_judged_plan()
     window = device.evidence.loaded_window(device.evidence.steady_stage)
     free = [
         (t_s, free_mib)
@@ -232,7 +232,7 @@ def headroom(device: DeviceEvidence) -> Finding:
     good = least_gib >= limit.value
     others_gib = _others_gib(device)
     if not good and least_gib + others_gib >= limit.value:
-        detail = f"beside {others_gib:.2f} GiB that others held before the run; see inventory.foreign_memory"
+        detail = f"others held {others_gib:.2f} GiB before the run; see inventory.foreign_memory"
         remedy = "end other programs that hold memory of the card, or lower `vram_share` in the rig profile"
         return Finding(Outcome.WARN, least_gib, limit, detail, remedy, from_s=t_s)
     return compared(least_gib, limit, good=good, from_s=None if good else t_s)

@@ -23,9 +23,9 @@ WENT_ON = "find the reason first (the kernel's out-of-memory killer, a user's `k
     unit="",
     limit="the host's boot id is the same before and after the load",
     remedy="usually the power supply, which cannot deliver the power of all cards: check its rating, one "
-    "cable for each socket of a card, and the outlet; load one card at a time (a profile with one GPU), then "
-    "lower the cards' power limit (`nvidia-smi -pl`, `limits.power_limit_w`); after a freeze look for Xids. "
-    "For a host with one card the same, except loading one card at a time",
+    "cable for each socket of a card, and the outlet; with several cards, load one card at a time (a profile "
+    "with one GPU); then lower the power limit (`nvidia-smi -pl`, `limits.power_limit_w`); after a freeze "
+    "look for Xids",
     unmeasured="the run did not reach its end there: the node or its agent was lost, or the run was killed; "
     "not applicable if the boot id cannot be read, or is a container's own",
     also=Also(unmeasured=("node-lost",)),
@@ -33,9 +33,9 @@ WENT_ON = "find the reason first (the kernel's out-of-memory killer, a user's `k
 def reset(node: NodeEvidence) -> Finding:
     """The host did not restart under load, neither in this run nor, unreported, in an earlier one.
 
-    The agent of each host logs what its cards do on the host's own disk, a line a second and one before
-    each stage: the last words of a host that goes down. A run without an orderly end is found by the next
-    run, which warns, and by `rigproof judge` of its folder.
+    The agent of each host logs its cards' state to the host's own disk once a second and before each stage,
+    so that it is known what a host did before it went down. A run without an orderly end is found by the
+    next run, which warns, and by `rigproof judge` of its folder.
     """
     for event in node.events("host_reset"):
         return Finding(
@@ -94,8 +94,8 @@ def _earlier(node: NodeEvidence, events: list[Event]) -> Finding:
 def _passed(node: NodeEvidence) -> str:
     """The observation, and what this host could not record."""
     seen = "the boot id is the same before and after the load"
-    unkept = node.events("black_box")
-    return f"{seen}; {unkept[0].message}" if unkept else seen
+    gaps = node.events("black_box")
+    return f"{seen}; {gaps[0].message}" if gaps else seen
 
 
 FAULTS = (
@@ -108,13 +108,13 @@ FAULTS = (
         defaults={**MID, "for": "8"},
         duties=DUTIES,
         brief=True,
-        why="The node is lost, and all that needs it is not measured; once it has returned, a new agent "
+        why="The node is lost, and whatever needs it is not measured; once it has returned, a new agent "
         "reads another boot id there.",
     ),
     FaultKind(
         "reset-before",
         "node",
-        "the host reset under the run before this one, which never ended",
+        "the host reset during the previous run, which never ended",
         ("health.reset",),
         ends="warns",
     ),

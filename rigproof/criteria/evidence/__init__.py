@@ -1,1 +1,1 @@
-"""What a recording means, worked out once: windows, rounds, readings, and whether to believe them."""
+"""What criteria share: a recording's windows, rounds and readings, and whether readings can be trusted."""

@@ -1,11 +1,11 @@
-"""How far what the card counts has gone up during the run."""
+"""By how much a card's error counters grew during the run."""
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.records.measurements import GpuCounters
 
 
 def growth(before: GpuCounters | None, after: GpuCounters | None, field: str, what: str) -> int:
-    """How far a counter went up during the run. NotMeasured where an end is missing or it went down."""
+    """By how much a counter grew during the run. NotMeasured if either reading is missing or it went down."""
     values = []
     for moment, one in (("before", before), ("after", after)):
         value = None if one is None else getattr(one, field)

@@ -1,8 +1,8 @@
-"""What criteria see: a Recording and its profile, indexed once, with a slice for each device and node.
+"""What criteria see: a Recording and its profile, indexed once, with a view for each device and node.
 
-Everything is indexed when first asked for, and in linear time: a soak has some 300,000 samples, five minutes
-of 16,384 GPUs have five million. What was read from files is made of columns subject by subject, and let go.
-Whatever is missing raises NotMeasured with the reason, so that a criterion cannot pass by leaving it out.
+Everything is indexed on first use, and in linear time: a soak has some 300,000 samples, five minutes of
+16,384 GPUs have five million. Bulk data is prepared for one subject at a time, and released after it was
+judged. Missing data raises NotMeasured with the reason, so that a criterion cannot pass by ignoring it.
 """
 
 import math
@@ -38,16 +38,16 @@ Made = TypeVar("Made")
 Kept = TypeVar("Kept", bound=StageRecord)
 
 SHORTEST_LOAD_S = 1.0  # rates and shares are taken over windows of 1 s
-# Between two readings; 0.12 s was the longest at 10 Hz on H100 and H200. The second holds for a slow grid.
+# Between two readings; 0.12 s was the longest at 10 Hz on H100 and H200. The second is for a slow grid.
 LONGEST_GAP_S, GAP_STEPS = 2.0, 3
-ENDED = ("finished", "partial", "failed")  # a stage that was not broken off
+ENDED = ("finished", "partial", "failed")  # a stage that was not aborted
 
 
 class Evidence:
     """A Recording with the profile that it is judged by, and the champions that floors come from.
 
-    These are the ones that the run recorded, unless others are given; an empty mapping: none. `planned_by`:
-    the profile that the run was planned by, where it is judged by another one.
+    The champions are those that the run recorded, unless others are given; an empty mapping means none.
+    `planned_by`: the profile that the run was planned by, if it is judged by another one.
     """
 
     def __init__(
@@ -61,18 +61,18 @@ class Evidence:
         self.loaded = loaded
         self.planned_by = planned_by if planned_by is not None else loaded
         self._champions = champions
-        # What counts of a stage that was measured once more: rounds that ended from then until then.
+        # Of a stage that was measured once more, only rounds that ended in this span of run time count.
         self._spans = {name: (recording.stages[name].start_s, math.inf) for name in recording.first_attempts}
-        # What devices are compared by, as far as it was asked for: by its name, and by device.
+        # The figures by which devices are compared, made on first use: by name and by device.
         self.compared: dict[str, dict[str, Any]] = defaultdict(dict)
         self._kept: dict[Hashable, Any] = {}
-        self._held: dict[Hashable, Any] = {}
+        self._kept_for_subject: dict[Hashable, Any] = {}
         self._devices = {device.subject: DeviceEvidence(self, device) for device in loaded.devices()}
         self._nodes = {node.name: NodeEvidence(self, node) for node in loaded.rig.nodes}
 
     @cached_property
     def earlier(self) -> "Evidence | None":
-        """The same run with the first attempt at each stage that was measured once more; None: none was."""
+        """The same run with the first attempt at each stage that was measured twice; None if none was."""
         recording = self.recording
         if not recording.first_attempts:
             return None
@@ -84,24 +84,24 @@ class Evidence:
         return found
 
     def marginal_share(self, subject: str) -> float | None:
-        """By how much of its limit a rate of the subject may miss it to be measured once more."""
+        """The largest share of its limit by which a rate may miss it and still be measured once more."""
         device = self._devices.get(subject)
         return (self.loaded.rig.limits if device is None else device.device.limits).marginal_share
 
     def device(self, subject: str) -> DeviceEvidence:
-        """The evidence about one promised device; KeyError where it is not promised."""
+        """The evidence about one promised device; KeyError if it is not promised."""
         return self._devices[subject]
 
     def node(self, subject: str) -> NodeEvidence:
-        """The evidence about one promised node; KeyError where it is not promised."""
+        """The evidence about one promised node; KeyError if it is not promised."""
         return self._nodes[subject]
 
     def single(self, subject: str) -> DeviceEvidence | NodeEvidence:
-        """The evidence about one promised device or node; KeyError where it is not promised."""
+        """The evidence about one promised device or node; KeyError if it is not promised."""
         return self._devices.get(subject) or self._nodes[subject]
 
     def shared(self, scope: SharedScope, subject: str) -> SharedEvidence:
-        """The evidence about one promised pair or group; KeyError where it is not promised."""
+        """The evidence about one promised pair or group; KeyError if it is not promised."""
         promised: dict[str, SharedEvidence] = self.kept(
             ("shared", scope),
             lambda: {one.text: SharedEvidence(self, one) for one in subjects(self.loaded, scope)},
@@ -109,7 +109,7 @@ class Evidence:
         return promised[subject]
 
     def source_of(self, *keys: str) -> str:
-        """The file that says the first of these keys that is said anywhere; else the profile itself."""
+        """The file that states the first of these keys that any file states; else the profile itself."""
         return self.loaded.source_of(*keys) or self.loaded.file
 
     @property
@@ -119,10 +119,10 @@ class Evidence:
 
     @property
     def plan(self) -> Plan:
-        """What each worker was to do in the run, as it was recorded.
+        """The plan of the run, as recorded.
 
-        NotMeasured where it is damaged, or gives workers other work than the run's own profile does: that
-        profile, which the limits come from, would then say nothing of what was done.
+        NotMeasured if it is damaged, or gives workers other work than the run's own profile does: the limits
+        come from that profile, and would then not apply to what was done.
         """
         plan = self.kept("plan", self._recorded_plan)
         if isinstance(plan, str):
@@ -135,7 +135,7 @@ class Evidence:
         except PlanError as error:
             return str(error)
         if plan.level != self.recording.run.level:
-            return f"the recorded plan is of level {plan.level}, and the run of {self.recording.run.level}"
+            return f"the recorded plan is for level {plan.level}, the run was at {self.recording.run.level}"
         worker = differing(plan, self._plan_of(self.planned_by))
         if worker:
             own = self.planned_by.file
@@ -145,12 +145,12 @@ class Evidence:
         return plan
 
     @cached_property
-    def asked_plan(self) -> Plan:
-        """What each worker would be to do by the profile that the run is judged by."""
+    def judged_plan(self) -> Plan:
+        """The plan that the profile by which the run is judged would give."""
         return self.plan if self.planned_by is self.loaded else self._plan_of(self.loaded)
 
     def _plan_of(self, loaded: LoadedRig) -> Plan:
-        """What a profile plans. ProfileError where it plans nothing."""
+        """The plan that a profile gives. ProfileError if it gives none."""
         level = self.recording.run.level
         if level not in get_args(LevelName):
             way_out = "read it with the rigproof that wrote it"
@@ -159,7 +159,7 @@ class Evidence:
 
     @cached_property
     def champions(self) -> Champions:
-        """By GPU UUID and criterion. NotMeasured where what the run recorded of them is damaged."""
+        """By GPU UUID and criterion. NotMeasured if the recorded ones are damaged."""
         if self._champions is not None:
             return self._champions
         try:
@@ -178,43 +178,47 @@ class Evidence:
         return tuple(self._nodes.values())
 
     def gpu_samples(self, subject: str) -> Series[GpuSample]:
-        """Of one device."""
-        return self.held(("gpu samples", subject), lambda: series_of(self.recording.gpu_samples, subject))
+        """The samples of one device."""
+        return self.kept_for_subject(
+            ("gpu samples", subject), lambda: series_of(self.recording.gpu_samples, subject)
+        )
 
     def host_samples(self, subject: str) -> Series[HostSample]:
-        """Of one node."""
-        return self.held(("host samples", subject), lambda: series_of(self.recording.host_samples, subject))
+        """The samples of one node."""
+        return self.kept_for_subject(
+            ("host samples", subject), lambda: series_of(self.recording.host_samples, subject)
+        )
 
     def memory(self, subject: str) -> Series[MemoryReading]:
-        """Of one device."""
-        return self.held(("memory", subject), lambda: series_of(self.recording.memory, subject))
+        """The allocator readings of one device."""
+        return self.kept_for_subject(("memory", subject), lambda: series_of(self.recording.memory, subject))
 
     def counters(self, subject: str) -> Series[GpuCounters]:
-        """Of one device."""
+        """The error counters of one device."""
         index = self.kept("counters", lambda: _grouped(self.recording.counters))
         return Series(index.get(subject, ()))
 
     def boots(self, subject: str) -> list[BootReading]:
-        """Of one node, in the order of time."""
+        """The boot ids read on one node, in the order of time."""
         index = self.kept("boots", lambda: _grouped(self.recording.boots))
         return sorted(index.get(subject, ()), key=attrgetter("t_s"))
 
     def rounds(self, subject: str) -> Rounds:
-        """Of one device, as recorded: a round without a finite time must not vanish."""
+        """The rounds of one device, as recorded: a round without a finite time must not vanish."""
         table = self.kept("rounds", lambda: RoundTable(self.recording.rounds.columns))
         places = self.recording.rounds.places(subject)
-        return self.held(("rounds", subject), lambda: self._attempt(Rounds(table, places)))
+        return self.kept_for_subject(("rounds", subject), lambda: self._this_attempt(Rounds(table, places)))
 
-    def _attempt(self, rounds: Rounds) -> Rounds:
-        """Without those of another attempt at their stage."""
+    def _this_attempt(self, rounds: Rounds) -> Rounds:
+        """The rounds without those of the other attempt at their stage."""
         for name, (from_s, to_s) in self._spans.items():
             other = rounds.same("stage", name) & ((rounds.t_s < from_s) | (rounds.t_s >= to_s))
             rounds = rounds.only(~other)
         return rounds
 
     def records(self, kind: type[Kept], subject: str) -> list[Kept]:
-        """What a stage recorded of a type of its own about one device, in the order in which it came."""
-        found = self.held((kind, subject), lambda: self.recording.of(kind).of(subject))
+        """A stage's own records of this type about one device, in the order in which they came."""
+        found = self.kept_for_subject((kind, subject), lambda: self.recording.of(kind).of(subject))
         whole = (-math.inf, math.inf)
         return [
             one
@@ -224,21 +228,21 @@ class Evidence:
         ]
 
     def kept(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """What `make` gives, made once: for what is small, or needed for every subject."""
+        """The result of `make`, made once and kept: for small data, or data that every subject needs."""
         if key not in self._kept:
             self._kept[key] = make()
         found: Made = self._kept[key]
         return found
 
-    def held(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """As `kept`, until `let_go`: for what is large."""
-        if key not in self._held:
-            self._held[key] = make()
-        found: Made = self._held[key]
+    def kept_for_subject(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """As `kept`, but only until `release_subject`: for large data."""
+        if key not in self._kept_for_subject:
+            self._kept_for_subject[key] = make()
+        found: Made = self._kept_for_subject[key]
         return found
 
     def figure_of(self, name: str, subject: str, make: Callable[[], Made]) -> Made:
-        """What `make` gives, made once; NotMeasured, where it raises that, again each time.
+        """The result of `make`, made once; if it raises NotMeasured, that is raised again each time.
 
         It is kept with the device's verdicts, so that others can be compared with it (`compared`).
         """
@@ -253,15 +257,15 @@ class Evidence:
             raise type(found)(found.reason)
         return found
 
-    def let_go(self) -> None:
-        """Forget what is held: the subject that it is about has been judged."""
-        self._held.clear()
+    def release_subject(self) -> None:
+        """Release what was kept for one subject, once it has been judged."""
+        self._kept_for_subject.clear()
         if self.recording.first_attempts and self.earlier is not None:
-            self.earlier.let_go()
+            self.earlier.release_subject()
 
     @cached_property
     def subjects_by_uuid(self) -> dict[str, list[str]]:
-        """The CUDA devices that were found under each UUID: one, unless a card stands in for two."""
+        """The CUDA devices found with each UUID: one, unless two subjects got the same card."""
         found: dict[str, list[str]] = defaultdict(list)
         for subject, gpu in self.recording.gpus.items():
             if gpu.device == "cuda":
@@ -274,7 +278,7 @@ class Evidence:
 
     @cached_property
     def events(self) -> dict[str, list[Event]]:
-        """By kind, in the order of time."""
+        """The events by kind, in the order of time."""
         found: dict[str, list[Event]] = defaultdict(list)
         for event in sorted(self.recording.events, key=attrgetter("t_s")):
             found[event.kind].append(event)
@@ -301,7 +305,7 @@ class Evidence:
 
     @cached_property
     def workers(self) -> dict[str, list[WorkerIdentity]]:
-        """By the device that they were planned for."""
+        """The workers by the device that they were planned for."""
         found: dict[str, list[WorkerIdentity]] = defaultdict(list)
         for worker in self.recording.workers:
             found[worker.subject].append(worker)
@@ -309,14 +313,14 @@ class Evidence:
 
     @cached_property
     def workers_by_uuid(self) -> dict[str, list[WorkerIdentity]]:
-        """By the device that they really got."""
+        """The workers by the UUID of the device that they really got."""
         found: dict[str, list[WorkerIdentity]] = defaultdict(list)
         for worker in self.recording.workers:
             found[worker.uuid].append(worker)
         return found
 
     def stage(self, name: str) -> Stage:
-        """The stage; NotMeasured where it did not run."""
+        """The stage; NotMeasured if it did not run."""
         try:
             return self.recording.stages[name]
         except KeyError:
@@ -324,28 +328,28 @@ class Evidence:
 
     @cached_property
     def stages(self) -> tuple[str, ...]:
-        """The stages of the run's level, whether they ran or not, and any other one that did."""
-        told = self.recording.run.stages or self._plan_of(self.planned_by).stage_names
-        return tuple(dict.fromkeys((*told, *(one for one in self.recording.stages if one in self.kinds))))
+        """The stages of the run's level, whether they ran or not, and any other stage that ran."""
+        planned = self.recording.run.stages or self._plan_of(self.planned_by).stage_names
+        return tuple(dict.fromkeys((*planned, *(one for one in self.recording.stages if one in self.kinds))))
 
     @cached_property
     def steady_stage(self) -> str:
-        """The stage in which all workers work without a break; NotMeasured where the run has none."""
+        """The stage in which all workers work without a break; NotMeasured if the run has none."""
         found = self.stages_with("continuous")
         if not found:
             raise NotMeasured("no stage of this run is a continuous load")
         return found[0]
 
     def stages_with(self, *duties: Duty) -> tuple[str, ...]:
-        """Those of them that have one of these duties."""
+        """The stages that have one of these duties."""
         return self.kept(("duties", duties), lambda: self.kinds.with_duty(self.stages, duties))
 
     def loaded_window(self, name: str) -> Window:
-        """When all workers of the stage were under load. It may have been broken off: see `complete`."""
+        """When all workers of the stage were under load. Not `complete` if the stage was aborted."""
         return self.kept(("loaded", name), lambda: self._loaded_window(self.stage(name)))
 
     def whole_window(self, name: str) -> Window:
-        """From the begin of a stage to its end, or to the last thing recorded where it was broken off."""
+        """From the beginning of a stage to its end; if it was aborted, to the last record of the run."""
         stage = self.stage(name)
         end_s = stage.end_s if stage.end_s is not None else self._last_moment_s
         return Window(stage.start_s, max(stage.start_s, end_s), stage.status in ENDED)
@@ -362,15 +366,16 @@ class Evidence:
         window = Window(stage.loaded_from_s, end_s, complete)
         if not SHORTEST_LOAD_S <= window.length_s <= LONGEST_S:  # NaN is outside too
             raise NotMeasured(
-                f"the {stage.name} stage was under load for {window.length_s:g} s, which is no measurement"
+                f"the {stage.name} stage was under load for {window.length_s:g} s, "
+                "which is not a valid measurement"
             )
         return window
 
     def complete_window(self, name: str) -> Window:
-        """The loaded window of a stage that was not broken off: a rate over less says nothing."""
+        """The loaded window of a stage. NotMeasured if it was aborted: a rate over a part says nothing."""
         window = self.loaded_window(name)
         if not window.complete:
-            raise NotMeasured(f"the {name} stage was broken off")
+            raise NotMeasured(f"the {name} stage was aborted")
         return window
 
     @cached_property
@@ -380,9 +385,9 @@ class Evidence:
         return max((end_s for end_s in ends if end_s is not None), default=-math.inf)
 
     def require_coverage(self, times_s: Sequence[float], window: Window, limit: Limit, what: str) -> None:
-        """NotMeasured where fewer than the share `limit` of the grid points due gave a reading.
+        """NotMeasured if fewer than the share `limit` of the grid points due gave a reading.
 
-        Nor may any stretch of more than LONGEST_GAP_S, or of GAP_STEPS grid points, be without one.
+        Nor may a gap be longer than LONGEST_GAP_S and GAP_STEPS grid points.
         """
         rate_hz = self.planned_by.rig.sampling.rate_hz
         due, count = window.length_s * rate_hz, len(times_s)
@@ -393,13 +398,13 @@ class Evidence:
             raise NotMeasured(f"no {what} was read for {gap_s:.1f} s under load, from t={from_s:.0f} s on")
         if count < limit.value * due:
             raise NotMeasured(
-                f"{count} readings of {what} under load where {due:.0f} were due: "
-                f"under {limit.value * 100:.0f} %"
+                f"only {count} of the {due:.0f} readings of {what} due under load, "
+                f"which is under {limit.value * 100:.0f} %"
             )
 
 
 def _longest_gap(times_s: Sequence[float], window: Window) -> tuple[float, float]:
-    """The longest stretch of a window without a reading, and where it begins; rising times in the window."""
+    """The longest gap in a window's readings, and when it begins; rising times inside the window."""
     edges_s = [window.from_s, *times_s, window.to_s]
     gaps_s = list(map(sub, edges_s[1:], edges_s))
     longest_s = max(gaps_s)
@@ -407,7 +412,7 @@ def _longest_gap(times_s: Sequence[float], window: Window) -> tuple[float, float
 
 
 def _grouped(records: Sequence[Item]) -> dict[str, list[Item]]:
-    """By subject, as recorded."""
+    """The records by subject, in the order recorded."""
     groups: dict[str, list[Item]] = defaultdict(list)
     for one in records:
         groups[one.subject].append(one)

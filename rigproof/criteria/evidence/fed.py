@@ -1,4 +1,4 @@
-"""How a device was fed, where it works whenever the host has work for it."""
+"""How well the host kept a device supplied with work, in a stage that feeds it."""
 
 from dataclasses import dataclass
 
@@ -13,25 +13,25 @@ from rigproof.criteria.evidence.windows import Window
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """How a device was fed: from the begin of the first measured round of generation to the last one's end.
+    """How a device was fed, from the start of its first measured round of generation to the end of its last.
 
-    Before and after that rewards are compared, and the device waits for it.
+    Before and after that, rewards are compared while the device waits.
     """
 
     window: Window
-    idle_share: float  # of the window, without a verified round
-    gap_s: float  # the longest, and when it began
+    idle_share: float  # the share of the window without a verified round
+    gap_s: float  # the longest gap between verified rounds, and when it began
     gap_from_s: float
 
 
 def fed_by(rounds: Rounds) -> Fed:
-    """From one device's rounds of a stage that feeds it. NotMeasured where there is too little generation."""
+    """From one device's rounds of a stage that feeds it. NotMeasured if it generated for too short a time."""
     generation = rounds.only(rounds.same("phase", "measure"))
     if not len(generation):
         raise NotMeasured("no round of generation was measured")
     window = Window(float(generation.begins_s.min()), float(generation.t_s.max()))
     if window.length_s < SHORTEST_LOAD_S:
-        raise NotMeasured(f"{window.length_s:.1f} s of generation are no measurement")
+        raise NotMeasured(f"{window.length_s:.1f} s of generation are too short to measure")
     verified = generation.verified()
     order = np.argsort(verified.t_s, kind="stable")
     ends = [window.from_s, *verified.t_s[order].tolist()]
@@ -42,7 +42,7 @@ def fed_by(rounds: Rounds) -> Fed:
 
 
 def fed(device: DeviceEvidence) -> Fed:
-    """How it was fed; NotMeasured where it was not."""
+    """How it was fed; NotMeasured if it was not."""
     stages = device.evidence.stages_with("fed")
     if not stages:
         raise NotMeasured("no stage of this run feeds the device")

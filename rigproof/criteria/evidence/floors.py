@@ -1,12 +1,12 @@
-"""The least that a device must reach of a figure, and which evidence that rests on.
+"""The least that a device must reach of a figure, and the evidence that it is based on.
 
-The rig profile's own floor stands alone. Else the highest counts of: `limits.champion_share` of this GPU's
+A floor in the rig profile stands alone. Otherwise it is the highest of: `limits.champion_share` of this GPU's
 own champion; a share of the SKU file's figure, as large as its evidence allows, scaled to the enforced power
-limit; and, where there is no such figure, `limits.floor_unknown_share` of what the architecture does at the
-clock that was measured.
+limit; and, if there is no such figure, `limits.floor_unknown_share` of what the architecture does at the
+measured clock.
 
-A champion holds for the work that it did (the labels of its rounds, processes) and under the power limit that
-it was measured with. Under a lower one it is scaled down as the SKU file is; under a higher one it says too
+A champion applies to the same work (the labels of its rounds, processes) under the power limit at which it was
+measured. Under a lower limit it is scaled down as the SKU file's figure is; under a higher one it says too
 little to be a floor.
 """
 
@@ -42,28 +42,28 @@ FLOORS = (
 SLOW = (
     "close other programs on the card, check its power limit and cooling, and compare with its last good run"
 )
-NO_CEILING = "nothing tells the most that this card can do, so that no rate is too high"
+NO_CEILING = "the most that this card can do is not known, so no rate is too high"
 
 
 @dataclass(frozen=True, slots=True)
 class NoFloor:
-    """There is none, and why."""
+    """There is no floor, and why."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The work whose rate is judged: which figure it is, how it is measured, and in which rounds.
+    """The work whose rate is judged: the kind of figure, its conditions, and its rounds.
 
-    `labels`: those of its rounds that a champion must share. `most`: no device of this kind is faster, where
-    the figure is no rate of arithmetic.
+    `labels`: labels of its rounds that a champion must share. `most`: the highest possible rate of such a device,
+    if the figure does not count arithmetic.
     """
 
     figure: FigureKind
     here: Conditions
     labels: Labels = field(default_factory=dict)
-    rounds: Rounds | None = None  # None: its clock tells nothing of its rate
+    rounds: Rounds | None = None  # None: the clock says nothing about its rate
     most: float = math.inf
 
     @classmethod
@@ -88,15 +88,15 @@ class Measured:
 
 
 def torch_of(device: DeviceEvidence) -> str:
-    """The version that its workers have; empty where none told, or where they differ."""
+    """The torch version of its workers; empty if none reported one, or if they differ."""
     found = {worker.torch_version for worker in device.workers}
     return found.pop() if len(found) == 1 else ""
 
 
 def floor_of(device: DeviceEvidence, done: Measured, *others: Limit) -> Limit | NoFloor:
-    """The floor, in the figure's unit; `others` stand beside the champion's and the SKU file's.
+    """The floor, in the figure's unit; `others` are candidates besides the champion's and the SKU file's.
 
-    NotMeasured where a limit or a reading that it rests on is missing.
+    NotMeasured if a limit or a reading that it is based on is missing.
     """
     own = getattr(device.device.gpu.floors, done.figure.name)
     if own is not None:
@@ -127,9 +127,9 @@ def _champion_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
 
 
 def _champions(device: DeviceEvidence, done: Measured) -> list[ChampionRate]:
-    """Those of this GPU that did the same work, and that it can have done.
+    """This GPU's champions for the same work, without rates that it cannot have reached.
 
-    The CPU has none: its rate follows who else runs on it.
+    The CPU has none: its rate depends on what else runs on it.
     """
     if device.is_cpu:
         return []
@@ -158,7 +158,7 @@ def _scaled_champion(device: DeviceEvidence, kept: Sequence[ChampionRate], share
     then_w, champion = min(higher, key=itemgetter(0))
     default_w = device.identity.power_limit_default_w or then_w
     scale = now_w / then_w
-    if device.device.sku is not None and then_w <= default_w:  # above the default no curve tells the rate
+    if device.device.sku is not None and then_w <= default_w:  # no curve covers limits above the default
         scale = power_scale(device.device.sku, now_w / default_w) / power_scale(
             device.device.sku, then_w / default_w
         )
@@ -170,7 +170,7 @@ def _scaled_champion(device: DeviceEvidence, kept: Sequence[ChampionRate], share
 
 
 def sku_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
-    """A share of the SKU file's figure, by its evidence; None where it has none for this work."""
+    """A share of the SKU file's figure, by its evidence; None if the file has none for this work."""
     sku = device.device.sku
     if sku is None:
         return None
@@ -178,20 +178,20 @@ def sku_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
     if evidence is None:
         return None
     share = device.limit(evidence.share).value
-    told = f"{share:g} of {figure(evidence.figure.value, done.figure.unit)}, {evidence.told}"
+    source = f"{share:g} of {figure(evidence.figure.value, done.figure.unit)}, {evidence.told}"
     value = evidence.figure.value * share
     if not done.figure.scaled:
-        return Limit(value, f"{told}; {device.sku_file}")
+        return Limit(value, f"{source}; {device.sku_file}")
     if evidence.shares_device:
         sharing = device.limit("floor_sharing_share").value
         value *= sharing
-        told += f", × {sharing:g} for {done.here.workers} workers on the device"
+        source += f", × {sharing:g} for {done.here.workers} workers on the device"
     default_w = device.identity.power_limit_default_w or sku.power_limit_w
     enforced_w = device.identity.power_limit_w
     if enforced_w is not None and enforced_w < default_w:
         value *= power_scale(sku, enforced_w / default_w)
-        told += f", scaled to {enforced_w:.0f} W of {default_w:.0f} W"
-    return Limit(value, f"{told}; {device.sku_file}")
+        source += f", scaled to {enforced_w:.0f} W of {default_w:.0f} W"
+    return Limit(value, f"{source}; {device.sku_file}")
 
 
 # The architecture
@@ -199,28 +199,28 @@ def sku_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
 
 def _silicon_floor(device: DeviceEvidence, done: Measured) -> Limit | NoFloor:
     if device.is_cpu or done.rounds is None or not done.figure.architecture:
-        return NoFloor("no floor: nobody knows a figure of this work on such a device")
+        return NoFloor("no floor: no figure is known for this work on such a device")
     silicon, precision = device.silicon, done.here.precision
     if silicon.is_vgpu:
-        return NoFloor("no floor: this is a vGPU, and how much of a card it has is not told")
+        return NoFloor("no floor: this is a vGPU, and its share of the card is not reported")
     fma = silicon.lowest_fma(precision)
     if fma is None:
         which = f"compute capability {silicon.capability}" if silicon.capability else "its architecture"
         return NoFloor(f"no floor: {which} is not known for {precision}")
     if silicon.sms is None:
-        raise NotMeasured("no worker told how many SMs this card has, which its floor rests on")
+        raise NotMeasured("no worker reported how many SMs this card has, which its floor is based on")
     share = device.limit("floor_unknown_share")
     clock_mhz = _median_clock_mhz(device, done.rounds)
     most = tflops(fma[0], silicon.sms, clock_mhz)
     return Limit(
         share.value * most,
-        f"{share.value:g} of {figure(most, 'TFLOP/s')}, what {silicon.sms} SMs do at the {clock_mhz:.0f} MHz "
-        f"that were measured ({fma[1]}); {share.source}",
+        f"{share.value:g} of {figure(most, 'TFLOP/s')}, what {silicon.sms} SMs do at the measured "
+        f"{clock_mhz:.0f} MHz ({fma[1]}); {share.source}",
     )
 
 
 def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
-    """Of the samples while these rounds ran. NotMeasured where too few were read."""
+    """The median SM clock while these rounds ran. NotMeasured if it was read too rarely."""
     stretches = [Window(*pair) for pair in rounds.unbroken(device.evidence.kinds)]
     found: list[float] = []
     for stretch in stretches:
@@ -229,23 +229,23 @@ def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
     rate_hz = device.evidence.planned_by.rig.sampling.rate_hz
     due = rate_hz * sum(stretch.length_s for stretch in stretches)
     if not found or len(found) < device.limit("sample_coverage_share").value * due:
-        raise NotMeasured(f"{len(found)} readings of the SM clock under load where {due:.0f} were due")
+        raise NotMeasured(f"only {len(found)} of the {due:.0f} readings of the SM clock due under load")
     return float(np.median(found))
 
 
 def against(device: DeviceEvidence, rate: float, measured: Measured, *others: Limit) -> Finding:
-    """A rate held against its floor; without one it is the baseline, and the detail says why.
+    """Compare a rate with its floor; without one it becomes the baseline, and the detail says why.
 
-    `others` are floors beside those of champion and SKU file.
+    `others` are candidates for the floor besides those of champion and SKU file.
     """
     floor = floor_of(device, measured, *others)
     bounded = device.is_cpu or not measured.figure.counts_work
     unbounded = not bounded and device.silicon.ceiling(measured.here.precision) is None
-    said = [NO_CEILING] if unbounded else []
+    notes = [NO_CEILING] if unbounded else []
     rates = (measured.rate(rate),)
     if isinstance(floor, NoFloor):
-        detail = "; ".join([floor.why, "this is its baseline", *said])
+        detail = "; ".join([floor.why, "this is its baseline", *notes])
         return Finding(Outcome.NO_LIMIT, rate, detail=detail, rates=rates)
     good = rate >= floor.value
-    detail = "; ".join(filter(None, ["" if good else device.cause(), *said]))
+    detail = "; ".join(filter(None, ["" if good else device.cause(), *notes]))
     return compared(rate, floor, good=good, detail=detail, rates=rates)

@@ -1,8 +1,8 @@
-"""The processes that were seen on a device: which are the run's own, and which somebody else's.
+"""The processes that were seen on a device: which are the run's own, and which are foreign.
 
-A worker is known by its pid, what it started by its parents. In a container the driver may tell the host's
-pids, which are none that a worker knows: then those are ours that came while our workers started, if as many
-came as started. Where that does not decide it, nobody can tell them apart.
+A worker is recognized by its pid, its child processes by their parents. In a container the driver may report
+the host's pids, which workers do not know: processes that appeared while our workers started then count as
+ours, if as many appeared as were started. Otherwise they cannot be distinguished.
 """
 
 import math
@@ -18,13 +18,13 @@ from rigproof.criteria.evidence.windows import Window
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.processes import GpuProcess
 
-SEEN_S = 2.0  # after it is there: the list is read every second, and the clocks of two hosts differ a little
+SEEN_S = 2.0  # after it started: the list is read every second, and the clocks of two hosts differ a little
 LOSSES = ("worker_died", "worker_hung", "worker_failed")
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A process as it was from `from_s` to `to_s`; infinity where it stayed so."""
+    """A process as it was from `from_s` to `to_s`; infinity if it did not change any more."""
 
     from_s: float
     to_s: float
@@ -49,7 +49,7 @@ class Life:
         return self.states[-1].to_s
 
     def around(self, from_s: float, to_s: float) -> list[GpuProcess]:
-        """What it was in that time."""
+        """Its states in that time."""
         return [one.process for one in self.states if one.from_s <= to_s and one.to_s >= from_s]
 
     @property
@@ -60,14 +60,14 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """Everybody who is not ours. `named`: whether their users and programs are known by their pids."""
+    """The processes that are not ours. `named`: whether their pids lead to their users and programs."""
 
     lives: tuple[Life, ...]
     named: bool
 
 
 def lives_of(records: Iterable[GpuProcess]) -> tuple[Life, ...]:
-    """Lives from the records of one device; by pid and time."""
+    """The lives in the records of one device, sorted by pid and time."""
     by_pid: dict[int, list[list[GpuProcess]]] = defaultdict(list)
     ended: set[int] = set()
     for one in sorted(records, key=lambda record: record.t_s):
@@ -88,9 +88,9 @@ def _life(run: Sequence[GpuProcess]) -> Life:
 
 
 def foreign_lives(device: DeviceEvidence, lives: Sequence[Life], begin_s: float) -> Foreign:
-    """Those of a device's lives that are not the run's own. Until `begin_s` no worker had been started.
+    """Those of a device's lives that are not the run's own. Before `begin_s` no worker had been started.
 
-    Raises NotApplicable where nobody can tell.
+    Raises NotApplicable if they cannot be distinguished.
     """
     evidence, node = device.evidence, device.device.node
     own = evidence.kept(("worker pids", node), lambda: _worker_pids(evidence, node))
@@ -105,32 +105,32 @@ def _worker_pids(evidence: Evidence, node: str) -> frozenset[int]:
 
 
 def _agree(evidence: Evidence, node: str, own: frozenset[int]) -> bool:
-    """Whether the driver's pids are those that our workers know of themselves."""
+    """Whether the driver reports the pids that our workers have by themselves."""
     here = (one for one in evidence.recording.processes if one.subject.partition("/")[0] == node)
     return not own or any(one.belongs_to(own) for one in here)
 
 
 def _is_own(life: Life, own: frozenset[int]) -> bool:
-    """Also one that was seen before its worker was known."""
+    """Whether any state belongs to our workers: a process may be seen before its worker is known."""
     return any(one.process.belongs_to(own) for one in life.states)
 
 
 def _by_arrival(
     device: DeviceEvidence, lives: Sequence[Life], workers: Sequence[WorkerIdentity], begin_s: float
 ) -> tuple[Life, ...]:
-    """The others, where pids tell nothing: a worker's process came between its start and its first word."""
+    """The foreign ones if pids say nothing: a worker's process appears between its start and its report."""
     left = [one for one in lives if not _is_drawing(one)]
     first = [one for one in workers if one.generation == 0]
     starts = [(begin_s, max(one.t_s for one in first), len(first))] if first else []
     starts += [(_lost_s(device, one, begin_s), one.t_s, 1) for one in workers if one.generation > 0]
     for after_s, ready_s, number in starts:
-        came = [one for one in left if after_s < one.from_s <= ready_s + SEEN_S]
-        if len(came) != number:
+        appeared = [one for one in left if after_s < one.from_s <= ready_s + SEEN_S]
+        if len(appeared) != number:
             raise NotApplicable(
-                f"the driver's pids are not those of our workers (a container?), and {len(came)} processes "
-                f"came while {number} of ours started: they cannot be told apart"
+                f"the driver's pids are not those of our workers (a container?), and {len(appeared)} "
+                f"processes appeared while {number} of ours started: they cannot be distinguished"
             )
-        left = [one for one in left if one not in came]
+        left = [one for one in left if one not in appeared]
     started = _started_by_workers(device, left)
     return tuple(one for one in lives if (one in left and one not in started) or _is_drawing(one))
 
@@ -140,15 +140,15 @@ def _is_drawing(life: Life) -> bool:
 
 
 def _lost_s(device: DeviceEvidence, worker: WorkerIdentity, begin_s: float) -> float:
-    """When the process was lost whose place this one took."""
+    """When the process that this one replaced was lost."""
     lost = [one.t_s for one in device.events(*LOSSES) if one.worker == worker.worker]
     return max((t_s for t_s in lost if t_s < worker.t_s), default=begin_s)
 
 
 def _started_by_workers(device: DeviceEvidence, lives: Sequence[Life]) -> list[Life]:
-    """Those that came and went in a stage in which workers start processes.
+    """Those that appeared and ended within a stage in which workers start processes.
 
-    Raises NotApplicable where more were there at once than workers start.
+    Raises NotApplicable if more existed at once than workers start.
     """
     kinds = device.evidence.kinds
     found: list[Life] = []
@@ -162,7 +162,7 @@ def _started_by_workers(device: DeviceEvidence, lives: Sequence[Life]) -> list[L
         if any(_at_once(inside, one.from_s) > most for one in inside):
             raise NotApplicable(
                 f"the driver's pids are not those of our workers (a container?), and more than the {most} "
-                f"processes of the {name} stage were there: they cannot be told apart"
+                f"processes of the {name} stage appeared: they cannot be distinguished"
             )
         found += inside
     return found

@@ -1,8 +1,8 @@
 """What a device did under load, stage by stage, for checks that belong to no single stage.
 
-Such a check names the duties that it judges and gets a `Load` for each stage of the level that has one.
+Such a check names the duties that it judges and gets a `Load` for each stage of the level with one of them.
 Clock, power, activity and the link are judged over a load's `pieces`: the time of its measured rounds, since
-a stage's window holds set-up and warm-up too. What must never happen is judged over its `window`.
+a stage's window also includes set-up and warm-up. What must never happen is judged over its `window`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -17,35 +17,35 @@ from rigproof.records.verdict import Outcome
 
 Made = TypeVar("Made")
 
-BOOST_S = 2.0  # from a device's first round in a stage: its clock has not come down to the power cap yet
+BOOST_S = 2.0  # from a device's first round in a stage: until its clock has come down to the power cap
 SHORTEST_S = 1.0  # of a stretch: a shorter one is over before the sensors follow
-# What is long is judged in quarters, so that a fault that begins late is not averaged away: a continuous load
-# however short it is, any other stretch where a quarter of it holds two values of NVML's slowest sensor.
+# Long stretches are judged in quarters, so that a fault that begins late is not averaged away: a continuous
+# load of any length, any other stretch if a quarter of it has two values of NVML's slowest sensor.
 QUARTERS, QUARTERED_S = 4, 8.0
-FEWEST_SAMPLES = 5  # of fewer two make a median: what holds fewer is judged together with its neighbours
+FEWEST_SAMPLES = 5  # of a piece: with fewer, two samples decide the median; it is joined with its neighbours
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Measured work that is judged as one: a stretch, a part of one, or neighbours that are short alone."""
+    """Measured work that is judged as one: a stretch, a part of one, or several short neighbours."""
 
     stretches: tuple[Window, ...]
     places: tuple[slice, ...]  # of the samples in each, in the device's series
 
     @classmethod
     def of(cls, pieces: Sequence["Piece"]) -> "Piece":
-        """Neighbours as one."""
+        """Neighbouring pieces joined into one."""
         stretches = tuple(one for piece in pieces for one in piece.stretches)
         return cls(stretches, tuple(one for piece in pieces for one in piece.places))
 
     @property
     def samples(self) -> int:
-        """How many there are."""
+        """The number of samples."""
         return sum(one.stop - one.start for one in self.places)
 
     @property
     def span(self) -> Window:
-        """From its begin to its end, with what lies between its stretches."""
+        """From its beginning to its end, including the time between its stretches."""
         return Window(self.stretches[0].from_s, self.stretches[-1].to_s)
 
     @property
@@ -65,27 +65,27 @@ class Load:
 
     @property
     def samples(self) -> int:
-        """How many there are of all its pieces."""
+        """The number of samples in all its pieces."""
         return sum(piece.samples for piece in self.pieces)
 
     @property
     def stretches(self) -> tuple[Window, ...]:
-        """Of all its pieces."""
+        """The stretches of all its pieces."""
         return tuple(stretch for piece in self.pieces for stretch in piece.stretches)
 
     @property
     def measured_s(self) -> float:
-        """Seconds of all pieces."""
+        """Seconds of measured work in all its pieces."""
         return sum(piece.length_s for piece in self.pieces)
 
     def pieces_of(self, shortest_s: float) -> tuple[Piece, ...]:
-        """Its pieces, neighbours joined until each is that long."""
+        """Its pieces, with neighbours joined until each is at least that long."""
         joined = _joined(self.pieces, lambda pieces: sum(one.length_s for one in pieces) >= shortest_s)
         return tuple(pieces[0] if len(pieces) == 1 else Piece.of(pieces) for pieces in joined)
 
 
 def load_of(device: DeviceEvidence, stage: str) -> Load:
-    """What a device did in a stage. NotMeasured where it was broken off, or measured nothing there."""
+    """What a device did in a stage. NotMeasured if the stage was aborted, or the device measured nothing."""
 
     def made() -> Load:
         window = device.evidence.complete_window(stage)
@@ -95,19 +95,19 @@ def load_of(device: DeviceEvidence, stage: str) -> Load:
         pieces = tuple(Piece.of(ones) for ones in joined)
         return Load(stage, device.evidence.kinds[stage].duty, window, pieces)
 
-    return device.evidence.held(("load", device.subject, stage), made)
+    return device.evidence.kept_for_subject(("load", device.subject, stage), made)
 
 
 def over_loads(device: DeviceEvidence, duties: Collection[Duty], find: Callable[[Load], Finding]) -> Finding:
-    """As `over_stages`, of what the device did in each. Too few samples may pass, but fail nothing."""
+    """As `over_stages`, for the device's load in each. With too few samples it may pass, but not fail."""
 
     def in_stage(stage: str) -> Finding:
         load = load_of(device, stage)
         finding = find(load)
         if finding.outcome is Outcome.FAIL and load.samples < FEWEST_SAMPLES:
             raise NotMeasured(
-                f"{stage} was sampled {load.samples} times while it was measured, which is too little to "
-                "fail a card by: raise `sampling.rate_hz`"
+                f"only {load.samples} samples were taken while {stage} was measured, too few to fail a "
+                "card: raise `sampling.rate_hz`"
             )
         return finding
 
@@ -115,9 +115,9 @@ def over_loads(device: DeviceEvidence, duties: Collection[Duty], find: Callable[
 
 
 def over_stages(device: DeviceEvidence, duties: Collection[Duty], find: Callable[[str], Finding]) -> Finding:
-    """The worst finding of all stages with these duties; the closest to its limit where all are good.
+    """The worst finding of all stages with these duties; the closest to its limit if all are good.
 
-    A failure in one stage stands, whatever could not be measured in another; else all have to be measured.
+    A failure in one stage counts even if another could not be measured; otherwise all must be measured.
     """
     found: list[tuple[Finding, str]] = []
     unmeasured: list[NotMeasured] = []
@@ -126,7 +126,7 @@ def over_stages(device: DeviceEvidence, duties: Collection[Duty], find: Callable
         try:
             finding = find(stage)
         except NotMeasured as reason:
-            # A sensor may be doubted for what it read in another stage.
+            # A sensor may be distrusted for its readings in another stage.
             named = any(one in reason.reason for one in device.evidence.stages)
             where = "" if named else f"{stage}: "
             unmeasured.append(type(reason)(f"{where}{reason.reason}"))
@@ -137,14 +137,14 @@ def over_stages(device: DeviceEvidence, duties: Collection[Duty], find: Callable
     if unmeasured and (worst is None or worst[0].outcome is not Outcome.FAIL):
         raise next((one for one in unmeasured if one.outcome is Outcome.NOT_MEASURED), unmeasured[0])
     if worst is None:
-        raise NotMeasured("the level has no stage that this is judged in")
+        raise NotMeasured("the level has no stage in which this is judged")
     finding, stage = worst
     where = f"in the {stage} stage" if len(stages) > 1 and stage not in finding.detail else ""
     return replace(finding, detail=", ".join(filter(None, (finding.detail, where))))
 
 
 def _margin(finding: Finding) -> float:
-    """How far from its limit, as a share of it; infinity where nothing is compared."""
+    """How far from its limit, as a share of it, negative beyond it; infinity if nothing is compared."""
     if finding.measured is None or finding.limit is None:
         return float("inf")
     margin = abs(finding.measured - finding.limit.value) / (abs(finding.limit.value) or 1.0)
@@ -154,7 +154,7 @@ def _margin(finding: Finding) -> float:
 def _stretches(device: DeviceEvidence, stage: str) -> tuple[Window, ...]:
     """When the device's rounds of a stage were measured, from BOOST_S into the load.
 
-    A fed device counts as working from its first measured round to its last: that it waits is what is judged.
+    A fed device counts as working from its first measured round to its last: its waiting is what is judged.
     """
     rounds = device.rounds(stage)
     measured = rounds.only(rounds.same("phase", "measure"))
@@ -175,7 +175,7 @@ def _stretches(device: DeviceEvidence, stage: str) -> tuple[Window, ...]:
 
 
 def _width_s(stretch: Window, duty: Duty, stretches: list[Window]) -> float:
-    """Of what a stretch is cut into: of a continuous load about a quarter of all of it together."""
+    """The length of a stretch's parts; for a continuous load about a quarter of all stretches together."""
     if duty != "continuous":
         return stretch.length_s / (QUARTERS if stretch.length_s >= QUARTERED_S else 1)
     quarter_s = sum(one.length_s for one in stretches) / QUARTERS
@@ -183,7 +183,7 @@ def _width_s(stretch: Window, duty: Duty, stretches: list[Window]) -> float:
 
 
 def _joined(ones: Iterable[Made], enough: Callable[[list[Made]], bool]) -> list[list[Made]]:
-    """Neighbours together until they are enough; what is left at the end goes to the last of them."""
+    """Neighbours joined until each group is `enough`; what is left at the end joins the last group."""
     found: list[list[Made]] = []
     rest: list[Made] = []
     for one in ones:

@@ -1,4 +1,4 @@
-"""What each device holds under a continuous load, and what the others of its kind hold beside it."""
+"""The rate that each device sustains under a continuous load, and the rates of its peers."""
 
 import math
 from bisect import bisect_left
@@ -15,14 +15,14 @@ from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.planning import device_plan
 
 Work = tuple[str, int, int | None]  # SKU file, workers, matrix size
-FEWEST_ROUNDS = 3  # a rate of fewer is a single reading
+FEWEST_ROUNDS = 3  # a rate from fewer is a single reading
 LEAST_SETTLED_SHARE = 0.5  # of the load: a warm-up takes a third of it at most (SETTLE_SHARE)
 PeerGroup = tuple[Work, str, int | None]  # and precision, enforced power limit in whole W
 
 
 @dataclass(frozen=True, slots=True)
 class SustainedRate:
-    """TFLOP/s of all workers of a device together, and the precision that they worked in."""
+    """TFLOP/s of all workers of a device together, and the precision in which they worked."""
 
     tflops: float
     precision: str
@@ -42,23 +42,23 @@ def settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
         raise NotMeasured(f"no verified rounds in the {stage} stage" + (f": {cause}" if cause else ""))
     start_s = max(window.from_s, float(starts_s.min()))
     if start_s >= window.to_s:
-        raise NotMeasured("its first verified round began after the load")
+        raise NotMeasured("its first verified round began after the load had ended")
     if window.to_s - start_s < LEAST_SETTLED_SHARE * window.length_s:
         raise NotMeasured(
-            f"it measured {window.to_s - start_s:.0f} of {window.length_s:.0f} s of load, and warmed up "
-            "before: too long for a rate of that load"
+            f"it measured only {window.to_s - start_s:.0f} of {window.length_s:.0f} s of load, because its "
+            "warm-up took too long"
         )
     return Window(start_s, window.to_s), verified
 
 
 def sustained_rate(device: DeviceEvidence) -> SustainedRate:
-    """The device's rate over the time that it was under load. NotMeasured where it has none."""
+    """The device's rate over the time that it was under load. NotMeasured if it has none."""
 
     def measured() -> SustainedRate:
         window, verified = settled(device)
         rate = work_by_slice(verified, (window,))[0] / window.length_s
         precision = _one_precision(verified)
-        if not device.is_cpu:  # its workers together are no faster either
+        if not device.is_cpu:  # its workers together cannot exceed the silicon either
             device.silicon.require_possible([(precision, rate)])
         return SustainedRate(rate, precision)
 
@@ -66,7 +66,7 @@ def sustained_rate(device: DeviceEvidence) -> SustainedRate:
 
 
 def rate_or_none(device: DeviceEvidence) -> SustainedRate | None:
-    """The same; None where it has none."""
+    """The same; None if it has none."""
     try:
         return sustained_rate(device)
     except NotMeasured:
@@ -74,11 +74,11 @@ def rate_or_none(device: DeviceEvidence) -> SustainedRate | None:
 
 
 def _one_precision(rounds: Rounds) -> str:
-    """NotMeasured where there are several: a floor holds for one, and they differ by a factor of ten."""
+    """NotMeasured if there are several: a floor applies to one, and their rates differ by a factor of ten."""
     precision, *others = sorted(str(one) for one in rounds.distinct_labels("precision"))
     if others:
         names = ", ".join([precision, *others])
-        raise NotMeasured(f"its rounds are of {names}, and one rate is of one precision")
+        raise NotMeasured(f"its rounds are in {names}, but a rate is for a single precision")
     return precision
 
 
@@ -97,9 +97,9 @@ def precision_rounds(device: DeviceEvidence, precision: str) -> Rounds:
 
 
 def work_of(loaded: LoadedRig, device: PromisedDevice) -> Work | None:
-    """What the profile plans for a GPU, as far as its rate depends on it; None where nobody compares.
+    """What the profile plans for a GPU, as far as its rate depends on it; None if it has no peers.
 
-    Those are the CPU, and cards that no SKU file describes: two of them may differ in anything.
+    The CPU has none, nor has a card without a SKU file: two of those may differ in anything.
     """
     if device.gpu.device != "cuda" or device.sku_stem is None:
         return None
@@ -108,9 +108,9 @@ def work_of(loaded: LoadedRig, device: PromisedDevice) -> Work | None:
 
 
 def with_peers(loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> list[PromisedDevice]:
-    """The devices beside which the profile has another one of the same SKU with the same work.
+    """The devices for which the profile has another one of the same SKU with the same work.
 
-    None by profiles of recordings that were made before there was `limits.peer_share`.
+    Empty for recordings whose profile is from before `limits.peer_share` existed.
     """
     works = [None if device.limits.peer_share is None else work_of(loaded, device) for device in devices]
     number: dict[Work, int] = defaultdict(int)
@@ -123,9 +123,9 @@ def with_peers(loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> list[Pro
 
 
 def peer_group(device: DeviceEvidence) -> PeerGroup | None:
-    """Whom the device is compared with; None where it has no rate, was not found, or nobody compares.
+    """The group that the device is compared with; None if it has no rate, was not found, or has no peers.
 
-    Cards under other power limits are no peers: they are meant to be slower.
+    Cards under other power limits are not peers: they are meant to have other rates.
     """
     rate = rate_or_none(device)
     work = work_of(device.evidence.loaded, device.device)
@@ -136,7 +136,7 @@ def peer_group(device: DeviceEvidence) -> PeerGroup | None:
 
 
 def rates_by_group(evidence: Evidence) -> Mapping[PeerGroup, list[float]]:
-    """TFLOP/s of the devices that are compared with each other, rising."""
+    """TFLOP/s of the devices that are compared with each other, sorted."""
 
     def grouped() -> dict[PeerGroup, list[float]]:
         groups: dict[PeerGroup, list[float]] = defaultdict(list)
@@ -149,12 +149,12 @@ def rates_by_group(evidence: Evidence) -> Mapping[PeerGroup, list[float]]:
     return evidence.kept("sustained rates by group", grouped)
 
 
-def median_of_others(rising: Sequence[float], own: float) -> float:
-    """The median of a sorted sequence of at least two without one value `own` of it, in O(log n)."""
-    place = bisect_left(rising, own)
-    others = len(rising) - 1
+def median_of_others(rates: Sequence[float], own: float) -> float:
+    """The median of at least two sorted rates without one that equals `own`, in O(log n)."""
+    place = bisect_left(rates, own)
+    others = len(rates) - 1
 
     def other(index: int) -> float:
-        return rising[index if index < place else index + 1]
+        return rates[index if index < place else index + 1]
 
     return (other((others - 1) // 2) + other(others // 2)) / 2

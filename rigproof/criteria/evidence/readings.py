@@ -1,4 +1,4 @@
-"""Readings of one sensor over time, as two lists: most of what is asked of them is asked of one alone."""
+"""Readings of one sensor over time, as two lists: most users need only the times or only the values."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
@@ -7,7 +7,7 @@ Reading = tuple[float, Any]  # run time, value
 
 
 class Readings(Sequence[Reading]):
-    """(run time, value) pairs in the order of time; `times_s` and `values` are their halves."""
+    """(run time, value) pairs in the order of time; `times_s` and `values` have one half each."""
 
     __slots__ = ("times_s", "values")
 
@@ -16,16 +16,16 @@ class Readings(Sequence[Reading]):
 
     @classmethod
     def of_pairs(cls, pairs: Iterable[Reading]) -> "Readings":
-        """Of pairs, as they come."""
-        found = list(pairs)
-        return cls([t_s for t_s, _ in found], [value for _, value in found])
+        """From pairs that are already in the order of time."""
+        pairs = list(pairs)
+        return cls([t_s for t_s, _ in pairs], [value for _, value in pairs])
 
     def known(self) -> "Readings":
-        """Those that have a value."""
+        """The readings that have a value."""
         return Readings.of_pairs(pair for pair in self if pair[1] is not None)
 
     def __len__(self) -> int:
-        """How many."""
+        """The number of readings."""
         return len(self.values)
 
     def __iter__(self) -> Iterator[Reading]:
@@ -37,7 +37,7 @@ class Readings(Sequence[Reading]):
     @overload
     def __getitem__(self, place: slice) -> "Readings": ...
     def __getitem__(self, place: int | slice) -> "Reading | Readings":
-        """One pair, or some of them."""
+        """One pair, or the readings of a slice."""
         if isinstance(place, slice):
             return Readings(self.times_s[place], self.values[place])
         return self.times_s[place], self.values[place]

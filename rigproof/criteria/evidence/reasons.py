@@ -17,10 +17,10 @@ NAMES = {
 # Heat, hardware slowdown and power brake: DCGM fails on these.
 THROTTLE = 0x8 | 0x20 | 0x40 | 0x80
 POWER_CAP = 0x4
-# Application clocks and display clocks: somebody chose them.
-SET_BY_SOMEBODY = 0x2 | 0x100
-# What accounts for a low clock under load. Idle does not: a loaded GPU is not idle.
-EXPLAINS_LOW_CLOCK = POWER_CAP | SET_BY_SOMEBODY | 0x10 | THROTTLE
+# Application clocks and display clocks: set by a user.
+SET_BY_USER = 0x2 | 0x100
+# Reasons that explain a low clock under load. Idle does not: a loaded GPU is not idle.
+EXPLAINS_LOW_CLOCK = POWER_CAP | SET_BY_USER | 0x10 | THROTTLE
 
 
 def names_of(reasons: int) -> str:

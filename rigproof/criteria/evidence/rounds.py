@@ -1,4 +1,4 @@
-"""The rounds of one device as columns: what is asked of hundreds of them at once needs no object for each."""
+"""The rounds of one device as columns, so that computing over hundreds of them needs no object for each."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
@@ -11,26 +11,25 @@ from rigproof.records.fields import LABELS, kinds_of
 from rigproof.records.measurements import Labels, Round
 from rigproof.records.rows import Column, Rows, Words, columns_of, floats_at
 
-QUEUED_ROUNDS = (
-    3  # that a device may have done ahead of what was told: two in its queue, and the one that is told
-)
-CLOCKS_APART = 1e-3  # a device's clock and the host's
+# Rounds that a device may have finished ahead of its reports: two in its queue, and the one being reported.
+QUEUED_ROUNDS = 3
+CLOCKS_APART = 1e-3  # the relative difference between a device's clock and the host's
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-Places = slice | npt.NDArray[np.intp]  # a slice where they adjoin: then nothing is copied
+Places = slice | npt.NDArray[np.intp]  # a slice if they are contiguous: then nothing is copied
 
 NAMES = tuple(kind.name for kind in kinds_of(Round))
-HICCUP_SHARE = 0.1  # of the rounds: so many may be slow by the host's fault, of which the card knows nothing
+HICCUP_SHARE = 0.1  # of the rounds: as many may be slow because of the host, which is not the card's fault
 JOINING_S = 0.25  # rounds that are no further apart belong to one stretch of load
 
 
 class RoundTable:
-    """The columns of many rounds, and what is asked of their few words again and again."""
+    """The columns of many rounds, with a cache of comparisons of their few distinct words."""
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
         self.columns = columns
-        self._which: dict[Hashable, npt.NDArray[np.bool_]] = {}
-        self._numbers: dict[str, npt.NDArray[np.intp]] = {}
+        self._matches: dict[Hashable, npt.NDArray[np.bool_]] = {}
+        self._label_ids: dict[str, npt.NDArray[np.intp]] = {}
 
     def words(self, name: str) -> Words:
         """A column of words."""
@@ -38,133 +37,133 @@ class RoundTable:
         assert isinstance(column, Words)
         return column
 
-    def which(self, name: str, label: str, values: tuple[Any, ...]) -> npt.NDArray[np.bool_]:
-        """Of each word of a column, or of one label in it, whether it is one of these values."""
+    def matches(self, name: str, label: str, values: tuple[Any, ...]) -> npt.NDArray[np.bool_]:
+        """For each word of a column, whether it (or its label of that name) is one of these values."""
         key = (name, label, values)
-        if key not in self._which:
+        if key not in self._matches:
             words = self.words(name).words
-            told = (word.get(label) for word in words) if label else words
-            self._which[key] = np.asarray([one in values for one in told], np.bool_)
-        return self._which[key]
+            compared = (word.get(label) for word in words) if label else words
+            self._matches[key] = np.asarray([one in values for one in compared], np.bool_)
+        return self._matches[key]
 
-    def numbers(self, kept: Callable[[str, Labels], tuple[Any, ...]]) -> npt.NDArray[np.intp]:
-        """By the codes of stage and labels, numbers that are equal where the stage and what is kept are."""
-        if kept.__name__ not in self._numbers:
-            found: dict[tuple[Any, ...], int] = {}
-            numbers = [
-                found.setdefault((stage, kept(stage, labels)), len(found))
+    def label_ids(self, kept: Callable[[str, Labels], tuple[Any, ...]]) -> npt.NDArray[np.intp]:
+        """An id for each pair of a stage and labels, by their codes: equal if stage and kept labels are."""
+        if kept.__name__ not in self._label_ids:
+            known: dict[tuple[Any, ...], int] = {}
+            ids = [
+                known.setdefault((stage, kept(stage, labels)), len(known))
                 for stage in self.words("stage").words
                 for labels in self.words(LABELS).words
             ]
-            self._numbers[kept.__name__] = np.asarray(numbers, np.intp)
-        return self._numbers[kept.__name__]
+            self._label_ids[kept.__name__] = np.asarray(ids, np.intp)
+        return self._label_ids[kept.__name__]
 
 
 class Rounds:
-    """Rounds in the order in which they came: rows of a table, which may hold those of other devices too."""
+    """Rounds in the order in which they came: rows of a table that may also hold those of other devices."""
 
     def __init__(self, table: RoundTable, places: Places) -> None:
         self._table, self._places = table, places
 
     @classmethod
     def of_subject(cls, rows: Rows[Round], subject: str) -> "Rounds":
-        """Those of one subject."""
+        """The rounds of one subject."""
         return cls(RoundTable(rows.columns), rows.places(subject))
 
     @classmethod
     def of_records(cls, records: Sequence[Round]) -> "Rounds":
-        """These."""
+        """From records."""
         return cls(RoundTable(columns_of(Round, records)), slice(0, len(records)))
 
     @property
     def t_s(self) -> Floats:
-        """Run time of each one's end; not a number where none was told, as below."""
+        """The run time at which each round ended; NaN if it was not recorded (so, too, below)."""
         return self._floats("t_s")
 
     @property
     def seconds(self) -> Floats:
-        """How long each took."""
+        """The duration of each round."""
         return self._floats("seconds")
 
     @property
     def work(self) -> Floats:
-        """The work of each, in its unit."""
+        """The work of each round, in its unit."""
         return self._floats("work")
 
     @property
     def begins_s(self) -> Floats:
-        """Run time of each one's begin; not a number where an end or a length is infinite."""
+        """The run time at which each round began; NaN if its end and its duration are infinite."""
         with np.errstate(invalid="ignore"):
             return self.t_s - self.seconds
 
     def same(self, name: str, *values: Any) -> Mask:
-        """Which have one of these values in that field."""
-        which: Mask = self._table.which(name, "", values)[self._codes(self._words(name))]
-        return which
+        """The rounds that have one of these values in that field."""
+        mask: Mask = self._table.matches(name, "", values)[self._codes(self._words(name))]
+        return mask
 
     def labelled(self, name: str, *values: Any) -> Mask:
-        """Which have one of these values as that label; None: those that have no such label."""
-        which: Mask = self._table.which(LABELS, name, values)[self._codes(self._words(LABELS))]
-        return which
+        """The rounds whose label of that name is one of these values; None matches rounds without it."""
+        mask: Mask = self._table.matches(LABELS, name, values)[self._codes(self._words(LABELS))]
+        return mask
 
     def distinct(self, name: str) -> set[Any]:
-        """The values of a field."""
+        """The distinct values of a field."""
         column = self._words(name)
         return {column.words[code] for code in set(self._codes(column).tolist())}
 
     def distinct_labels(self, name: str) -> set[str | int | None]:
-        """The values of a label; None where a round has none of that name."""
+        """The distinct values of a label; None if a round has none of that name."""
         column = self._words(LABELS)
         return {column.words[code].get(name) for code in set(self._codes(column).tolist())}
 
     def labels(self, name: str) -> list[Any]:
-        """A label of each; None where it has none of that name."""
+        """A label of each round; None if it has none of that name."""
         column = self._words(LABELS)
-        told = [word.get(name) for word in column.words]
-        return [told[code] for code in self._codes(column).tolist()]
+        values = [word.get(name) for word in column.words]
+        return [values[code] for code in self._codes(column).tolist()]
 
-    def works(self, kinds: StageKinds) -> npt.NDArray[np.intp]:
-        """A number for each, equal where stage, unit and the labels are that make rounds the same work."""
-        return self._alike(kinds.same_work, "unit")
+    def work_ids(self, kinds: StageKinds) -> npt.NDArray[np.intp]:
+        """An id for each round, equal for the same work: stage, unit and the labels that define the work."""
+        return self._ids(kinds.same_work, "unit")
 
-    def doers(self, kinds: StageKinds) -> npt.NDArray[np.intp]:
-        """A number for each, equal where one process did them: a worker, or one that a worker has started."""
-        return self._alike(kinds.same_process, "worker")
+    def process_ids(self, kinds: StageKinds) -> npt.NDArray[np.intp]:
+        """An id for each round, equal for the same process: a worker, or one that a worker has started."""
+        return self._ids(kinds.same_process, "worker")
 
     def fastest(self) -> dict[str, float]:
-        """The rate of the fastest one of each precision; infinite where its time is next to none."""
+        """The rate of the fastest round of each precision; infinite if it took almost no time."""
         with np.errstate(over="ignore"):
             rates = self.work / self.seconds
-        told = {str(one): one for one in self.distinct_labels("precision")}
-        return {name: float(rates[self.labelled("precision", told[name])].max()) for name in sorted(told)}
+        values = {str(one): one for one in self.distinct_labels("precision")}
+        return {name: float(rates[self.labelled("precision", values[name])].max()) for name in sorted(values)}
 
     def without_hiccups(self) -> "Rounds":
-        """All but the slowest tenth of them, by rate; all of fewer than ten."""
+        """All but the slowest tenth of the rounds, by rate; all if there are fewer than ten."""
         rates = self.work / self.seconds
         fast = np.ones(len(rates), np.bool_)
         fast[np.argsort(rates, kind="stable")[: int(HICCUP_SHARE * len(rates))]] = False
         return self.only(fast)
 
     def rate(self) -> float:
-        """Their work over the time that it took, without hiccups of the host, in their unit a second.
+        """Their work over the time that it took, without hiccups of the host, in their unit per second.
 
-        No median: a card that stutters in less than half of its rounds would hide behind it.
+        Not the median, which would hide a card that stutters in less than half of its rounds.
         """
         counted = self.without_hiccups()
         return float(counted.work.sum() / counted.seconds.sum())
 
-    def surplus(self, kinds: StageKinds) -> tuple[float, int]:
-        """By how many seconds rounds of one process overlap at most, and the place of such a round.
+    def worst_overlap(self, kinds: StageKinds) -> tuple[float, int]:
+        """The largest overlap of rounds of one process, in seconds, and the place of such a round.
 
-        A round is told after its end, and while the host is late the device goes on with what is queued. So
-        a round counts as begun when the one before had ended, and may end later than it was told by what was
-        queued, however often the host is late. `CLOCKS_APART` of each is the difference of the two clocks.
-        Two that end at the same moment are one that was told twice.
+        A round is reported after its end; while the host is late, the device continues with its queue. So a
+        round counts as begun when the one before had ended, and may exceed the time of its report by what
+        was queued, however often the host is late. `CLOCKS_APART` allows for the difference of the clocks.
+        Two rounds that end at the same moment are one that was reported twice.
         """
-        doers, t_s, seconds = self.doers(kinds), self.t_s, self.seconds * (1 - CLOCKS_APART)
+        processes, t_s, seconds = self.process_ids(kinds), self.t_s, self.seconds * (1 - CLOCKS_APART)
         most, place = 0.0, 0
-        for doer in set(doers.tolist()):
-            (own,) = (doers == doer).nonzero()
+        for process in set(processes.tolist()):
+            (own,) = (processes == process).nonzero()
             own = own[np.argsort(t_s[own], kind="stable")]
             done_s = np.cumsum(seconds[own])
             idle_s = np.maximum.accumulate(t_s[own] - done_s)
@@ -179,42 +178,42 @@ class Rounds:
         """From when to when rounds of the same work ran, with breaks of at most JOINING_S, in order."""
         order = np.argsort(self.begins_s, kind="stable")
         begins_s, ends_s = self.begins_s[order], np.maximum.accumulate(self.t_s[order])
-        works = self.works(kinds)[order]
-        apart = (begins_s[1:] > ends_s[:-1] + JOINING_S) | (works[1:] != works[:-1])
+        work = self.work_ids(kinds)[order]
+        apart = (begins_s[1:] > ends_s[:-1] + JOINING_S) | (work[1:] != work[:-1])
         first = np.concatenate(([0], np.flatnonzero(apart) + 1))
         last = np.concatenate((first[1:] - 1, [len(begins_s) - 1]))
         return list(zip(begins_s[first].tolist(), ends_s[last].tolist(), strict=True))
 
     def all(self, name: str) -> list[Any]:
-        """A field of each."""
-        return self._told(name)
+        """A field of each round."""
+        return self._values(name)
 
-    def only(self, which: Mask) -> "Rounds":
-        """These of them."""
-        if which.all():
+    def only(self, mask: Mask) -> "Rounds":
+        """The rounds that the mask selects."""
+        if mask.all():
             return self
-        (found,) = which.nonzero()
+        (found,) = mask.nonzero()
         adjoin = len(found) and found[-1] - found[0] + 1 == len(found)
         places = slice(int(found[0]), int(found[-1]) + 1) if adjoin else found
         return Rounds(self._table, self._within(places))
 
     def verified(self) -> "Rounds":
-        """Those whose result was compared and right."""
+        """The rounds whose result was compared and correct."""
         return self.only(self.same("verified", True))
 
     def records(self) -> list[Round]:
-        """All, made."""
-        told = [self._told(name) for name in NAMES]
-        return [Round(*row) for row in zip(*told, strict=True)]
+        """All rounds as records."""
+        columns = [self._values(name) for name in NAMES]
+        return [Round(*row) for row in zip(*columns, strict=True)]
 
     def __len__(self) -> int:
-        """How many."""
+        """The number of rounds."""
         if isinstance(self._places, slice):
             return int(self._places.stop - self._places.start)
         return len(self._places)
 
     def _within(self, places: Places) -> Places:
-        """Places among these, as places in the columns."""
+        """Places among these rounds, as places in the table."""
         if not isinstance(self._places, slice):
             return self._places[places]
         begin = self._places.start
@@ -222,7 +221,7 @@ class Rounds:
             slice(begin + places.start, begin + places.stop) if isinstance(places, slice) else begin + places
         )
 
-    def _told(self, name: str) -> list[Any]:
+    def _values(self, name: str) -> list[Any]:
         column = self._table.columns[name]
         if isinstance(self._places, slice):
             return column.plain(self._places)
@@ -238,10 +237,11 @@ class Rounds:
         codes: npt.NDArray[Any] = column.array[self._places]
         return codes
 
-    def _alike(self, kept: Callable[[str, Labels], tuple[Any, ...]], field: str) -> npt.NDArray[np.intp]:
-        """A number for each, equal where stage, that field, and what is `kept` of the labels are."""
+    def _ids(self, kept: Callable[[str, Labels], tuple[Any, ...]], field: str) -> npt.NDArray[np.intp]:
+        """An id for each round, equal if stage, that field, and the `kept` labels are."""
         stages, labels, fields = self._words("stage"), self._words(LABELS), self._words(field)
         pairs = self._codes(stages).astype(np.intp) * len(labels.words) + self._codes(labels)
-        numbers = self._table.numbers(kept)[pairs]
-        alike: npt.NDArray[np.intp] = numbers * len(fields.words) + self._codes(fields)
-        return alike
+        ids: npt.NDArray[np.intp] = self._table.label_ids(kept)[pairs] * len(fields.words) + self._codes(
+            fields
+        )
+        return ids

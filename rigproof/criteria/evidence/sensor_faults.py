@@ -1,44 +1,44 @@
-"""Faults of the readings themselves: what no check judges, because sensors.py finds that it is no reading."""
+"""Faults of the readings themselves: no check judges these readings, because sensors.py rejects them."""
 
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.simulation.faults.kinds import FROM, TIMES, FaultKind, Stages, Variant
 from rigproof.simulation.faults.sensors import SENSORS
 
-UNREAD = "Whoever is asked for a reading that does not come, or does not change, says so; nothing else does."
+UNREAD = "Only the criteria that use that sensor are affected."
 BY_POWER = (
-    "Work alone does not show that a card was active: power has to say so too. Nor is the power cap a reason "
-    "for a low clock where nobody knows what the card drew."
+    "Work alone does not show that a card was active: its power must show it too. Nor does the power cap "
+    "explain a low clock if the card's power is unknown."
 )
 CORE, MEMORY = (Variant(f"field={part}_temperature", UNREAD) for part in ("core", "memory"))
 
 
 def _steady(sensor: str, stage: str, stages: Stages) -> str:
-    """Of one that repeats itself: what a healthy one would not do as well."""
+    """Why a frozen sensor cannot be detected; empty if a healthy one would change."""
     if SENSORS[sensor].steady:
-        return f"a reading of {sensor} that stays the same is what a healthy card shows too"
+        return f"{sensor} also stays the same on a healthy card"
     later = tuple(stages.values())[list(stages).index(stage) + 1 :]
     if sensor.endswith("temperature") and not {"bursts", "arms"} & set(later):
         return (
-            f"after the {stage} stage the power never changes for so long that a healthy one would not stay "
-            "the same too; take another --level or stage"
+            f"after the {stage} stage the power does not change for long enough: a healthy sensor could stay "
+            "the same too; choose another --level or stage"
         )
     return ""
 
 
 def _any_bits(sensor: str, _stage: str, _stages: Stages) -> str:
-    return f"any {sensor} can be" if SENSORS[sensor].impossible is None else ""
+    return f"any value of {sensor} is possible" if SENSORS[sensor].impossible is None else ""
 
 
 def _power_alone(sensor: str, _stage: str, _stages: Stages) -> str:
-    """Of one that is a little off: energy tells what power should read."""
-    return "" if sensor == "power" else f"nothing else tells what {sensor} should read"
+    """Why a small error cannot be detected; empty for power, which the energy counter shows."""
+    return "" if sensor == "power" else f"nothing else shows what {sensor} should read"
 
 
 FAULTS = (
     FaultKind(
         "sensor-missing",
         "gpu",
-        "a sensor that the card should have does not answer; field= says which",
+        "a sensor that the card should have does not answer; field= says which sensor",
         ("thermal.core_temperature",),
         ends="not measured",
         keys=(*TIMES, "field"),
@@ -59,7 +59,7 @@ FAULTS = (
     FaultKind(
         "sensor-frozen",
         "gpu",
-        "a sensor repeats what it read when it froze; field= says which",
+        "a sensor freezes and repeats its last value; field= says which sensor",
         ("power.draw",),
         ends="not measured",
         keys=(*FROM, "field"),
@@ -72,12 +72,12 @@ FAULTS = (
     FaultKind(
         "sensor-shifted",
         "gpu",
-        "a sensor reads too little (by=15%), or late (by=5s); field= says which",
+        "a sensor reads too low (by=15%) or late (by=5s); field= says which sensor",
         ("power.draw",),
         ends="not measured",
         keys=(*TIMES, "by", "field"),
         defaults={"field": "power", "by": "15%", "after": "30%"},
-        duties=("continuous", "fed"),  # told by the energy of ten steady seconds
+        duties=("continuous", "fed"),  # detected by the energy of ten steady seconds
         unseen=_power_alone,
         delays=True,
         why=BY_POWER,
@@ -85,7 +85,7 @@ FAULTS = (
     FaultKind(
         "sensor-impossible",
         "gpu",
-        "a sensor reads what cannot be; field= says which, to= what",
+        "a sensor reads an impossible value; field= says which sensor, to= the value",
         ("power.draw",),
         ends="not measured",
         keys=(*TIMES, "to", "field"),
@@ -98,12 +98,12 @@ FAULTS = (
     FaultKind(
         "telemetry-gap",
         "gpu",
-        "the card's samples are lost, and nobody says so",
+        "the card's samples are lost without any event",
         ("thermal.core_temperature", "thermal.throttle", "power.draw", "clock.ratio"),
         ends="not measured",
         keys=TIMES,
         defaults={"after": "81%", "for": "19%"},
         duties=DUTIES,
-        why="Whatever is read of a card lacks the same stretch; its work goes on.",
+        why="All readings of the card lack the same stretch; its work continues.",
     ),
 )

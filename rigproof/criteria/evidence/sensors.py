@@ -1,23 +1,23 @@
-"""Whether a GPU's readings can be believed. What does not agree with the rest is not measured.
+"""Whether a GPU's readings can be trusted. Readings that contradict the rest are not measured.
 
 The rules, all of them about validity and none a limit of a rig:
 
 1. A reading is possible: no negative temperature under load, no clock above what overclocking reaches.
-2. Power does not stand still under load. NVML counts milliwatts, and an H200 at its cap never gave the same
-   value for more than 0.4 s. Ten seconds of one value are a frozen sensor; three are one, where the energy
-   counter says that the card drew something else meanwhile.
+2. Power does not stay constant under load. NVML counts milliwatts, and an H200 at its cap never gave the same
+   value for more than 0.4 s. Ten seconds of one value mean a frozen sensor; so do three if the energy counter
+   shows that the card drew a different power in that time.
 3. Over ten seconds of measured work energy and power agree within 10 %. On H100 and H200: within 6.3 %. An
-   energy counter that counted once counts under load.
-4. A temperature follows the power: 20 s of one value after a lasting step of 30 % are a frozen sensor, and so
-   are 15 s after the mean of 5 s has changed by half of the highest, however shortly, and one value in a
-   whole run whose power more than doubled. On H100 and H200 a memory stood still for 10 s around such a
-   change, a core not at all. Under constant load a healthy one stood still for 102 of 110 s, so standing
-   still alone says nothing; nor does a clock that does, since a card that reaches its highest clock stays
-   there.
-5. The load is seen when it happens: power rises with the first round and does not fall before the last one.
-   What else makes it rise or fall says nothing: a window that opens, a stage that needs little, a card that
-   slows down but stops with the last round.
-6. Temperature, power and clock do not all stand still together.
+   energy counter that has ever counted also counts under load.
+4. A temperature follows the power. A frozen sensor is: 20 s of one value after a lasting power step of 30 %;
+   15 s of one value after the 5 s mean has changed by half of the highest, however briefly; one value in a
+   whole run whose power more than doubled. On H100 and H200 the memory temperature stayed constant for 10 s
+   around such a change, the core temperature not at all. Under constant load a healthy one stayed constant
+   for 102 of 110 s, so that alone says nothing; nor does a constant clock, since a card that reaches its
+   highest clock stays there.
+5. The load shows when it happens: power rises with the first round and does not fall before the last one.
+   Other rises and falls say nothing: a window that opens, a stage that needs little, a card that slows down
+   but stops with the last round.
+6. Temperature, power and clock do not all stay constant together.
 """
 
 import math
@@ -39,22 +39,22 @@ Floats = npt.NDArray[np.float64]
 
 POWER = ("power_w", "power_average_w")
 CORE = ("core_temperature_c", "power_w", "sm_clock_mhz")
-FEWEST = 10  # readings that a rule needs, so that a rig that is read once a second is looked at too
+FEWEST = 10  # readings that a rule needs; few enough for a rig that is sampled once a second
 STILL_S, STILL_AGAINST_ENERGY_S = 10.0, 3.0
 ENERGY_SHARE, ENERGY_BLOCK_S = 0.10, 10.0
 STEP_SHARE, STEP_STILL_S = 0.30, 20.0  # of the highest power of the run; how long a temperature may ignore it
 CHANGE_SHARE, CHANGE_MEAN_S = 0.50, 5  # of the highest mean over so long: pauses between stages are as short
 CHANGE_STILL_S = 15.0
 NEVER_MOVED_S = 30.0
-BEFORE_STEP_S = 5  # a shorter pause moves a warm card by no whole degree
+BEFORE_STEP_S = 5  # a shorter pause does not change a warm card's temperature by a whole degree
 RISE_S = 2  # of a step, from one level to the other
 SHIFT_S = 2.0  # NVML's average lags by about one second
-LONGEST_SHIFT_S = 10.0  # a card that draws nothing for longer is idle, of which activity.gpu_active tells
-LOAD_RATIO = 2.0  # power under load against before: less is no step to find in time
-HIGHEST_C = 150.0  # silicon is dead before
+LONGEST_SHIFT_S = 10.0  # a card that draws nothing for longer is idle, which activity.gpu_active reports
+LOAD_RATIO = 2.0  # power under load against before: with less, the step cannot be located
+HIGHEST_C = 150.0  # silicon does not survive this
 PEAK_RATIO = 3.0  # power against the enforced limit; an H200's instant power reached 1.37
 SETTLING_S = 3.0
-STOP_RATIO = 1.25  # power before the last round's end against the lowest after it: less is no stop to find
+STOP_RATIO = 1.25  # power before the last round's end against the lowest after: with less, no stop is visible
 UNITS = {
     "core_temperature_c": "°C",
     "memory_temperature_c": "°C",
@@ -66,10 +66,11 @@ UNITS = {
 
 
 def moving_readings(device: DeviceEvidence, window: Window, field: str, what: str) -> Readings:
-    """Enough readings of a live sensor inside the window, else NotMeasured."""
+    """Enough readings inside the window of a sensor that is not frozen, else NotMeasured."""
     pairs = device.loaded_readings(window, field, what)
     _require_moving(device, window)
-    reason = device.evidence.held(("doubt", device.subject, field), lambda: _doubt(device, field, what))
+    key = ("doubt", device.subject, field)
+    reason = device.evidence.kept_for_subject(key, lambda: _doubt(device, field, what))
     if reason:
         raise NotMeasured(reason)
     return pairs
@@ -78,13 +79,13 @@ def moving_readings(device: DeviceEvidence, window: Window, field: str, what: st
 def readings_by_piece(
     device: DeviceEvidence, load: Load, field: str, what: str, shortest_s: float = 0.0
 ) -> list[tuple[Piece, Readings]]:
-    """Of each of the load's pieces of at least that length, none of them empty, from a live sensor.
+    """The readings of each of the load's pieces of at least that length, none of them empty.
 
-    Else NotMeasured.
+    NotMeasured if a piece has none, or the sensor cannot be trusted.
     """
     moving_readings(device, load.window, field, what)
     key = ("pieces", device.subject, load.stage, shortest_s)
-    pieces = device.evidence.held(key, lambda: load.pieces_of(shortest_s))
+    pieces = device.evidence.kept_for_subject(key, lambda: load.pieces_of(shortest_s))
     found = [(piece, piece_readings(device, piece, field)) for piece in pieces]
     for piece, pairs in found:
         if not pairs:
@@ -93,19 +94,19 @@ def readings_by_piece(
 
 
 def piece_readings(device: DeviceEvidence, piece: Piece, field: str) -> Readings:
-    """Of all its stretches."""
+    """The readings in all stretches of a piece."""
     return device.series.readings(field, *piece.places)
 
 
 def require_possible(device: DeviceEvidence, field: str, what: str) -> None:
-    """NotMeasured where a reading of the whole run cannot be: what is impossible shows no fault either."""
+    """NotMeasured if any reading of the run is impossible: such a reading does not prove a fault either."""
     reason = _impossible(device, device.samples.readings(field), field, what)
     if reason:
         raise NotMeasured(reason)
 
 
 def power_field(device: DeviceEvidence) -> str:
-    """Instant power where the driver has it, else the average over a second."""
+    """Instant power if the driver reports it, else the average over a second."""
     return POWER[0] if device.samples.readings(POWER[0]) else POWER[1]
 
 
@@ -114,16 +115,16 @@ def _require_moving(device: DeviceEvidence, window: Window) -> None:
 
     def all_still() -> bool:
         samples = device.loaded_samples(window)
-        return all(_stands_still(samples.readings(name)) for name in CORE)
+        return all(_is_constant(samples.readings(name)) for name in CORE)
 
-    if device.evidence.held(("frozen", device.subject, window), all_still):
+    if device.evidence.kept_for_subject(("frozen", device.subject, window), all_still):
         raise NotMeasured(
             "temperature, power and clock did not change at all under load: the sensors are frozen"
         )
 
 
-def _stands_still(pairs: Readings) -> bool:
-    """Whether one value was read all along, for at least STILL_S."""
+def _is_constant(pairs: Readings) -> bool:
+    """Whether all readings have the same value, over at least STILL_S."""
     return (
         len(pairs) >= FEWEST
         and pairs.times_s[-1] - pairs.times_s[0] >= STILL_S
@@ -132,10 +133,10 @@ def _stands_still(pairs: Readings) -> bool:
 
 
 def _doubt(device: DeviceEvidence, field: str, what: str) -> str:
-    """Why this sensor's readings cannot be believed; empty where they can."""
+    """Why this sensor's readings cannot be trusted; empty if they can."""
     pairs = device.samples.readings(field)
     if len(pairs) < FEWEST:
-        return ""  # too few are no measurement anyway
+        return ""  # too few to be a measurement anyway
     times_s, values = _arrays(pairs)
     doubt = _impossible(device, pairs, field, what)
     if not doubt and field in POWER:
@@ -146,7 +147,7 @@ def _doubt(device: DeviceEvidence, field: str, what: str) -> str:
 
 
 def _at(device: DeviceEvidence, t_s: float) -> str:
-    """The stage of a moment, or of the time before it, as a reason begins; empty before the first one."""
+    """The latest stage begun by then, as the beginning of a reason; empty before the first one."""
     begun = [stage for stage in device.evidence.recording.stages.values() if stage.start_s <= t_s]
     return f"{max(begun, key=attrgetter('start_s')).name}: " if begun else ""
 
@@ -196,7 +197,7 @@ def _still_power(device: DeviceEvidence, times_s: Floats, values: Floats, field:
 
 
 def _repeated(values: Floats) -> list[tuple[int, int]]:
-    """The first and the last place of each value that was read three times and more without a change."""
+    """The first and the last place of each value that was read at least three times in a row."""
     edges = np.concatenate(([0], np.flatnonzero(np.diff(values)) + 1, [len(values)]))
     long = np.diff(edges) > 2
     return list(zip(edges[:-1][long].tolist(), (edges[1:][long] - 1).tolist(), strict=True))
@@ -208,13 +209,13 @@ def _energy_differs(device: DeviceEvidence, from_s: float, to_s: float, power_w:
 
 
 def _mean_by_energy(device: DeviceEvidence, from_s: float, to_s: float) -> float | None:
-    """W, by the energy counter; None where it was not read there, or has never counted."""
+    """The mean power by the energy counter; None if it was not read there, or has never counted."""
     [mean_w] = _means_by_energy(device, np.asarray([from_s]), np.asarray([to_s])).tolist()
     return None if math.isnan(mean_w) else mean_w
 
 
 def _means_by_energy(device: DeviceEvidence, from_s: Floats, to_s: Floats) -> Floats:
-    """The same of several spans; NaN where it was not read there, or has never counted."""
+    """The same for several spans; NaN if it was not read there, or has never counted."""
     times_s, energy_j = _energy(device)
     first, last = np.searchsorted(times_s, from_s), np.searchsorted(times_s, to_s, "right") - 1
     means_w = np.full(len(from_s), np.nan)
@@ -226,17 +227,17 @@ def _means_by_energy(device: DeviceEvidence, from_s: Floats, to_s: Floats) -> Fl
 
 
 def _energy(device: DeviceEvidence) -> tuple[Floats, Floats]:
-    """The energy counter: run time and J; nothing where it has never counted."""
+    """The energy counter: run time and J; empty if it has never counted."""
 
     def counted() -> tuple[Floats, Floats]:
         pairs = device.samples.readings("energy_j")
         return _arrays(pairs if len(set(pairs.values)) > 1 else pairs[:0])
 
-    return device.evidence.held(("energy", device.subject), counted)
+    return device.evidence.kept_for_subject(("energy", device.subject), counted)
 
 
 def _against_energy(device: DeviceEvidence, times_s: Floats, values: Floats) -> str:
-    """Rule 3, in blocks that leave out no rest."""
+    """Rule 3, in blocks that cover each stretch completely."""
     from_s, to_s = _energy_blocks(device)
     by_energy_w = _means_by_energy(device, from_s, to_s)
     first, end = np.searchsorted(times_s, from_s), np.searchsorted(times_s, to_s, "right")
@@ -255,7 +256,7 @@ def _against_energy(device: DeviceEvidence, times_s: Floats, values: Floats) -> 
 
 
 def _energy_blocks(device: DeviceEvidence) -> tuple[Floats, Floats]:
-    """From when to when each block of rule 3 lasts."""
+    """When each block of rule 3 begins and ends."""
 
     def blocks() -> tuple[Floats, Floats]:
         found = [
@@ -266,7 +267,7 @@ def _energy_blocks(device: DeviceEvidence) -> tuple[Floats, Floats]:
         ]
         return np.asarray([one.from_s for one in found]), np.asarray([one.to_s for one in found])
 
-    return device.evidence.held(("energy blocks", device.subject), blocks)
+    return device.evidence.kept_for_subject(("energy blocks", device.subject), blocks)
 
 
 def _arrays(pairs: Readings) -> tuple[Floats, Floats]:
@@ -285,7 +286,7 @@ def _still_temperature(device: DeviceEvidence, times_s: Floats, values: Floats, 
     power_w = np.interp(grid_s, power.times_s, np.asarray(power.values, np.float64))
     never_moved = np.ptp(values) == 0 and np.ptp(times_s) >= NEVER_MOVED_S
     if never_moved and power_w.max() > LOAD_RATIO * power_w.min():
-        return f"the {what} reads {values[0]:g} °C all along: the sensor is frozen"
+        return f"the {what} reads {values[0]:g} °C during the whole run: the sensor is frozen"
     ignored = _ignored_change(times_s, values, grid_s, power_w)
     if ignored:
         return f"{_at(device, ignored[0])}the {what} {ignored[1]}: the sensor is frozen"
@@ -313,12 +314,12 @@ def _still_temperature(device: DeviceEvidence, times_s: Floats, values: Floats, 
 def _ignored_change(
     times_s: Floats, values: Floats, grid_s: Floats, power_w: Floats
 ) -> tuple[float, str] | None:
-    """When a value began that stood after the mean power had changed, and what is to be said of it."""
+    """When a value began that stayed constant although the mean power had changed, and what to report."""
     mean_w = np.convolve(power_w, np.full(CHANGE_MEAN_S, 1 / CHANGE_MEAN_S), "valid")  # from each second on
     for first, last in _repeated(values):
         from_s, to_s = float(times_s[first]), float(times_s[last])
         if to_s - from_s < CHANGE_MEAN_S + CHANGE_STILL_S:
-            continue  # too short to show a mean, and to stand still after it
+            continue  # too short for a mean and a constant value after it
         during_w = mean_w[math.ceil(from_s - grid_s[0]) : math.floor(to_s - grid_s[0]) - CHANGE_MEAN_S + 1]
         spans_w = np.maximum.accumulate(during_w) - np.minimum.accumulate(during_w)
         changed = np.flatnonzero(spans_w >= CHANGE_SHARE * mean_w.max())
@@ -329,7 +330,7 @@ def _ignored_change(
             least_w, most_w = during_w.min(), during_w.max()
             return from_s, (
                 f"reads {values[first]:g} °C for {to_s - from_s:.0f} s from t={from_s:.0f} s on, while the "
-                f"mean power of {CHANGE_MEAN_S} s lay between {least_w:.0f} and {most_w:.0f} W"
+                f"{CHANGE_MEAN_S} s mean of the power varied between {least_w:.0f} and {most_w:.0f} W"
             )
     return None
 
@@ -338,8 +339,8 @@ def _ignored_change(
 
 
 def _out_of_time(device: DeviceEvidence) -> str:
-    """Rule 5; one and the same for all sensors of a card, since one sample holds them all."""
-    return device.evidence.held(("time", device.subject), lambda: _shift(device))
+    """Rule 5; the same for all sensors of a card, since each sample has all of them."""
+    return device.evidence.kept_for_subject(("time", device.subject), lambda: _shift(device))
 
 
 def _shift(device: DeviceEvidence) -> str:
@@ -350,7 +351,7 @@ def _shift(device: DeviceEvidence) -> str:
         return ""
     first_s, last_s = float(rounds.begins_s.min()), float(rounds.t_s.max())
     times_s, power_w = _arrays(power)
-    # Late readings leave little of the time before; what they are late by they hold in its place.
+    # Late readings show the idle time before the load in place of the load's beginning.
     idle_w = float(power_w[times_s < first_s + LONGEST_SHIFT_S].min(initial=math.inf))
     first, last = (
         _high(rounds, place, times_s, power_w, idle_w)
@@ -377,7 +378,7 @@ def _shift(device: DeviceEvidence) -> str:
 def _high(
     rounds: Rounds, place: int, times_s: Floats, power_w: Floats, idle_w: float
 ) -> npt.NDArray[np.bool_]:
-    """Which readings are nearer to what a round's stage draws than to idle; none where both are alike."""
+    """The readings that are nearer to the power of a round's stage than to idle; none if both are similar."""
     own = rounds.only(rounds.same("stage", rounds.all("stage")[place]))
     loaded = power_w[(times_s >= own.begins_s.min() + SETTLING_S) & (times_s <= own.t_s.max())]
     loaded_w = float(np.median(loaded)) if len(loaded) >= FEWEST else 0.0
@@ -385,7 +386,7 @@ def _high(
 
 
 def _nearest(times_s: Floats, moment_s: float) -> float:
-    """How far from a moment the nearest of them is, s; infinity where there is none."""
+    """How far from a moment the nearest time is, s; infinity if there is none."""
     apart_s = times_s - moment_s
     return float(apart_s[np.argmin(np.abs(apart_s))]) if len(apart_s) else math.inf
 
@@ -398,7 +399,7 @@ def _loads(device: DeviceEvidence) -> list[Load]:
     for stage in device.evidence.stages_with(*DUTIES):
         try:
             found.append(load_of(device, stage))
-        except NotMeasured:  # what asks for this load says so
+        except NotMeasured:  # a criterion that needs this load reports it
             continue
     return found
 
@@ -408,13 +409,13 @@ def _windows(device: DeviceEvidence) -> list[Window]:
     for stage in device.evidence.stages_with(*DUTIES):
         try:
             found.append(device.evidence.loaded_window(stage))
-        except NotMeasured:  # what asks for this stage says so
+        except NotMeasured:  # a criterion that needs this stage reports it
             continue
     return found
 
 
 def _stretches(device: DeviceEvidence) -> list[Window]:
-    """Of all loads, those that adjoin as one."""
+    """The stretches of all loads, with adjacent ones joined."""
     found: list[Window] = []
     for load in _loads(device):
         for stretch in load.stretches:

@@ -26,10 +26,10 @@ Item = TypeVar("Item", bound=Timed)
 
 
 class Series(Generic[Item]):
-    """The records of one subject in the order of time, with each field as a list once it was asked for."""
+    """The records of one subject in the order of time, with each field as a list, made on first use."""
 
     def __init__(self, records: Iterable[Item] = ()) -> None:
-        # A moment that is not a number cannot be put in order, nor into any window.
+        # A time that is not finite cannot be sorted, and lies in no window.
         timed = (one for one in records if one.t_s is not None and math.isfinite(one.t_s))
         self.records: Sequence[Item] = sorted(timed, key=attrgetter("t_s"))
         self._begin([one.t_s for one in self.records])
@@ -43,25 +43,25 @@ class Series(Generic[Item]):
 
     @property
     def items(self) -> "Stretch[Item]":
-        """All. Not kept: it refers back, and the search for such circles is off while a rig is judged."""
+        """All records. Not cached: it refers back, and garbage collection is off while a rig is judged."""
         return Stretch(self, slice(0, len(self.times_s)))
 
     def places(self, window: Window) -> slice:
-        """Where those inside the window are, its ends included."""
+        """The places of the records inside the window, its ends included."""
         return slice(bisect_left(self.times_s, window.from_s), bisect_right(self.times_s, window.to_s))
 
     def within(self, window: Window) -> "Stretch[Item]":
-        """Those inside the window, its ends included."""
+        """The records inside the window, its ends included."""
         return Stretch(self, self.places(window))
 
     def column(self, field: str) -> list[Any]:
-        """One field of all; None where a record lacks it."""
+        """One field of all records; None if a record lacks it."""
         if field not in self._columns:
             self._columns[field] = self._read(field)
         return self._columns[field]
 
     def recorded(self, field: str, places: slice) -> Readings:
-        """Of those that have this field."""
+        """The values of a field, without records that lack it."""
         key = (field, places.start, places.stop)
         if key not in self._recorded:
             found = Readings(self.times_s[places], self.column(field)[places])
@@ -69,7 +69,7 @@ class Series(Generic[Item]):
         return self._recorded[key]
 
     def readings(self, field: str, *places: slice) -> Readings:
-        """The same of several places. Raises NotMeasured where one is not finite."""
+        """The same for several slices together. Raises NotMeasured if a value is not finite."""
         found = self.recorded(field, places[0]) if len(places) == 1 else self._of_several(field, places)
         if not self._is_finite(field) and not all(map(math.isfinite, found.values)):
             raise NotMeasured(f"a reading of {field} is not a finite number")
@@ -103,7 +103,7 @@ class Series(Generic[Item]):
 
 
 class ColumnSeries(Series[Item]):
-    """A Series of records that are held as columns. Their times must be in order."""
+    """A Series of records that are stored as columns. Their times must be in order."""
 
     def __init__(self, rows: Rows[Item], subject: str, times_s: list[float]) -> None:
         self._rows, self._subject = rows, subject
@@ -111,7 +111,7 @@ class ColumnSeries(Series[Item]):
 
     @cached_property
     def records(self) -> Sequence[Item]:  # type: ignore[override]
-        """All, made."""
+        """All records, made on first use."""
         return self._rows.of(self._subject)
 
     def _read(self, field: str) -> list[Any]:
@@ -125,13 +125,13 @@ class ColumnSeries(Series[Item]):
 
 
 class Stretch(Sequence[Item]):
-    """Some of a series, from one place to another; a record is made where one is asked for."""
+    """A contiguous part of a series; its records are made only when needed."""
 
     def __init__(self, series: Series[Item], places: slice) -> None:
         self._series, self._places = series, places
 
     def readings(self, field: str) -> Readings:
-        """Of those that have this field. Raises NotMeasured where one is not finite."""
+        """The values of a field, without records that lack it. Raises NotMeasured if one is not finite."""
         return self._series.readings(field, self._places)
 
     def recorded(self, field: str) -> Readings:
@@ -143,7 +143,7 @@ class Stretch(Sequence[Item]):
         return list(zip(*(self._series.column(name)[self._places] for name in names), strict=True))
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of records."""
         found: int = self._places.stop - self._places.start
         return found
 
@@ -152,7 +152,7 @@ class Stretch(Sequence[Item]):
     @overload
     def __getitem__(self, place: slice) -> "Stretch[Item]": ...
     def __getitem__(self, place: int | slice) -> "Item | Stretch[Item]":
-        """In the order of time; some of them are those that adjoin."""
+        """In the order of time; a slice must be contiguous."""
         places = range(self._places.start, self._places.stop)[place]
         if isinstance(places, int):
             return self._series.records[places]
@@ -161,7 +161,7 @@ class Stretch(Sequence[Item]):
 
 
 def series_of(rows: Rows[Item], subject: str) -> Series[Item]:
-    """The series of one subject; as columns where that is its order."""
+    """The series of one subject; as columns if its rows are in the order of time."""
     times_s = rows.moments(subject)
     if None in times_s or not all(map(math.isfinite, times_s)) or times_s != sorted(times_s):
         return Series(rows.of(subject))

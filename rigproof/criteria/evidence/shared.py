@@ -1,4 +1,4 @@
-"""The evidence about devices or nodes that work together. Whatever is missing raises NotMeasured."""
+"""The evidence about devices or nodes that work together. Missing data raises NotMeasured."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # evidence builds these
 
 
 class SharedEvidence:
-    """The evidence about one pair or group that the profile promises."""
+    """The evidence about one promised pair or group."""
 
     def __init__(self, evidence: "Evidence", subject: Subject) -> None:
         self.evidence = evidence
@@ -24,12 +24,12 @@ class SharedEvidence:
         )
 
     def require_found(self) -> None:
-        """NotMeasured where one of the members did not answer: what they do together follows from that."""
+        """NotMeasured if a member did not answer: they could not do anything together."""
         for member in self.members:
             member.require_found()
 
     def rounds(self, stage: str) -> Rounds:
-        """What the crew did in one stage. NotMeasured where it did nothing, or a round is no measurement."""
+        """The crew's rounds in one stage. NotMeasured if there are none, or one is invalid."""
         everything = self.evidence.rounds(self.subject)
         found = require_valid(everything.only(everything.same("stage", stage)), stage, self.evidence.kinds)
         if not len(found):
@@ -42,7 +42,7 @@ class SharedEvidence:
         return self.evidence.events_of(self.subject, *kinds)
 
     def cause(self) -> str:
-        """Why it did nothing: what became of the crew, else of a member; empty where neither says."""
+        """Why it did nothing: what happened to the crew, else to a member; empty if neither explains it."""
         return next(self._causes(), "")
 
     def _causes(self) -> Iterator[str]:

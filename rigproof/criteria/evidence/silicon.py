@@ -1,4 +1,4 @@
-"""What a device's silicon can do at a clock: the floor of cards that nobody measured, the ceiling of all."""
+"""What a device's silicon can do at a clock: a floor for models never measured, a ceiling for all."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.architecture import Architecture, tflops
 from rigproof.records.identity import GpuIdentity, WorkerIdentity
 
-# NVML's highest clock leaves out an offset that the owner set; owners tell of up to 350 MHz on 3090.
+# NVML's highest clock does not include an offset set by the owner; owners report up to 350 MHz on a 3090.
 OVERCLOCK_RATIO = 1.15
 
-# NVML's brands of a slice of a card that a hypervisor gives out; its mode of virtualization says it too.
+# NVML's brands of vGPUs, slices of a card that a hypervisor provides; its virtualization mode shows it too.
 VGPU_BRANDS = ("grid", "nvidia_vapps", "nvidia_vpc", "nvidia_vcs", "nvidia_vws", "nvidia_cloud_gaming")
 
 
 @dataclass(frozen=True)
 class Silicon:
-    """A device that was found: what it is made of, as NVML, its workers and the profile tell.
+    """The silicon of a device that was found, according to NVML, its workers and the profile.
 
-    `highest_mhz` is the highest SM clock that it may have: NVML's, or that of an overclocked card.
+    `highest_mhz` is its highest possible SM clock: NVML's, or that of an overclocked card.
     """
 
     device: PromisedDevice
@@ -31,12 +31,12 @@ class Silicon:
 
     @property
     def is_vgpu(self) -> bool:
-        """Whether it is a slice of a card, whose share of the silicon nobody tells."""
+        """Whether it is a slice of a card, whose share of the silicon is not reported."""
         return self.identity.virtualization == "vgpu" or self.identity.brand in VGPU_BRANDS
 
     @property
     def capability(self) -> str | None:
-        """The compute capability, as NVML or else the SKU file says it."""
+        """The compute capability according to NVML, else to the SKU file."""
         found, sku = self.identity.compute_capability, self.device.sku
         if found is not None:
             return f"{found[0]}.{found[1]}"
@@ -44,20 +44,20 @@ class Silicon:
 
     @property
     def architecture(self) -> Architecture | None:
-        """Its entry in the profile; None where there is none."""
+        """Its entry in the profile; None if there is none."""
         known = self.loaded.rig.architectures
         return next((one for one in known if one.compute_capability == self.capability), None)
 
     @property
     def sms(self) -> int | None:
-        """Streaming multiprocessors: those that its workers have, else the SKU file's."""
-        told = [worker.sms for worker in self.workers if worker.sms]
-        if told:
-            return max(told)
+        """Streaming multiprocessors: as its workers report, else the SKU file's."""
+        reported = [worker.sms for worker in self.workers if worker.sms]
+        if reported:
+            return max(reported)
         return None if self.device.sku is None else self.device.sku.sms
 
     def lowest_fma(self, precision: str) -> tuple[float, str] | None:
-        """Of an SM in a clock, in the rate class that the card surely has, and which class that is."""
+        """FMAs per SM and clock, in the rate class that the card has at least, and that class in words."""
         found = self.architecture
         highest = None if found is None else getattr(found.highest, precision, None)
         if found is None or highest is None:
@@ -70,9 +70,9 @@ class Silicon:
         return lowest, f"the lower rate class of compute capability {self.capability}"
 
     def ceiling(self, precision: str) -> Limit | None:
-        """The most that it can do, TFLOP/s: at the highest SM clock, and a share of what is printed.
+        """The most that it can do, TFLOP/s: at the highest SM clock, or `ceiling_share` of the printed peak.
 
-        None where neither its architecture nor its SKU is known.
+        The lower of both counts; None if neither its architecture nor its SKU is known.
         """
         if precision not in self._ceilings:
             known = [one for one in (self._at_highest_clock(precision), self._over_print(precision)) if one]
@@ -103,12 +103,12 @@ class Silicon:
         )
 
     def require_possible(self, rates: Iterable[tuple[str, float]]) -> None:
-        """NotMeasured where a precision's TFLOP/s are more than the silicon can do."""
+        """NotMeasured if a precision's TFLOP/s are more than the silicon can do."""
         for precision, rate in rates:
             most = self.ceiling(precision)
             if most is not None and rate > most.value:
                 raise NotMeasured(
-                    f"{rate:.4g} TFLOP/s in {precision} are more than this card can do "
+                    f"{rate:.4g} TFLOP/s in {precision} is more than this card can do "
                     f"({most.value:.4g}: {most.source}): a measurement error, not a rate; check the "
-                    "clocks of the machine, the driver and torch, and run again"
+                    "machine's clocks, the driver and torch, and run again"
                 )

@@ -1,8 +1,8 @@
-"""Strangers: processes of others that came, grew or computed on a device while it was under test.
+"""Strangers: foreign processes that started, grew or computed on a device while it was under test.
 
-What they took is no fault of the card: `slowed_by`, `crowded_by` and `crashed_by` say for a criterion whether
-a stranger explains a trouble that it found. Only a stranger that was there at the time explains anything, and
-none explains what no stranger can do: a wrong result, a worker that was killed, a card that is lost.
+What they took is not the card's fault: `slowed_by`, `crowded_by` and `crashed_by` decide whether a stranger
+explains a criterion's failure or warning. Only a stranger that was there at the time explains anything, and
+none explains what a stranger cannot cause: a wrong result, a killed worker, a lost card.
 """
 
 import math
@@ -19,9 +19,9 @@ from rigproof.records.processes import MIB_PER_GIB, GpuProcess, ProcessLimits, P
 from rigproof.records.verdict import figure
 
 LISTS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
-LONGEST_GAP_S = 10.0  # between two looks at the processes, which are a second apart
-AT_THE_TIME_S = 3.0  # a list is read every second, and a process takes a while to die of its error
-# What is the card's, the worker's or the rig's own, whoever else is there.
+LONGEST_GAP_S = 10.0  # between two readings of the process list, normally a second apart
+AT_THE_TIME_S = 3.0  # the list is read every second, and a process takes a while to end after its error
+# Failures of the card, the worker or the rig itself, whatever strangers were there.
 NOT_BY_STRANGERS = (
     *("wrong_result", "worker_died", "worker_hung", "agent_died", "node_lost"),
     *("gpu_lost", "gpu_missing", "gpu_taken", "gpu_skipped"),
@@ -30,9 +30,9 @@ NOT_BY_STRANGERS = (
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """A process of somebody else that disturbed the run, from `from_s` to `to_s` (infinity: it stayed).
+    """A foreign process that disturbed the run, from `from_s` to `to_s` (infinity: it stayed).
 
-    `most_mib` and `most_percent` (of the SMs) are the highest that were told since; None: nobody told.
+    `most_mib` and `most_percent` (of the SMs) are the highest values reported since then, or None.
     """
 
     pid: int
@@ -45,8 +45,8 @@ class Stranger:
     graphics: bool
 
     @property
-    def may_rest(self) -> bool:
-        """Whether it draws, or holds a context without memory or work: what that took, a rate would tell."""
+    def only_warns(self) -> bool:
+        """Whether it draws a desktop, or has a context without memory or work: rates show what that costs."""
         return self.graphics or (self.most_mib == 0 and self.most_percent == 0)
 
     @property
@@ -61,7 +61,7 @@ class Stranger:
 
     @property
     def took(self) -> str:
-        """`1.2 GiB, up to 48 % of the SMs`; empty where nothing is known."""
+        """`1.2 GiB, up to 48 % of the SMs`; empty if nothing is known."""
         parts = []
         if self.most_mib is not None:
             parts.append(figure(self.most_mib / MIB_PER_GIB, "GiB"))
@@ -70,33 +70,33 @@ class Stranger:
         return ", ".join(parts)
 
     def overlaps(self, from_s: float, to_s: float) -> bool:
-        """Whether it was there in that time, as closely as it is known."""
+        """Whether it was there in that time, within AT_THE_TIME_S."""
         return self.from_s - AT_THE_TIME_S <= to_s and self.to_s + AT_THE_TIME_S >= from_s
 
 
 def strangers_of(device: DeviceEvidence) -> tuple[Stranger, ...]:
     """All strangers of a device, in the order in which they disturbed.
 
-    Raises NotMeasured where nobody looked, NotApplicable where the driver does not tell who is there.
+    Raises NotMeasured if its processes were not watched, NotApplicable if the driver does not list them.
     """
-    return device.evidence.held(("strangers", device.subject), lambda: _strangers(device))
+    return device.evidence.kept_for_subject(("strangers", device.subject), lambda: _strangers(device))
 
 
 def require_watched(device: DeviceEvidence) -> None:
-    """NotMeasured where somebody could have come unseen: nobody came only where somebody looked all along."""
+    """NotMeasured if a stranger could have been missed: the processes must have been watched all the time."""
     watch, load = _watch(device), _load(device)
     if watch.from_s > load.from_s:
-        raise NotMeasured(f"its processes were watched from t={watch.from_s:.0f} s on only")
+        raise NotMeasured(f"its processes were only watched from t={watch.from_s:.0f} s on")
     if not watch.t_s >= load.to_s - LONGEST_GAP_S:
         cause = device.cause()
-        why = f"the watch of its processes broke off at t={watch.t_s:.0f} s"
+        why = f"its processes were only watched until t={watch.t_s:.0f} s"
         raise NotMeasured(why + (f": {cause}" if cause else ""))
     if not watch.longest_gap_s <= LONGEST_GAP_S:
-        raise NotMeasured(f"nobody looked at its processes for {watch.longest_gap_s:.0f} s")
+        raise NotMeasured(f"its processes were not watched for {watch.longest_gap_s:.0f} s")
 
 
 def holders_at(device: DeviceEvidence, t_s: float) -> str:
-    """Who else held memory of the device at a moment, most first, in words; empty where nobody is known."""
+    """The foreign processes that held memory of the device at a moment, the largest first; empty if none."""
     try:
         foreign = _foreign(device)
     except NotMeasured:
@@ -114,7 +114,7 @@ def holders_at(device: DeviceEvidence, t_s: float) -> str:
 
 
 def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
-    """A rate that is low because a stranger computed meanwhile, or left too little memory for the work."""
+    """Explains a low rate if a stranger computed at the time, or left too little memory for the work."""
     devices = about.devices if isinstance(about, Evidence) else (about,)
     reasons = [_slowed(device, trouble) for device in devices]
     return next(filter(None, reasons), None)
@@ -123,39 +123,37 @@ def slowed_by(about: DeviceEvidence | Evidence, trouble: Trouble) -> str | None:
 def _slowed(device: DeviceEvidence, trouble: Trouble) -> str | None:
     computed = _there(device, trouble.stages, lambda one: _computed(device, one))
     if computed:
-        return _told(computed, "computed on this card")
+        return _explanation(computed, "computed on this card")
     crowding = _there(device, trouble.stages, lambda one: _ran_short(device, one))
-    return _told(crowding, "held memory that the work was to have") if crowding else None
+    return _explanation(crowding, "held memory that the work needed") if crowding else None
 
 
 def crowded_by(device: DeviceEvidence, trouble: Trouble) -> str | None:
-    """Memory that did not suffice because a stranger held some of it by then."""
+    """Explains a lack of memory if a stranger held some at the time."""
     moment_s = trouble.finding.from_s
     holding = _there(device, trouble.stages, lambda one: moment_s is None or one.overlaps(moment_s, moment_s))
-    return _told(holding, "held memory of this card") if holding else None
+    return _explanation(holding, "held memory of this card") if holding else None
 
 
 def crashed_by(device: DeviceEvidence, _trouble: Trouble) -> str | None:
-    """Xids of programs' errors, each of which ended a stranger and none of our workers."""
+    """Explains Xids of program errors if each of them ended a stranger and none of our workers."""
     xids = device.events("xid")
     culprits = []
     for event in xids:
         ended = [one for one in _known(device) if abs(one.to_s - event.t_s) <= AT_THE_TIME_S]
-        hurt = [one for one in device.events(*LOSSES) if one.t_s >= event.t_s - AT_THE_TIME_S]
+        lost = [one for one in device.events(*LOSSES) if one.t_s >= event.t_s - AT_THE_TIME_S]
         code = event.data.get("xid")
         known = device.evidence.loaded.xids.xids.get(code) if isinstance(code, int) else None
-        if known is None or known.severity != "program" or not ended or hurt:
+        if known is None or known.severity != "program" or not ended or lost:
             return None
         culprits.append(ended[0])
-    return (
-        _told(list(dict.fromkeys(culprits)), "ended with its own error, having been here")
-        if culprits
-        else None
-    )
+    if not culprits:
+        return None
+    return _explanation(list(dict.fromkeys(culprits)), "ended with an error of its own; it was here")
 
 
 def _known(device: DeviceEvidence) -> tuple[Stranger, ...]:
-    """Those that are known for sure: where nobody could look, a trouble stays the card's."""
+    """The strangers that are known; if they could not be watched, a failure remains the card's."""
     try:
         return strangers_of(device)
     except NotMeasured:
@@ -163,7 +161,7 @@ def _known(device: DeviceEvidence) -> tuple[Stranger, ...]:
 
 
 def _there(device: DeviceEvidence, stages: Sequence[str], fits: Callable[[Stranger], bool]) -> list[Stranger]:
-    """The strangers that were there in one of these stages, and fit; none where others are to blame."""
+    """The fitting strangers that were there in one of these stages; none if something else is to blame."""
     if device.events(*NOT_BY_STRANGERS) or _failed_by_itself(device):
         return []
     ran = [stage for name in stages if (stage := device.evidence.recording.stages.get(name)) is not None]
@@ -173,12 +171,12 @@ def _there(device: DeviceEvidence, stages: Sequence[str], fits: Callable[[Strang
 
 
 def _failed_by_itself(device: DeviceEvidence) -> bool:
-    """Whether a worker's task failed for another reason than want of memory."""
+    """Whether a worker's task failed for another reason than a lack of memory."""
     return bool(device.events("worker_failed")) and not device.events("oom")
 
 
 def _computed(device: DeviceEvidence, stranger: Stranger) -> bool:
-    """Where the driver does not tell who uses the SMs, whoever is there may."""
+    """Whether it used the SMs; if the driver does not report that, it may have."""
     limit = device.limit("stranger_sm_percent").value
     return stranger.most_percent is None or stranger.most_percent > limit
 
@@ -187,14 +185,14 @@ def _ran_short(device: DeviceEvidence, stranger: Stranger) -> bool:
     return any(stranger.overlaps(event.t_s, event.t_s) for event in device.events("oom"))
 
 
-def _told(strangers: Sequence[Stranger], did: str) -> str:
+def _explanation(strangers: Sequence[Stranger], did: str) -> str:
     first = strangers[0]
     took = f" ({first.took})" if first.took else ""
     more = f", and {len(strangers) - 1} more" if len(strangers) > 1 else ""
     return f"{first.who} {did} {first.when}{took}{more}"
 
 
-# Who is one
+# Which processes are strangers
 
 
 def _strangers(device: DeviceEvidence) -> tuple[Stranger, ...]:
@@ -210,36 +208,36 @@ def _strangers(device: DeviceEvidence) -> tuple[Stranger, ...]:
         if from_s is not None:
             found.append(_stranger(life, foreign, from_s))
     if not found and not watch.sm_readable:
-        _require_nobody_computes(foreign, load)
+        _require_known_sm_use(foreign, load)
     return tuple(sorted(found, key=lambda one: (one.from_s, one.pid)))
 
 
-def _require_nobody_computes(foreign: Foreign, load: Window) -> None:
-    """NotApplicable where somebody was there all along, and the driver does not tell who uses the SMs."""
+def _require_known_sm_use(foreign: Foreign, load: Window) -> None:
+    """NotApplicable if a foreign process was there before the run, and SM use per process is not reported."""
     for life in foreign.lives:
         if not life.last.graphics and life.around(load.from_s, load.to_s):
             raise NotApplicable(
                 f"{_stranger(life, foreign, life.from_s).who} was there before the run, and the driver does "
-                "not tell which process uses the SMs"
+                "not report which process uses the SMs"
             )
 
 
 def _begin_s(device: DeviceEvidence) -> float:
-    """Until when no worker of ours had been started: who was there by then, was there before the run."""
+    """The time before which none of our workers was started: processes seen by then predate the run."""
     foreign, from_s = device.foreign_memory, _watch(device).from_s
     return from_s if foreign is None else max(from_s, foreign.t_s)
 
 
 def _disturbs_from_s(life: Life, load: Window, begin_s: float, limits: ProcessLimits) -> float | None:
-    """From when on a foreign process disturbs; None where it does not.
+    """When a foreign process begins to disturb; None if it does not.
 
-    One that computes does by coming. One that draws, or was there before, does from when it has grown too
-    much or uses too much of the SMs.
+    One that computes disturbs from its start. One that draws a desktop, or was there before the run, disturbs
+    from the time when it has grown too much or uses too much of the SMs.
     """
-    came = life.from_s > begin_s
-    if came and not life.last.graphics:
+    is_new = life.from_s > begin_s
+    if is_new and not life.last.graphics:
         return life.from_s
-    at_first_mib = 0.0 if came else life.states[0].process.used_mib
+    at_first_mib = 0.0 if is_new else life.states[0].process.used_mib
 
     def disturbs(state: State) -> bool:
         process = state.process
@@ -277,7 +275,7 @@ def _foreign(device: DeviceEvidence) -> Foreign:
         records = _by_device(device.evidence).get(device.subject, ())
         return foreign_lives(device, lives_of(records), _begin_s(device))
 
-    return device.evidence.held(("foreign processes", device.subject), made)
+    return device.evidence.kept_for_subject(("foreign processes", device.subject), made)
 
 
 def _by_device(evidence: Evidence) -> Mapping[str, list[GpuProcess]]:
@@ -294,7 +292,7 @@ def _watch(device: DeviceEvidence) -> ProcessWatch:
     watch = device.evidence.recording.process_watches.get(device.subject)
     if watch is None:
         cause = device.cause()
-        raise NotMeasured("nobody watched its processes" + (f": {cause}" if cause else ""))
+        raise NotMeasured("its processes were not watched" + (f": {cause}" if cause else ""))
     if watch.readings < 1:
         for event in device.events("nvml_error"):
             if event.data.get("query") in LISTS:
@@ -306,7 +304,7 @@ def _watch(device: DeviceEvidence) -> ProcessWatch:
 
 
 def _load(device: DeviceEvidence) -> Window:
-    """From the begin of the first stage to the end of the last one."""
+    """From the beginning of the first stage to the end of the last one."""
     stages = device.evidence.recording.stages.values()
     if not stages:
         raise NotMeasured("no stage ran")

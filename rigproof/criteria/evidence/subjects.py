@@ -1,4 +1,4 @@
-"""The evidence about one device or one node. Whatever is missing raises NotMeasured with the reason."""
+"""The evidence about one device or one node. Missing data raises NotMeasured with the reason."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # evidence builds these
     from rigproof.criteria.evidence.evidence import Evidence
 
 Kept = TypeVar("Kept", bound=StageRecord)
-# Why a device may have no work to show, in the order in which one explains the other.
+# Events that explain why a device did no work; an earlier kind explains the later ones.
 CAUSES = (
     "node_missing",
     "gpu_missing",
@@ -42,7 +42,7 @@ CAUSES = (
 )
 
 
-# Where `nvidia-smi -q -d` shows a reading, by a part of its name.
+# The section of `nvidia-smi -q -d` that shows a reading, by a part of its name.
 SECTIONS = {
     "temperature": "TEMPERATURE",
     "power": "POWER",
@@ -67,19 +67,19 @@ class DeviceEvidence:
         return self.subject in self.evidence.recording.gpus
 
     def require_found(self) -> None:
-        """NotMeasured where none did."""
+        """NotMeasured if none did."""
         if not self.found:
             raise NotMeasured(f"{self.subject} was not found")
 
     @property
     def identity(self) -> GpuIdentity:
-        """The device that answered; NotMeasured where none did."""
+        """The device that answered; NotMeasured if none did."""
         self.require_found()
         return self.evidence.recording.gpus[self.subject]
 
     @property
     def enforced_power_w(self) -> float:
-        """The power limit in force; NotMeasured where NVML does not say it."""
+        """The power limit in force; NotMeasured if NVML does not report it."""
         limit_w = self.identity.power_limit_w
         if limit_w is None or not 0 < limit_w < math.inf:
             raise NotMeasured("NVML does not report the enforced power limit")
@@ -87,11 +87,11 @@ class DeviceEvidence:
 
     @property
     def has_no_power_limit(self) -> bool:
-        """Whether the card has none to report: by its SKU's file, or a card of no SKU that reports none."""
+        """Whether the card need not report one: its SKU file says so, or it has no SKU file."""
         return self.lacks_sensor("power_limit_w") or self.device.sku is None
 
     def enforced_power_within(self, window: Window) -> float | None:
-        """W, the median of the limits that were read in a window, else the one at the start; None: no limit.
+        """W, the median of the limits read in a window, else the one at the start; None if there is none.
 
         A laptop's limit moves with Dynamic Boost.
         """
@@ -101,7 +101,7 @@ class DeviceEvidence:
             limit_w = median(read) if read else self.identity.power_limit_w
             return limit_w if limit_w is not None and 0 < limit_w < math.inf else None
 
-        return self.evidence.held(("power limit", self.subject, window), median_w)
+        return self.evidence.kept_for_subject(("power limit", self.subject, window), median_w)
 
     @property
     def is_cpu(self) -> bool:
@@ -110,16 +110,16 @@ class DeviceEvidence:
 
     @property
     def silicon(self) -> Silicon:
-        """What it is made of; NotMeasured where it was not found."""
+        """What its silicon can do; NotMeasured if it was not found."""
 
         def known() -> Silicon:
             found = (self.device, self.identity, tuple(self.workers), self.evidence.loaded)
             return Silicon(*found, self._highest_mhz())
 
-        return self.evidence.held(("silicon", self.subject), known)
+        return self.evidence.kept_for_subject(("silicon", self.subject), known)
 
     def _highest_mhz(self) -> float | None:
-        """NVML's highest SM clock; of an overclocked card, which reads more, the highest that was read."""
+        """NVML's highest SM clock; for an overclocked card, which reads higher, the highest reading."""
         stated_mhz = self.identity.sm_clock_max_mhz
         if stated_mhz is None:
             return None
@@ -129,11 +129,11 @@ class DeviceEvidence:
 
     @property
     def sku_file(self) -> str:
-        """The SKU's file, as users know it."""
+        """The path of the SKU's file, as shown to users."""
         return f"hwprofiles/gpus/{self.device.sku_stem}.toml"
 
     def limit(self, name: str, stage: str = "") -> Limit:
-        """A limit of the profile, or of a stage's table there; NotMeasured where it states none."""
+        """A limit of the profile, or of a stage's table in it; NotMeasured if it states none."""
         limit = self.optional_limit(name, stage)
         if limit is None:
             raise NotMeasured(f"the profile has no {_limit_key(name, stage)}")
@@ -146,14 +146,14 @@ class DeviceEvidence:
             value = getattr(self.device.stages[stage] if stage else self.device.limits, name)
             return None if value is None else Limit(float(value), self.source_of(_limit_key(name, stage)))
 
-        return self.evidence.held(("limit", self.subject, name, stage), stated)
+        return self.evidence.kept_for_subject(("limit", self.subject, name, stage), stated)
 
     def source_of(self, key: str) -> str:
-        """The file that says this about the device: its own entry, else the rig's."""
+        """The file that states this key for the device: its own entry, else the rig's."""
         return self.evidence.source_of(f"{self.device.key}.{key}", key)
 
     def lacks_sensor(self, *names: str) -> bool:
-        """Whether the SKU's file lists one as not answered; `power` there stands for `power_w` too."""
+        """Whether the SKU's file lists one of them as unsupported; `power` there includes `power_w`."""
         sku = self.device.sku
         listed = () if sku is None else sku.unsupported_sensors
         return any(name == one or name.startswith(f"{one}_") for name in names for one in listed)
@@ -162,12 +162,12 @@ class DeviceEvidence:
 
     @property
     def samples(self) -> Stretch[GpuSample]:
-        """All samples of the run, in the order of time."""
+        """All samples of the run, in order of time."""
         return self.series.items
 
     @property
     def series(self) -> Series[GpuSample]:
-        """The same, with what they read as columns."""
+        """The same, with each field as a column."""
         return self.evidence.gpu_samples(self.subject)
 
     def loaded_samples(self, window: Window) -> Stretch[GpuSample]:
@@ -187,29 +187,30 @@ class DeviceEvidence:
             self.evidence.require_coverage(pairs.times_s, window, self.limit("sample_coverage_share"), what)
             return pairs
 
-        return self.evidence.held(("covering", self.subject, window, field), covering)
+        return self.evidence.kept_for_subject(("covering", self.subject, window, field), covering)
 
     def _where_to_look(self, field: str) -> str:
-        """What to do about a sensor that gave nothing while others did."""
+        """What to do about a sensor that gave no readings while others did."""
         section = next((name for part, name in SECTIONS.items() if part in field), "")
         query = f"`nvidia-smi -q{f' -d {section}' if section else ''}`"
         listed = (
             f"unsupported_sensors of {self.sku_file}" if self.device.sku_stem else "the SKU file of its model"
         )
-        told = f"check {query} on {self.device.node}"
-        return f"{told}; a sensor that its driver does not have is listed in {listed}"
+        check = f"check {query} on {self.device.node}"
+        return f"{check}; a sensor that its driver does not have is listed in {listed}"
 
     def rounds(self, stage: str) -> Rounds:
-        """The rounds of one stage that this device did: not those of the CPU in place of a GPU.
+        """The rounds of one stage that this device did itself, without those of the CPU in its place.
 
-        Raises NotMeasured where one of them is no valid measurement.
+        Raises NotMeasured if one of them is not a valid measurement.
         """
-        return self.evidence.held(("stage", self.subject, stage), lambda: self._valid_rounds(stage))
+        key = ("stage", self.subject, stage)
+        return self.evidence.kept_for_subject(key, lambda: self._valid_rounds(stage))
 
     def possible(self, rounds: Rounds) -> Rounds:
-        """The same rounds, for a rate. NotMeasured where one is faster than the device's silicon can be.
+        """The same rounds, for a rate. NotMeasured if one is faster than the device's silicon can be.
 
-        What it can be is known of arithmetic alone.
+        Only arithmetic has a known maximum.
         """
         arithmetic = rounds.only(rounds.same("unit", TFLOP))
         if self.found and not self.is_cpu and len(arithmetic):
@@ -224,11 +225,11 @@ class DeviceEvidence:
 
     @property
     def all_rounds(self) -> Rounds:
-        """The rounds of all stages, as recorded, those of the CPU in place of a GPU too."""
+        """The rounds of all stages, as recorded, including those of the CPU in place of a GPU."""
         return self.evidence.rounds(self.subject)
 
     def records(self, kind: type[Kept], stage: str) -> list[Kept]:
-        """What one stage recorded of a type of its own."""
+        """One stage's own records of this type."""
         return [one for one in self.evidence.records(kind, self.subject) if one.stage == stage]
 
     @property
@@ -243,7 +244,7 @@ class DeviceEvidence:
 
     @property
     def foreign_memory(self) -> ForeignMemory | None:
-        """What others held before the run."""
+        """The memory that others held before the run."""
         return self.evidence.recording.foreign_memory.get(self.subject)
 
     @property
@@ -251,19 +252,19 @@ class DeviceEvidence:
         """The names of the workers that were planned here."""
         return tuple(worker.worker for worker in self.evidence.plan.workers_of(self.subject))
 
-    def require_asked_plan(self) -> None:
-        """NotMeasured where the profile plans other work here than the run was to do, or none is known."""
+    def require_judged_plan(self) -> None:
+        """NotMeasured if the profile plans other work here than the run was given, or that is not known."""
         evidence, plan = self.evidence, self.evidence.plan
         if evidence.planned_by is evidence.loaded:
             return
-        done, asked = (_work(one.workers_of(self.subject)) for one in (plan, evidence.asked_plan))
-        if done != asked:
-            both = f"this run was planned with {done} here, and {evidence.loaded.file} plans {asked}"
-            raise NotMeasured(f"{both}; run again with it")
+        given, wanted = (_work(one.workers_of(self.subject)) for one in (plan, evidence.judged_plan))
+        if given != wanted:
+            both = f"this run was planned with {given} here, but {evidence.loaded.file} plans {wanted}"
+            raise NotMeasured(f"{both}; run again with that profile")
 
     @property
     def workers(self) -> list[WorkerIdentity]:
-        """Every process that came up in place of a worker planned here."""
+        """Every process that started as a worker planned here, replacements included."""
         return self.evidence.workers.get(self.subject, [])
 
     def events(self, *kinds: str) -> list[Event]:
@@ -272,12 +273,12 @@ class DeviceEvidence:
 
     @property
     def left_out(self) -> str:
-        """Why it was left alone on purpose: others hold it; empty where it did any work, or should have."""
+        """Why it was deliberately not loaded: others hold it; empty if it did any work, or should have."""
         events = self.events("gpu_taken", "gpu_skipped")
         return events[0].message if events and not len(self.all_rounds) else ""
 
     def cause(self) -> str:
-        """The first event that explains why this device did little or nothing; empty where none does."""
+        """The first event that explains why this device did little or nothing; empty if none does."""
         subjects = (self.subject, self.device.node)
         for kind in CAUSES:
             for subject in subjects:
@@ -287,7 +288,7 @@ class DeviceEvidence:
 
 
 def require_valid(found: Rounds, stage: str, kinds: StageKinds) -> Rounds:
-    """The same rounds of one stage; NotMeasured where one of them is no valid measurement."""
+    """The same rounds of one stage; NotMeasured if one of them is not a valid measurement."""
     t_s, seconds, work = found.t_s, found.seconds, found.work
     valid = (np.abs(t_s) <= LONGEST_S) & (seconds > 0) & (seconds <= LONGEST_S)
     valid &= (work > 0) & (work < math.inf)
@@ -295,15 +296,15 @@ def require_valid(found: Rounds, stage: str, kinds: StageKinds) -> Rounds:
         place = int(np.argmin(valid))
         raise NotMeasured(
             f"a round reports {work[place]:g} {found.all('unit')[place]} in {seconds[place]:g} s "
-            f"at t={t_s[place]:g} s, which is no measurement"
+            f"at t={t_s[place]:g} s, which is not a valid measurement"
         )
     if len(found):
-        surplus_s, place = found.surplus(kinds)
-        if surplus_s > 0:
+        overlap_s, place = found.worst_overlap(kinds)
+        if overlap_s > 0:
             raise NotMeasured(
                 f"rounds of {found.all('worker')[place]} in the {stage} stage overlap by "
-                f"{surplus_s:.1f} s at t={found.t_s[place]:.0f} s and count twice, "
-                "which is no measurement"
+                f"{overlap_s:.1f} s at t={found.t_s[place]:.0f} s and would count twice, "
+                "which is not a valid measurement"
             )
     return found
 
@@ -313,7 +314,7 @@ def _limit_key(name: str, stage: str) -> str:
 
 
 def _work(workers: Sequence[WorkerPlan]) -> str:
-    """How many workers, what each fills, and the size of its matrices."""
+    """The number of workers, the memory that each fills, and the size of its matrices."""
     number = f"{len(workers)} worker{'' if len(workers) == 1 else 's'}"
     each = {f"{one.vram_mib / 1024:.2f} GiB and matrices of {one.gemm_size}" for one in workers}
     return f"{number} of {' or '.join(sorted(each))}" if each else number
@@ -333,13 +334,13 @@ class NodeEvidence:
         return self.subject in self.evidence.recording.nodes
 
     def require_found(self) -> None:
-        """NotMeasured where it did not."""
+        """NotMeasured if it did not."""
         if not self.found:
             raise NotMeasured(f"{self.subject} was not found")
 
     @property
     def identity(self) -> NodeIdentity:
-        """The node that answered; NotMeasured where it did not."""
+        """The node that answered; NotMeasured if it did not."""
         self.require_found()
         return self.evidence.recording.nodes[self.subject]
 
@@ -349,7 +350,7 @@ class NodeEvidence:
         return self.evidence.loaded.cpu_of(self.subject)
 
     def limit(self, table: str, name: str, value: float) -> Limit:
-        """A value of a table that rig and node can have, with its source."""
+        """A value of a table that the rig and each node may have, with its source."""
         source = self.evidence.source_of(f"nodes.{self.subject}.{table}.{name}", f"{table}.{name}")
         return Limit(float(value), source)
 
@@ -358,7 +359,7 @@ class NodeEvidence:
         return self.evidence.host_samples(self.subject).within(window)
 
     def coverage_limit(self) -> Limit:
-        """The share of due samples under which nothing was measured."""
+        """The smallest share of the due samples that counts as measured."""
         loaded = self.evidence.loaded
         value = loaded.rig.limits.sample_coverage_share
         if value is None:

@@ -1,8 +1,8 @@
-"""What the workers of a device were given to do, and how much of it ended well.
+"""The tasks of a device's workers, and how many of them succeeded.
 
-A task is one planned worker in one stage that ran. Its end is told by what the worker left behind: it began
-(`Stage.workers`), its device finished a round, and no event says that it failed, died or hung in that stage.
-Where the stage was broken off, a task that nothing went wrong with counts neither way.
+A task is one planned worker in one stage that ran. It succeeded if the worker began (`Stage.workers`), its
+device finished a round, and no event reports that it failed, died or hung in that stage. If the stage was
+aborted, a task without a failure counts neither way.
 """
 
 import math
@@ -28,19 +28,19 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many tasks and allocations ended well, and those that did not, in the order of time."""
+    """The number of tasks and allocations that succeeded, and the failed ones in the order of time."""
 
     good: int
     failures: tuple[Failure, ...]
 
     @property
     def total(self) -> int:
-        """All that can be told the end of."""
+        """All with a known outcome."""
         return self.good + len(self.failures)
 
 
 def tasks_of(device: DeviceEvidence) -> Tally:
-    """All tasks and allocations of the device. NotMeasured where it was left out on purpose."""
+    """All tasks and allocations of the device. NotMeasured if it was deliberately left out."""
     stages = list(device.evidence.recording.stages.values())
     planned = device.planned_workers
     if not any(worker in device.evidence.began(stage) for worker in planned for stage in stages):
@@ -54,18 +54,18 @@ def tasks_of(device: DeviceEvidence) -> Tally:
 
 
 def rounds_by_device(device: DeviceEvidence) -> tuple[Rounds, Rounds]:
-    """All rounds of the promised device, and those that another (the CPU, after an OOM) did for it."""
+    """All rounds of the promised device, and those that another device (the CPU, after an OOM) did for it."""
 
     def divided() -> tuple[Rounds, Rounds]:
         everything = device.all_rounds
         own = everything.same("device", None, device.device.gpu.device)
         return everything.only(own), everything.only(~own)
 
-    return device.evidence.held(("rounds by device", device.subject), divided)
+    return device.evidence.kept_for_subject(("rounds by device", device.subject), divided)
 
 
 def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Iterator[Failure | None]:
-    """None for each task of the stage that ended well, the first failure of each other one."""
+    """None for each successful task of the stage, the first failure of each other one."""
     losses: dict[str | None, Event] = {}
     for event in device.events(*LOSSES):
         if event.stage == stage.name:
@@ -77,7 +77,7 @@ def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Ite
         loss = losses.pop(worker, None)
         if loss is not None:
             yield Failure(loss.t_s, loss.message)
-        elif not kind.by_device:  # what a crew did, or why it did not begin, is judged of the crew
+        elif not kind.by_device:  # what a crew did, or why it did not begin, is judged for the crew
             yield from [None] if worker in device.evidence.began(stage) else []
         elif worker not in device.evidence.began(stage):
             cause = device.cause()
@@ -89,7 +89,7 @@ def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Ite
 
 
 def without_advice(message: str) -> str:
-    """Torch's message of memory that did not suffice, without its own figures and advice."""
+    """Torch's out-of-memory message, without its figures and advice."""
     return message.partition(" Of the allocated memory")[0]
 
 

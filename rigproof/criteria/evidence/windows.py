@@ -13,16 +13,17 @@ import numpy.typing as npt
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.rounds import Rounds
 
-# No run takes a week. A longer stretch is a clock that jumped, and would be cut into endless slices.
+# No run takes a week. A longer stretch means that the clock jumped, and would have endless slices.
 LONGEST_S = 7 * 86400.0
-NUDGE = 1e-6  # keeps the last slice where a length is a multiple of the width but for rounding
+NUDGE = 1e-6  # keeps the last slice if a length is a multiple of the width except for rounding
 Floats = npt.NDArray[np.float64]
 
 
-class Window(
-    NamedTuple
-):  # made thousands of times for each device, which a dataclass takes three times as long for
-    """From `from_s` to `to_s`, run time. `complete` is False where the load broke off inside it."""
+class Window(NamedTuple):
+    """From `from_s` to `to_s`, run time. `complete` is False if the load was aborted inside it.
+
+    Thousands are made for each device: a dataclass would take three times as long.
+    """
 
     from_s: float
     to_s: float
@@ -34,7 +35,7 @@ class Window(
         return self.to_s - self.from_s
 
     def slices(self, width_s: float) -> tuple["Window", ...]:
-        """The whole slices of that width, from the start; a rest shorter than one is left out."""
+        """The whole slices of that width, from the start; a shorter remainder is left out."""
         return _slices(self.from_s, self.to_s, width_s)
 
     def quarters(self) -> tuple["Window", ...]:
@@ -50,7 +51,7 @@ def _slices(from_s: float, to_s: float, width_s: float) -> tuple[Window, ...]:
 
 
 def slice_edges(stretches: Sequence[Window], width_s: float) -> tuple[Floats, Floats]:
-    """From when to when each whole slice of that width of these stretches lasts, as `Window.slices`."""
+    """When each whole slice of that width of these stretches begins and ends, as in `Window.slices`."""
     from_s, to_s = (np.asarray([getattr(one, edge) for one in stretches]) for edge in ("from_s", "to_s"))
     numbers = np.maximum(0, np.floor((to_s - from_s) / width_s + NUDGE)).astype(np.int64)
     places = np.arange(numbers.sum()) - np.repeat(np.cumsum(numbers) - numbers, numbers)
@@ -67,7 +68,7 @@ def without_work(rounds: Rounds, from_s: Floats, to_s: Floats) -> npt.NDArray[np
 
 
 def work_by_slice(rounds: Rounds, slices: Sequence[Window]) -> list[float]:
-    """Work done in each of the adjoining, equal slices; a round counts in proportion to its overlap.
+    """The work done in each of the adjacent, equal slices; a round counts in proportion to its overlap.
 
     Linear in the number of rounds. Rounds must have positive, finite lengths.
     """
@@ -90,7 +91,7 @@ def work_by_slice(rounds: Rounds, slices: Sequence[Window]) -> list[float]:
 
 
 def values_by_slice(readings: Readings, slices: Sequence[Window]) -> list[list[float]]:
-    """The values that fall into each of the adjoining slices."""
+    """The values in each of the adjacent slices."""
     if not slices:
         return []
     edges_s = [*(piece.from_s for piece in slices), slices[-1].to_s]

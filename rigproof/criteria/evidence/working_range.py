@@ -1,4 +1,4 @@
-"""Ranges that a rig states for a card that is fed as it should be: judged while it generates."""
+"""The working ranges that a rig may state for a card that is fed well, judged while it generates."""
 
 from statistics import fmean
 
@@ -9,18 +9,18 @@ from rigproof.criteria.evidence.subjects import DeviceEvidence
 
 
 def power_failure(device: DeviceEvidence) -> Finding | None:
-    """The mean power out of `limits.working_power_w`; None where it is inside, or nobody asks."""
+    """A failure if the mean power is outside `limits.working_power_w`; None if inside or not stated."""
     samples_have_it = device.samples.recorded("power_w")
     return _failure(device, "working_power_w", "power_w" if samples_have_it else "power_average_w", "power")
 
 
 def temperature_failure(device: DeviceEvidence) -> Finding | None:
-    """The mean core temperature out of `limits.working_temperature_c`; None as above."""
+    """The same for the mean core temperature and `limits.working_temperature_c`."""
     return _failure(device, "working_temperature_c", "core_temperature_c", "core temperature")
 
 
 def _failure(device: DeviceEvidence, key: str, field: str, what: str) -> Finding | None:
-    """NotMeasured where a range is stated, the stage ran, and the sensor was not read."""
+    """NotMeasured if a range is stated and the stage ran, but the sensor was not read."""
     allowed: tuple[float, float] | None = getattr(device.device.limits, key)
     stages = device.evidence.stages_with("fed")
     if allowed is None or not any(one in device.evidence.recording.stages for one in stages):
@@ -36,7 +36,7 @@ def _failure(device: DeviceEvidence, key: str, field: str, what: str) -> Finding
         nearest,
         good=False,
         detail=f"mean {what} in the {stages[0]} stage; allowed: {low:g} to {high:g}",
-        remedy="see in the report what the card waited for, or state the range that this work has there",
+        remedy="see in the report what the card waited for, or state the range that is right for this work",
         from_s=window.from_s,
         length_s=window.length_s,
     )

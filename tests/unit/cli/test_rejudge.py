@@ -68,7 +68,7 @@ def test_another_plan_than_the_runs_is_not_measured(tmp_path):
     other.write_text('name = "other"\nextends = "single-gpu"\n[gpu_defaults]\nvram_share = 0.5\n')
     said = judged(tmp_path, str(other))
     assert "this run was planned with 1 worker of " in said
-    assert "run again with it" in said
+    assert "run again with that profile" in said
 
 
 def test_a_run_that_was_interrupted_says_so(tmp_path):

@@ -69,7 +69,7 @@ def test_a_moment_that_cannot_be_shown_is_none_and_the_rest_counts(bench, moment
 def test_a_figure_that_is_none_reaches_no_verdict(bench, finding):
     verdict = verdict_of(bench, finding)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail.endswith("which is no measurement")
+    assert verdict.detail.endswith("which is not a valid measurement")
 
 
 def test_a_comparison_of_what_is_no_figure_is_not_measured():
@@ -129,7 +129,7 @@ def test_each_scope_sees_its_own_evidence(bench, scope, subject):
 def test_a_stage_that_was_broken_off_cannot_pass_but_fail(bench, name):
     bench.stage(name, status="interrupted")
     verdict = verdict_of(bench, Finding(Outcome.PASS, 1.0), stages=(name,))
-    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, f"the {name} stage was broken off")
+    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, f"the {name} stage was aborted")
     assert verdict_of(bench, Finding(Outcome.FAIL, 1.0), stages=(name,)).outcome is Outcome.FAIL
     assert verdict_of(bench, Finding(Outcome.PASS, 1.0), stages=("training",)).outcome is Outcome.PASS
 
@@ -138,7 +138,7 @@ def test_a_continuous_load_has_to_be_complete_and_bursts_have_not(bench):
     for name in ("sustained", "gemm"):
         bench.stage(name, loaded_to_s=None)
     verdict = verdict_of(bench, Finding(Outcome.PASS, 1.0), stages=("sustained",))
-    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, "the sustained stage was broken off")
+    assert (verdict.outcome, verdict.detail) == (Outcome.NOT_MEASURED, "the sustained stage was aborted")
     assert verdict_of(bench, Finding(Outcome.PASS, 1.0), stages=("gemm",)).outcome is Outcome.PASS
 
 
@@ -176,12 +176,14 @@ def test_parts_that_are_judged_by_themselves_make_the_same_whole(bench):
     assert rates == {GPU}
 
 
-def test_what_is_held_of_a_subject_is_let_go_before_the_next(bench, monkeypatch):
-    held = []
-    real = Evidence.let_go
-    monkeypatch.setattr(Evidence, "let_go", lambda self: held.append(len(self._held)) or real(self))
+def test_data_of_a_subject_is_released_before_the_next(bench, monkeypatch):
+    kept = []
+    real = Evidence.release_subject
+    monkeypatch.setattr(
+        Evidence, "release_subject", lambda self: kept.append(len(self._kept_for_subject)) or real(self)
+    )
     Judgement(bench.recording, bench.loaded).part([GPU, OTHER])
-    assert 0 < held[1] <= held[0]  # not those of both
+    assert 0 < kept[1] <= kept[0]  # not those of both
 
 
 def test_given_champions_and_profile_come_before_the_recorded_ones(bench):

@@ -69,7 +69,7 @@ def test_a_pair_sees_its_own_rounds_alone(bench):
 @pytest.mark.parametrize("seconds", [0.0, float("nan"), -1.0])
 def test_a_round_that_is_no_measurement_spoils_them_all(bench, seconds):
     evidence = worked(bench, done(WORKER, PAIR, 40.0, 0.5), done(WORKER, PAIR, 41.0, seconds))
-    with pytest.raises(NotMeasured, match="which is no measurement"):
+    with pytest.raises(NotMeasured, match="which is not a valid measurement"):
         evidence.shared("pair", PAIR).rounds(NAME)
 
 

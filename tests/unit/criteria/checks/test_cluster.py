@@ -83,7 +83,7 @@ def test_an_nvml_query_that_hangs_fails_and_names_the_gpu(bench):
             {"worker": "pc1/gpu0#0"},
             "read that worker's last lines in the report; start with",
         ),
-        ("agent_died", "pc1", {}, "look into `dmesg` of that node for what ended its agent"),
+        ("agent_died", "pc1", {}, "look in `dmesg` of that node for what ended its agent"),
         ("timeout", "rig", {"pids": [17]}, "the driver hangs: look for its Xid"),
         ("timeout", "pc1", {}, "start with the first loss"),
         ("agent_died", "pc1", {"setting": "timeouts.start_s"}, "end the other programs on that host"),
@@ -169,6 +169,6 @@ def test_a_stage_that_nobody_could_begin_does_not_hide_the_others(bench):
 
 def test_the_stage_that_was_broken_off_is_named(bench):
     bench.stage("training", status="interrupted")
-    assert bench.verdict(TIMEOUTS, "rig").detail == "the training stage was broken off"
+    assert bench.verdict(TIMEOUTS, "rig").detail == "the training stage was aborted"
     bench.recording.stages.clear()
     assert bench.verdict(TIMEOUTS, "rig").detail == "no stage had a worker to wait for"

@@ -153,11 +153,11 @@ def test_a_pid_that_is_used_again_is_another_process(bench):
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"t_s": 100.0}, "broke off at t=100 s"),
-        ({"longest_gap_s": 10.5}, "nobody looked at its processes for 10 s"),
-        ({"from_s": 9.0}, "from t=9 s on only"),
-        ({"t_s": float("nan")}, "broke off"),
-        ({"longest_gap_s": float("nan")}, "nobody looked"),
+        ({"t_s": 100.0}, "were only watched until t=100 s"),
+        ({"longest_gap_s": 10.5}, "were not watched for 10 s"),
+        ({"from_s": 9.0}, "only watched from t=9 s on"),
+        ({"t_s": float("nan")}, "only watched until"),
+        ({"longest_gap_s": float("nan")}, "not watched"),
     ],
 )
 def test_a_watch_that_was_not_whole_is_no_pass(bench, fields, why):
@@ -226,7 +226,7 @@ def test_in_a_container_who_comes_while_our_workers_start_cannot_be_told_apart(c
     contained.stranger(4.5, pid=75_263)
     verdict = contained.verdict(UNDISTURBED, GPU)
     assert verdict.outcome is Outcome.NOT_APPLICABLE
-    assert "3 processes came while 2 of ours started" in verdict.detail
+    assert "3 processes appeared while 2 of ours started" in verdict.detail
 
 
 def test_in_a_container_that_lists_nobody_ours_are_not_there_either(contained):
@@ -354,7 +354,7 @@ def test_the_error_of_a_stranger_that_died_of_it_is_not_the_card_s(bench):
     stranger_crashes(bench)
     verdict = bench.verdict("health.xid", GPU)
     assert verdict.outcome is NOT_MEASURED
-    assert verdict.detail.startswith("pid 5263 (python3, user ml) ended with its own error")
+    assert verdict.detail.startswith("pid 5263 (python3, user ml) ended with an error of its own")
 
 
 @pytest.mark.parametrize(

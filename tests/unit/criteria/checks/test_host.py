@@ -243,7 +243,7 @@ def test_a_twentieth_of_a_cpu_is_a_thread_too_few(bench, short_cpus, advice):
 def test_readings_of_the_cpu_are_counted_before_their_windows(bench):
     bench.host("pc1", cpu_percent=lambda one: None if round(one.t_s * 10) % 5 > 2 else 77)
     detail = bench.verdict(BAND, "pc1").detail
-    assert detail == "241 readings of CPU load under load where 400 were due: under 80 %"
+    assert detail == "only 241 of the 400 readings of CPU load due under load, which is under 80 %"
 
 
 @pytest.mark.parametrize(("empty", "outcome"), [(8, Outcome.PASS), (9, Outcome.NOT_MEASURED)])

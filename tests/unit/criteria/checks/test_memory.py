@@ -169,7 +169,7 @@ def test_headroom_that_is_missing_for_others_alone_warns_and_says_so(bench, othe
     verdict = bench.verdict(HEADROOM, GPU)
     assert verdict.outcome is expected
     if expected is Outcome.WARN:
-        assert verdict.detail.startswith("beside 0.40 GiB that others held before the run")
+        assert verdict.detail.startswith("others held 0.40 GiB before the run")
 
 
 def test_free_memory_outside_the_load_is_not_judged(bench):
@@ -319,7 +319,7 @@ def test_work_that_another_profile_plans_was_not_done(bench, criterion, other):
     verdict = bench.verdict(criterion, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert "this run was planned with 2 workers of " in verdict.detail
-    assert verdict.detail.endswith("; run again with it")
+    assert verdict.detail.endswith("; run again with that profile")
 
 
 @pytest.mark.parametrize("criterion", PLANNED)

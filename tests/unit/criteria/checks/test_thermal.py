@@ -169,7 +169,7 @@ def test_a_temperature_that_has_not_moved_since_before_the_load_is_frozen(bench)
     bench.samples(GPU, core_temperature_c=41)
     verdict = bench.verdict(CORE, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == "the core temperature reads 41 °C all along: the sensor is frozen"
+    assert verdict.detail == "the core temperature reads 41 °C during the whole run: the sensor is frozen"
 
 
 def test_a_temperature_that_is_steady_under_load_alone_is_believed(bench):

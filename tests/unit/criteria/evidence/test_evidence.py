@@ -1,4 +1,4 @@
-"""What is missing, broken off or out of range in a Recording is not measured, with the reason."""
+"""What is missing, aborted or out of range in a Recording is not measured, with the reason."""
 
 import math
 from dataclasses import replace
@@ -58,7 +58,7 @@ def test_a_stage_that_was_broken_off_has_a_window_that_is_not_complete(bench, fi
     window = evidence(bench).loaded_window("sustained")
     assert (window.from_s, window.to_s, window.complete) == (30.0, pytest.approx(to_s), False)
     said = reason(lambda: evidence(bench).complete_window("sustained"))
-    assert said == "the sustained stage was broken off"
+    assert said == "the sustained stage was aborted"
 
 
 def test_the_last_moment_is_the_last_of_samples_and_rounds(bench):
@@ -73,7 +73,7 @@ def test_the_last_moment_is_the_last_of_samples_and_rounds(bench):
     recording.host_samples = []
     assert evidence(bench).loaded_window("sustained").to_s == pytest.approx(40.0)
     recording.gpu_samples = []
-    assert "which is no measurement" in reason(lambda: evidence(bench).loaded_window("sustained"))
+    assert "which is not a valid measurement" in reason(lambda: evidence(bench).loaded_window("sustained"))
 
 
 def test_a_stage_in_which_not_all_worked_has_no_window(bench):
@@ -92,7 +92,7 @@ def test_a_load_lasts_from_a_second_to_a_week(bench, length_s):
 def test_any_other_length_is_no_measurement(bench, length_s):
     bench.stage("sustained", loaded_from_s=0.0, loaded_to_s=length_s)
     said = reason(lambda: evidence(bench).loaded_window("sustained"))
-    assert said == f"the sustained stage was under load for {length_s:g} s, which is no measurement"
+    assert said == f"the sustained stage was under load for {length_s:g} s, which is not a valid measurement"
 
 
 def test_a_week_is_the_longest_stretch():
@@ -109,7 +109,7 @@ def test_a_share_of_the_grid_points_due_is_enough(bench):
 
     cover(80)
     said = reason(lambda: cover(79))
-    assert said == "79 readings of power under load where 100 were due: under 80 %"
+    assert said == "only 79 of the 100 readings of power due under load, which is under 80 %"
     assert reason(lambda: cover(0)) == "no power was read under load"
 
 
@@ -288,7 +288,7 @@ def test_a_round_that_is_no_measurement_makes_the_stage_none_and_is_quoted(bench
     quoted = replace(wrong, **fields)
     assert said == (
         f"a round reports {quoted.work:g} TFLOP in {quoted.seconds:g} s at t={quoted.t_s:g} s, "
-        "which is no measurement"
+        "which is not a valid measurement"
     )
     assert len(device.rounds("gemm")) == 32
     assert len(device.all_rounds) == len([one for one in bench.recording.rounds if one.subject == GPU])
@@ -340,10 +340,10 @@ def test_what_is_held_of_a_subject_is_made_once_and_let_go(bench):
     found = evidence(bench)
     made = []
     for _ in range(2):
-        found.held("key", lambda: made.append("held"))
+        found.kept_for_subject("key", lambda: made.append("held"))
         found.kept("key", lambda: made.append("kept"))
-    found.let_go()
-    found.held("key", lambda: made.append("again"))
+    found.release_subject()
+    found.kept_for_subject("key", lambda: made.append("again"))
     found.kept("key", lambda: made.append("never"))
     assert made == ["held", "kept", "again"]
 
@@ -353,8 +353,8 @@ def test_what_the_first_attempt_holds_is_let_go_too(bench):
     found, made = evidence(bench), []
     for _ in range(2):
         assert found.earlier is not None
-        found.earlier.held("key", lambda: made.append("held"))
-        found.let_go()
+        found.earlier.kept_for_subject("key", lambda: made.append("held"))
+        found.release_subject()
     assert made == ["held", "held"]
 
 

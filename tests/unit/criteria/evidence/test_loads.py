@@ -53,7 +53,7 @@ def reason(look):
         (WARNED, TOLD),
         (FAILED, WARNED),
         (WORSE, FAILED),
-        (FAILED, NotMeasured("broken off")),
+        (FAILED, NotMeasured("aborted")),
     ],
 )
 def test_the_worse_one_stands_and_names_its_stage(bench, one, other):
@@ -87,7 +87,7 @@ def test_what_has_to_be_measured_is_told_before_what_does_not_apply(bench):
 
 def test_a_level_without_such_a_stage_measures_nothing(bench):
     said = reason(lambda: over_stages(device_of(bench), (), lambda stage: LOW))
-    assert said.reason == "the level has no stage that this is judged in"
+    assert said.reason == "the level has no stage in which this is judged"
 
 
 def test_a_figure_without_a_limit_is_far_from_any(bench):
@@ -247,8 +247,8 @@ def test_fewer_than_five_samples_fail_no_card(in_stretches, samples, fails):
         assert judge(FAILED).outcome is Outcome.FAIL
     else:
         assert reason(lambda: judge(FAILED)).reason == (
-            "gemm was sampled 4 times while it was measured, which is too little to fail a card by: raise "
-            "`sampling.rate_hz`"
+            "only 4 samples were taken while gemm was measured, too few to fail a card: "
+            "raise `sampling.rate_hz`"
         )
 
 
@@ -288,7 +288,7 @@ def test_without_a_measured_round_there_is_no_load_and_why_is_told(bench):
 
 def test_a_stage_that_was_broken_off_is_no_load(bench):
     bench.stage("sustained", status="interrupted")
-    assert reason(lambda: windows_of(bench)).reason == "the sustained stage was broken off"
+    assert reason(lambda: windows_of(bench)).reason == "the sustained stage was aborted"
 
 
 def test_each_load_is_judged_by_what_the_device_did_in_it(bench):

@@ -39,7 +39,9 @@ def test_a_device_that_settled_before_the_others_counts_from_where_all_were_unde
 @pytest.mark.parametrize("to_s", [31.0, 30.9])
 def test_a_device_that_settled_after_the_load_has_no_rate(bench, to_s):
     bench.stage("sustained", loaded_from_s=26.0, loaded_to_s=to_s)
-    assert reason(lambda: settled(device_of(bench))) == "its first verified round began after the load"
+    assert (
+        reason(lambda: settled(device_of(bench))) == "its first verified round began after the load had ended"
+    )
 
 
 def test_why_there_is_no_verified_round_is_told(bench):
@@ -56,7 +58,7 @@ def test_a_rate_is_told_with_its_precision_and_rounds_of_two_are_none(bench):
     assert (rate.tflops, rate.precision) == (pytest.approx(660.0), "bf16")
     bench.rounds(GPU, "sustained", 69.9, precision="fp16")
     assert reason(lambda: sustained_rate(device_of(bench))) == (
-        "its rounds are of bf16, fp16, and one rate is of one precision"
+        "its rounds are in bf16, fp16, but a rate is for a single precision"
     )
     bench.rounds(GPU, "sustained", precision="fp16")
     assert sustained_rate(device_of(bench)).precision == "fp16"
@@ -70,7 +72,7 @@ def test_a_warm_up_of_more_than_half_of_the_load_leaves_no_rate(bench, from_s, m
         assert settled(device_of(bench))[0].from_s == from_s
     else:
         assert reason(lambda: settled(device_of(bench))) == (
-            "it measured 20 of 40 s of load, and warmed up before: too long for a rate of that load"
+            "it measured only 20 of 40 s of load, because its warm-up took too long"
         )
 
 

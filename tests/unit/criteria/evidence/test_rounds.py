@@ -66,7 +66,7 @@ def test_rounds_are_of_one_kind_where_the_labels_are_that_their_stage_says_make_
         for one in one_after_the_other(count=2)
     ]
     same = [(number, precision) for number, _, precision in works for _ in range(2)]
-    numbers = Rounds.of_records(recorded).works(KINDS).tolist()
+    numbers = Rounds.of_records(recorded).work_ids(KINDS).tolist()
     assert len(set(numbers)) == len(set(same)) == len(set(zip(numbers, same, strict=True)))
 
 
@@ -119,7 +119,7 @@ def shared_by(process):
     ids=["alone", "two workers", "two processes", "a late host", "two arms", "for long"],
 )
 def test_rounds_that_a_device_did_one_after_the_other_do_not_overlap(recorded):
-    assert Rounds.of_records(recorded).surplus(KINDS) == (0.0, 0)
+    assert Rounds.of_records(recorded).worst_overlap(KINDS) == (0.0, 0)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_rounds_that_a_device_did_one_after_the_other_do_not_overlap(recorded):
     ids=["all twice", "two of one name", "too long", "two parts of one worker", "one twice"],
 )
 def test_rounds_of_one_process_that_overlap_are_found_with_how_long(recorded, surplus_s):
-    found, place = Rounds.of_records(recorded).surplus(KINDS)
+    found, place = Rounds.of_records(recorded).worst_overlap(KINDS)
     assert found == pytest.approx(surplus_s, abs=0.15)
     assert 0 <= place < len(recorded)
 

@@ -42,7 +42,7 @@ def test_an_unknown_card_s_floor_follows_the_clock_that_was_measured():
     assert verdict.outcome is Outcome.PASS
     assert verdict.limit == pytest.approx(0.6 * 132 * 2048 * 2 * 1000e6 / 1e12)
     assert verdict.limit_source == (
-        "0.6 of 541 TFLOP/s, what 132 SMs do at the 1000 MHz that were measured (compute capability 9.0); "
+        "0.6 of 541 TFLOP/s, what 132 SMs do at the measured 1000 MHz (compute capability 9.0); "
         "hwprofiles/defaults.toml"
     )
     for name in (BF16, FP32, SUSTAINED):
@@ -110,12 +110,12 @@ def test_a_brand_that_says_it_decides_between_two_rate_classes(capability, brand
         (
             (9, 0),
             {"virtualization": "vgpu"},
-            "no floor: this is a vGPU, and how much of a card it has is not told; this is its baseline",
+            "no floor: this is a vGPU, and its share of the card is not reported; this is its baseline",
         ),
         (
             (9, 0),
             {"brand": "nvidia_vws"},
-            "no floor: this is a vGPU, and how much of a card it has is not told; this is its baseline",
+            "no floor: this is a vGPU, and its share of the card is not reported; this is its baseline",
         ),
     ],
 )
@@ -184,7 +184,7 @@ def test_workers_that_are_possible_one_by_one_are_not_together():
     bench.rounds(GPU, "sustained", work=lambda one: one.work * 1.7)
     verdict = bench.verdict(SUSTAINED, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail.startswith("1122 TFLOP/s in bf16 are more than this card can do (1071: 132 SMs of")
+    assert verdict.detail.startswith("1122 TFLOP/s in bf16 is more than this card can do (1071: 132 SMs of")
 
 
 def test_the_ceiling_is_the_maximum_clock_and_not_the_measured_one():

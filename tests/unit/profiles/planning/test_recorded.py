@@ -65,7 +65,7 @@ def test_plans_differ_in_the_work_of_a_worker_and_not_in_how_long_a_stage_lasts(
     ("plan", "said"),
     [
         (None, "the recording holds no plan"),
-        (through_json(level="quick"), "the recorded plan is of level quick, and the run of standard"),
+        (through_json(level="quick"), "the recorded plan is for level quick, the run was at standard"),
         (through_json(**workers(gemm_size=64)), "other work for pc1/gpu0#0 than the run's profile"),
         (through_json(**workers(vram_mib=1.0)), "other work for pc1/gpu0#0 than the run's profile"),
     ],

@@ -65,8 +65,7 @@ def test_who_has_another_power_limit_is_no_peer(bench):
     verdict = bench.verdict(NAME, GPU)
     assert verdict.outcome is Outcome.NO_LIMIT
     assert (
-        verdict.detail
-        == "no floor: nobody knows a figure of this work on such a device; this is its baseline"
+        verdict.detail == "no floor: no figure is known for this work on such a device; this is its baseline"
     )
 
 
