@@ -128,7 +128,7 @@ class Alone:
 
 
 @pytest.fixture(autouse=True)
-def _own_garbage() -> Iterator[None]:
+def own_garbage() -> Iterator[None]:
     """Workloads collect garbage again and again: not through all that thousands of tests hold, each time."""
     gc.freeze()
     yield
