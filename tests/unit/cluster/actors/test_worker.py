@@ -56,9 +56,7 @@ def test_the_allocator_is_configured_before_torch_is_there():
     assert list(result["found"].values()) == ["expandable_segments:True,max_split_size_mb:64"]
 
 
-@pytest.mark.parametrize(
-    "opening", [("cpu",), ("cuda", ("enabled", False))], ids=["cpu", "no-policy"]
-)
+@pytest.mark.parametrize("opening", [("cpu",), ("cuda", ("enabled", False))], ids=["cpu", "no-policy"])
 def test_nothing_is_configured_that_nobody_uses_or_wants(opening):
     assert opened(*opening)["found"] == {}
 

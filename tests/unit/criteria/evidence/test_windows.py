@@ -5,22 +5,11 @@ from hypothesis import strategies as st
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.windows import Window, values_by_slice, work_by_slice
-from rigproof.records.measurements import TFLOP, Round
+from support.recordings import gemm_round
 
 
 def work(end_s, seconds, work=1.0):
-    return Round(
-        end_s,
-        "sustained",
-        "w",
-        "pc1/gpu0",
-        "measure",
-        seconds,
-        work,
-        TFLOP,
-        True,
-        {"precision": "bf16", "size": 64},
-    )
+    return gemm_round(end_s, seconds, work)
 
 
 def work_in(rounds, slices):

@@ -3,26 +3,12 @@ from dataclasses import replace
 import pytest
 
 from rigproof.records.identity import WorkerIdentity
-from rigproof.records.measurements import TFLOP, Event, Round, Stage
+from rigproof.records.measurements import Event, Stage
 from rigproof.records.samples import GpuSample
 from rigproof.report.terminal.live_state import rate_of, state_of
+from support.recordings import gemm_round
 
 QUIET = frozenset({"allocation"})
-
-
-def a_round(t_s, seconds, work, worker="pc1/gpu0#0"):
-    return Round(
-        t_s,
-        "gemm",
-        worker,
-        "pc1/gpu0",
-        "measure",
-        seconds,
-        work,
-        TFLOP,
-        True,
-        {"precision": "bf16", "size": 64},
-    )
 
 
 def device(state, subject="pc1/gpu0"):
@@ -31,18 +17,18 @@ def device(state, subject="pc1/gpu0"):
 
 
 def test_the_rate_is_work_over_time_of_the_last_five_seconds():
-    rounds = [a_round(1, 1, 1000)] + [a_round(t, 1, 50) for t in (6, 7, 8, 9, 10)]
+    rounds = [gemm_round(1, 1, 1000)] + [gemm_round(t, 1, 50) for t in (6, 7, 8, 9, 10)]
     assert rate_of(rounds) == 50
     assert rate_of([]) is None
 
 
 def test_workers_that_share_a_device_add_up():
-    rounds = [a_round(t, 1, 30, worker) for t in (7, 8, 9) for worker in ("a", "b")]
+    rounds = [gemm_round(t, 1, 30, worker) for t in (7, 8, 9) for worker in ("a", "b")]
     assert rate_of(rounds) == 60
 
 
 def test_idle_time_lowers_the_rate():
-    assert rate_of([a_round(7, 1, 50), a_round(10, 1, 50)]) == 25
+    assert rate_of([gemm_round(7, 1, 50), gemm_round(10, 1, 50)]) == 25
 
 
 def test_the_state_of_a_run_in_its_load(recording, plan):
