@@ -7,15 +7,13 @@ to another without a check and without an event but its first and last.
 """
 
 import argparse
-import json
 import sys
-import time
 from pathlib import Path
-from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
+from rates import command_line, records_of, tell
 
 from rigproof.devices.device import Device
 from rigproof.devices.opening import open_device
@@ -45,11 +43,8 @@ def _run(device: Device, source: torch.Tensor, target: torch.Tensor, count: int)
 
 def rigproof_rates(device: Device, size: int, given: argparse.Namespace) -> dict:
     """What the bandwidth stage measures, by operation, and whether all of it was verified."""
-    records: list[object] = []
-    context = SimpleNamespace(
-        worker="bench", subject="bench", now_s=time.monotonic, emit=records.append, stopped=lambda: False
-    )
-    run_bandwidth(BandwidthSpec("bandwidth", size, given.duration, given.round), device, context)
+    spec = BandwidthSpec("bandwidth", size, given.duration, given.round)
+    records = records_of(lambda context: run_bandwidth(spec, device, context))
     rounds = [one for one in records if isinstance(one, Round) and one.phase == "measure"]
     operations = dict.fromkeys(str(one.labels["operation"]) for one in rounds)
     return {
@@ -68,15 +63,12 @@ def _rate(rounds: list[Round]) -> float:
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    measure = "seconds of the bare loop, per arm"
+    parser = command_line(
+        __doc__, pairs="bare + rigproof, followed by a bare", measure=measure, measure_s=0.6
+    )
     parser.add_argument("--mib", type=float, default=1024, help="of each buffer")
     parser.add_argument("--duration", type=float, default=3.0, help="seconds of the stage, per arm")
-    parser.add_argument("--measure", type=float, default=0.6, help="seconds of the bare loop, per arm")
-    parser.add_argument("--round", type=float, default=0.1, help="seconds")
-    parser.add_argument("--pairs", type=int, default=2, help="bare + rigproof, followed by a bare")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path)
     return parser.parse_args()
 
 
@@ -99,10 +91,7 @@ def main() -> None:
         "rigproof": arms,
         "ratio": sum(arm["gbps"]["copy"] for arm in arms) / len(arms) / mean_bare,
     }
-    text = json.dumps(result, indent=1)
-    print(text)
-    if given.out:
-        given.out.write_text(text + "\n", encoding="utf-8")
+    tell(result, given.out)
 
 
 if __name__ == "__main__":

@@ -10,15 +10,14 @@ against it is what the sum of every product costs.
 """
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
+from rates import command_line, records_of, tell
 
 from rigproof.devices.device import Device
 from rigproof.devices.opening import open_device
@@ -102,17 +101,8 @@ class Unsummed:
 
 def rigproof_rate(device: Device, precision: str, given: argparse.Namespace) -> dict:
     """What the gemm stage says, and the same work over the wall clock, which shows gaps between rounds."""
-    records: list[object] = []
-    context = SimpleNamespace(
-        worker="bench",
-        subject="bench",
-        now_s=time.monotonic,
-        emit=records.append,
-        stopped=lambda: False,
-    )
-    run_gemm(
-        GemmSpec("gemm", given.size, (precision,), given.settle, given.measure, given.round), device, context
-    )
+    spec = GemmSpec("gemm", given.size, (precision,), given.settle, given.measure, given.round)
+    records = records_of(lambda context: run_gemm(spec, device, context))
     rounds = [r for r in records if isinstance(r, Round)]
     measured = [r for r in rounds if r.phase == "measure"]
     wall_s = measured[-1].t_s - measured[0].t_s
@@ -129,16 +119,11 @@ def rigproof_rate(device: Device, precision: str, given: argparse.Namespace) -> 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    pairs = "bare + unsummed + rigproof, followed by a bare"
+    parser = command_line(__doc__, pairs=pairs, measure="seconds per arm", measure_s=5.0)
     parser.add_argument("--size", type=int, default=8192)
     parser.add_argument("--precision", help="default: the device's best 16-bit one")
     parser.add_argument("--settle", type=float, default=10.0, help="seconds of warm-up, at most, per arm")
-    parser.add_argument("--measure", type=float, default=5.0, help="seconds per arm")
-    parser.add_argument("--round", type=float, default=0.1, help="seconds")
-    parser.add_argument("--pairs", type=int, default=2, help="bare + unsummed + rigproof, followed by a bare")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path)
     return parser.parse_args()
 
 
@@ -168,10 +153,7 @@ def main() -> None:
         "ratio": mean_rigproof / mean_bare,
         "checksums_cost": 1 - mean_rigproof / (sum(unsummed_rates) / len(unsummed_rates)),
     }
-    text = json.dumps(result, indent=1)
-    print(text)
-    if given.out:
-        given.out.write_text(text + "\n", encoding="utf-8")
+    tell(result, given.out)
 
 
 if __name__ == "__main__":

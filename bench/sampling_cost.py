@@ -16,9 +16,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from rates import command_line, records_of, tell
 
 from rigproof.records.measurements import Event, Round
 from rigproof.telemetry.host import HostReader
@@ -98,16 +99,13 @@ def sampler_process(rate_hz: float, *, nvml_required: bool, processes: bool) -> 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    pairs = "without + with"
+    parser = command_line(__doc__, pairs=pairs, measure="seconds per arm", measure_s=5.0)
+    parser.set_defaults(pairs=3)
     parser.add_argument("--size", type=int, default=8192)
     parser.add_argument("--settle", type=float, default=8.0, help="seconds of warm-up, at most, per arm")
-    parser.add_argument("--measure", type=float, default=5.0, help="seconds per arm")
-    parser.add_argument("--round", type=float, default=0.1, help="seconds")
-    parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--rate", type=float, default=10.0, help="Hz")
     parser.add_argument("--compare", choices=["sampling", "processes"], default="sampling")
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--sampler", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -116,24 +114,16 @@ def measure(given: argparse.Namespace) -> dict:
     """Rates without and with a sampler, in turn, and the ratio of their sums."""
     from rigproof.devices.device import Device  # noqa: PLC0415
     from rigproof.devices.opening import open_device  # noqa: PLC0415 - the sampler needs no torch
-    from rigproof.devices.specs import GemmSpec  # noqa: PLC0415
+    from rigproof.stages.gemm.specs import GemmSpec  # noqa: PLC0415
     from rigproof.stages.gemm.workload import run_gemm  # noqa: PLC0415
 
     def rate(device: Device) -> float:
-        records: list[object] = []
-        context = SimpleNamespace(
-            worker="bench",
-            subject="bench",
-            now_s=time.monotonic,
-            emit=records.append,
-            stopped=lambda: False,
-        )
         spec = GemmSpec("gemm", given.size, (device.half,), given.settle, given.measure, given.round)
-        run_gemm(spec, device, context)
+        records = records_of(lambda context: run_gemm(spec, device, context))
         measured = [r for r in records if isinstance(r, Round) and r.phase == "measure"]
         return sum(r.work for r in measured) / sum(r.seconds for r in measured)
 
-    device = open_device(given.device, 1)
+    device = open_device(given.device, given.threads)
     rate(device)  # warm: the first arm must not be the only cold one
     without, with_it, samplers = [], [], []
 
@@ -170,10 +160,7 @@ def main() -> None:
             given.rate, nvml_required=given.device == "cuda", processes=given.compare == "processes"
         )
         return
-    text = json.dumps(measure(given), indent=1)
-    print(text)
-    if given.out:
-        given.out.write_text(text + "\n", encoding="utf-8")
+    tell(measure(given), given.out)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 """A bench to break one thing in a healthy rig's Recording, and to judge what is left."""
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields as dataclass_fields
 from dataclasses import replace
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from rigproof.criteria.evidence.evidence import Evidence
@@ -209,6 +212,23 @@ def _changed(
             return one
         values = {name: value(one) if callable(value) else value for name, value in fields.items()}
         labels = {name: values.pop(name) for name in fields if not hasattr(one, name)}
-        return relabelled(replace(one, **values), **labels) if labels else replace(one, **values)
+        changed = _replaced(one, values)
+        return relabelled(changed, **labels) if labels else changed
 
     return [change(one) for one in items]
+
+
+def _replaced(one: Any, values: dict[str, Any]) -> Any:
+    """As `dataclasses.replace`, which takes three times as long: tests change millions of records."""
+    places, get = _fields(type(one))
+    kept = [*get(one)]
+    for name, value in values.items():
+        kept[places[name]] = value
+    return type(one)(*kept)
+
+
+@cache
+def _fields(kind: type) -> tuple[dict[str, int], Callable[[Any], Sequence[Any]]]:
+    """Where each field of the record stands, and what takes all of them."""
+    names = [field.name for field in dataclass_fields(kind)]
+    return {name: place for place, name in enumerate(names)}, attrgetter(*names)

@@ -75,8 +75,9 @@ class FaultyCpu(CpuDevice):
             self.fault(self.calls, out)
 
 
+# Reads specs from stdin, one after the other, and runs each in a fork of its own: torch is imported once.
 ALONE = """
-import pickle, resource, sys, time
+import os, pickle, resource, sys, time, traceback
 from rigproof.devices.opening import open_device
 from rigproof.devices.run import run_workload
 from rigproof.stages.sustained.specs import SustainedSpec
@@ -91,13 +92,27 @@ device = open_device("cpu", 1)
 warm = SustainedSpec("sustained", 256, 4.0, 0.1, 0.1, 0.02)  # sets the libraries up
 run_workload(warm, device, Context)
 Context.records.clear()
-before, error = resource.getrlimit(resource.RLIMIT_DATA), None
-try:
-    run_workload(pickle.load(sys.stdin.buffer), device, Context)
-except MemoryError as raised:
-    error = str(raised)
-after = resource.getrlimit(resource.RLIMIT_DATA)
-sys.stdout.buffer.write(pickle.dumps((error, Context.records, before, after)))
+
+def result(spec):
+    before, error = resource.getrlimit(resource.RLIMIT_DATA), None
+    try:
+        run_workload(spec, device, Context)
+    except MemoryError as raised:
+        error = str(raised)
+    except Exception:
+        return traceback.format_exc()
+    return error, Context.records, before, resource.getrlimit(resource.RLIMIT_DATA)
+
+while True:
+    try:
+        spec = pickle.load(sys.stdin.buffer)
+    except EOFError:
+        break
+    if not (pid := os.fork()):
+        sys.stdout.buffer.write(pickle.dumps(result(spec)))
+        sys.stdout.buffer.flush()
+        os._exit(0)
+    os.waitpid(pid, 0)
 """
 
 
@@ -128,29 +143,30 @@ class Alone:
 
 
 @pytest.fixture(autouse=True)
-def _own_garbage() -> Iterator[None]:
+def own_garbage() -> Iterator[None]:
     """Workloads collect garbage again and again: not through all that thousands of tests hold, each time."""
     gc.freeze()
     yield
     gc.unfreeze()
 
 
-@pytest.fixture(scope="session")
-def run_alone() -> Callable[[Spec], Alone]:
+@pytest.fixture(scope="module")
+def run_alone() -> Iterator[Callable[[Spec], Alone]]:
     """Runs a workload on the CPU in a process of its own, whose memory may run out."""
+    server = subprocess.Popen([sys.executable, "-c", ALONE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert server.stdin is not None
+    assert server.stdout is not None
 
     def run(spec: Spec) -> Alone:
-        done = subprocess.run(
-            [sys.executable, "-c", ALONE],
-            input=pickle.dumps(spec),
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr.decode()
-        return Alone(*pickle.loads(done.stdout))
+        pickle.dump(spec, server.stdin)
+        server.stdin.flush()
+        done = pickle.load(server.stdout)
+        assert not isinstance(done, str), done
+        return Alone(*done)
 
-    return run
+    with server:
+        yield run
+        server.stdin.close()
 
 
 @pytest.fixture(scope="session")

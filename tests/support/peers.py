@@ -1,11 +1,16 @@
 """A node of equal GPUs, each with one worker: the smallest rig in which one GPU is compared with others."""
 
+from copy import copy
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
+from rigproof.records.measurements import MemoryReading, Round
+from rigproof.records.recording import Recording
+from rigproof.records.samples import GpuSample
 from rigproof.stages.feeding.records import RewardBatch
 from support.bench import Bench
-from support.recordings import stage_changes
+from support.recordings import healthy_recording, stage_changes
 
 MODEL = "pc2/gpu0"  # of the healthy recording: every card of the node does what it did
 NODE = "pc1"
@@ -16,23 +21,38 @@ def subject_of(index: int) -> str:
     return f"{NODE}/gpu{index}"
 
 
+def copied(record: Any, subject: str) -> Any:
+    """The record as that card would have left it."""
+    also = {"uuid": f"GPU-{subject}", "node": NODE}
+    fields = {"subject": subject} | {name: value for name, value in also.items() if hasattr(record, name)}
+    if getattr(record, "worker", None):
+        fields["worker"] = record.worker.replace(MODEL, subject)
+    return replace(record, **fields)
+
+
+@cache
+def _measured(number: int) -> Recording:
+    """What there is much of, of so many healthy cards. To be copied."""
+    healthy = healthy_recording()
+    found = Recording(healthy.run)
+    for kind in (GpuSample, Round, MemoryReading, RewardBatch):
+        of_model = [one for one in healthy.of(kind) if one.subject == MODEL]
+        found.put(kind, [copied(one, subject_of(index)) for index in range(number) for one in of_model])
+    return found
+
+
 def make_peers(bench: Bench, number: int = 8, cards: dict[int, dict[str, Any]] | None = None) -> None:
-    """Put a node with that many H200 on the bench; `cards` changes what the profile says of some."""
+    """Put a node with that many H200 on the bench; `cards` changes what the profile says of some.
+
+    First of all: what was changed of rounds, readings and samples until now is lost.
+    """
     plans = [{"sku": "h200", "workers": 1} | (cards or {}).get(index, {}) for index in range(number)]
     node = {"name": NODE, "cpus": 8 * number, "ram_gib": 64, "gpus": plans}
     bench.rig(nodes=[node], **stage_changes("sustained", combined_floor_tflops=None))
     recording, subjects = bench.recording, [subject_of(index) for index in range(number)]
 
-    def copied(record: Any, subject: str) -> Any:
-        also = {"uuid": f"GPU-{subject}", "node": NODE}
-        fields = {"subject": subject} | {name: value for name, value in also.items() if hasattr(record, name)}
-        if getattr(record, "worker", None):
-            fields["worker"] = record.worker.replace(MODEL, subject)
-        return replace(record, **fields)
-
-    rewards = [one for one in recording.of(RewardBatch) if one.subject == MODEL]
-    recording.put(RewardBatch, [copied(one, subject) for subject in subjects for one in rewards])
-    for kind in ("gpu_samples", "rounds", "memory", "counters", "workers", "events", "processes"):
+    recording.tables |= copy(_measured(number)).tables
+    for kind in ("counters", "workers", "events", "processes"):
         of_model = [one for one in getattr(recording, kind) if one.subject == MODEL]
         setattr(recording, kind, [copied(one, subject) for subject in subjects for one in of_model])
     for kind in ("gpus", "foreign_memory", "process_watches"):

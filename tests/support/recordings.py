@@ -294,6 +294,12 @@ def a_round(
     return Round(t_s, stage, worker, subject, phase, seconds, work, TFLOP, True, labels)
 
 
+def gemm_round(t_s: float, seconds: float = 0.05, work: float = 3.5, worker: str = "pc1/gpu0#0") -> Round:
+    """A measured round of the gemm stage on pc1/gpu0, at 70 TFLOP/s if nothing else is said."""
+    labels = {"precision": "bf16", "size": 8192}
+    return a_round(t_s, "gemm", worker, "pc1/gpu0", "measure", seconds, work, **labels)
+
+
 def relabelled(one: Round, **labels: Any) -> Round:
     """The same round with other labels; None takes one away."""
     changed = {**one.labels, **labels}

@@ -5,7 +5,7 @@ own champion; a share of the SKU file's figure, as large as its evidence allows,
 limit; and, if there is no such figure, `limits.floor_unknown_share` of what the architecture does at the
 measured clock.
 
-A champion applies to the same work (the labels of its rounds, processes) under the power limit at which it was
+A champion applies to the same work (labels of its rounds, processes) under the power limit at which it was
 measured. Under a lower limit it is scaled down as the SKU file's figure is; under a higher one it says too
 little to be a floor.
 """
@@ -56,8 +56,8 @@ class NoFloor:
 class Measured:
     """The work whose rate is judged: the kind of figure, its conditions, and its rounds.
 
-    `labels`: labels of its rounds that a champion must share. `most`: the highest possible rate of such a device,
-    if the figure does not count arithmetic.
+    `labels`: labels of its rounds that a champion must share. `most`: the highest possible rate of such a
+    device, if the figure does not count arithmetic.
     """
 
     figure: FigureKind

@@ -61,9 +61,10 @@ def refused(answer, *said):
 def test_judge_accepts_what_is_well(cli, run):
     status, out, err = cli("judge", run)
     assert (status, err) == (0, "")
-    said = out.splitlines()[-1]
-    assert said.startswith("ACCEPTED for 40 s of load and 19 s of training")
-    assert said.endswith("not a standard run: nothing failed in that time; the whole level is not proven")
+    assert out.splitlines()[-1] == (
+        "ACCEPTED for 40 s of load and 19 s of training, without bandwidth, not a standard run: "
+        "nothing failed in that time; the whole level is not proven"
+    )
     assert sorted(path.name for path in run.iterdir()) == [
         "memory_reading.parquet",
         "recording.jsonl",

@@ -3,26 +3,11 @@
 import pytest
 
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
-from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample
+from support.recordings import gemm_round
 
 UUID = "GPU-11111111-2222-3333-4444-555555555555"
-
-
-def a_round(t_s, seconds=0.05, work=3.5, worker="pc1/gpu0#0"):
-    return Round(
-        t_s,
-        "gemm",
-        worker,
-        "pc1/gpu0",
-        "measure",
-        seconds,
-        work,
-        TFLOP,
-        True,
-        {"precision": "bf16", "size": 8192},
-    )
 
 
 @pytest.fixture
@@ -38,7 +23,7 @@ def recording() -> Recording:
             ),
             GpuIdentity("pc1/gpu0", "cuda", UUID, "NVIDIA H200", 0, 143771, "h200-sxm", power_limit_w=700),
             WorkerIdentity("pc1/gpu0#0", "pc1/gpu0", "pc1", "cuda", UUID, 2, 0, "2.13.0", "12.8", ("bf16",)),
-            *(a_round(10 + number, seconds) for number, seconds in enumerate((0.05, 0.04, 0.06, 0.05))),
+            *(gemm_round(10 + number, seconds) for number, seconds in enumerate((0.05, 0.04, 0.06, 0.05))),
             GpuSample(5.0, "pc1/gpu0", sm_clock_mhz=210, core_temperature_c=30),
             GpuSample(10.5, "pc1/gpu0", sm_clock_mhz=1700, core_temperature_c=60, power_w=600),
             GpuSample(11.5, "pc1/gpu0", sm_clock_mhz=1800, core_temperature_c=70),

@@ -6,25 +6,10 @@ from hypothesis import strategies as st
 from pytest_benchmark.stats import Stats
 
 from rigproof.history.rounds import ReplayClock, extra_info, seconds_per_unit
-from rigproof.records.measurements import TFLOP, Round
 from rigproof.stages.registry import KINDS
+from support.recordings import gemm_round
 
 BF16 = KINDS.figures["gemm_bf16_tflops"]
-
-
-def a_round(t_s, seconds=0.05, work=3.5, worker="pc1/gpu0#0"):
-    return Round(
-        t_s,
-        "gemm",
-        worker,
-        "pc1/gpu0",
-        "measure",
-        seconds,
-        work,
-        TFLOP,
-        True,
-        {"precision": "bf16", "size": 8192},
-    )
 
 
 def test_the_clock_moves_only_when_a_round_ends():
@@ -40,23 +25,23 @@ def test_the_clock_moves_only_when_a_round_ends():
 
 
 def test_a_round_becomes_its_seconds_for_one_tflop():
-    assert seconds_per_unit([a_round(1, 0.05, 3.5), a_round(2, 0.1, 2.0)]) == [0.05 / 3.5, 0.05]
+    assert seconds_per_unit([gemm_round(1, 0.05, 3.5), gemm_round(2, 0.1, 2.0)]) == [0.05 / 3.5, 0.05]
 
 
 def test_rounds_without_time_or_work_are_no_measurements():
-    assert seconds_per_unit([a_round(1, 0.0), a_round(2, 0.1, 0.0), a_round(3, -1.0)]) == []
+    assert seconds_per_unit([gemm_round(1, 0.0), gemm_round(2, 0.1, 0.0), gemm_round(3, -1.0)]) == []
     assert seconds_per_unit([]) == []
 
 
 def test_rates_of_workers_that_share_a_device_are_added():
     rounds = [
-        a_round(0.9, 0.1, 3.0, "a"),  # the other one has not begun
-        a_round(1.2, 0.1, 3.0, "a"),
-        a_round(1.3, 0.1, 4.0, "b"),
-        a_round(1.7, 0.1, 3.0, "a"),
-        a_round(2.1, 0.2, 4.0, "a"),
-        a_round(2.2, 0.2, 8.0, "b"),
-        a_round(3.5, 0.1, 3.0, "a"),  # the other one has ended
+        gemm_round(0.9, 0.1, 3.0, "a"),  # the other one has not begun
+        gemm_round(1.2, 0.1, 3.0, "a"),
+        gemm_round(1.3, 0.1, 4.0, "b"),
+        gemm_round(1.7, 0.1, 3.0, "a"),
+        gemm_round(2.1, 0.2, 4.0, "a"),
+        gemm_round(2.2, 0.2, 8.0, "b"),
+        gemm_round(3.5, 0.1, 3.0, "a"),  # the other one has ended
     ]
     assert seconds_per_unit(rounds) == [1 / 70, 1 / 60]
 
@@ -67,7 +52,7 @@ def test_rates_of_workers_that_share_a_device_are_added():
 )
 def test_ops_of_equal_rounds_is_work_over_time(seconds, work):
     stats = Stats()
-    for value in seconds_per_unit([a_round(number, one, work) for number, one in enumerate(seconds)]):
+    for value in seconds_per_unit([gemm_round(number, one, work) for number, one in enumerate(seconds)]):
         stats.update(value)
     assert stats.ops == pytest.approx(len(seconds) * work / sum(seconds))
 

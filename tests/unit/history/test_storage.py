@@ -3,12 +3,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import rigproof
 from rigproof.history.storage import RigStorage, history_folder
+from support.acceptance import forked
 
 pytest_plugins = ["pytester"]
 
@@ -89,12 +88,12 @@ def suite(pytester, monkeypatch):
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(TESTS)
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    monkeypatch.setenv("PYTHONPATH", str(Path(rigproof.__file__).parents[1]))
 
     def run(*arguments, **environment):
         for key, value in environment.items():
             monkeypatch.setenv(key, value)
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments, timeout=120)
+        done = forked("pytest", ("-p", "no:cacheprovider", *arguments), pytester.path)
+        return pytest.RunResult(done.returncode, done.stdout.splitlines(), done.stderr.splitlines(), 0.0)
 
     return run
 

@@ -2,6 +2,7 @@
 
 import math
 import random
+from copy import copy
 from dataclasses import replace
 
 import pytest
@@ -57,7 +58,13 @@ def plan() -> Plan:
 
 
 @pytest.fixture
-def recording(loaded) -> Recording:
+def recording(recorded) -> Recording:
+    """The sample run, to be changed: its lists and tables are the test's own."""
+    return copy(recorded)
+
+
+@pytest.fixture(scope="session")
+def recorded(loaded) -> Recording:
     """Sixty seconds of both GPUs: loaded from t=3 s, the second one too hot at the end."""
     chance = random.Random(20260102)
     run = RunInfo(

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -32,8 +33,10 @@ os._exit(0)  # its thread waits for tasks
 MEMORY = {"enabled": True, "expandable_segments": True, "max_split_size_mib": 64}
 
 
-def opened(device, memory, **environ):
+@cache
+def opened(device, *changes, **environ):
     """A worker that has tried to open its device: its allocator's variables, and when torch came."""
+    memory = MEMORY | dict(changes)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTORCH_")}
     done = subprocess.run(
         [sys.executable, "-c", CHILD, device, json.dumps(memory)],
@@ -48,23 +51,21 @@ def opened(device, memory, **environ):
 
 
 def test_the_allocator_is_configured_before_torch_is_there():
-    result = opened("cuda", MEMORY)
+    result = opened("cuda")
     assert (result["torch_before"], result["torch_after"]) == (False, True)
     assert list(result["found"].values()) == ["expandable_segments:True,max_split_size_mb:64"]
 
 
-@pytest.mark.parametrize(
-    ("device", "memory"), [("cpu", MEMORY), ("cuda", MEMORY | {"enabled": False})], ids=["cpu", "no-policy"]
-)
-def test_nothing_is_configured_that_nobody_uses_or_wants(device, memory):
-    assert opened(device, memory)["found"] == {}
+@pytest.mark.parametrize("opening", [("cpu",), ("cuda", ("enabled", False))], ids=["cpu", "no-policy"])
+def test_nothing_is_configured_that_nobody_uses_or_wants(opening):
+    assert opened(*opening)["found"] == {}
 
 
 def test_a_sign_of_life_is_counted_and_no_record():
-    found = opened("cpu", MEMORY)
+    found = opened("cpu")
     assert (found["progress"], found["records"]) == (2, 0)
 
 
 def test_what_the_user_has_configured_stays():
-    found = opened("cuda", MEMORY, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")["found"]
+    found = opened("cuda", PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")["found"]
     assert found == {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}

@@ -11,22 +11,11 @@ from rigproof.criteria.evidence.windows import (
     without_work,
     work_by_slice,
 )
-from rigproof.records.measurements import TFLOP, Round
+from support.recordings import gemm_round
 
 
 def work(end_s, seconds, work=1.0):
-    return Round(
-        end_s,
-        "sustained",
-        "w",
-        "pc1/gpu0",
-        "measure",
-        seconds,
-        work,
-        TFLOP,
-        True,
-        {"precision": "bf16", "size": 64},
-    )
+    return gemm_round(end_s, seconds, work)
 
 
 def work_in(rounds, slices):

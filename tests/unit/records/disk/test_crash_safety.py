@@ -11,22 +11,12 @@ from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_F
 from rigproof.records.disk.store import RecordingError, RecordingWriter, read_recording
 from rigproof.records.identity import RunInfo
 from rigproof.records.limits import read_bounded
-from rigproof.records.measurements import TFLOP, Event, Round
+from rigproof.records.measurements import Event
 from rigproof.records.samples import GpuSample
+from support.recordings import gemm_round
 
 RUN = RunInfo("run-1", "2026-01-02T03:04:05Z", "quick", "0.1.0", "3.11.7", {"name": "lab"}, ("gemm",))
-ROUND = Round(
-    12.5,
-    "gemm",
-    "pc1/gpu0#0",
-    "pc1/gpu0",
-    "measure",
-    0.05,
-    3.5,
-    TFLOP,
-    True,
-    {"precision": "bf16", "size": 8192},
-)
+ROUND = gemm_round(12.5)
 HAPPENED = Event(1.0, "oom", "pc1/gpu0", "12 MiB wanted")
 SAMPLES = [GpuSample(float(number), "pc1/gpu0", power_w=300.0 + number) for number in range(5)]
 

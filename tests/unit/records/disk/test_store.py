@@ -19,7 +19,6 @@ from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, RECORDIN
 from rigproof.records.disk.store import RecordingError, RecordingWriter, read_recording
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import (
-    TFLOP,
     Event,
     ForeignMemory,
     GpuCounters,
@@ -31,22 +30,12 @@ from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import RecordedPlan
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.stages.feeding.records import RewardBatch
+from support.recordings import gemm_round
 
 RUN = RunInfo(
     "run-1", "2026-01-02T03:04:05Z", "quick", "0.1.0", "3.11.7", {"name": "lab"}, ("gemm", "sustained")
 )
-ROUND = Round(
-    12.5,
-    "gemm",
-    "pc1/gpu0#0",
-    "pc1/gpu0",
-    "measure",
-    0.05,
-    3.5,
-    TFLOP,
-    True,
-    {"precision": "bf16", "size": 8192},
-)
+ROUND = gemm_round(12.5)
 HAPPENED = Event(1.0, "oom", "pc1/gpu0", "12 MiB wanted")
 GPU_SAMPLE = GpuSample(
     1.0, "pc1/gpu0", 99.0, 2048.0, 61.0, None, 345.5, None, 1e6, 1695.0, 9751.0, 4, 4, 16, 0, 0.002

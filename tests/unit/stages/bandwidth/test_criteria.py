@@ -1,5 +1,6 @@
 """How fast a card's memory has to be: by its model's figures, by what is printed, or by its peers."""
 
+from copy import copy
 from dataclasses import replace
 
 import pytest
@@ -24,9 +25,15 @@ def loaded():
     return load_rig("h200-x2", KINDS)
 
 
-@pytest.fixture
-def recording(loaded):
+@pytest.fixture(scope="module")
+def simulated(loaded):
     return simulated_recording(loaded, "standard")
+
+
+@pytest.fixture
+def recording(simulated):
+    """To be changed: its lists and tables are the test's own."""
+    return copy(simulated)
 
 
 def changed(recording, operation, subject=GPU, **changes):

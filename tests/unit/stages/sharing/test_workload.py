@@ -18,7 +18,7 @@ from rigproof.stages.sharing.specs import SharingSpec
 from rigproof.stages.sharing.workload import run_sharing
 
 # One thread each: two that wait for each other would crawl on a machine where others work too.
-SPEC = SharingSpec("sharing", 128, vram_mib=4.0, duration_s=8.0, round_s=0.02, workers=(1, 2), cpus=1.0)
+SPEC = SharingSpec("sharing", 128, vram_mib=4.0, duration_s=4.0, round_s=0.02, workers=(1, 2), cpus=1.0)
 
 
 class RealTimeContext:
