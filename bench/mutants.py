@@ -38,7 +38,7 @@ SCOPE = (
     *(f"rigproof/profiles/{name}.py" for name in PROFILES),
     *(f"rigproof/cluster/{name}.py" for name in CLUSTER),
 )
-JUDGED = ("criteria", "judging")  # the tests of one are near those of the other
+JUDGED = ("criteria", "judging", "stages")  # the tests of one are near those of the others
 SEED = 1
 SAMPLE = 150
 LEAST = 0.95
@@ -140,7 +140,7 @@ def first_failure(output: str) -> str:
 
 
 def tests_of(copy: Path, path: str) -> tuple[list[str], list[str]]:
-    """The nearest tests of a file, and the folders of all that are near."""
+    """The nearest tests of a file; and the folders of all that are near, with its simulated runs."""
     _, *rooms = Path(path).parent.parts
     name, unit = Path(path).stem, Path("tests", "unit")
     folders = JUDGED if rooms[0] in JUDGED else rooms[:1]
@@ -150,7 +150,9 @@ def tests_of(copy: Path, path: str) -> tuple[list[str], list[str]]:
     imported = (f"{package}.{name} import", f"{package} import {name}\n")
     tests = sorted((copy / unit / rooms[0]).rglob("test_*.py"))
     nearest = own or [one for one in tests if any(line in one.read_text("utf-8") for line in imported)]
-    return [str(one.relative_to(copy)) for one in nearest], [str(unit / folder) for folder in folders]
+    simulated = [one.relative_to(copy) for one in (copy / "tests" / "simulation").glob(f"test_{name}.py")]
+    wider = [*(unit / folder for folder in folders), *simulated]
+    return [str(one.relative_to(copy)) for one in nearest], list(map(str, wider))
 
 
 def tried(copies: "queue.Queue[Path]", trial: Trial, one: Mutation) -> Outcome:

@@ -107,9 +107,15 @@ def test_what_survived_is_counted_and_its_explanation_told(capsys):
 def test_the_nearest_tests_have_the_files_name_or_import_it():
     nearest, folders = mutants.tests_of(mutants.ROOT, "rigproof/criteria/checks/host.py")
     assert nearest == ["tests/unit/criteria/checks/test_host.py"]
-    assert folders == ["tests/unit/criteria", "tests/unit/judging"]
+    assert folders == ["tests/unit/criteria", "tests/unit/judging", "tests/unit/stages"]
     nearest, _ = mutants.tests_of(mutants.ROOT, "rigproof/cluster/driver/slots.py")
     assert "tests/unit/cluster/driver/test_stage_run.py" in nearest
+
+
+def test_what_whole_simulated_runs_show_is_near_too():
+    nearest, folders = mutants.tests_of(mutants.ROOT, "rigproof/judging/fault_matrix.py")
+    assert nearest == ["tests/unit/judging/test_faults.py"]
+    assert folders[-1] == "tests/simulation/test_fault_matrix.py"
 
 
 def test_every_explanation_is_of_a_mutation_that_there_is():
