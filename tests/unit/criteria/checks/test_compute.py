@@ -59,6 +59,25 @@ def test_most_cards_are_right_and_the_odd_one_alone_fails(bench):
     assert "another on pc1/gpu0, pc1/gpu2, which agree" in detail
 
 
+@pytest.mark.parametrize(("number", "told"), [(5, ""), (6, " and others")])
+def test_four_of_the_cards_that_agree_are_named(bench, number, told):
+    make_peers(bench, number)
+    products_differ(bench, subject_of(0))
+    assert bench.verdict(EXACT, subject_of(0)).detail.endswith(
+        f"another on pc1/gpu1, pc1/gpu2, pc1/gpu3, pc1/gpu4{told}, which agree"
+    )
+
+
+def test_of_several_products_that_differ_the_first_stage_s_is_told(bench):
+    change(bench, GPU, "sharing", checksums={"1·0": "another", "0·1": "bf16-0·1"})
+    change(bench, GPU, "sustained", checksums={"1·0": "bf16-1·0", "0·1": "another"})
+    verdict = bench.verdict(EXACT, GPU)
+    assert verdict.measured == 2
+    assert verdict.detail.startswith(
+        "the bf16 product of seeds 1·0, size 1024, in the sharing stage is another"
+    )
+
+
 def test_where_as_many_say_one_as_the_other_all_fail(bench):
     make_peers(bench, 4)
     for index in (0, 1):
@@ -138,3 +157,8 @@ def test_a_stage_that_the_level_leaves_out_needs_no_reference(bench):
     bench.recording.run = replace(bench.recording.run, stages=("gemm", "sustained"))
     bench.only("gemm", "sustained")
     assert outcome(bench) is Outcome.PASS
+
+
+def test_a_run_that_repeats_no_products_has_nothing_to_compare(bench):
+    bench.only("training")
+    assert outcome(bench) is Outcome.NOT_APPLICABLE

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.criteria.checks.distribution import FAULTS
 from rigproof.records.verdict import Outcome
 from support.recordings import RIG
 
@@ -137,3 +138,10 @@ def test_a_worker_that_the_run_planned_is_missed_by_any_profile(bench):
     bench.recording.workers = [one for one in bench.recording.workers if one.worker != "pc1/gpu0#1"]
     verdict = bench.verdict(SPREAD, GPU)
     assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.FAIL, 1, 2)
+
+
+def test_to_land_on_another_gpu_takes_two(bench):
+    (fault,) = FAULTS
+    assert fault.lacks(bench.loaded, None) == ""
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "h200", "workers": 2}]}])
+    assert fault.lacks(bench.loaded, None) == "the rig has one GPU only"

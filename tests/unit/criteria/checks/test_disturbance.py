@@ -58,6 +58,12 @@ def test_who_was_there_before_and_rests_is_foreign_memory_s_business(bench):
     assert bench.verdict(UNDISTURBED, GPU).outcome is PASS
 
 
+@pytest.mark.parametrize(("from_s", "outcome"), [(1.0, PASS), (1.1, FAIL)])
+def test_who_is_there_as_foreign_memory_is_read_was_there_before_the_run(bench, from_s, outcome):
+    bench.stranger(from_s)
+    assert bench.verdict(UNDISTURBED, GPU).outcome is outcome
+
+
 @pytest.mark.parametrize(
     "fields", [{"sm_percent": [0, 5.1]}, {"used_mib": [2000, 2513]}], ids=["computes", "grows"]
 )
@@ -252,6 +258,34 @@ def test_in_a_container_a_replaced_worker_is_ours_too(contained):
     contained.recording.add(replace(first, pid=180, t_s=55.0, generation=1))
     contained.stranger(54, pid=70_180)
     assert contained.verdict(UNDISTURBED, GPU).outcome is PASS
+
+
+def test_in_a_container_a_replacement_that_was_lost_with_its_first_word_is_ours_too(contained):
+    """It came after the loss before it, not after its own."""
+    first = next(one for one in contained.recording.workers if one.worker == "pc1/gpu0#1")
+    contained.recording.add(replace(first, pid=180, t_s=55.0, generation=1))
+    for lost_s in (50, 55):
+        contained.event("worker_died", GPU, "signal 9", lost_s, "pc1/gpu0#1")
+    contained.stranger(54, pid=70_180, gone_s=55)
+    assert contained.verdict(UNDISTURBED, GPU).outcome is PASS
+
+
+def test_in_a_container_a_worker_that_starts_long_after_the_other_is_ours_too(contained):
+    recording = contained.recording
+    recording.workers = [
+        replace(one, t_s=12.0) if one.worker == "pc1/gpu0#1" else one for one in recording.workers
+    ]
+    recording.processes = [
+        replace(one, t_s=11.5) if (one.pid, one.t_s) == (70_101, 3.5) else one for one in recording.processes
+    ]
+    assert contained.verdict(UNDISTURBED, GPU).outcome is PASS
+
+
+def test_in_a_container_that_tells_nobody_apart_an_oom_names_no_holder(contained):
+    contained.stranger(4.5, pid=75_263)
+    contained.event("oom", GPU, "12 GiB wanted", 40)
+    verdict = contained.verdict("memory.no_oom", GPU)
+    assert (verdict.outcome, verdict.detail) == (FAIL, "12 GiB wanted")
 
 
 # What a stranger explains

@@ -5,6 +5,11 @@ from rigproof.records.verdict import Outcome
 GPU, XID = "pc1/gpu0", "health.xid"
 
 
+def test_a_gpu_without_an_xid_passes_with_none(bench):
+    verdict = bench.verdict(XID, GPU)
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.PASS, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("code", "outcome"),
     [

@@ -79,6 +79,14 @@ def test_a_worker_that_stopped_reporting_before_the_end_is_no_measurement(bench)
     )
 
 
+@pytest.mark.parametrize(("last_s", "expected"), [(65.0, Outcome.PASS), (64.9, Outcome.NOT_MEASURED)])
+def test_the_last_report_is_of_the_loads_last_five_seconds(bench, last_s, expected):
+    bench.recording.memory = [
+        replace(one, t_s=last_s) if one.t_s == 69.0 else one for one in bench.recording.memory
+    ]
+    assert outcome(bench, OOM) is expected
+
+
 @pytest.mark.parametrize("kind", ["worker_died", "worker_failed", "worker_hung"])
 def test_a_worker_that_was_lost_is_no_measurement_however_late(bench, kind):
     bench.event(kind, GPU, "gone", 69.5, "pc1/gpu0#1")

@@ -158,6 +158,7 @@ def test_a_cap_that_the_profile_states_is_no_fault_however_low(bench):
 def test_a_limit_that_falls_during_the_run_is_judged_by_its_lowest(bench):
     bench.samples(GPU, power_limit_w=700.0)
     assert bench.verdict(LIMIT, GPU).outcome is Outcome.PASS
+    bench.samples(GPU, 45, 50, power_limit_w=550.0)
     bench.samples(GPU, 50, 60, power_limit_w=400.0)
     verdict = bench.verdict(LIMIT, GPU)
     assert (verdict.outcome, verdict.measured) == (Outcome.WARN, 400)

@@ -34,6 +34,20 @@ def test_power_that_stands_still_for_three_seconds_while_energy_goes_on_is_froze
     assert outcome(bench, ACTIVE) is NOT_MEASURED
 
 
+def test_power_that_stands_still_for_less_than_three_seconds_is_believed(bench):
+    with_energy(bench)
+    bench.samples(GPU, 35, 37.55, power_w=550.0, power_average_w=550.0)
+    assert (outcome(bench, DRAW), outcome(bench, ACTIVE)) == (PASS, PASS)
+
+
+def test_three_readings_of_one_power_in_three_seconds_are_enough(bench):
+    with_energy(bench)
+    bench.samples(GPU, 34.95, 38.25, power_w=None, power_average_w=None)
+    for t_s in (35.0, 36.6, 38.2):
+        bench.samples(GPU, t_s - 0.05, t_s + 0.05, power_w=550.0, power_average_w=550.0)
+    assert "550 W for 3 s under load, though" in bench.verdict(DRAW, GPU).detail
+
+
 def test_power_that_stands_still_as_its_energy_says_is_believed_for_ten_seconds(bench):
     bench.samples(GPU, 35, 39, power_w=640.0, power_average_w=640.0)
     with_energy(bench)
@@ -87,6 +101,24 @@ def test_a_temperature_that_follows_a_step_within_twenty_seconds_is_believed(ben
     bench.samples(GPU, 26, 62, core_temperature_c=63)
     bench.samples(GPU, 48, power_w=lambda one: one.power_w * 0.6)
     assert outcome(bench, CORE) is PASS
+
+
+@pytest.mark.parametrize(("from_s", "expected"), [(40.0, NOT_MEASURED), (40.1, PASS)])
+def test_a_temperature_that_never_moved_in_thirty_seconds_is_frozen(bench, from_s, expected):
+    """Read until 70 s: the work begins at 42 s, too soon for a step of power to be looked at."""
+    bench.only("sustained")
+    bench.stage("sustained", start_s=40.0, loaded_from_s=44.0)
+    bench.recording.rounds = [one for one in bench.recording.rounds if one.t_s > 42.0]
+    bench.recording.gpu_samples = [
+        one for one in bench.recording.gpu_samples if from_s - 0.05 < one.t_s < 70.05
+    ]
+    bench.samples(GPU, core_temperature_c=63)
+    bench.samples(GPU, 0, 42, power_w=lambda one: 80 + one.t_s % 1)
+    assert outcome(bench, CORE) is expected
+    if expected is NOT_MEASURED:
+        assert bench.verdict(CORE, GPU).detail == (
+            "the core temperature reads 63 °C all along: the sensor is frozen"
+        )
 
 
 @pytest.mark.parametrize(

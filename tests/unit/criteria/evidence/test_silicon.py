@@ -74,8 +74,22 @@ def test_a_card_whose_clock_was_not_read_has_no_floor_and_is_not_passed():
     assert verdict.outcome is Outcome.NOT_MEASURED
 
 
+def test_the_clock_is_due_in_all_stretches_of_the_rounds():
+    """Of 14 and 15 s, the first of which was hardly read."""
+    bench = unknown()
+    bench.recording.rounds = [
+        one for one in bench.recording.rounds if one.stage != "sustained" or not 45.0 < one.t_s <= 55.0
+    ]
+    bench.samples(GPU, 31, 43, sm_clock_mhz=None)
+    verdict = bench.verdict(SUSTAINED, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail.endswith(" readings of the SM clock under load where 290 were due")
+
+
 def test_a_card_whose_sms_nobody_told_is_not_passed():
-    assert unknown(sms=None).verdict(BF16, GPU).outcome is Outcome.NOT_MEASURED
+    verdict = unknown(sms=None).verdict(BF16, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == "no worker told how many SMs this card has, which its floor rests on"
 
 
 @pytest.mark.parametrize(

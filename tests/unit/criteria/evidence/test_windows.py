@@ -94,11 +94,11 @@ STRETCHES = st.lists(
 )
 
 
-@given(ROUNDS, STRETCHES)
-def test_a_span_is_without_work_where_no_round_overlaps_it(rounds, stretches):
+@given(ROUNDS, STRETCHES, st.sampled_from([0.5, 1.0, 2.5]))
+def test_a_span_is_without_work_where_no_round_overlaps_it(rounds, stretches, width_s):
     rounds = Rounds.of_records([work(*one) for one in rounds])
-    slices = [piece for one in stretches for piece in one.slices(1.0)]
-    from_s, to_s = slice_edges(stretches, 1.0)
+    slices = [piece for one in stretches for piece in one.slices(width_s)]
+    from_s, to_s = slice_edges(stretches, width_s)
     assert list(zip(from_s.tolist(), to_s.tolist(), strict=True)) == [
         (one.from_s, one.to_s) for one in slices
     ]

@@ -71,6 +71,14 @@ def test_a_gpus_own_limits_are_held_against_the_same_bounds(desk, name, value):
     assert line.startswith(f"nodes[0].gpus[0].limits.{name} = ")
 
 
+def test_a_gpus_own_limits_of_a_stage_are_held_against_the_same_bounds(desk):
+    assert problems(desk, f"{KNOWN}stages.feeding.reward_speedup_share = 0.96\n") == [
+        "nodes[0].gpus[0].stages.feeding.reward_speedup_share = 0.96: is more than any pool of processes "
+        "reaches; write 0.95 or less"
+    ]
+    assert problems(desk, f"{KNOWN}stages.feeding.reward_speedup_share = 0.95\n") == []
+
+
 @pytest.mark.parametrize(
     ("rig", "key", "lowest_refused", "wrong"),
     [

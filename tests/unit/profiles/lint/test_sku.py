@@ -36,6 +36,11 @@ def test_a_sound_table_is_clean():
     assert lint_sku(FILE, sku(), KINDS) == []
 
 
+def test_more_power_may_give_the_same_rate():
+    points = (PowerPoint(limit_share=0.5, rate_share=0.9), PowerPoint(limit_share=0.8, rate_share=0.9))
+    assert lint_sku(FILE, sku(power_curve=points), KINDS) == []
+
+
 @pytest.mark.parametrize("stem", all_skus(KINDS))
 def test_every_shipped_sku_is_clean(stem):
     assert lint_sku(f"hwprofiles/gpus/{stem}.toml", all_skus(KINDS)[stem], KINDS) == []
