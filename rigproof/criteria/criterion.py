@@ -99,8 +99,8 @@ class Criterion:
     promises it; a comparison of devices needs several.
     `rate`: if its figure misses the limit by less than `limits.marginal_share` of it, its stage is measured
     once more, and a figure that is good only once warns.
-    `figures`: those whose floors its measurements are compared with. `sum_of`: the criterion whose figures
-    it sums.
+    `figures`: the figures whose floors its measurements are compared with. `sum_of`: the criterion whose
+    figures it sums.
     `explained`: why a failure or warning was not caused by the subject, in words, or None; it is then not
     measured.
     `also`: the faults that change its verdict besides those made for it.
@@ -137,7 +137,7 @@ class Criterion:
 
     @property
     def floored(self) -> bool:
-        """Whether a figure of it is compared with a floor that a rig can state and a champion can set."""
+        """Whether one of its figures is compared with a floor that a rig can state and a champion can set."""
         return any(figure.floor for figure in self.figures)
 
     @property

@@ -5,9 +5,9 @@ own champion; a share of the SKU file's figure, as large as its evidence allows,
 limit; and, if there is no such figure, `limits.floor_unknown_share` of what the architecture does at the
 measured clock.
 
-A champion applies to the same work (labels of its rounds, processes) under the power limit at which it was
-measured. Under a lower limit it is scaled down as the SKU file's figure is; under a higher one it says too
-little to be a floor.
+A champion applies to the same work (the labels of its rounds, processes) under the power limit at which it
+was measured. Under a lower limit it is scaled down as the SKU file's figure is; under a higher one it says
+too little to be a floor.
 """
 
 import math
@@ -54,10 +54,10 @@ class NoFloor:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The work whose rate is judged: the kind of figure, its conditions, and its rounds.
+    """The work whose rate is judged: which figure it is, how it is measured, and in which rounds.
 
-    `labels`: labels of its rounds that a champion must share. `most`: the highest possible rate of such a
-    device, if the figure does not count arithmetic.
+    `labels`: those of its rounds that a champion must share. `most`: no device of this kind is faster, if the
+    figure is not a rate of arithmetic.
     """
 
     figure: FigureKind
