@@ -347,3 +347,15 @@ def test_a_stage_of_which_no_crew_could_begin_has_failed():
     stage = team.run(turns=TWICE)
     assert (stage.status, stage.workers, team.beats) == ("failed", (), 0)
     assert [one.subject for one, _ in team.recorded if isinstance(one, Event)] == ["pair", "other"]
+
+
+@pytest.mark.parametrize("stalled_s", [0.0, 30.0])
+def test_who_is_left_of_a_crew_gets_its_time_again_after_the_driver_stalled(team, stalled_s):
+    def stall():
+        team.paused_s += stalled_s
+        team.now_s += stalled_s
+
+    team.at = {2: lambda: team.ends(FIRST, "failed"), 4: stall}
+    team.run(turns=((BOTH,),))
+    assert team.said("hung")[0][1] == SECOND
+    assert team.now_s == (4.0 + stalled_s if stalled_s else 2.0) + STOP_S / 2 + 1.0

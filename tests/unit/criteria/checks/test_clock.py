@@ -151,7 +151,9 @@ def test_a_card_that_lost_its_worker_is_not_sent_to_the_repair_shop(bench):
 def test_without_a_boost_clock_and_a_maximum_there_is_nothing_to_compare_with(bench, maximum_mhz):
     unknown_card(bench)
     bench.gpu(GPU, sm_clock_max_mhz=maximum_mhz)
-    assert bench.verdict(RATIO, GPU).outcome is Outcome.NOT_MEASURED
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail.endswith("NVML does not report the maximum SM clock")
 
 
 def test_a_clock_that_was_not_read_is_no_measurement(bench):

@@ -281,6 +281,19 @@ def test_in_a_container_a_worker_that_starts_long_after_the_other_is_ours_too(co
     assert contained.verdict(UNDISTURBED, GPU).outcome is PASS
 
 
+@pytest.mark.parametrize(("seen_s", "outcome"), [(14.0, PASS), (14.1, Outcome.NOT_APPLICABLE)])
+def test_in_a_container_a_process_is_ours_up_to_two_seconds_after_its_worker_was_there(
+    contained, seen_s, outcome
+):
+    recording = contained.recording
+    recording.workers = [replace(one, t_s=12.0) if one.subject == GPU else one for one in recording.workers]
+    recording.processes = [
+        replace(one, t_s=seen_s) if (one.pid, one.t_s) == (70_101, 3.5) else one
+        for one in recording.processes
+    ]
+    assert contained.verdict(UNDISTURBED, GPU).outcome is outcome
+
+
 def test_in_a_container_that_tells_nobody_apart_an_oom_names_no_holder(contained):
     contained.stranger(4.5, pid=75_263)
     contained.event("oom", GPU, "12 GiB wanted", 40)

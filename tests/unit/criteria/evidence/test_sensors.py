@@ -117,7 +117,7 @@ def test_a_temperature_that_never_moved_in_thirty_seconds_is_frozen(bench, from_
     assert outcome(bench, CORE) is expected
     if expected is NOT_MEASURED:
         assert bench.verdict(CORE, GPU).detail == (
-            "the core temperature reads 63 °C all along: the sensor is frozen"
+            "the core temperature reads 63 °C during the whole run: the sensor is frozen"
         )
 
 

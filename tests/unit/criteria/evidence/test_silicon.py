@@ -83,13 +83,13 @@ def test_the_clock_is_due_in_all_stretches_of_the_rounds():
     bench.samples(GPU, 31, 43, sm_clock_mhz=None)
     verdict = bench.verdict(SUSTAINED, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail.endswith(" readings of the SM clock under load where 290 were due")
+    assert verdict.detail.endswith(" of the 290 readings of the SM clock due under load")
 
 
 def test_a_card_whose_sms_nobody_told_is_not_passed():
     verdict = unknown(sms=None).verdict(BF16, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == "no worker told how many SMs this card has, which its floor rests on"
+    assert verdict.detail == "no worker reported how many SMs this card has, which its floor is based on"
 
 
 @pytest.mark.parametrize(
