@@ -140,7 +140,7 @@ def test_a_truncated_history_is_left_out_by_name(two, tmp_path):
     done = rigproof("history", f"--report-dir={reports}")
     assert done.returncode == 4, done.stderr
     assert f"{path}: left out: " in done.stdout
-    assert "of 1 runs" in done.stdout  # the other one's
+    assert "measurements of 1 run\n" in done.stdout  # the other one's
 
 
 def test_an_unfinished_line_is_left_out_and_a_stage_without_its_end_does_not_pass(two, tmp_path):
