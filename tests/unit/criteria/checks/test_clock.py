@@ -8,8 +8,10 @@ from rigproof.records.verdict import Outcome
 GPU, RATIO = "pc1/gpu0", "clock.ratio"
 
 
-def at_its_cap(bench, power_w=690):
-    bench.samples(GPU, 5, power_w=lambda sample: power_w + (sample.t_s % 2 - 1) / 10)
+def at_its_cap(bench, power_w=690, average_w=None):
+    """Instant power and its average over a second, both a little restless as live sensors are."""
+    for field, level_w in (("power_w", power_w), ("power_average_w", average_w or power_w)):
+        bench.samples(GPU, 5, **{field: lambda sample, w=level_w: w + (sample.t_s % 2 - 1) / 10})
 
 
 def unknown_card(bench):
@@ -57,6 +59,16 @@ def test_a_power_cap_explains_nothing_where_the_card_draws_less_than_its_cap(ben
     verdict = bench.verdict(RATIO, GPU)
     assert verdict.outcome is outcome
     assert f"at {power_w} of 700 W" in verdict.detail
+
+
+def test_the_cap_holds_the_average_where_the_instant_power_swings(bench):
+    at_its_cap(bench, 610, 690)
+    bench.recording.gpu_samples = [replace(one, energy_j=None) for one in bench.recording.gpu_samples]
+    bench.samples(GPU, 5, sm_clock_mhz=1470, clock_event_reasons=0x4)
+    verdict = bench.verdict(RATIO, GPU)
+    assert (verdict.outcome, "at 690 of 700 W" in verdict.detail) == (Outcome.PASS, True)
+    bench.samples(GPU, 5, power_average_w=690)
+    assert bench.verdict(RATIO, GPU).outcome is Outcome.NOT_MEASURED  # a frozen average explains nothing
 
 
 def test_the_stretch_that_nothing_explains_is_the_one_that_is_told(bench):
