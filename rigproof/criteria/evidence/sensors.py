@@ -221,8 +221,14 @@ def _means_by_energy(device: DeviceEvidence, from_s: Floats, to_s: Floats) -> Fl
     means_w = np.full(len(from_s), np.nan)
     (known,) = (last > first).nonzero()
     first, last = first[known], last[known]
-    apart_s = times_s[last] - times_s[first]
-    means_w[known] = np.where(apart_s > 0, (energy_j[last] - energy_j[first]) / apart_s, np.nan)
+    means_w[known] = _means(energy_j[last] - energy_j[first], times_s[last] - times_s[first])
+    return means_w
+
+
+def _means(energy_j: Floats, length_s: Floats) -> Floats:
+    """W; NaN where no time passed."""
+    means_w = np.full(len(length_s), np.nan)
+    np.divide(energy_j, length_s, out=means_w, where=length_s > 0)
     return means_w
 
 
@@ -244,7 +250,7 @@ def _against_energy(device: DeviceEvidence, times_s: Floats, values: Floats) -> 
     enough = (end - first >= FEWEST) & ~np.isnan(by_energy_w)
     first, last, by_energy_w = first[enough], end[enough] - 1, by_energy_w[enough]
     read_j = np.concatenate(([0.0], np.cumsum(np.diff(times_s) * (values[1:] + values[:-1]) / 2)))
-    read_w = (read_j[last] - read_j[first]) / (times_s[last] - times_s[first])
+    read_w = _means(read_j[last] - read_j[first], times_s[last] - times_s[first])
     (apart,) = (np.abs(read_w - by_energy_w) > ENERGY_SHARE * by_energy_w).nonzero()
     if not len(apart):
         return ""

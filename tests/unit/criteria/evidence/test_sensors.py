@@ -1,5 +1,7 @@
 """Readings that do not agree with the rest are not measured, in any stage."""
 
+from dataclasses import replace
+
 import pytest
 
 from rigproof.records.verdict import Outcome
@@ -66,6 +68,16 @@ def test_power_that_stands_still_is_frozen_where_energy_says_a_twentieth_more(be
     still_w = share * sum(drawn_w) / len(drawn_w)
     bench.samples(GPU, 35, 39, power_w=still_w, power_average_w=still_w)
     assert outcome(bench, DRAW) is expected
+
+
+def test_samples_of_one_moment_are_no_mean_power(bench):
+    """Twenty of one moment, where the energy counter was read again: no time passed between them."""
+    with_energy(bench)
+    bench.recording.gpu_samples = [
+        replace(one, t_s=round(one.t_s, -1)) if one.t_s > 80 else one for one in bench.recording.gpu_samples
+    ]
+    verdict = bench.verdict(DRAW, GPU)
+    assert (verdict.outcome, "judging it failed" in verdict.detail) == (NOT_MEASURED, False)
 
 
 def test_without_an_energy_counter_power_may_stand_still_for_ten_seconds(bench):
