@@ -9,6 +9,7 @@ from rigproof.judging.fault_matrix import shown_by
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.subjects import Scope
 from rigproof.records.verdict import Outcome
+from rigproof.stages.registry import KINDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"
 INTRODUCTION = """\
@@ -46,7 +47,7 @@ Rules for all of them:
   failed, the whole stage is measured once more before any of it is judged. A rate that passes only once
   warns, with both figures; one that misses its limit twice fails. Everything else is judged by the worse of
   both attempts.
-- Work only counts if its result was verified. Figures at the limit pass.
+- Work only counts if its result was verified. Figures at the limit pass. The continuous stage is `sustained`.
 """
 SCOPES: dict[Scope, str] = {
     "device": "each promised device",
@@ -96,7 +97,8 @@ def _needs(criterion: Criterion) -> str:
         return " and ".join(needed) or "no stage"
     judged = "every stage of the level"
     if set(criterion.duties) != set(DUTIES):
-        judged = f"every {' or '.join(criterion.duties)} stage of the level"
+        names = [kind.name for kind in KINDS if kind.duty in criterion.duties]
+        judged = f"{', '.join(names)}, as far as the level has them"
     return f"{' and '.join(needed) or 'no stage of its own'}; judges {judged}"
 
 

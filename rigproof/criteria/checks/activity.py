@@ -150,7 +150,7 @@ FAULTS = (
         duties=DUTIES,
         of_task=True,
         why="Little work means a low rate and a low sum; an idle card lowers its clock and its "
-        "PCIe link, also while it should generate. One round in eight is too little to measure a rate in "
+        "PCIe link, even while it should generate. One round in eight is too little to measure a rate in "
         "seconds.",
     ),
     FaultKind(

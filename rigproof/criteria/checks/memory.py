@@ -126,8 +126,8 @@ def _sum_of_highest(memory: Stretch[MemoryReading], field: str) -> int:
     "memory.success_rate",
     scope="device",
     unit="%",
-    limit="`limits.success_share`, for the worse of two shares. Tasks: each planned worker is one in the "
-    "sustained stage, the device's first one in each other stage that ran, and each allocation is one. A "
+    limit="`limits.success_share`, for the worse of two shares. Tasks: each planned worker in the "
+    "sustained stage, the device's first one in each other stage that ran, and each allocation. A "
     "worker's task ended well if it began, its device finished a round, and the worker did not fail, die "
     "or hang; an allocation, if the worker reported its memory as filled; each time that memory did not "
     "suffice, recovered or not, is a failed one. Rounds: the verified share of all that the device "

@@ -188,10 +188,10 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
     "thermal.throttle",
     scope="device",
     unit="%",
-    limit="`limits.throttle_events` stretches of slowed samples in the whole run, with both attempts at a "
-    "repeated stage, `limits.throttle_event_s` for the longest, and, for more than two "
-    "samples, `limits.throttle_share` of those of any stage: any slowdown within all three warns. Power cap "
-    "(0x4) and idle (0x1) do not count",
+    limit="at most `limits.throttle_events` stretches of slowed samples in the whole run (both attempts at a "
+    "repeated stage count), none longer than `limits.throttle_event_s`, and, where more than two samples are "
+    "slowed, at most `limits.throttle_share` of the samples of any stage. A slowdown within all three warns. "
+    "Power cap (0x4) and idle (0x1) do not count",
     remedy="cool the card if the reason is thermal; check plugs and power supply if it is the power brake",
     unmeasured="clock-event reasons were not read often enough under load",
     also=Also(
