@@ -282,7 +282,9 @@ def main() -> None:
     parser.add_argument("--gpus", type=int, default=8, help="of each node")
     parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("--rate-hz", type=float, default=1.0, choices=[1.0], help="samples, rounds")
-    parser.add_argument("--folder", type=Path, required=True, help="for the recording, 3 GB and more")
+    parser.add_argument(
+        "--folder", type=Path, required=True, help="for the recording, 0.7 GiB for 16,384 GPUs"
+    )
     parser.add_argument("--keep", action="store_true", help="the recording, and judge one that is there")
     parser.add_argument("--out", type=Path, help="JSON")
     asked = parser.parse_args()

@@ -47,7 +47,7 @@ Rules for all of them:
   failed, the whole stage is measured once more before any of it is judged. A rate that passes only once
   warns, with both figures; one that misses its limit twice fails. Everything else is judged by the worse of
   both attempts.
-- Work only counts if its result was verified. Figures at the limit pass. The continuous stage is `sustained`.
+- Work only counts if its result was verified. Figures at the limit pass.
 """
 SCOPES: dict[Scope, str] = {
     "device": "each promised device",

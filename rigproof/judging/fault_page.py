@@ -22,7 +22,7 @@ FAULT[@SUBJECT][:key=value,…]`, repeatable, several at once. Without a subject
 node. `rigproof lint --faults` also prints this list.
 
 - `stage=`: the only stage in which it acts; `after=` and `for=` then count in that stage. Without it they
-  count from the beginning of the continuous stage (`sustained`), or of the only stage in which it can act,
+  count from the beginning of the continuous stage, or of the only stage in which it can act,
   and a fault without an end lasts to the end of the run. A fault that would never act, or that could not
   be detected, is refused.
 - `after=`, `for=`: when it begins, and how long it lasts; seconds, or a share of the stage (`after=80%`).
