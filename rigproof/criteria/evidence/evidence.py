@@ -8,6 +8,7 @@ judged. Missing data raises NotMeasured with the reason, so that a criterion can
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter, sub
@@ -205,8 +206,10 @@ class Evidence:
 
     def rounds(self, subject: str) -> Rounds:
         """The rounds of one device, as recorded: a round without a finite time must not vanish."""
-        table = self.kept("rounds", lambda: RoundTable(self.recording.rounds.columns))
-        places = self.recording.rounds.places(subject)
+        # Of one moment: columns and places do not fit together once rounds were added in between.
+        rows = self.kept("rounds", lambda: copy(self.recording.rounds))
+        table = self.kept("table of rounds", lambda: RoundTable(rows.columns))
+        places = rows.places(subject)
         return self.kept_for_subject(("rounds", subject), lambda: self._this_attempt(Rounds(table, places)))
 
     def _this_attempt(self, rounds: Rounds) -> Rounds:

@@ -193,3 +193,11 @@ def test_given_champions_and_profile_come_before_the_recorded_ones(bench):
     other = judge_all(bench.recording, bench.loaded)
     assert judge_all(bench.recording) == strict
     assert [one.outcome for one in other] != [one.outcome for one in strict]
+
+
+def test_a_round_that_comes_while_a_rig_is_judged_moves_no_other_s_rounds(bench):
+    evidence = Evidence(bench.recording, bench.loaded)
+    own = [one.t_s for one in bench.recording.rounds if one.subject == OTHER]
+    assert len(evidence.rounds(GPU))
+    bench.recording.add(replace(bench.recording.rounds[0], t_s=200.0))
+    assert evidence.rounds(OTHER).all("t_s") == own
