@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import cast, get_args
 
-from rigproof.cli.halves import side_by_side, two_are_better, without_collections
 from rigproof.cli.last_words import add_last_words
+from rigproof.cli.shares import processes_for, side_by_side, without_collections
 from rigproof.history.champions import ChampionError, read_champions
 from rigproof.judging.judge import Judgement
 from rigproof.judging.length import in_place_of_level, shortfalls
@@ -34,7 +36,6 @@ from rigproof.stages.registry import KINDS
 # It is in the file's first lines; the rest, which grows with the rig, is not read for it.
 ELAPSED = re.compile(rb'^ "elapsed_s": (\d{1,9}(?:\.\d{1,6})?),?$', re.MULTILINE)
 HEAD_BYTES = 4096
-HERE_SHARE = 0.52  # of the devices, if two processes judge: the other one has to send its findings
 VERDICT_COSTS = 10  # to write one, in records to judge
 EXIT_NOT_WRITTEN = 6  # the same as for a run whose files could not be written
 
@@ -80,22 +81,22 @@ def rejudge(
 def _verdicts(
     recording: Recording, champions: Champions | None = None, loaded: LoadedRig | None = None
 ) -> list[Verdict]:
-    """All verdicts; of a large recording by two processes, each for half of the subjects."""
+    """All verdicts; of a large recording by several processes, each for a share of the devices."""
     planned_by = None if loaded is None else LoadedRig.restore(recording.run.rig, KINDS)
     judgement = Judgement(recording, loaded, champions, planned_by)
     subjects = judgement.subjects
-    if not two_are_better(recording.count()):
+    processes = processes_for(recording.count())
+    if processes == 1:
         return judgement.whole([judgement.part(subjects)])
-    recording.group()  # else each of the two would
+    recording.group()  # else each process would
     nodes = [subject for subject in subjects if subject in recording.nodes]
     others = [subject for subject in subjects if subject not in recording.nodes]
     of_nodes = judgement.part(nodes)
-    recording.host_samples.release_lists()  # hundreds of MiB, which two processes would both have
+    recording.host_samples.release_lists()  # hundreds of MiB, which each process would have
     give_memory_back()
-    middle = round(HERE_SHARE * len(others))
-    of_devices = side_by_side(
-        lambda: judgement.part(others[:middle]), lambda: judgement.part(others[middle:])
-    )
+    edges = [round(len(others) * place / processes) for place in range(processes + 1)]
+    shares = [others[begin:end] for begin, end in pairwise(edges)]
+    of_devices = side_by_side([partial(judgement.part, share) for share in shares])
     return judgement.whole([of_nodes, *of_devices])
 
 
@@ -185,11 +186,10 @@ def rewrite(
         else:
             written = run if output is None else output
             folder.mkdir(parents=True, exist_ok=True)
-            if two_are_better(len(verdicts) * VERDICT_COSTS):
-                halves = side_by_side(lambda: write(FILES[::2]), lambda: write(FILES[1::2]))
-                problems = [problem for half in halves for problem in half]
-            else:
-                problems = write(FILES)
+            processes = min(processes_for(len(verdicts) * VERDICT_COSTS), len(FILES))
+            shares = [FILES[place::processes] for place in range(processes)]
+            found = side_by_side([partial(write, share) for share in shares])
+            problems = [problem for share in found for problem in share]
     except OSError as error:
         problems = [f"{error.filename or run}: not written: {error.strerror or error}"]
     for line in problems:

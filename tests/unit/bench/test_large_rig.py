@@ -56,15 +56,15 @@ def test_every_kind_of_record_is_there_once_a_second(recorded):
     assert recording.of(RewardBatch)
 
 
-def test_two_processes_write_what_one_writes(recorded, monkeypatch):
+def test_several_processes_write_what_one_writes(recorded, monkeypatch):
     files = ("verdict.json", "metrics.prom", "summary.md")
     monkeypatch.setattr("rigproof.report.page.page.page_text", lambda _result: "")  # the slowest of all
     assert rejudge.rewrite(recorded, print) == 0  # so that both find the same elapsed time
     told = []
-    for two in (False, True):
-        monkeypatch.setattr(rejudge, "two_are_better", lambda _records, two=two: two)
+    for processes in (1, 2, 3):
+        monkeypatch.setattr(rejudge, "processes_for", lambda _records, processes=processes: processes)
         assert rejudge.rewrite(recorded, print) == 0
         content = {name: (recorded / name).read_text() for name in files}
         told.append(content)
-    assert told[0] == told[1]
+    assert told[0] == told[1] == told[2]
     assert json.loads(told[0]["verdict.json"])["verdict"] == "REJECTED"

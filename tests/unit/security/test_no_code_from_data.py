@@ -69,9 +69,9 @@ START_CALLS = re.compile(
 # Every file that can start a process. What is no `host.child.Child` says why in its text.
 STARTING = {
     "child.py": "the package's own modules, with an interpreter of their own",
-    "halves.py": "a fork that shares the records",
     "launching.py": "`ray up`",
     "remote.py": "`ssh`",
+    "shares.py": "forks that share the records",
     "strategy_pool.py": "forks of a process that is a Child itself",
 }
 
