@@ -10,7 +10,7 @@ from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.planning.room import room_of
 from rigproof.records.identity import GpuIdentity
-from rigproof.records.telling import cause_and_step
+from rigproof.records.message_text import cause_and_step
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, Variant
 
