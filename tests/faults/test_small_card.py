@@ -186,7 +186,7 @@ print(json.dumps({
 """
 
 
-def test_one_allocation_larger_than_the_card_is_told_in_the_allocator_s_own_words():
+def test_one_allocation_larger_than_the_card_is_reported_in_the_allocator_s_own_words():
     """torch says "CUDA out of memory. Tried to allocate 8.84 GiB", and so does the event."""
     if ON_GPU:
         arguments, said = ("cuda", 48712, CARD_GIB * 1024), "Tried to allocate 8.84 GiB"

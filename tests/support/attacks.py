@@ -331,7 +331,7 @@ TESTED = (
         "rounds that are told twice",
         "twice the rate",
         "not measured",
-        "unit/stages/sustained/test_criteria.py::test_rounds_that_are_told_twice",
+        "unit/stages/sustained/test_criteria.py::test_rounds_that_are_recorded_twice",
     ),
     Tested(
         "measured rounds that nobody verified",
@@ -505,7 +505,7 @@ TESTED = (
         "a last round in fp32 behind a sustained stage in bf16",
         "judged by the floor of fp32",
         "not measured",
-        "unit/criteria/evidence/test_rates.py::test_a_rate_is_told_with_its_precision",
+        "unit/criteria/evidence/test_rates.py::test_a_rate_is_reported_with_its_precision",
     ),
     Tested(
         "a champion of 5000 TFLOP/s",

@@ -53,7 +53,7 @@ def test_the_hog_comes_and_goes_every_8_s_at_different_parts_of_a_window(bench):
     assert bench.changes(8) == []
 
 
-def test_a_hog_that_leaves_nothing_and_a_missing_program_are_told(bench):
+def test_a_hog_that_leaves_nothing_and_a_missing_program_are_reported(bench):
     given = argparse.Namespace(stress_ng="/nowhere/stress-ng", hog_cpus=1)
     assert "leaves nothing" in bench.left_out("controller", "hog", here(bench, 1.0), given)
     assert "/nowhere/stress-ng" in bench.left_out("stress-ng", "quiet", here(bench), given)

@@ -91,7 +91,7 @@ def outcome(ring, one):
     return mutants.Outcome(one, "after", ring, "a test", 1.0)
 
 
-def test_what_survived_is_counted_and_its_explanation_told(capsys):
+def test_what_survived_is_counted_and_its_explanation_printed(capsys):
     first, second, *_ = all_of()
     known = mutants.Explained(first.path, first.definition, first.operator, first.before, "the same program")
     assert known.covers(first)

@@ -344,7 +344,7 @@ def card():
         ({}, "", "torch's defaults"),
     ],
 )
-def test_the_allocator_s_settings_are_told_as_they_are_in_force(
+def test_the_allocator_s_settings_are_reported_as_they_are_in_force(
     monkeypatch, context, policy_of, card, environ, after, reason
 ):
     for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
@@ -360,7 +360,7 @@ def test_the_allocator_s_settings_are_told_as_they_are_in_force(
     assert "torch says expandable_segments=True" in event.message
 
 
-def test_segments_that_do_not_grow_although_they_should_are_told(monkeypatch, context, policy_of, card):
+def test_segments_that_do_not_grow_although_they_should_are_reported(monkeypatch, context, policy_of, card):
     monkeypatch.setattr(card, "allocator_settings", lambda: {"expandable_segments": False})
     policy = policy_of(card, expandable_segments=True)
     policy.begin()

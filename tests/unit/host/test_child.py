@@ -129,7 +129,7 @@ def test_one_that_hangs_is_ended_by_its_own_reader_after_its_grace(start):
     assert hanging.all() == ([], 1)
 
 
-def test_an_order_that_is_no_json_is_an_error_and_the_end_is_told_to_everybody_who_asks(start):
+def test_an_order_that_is_no_json_is_an_error_and_everybody_who_asks_is_told_of_the_end(start):
     asking = start(
         """
         orders = Orders()

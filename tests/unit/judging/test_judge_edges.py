@@ -25,7 +25,7 @@ def verdict_of(bench, finding, subject=GPU, **more):
     return judge(made(lambda _: finding, **more), subject, Evidence(bench.recording, bench.loaded))
 
 
-def test_a_finding_is_told_as_it_is(bench):
+def test_a_finding_is_reported_as_it_is(bench):
     finding = Finding(Outcome.FAIL, 12.0, LIMIT, "too much", from_s=3.0, length_s=2.0)
     verdict = verdict_of(bench, finding)
     assert (verdict.criterion, verdict.subject, verdict.outcome) == ("test.made", GPU, Outcome.FAIL)

@@ -144,7 +144,7 @@ def test_a_signal_ends_it_with_0_and_leaves_no_process(start, number, scenario):
     assert processes.wait_gone(started, 5) == ()
 
 
-def test_ctrl_c_before_once_has_told_anything_is_an_interruption(start, tmp_path):
+def test_ctrl_c_before_once_has_printed_anything_is_an_interruption(start, tmp_path):
     process = start("hung", "--once")
     end_s = time.monotonic() + PATIENCE_S
     while not (tmp_path / "hung").exists() and time.monotonic() < end_s:

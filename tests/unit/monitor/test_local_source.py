@@ -165,7 +165,7 @@ def test_a_gpu_that_is_lost_is_missing_and_the_other_goes_on():
         watched.until(lambda _: watched.driver.calls["nvmlDeviceGetUtilizationRates"] > asked + 1)
 
 
-def test_a_gpu_that_is_lost_from_the_beginning_is_told():
+def test_a_gpu_that_is_lost_from_the_beginning_is_reported():
     driver = two_gpus()
     driver.gpu(A).lost = True
     with watch(driver) as watched:

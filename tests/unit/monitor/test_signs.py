@@ -86,7 +86,7 @@ def test_signs_of_a_gpu(changes, kind, text):
     assert told(snapshot) == [(kind, "pc1/gpu0", text)]
 
 
-def test_what_a_sensor_does_not_tell_is_no_sign():
+def test_what_a_sensor_does_not_report_is_no_sign():
     unknown = {
         "core_temperature_c": None,
         "memory_temperature_c": None,
@@ -161,7 +161,7 @@ def test_only_one_gpu_at_work_is_a_distribution_failure():
     )
 
 
-def test_utilisation_decides_where_power_is_not_told():
+def test_utilisation_decides_where_power_is_not_reported():
     (sign,) = warning_signs(two_gpus(({"power_average_w": None, "utilization_percent": 0.0}, None)))
     assert sign.text.startswith("idle (utilisation 0 %) while pc1/gpu0 works")
     assert told(two_gpus(({"power_average_w": None, "utilization_percent": 3.0}, None))) == []
@@ -188,7 +188,7 @@ def test_a_rig_at_rest_is_no_failure(calm):
     assert told(replace(calm, nodes=nodes)) == []
 
 
-def test_errors_of_no_node_are_told():
+def test_errors_of_no_node_are_reported():
     assert told(snapshot_of(errors=("pc9: the node agent did not start",))) == [
         ("error", "rig", "pc9: the node agent did not start")
     ]

@@ -126,7 +126,7 @@ def test_a_sentence_can_be_made_of_any_figures(measured, limit, outcome):
 
 
 @pytest.mark.parametrize(("length_s", "said"), [(0.99, "(from t=92 s)"), (1.0, "(from t=92 s, 1 s long)")])
-def test_a_length_under_a_second_is_not_said(length_s, said):
+def test_a_length_under_a_second_is_not_shown(length_s, said):
     assert said in sentence(
         replace(verdict(Outcome.FAIL, measured=1.0, limit=2.0), from_s=92, length_s=length_s)
     )

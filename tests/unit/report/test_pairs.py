@@ -72,7 +72,7 @@ def test_a_shared_copy_names_a_pair_as_its_rig_would(paired, verdicts, tmp_path,
     assert [one.subject for one in again.events if one.kind == "crew_failed"] == [promised.text]
 
 
-def test_what_one_missing_card_keeps_from_its_pairs_is_said_once():
+def test_what_one_missing_card_keeps_from_its_pairs_is_reported_once():
     detail = "pc9/gpu0 was not found"
     pairs = [f"pc{number}/gpu0-pc9/gpu0" for number in range(1, 8)]
     missing = [Verdict("transfer.peer", one, Outcome.NOT_MEASURED, detail=detail) for one in pairs]

@@ -29,13 +29,13 @@ def kinds_in(path):
         yield from texts[:1]
 
 
-def test_every_kind_of_event_that_is_told_is_declared():
+def test_every_kind_of_event_that_is_reported_is_declared():
     found = {(kind, path) for path in PACKAGE.rglob("*.py") for kind in kinds_in(path)}
     assert len(found) > 30
     assert {(kind, str(path)) for kind, path in found if kind not in KINDS.events} == set()
 
 
-def test_a_stage_declares_the_kinds_that_it_alone_tells():
+def test_a_stage_declares_the_kinds_that_it_alone_reports():
     own = [kind for stage in STAGES for kind in stage.kind.events]
     assert len(set(own)) == len(own)
     assert not set(own) & set(EVENT_KINDS)

@@ -70,7 +70,7 @@ def test_gpus_that_hang_are_timeouts_and_the_others_are_read():
     assert set(again) == set(UUIDS.values()) - {"pc1/gpu1", "pc1/gpu6"}  # told once
 
 
-def test_a_lost_gpu_is_told_once_and_the_others_are_read():
+def test_a_lost_gpu_is_reported_once_and_the_others_are_read():
     with opened() as (driver, nvml, silent):
         driver.gpu("GPU-2").lost = True
         found = counters(nvml, silent)

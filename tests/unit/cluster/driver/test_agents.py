@@ -277,7 +277,7 @@ def test_the_agent_of_a_node_that_is_gone_is_not_polled(briefed):
 # Duties
 
 
-def test_their_duty_is_told_and_the_gpus_whose_xids_are_heard_come_back(killed_here):
+def test_they_are_told_their_duty_and_the_gpus_whose_xids_are_heard_come_back(killed_here):
     team = Team(pc1={"begin": frozenset({"pc1/gpu0"})}, pc2={"begin": frozenset({"pc2/gpu0"})})
     team.start()
     assert team.agents.begin({"pc1": duty("pc1"), "pc2": duty("pc2")}, 1.0) == {"pc1/gpu0", "pc2/gpu0"}
@@ -360,7 +360,7 @@ def test_a_restarted_agent_notes_the_stage_that_runs(briefed):
     assert briefed.actor().calls("mark") == [["sustained", 5.0]]
 
 
-def test_steps_are_told_once_and_those_of_the_stage_before_are_forgotten(briefed):
+def test_steps_are_reported_once_and_those_of_the_stage_before_are_forgotten(briefed):
     briefed.agents.note("pc1", "pc1/gpu0#0", "bf16")
     briefed.agents.note("pc1", "pc1/gpu0#0", "fp16")
     briefed.agents.tell_steps()

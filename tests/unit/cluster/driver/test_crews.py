@@ -116,7 +116,7 @@ def test_a_crew_without_one_of_its_members_does_not_begin_and_an_event_says_so()
     assert event.data == {"workers": [NAMES[2]]}
 
 
-def test_a_host_that_tells_no_port_has_no_crew():
+def test_a_host_that_reports_no_port_has_no_crew():
     rig = Rig(silent={"pc1"})
     assert rig.begins(ACROSS)[1] == []
     assert rig.events[0].message == "it did not begin: the host of its rank 0 reported no free port"

@@ -219,7 +219,7 @@ def test_a_stage_that_nobody_began_has_failed_without_a_beat():
     assert team.said("gather")
 
 
-def test_every_beat_is_told(team):
+def test_every_beat_is_reported(team):
     ticks = []
     team.at = {3: team.all_end}
     team.run(on_tick=lambda: ticks.append(team.beats))

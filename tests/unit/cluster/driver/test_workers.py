@@ -182,7 +182,7 @@ def test_the_limit_of_a_replacement_counts_from_its_own_start(lonely):
     assert lonely.events[-1].data["setting"] == "timeouts.start_s"
 
 
-def test_a_device_that_does_not_open_is_told_and_not_tried_again(lonely):
+def test_a_device_that_does_not_open_is_reported_and_not_tried_again(lonely):
     lonely.answers(state="broken", error="CUDA error 802")
     (event,) = lonely.events
     assert (event.kind, event.message) == ("worker_failed", "its device did not open: CUDA error 802")
@@ -376,7 +376,7 @@ def test_a_process_that_goes_while_it_opens_its_device_died(lonely):
     assert lonely.kinds() == ["worker_died"]
 
 
-def test_a_task_that_failed_is_told_and_its_process_replaced(lonely):
+def test_a_task_that_failed_is_reported_and_its_process_replaced(lonely):
     lonely.works()
     lonely.answers(state="failed", error="CUDA out of memory")
     (event,) = lonely.events

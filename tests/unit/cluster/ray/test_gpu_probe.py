@@ -37,7 +37,7 @@ def test_the_uuid_is_written_as_nvml_does():
     assert uuid_text(bytes(range(16))) == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
 
 
-def test_the_first_device_is_told_by_its_uuid():
+def test_the_first_device_is_reported_by_its_uuid():
     assert first_gpu(Cuda()) == Probed("GPU-00010203-0405-0607-0809-0a0b0c0d0e0f")
 
 

@@ -68,7 +68,7 @@ def test_four_of_the_cards_that_agree_are_named(bench, number, told):
     )
 
 
-def test_of_several_products_that_differ_the_first_stage_s_is_told(bench):
+def test_of_several_products_that_differ_the_first_stage_s_is_reported(bench):
     change(bench, GPU, "sharing", checksums={"1·0": "another", "0·1": "bf16-0·1"})
     change(bench, GPU, "sustained", checksums={"1·0": "bf16-1·0", "0·1": "another"})
     verdict = bench.verdict(EXACT, GPU)

@@ -129,7 +129,7 @@ def test_less_than_the_plan_is_no_measurement_where_a_matrix_more_would_have_fit
     assert bench.verdict(OOM, GPU).outcome is expected
 
 
-def test_a_half_filled_card_is_told_with_what_the_plan_gives_it(bench):
+def test_a_half_filled_card_is_reported_with_what_the_plan_gives_it(bench):
     fill(bench, allocated_mib=PLANNED_MIB / 2)
     assert outcome(bench, OOM) is Outcome.NOT_MEASURED
     assert bench.verdict(OOM, GPU).detail == (

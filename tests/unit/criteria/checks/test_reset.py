@@ -14,7 +14,7 @@ def test_the_same_boot_id_before_and_after_passes(bench):
     assert bench.verdict(RESET, NODE).outcome is Outcome.PASS
 
 
-def test_a_reset_is_told_in_one_sentence_with_what_to_do(bench):
+def test_a_reset_is_reported_in_one_sentence_with_what_to_do(bench):
     bench.event("host_reset", NODE, TOLD, 34.0, stage=None, run_id="run", restarted=True)
     verdict = bench.verdict(RESET, NODE)
     assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 34.0)
@@ -75,7 +75,7 @@ def test_a_lost_node_says_why_it_was_not_asked(bench):
     assert "no heartbeat" in bench.verdict(RESET, NODE).detail
 
 
-def test_a_killed_driver_is_incomplete_and_said(bench):
+def test_a_killed_driver_is_incomplete_and_reported(bench):
     bench.event("driver_killed", NODE, "the run was ended from outside; the host did not restart", stage=None)
     verdict = bench.verdict(RESET, NODE)
     assert verdict.outcome is Outcome.NOT_MEASURED

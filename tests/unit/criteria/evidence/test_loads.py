@@ -78,7 +78,7 @@ def test_what_was_not_measured_in_one_stage_does_not_pass_by_another(bench, good
     )
 
 
-def test_what_has_to_be_measured_is_told_before_what_does_not_apply(bench):
+def test_what_has_to_be_measured_is_reported_before_what_does_not_apply(bench):
     told = reason(lambda: judged(bench, NotApplicable("no sensor"), NotMeasured("no round")))
     assert (type(told), told.reason) == (NotMeasured, "training: no round")
     told = reason(lambda: judged(bench, NotApplicable("no sensor"), LOW))
@@ -278,7 +278,7 @@ def test_a_stretch_of_eight_seconds_is_judged_in_quarters(bench, to_s, pieces):
     assert windows_of(bench, "gemm") == [pytest.approx(one) for one in pieces]
 
 
-def test_without_a_measured_round_there_is_no_load_and_why_is_told(bench):
+def test_without_a_measured_round_there_is_no_load_and_why_is_reported(bench):
     rounds_at(bench, "gemm", *every(6.0, 10.0), phase="warmup")
     assert reason(lambda: windows_of(bench, "gemm")).reason == "no round of gemm was measured"
     bench.event("oom", GPU, "3 GiB wanted", 8.0, stage="gemm")

@@ -155,7 +155,7 @@ def test_a_wrong_result_is_the_reason_of_later_rounds_of_its_worker_and_stage_al
     assert bench.verdict(RATE, GPU).outcome is Outcome.PASS
 
 
-def test_an_overflow_is_the_reason_of_the_round_that_it_is_told_with(bench):
+def test_an_overflow_is_the_reason_of_the_round_that_it_is_reported_with(bench):
     first, second = unverified(bench, 2, FIRST, "gemm")
     bench.event("overflow", GPU, "1 of 6 fp16 steps overflowed", first.t_s, FIRST, "gemm")
     assert bench.verdict(RATE, GPU).outcome is Outcome.NOT_MEASURED

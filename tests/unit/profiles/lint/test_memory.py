@@ -65,7 +65,7 @@ def problems(desk, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("place", "key"), [("[memory]\n", "memory."), ("memory.", "nodes[0].gpus[0].memory.")]
 )
-def test_a_policy_that_cannot_be_followed_is_told_where_it_stands(desk, place, key, stated, expected):
+def test_a_policy_that_cannot_be_followed_is_reported_where_it_is_stated(desk, place, key, stated, expected):
     assert problems(desk, f"{PLANNED}{place}{stated}\n") == [key + expected]
 
 

@@ -122,7 +122,7 @@ def test_both_kinds_of_threads_may_take_all_cpus():
     assert threads(primary_thread_share=1.0, secondary_thread_share=0.0) == []
 
 
-def test_too_many_threads_are_told_at_the_rigs_primary_share_where_none_is_stated():
+def test_too_many_threads_are_reported_at_the_rigs_primary_share_where_none_is_stated():
     (line, *_) = threads(primary_thread_share=0.9, secondary_thread_share=0.3)
     assert line.startswith("hwprofiles/rigs/two-nodes.toml: cpu.primary_thread_share = 0.9: ")
 
@@ -149,7 +149,7 @@ def test_a_floor_may_be_what_the_slowest_card_just_does_not_reach(desk):
     assert len(lint_rig(desk.load(f"{HEAD}{unknown}0.149\n"))) == 1
 
 
-def test_a_speed_up_that_nobody_states_is_told_at_its_limit():
+def test_a_speed_up_that_nobody_states_is_reported_at_its_limit():
     loaded = loaded_rig(stage_changes("feeding", reward_speedup_share=0.1))
     (line,) = said(loaded, "no speed-up")
     assert line.split(": ")[1] == "stages.feeding.reward_speedup_share = 0.1"

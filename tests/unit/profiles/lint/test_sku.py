@@ -132,7 +132,7 @@ def test_every_shipped_sku_is_clean(stem):
         ),
     ],
 )
-def test_a_table_that_cannot_be_right_is_told(changes, expected):
+def test_a_table_that_cannot_be_right_is_reported(changes, expected):
     (line,) = lint_sku(FILE, sku(**changes), KINDS)
     assert line.startswith(f"{FILE}: {expected}")
     assert "; " in line

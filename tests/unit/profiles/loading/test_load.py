@@ -94,7 +94,7 @@ def test_a_band_that_is_upside_down_reads_as_the_guide_says(desk):
     )
 
 
-def test_every_problem_of_a_file_is_told_at_once(desk):
+def test_every_problem_of_a_file_is_reported_at_once(desk):
     found = desk.problems(
         'name = "lab"\nextends = "dual-3090-307"\ndescripton = "x"\n'
         '[cpu]\nwarn_percent = 60\n[limits]\nooms = "none"\nthrotle_share = 0.1\n'

@@ -77,7 +77,7 @@ def test_names_have_to_lead_somewhere(changes, expected):
     assert list(catalogue_problems(catalogue)) == [f"hwprofiles/xids.toml: {line}" for line in expected]
 
 
-def test_a_broken_catalogue_is_told_by_lint(monkeypatch, tmp_path):
+def test_a_broken_catalogue_is_reported_by_lint(monkeypatch, tmp_path):
     folder = tmp_path / "hwprofiles"
     folder.mkdir()
     (folder / "xids.toml").write_text("[sources]\n")

@@ -204,7 +204,7 @@ def test_a_number_that_is_not_finite_is_no_reading(tmp_path):
     assert read_recording(tmp_path) == writer.recording
 
 
-def test_a_round_without_a_duration_is_refused_and_said(tmp_path):
+def test_a_round_without_a_duration_is_refused_and_reported(tmp_path):
     writer = RecordingWriter(tmp_path, RUN)
     writer.add(replace(ROUND, seconds=float("nan")))
     writer.close()
@@ -404,7 +404,7 @@ def written(folder):
 
 
 @pytest.mark.parametrize("torn", [b'{"type":"round","t_s":1', b"\0\0\0\0\0", b"\xff\xfe"])
-def test_a_torn_last_line_is_left_out_and_said(tmp_path, torn):
+def test_a_torn_last_line_is_left_out_and_reported(tmp_path, torn):
     written(tmp_path)
     with (tmp_path / RECORDING_FILE).open("ab") as file:
         file.write(torn)

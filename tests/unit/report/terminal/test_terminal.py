@@ -102,7 +102,7 @@ def test_the_last_line_is_the_answer(decision, options, last):
     assert lines[-1].startswith(last)
 
 
-def test_problems_of_the_files_are_said(verdicts):
+def test_problems_of_the_files_are_reported(verdicts):
     lines = summary_lines(Decision.REJECTED, verdicts, Path("r"), problems=["report.html: not written"])
     assert "problem: report.html: not written" in lines
     assert not any(line.startswith("report:") for line in lines)
@@ -121,11 +121,11 @@ def test_printing_goes_line_by_line(verdicts):
 @pytest.mark.parametrize(
     ("seconds", "said"), [(75, "75 s"), (170, "3 min"), (3600, "1 h 0 min"), (4000, "1 h 7 min")]
 )
-def test_lengths_are_said_as_people_say_them(seconds, said):
+def test_lengths_are_written_as_people_say_them(seconds, said):
     assert duration(seconds) == said
 
 
-def test_what_one_cause_kept_from_measuring_is_said_once():
+def test_what_one_cause_kept_from_measuring_is_reported_once():
     names = ["power.draw", "clock.ratio", "health.xid", "memory.ecc"]
     absent = [
         Verdict(name, "pc2/gpu0", Outcome.NOT_MEASURED, detail="pc2/gpu0 was not found") for name in names

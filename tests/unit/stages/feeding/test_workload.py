@@ -148,7 +148,7 @@ def test_a_pool_that_dies_ends_the_stage_with_its_status(cpu, stopping_context):
     assert not pools()
 
 
-def test_want_of_memory_is_told_and_leaves_nothing(faulty_cpu, context):
+def test_a_lack_of_memory_is_reported_and_leaves_nothing(faulty_cpu, context):
     def fail(call, out):
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
 

@@ -50,7 +50,7 @@ def test_a_process_that_stops_for_a_while_costs_its_work():
     assert shared_rate(rounds, [], 1).tflops == pytest.approx(100.0 * 4 / 6)
 
 
-def test_the_memory_of_each_is_what_the_worker_told():
+def test_the_memory_of_each_is_what_the_worker_reported():
     event = Event(9.0, "allocation", GPU, "", "sharing", "w", {"workers": 2, "allocated_mib": 4096.0})
     rounds = rounds_of((2, 0), 10.0, 1.0) + rounds_of((2, 1), 10.0, 1.0)
     assert shared_rate(rounds, [event], 2).gib_each == 2.0
@@ -72,7 +72,7 @@ def test_processes_that_did_not_all_work_together_are_not_measured(second, said)
         shared_rate(rounds_of((2, 0), 10.0, 1.0) + second, [], 2)
 
 
-def test_the_worst_number_of_processes_is_judged_and_all_are_told(bench):
+def test_the_worst_number_of_processes_is_judged_and_all_are_reported(bench):
     verdict = bench.verdict(SHARING, GPU)
     assert (verdict.outcome, verdict.limit) == (Outcome.PASS, 0.8)
     assert verdict.measured == pytest.approx(0.91)
@@ -172,7 +172,7 @@ def test_the_memory_of_another_stage_or_number_is_not_theirs():
     assert shared_rate(rounds, [*others, told()], 2).gib_each == 2.0
 
 
-def test_processes_whose_memory_nobody_told_are_counted(bench):
+def test_processes_whose_memory_is_unknown_are_counted(bench):
     bench.recording.events = [one for one in bench.recording.events if one.kind != "allocation"]
     told = "1 process: 660 TFLOP/s; 2 processes: 0.92×, 3 processes: 0.91×"
     assert bench.verdict(SHARING, GPU).detail == told
@@ -183,6 +183,6 @@ def test_a_ratio_may_be_at_its_limit(bench):
     assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS
 
 
-def test_without_a_cause_only_the_missing_rounds_are_told(bench):
+def test_without_a_cause_only_the_missing_rounds_are_reported(bench):
     bench.recording.rounds = [one for one in bench.recording.rounds if one.stage != "sharing"]
     assert bench.verdict(SHARING, GPU).detail == "no round in the sharing stage"

@@ -149,7 +149,7 @@ def test_a_slow_device_is_judged_as_well_as_a_fast_one(bench):
     assert (verdict.outcome, verdict.measured) == (Outcome.PASS, pytest.approx(100.0))
 
 
-def test_what_the_cpu_as_the_device_keeps_is_only_told(bench):
+def test_what_the_cpu_as_the_device_keeps_is_only_reported(bench):
     windows(bench, [*STEADY[:12], *[50.0] * 4])
     cpu = {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": [{"sku": "unknown", "device": "cpu"}]}
     bench.rig(nodes=[cpu])

@@ -185,7 +185,7 @@ def test_other_batches_in_the_sweep_are_other_work_and_two_rounds_are_no_measure
         assert bench.verdict(NAME, GPU).outcome is outcome
 
 
-def test_a_step_that_is_too_slow_is_told_before_its_sweep(bench):
+def test_a_step_that_is_too_slow_is_reported_before_its_sweep(bench):
     bench.slow(GPU, 0.5, "training")
     bench.rounds(GPU, "training", work=swept(0.5))
     assert bench.verdict(NAME, GPU).measured == pytest.approx(200)

@@ -114,7 +114,7 @@ def test_precisions_search_and_sweep_are_measured_and_verified(cpu, context):
             assert sum(one.label(key) == value for one in measured) >= 3
 
 
-def test_a_round_tells_its_steps_and_their_work(cpu, context):
+def test_a_round_reports_its_steps_and_their_work(cpu, context):
     run_training(SHORT, cpu, context)
     for one in context.rounds:
         assert one.work == pytest.approx(one.label("steps") * SHAPE.step_flop(one.label("batch")) / 1e12)
@@ -143,7 +143,7 @@ def test_no_tensor_gets_more_elements_than_kernels_count(cpu, context, monkeypat
     assert [data["batch"] for data in told(context, "skipped")] == [8]
 
 
-def test_batches_that_do_not_fit_are_left_out_and_told(cpu, context):
+def test_batches_that_do_not_fit_are_left_out_and_reported(cpu, context):
     run_training(replace(SHORT, batches=(1, 500, 2)), cpu, context)
     assert {one.label("batch") for one in of_part(context, "sweep")} == {1, 2}
     (skipped,) = told(context, "skipped")
