@@ -206,11 +206,11 @@ def elapsed_s(run: Path, recording: Recording) -> float:
     """
     try:
         with open_plain(run / "verdict.json", VERDICT_BYTES_MAX) as file:
-            said = ELAPSED.search(file.read(HEAD_BYTES))
+            found = ELAPSED.search(file.read(HEAD_BYTES))
     except (FileRefusedError, OSError):
-        said = None
-    if said is not None:
-        return float(said[1])
+        found = None
+    if found is not None:
+        return float(found[1])
     last_s = recording.last_s()
     if last_s is None:
         raise RecordingError(f"{run}: nothing was recorded; there is nothing to report")

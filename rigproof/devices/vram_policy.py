@@ -24,7 +24,7 @@ class VramPolicy:
         self._plan = plan
         self._device = device
         self._reporter = reporter
-        self._told: dict[str, int] = {}  # batch and matrix size as last reported
+        self._reported: dict[str, int] = {}  # batch and matrix size as last reported
         self._rounds = self._cleanups = self._skipped = 0
         self._given_back_mib = 0.0
         self.failures = 0  # OOMs of this stage so far
@@ -196,9 +196,9 @@ class VramPolicy:
         self._device.empty_cache()
 
     def _learned(self, technique: str, planned: int, now: int, unit: str) -> int:
-        before = self._told.get(technique, planned)
+        before = self._reported.get(technique, planned)
         if now != before:
-            self._told[technique] = now
+            self._reported[technique] = now
             self.decided(technique, before, now, unit, f"learned from {self.failures} failures")
         return now
 

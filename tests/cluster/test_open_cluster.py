@@ -49,11 +49,11 @@ def open_cluster() -> Iterator[str]:
 
 def address_of(head: subprocess.Popen[bytes], folder: Path) -> str:
     """Where the head listens, once it does: Ray writes it into its folder then."""
-    told = folder / "ray_current_cluster"
+    address_file = folder / "ray_current_cluster"
     end_s = time.monotonic() + 180
     while time.monotonic() < end_s and head.poll() is None:
-        if told.exists() and told.read_text():
-            return told.read_text().strip()
+        if address_file.exists() and address_file.read_text():
+            return address_file.read_text().strip()
         time.sleep(0.1)
     pytest.fail(f"the head did not come up: {(folder / 'start.log').read_text()[-2000:]}")
 

@@ -114,10 +114,10 @@ def test_require_gpu_of_a_profile_without_one_is_refused(hardware, tmp_path):
 
 
 def test_an_old_ray_is_refused_before_anything_else(tmp_path):
-    """What the installation tells is old here, which is asked before Ray is imported."""
-    told = tmp_path / "site" / "ray-2.51.2.dist-info" / "METADATA"
-    told.parent.mkdir(parents=True)
-    told.write_text("Metadata-Version: 2.1\nName: ray\nVersion: 2.51.2\n")
+    """The version that the installation states, read before Ray is imported, is too old here."""
+    metadata = tmp_path / "site" / "ray-2.51.2.dist-info" / "METADATA"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text("Metadata-Version: 2.1\nName: ray\nVersion: 2.51.2\n")
 
     code = (
         "import sys; sys.path.insert(0, sys.argv.pop(1)); import pytest; sys.exit(pytest.main(sys.argv[1:]))"

@@ -65,8 +65,8 @@ def test_the_recording_names_the_options_and_the_profile_of_the_run(acceptance, 
 
 def test_junit_and_verdict_json_agree(acceptance):
     run = acceptance("slow")
-    told = [properties(case) for case in run.junit.values()]
-    assert {(one["criterion"], one["subject"]): one["outcome"] for one in told} == {
+    cases = [properties(case) for case in run.junit.values()]
+    assert {(one["criterion"], one["subject"]): one["outcome"] for one in cases} == {
         key: one["outcome"] for key, one in run.criteria.items()
     }
 

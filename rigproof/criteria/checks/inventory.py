@@ -164,7 +164,7 @@ def foreign_memory(device: DeviceEvidence) -> Finding:
     room = room_of(workers, device.identity, foreign)
     free = Limit(room.free_mib, f"free beside the plan of {loaded.file}")
     if not room.holds(foreign.used_mib):
-        return compared(foreign.used_mib, free, good=False, detail=f"{detail}; {room.told}")
+        return compared(foreign.used_mib, free, good=False, detail=f"{detail}; {room.breakdown}")
     warn = device.limit("foreign_memory_warn_mib")
     if foreign.used_mib > warn.value and device.identity.display_active is not True:
         return Finding(Outcome.WARN, foreign.used_mib, warn, detail, KEPT)

@@ -8,7 +8,7 @@ from rigproof.records.black_box import FINISHED, End
 from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import BootReading
-from support.last_words import LAST, OTHER_BOOT, TOLD, head_of, leave
+from support.last_words import LAST, OTHER_BOOT, RESTARTED, head_of, leave
 from support.recordings import gpu_identity, loaded_rig, node_identity
 
 
@@ -44,7 +44,7 @@ def test_a_restart_rejects_the_run_in_the_sentence_that_people_look_for(state, t
     leave(state, head_of("run-1", boot=OTHER_BOOT))
     status, said = judged(recorded(tmp_path / "run"))
     assert status == 1
-    assert f"pc1 health.reset: from t=26 s, pc1 {TOLD}: usually the power supply" in said
+    assert f"pc1 health.reset: from t=26 s, pc1 {RESTARTED}: usually the power supply" in said
     assert "REJECTED" in said
 
 
@@ -93,7 +93,7 @@ def test_the_report_says_it_too_and_the_shared_one_without_names(state, tmp_path
     leave(state, head_of("run-1", boot=OTHER_BOOT))
     folder = recorded(tmp_path / "run")
     assert rewrite(folder, lambda _line: None) == 0
-    assert TOLD in (folder / "summary.md").read_text()
+    assert RESTARTED in (folder / "summary.md").read_text()
     assert rewrite(folder, lambda _line: None, share=True) == 0
     shared = (folder / "shared" / "recording.jsonl").read_text()
     assert '"kind":"host_reset"' in shared

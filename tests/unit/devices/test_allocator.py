@@ -57,8 +57,8 @@ def test_what_the_user_has_set_is_kept(name):
     environ = {name: "backend:cudaMallocAsync"}
     configure(PLAN, environ)
     assert environ == {name: "backend:cudaMallocAsync"}
-    told = configured(PLAN, environ)
-    assert (told.variable, told.value, told.by) == (name, "backend:cudaMallocAsync", "user")
+    setting = configured(PLAN, environ)
+    assert (setting.variable, setting.value, setting.by) == (name, "backend:cudaMallocAsync", "user")
 
 
 def test_without_a_policy_nothing_is_set():

@@ -55,8 +55,8 @@ def test_the_allocator_s_settings_are_reported_in_short(monkeypatch):
         "pinned_num_register_threads": 1,
     }
     monkeypatch.setattr(torch.cuda.memory, "_snapshot", lambda: {"allocator_settings": settings})
-    told = CudaDevice.allocator_settings(object.__new__(CudaDevice))
-    assert told == {"expandable_segments": True, "max_split_size": -1, "roundup_power2_divisions": 16}
+    reported = CudaDevice.allocator_settings(object.__new__(CudaDevice))
+    assert reported == {"expandable_segments": True, "max_split_size": -1, "roundup_power2_divisions": 16}
 
 
 def test_a_torch_that_reports_no_settings_is_no_error(monkeypatch):

@@ -25,8 +25,8 @@ def cli(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["rigproof", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
-        return ended.value.code or 0, told.out + told.err
+        printed = capsys.readouterr()
+        return ended.value.code or 0, printed.out + printed.err
 
     return call
 

@@ -1,4 +1,4 @@
-"""From a finding to a verdict: what is told, what is required, and what can not pass."""
+"""From a finding to a verdict: what is reported, what is required, and what can not pass."""
 
 import math
 from dataclasses import replace
@@ -34,7 +34,7 @@ def test_a_finding_is_reported_as_it_is(bench):
 
 
 @pytest.mark.parametrize(
-    ("outcome", "own", "told"),
+    ("outcome", "own", "expected"),
     [
         (Outcome.FAIL, "", "mend it"),
         (Outcome.FAIL, "swap it", "swap it"),
@@ -43,8 +43,8 @@ def test_a_finding_is_reported_as_it_is(bench):
         (Outcome.NO_LIMIT, "", ""),
     ],
 )
-def test_a_remedy_is_for_what_is_wrong_and_the_findings_own_comes_first(bench, outcome, own, told):
-    assert verdict_of(bench, Finding(outcome, 1.0, remedy=own)).remedy == told
+def test_a_remedy_is_for_what_is_wrong_and_the_findings_own_comes_first(bench, outcome, own, expected):
+    assert verdict_of(bench, Finding(outcome, 1.0, remedy=own)).remedy == expected
 
 
 def test_a_limit_that_is_no_number_has_its_source_from_the_finding(bench):

@@ -59,7 +59,7 @@ class Port:
 
 
 class Watched:
-    """A source on no cluster, told by hand who is there."""
+    """A source on no cluster, given by hand who is there."""
 
     def __init__(self, loaded):
         self.now_s = 0.0

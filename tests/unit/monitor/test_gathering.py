@@ -1,4 +1,4 @@
-"""Records of agents, folded: what is old is not shown, and what was not told is not zero."""
+"""Records of agents, folded: what is old is not shown, and what was not reported is not zero."""
 
 import pytest
 

@@ -134,8 +134,13 @@ def test_sensors_that_a_card_lacks_are_none():
     )
     with watch(two_gpus(**lacking, xid_supported=False)) as watched:
         gpu = watched.until(seen).gpus[0]
-    told = [getattr(gpu, name) for name in lacking if hasattr(gpu, name)]
-    assert (told, gpu.power_average_w, gpu.limits.power_w, gpu.xids) == ([None] * len(told), None, None, None)
+    read = [getattr(gpu, name) for name in lacking if hasattr(gpu, name)]
+    assert (read, gpu.power_average_w, gpu.limits.power_w, gpu.xids) == (
+        [None] * len(read),
+        None,
+        None,
+        None,
+    )
 
 
 def test_what_a_card_suffers_lights_up():

@@ -109,7 +109,7 @@ def test_the_sentence_is_the_one_that_people_look_for():
 
 
 @pytest.mark.parametrize(
-    ("gpus", "told"),
+    ("gpus", "expected"),
     [
         ({}, "pc2 restarted 4 s into gemm"),
         ({"a": CardWords()}, "pc2 restarted 4 s into gemm"),
@@ -124,9 +124,9 @@ def test_the_sentence_is_the_one_that_people_look_for():
         ),
     ],
 )
-def test_only_what_was_read_is_reported(gpus, told):
+def test_only_what_was_read_is_reported(gpus, expected):
     box = Box(HEAD, Moment(26.0, 0.0, "gemm", 22.0, {}, gpus))
-    assert sentence(box, "restarted") == told.replace("…", "pc2 restarted 4 s into gemm")
+    assert sentence(box, "restarted") == expected.replace("…", "pc2 restarted 4 s into gemm")
 
 
 def test_other_ends_say_what_they_are():

@@ -140,8 +140,8 @@ def test_a_table_is_called_after_its_type():
 
 def raw(**columns):
     """A reward batch's table of one row as a file holds it, with some columns changed or (None) left out."""
-    told = RewardBatch(1.0, "feeding", "w", "a", "parallel", 8, 16, 0, 0, 0, 0, 0.1)
-    typed = Rows.of_records(RewardBatch, [told])
+    record = RewardBatch(1.0, "feeding", "w", "a", "parallel", 8, 16, 0, 0, 0, 0, 0.1)
+    typed = Rows.of_records(RewardBatch, [record])
     kinds = {one.name: one.kind for one in kinds_of(RewardBatch)}
     held = dict(typed.columns)
     for name, column in columns.items():

@@ -44,8 +44,8 @@ def test_a_process_is_reported_when_it_comes_and_when_it_goes() -> None:
 def test_memory_growth_that_matters_is_reported_also_in_small_steps() -> None:
     look = watcher()
     look.take(0.0, on(600), {})
-    told = [one.used_mib for t_s in range(1, 30) for one in changes(look.take(t_s, on(600 + 100 * t_s), {}))]
-    assert told == [1200, 1800, 2400, 3000]
+    looks = [look.take(t_s, on(600 + 100 * t_s), {}) for t_s in range(1, 30)]
+    assert [one.used_mib for look in looks for one in changes(look)] == [1200, 1800, 2400, 3000]
 
 
 def test_one_second_of_drawing_is_no_work_and_five_of_computing_are() -> None:
@@ -54,8 +54,8 @@ def test_one_second_of_drawing_is_no_work_and_five_of_computing_are() -> None:
     assert changes(look.take(1.0, on(600), {7: 20})) == []
     for t_s in (2.0, 3.0, 4.0, 5.0, 6.0):
         assert changes(look.take(t_s, on(600), {})) == []
-    told = [one for t_s in range(7, 30) for one in changes(look.take(t_s, on(600), {7: 48}))]
-    assert [one.sm_percent for one in told] == [9.6, 19.2, 28.8, 48.0]
+    reported = [one for t_s in range(7, 30) for one in changes(look.take(t_s, on(600), {7: 48}))]
+    assert [one.sm_percent for one in reported] == [9.6, 19.2, 28.8, 48.0]
 
 
 def test_a_long_quiet_run_leaves_a_line_in_half_a_minute() -> None:

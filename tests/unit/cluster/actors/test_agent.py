@@ -123,11 +123,11 @@ def test_processes_are_watched_beside_the_samples_and_the_watch_is_reported_with
         agent.begin(duty)
         seen = gather(agent, lambda found: [one for one in found if isinstance(one, GpuProcess)])
         agent.counters("after", LIMIT_S)
-        told = agent.poll().records
+        first = agent.poll().records
         last = agent.finish(LIMIT_S).records
     [process] = [one for one in seen if isinstance(one, GpuProcess)]
     assert (process.subject, process.pid, process.used_mib) == (SUBJECTS[B], 17, 8999.0)
-    for records in (told, last):
+    for records in (first, last):
         watches = {one.subject: one for one in records if isinstance(one, ProcessWatch)}
         assert watches.keys() == set(SUBJECTS.values())
         assert all(one.readings >= 1 and one.sm_readable for one in watches.values())

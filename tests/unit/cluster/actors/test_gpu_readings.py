@@ -67,7 +67,7 @@ def test_gpus_that_hang_are_timeouts_and_the_others_are_read():
     event = found["pc1/gpu1"]
     assert (event.t_s, event.data) == (5.0, {"limit_s": 0.5, "query": "counters after"})
     assert "“counters after”" in event.message
-    assert set(again) == set(UUIDS.values()) - {"pc1/gpu1", "pc1/gpu6"}  # told once
+    assert set(again) == set(UUIDS.values()) - {"pc1/gpu1", "pc1/gpu6"}  # reported once
 
 
 def test_a_lost_gpu_is_reported_once_and_the_others_are_read():

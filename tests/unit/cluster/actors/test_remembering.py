@@ -1,4 +1,4 @@
-"""What a host tells of its past: each run that never ended, once; and what it keeps of this one."""
+"""What a host reports of its past: each run that never ended, once; and what it keeps of this one."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from rigproof.host.proc import BootId, boot_id
 from rigproof.records.black_box import FINISHED, CardWords, End, Reported, read_box
 from rigproof.records.measurements import BootReading
 from rigproof.records.samples import GpuSample
-from support.last_words import LAST, OTHER_BOOT, TOLD, head_of, leave
+from support.last_words import LAST, OTHER_BOOT, RESTARTED, head_of, leave
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_run_that_the_host_did_not_survive_is_reported(state, memory):
     leave(state, head_of("run-1", boot=OTHER_BOOT))
     _, event = memory.begin()
     assert (event.kind, event.subject, event.t_s) == ("unfinished_run", "here", 3.0)
-    assert event.message == f"pc1 {TOLD}"
+    assert event.message == f"pc1 {RESTARTED}"
     assert event.data["restarted"] is True
 
 

@@ -32,12 +32,12 @@ class Agent:
     """Stands for an agent's actor: notes every call, and gives what it was told to give."""
 
     def __init__(self, given):
-        self.told = []
+        self.every_call = []
         self.given = {"facts": facts(), "clock": 5.0, "begin": frozenset(), **given}
 
     def __getattr__(self, method):
         def remote(*arguments):
-            self.told.append((method, *arguments))
+            self.every_call.append((method, *arguments))
             answer = self.given.get(method)
             if isinstance(answer, list):
                 answer = answer.pop(0) if answer else None
@@ -46,7 +46,7 @@ class Agent:
         return SimpleNamespace(remote=remote)
 
     def calls(self, method):
-        return [arguments for name, *arguments in self.told if name == method]
+        return [arguments for name, *arguments in self.every_call if name == method]
 
 
 class Team:
@@ -251,7 +251,11 @@ def test_a_restarted_agent_is_told_what_the_one_before_knew(briefed):
     briefed.ends()
     assert not briefed.link().briefed
     briefed.agents.lines()
-    assert briefed.actor().told == [("begin", duty("pc1")), ("adopt", WORKER), ("start_host_load", LOAD)]
+    assert briefed.actor().every_call == [
+        ("begin", duty("pc1")),
+        ("adopt", WORKER),
+        ("start_host_load", LOAD),
+    ]
     briefed.agents.lines()
     assert len(briefed.actor().calls("begin")) == 1
 
@@ -262,9 +266,9 @@ def test_a_restarted_agent_is_the_node_s_from_its_first_answer(briefed):
     assert briefed.link().identity.agent_pid == 9
     assert briefed.records[-1] == briefed.link().identity
     assert briefed.agents.ever == {ProcessId(7, 1), ProcessId(9, 1)}
-    told = len(briefed.records)
+    count = len(briefed.records)
     briefed.answers(pid=9)
-    assert len(briefed.records) == told
+    assert len(briefed.records) == count
 
 
 def test_the_agent_of_a_node_that_is_gone_is_not_polled(briefed):

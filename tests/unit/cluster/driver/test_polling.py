@@ -21,8 +21,8 @@ class Members:
             self.taken.append((line, answer))
         return line == self.own
 
-    def lost(self, *told):
-        self.lost_nodes.append(told)
+    def lost(self, *arguments):
+        self.lost_nodes.append(arguments)
 
     def lines(self):
         return []

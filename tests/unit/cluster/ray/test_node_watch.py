@@ -1,4 +1,4 @@
-"""The nodes are listed beside the run: a lost one is told once, a head that hangs holds nobody up."""
+"""The nodes are listed beside the run: a lost one is reported once, a head that hangs holds nobody up."""
 
 import threading
 import time

@@ -59,12 +59,12 @@ def test_most_cards_are_right_and_the_odd_one_alone_fails(bench):
     assert "another on pc1/gpu0, pc1/gpu2, which agree" in detail
 
 
-@pytest.mark.parametrize(("number", "told"), [(5, ""), (6, " and others")])
-def test_four_of_the_cards_that_agree_are_named(bench, number, told):
+@pytest.mark.parametrize(("number", "ending"), [(5, ""), (6, " and others")])
+def test_four_of_the_cards_that_agree_are_named(bench, number, ending):
     make_peers(bench, number)
     products_differ(bench, subject_of(0))
     assert bench.verdict(EXACT, subject_of(0)).detail.endswith(
-        f"another on pc1/gpu1, pc1/gpu2, pc1/gpu3, pc1/gpu4{told}, which agree"
+        f"another on pc1/gpu1, pc1/gpu2, pc1/gpu3, pc1/gpu4{ending}, which agree"
     )
 
 

@@ -356,8 +356,8 @@ def test_the_grid_is_the_runs_own(bench):
 
 
 def test_torchs_own_advice_is_left_out_and_who_holds_the_rest_stays(bench):
-    told = "CUDA out of memory. Tried to allocate 2.00 MiB. Process 5182 has 72.46 GiB memory in use."
+    message = "CUDA out of memory. Tried to allocate 2.00 MiB. Process 5182 has 72.46 GiB memory in use."
     advice = "Of the allocated memory 6.03 GiB is allocated by PyTorch. Try expandable_segments:True"
-    bench.event("oom", GPU, f"{told} {advice}", 44.0, holders=[])
-    assert bench.verdict(OOM, GPU).detail == told
-    assert bench.verdict("memory.success_rate", GPU).detail.endswith(f"first: {told}")
+    bench.event("oom", GPU, f"{message} {advice}", 44.0, holders=[])
+    assert bench.verdict(OOM, GPU).detail == message
+    assert bench.verdict("memory.success_rate", GPU).detail.endswith(f"first: {message}")

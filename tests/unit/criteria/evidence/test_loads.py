@@ -14,7 +14,7 @@ BOTH = ("continuous", "bursts")  # sustained and training
 LIMIT = Limit(100.0, "defaults.toml")
 LOW = Finding(Outcome.PASS, 101.0, LIMIT, "just over")
 HIGH = Finding(Outcome.PASS, 150.0, LIMIT, "far over")
-TOLD = Finding(Outcome.NO_LIMIT, 5.0, detail="told")
+UNLIMITED = Finding(Outcome.NO_LIMIT, 5.0, detail="no limit")
 WARNED = Finding(Outcome.WARN, 99.0, LIMIT, "hm")
 FAILED = Finding(Outcome.FAIL, 99.0, LIMIT, "under")
 WORSE = Finding(Outcome.FAIL, 50.0, LIMIT, "far under")
@@ -49,8 +49,8 @@ def reason(look):
     ("one", "other"),
     [
         (LOW, HIGH),
-        (TOLD, LOW),
-        (WARNED, TOLD),
+        (UNLIMITED, LOW),
+        (WARNED, UNLIMITED),
         (FAILED, WARNED),
         (WORSE, FAILED),
         (FAILED, NotMeasured("aborted")),
@@ -70,7 +70,7 @@ def test_a_stage_that_is_named_already_is_not_named_twice(bench):
     assert judged(bench, LOW, None, duties=("continuous",)).detail == "just over"
 
 
-@pytest.mark.parametrize("good", [LOW, TOLD, WARNED])
+@pytest.mark.parametrize("good", [LOW, UNLIMITED, WARNED])
 def test_what_was_not_measured_in_one_stage_does_not_pass_by_another(bench, good):
     assert reason(lambda: judged(bench, good, NotMeasured("no round"))).reason == "training: no round"
     assert reason(lambda: judged(bench, NotMeasured("no round of sustained"), good)).reason == (
@@ -79,10 +79,10 @@ def test_what_was_not_measured_in_one_stage_does_not_pass_by_another(bench, good
 
 
 def test_what_has_to_be_measured_is_reported_before_what_does_not_apply(bench):
-    told = reason(lambda: judged(bench, NotApplicable("no sensor"), NotMeasured("no round")))
-    assert (type(told), told.reason) == (NotMeasured, "training: no round")
-    told = reason(lambda: judged(bench, NotApplicable("no sensor"), LOW))
-    assert (type(told), told.reason) == (NotApplicable, "sustained: no sensor")
+    found = reason(lambda: judged(bench, NotApplicable("no sensor"), NotMeasured("no round")))
+    assert (type(found), found.reason) == (NotMeasured, "training: no round")
+    found = reason(lambda: judged(bench, NotApplicable("no sensor"), LOW))
+    assert (type(found), found.reason) == (NotApplicable, "sustained: no sensor")
 
 
 def test_a_level_without_such_a_stage_measures_nothing(bench):
@@ -163,8 +163,8 @@ def test_a_stretch_of_a_second_is_the_shortest(bench, to_s, found):
 
 
 def a_round_of(stage, end_s, seconds, phase="measure"):
-    told = {"precision": "bf16", "size": 1024}
-    return Round(end_s, stage, "pc1/gpu0#0", GPU, phase, seconds, 1.0, TFLOP, True, told)
+    labels = {"precision": "bf16", "size": 1024}
+    return Round(end_s, stage, "pc1/gpu0#0", GPU, phase, seconds, 1.0, TFLOP, True, labels)
 
 
 def thinned(bench, *kept_s):

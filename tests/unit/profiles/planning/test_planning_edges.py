@@ -6,7 +6,7 @@ import pytest
 
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
-from rigproof.profiles.planning.planning import device_plan, make_plan, untold_memory
+from rigproof.profiles.planning.planning import device_plan, make_plan, unknown_memory
 from support.recordings import MODELS, RIG, loaded_rig, stage_changes
 
 FILE = "hwprofiles/rigs/two-nodes.toml"
@@ -25,7 +25,7 @@ def plan_of(gpu, defaults=None, **node):
 
 def missing(gpu, defaults=None, **node):
     loaded = rig_of(gpu, defaults, **node)
-    return untold_memory(loaded, loaded.devices()[0])
+    return unknown_memory(loaded, loaded.devices()[0])
 
 
 def without(*names):

@@ -17,8 +17,8 @@ GPU = "pc1/gpu0"
 
 
 def through_json(**changes):
-    told = json.loads(json.dumps(recorded(PLAN).plan))
-    return RecordedPlan(told | changes)
+    plan = json.loads(json.dumps(recorded(PLAN).plan))
+    return RecordedPlan(plan | changes)
 
 
 def test_a_plan_is_read_back_as_it_was():
@@ -31,7 +31,7 @@ def workers(**changes):
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("recorded_plan", "said"),
     [
         (None, "the recording holds no plan"),
         (RecordedPlan({}), "the recorded plan is none: level"),
@@ -48,9 +48,9 @@ def workers(**changes):
         ),
     ],
 )
-def test_an_impossible_plan_is_refused_with_the_reason(told, said):
+def test_an_impossible_plan_is_refused_with_the_reason(recorded_plan, said):
     with pytest.raises(PlanError, match=said):
-        restored(told)
+        restored(recorded_plan)
 
 
 def test_plans_differ_in_the_work_of_a_worker_and_not_in_how_long_a_stage_lasts():

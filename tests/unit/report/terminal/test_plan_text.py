@@ -50,12 +50,12 @@ def test_every_promised_criterion_is_reported_with_its_subjects():
 
 
 def test_what_this_level_leaves_out_is_reported_with_the_stage_that_it_needs():
-    (told,) = [
+    (left_out,) = [
         line for line in lines_of(load_rig("dual-3090-3070", KINDS)) if line.startswith("not at level")
     ]
-    assert told.startswith("not at level quick, ")
-    assert "precision.speedup (training)" in told
-    assert "scaling.sharing (sharing)" in told
+    assert left_out.startswith("not at level quick, ")
+    assert "precision.speedup (training)" in left_out
+    assert "scaling.sharing (sharing)" in left_out
 
 
 def test_each_limit_names_its_figure_and_its_file():
@@ -69,8 +69,8 @@ def test_each_limit_names_its_figure_and_its_file():
     )
     assert "    pc1, pc2: responsiveness.p99_ms = 50 (hwprofiles/defaults.toml)" in lines
     bf16 = block(lines, "throughput.gemm_bf16")
-    told = "58.5 TFLOP/s at the default power limit (0.75 of 78 TFLOP/s, printed or reached by others; "
-    assert any(f"pc1/gpu0: {told}hwprofiles/gpus/rtx-3090.toml)" in line for line in bf16)
+    floor = "58.5 TFLOP/s at the default power limit (0.75 of 78 TFLOP/s, printed or reached by others; "
+    assert any(f"pc1/gpu0: {floor}hwprofiles/gpus/rtx-3090.toml)" in line for line in bf16)
 
 
 def test_a_gpu_of_its_own_limit_and_floor_is_told_apart():
@@ -93,12 +93,12 @@ def test_a_gpu_of_its_own_limit_and_floor_is_told_apart():
 
 def test_the_floors_of_a_measured_card_say_their_evidence():
     lines = lines_of(load_rig("h200-x2", KINDS), "standard")
-    for criterion, told in {
+    for criterion, expected in {
         "throughput.gemm_bf16": "(0.92 of 656 TFLOP/s, measured on 8 cards; hwprofiles/gpus/h200-sxm.toml)",
         "throughput.sustained": "(0.92 of 650 TFLOP/s, measured on 8 cards; hwprofiles/gpus/h200-sxm.toml)",
         "training.step": "(0.85 of 422 TFLOP/s, measured on 2 cards; hwprofiles/gpus/h200-sxm.toml)",
     }.items():
-        assert any(told in line for line in block(lines, criterion)), criterion
+        assert any(expected in line for line in block(lines, criterion)), criterion
 
 
 def test_an_unknown_gpu_has_the_floor_of_its_architecture_and_that_is_reported():

@@ -1,4 +1,4 @@
-"""Which of several losses is told."""
+"""Which of several losses is reported."""
 
 from rigproof.records.verdict import Outcome
 

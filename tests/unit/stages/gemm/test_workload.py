@@ -182,9 +182,9 @@ def test_one_product_in_a_thousand_is_caught_in_each_precision(faulty_cpu, conte
 
 def test_two_reference_checksums_are_reported_for_each_precision_with_what_computed_them(cpu, context):
     run_gemm(replace(SPEC, precisions=()), cpu, context)
-    told = {event.data["precision"]: event.data for event in context.events("reference")}
-    assert set(told) == set(cpu.precisions)
-    for data in told.values():
+    by_precision = {event.data["precision"]: event.data for event in context.events("reference")}
+    assert set(by_precision) == set(cpu.precisions)
+    for data in by_precision.values():
         assert data["size"] == 128
         assert list(data["checksums"]) == ["1·0", "0·1"]
         assert len(set(data["checksums"].values())) == 2

@@ -162,20 +162,20 @@ def test_three_rounds_over_one_second_are_enough():
 
 
 def test_the_memory_of_another_stage_or_number_is_not_theirs():
-    def told(kind="allocation", stage="sharing", workers=2, allocated_mib=4096.0):
+    def event(kind="allocation", stage="sharing", workers=2, allocated_mib=4096.0):
         return Event(9.0, kind, GPU, "", stage, "w", {"workers": workers, "allocated_mib": allocated_mib})
 
-    others = [told(stage="sustained", allocated_mib=1.0), told("oom", allocated_mib=2.0)]
-    others += [told(workers=3, allocated_mib=3.0), told(allocated_mib=None)]
+    others = [event(stage="sustained", allocated_mib=1.0), event("oom", allocated_mib=2.0)]
+    others += [event(workers=3, allocated_mib=3.0), event(allocated_mib=None)]
     rounds = rounds_of((2, 0), 10.0, 1.0) + rounds_of((2, 1), 10.0, 1.0)
     assert shared_rate(rounds, others, 2).gib_each is None
-    assert shared_rate(rounds, [*others, told()], 2).gib_each == 2.0
+    assert shared_rate(rounds, [*others, event()], 2).gib_each == 2.0
 
 
 def test_processes_whose_memory_is_unknown_are_counted(bench):
     bench.recording.events = [one for one in bench.recording.events if one.kind != "allocation"]
-    told = "1 process: 660 TFLOP/s; 2 processes: 0.92×, 3 processes: 0.91×"
-    assert bench.verdict(SHARING, GPU).detail == told
+    detail = "1 process: 660 TFLOP/s; 2 processes: 0.92×, 3 processes: 0.91×"
+    assert bench.verdict(SHARING, GPU).detail == detail
 
 
 def test_a_ratio_may_be_at_its_limit(bench):

@@ -94,8 +94,8 @@ def test_too_few_steps_are_no_measurement(bench, drop):
     others = [one for one in bench.recording.rounds if kept(one)]
     own = [one for one in bench.recording.rounds if not kept(one) and one.label("part") == "precision"]
     own = [one for one in own if one.phase == "measure"]
-    told = {"unverified": [replace(one, verified=False) for one in own], "none": [], "two": own[:2]}
-    bench.recording.rounds = others + told[drop]
+    variants = {"unverified": [replace(one, verified=False) for one in own], "none": [], "two": own[:2]}
+    bench.recording.rounds = others + variants[drop]
     verdict = bench.verdict(NAME, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "too few verified rounds of fp16"
