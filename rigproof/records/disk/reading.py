@@ -147,7 +147,7 @@ def record_of_line(line: bytes) -> Any:
     found = from_json(line, allow_inf_nan=False)
     tag = found.get("type") if isinstance(found, dict) else None
     if not isinstance(tag, str) or tag not in RECORD_TYPES:
-        raise ValueError(f"type = {tag!a:.40} is none of {', '.join(RECORD_TYPES)}")
+        raise ValueError(f"type = {tag!a:.40} is not one of {', '.join(RECORD_TYPES)}")
     if tag == "run" and found.get("schema_version") != RECORDING_SCHEMA_VERSION:
         version = found.get("schema_version")
         raise ValueError(f"schema_version = {version!a:.40}: this rigproof reads {RECORDING_SCHEMA_VERSION}")

@@ -246,5 +246,5 @@ def test_the_other_nodes_of_a_rig_are_missing_with_what_to_type(monkeypatch):
 
 def test_a_rig_of_other_machines_is_refused(monkeypatch):
     monkeypatch.setattr("rigproof.monitor.local_source.host_addresses", frozenset)
-    with pytest.raises(ProfileError, match=r"is none of its nodes, pc1, pc2; give --ray-address"):
+    with pytest.raises(ProfileError, match=r"is not one of its nodes, pc1, pc2; give --ray-address"):
         LocalSource(load_rig("dual-3090-3070", KINDS), Gathering(), time.monotonic)

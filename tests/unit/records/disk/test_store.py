@@ -422,9 +422,9 @@ LONG_LINE = b'{"type":"event","message":"' + b"x" * RECORDING_LINE_BYTES_MAX + b
     ("line", "words"),
     [
         (b'{"type":"round"', "line 3: "),
-        (b'{"type":"sonnet"}', "type = 'sonnet' is none of run, plan, node"),
-        (b'{"no":"type"}', "type = None is none of"),
-        (b"[1, 2]", "type = None is none of"),
+        (b'{"type":"sonnet"}', "type = 'sonnet' is not one of run, plan, node"),
+        (b'{"no":"type"}', "type = None is not one of"),
+        (b"[1, 2]", "type = None is not one of"),
         (b'{"type":"event","t_s":"late","kind":"oom","subject":"x","message":"y"}', "t_s: Input should be"),
         (b'{"type":"event","t_s":1,"kind":"oom","subject":"x"}', "message: Field required"),
         (b'{"type":"event","t_s":NaN,"kind":"oom","subject":"x","message":"y"}', "line 3: "),
