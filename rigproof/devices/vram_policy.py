@@ -4,7 +4,7 @@ import gc
 import os
 from collections.abc import Iterator
 
-from rigproof.devices.allocator import configured, remarks, wanted
+from rigproof.devices.allocator import configured, environment_warnings, wanted
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.retreat import CPU, EMERGENCY, Attempt, learned_size, next_attempt
@@ -227,7 +227,7 @@ class VramPolicy:
         self.decided("allocator", wanted(self._plan), setting.value, "", why)
 
     def _report_environment(self) -> None:
-        found = remarks(os.environ, self._device.cuda_version)
+        found = environment_warnings(os.environ, self._device.cuda_version)
         if found:
             why = "; ".join(f"{setting}: {effect}" for setting, effect in found.items())
             self.decided("environment", None, ", ".join(found), "", why)
