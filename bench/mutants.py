@@ -127,13 +127,13 @@ class Trial:
                 process.wait()
 
 
-def said(copy: Path) -> str:
+def output_of(copy: Path) -> str:
     """What the last run of pytest printed."""
     return (copy / OUTPUT).read_text(encoding="utf-8", errors="replace")
 
 
 def first_failure(output: str) -> str:
-    """The test that failed, or what pytest said last."""
+    """The test that failed, or what pytest printed last."""
     lines = [line for line in output.splitlines() if line.strip()]
     failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
     return (failed or lines or [""])[-1][:200]
@@ -181,7 +181,7 @@ def _killed_by(copy: Path, trial: Trial, path: str) -> tuple[str, str]:
     for ring, arguments in rings:
         status = trial.status(copy, arguments)
         if status not in (0, NO_TESTS):
-            return ring if status == TESTS_FAILED else "import", first_failure(said(copy))
+            return ring if status == TESTS_FAILED else "import", first_failure(output_of(copy))
     return "", ""
 
 
@@ -195,7 +195,7 @@ def without_mutation_they_pass(copies: Sequence[Path], trial: Trial, paths: Sequ
         # The first copy's tests are run, the others' compiled at least.
         only_compiled = [] if copy == copies[0] else ["--collect-only"]
         if trial.status(copy, [*sorted(chosen), *only_compiled], write_bytecode=True):
-            print(said(copy), file=sys.stderr)
+            print(output_of(copy), file=sys.stderr)
             return False
     return True
 

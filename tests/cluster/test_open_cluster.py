@@ -89,9 +89,9 @@ def test_it_is_joined_on_demand_whatever_token_is_here_and_the_recording_says_so
         stage = cluster.run_stage(plan, specs)
     assert stage.status == "finished"
     assert rig.rounds("sustained", "pc1/cpu0") > 0
-    (said,) = rig.events("open_cluster")
-    assert said.data == {"address": open_cluster}
-    assert "--allow-open-cluster" in said.message
+    (event,) = rig.events("open_cluster")
+    assert event.data == {"address": open_cluster}
+    assert "--allow-open-cluster" in event.message
     assert not rig.events("agent_died", "worker_died", "worker_failed", "timeout")
     assert dict(os.environ) == before
 

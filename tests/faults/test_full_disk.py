@@ -1,4 +1,4 @@
-"""A disk that fills up while a run goes on, and one that takes nothing: said, and never green."""
+"""A disk that fills up while a run goes on, and one that takes nothing: reported, and never green."""
 
 import pytest
 

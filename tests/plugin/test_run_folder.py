@@ -42,9 +42,9 @@ def test_latest_points_at_the_run_and_moves_with_the_reports(acceptance):
 def test_every_output_names_the_decision(acceptance):
     run = acceptance("slow")
     for name in ("summary.md", "report.html"):
-        said = re.search(r"rigproof: (\w+)", (run.folder / name).read_text())
-        assert said, name
-        assert said[1] == "REJECTED", name
+        decision = re.search(r"rigproof: (\w+)", (run.folder / name).read_text())
+        assert decision, name
+        assert decision[1] == "REJECTED", name
     assert f"report: {run.reports}/runs/{run.folder.name}/report.html" in run.output
 
 

@@ -142,9 +142,9 @@ def read_rewards(folder: Path) -> object:
 
 
 def read_verdict(folder: Path) -> object:
-    said = elapsed_s(folder, _recording())
-    assert math.isfinite(said)
-    return said
+    seconds = elapsed_s(folder, _recording())
+    assert math.isfinite(seconds)
+    return seconds
 
 
 def read_running(folder: Path) -> object:

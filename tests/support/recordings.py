@@ -295,7 +295,7 @@ def a_round(
 
 
 def gemm_round(t_s: float, seconds: float = 0.05, work: float = 3.5, worker: str = "pc1/gpu0#0") -> Round:
-    """A measured round of the gemm stage on pc1/gpu0, at 70 TFLOP/s if nothing else is said."""
+    """A measured round of the gemm stage on pc1/gpu0, at 70 TFLOP/s if nothing else is stated."""
     labels = {"precision": "bf16", "size": 8192}
     return a_round(t_s, "gemm", worker, "pc1/gpu0", "measure", seconds, work, **labels)
 

@@ -24,7 +24,7 @@ def policy_of(cpu, context):
 
 
 def changes_of(context, technique):
-    """What an event of this technique said: before, after, unit."""
+    """What the events of this technique state: before, after, unit."""
     events = [event.data for event in context.events("memory_policy")]
     return [(one["before"], one["after"], one["unit"]) for one in events if one["technique"] == technique]
 
@@ -316,7 +316,7 @@ def test_the_memory_is_read_as_often_as_the_profile_says(context, policy_of, mon
 
 
 class Card(CpuDevice):
-    """The CPU, said to be a GPU, so that a GPU's settings are reported."""
+    """The CPU in the guise of a GPU, so that a GPU's settings are reported."""
 
     kind = "cuda"
     cuda_version = "13.0"

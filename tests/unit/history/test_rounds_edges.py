@@ -1,4 +1,4 @@
-"""Which rounds are handed to pytest-benchmark, how, and what is said beside them."""
+"""Which rounds are handed to pytest-benchmark, how, and what goes with them."""
 
 from types import SimpleNamespace
 

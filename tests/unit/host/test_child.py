@@ -41,17 +41,17 @@ class Heard:
     """What a child says, and at last its exit status."""
 
     def __init__(self, name, *arguments, **options):
-        self.said = queue.SimpleQueue()
+        self.heard = queue.SimpleQueue()
         self.child = Child(
             name,
             *arguments,
-            hear=self.said.put,
-            ended=lambda status: self.said.put(("ended", status)),
+            hear=self.heard.put,
+            ended=lambda status: self.heard.put(("ended", status)),
             **options,
         )
 
     def next(self):
-        return self.said.get(timeout=LIMIT_S)
+        return self.heard.get(timeout=LIMIT_S)
 
     def all(self):
         found = []

@@ -170,17 +170,17 @@ def test_it_ends_when_nobody_reads_any_more(start, profile):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["--hwprofile=no-such-rig"], "no rig of that name"),
         (["--ray-address=127.0.0.1:1"], "no answer from there"),
         (["--interval=0"], "--interval"),
     ],
 )
-def test_what_cannot_be_used_is_refused(start, arguments, said):
+def test_what_cannot_be_used_is_refused(start, arguments, expected):
     status, out, err = ended(start("calm", "--once", *arguments))
     assert (status, out) == (4, "")
-    assert said in err
+    assert expected in err
 
 
 def test_on_this_machine_alone_neither_ray_nor_torch_is_loaded(tmp_path):

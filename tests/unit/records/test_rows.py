@@ -157,7 +157,7 @@ def test_a_table_gives_records_of_the_type_that_is_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected"),
     [
         ({"seconds": None}, "column seconds is missing"),
         ({"seconds": (str, rows_module.Words.of(["x"]))}, "column seconds holds str, not float"),
@@ -165,6 +165,6 @@ def test_a_table_gives_records_of_the_type_that_is_asked_for():
         ({"mode": (str, rows_module.Words.of(["both"]))}, "mode = 'both' is not one of sequential, parallel"),
     ],
 )
-def test_a_table_of_something_else_is_refused_where_its_records_are_asked_for(changed, said):
-    with pytest.raises(TableError, match=said):
+def test_a_table_of_something_else_is_refused_where_its_records_are_asked_for(changed, expected):
+    with pytest.raises(TableError, match=expected):
         raw(**changed).typed(RewardBatch)

@@ -25,11 +25,11 @@ class Rig:
             name: SimpleNamespace(found=SimpleNamespace(address=address)) for name, address in NODES.items()
         }
         self.stage = "exchange"
-        self.calls, self.events, self.asked = [], [], {}
+        self.calls, self.events, self.asked_for = [], [], {}
         self._gone, self._silent = gone, silent
 
     def free_ports(self, wanted):
-        self.asked = dict(wanted)
+        self.asked_for = dict(wanted)
         return {
             place: tuple(range(1, count + 1))
             for place, count in wanted.items()
@@ -87,12 +87,12 @@ def test_two_nodes_of_one_address_are_one_host(rig):
 def test_crews_of_one_host_have_ports_of_their_own(rig):
     other = Crew("other", (NAMES[1], NAMES[3]))
     assert rendezvous([ACROSS, other], rig.slots, rig) == {ACROSS: ("10.0.0.1", 1), other: ("10.0.0.1", 2)}
-    assert rig.asked == {("pc1", "10.0.0.1"): 2}
+    assert rig.asked_for == {("pc1", "10.0.0.1"): 2}
 
 
 def test_who_works_alone_meets_nobody(rig):
     start_at_s, begun = rig.begins(Crew("pc1/gpu0", NAMES[:1]))
-    assert (start_at_s, rig.asked) == (10.5, {})
+    assert (start_at_s, rig.asked_for) == (10.5, {})
     assert rig.calls == [(NAMES[0], f"spec of {NAMES[0]}", 10.5, Member("pc1/gpu0", 0, 1, None))]
     assert [one.crew.subject for one in begun] == ["pc1/gpu0"]
 

@@ -9,8 +9,8 @@ Worker unexpectedly exits with a connection error code 2. End of file. There are
 
 
 def test_a_process_that_died_is_described_by_its_ending_alone():
-    said = reason_of(RuntimeError(DIED))
-    assert said == "Worker unexpectedly exits with a connection error code 2 (SYSTEM_ERROR)"
+    reason = reason_of(RuntimeError(DIED))
+    assert reason == "Worker unexpectedly exits with a connection error code 2 (SYSTEM_ERROR)"
 
 
 def test_any_other_error_keeps_its_words():

@@ -46,8 +46,8 @@ def test_a_low_clock_passes_where_the_driver_explains_it(bench, reasons, outcome
 def test_the_explanation_is_reported(bench):
     at_its_cap(bench)
     bench.samples(GPU, 5, sm_clock_mhz=1470, clock_event_reasons=0x4)
-    said = "1470 MHz of 1980 MHz, explained by power cap (0x4), at 690 of 700 W, in the gemm stage"
-    assert bench.verdict(RATIO, GPU).detail == said
+    detail = "1470 MHz of 1980 MHz, explained by power cap (0x4), at 690 of 700 W, in the gemm stage"
+    assert bench.verdict(RATIO, GPU).detail == detail
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ def test_a_reset_is_reported_in_one_sentence_with_what_to_do(bench):
     bench.event("host_reset", NODE, RESTARTED, 34.0, stage=None, run_id="run", restarted=True)
     verdict = bench.verdict(RESET, NODE)
     assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 34.0)
-    said = sentence(verdict)
-    assert RESTARTED in said
-    assert "power supply" in said
-    assert "nvidia-smi -pl" in said
+    line = sentence(verdict)
+    assert RESTARTED in line
+    assert "power supply" in line
+    assert "nvidia-smi -pl" in line
     assert bench.verdict(RESET, "pc1").outcome is Outcome.PASS
 
 

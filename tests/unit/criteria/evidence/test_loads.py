@@ -26,12 +26,12 @@ def device_of(bench):
 
 def judged(bench, sustained, training, duties=BOTH):
     """What stands of one finding, or reason, for each of the two stages."""
-    said = {"sustained": sustained, "training": training}
+    findings = {"sustained": sustained, "training": training}
 
     def find(stage):
-        if isinstance(said[stage], Exception):
-            raise said[stage]
-        return said[stage]
+        if isinstance(findings[stage], Exception):
+            raise findings[stage]
+        return findings[stage]
 
     return over_stages(device_of(bench), duties, find)
 
@@ -86,8 +86,8 @@ def test_what_has_to_be_measured_is_reported_before_what_does_not_apply(bench):
 
 
 def test_a_level_without_such_a_stage_measures_nothing(bench):
-    said = reason(lambda: over_stages(device_of(bench), (), lambda stage: LOW))
-    assert said.reason == "the level has no stage in which this is judged"
+    found = reason(lambda: over_stages(device_of(bench), (), lambda stage: LOW))
+    assert found.reason == "the level has no stage in which this is judged"
 
 
 def test_a_figure_without_a_limit_is_far_from_any(bench):
@@ -254,8 +254,8 @@ def test_fewer_than_five_samples_fail_no_card(in_stretches, samples, fails):
 
 def test_a_stretch_under_a_second_measures_nothing(bench):
     rounds_at(bench, "gemm", *every(6.0, 8.9, 0.29), seconds=0.29)
-    said = reason(lambda: windows_of(bench, "gemm"))
-    assert said.reason == "gemm was never measured for 1 s without a break"
+    found = reason(lambda: windows_of(bench, "gemm"))
+    assert found.reason == "gemm was never measured for 1 s without a break"
 
 
 def test_a_reason_of_another_stage_is_not_ascribed_to_the_one_that_asked(bench):
@@ -282,8 +282,8 @@ def test_without_a_measured_round_there_is_no_load_and_why_is_reported(bench):
     rounds_at(bench, "gemm", *every(6.0, 10.0), phase="warmup")
     assert reason(lambda: windows_of(bench, "gemm")).reason == "no round of gemm was measured"
     bench.event("oom", GPU, "3 GiB wanted", 8.0, stage="gemm")
-    said = reason(lambda: windows_of(bench, "gemm")).reason
-    assert said == "no round of gemm was measured: 3 GiB wanted (at t=8 s)"
+    found = reason(lambda: windows_of(bench, "gemm")).reason
+    assert found == "no round of gemm was measured: 3 GiB wanted (at t=8 s)"
 
 
 def test_a_stage_that_was_broken_off_is_no_load(bench):

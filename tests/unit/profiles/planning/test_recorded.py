@@ -31,7 +31,7 @@ def workers(**changes):
 
 
 @pytest.mark.parametrize(
-    ("recorded_plan", "said"),
+    ("recorded_plan", "expected"),
     [
         (None, "the recording holds no plan"),
         (RecordedPlan({}), "the recorded plan is none: level"),
@@ -48,8 +48,8 @@ def workers(**changes):
         ),
     ],
 )
-def test_an_impossible_plan_is_refused_with_the_reason(recorded_plan, said):
-    with pytest.raises(PlanError, match=said):
+def test_an_impossible_plan_is_refused_with_the_reason(recorded_plan, expected):
+    with pytest.raises(PlanError, match=expected):
         restored(recorded_plan)
 
 
@@ -62,7 +62,7 @@ def test_plans_differ_in_the_work_of_a_worker_and_not_in_how_long_a_stage_lasts(
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
+    ("plan", "expected"),
     [
         (None, "the recording holds no plan"),
         (through_json(level="quick"), "the recorded plan is for level quick, the run was at standard"),
@@ -71,12 +71,12 @@ def test_plans_differ_in_the_work_of_a_worker_and_not_in_how_long_a_stage_lasts(
     ],
 )
 @pytest.mark.parametrize("criterion", ["throughput.sustained", "memory.success_rate", "memory.headroom"])
-def test_a_run_whose_plan_is_none_or_not_its_profile_s_is_not_measured(plan, said, criterion):
+def test_a_run_whose_plan_is_none_or_not_its_profile_s_is_not_measured(plan, expected, criterion):
     bench = Bench()
     bench.recording.plan = plan
     verdict = bench.verdict(criterion, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert said in verdict.detail
+    assert expected in verdict.detail
 
 
 def test_the_plan_that_ran_is_judged_with_its_own_lengths():

@@ -119,10 +119,10 @@ def test_printing_goes_line_by_line(verdicts):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(75, "75 s"), (170, "3 min"), (3600, "1 h 0 min"), (4000, "1 h 7 min")]
+    ("seconds", "expected"), [(75, "75 s"), (170, "3 min"), (3600, "1 h 0 min"), (4000, "1 h 7 min")]
 )
-def test_lengths_are_written_as_people_say_them(seconds, said):
-    assert duration(seconds) == said
+def test_lengths_are_written_as_people_say_them(seconds, expected):
+    assert duration(seconds) == expected
 
 
 def test_what_one_cause_kept_from_measuring_is_reported_once():
@@ -138,8 +138,8 @@ def test_what_one_cause_kept_from_measuring_is_reported_once():
         ["NOT", "MEASURED", "4", "criteria"],
         ["NOT", "MEASURED", "host.cpu_band", "pc1"],
     ]
-    said = summary_lines(Decision.REJECTED, [failed, *absent, alone], Path("r"))
-    assert "pc2/gpu0: 4 criteria not measured, pc2/gpu0 was not found; see docs/criteria.md" in said
+    lines = summary_lines(Decision.REJECTED, [failed, *absent, alone], Path("r"))
+    assert "pc2/gpu0: 4 criteria not measured, pc2/gpu0 was not found; see docs/criteria.md" in lines
 
 
 def test_the_cpu_as_the_device_is_never_called_fit_for_training():
@@ -147,8 +147,8 @@ def test_the_cpu_as_the_device_is_never_called_fit_for_training():
         Verdict("memory.no_oom", "pc1/cpu0", Outcome.PASS),
         Verdict("host.cpu_band", "pc1", Outcome.PASS),
     ]
-    said = summary_lines(Decision.ACCEPTED, verdicts, Path("r"))[-1]
-    assert "says nothing about a GPU" in said
-    assert "fit for training" not in said
+    last = summary_lines(Decision.ACCEPTED, verdicts, Path("r"))[-1]
+    assert "says nothing about a GPU" in last
+    assert "fit for training" not in last
     gpu = Verdict("memory.no_oom", "pc1/gpu0", Outcome.PASS)
     assert "fit for training" in summary_lines(Decision.ACCEPTED, [*verdicts, gpu], Path("r"))[-1]

@@ -58,7 +58,7 @@ def test_the_memory_of_each_is_what_the_worker_reported():
 
 
 @pytest.mark.parametrize(
-    ("second", "said"),
+    ("second", "expected"),
     [
         ([], "0 verified rounds of process 2 of 2"),
         (rounds_of((2, 1), 10.0, 1.0, count=2), "2 verified rounds of process 2 of 2"),
@@ -67,8 +67,8 @@ def test_the_memory_of_each_is_what_the_worker_reported():
         (rounds_of((2, 1), 12.5, 1.0), "2 processes worked together for 0.5 s"),
     ],
 )
-def test_processes_that_did_not_all_work_together_are_not_measured(second, said):
-    with pytest.raises(NotMeasured, match=said):
+def test_processes_that_did_not_all_work_together_are_not_measured(second, expected):
+    with pytest.raises(NotMeasured, match=expected):
         shared_rate(rounds_of((2, 0), 10.0, 1.0) + second, [], 2)
 
 

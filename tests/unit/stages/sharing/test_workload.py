@@ -176,7 +176,7 @@ def test_canned_processes_work_well_whatever_else_is_printed(cpu, canned):
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
+    ("plan", "expected"),
     [
         (["die"], r"process 1 of 1 that share host/cpu0 \(pid \d+\): ended with status -9"),
         (["opened", "die"], "ended with status -9"),
@@ -185,9 +185,9 @@ def test_canned_processes_work_well_whatever_else_is_printed(cpu, canned):
         (["elsewhere"], "uses GPU-other, not CPU-"),
     ],
 )
-def test_a_process_that_fails_ends_the_task_and_says_which_and_why(cpu, canned, plan, said):
+def test_a_process_that_fails_ends_the_task_and_says_which_and_why(cpu, canned, plan, expected):
     canned(*plan)
-    with pytest.raises(RuntimeError, match=said):
+    with pytest.raises(RuntimeError, match=expected):
         run_sharing(SPEC, cpu, RealTimeContext())
 
 
