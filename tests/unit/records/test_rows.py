@@ -160,9 +160,9 @@ def test_a_table_gives_records_of_the_type_that_is_asked_for():
     ("changed", "expected"),
     [
         ({"seconds": None}, "column seconds is missing"),
-        ({"seconds": (str, rows_module.Words.of(["x"]))}, "column seconds holds str, not float"),
-        ({"processes": (int, rows_module.Words.of([None]))}, "a row has no processes"),
-        ({"mode": (str, rows_module.Words.of(["both"]))}, "mode = 'both' is not one of sequential, parallel"),
+        ({"seconds": (str, rows_module.Coded.of(["x"]))}, "column seconds holds str, not float"),
+        ({"processes": (int, rows_module.Coded.of([None]))}, "a row has no processes"),
+        ({"mode": (str, rows_module.Coded.of(["both"]))}, "mode = 'both' is not one of sequential, parallel"),
     ],
 )
 def test_a_table_of_something_else_is_refused_where_its_records_are_asked_for(changed, expected):

@@ -40,7 +40,7 @@ def rounds():
     )
 
 
-# Each takes some away: by a word, by two words, by a word that none has, and by what is measured.
+# Each takes some away: by a value, by two values, by a value that none has, and by what is measured.
 STEPS = {
     "stage": (lambda found: found.same("stage", "gemm"), lambda one: one.stage == "gemm"),
     "parts": (
