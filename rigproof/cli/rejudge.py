@@ -110,7 +110,7 @@ def _folder(champions: Path) -> Path:
 def _linted(loaded: LoadedRig, level: str) -> LoadedRig:
     """The profile as a run at this level would take it. ProfileError names all its problems."""
     if level not in get_args(LevelName):
-        wrong, way_out = "no such level", "read it with the rigproof that wrote it"
+        wrong, way_out = "no such level", "read it with the version of rigproof that wrote it"
         raise ProfileError([problem("recording", "level", level, wrong, way_out)])
     problems = lint_rig(loaded, cast(LevelName, level))
     if problems:

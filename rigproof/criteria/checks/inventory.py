@@ -36,7 +36,7 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
     unit="",
     limit="the GPUs that the rig profile promises, with their SKU and, if pinned, their UUID",
     remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
-    unmeasured="the cluster itself did not start, or the run is of another rig and never looked for it",
+    unmeasured="the cluster itself did not start, or the run was of another rig and did not look for it",
     also=Also(fails=("node-missing", "driver-mismatch")),
     judges_absence=True,
 )

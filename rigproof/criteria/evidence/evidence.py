@@ -154,7 +154,7 @@ class Evidence:
         """The plan that a profile gives. ProfileError if it gives none."""
         level = self.recording.run.level
         if level not in get_args(LevelName):
-            way_out = "read it with the rigproof that wrote it"
+            way_out = "read it with the version of rigproof that wrote it"
             raise ProfileError([problem("recording", "level", level, "no such level", way_out)])
         return make_plan(loaded, cast(LevelName, level))
 

@@ -90,8 +90,9 @@ def _evidence_problems(file: str, key: str, figure: Figure, kind: FigureKind) ->
     if figure.cards is None:
         given = [name for name in of_a_measurement if name in stated]
         if given:
-            wrong = f"says {', '.join(given)}, but not on how many cards it was measured"
-            yield problem(file, key, stated, wrong, "write cards = 1 or more, or leave the rest out: a print")
+            wrong = f"states {', '.join(given)}, but not on how many cards it was measured"
+            way_out = "write cards = 1 or more, or leave these out: a printed figure"
+            yield problem(file, key, stated, wrong, way_out)
         return
     missing = [name for name in ("size", "workers", "torch", *kind.conditions) if name not in stated]
     if missing:

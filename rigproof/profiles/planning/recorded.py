@@ -30,7 +30,7 @@ def restored(recorded_plan: RecordedPlan | None) -> Plan:
         plan: Plan = _ADAPTER.validate_python(recorded_plan.plan)
     except (ValidationError, RecursionError) as error:
         reason = first_problem(error) if isinstance(error, ValidationError) else "nested too deep"
-        raise PlanError(f"the recorded plan is none: {reason}") from None
+        raise PlanError(f"the recorded plan is not a valid plan: {reason}") from None
     names = [one.worker for one in plan.workers]
     if len(set(names)) < len(names):
         raise PlanError("the recorded plan has two workers of one name")

@@ -175,7 +175,7 @@ def _line_error(path: Path, number: int, line: bytes, error: ValueError) -> Reco
     beginning = one_line(line[:60].decode("utf-8", "replace").strip(), 60)
     return RecordingError(
         f"{path}: line {number}: {problem} (it begins {beginning!r}); "
-        f"repair or delete that line, read it with the rigproof that wrote it, or name another run"
+        f"repair or delete that line, read it with the version of rigproof that wrote it, or name another run"
     )
 
 

@@ -247,8 +247,8 @@ class TrainingStage:
         shape = self._runner.shape
         self._reporter.event(
             "model",
-            f"{shape.parameters / 1e6:.1f} M parameters: {shape.blocks} blocks of width {shape.width}, a vocabulary of "
-            f"{shape.vocabulary}, {shape.sequence} tokens per example; {shape.held_mib:.0f} MiB",
+            f"{shape.parameters / 1e6:.1f} M parameters: {shape.blocks} blocks of width {shape.width}, "
+            f"vocabulary {shape.vocabulary}, {shape.sequence} tokens per example; {shape.held_mib:.0f} MiB",
             {
                 "width": shape.width,
                 "blocks": shape.blocks,

@@ -242,7 +242,7 @@ BAD = {
     "unknown rig to judge by": (["judge", "{run}", "--hwprofile", "nobody"], ["nobody", "dual-3090-3070"]),
     "rig file to judge by": (["judge", "{run}", "--hwprofile", "{tmp}/file"], ["file"]),
     "unknown rig to lint": (["lint", "nobody"], ["nobody", "dual-3090-3070"]),
-    "unknown schema": (["schema", "gpu"], ["gpu: no such schema; take rig, sku or xids"]),
+    "unknown schema": (["schema", "gpu"], ["gpu: no such schema; use rig, sku or xids"]),
 }
 
 

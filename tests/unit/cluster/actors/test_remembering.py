@@ -144,7 +144,7 @@ def test_a_folder_that_takes_nothing_is_reported_and_the_run_goes_on(tmp_path, m
     memory.mark("gemm", 4.0)
     (event,) = memory.problems()
     assert (event.kind, event.subject) == ("black_box", "here")
-    assert "cannot be recorded" in event.message
+    assert "cannot be written" in event.message
     assert memory.problems() == []
     memory.end()
 
@@ -170,7 +170,7 @@ def test_a_late_marker_is_reported(state, memory, monkeypatch):
     monkeypatch.setattr(remembering, "MARK_S", 0.0)
     monkeypatch.setattr(memory._box, "mark", lambda timeout_s: False)
     memory.mark("gemm", 4.0)
-    assert "the marker before gemm" in memory.problems()[0].message
+    assert "the black box's line before gemm" in memory.problems()[0].message
 
 
 def test_sigterm_is_an_orderly_end_and_goes_on_to_whoever_waits_for_it(state, memory):

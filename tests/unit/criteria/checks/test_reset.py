@@ -111,7 +111,7 @@ def test_a_warning_does_not_stand_in_for_a_reading(bench):
 
 
 def test_a_host_that_could_not_keep_its_words_passes_and_says_so(bench):
-    bench.event("black_box", NODE, "what this host does last cannot be kept: Permission denied", stage=None)
+    bench.event("black_box", NODE, "this host's black box cannot be written: Permission denied", stage=None)
     verdict = bench.verdict(RESET, NODE)
     assert verdict.outcome is Outcome.PASS
     assert "Permission denied" in verdict.detail

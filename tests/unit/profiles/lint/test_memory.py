@@ -24,7 +24,7 @@ def problems(desk, text: str) -> list[str]:
         ),
         (
             "least_size = 8192",
-            "least_size = 8192: over gemm_size = 4096 of a/gpu0, so no smaller size is ever learnt; "
+            "least_size = 8192: over gemm_size = 4096 of a/gpu0, so no smaller size is ever learned; "
             "write 4096 or less",
         ),
         (

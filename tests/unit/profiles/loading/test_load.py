@@ -158,7 +158,8 @@ def test_each_kind_of_mistake_has_its_own_words(desk, body, expected):
 def test_device_is_one_of_the_known_words(desk):
     (line,) = desk.problems(RIG + 'device = "tpu"\n')
     assert line == (
-        "lab.toml: nodes[0].gpus[0].device = \"tpu\": none of the known values; write one of 'cuda' or 'cpu'"
+        'lab.toml: nodes[0].gpus[0].device = "tpu": not one of the known values; '
+        "write one of 'cuda' or 'cpu'"
     )
 
 

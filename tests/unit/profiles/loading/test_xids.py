@@ -56,8 +56,8 @@ def test_a_number_without_an_entry_has_no_step_and_warns():
     ("changes", "expected"),
     [
         ({}, []),
-        ({"actions": {"a": "do", "b": "rest"}}, ['actions.b = "rest": nothing names it; take it out']),
-        ({"sources": {"s": "x", "t": "y"}}, ['sources.t = "y": nothing names it; take it out']),
+        ({"actions": {"a": "do", "b": "rest"}}, ['actions.b = "rest": nothing refers to it; remove it']),
+        ({"sources": {"s": "x", "t": "y"}}, ['sources.t = "y": nothing refers to it; remove it']),
         (
             {"xids": {"13": ENTRY, "14": ENTRY | {"action": "aa"}}},
             ['xids.14.action = "aa": no such action; did you mean "a"?'],

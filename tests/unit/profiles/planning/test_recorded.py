@@ -34,9 +34,9 @@ def workers(**changes):
     ("recorded_plan", "expected"),
     [
         (None, "the recording holds no plan"),
-        (RecordedPlan({}), "the recorded plan is none: level"),
-        (through_json(level="never"), "the recorded plan is none: level"),
-        (through_json(workers="many"), "the recorded plan is none: workers"),
+        (RecordedPlan({}), "the recorded plan is not a valid plan: level"),
+        (through_json(level="never"), "the recorded plan is not a valid plan: level"),
+        (through_json(workers="many"), "the recorded plan is not a valid plan: workers"),
         (through_json(**workers(vram_mib=-1.0)), "an impossible worker, pc1/gpu0#0"),
         (through_json(**workers(gemm_size=0)), "an impossible worker, pc1/gpu0#0"),
         (through_json(**workers(cpus=float("inf"))), "an impossible worker, pc1/gpu0#0"),

@@ -32,7 +32,7 @@ def test_moves_named_twice_or_never_still_make_an_order():
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (GOOD[1:], "6 tokens are no answer"),
+        (GOOD[1:], "6 tokens are not an answer"),
         ((*GOOD, "wait"), "“left” instead of one of begin"),
         (
             ("begin", "left", "down", "right", "merge", "look ahead 1", "end"),
