@@ -62,7 +62,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Reading:
+class UsedTimes:
     """Times of the whole host, and CPU seconds of the load and of the hog."""
 
     host: CpuTimes
@@ -114,9 +114,9 @@ class Meter:
         self._load = load
         self._hog = [psutil.Process(hog.pid)] if hog else []
 
-    def read(self) -> Reading:
+    def read(self) -> UsedTimes:
         """Now."""
-        return Reading(self._reader.cpu_times(), used_s(self._load), used_s(self._hog))
+        return UsedTimes(self._reader.cpu_times(), used_s(self._load), used_s(self._hog))
 
 
 def used_s(processes: list[psutil.Process]) -> float:

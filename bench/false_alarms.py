@@ -39,15 +39,15 @@ def main() -> int:
     options.add_argument("--seeds", type=int, default=200)
     options.add_argument("--level", default="standard", choices=get_args(LevelName))
     options.add_argument("--out", type=Path)
-    asked = options.parse_args()
+    args = options.parse_args()
     rigs = rigs_with_gpus()
     outcomes: Counter[str] = Counter()
     decisions: Counter[str] = Counter()
     runs: Counter[str] = Counter()
     found, begun_s = [], time.monotonic()
-    for seed in range(asked.seeds):
+    for seed in range(args.seeds):
         name = rigs[seed % len(rigs)]
-        verdicts = judge_all(simulated_recording(load_rig(name, KINDS), asked.level, seed=seed))
+        verdicts = judge_all(simulated_recording(load_rig(name, KINDS), args.level, seed=seed))
         runs[name] += 1
         outcomes.update(one.outcome.value for one in verdicts)
         decisions[decide(verdicts).value] += 1
@@ -55,8 +55,8 @@ def main() -> int:
         found += [f"{name} seed {seed}: {sentence(one)}" for one in against]
     document = {
         "what": "healthy simulated rigs with seeded noise; every alarm would be a false one",
-        "level": asked.level,
-        "runs": asked.seeds,
+        "level": args.level,
+        "runs": args.seeds,
         "runs_by_rig": dict(runs),
         "decisions": dict(decisions),
         "verdicts": sum(outcomes.values()),
@@ -66,9 +66,9 @@ def main() -> int:
     }
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     print(text, end="")
-    if asked.out is not None:
-        asked.out.parent.mkdir(parents=True, exist_ok=True)
-        asked.out.write_text(text, encoding="utf-8")
+    if args.out is not None:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(text, encoding="utf-8")
     return 1 if found else 0
 
 

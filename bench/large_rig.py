@@ -184,7 +184,7 @@ def lines(shape: work.Shape, rig: LoadedRig) -> Iterator[str]:
 
 
 def stage_of(shape: work.Shape, name: str, start_s: float) -> Stage:
-    """A stage that begins, with what each worker was told."""
+    """A stage that begins, with what each worker was given."""
     spec = {
         "stage": name,
         "size": 8192,
@@ -212,13 +212,13 @@ def write_recording(folder: Path, shape: work.Shape, rate_hz: float = 1.0) -> No
         file.writelines(lines(shape, rig))
     run_id = "20261121T120000Z-large-0001"
     labels = {"precision": str, "size": int, "part": str, "batch": int, "steps": int}
-    for kind, told, batches in (
+    for kind, label_kinds, batches in (
         (Round, labels, lambda layout: work.round_batches(shape, work.speeds(shape), layout)),
         (MemoryReading, {}, lambda layout: work.memory_batches(shape, layout)),
         (RewardBatch, {}, lambda layout: work.reward_batches(shape, layout)),
     ):
         name = table_name(kind)
-        layout = record_tables.schema(kind, name, run_id, told)
+        layout = record_tables.schema(kind, name, run_id, label_kinds)
         with parquet.ParquetWriter(folder / f"{name}{TABLE}", layout, compression="zstd") as writer:
             for batch in batches(layout):
                 writer.write_batch(batch)
@@ -248,14 +248,14 @@ def measured(command: list[str]) -> dict:
             peak_rss, peak_pss = max(peak_rss, rss), max(peak_pss, pss)
             looks += 1
             time.sleep(EVERY_S)
-        said = child.stdout.read() if child.stdout else ""
+        output = child.stdout.read() if child.stdout else ""
     return {
         "wall_s": round(time.monotonic() - start_s, 1),
         "cpu_s": round(sum(cpu.values()), 1),
         "peak_rss_gib": round(peak_rss / 2**30, 2),
         "peak_pss_gib": round(peak_pss / 2**30, 2),
         "status": child.returncode,
-        "said": said.splitlines()[-3:],
+        "said": output.splitlines()[-3:],
     }
 
 
@@ -289,23 +289,23 @@ def main() -> None:
     )
     parser.add_argument("--keep", action="store_true", help="the recording, and judge one that is there")
     parser.add_argument("--out", type=Path, help="JSON")
-    asked = parser.parse_args()
-    count = asked.nodes * asked.gpus
-    shape = work.Shape(asked.nodes, asked.gpus, asked.seconds, slow=count // 3, hot=2 * count // 3)
-    if not (asked.keep and (asked.folder / PARQUET_FILE).exists()):
-        write_recording(asked.folder, shape, asked.rate_hz)
-    size = sum(path.stat().st_size for path in asked.folder.iterdir() if path.suffix in (".jsonl", TABLE))
-    command = [sys.executable, "-m", "rigproof.cli.main", "report", str(asked.folder)]
+    args = parser.parse_args()
+    count = args.nodes * args.gpus
+    shape = work.Shape(args.nodes, args.gpus, args.seconds, slow=count // 3, hot=2 * count // 3)
+    if not (args.keep and (args.folder / PARQUET_FILE).exists()):
+        write_recording(args.folder, shape, args.rate_hz)
+    size = sum(path.stat().st_size for path in args.folder.iterdir() if path.suffix in (".jsonl", TABLE))
+    command = [sys.executable, "-m", "rigproof.cli.main", "report", str(args.folder)]
     figures = measured(command)
-    found = failed(asked.folder)
+    found = failed(args.folder)
     meant = {shape.subjects[shape.slow], shape.subjects[shape.hot]}
-    written = {path.name: path.stat().st_size for path in sorted(asked.folder.iterdir()) if path.is_file()}
-    told = {
-        "nodes": asked.nodes,
+    written = {path.name: path.stat().st_size for path in sorted(args.folder.iterdir()) if path.is_file()}
+    result = {
+        "nodes": args.nodes,
         "gpus": count,
-        "seconds": asked.seconds,
-        "samples": (count + asked.nodes) * (asked.seconds + int(work.START_S)),
-        "rounds": count * asked.seconds,
+        "seconds": args.seconds,
+        "samples": (count + args.nodes) * (args.seconds + int(work.START_S)),
+        "rounds": count * args.seconds,
         "recording_gib": round(size / 2**30, 2),
         "cpus": len(os.sched_getaffinity(0)),
         "load_1m_before": round(os.getloadavg()[0], 2),
@@ -314,11 +314,11 @@ def main() -> None:
         "failed": found,
         "exactly_the_two": set(found) == meant,
     }
-    print(json.dumps(told, indent=1))
-    if asked.out:
-        asked.out.write_text(json.dumps(told, indent=1) + "\n")
-    if not asked.keep:
-        shutil.rmtree(asked.folder)
+    print(json.dumps(result, indent=1))
+    if args.out:
+        args.out.write_text(json.dumps(result, indent=1) + "\n")
+    if not args.keep:
+        shutil.rmtree(args.folder)
 
 
 if __name__ == "__main__":

@@ -92,23 +92,24 @@ def round_batches(shape: Shape, rates: Floats, layout: pa.Schema) -> Iterator[pa
         seconds = 0.985 + random.normal(0, 0.002, count).clip(-0.004, 0.004)
         work = rates * usual * seconds * random.normal(1.0, 0.002, count).clip(0.994, 1.006)
         steps = int(usual / STEP_TFLOP) if batch else None  # what fits into its second
-        if steps:  # so many whole steps: the time tells the rate
+        if steps:  # so many whole steps: the time gives the rate
             work = np.full(count, steps * STEP_TFLOP)
             seconds = work / (usual * rates) * random.normal(1.0, 0.002, count).clip(0.994, 1.006)
-        told = {"t_s": _ends(shape, second), "phase": phase, "seconds": seconds, "work": work}
+        fields = {"t_s": _ends(shape, second), "phase": phase, "seconds": seconds, "work": work}
         labels = {"precision": precision, "size": size, "part": part, "batch": batch, "steps": steps}
-        told |= {"unit": "TFLOP", "verified": True, "device": None}
-        yield _many(shape, stage, told | {f"labels.{name}": value for name, value in labels.items()}, layout)
+        fields |= {"unit": "TFLOP", "verified": True, "device": None}
+        fields |= {f"labels.{name}": value for name, value in labels.items()}
+        yield _many(shape, stage, fields, layout)
 
 
 def memory_batches(shape: Shape, layout: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Each worker's allocator, each second."""
     for second, (stage, _, _) in _seconds(shape):
         held = 100608.0 if stage == "sustained" else 18742.0
-        told = {"t_s": _ends(shape, second), "allocated_mib": held, "reserved_mib": held + 64}
-        told |= {"peak_reserved_mib": held + 64, "device_free_mib": 143155.9375 - held - 600}
-        told |= {"device_total_mib": 143155.9375, "ooms": 0, "alloc_retries": 0}
-        yield _many(shape, stage, told, layout)
+        fields = {"t_s": _ends(shape, second), "allocated_mib": held, "reserved_mib": held + 64}
+        fields |= {"peak_reserved_mib": held + 64, "device_free_mib": 143155.9375 - held - 600}
+        fields |= {"device_total_mib": 143155.9375, "ooms": 0, "alloc_retries": 0}
+        yield _many(shape, stage, fields, layout)
 
 
 def reward_batches(shape: Shape, layout: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -122,9 +123,9 @@ def reward_batches(shape: Shape, layout: pa.Schema) -> Iterator[pa.RecordBatch]:
             ("parallel", 8, 0.084, True if early else None),
         ):
             if mode == "parallel" or early:
-                told = {"t_s": _ends(shape, second) - 0.2, "mode": mode, "processes": processes}
-                told |= {"strategies": 16, "invalid": 0, "timed_out": 0, "crashed": 0, "out_of_memory": 0}
-                yield _many(shape, stage, told | {"seconds": seconds, "matches": matches}, layout)
+                fields = {"t_s": _ends(shape, second) - 0.2, "mode": mode, "processes": processes}
+                fields |= {"strategies": 16, "invalid": 0, "timed_out": 0, "crashed": 0, "out_of_memory": 0}
+                yield _many(shape, stage, fields | {"seconds": seconds, "matches": matches}, layout)
 
 
 def _seconds(shape: Shape) -> Iterator[tuple[int, tuple[str, int, int]]]:
@@ -137,14 +138,14 @@ def _ends(shape: Shape, second: int) -> Floats:
     return START_S + second + 1 + random.normal(0, 0.004, len(shape.subjects)).clip(-0.01, 0.01)
 
 
-def _many(shape: Shape, stage: str, told: dict, layout: pa.Schema) -> pa.RecordBatch:
+def _many(shape: Shape, stage: str, fields: dict, layout: pa.Schema) -> pa.RecordBatch:
     """A record of each GPU: what is no array is the same of all."""
     count = len(shape.subjects)
-    told |= {"stage": stage, "subject": pa.array(shape.subjects)}
-    told["worker"] = pa.array([f"{subject}#0" for subject in shape.subjects])
+    fields |= {"stage": stage, "subject": pa.array(shape.subjects)}
+    fields["worker"] = pa.array([f"{subject}#0" for subject in shape.subjects])
     arrays = [
         pa.array(value, field.type)
-        if isinstance(value := told[field.name], np.ndarray | pa.Array)
+        if isinstance(value := fields[field.name], np.ndarray | pa.Array)
         else pa.array([value] * count, field.type)
         for field in layout
     ]
@@ -152,7 +153,7 @@ def _many(shape: Shape, stage: str, told: dict, layout: pa.Schema) -> pa.RecordB
 
 
 def worker_events(shape: Shape, stage: str, t_s: float) -> Iterator[dict]:
-    """What each worker tells of a stage besides rounds."""
+    """What each worker reports of a stage besides rounds."""
     for subject in shape.subjects:
         common = {"type": "event", "t_s": t_s, "subject": subject, "stage": stage, "worker": f"{subject}#0"}
         for kind, message, data in _EVENTS.get(stage, ()):
@@ -296,13 +297,13 @@ def _lists(values: Floats, length: int) -> pa.Array:
 
 def _batch(run_id: str, kind: str, subjects: tuple[str, ...], values: dict) -> pa.RecordBatch:
     layout = columns.schema(run_id)
-    told = {"kind": [kind] * len(subjects), "subject": subjects, **values}
+    known = {"kind": [kind] * len(subjects), "subject": subjects, **values}
     arrays = [
         pa.nulls(len(subjects), column.type)
-        if column.name not in told
-        else told[column.name]
-        if isinstance(told[column.name], pa.Array)
-        else pa.array(told[column.name], column.type)
+        if column.name not in known
+        else known[column.name]
+        if isinstance(known[column.name], pa.Array)
+        else pa.array(known[column.name], column.type)
         for column in layout
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=layout)

@@ -79,7 +79,7 @@ class Outcome:
     seconds: float
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """Where it is and what it does, in one line."""
         one = self.mutation
         return f"{one.path}:{one.line} {one.operator}\n    - {one.before}\n    + {self.after}"
@@ -127,13 +127,13 @@ class Trial:
                 process.wait()
 
 
-def said(copy: Path) -> str:
+def output_of(copy: Path) -> str:
     """What the last run of pytest printed."""
     return (copy / OUTPUT).read_text(encoding="utf-8", errors="replace")
 
 
 def first_failure(output: str) -> str:
-    """The test that failed, or what pytest said last."""
+    """The test that failed, or what pytest printed last."""
     lines = [line for line in output.splitlines() if line.strip()]
     failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
     return (failed or lines or [""])[-1][:200]
@@ -181,7 +181,7 @@ def _killed_by(copy: Path, trial: Trial, path: str) -> tuple[str, str]:
     for ring, arguments in rings:
         status = trial.status(copy, arguments)
         if status not in (0, NO_TESTS):
-            return ring if status == TESTS_FAILED else "import", first_failure(said(copy))
+            return ring if status == TESTS_FAILED else "import", first_failure(output_of(copy))
     return "", ""
 
 
@@ -195,7 +195,7 @@ def without_mutation_they_pass(copies: Sequence[Path], trial: Trial, paths: Sequ
         # The first copy's tests are run, the others' compiled at least.
         only_compiled = [] if copy == copies[0] else ["--collect-only"]
         if trial.status(copy, [*sorted(chosen), *only_compiled], write_bytecode=True):
-            print(said(copy), file=sys.stderr)
+            print(output_of(copy), file=sys.stderr)
             return False
     return True
 
@@ -213,7 +213,7 @@ def reported(outcomes: Sequence[Outcome], known: Sequence[Explained], least: flo
     share = 1 - len(alive) / len(outcomes)
     for one in alive:
         why = [known_one.why for known_one in known if known_one.covers(one.mutation)]
-        print(f"SURVIVED {one.told}\n    {'explained: ' + why[0] if why else 'NOT EXPLAINED'}")
+        print(f"SURVIVED {one.text}\n    {'explained: ' + why[0] if why else 'NOT EXPLAINED'}")
     by_ring = f"{killed['nearest']} by the nearest tests, {killed['wider']} by wider ones"
     imports = f", {killed['import']} could not be imported" if killed["import"] else ""
     print(f"{len(outcomes) - len(alive)} of {len(outcomes)} killed, {100 * share:.1f} %: {by_ring}{imports}")
@@ -222,7 +222,7 @@ def reported(outcomes: Sequence[Outcome], known: Sequence[Explained], least: flo
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--sample", type=int, default=SAMPLE, help=f"how many, {SAMPLE} unless told; 0: all")
+    parser.add_argument("--sample", type=int, default=SAMPLE, help=f"how many, {SAMPLE} by default; 0: all")
     parser.add_argument("--seed", type=int, default=SEED, help="which ones")
     parser.add_argument("--only", action="append", help="files, as a pattern: rigproof/criteria/w*.py")
     parser.add_argument("--within", action="append", help="functions or classes, by name")
@@ -258,7 +258,7 @@ def _tried_all(sample: Sequence[Mutation], trial: Trial, jobs: int) -> list[Outc
         with ThreadPoolExecutor(len(copies)) as pool:
             for one in pool.map(trying, sample):
                 print(
-                    f"{one.ring or 'SURVIVED':8} {one.seconds:5.1f} s  {one.told}\n    {one.by}", flush=True
+                    f"{one.ring or 'SURVIVED':8} {one.seconds:5.1f} s  {one.text}\n    {one.by}", flush=True
                 )
                 outcomes.append(one)
     return outcomes
@@ -266,27 +266,27 @@ def _tried_all(sample: Sequence[Mutation], trial: Trial, jobs: int) -> list[Outc
 
 def main() -> int:
     """Pick, try, report."""
-    told = _arguments()
-    every = all_of(ROOT, told.only or SCOPE)
-    if told.within:
-        every = [one for one in every if one.definition in told.within]
-    sample = picked(every, told.seed, told.sample)
+    args = _arguments()
+    every = all_of(ROOT, args.only or SCOPE)
+    if args.within:
+        every = [one for one in every if one.definition in args.within]
+    sample = picked(every, args.seed, args.sample)
     if not sample:
         print("no file, or nothing in it, can be mutated", file=sys.stderr)
         return 2
-    if told.list:
+    if args.list:
         for one in sample:
             print(f"{one.path}:{one.line} {one.definition} {one.operator} {one.before}")
         return 0
-    print(f"{len(sample)} of {len(every)} mutations, seed {told.seed}", flush=True)
-    trial = Trial(told.seed, told.test_limit, told.nearest)
-    outcomes = _tried_all(sample, trial, told.jobs)
+    print(f"{len(sample)} of {len(every)} mutations, seed {args.seed}", flush=True)
+    trial = Trial(args.seed, args.test_limit, args.nearest)
+    outcomes = _tried_all(sample, trial, args.jobs)
     if outcomes is None:
         print("the tests fail without any mutation: mend that first", file=sys.stderr)
         return 2
-    if told.out:
-        told.out.write_text(json.dumps([_row(one) for one in outcomes], indent=1, ensure_ascii=False) + "\n")
-    return 0 if reported(outcomes, explanations(told.explained), told.least) else 1
+    if args.out:
+        args.out.write_text(json.dumps([_row(one) for one in outcomes], indent=1, ensure_ascii=False) + "\n")
+    return 0 if reported(outcomes, explanations(args.explained), args.least) else 1
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ SWAPPED = {
     "ceil": "floor",
     "sorted": "list",
 }
-UNTOLD = ("@dataclass", "@lru_cache", "@cache")
+UNCHANGED = ("@dataclass", "@lru_cache", "@cache")
 
 
 class SwapAggregate(Operator):
@@ -121,8 +121,8 @@ class Mutation:
 
     def rank(self, seed: int) -> str:
         """Its place in the order of a seed: changes elsewhere in the file do not move it."""
-        told = (seed, self.path, self.definition, self.operator, self.before, self.number)
-        return hashlib.sha256("|".join(map(str, told)).encode()).hexdigest()
+        parts = (seed, self.path, self.definition, self.operator, self.before, self.number)
+        return hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()
 
     def applied_to(self, source: str) -> str:
         """The file with this mutation in it."""
@@ -160,7 +160,7 @@ def _definition(node: Any) -> str:
 
 
 def _says_nothing(node: Any, line: str) -> bool:
-    if line.startswith((*UNTOLD, "assert ")) or _no_arithmetic(node):
+    if line.startswith((*UNCHANGED, "assert ")) or _no_arithmetic(node):
         return True
     while node.parent is not None:
         parent = node.parent

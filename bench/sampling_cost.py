@@ -29,7 +29,7 @@ from rigproof.telemetry.process_watch import RATE_HZ
 from rigproof.telemetry.sampler import Sampler
 
 
-def sample_until_told(rate_hz: float, *, nvml_required: bool, processes: bool) -> None:
+def sample_until_stopped(rate_hz: float, *, nvml_required: bool, processes: bool) -> None:
     """The sampler's process: says "ready", samples until its input closes, then says what it read."""
     host = HostReader()
     with contextlib.ExitStack() as stack:
@@ -156,7 +156,7 @@ def main() -> None:
     """Be the sampler, or measure, print and write."""
     given = arguments()
     if given.sampler:
-        sample_until_told(
+        sample_until_stopped(
             given.rate, nvml_required=given.device == "cuda", processes=given.compare == "processes"
         )
         return

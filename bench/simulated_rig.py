@@ -60,19 +60,19 @@ def main() -> None:
     parser.add_argument("--level", default="quick")
     parser.add_argument("--rate", type=float, default=1.0, help="of sampling, Hz")
     parser.add_argument("--out", type=Path, default=None)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rigproof-bench-") as name:
         folder = Path(name)
         rig = folder / "rig.toml"
-        rig.write_text(profile(asked.nodes, asked.gpus, asked.sku, asked.rate))
+        rig.write_text(profile(args.nodes, args.gpus, args.sku, args.rate))
         reports = folder / "reports"
         accept = ("-m", "pytest", "-p", "no:cacheprovider", "-m", "hardware", "--simulate-inline", "-q")
-        options = (f"--hwprofile={rig}", f"--level={asked.level}", f"--report-dir={reports}")
+        options = (f"--hwprofile={rig}", f"--level={args.level}", f"--report-dir={reports}")
         figures: dict[str, object] = {
-            "nodes": asked.nodes,
-            "gpus": asked.nodes * asked.gpus,
-            "level": asked.level,
-            "rate_hz": asked.rate,
+            "nodes": args.nodes,
+            "gpus": args.nodes * args.gpus,
+            "level": args.level,
+            "rate_hz": args.rate,
             "cpus": os.cpu_count(),
             "load_before": os.getloadavg()[0],
             "accept": measured(folder, *accept, *options),
@@ -86,8 +86,8 @@ def main() -> None:
             sys.stderr.write((folder / "output.txt").read_text()[-4000:])
     text = json.dumps(figures, indent=2) + "\n"
     sys.stdout.write(text)
-    if asked.out is not None:
-        asked.out.write_text(text)
+    if args.out is not None:
+        args.out.write_text(text)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def start(
         typer.echo(f"rigproof: {error}; without ssh, type this yourself:\n", err=True)
         typer.echo(_lines(rig, port, ray))
         raise typer.Exit(USAGE) from error
-    typer.echo(f"up: pytest -m hardware --ray-address {launch.head_address} --hwprofile {rig}")
+    typer.echo(f"it is up; run: pytest -m hardware --ray-address {launch.head_address} --hwprofile {rig}")
 
 
 @app.command("down")

@@ -109,7 +109,7 @@ def schema(kind: Annotated[str, typer.Argument(help="rig, sku or xids")] = "rig"
         "xids": xids_schema,
     }
     if kind not in schemas:
-        raise Refused(f"{kind}: no such schema; take rig, sku or xids")
+        raise Refused(f"{kind}: no such schema; use rig, sku or xids")
     typer.echo(json.dumps(schemas[kind](), indent=2))
 
 

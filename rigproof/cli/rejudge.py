@@ -110,7 +110,7 @@ def _folder(champions: Path) -> Path:
 def _linted(loaded: LoadedRig, level: str) -> LoadedRig:
     """The profile as a run at this level would take it. ProfileError names all its problems."""
     if level not in get_args(LevelName):
-        wrong, way_out = "no such level", "read it with the rigproof that wrote it"
+        wrong, way_out = "no such level", "read it with the version of rigproof that wrote it"
         raise ProfileError([problem("recording", "level", level, wrong, way_out)])
     problems = lint_rig(loaded, cast(LevelName, level))
     if problems:
@@ -206,11 +206,11 @@ def elapsed_s(run: Path, recording: Recording) -> float:
     """
     try:
         with open_plain(run / "verdict.json", VERDICT_BYTES_MAX) as file:
-            said = ELAPSED.search(file.read(HEAD_BYTES))
+            found = ELAPSED.search(file.read(HEAD_BYTES))
     except (FileRefusedError, OSError):
-        said = None
-    if said is not None:
-        return float(said[1])
+        found = None
+    if found is not None:
+        return float(found[1])
     last_s = recording.last_s()
     if last_s is None:
         raise RecordingError(f"{run}: nothing was recorded; there is nothing to report")

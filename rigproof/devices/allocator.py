@@ -68,7 +68,7 @@ def configured(plan: MemoryPlan, environ: Mapping[str, str]) -> Configuration:
     return Configuration(None, "", "default")
 
 
-def remarks(environ: Mapping[str, str], cuda_version: str | None) -> dict[str, str]:
+def environment_warnings(environ: Mapping[str, str], cuda_version: str | None) -> dict[str, str]:
     """Variables of this environment without effect, or harmful: "NAME=value" and its effect."""
     found = {f"{name}={environ[name]}": why for name, why in NO_EFFECT.items() if name in environ}
     loading, blocking = environ.get("CUDA_MODULE_LOADING"), environ.get("CUDA_LAUNCH_BLOCKING")

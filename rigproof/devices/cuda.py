@@ -72,11 +72,11 @@ def cublas_version(proc_root: Path = PROC) -> str | None:
     """
     for path in own_files(proc_root):
         if path.rpartition("/")[2].startswith("libcublas.so"):
-            return _told_version(path)
+            return _reported_version(path)
     return None
 
 
-def _told_version(path: str) -> str | None:
+def _reported_version(path: str) -> str | None:
     """Major, minor and patch as the library reports them."""
     number, numbers = ctypes.c_int(), []
     try:

@@ -4,7 +4,7 @@ import gc
 import os
 from collections.abc import Iterator
 
-from rigproof.devices.allocator import configured, remarks, wanted
+from rigproof.devices.allocator import configured, environment_warnings, wanted
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.retreat import CPU, EMERGENCY, Attempt, learned_size, next_attempt
@@ -24,7 +24,7 @@ class VramPolicy:
         self._plan = plan
         self._device = device
         self._reporter = reporter
-        self._told: dict[str, int] = {}  # batch and matrix size as last reported
+        self._reported: dict[str, int] = {}  # batch and matrix size as last reported
         self._rounds = self._cleanups = self._skipped = 0
         self._given_back_mib = 0.0
         self.failures = 0  # OOMs of this stage so far
@@ -196,9 +196,9 @@ class VramPolicy:
         self._device.empty_cache()
 
     def _learned(self, technique: str, planned: int, now: int, unit: str) -> int:
-        before = self._told.get(technique, planned)
+        before = self._reported.get(technique, planned)
         if now != before:
-            self._told[technique] = now
+            self._reported[technique] = now
             self.decided(technique, before, now, unit, f"learned from {self.failures} failures")
         return now
 
@@ -227,7 +227,7 @@ class VramPolicy:
         self.decided("allocator", wanted(self._plan), setting.value, "", why)
 
     def _report_environment(self) -> None:
-        found = remarks(os.environ, self._device.cuda_version)
+        found = environment_warnings(os.environ, self._device.cuda_version)
         if found:
             why = "; ".join(f"{setting}: {effect}" for setting, effect in found.items())
             self.decided("environment", None, ", ".join(found), "", why)

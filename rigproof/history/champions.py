@@ -29,7 +29,7 @@ from rigproof.history.rounds import figure_title
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.champions import ChampionRate, Champions
 from rigproof.records.limits import CHAMPIONS_BYTES_MAX, FileRefusedError, read_document
-from rigproof.records.telling import first_problem, shortened
+from rigproof.records.message_text import first_problem, one_line
 from rigproof.stages.registry import KINDS
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -242,7 +242,7 @@ def read_champions(folder: Path) -> KeptChampions:
         gpu = _read(folder, path, GpuChampions)
         if path != gpu_file(folder, gpu.gpu_uuid):
             raise refusal(
-                path, f"gpu_uuid = {shortened(gpu.gpu_uuid, 80)} is not the GPU that the file is named after"
+                path, f"gpu_uuid = {one_line(gpu.gpu_uuid, 80)} is not the GPU that the file is named after"
             )
         gpus[gpu.gpu_uuid] = gpu
     rig_path = folder / RIG_FILE

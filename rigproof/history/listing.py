@@ -16,8 +16,8 @@ from rigproof.history.champions import (
     read_champions,
 )
 from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, read_document, require_inside
+from rigproof.records.message_text import first_problem, one_line
 from rigproof.records.rates import Rate
-from rigproof.records.telling import first_problem, shortened
 from rigproof.records.verdict import figure
 
 LINE = 400  # characters
@@ -194,7 +194,7 @@ def champions_listing(champions: Path, rig: str | None = None) -> Iterator[str]:
 
 def champion_lines(kept: KeptChampions, rig: str) -> Iterator[str]:
     """Each champion with its conditions and its run; nothing if there are none."""
-    return (shortened(line, LINE) for line in _champion_lines(kept, rig))
+    return (one_line(line, LINE) for line in _champion_lines(kept, rig))
 
 
 def _champion_lines(kept: KeptChampions, rig: str) -> Iterator[str]:

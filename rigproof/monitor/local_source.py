@@ -59,7 +59,7 @@ class LocalSource:
     """Watches this machine. `loaded` is the promised rig; None: what is found here.
 
     Raises on creation:
-        ProfileError: this machine is none of the rig's nodes.
+        ProfileError: this machine is not one of the rig's nodes.
     """
 
     name = "this machine"
@@ -110,6 +110,6 @@ def _here(loaded: LoadedRig | None) -> str:
         names = ", ".join(node.name for node in loaded.rig.nodes)
         way_out = "give --ray-address of their cluster, or another --hwprofile"
         raise ProfileError(
-            [f"{loaded.file}: this machine ({hostname}) is none of its nodes, {names}; {way_out}"]
+            [f"{loaded.file}: this machine ({hostname}) is not one of its nodes, {names}; {way_out}"]
         )
     return here

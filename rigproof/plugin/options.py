@@ -45,7 +45,7 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--allow-open-cluster",
         action="store_true",
-        help="also join a cluster without token authentication with --ray-address; the report notes it",
+        help="with --ray-address: join even a cluster without token authentication; the report says so",
     )
     group.addoption("--require-gpu", action="store_true", help="fail if no GPU is found")
     group.addoption(
@@ -80,7 +80,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 def _level(text: str) -> str:
     if text not in LEVELS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no level: take one of {', '.join(LEVELS)}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a level: use one of {', '.join(LEVELS)}")
     return text
 
 
@@ -91,7 +91,7 @@ def _minutes(text: str) -> float:
         minutes = math.nan
     if not (math.isfinite(minutes) and 0 < minutes <= 7 * 24 * 60):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no length: write minutes over 0 and at most a week, such as 3"
+            f"{text!r} is not a length: write minutes, more than 0 and at most a week, such as 3"
         )
     return minutes
 

@@ -282,8 +282,8 @@ class HardwareSession:
         if self.conclusion is None or self.folder is None:
             return
         terminalreporter.ensure_newline()
-        said = remarks(self.run.recording) if self.run is not None else ()
-        for line in (*said, *self.conclusion.kept):
+        notes = remarks(self.run.recording) if self.run is not None else ()
+        for line in (*notes, *self.conclusion.kept):
             terminalreporter.write_line(line)
         print_summary(
             self.conclusion.decision,

@@ -22,7 +22,7 @@ from rigproof.records.inventory import HostInventory
 __all__ = ["AUTO", "completed", "node_name", "profile_text", "rig_of", "unknown_gpus"]
 
 AUTO = "auto"  # used in place of a profile's file: found here
-UNTOLD_VRAM_GIB = 1.0  # for a card that does not report its memory: small enough for any
+UNREPORTED_VRAM_GIB = 1.0  # for a card that does not report its memory: small enough for any
 SMALLEST_SHARE = 0.05
 
 
@@ -41,7 +41,7 @@ def rig_of(inventory: HostInventory, kinds: StageKinds, *, require_gpu: bool = F
         gpus = [_gpu(found, skus, defaults) for found in inventory.gpus]
         description = _named(inventory.gpus, gpus)
     elif require_gpu:
-        gpus = [{"sku": UNKNOWN_SKU, **_untold_memory(defaults.gpu_defaults.gemm_size)}]
+        gpus = [{"sku": UNKNOWN_SKU, **_unreported_memory(defaults.gpu_defaults.gemm_size)}]
         description = "A GPU is required here, and none was found."
     else:
         gpus = [_cpu_device(inventory, defaults)]
@@ -100,7 +100,7 @@ def _gpu(found: GpuIdentity, skus: dict[str, Sku], defaults: Rig) -> dict[str, A
     sku = match_sku(found.name, skus)
     memory_gib = round(found.memory_total_mib / MIB_PER_GIB, 2)
     if memory_gib <= 0 and sku is None:
-        return {"sku": UNKNOWN_SKU, **_untold_memory(defaults.gpu_defaults.gemm_size)}
+        return {"sku": UNKNOWN_SKU, **_unreported_memory(defaults.gpu_defaults.gemm_size)}
     table: dict[str, Any] = {"sku": sku or UNKNOWN_SKU}
     if memory_gib > 0:
         table["memory_gib"] = memory_gib
@@ -163,8 +163,8 @@ def _any_plan(loaded: LoadedRig, device: PromisedDevice) -> dict[str, Any]:
     """The plan of a card that is missing or does not report its memory; stated operands still have to fit."""
     size = device.gpu.gemm_size or loaded.rig.gpu_defaults.gemm_size
     if device.gpu.gemm_size is None and _is_default(loaded, "gpu_defaults.gemm_size"):
-        return _untold_memory(size)
-    return {"vram_gib_per_worker": max(UNTOLD_VRAM_GIB, operands_mib(size) / MIB_PER_GIB)}
+        return _unreported_memory(size)
+    return {"vram_gib_per_worker": max(UNREPORTED_VRAM_GIB, operands_mib(size) / MIB_PER_GIB)}
 
 
 def _is_default(loaded: LoadedRig, key: str) -> bool:
@@ -181,10 +181,10 @@ def _ram_gib(inventory: HostInventory) -> float:
     return round(inventory.ram_gib, 2) or inventory.ram_gib
 
 
-def _untold_memory(size: int) -> dict[str, Any]:
+def _unreported_memory(size: int) -> dict[str, Any]:
     return {
-        "vram_gib_per_worker": UNTOLD_VRAM_GIB,
-        "gemm_size": fitting_size(size, UNTOLD_VRAM_GIB * MIB_PER_GIB),
+        "vram_gib_per_worker": UNREPORTED_VRAM_GIB,
+        "gemm_size": fitting_size(size, UNREPORTED_VRAM_GIB * MIB_PER_GIB),
     }
 
 
@@ -193,7 +193,7 @@ def _cpu_device(inventory: HostInventory, defaults: Rig) -> dict[str, Any]:
     share = defaults.gpu_defaults.cpu_vram_share
     table: dict[str, Any] = {"sku": UNKNOWN_SKU, "device": "cpu"}
     if inventory.ram_gib <= 0:
-        return table | _untold_memory(size) | {"gemm_size": size}
+        return table | _unreported_memory(size) | {"gemm_size": size}
     return table | {"gemm_size": fitting_size(size, share * inventory.ram_gib * MIB_PER_GIB)}
 
 

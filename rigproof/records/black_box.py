@@ -15,8 +15,8 @@ from pydantic_core import from_json
 
 from rigproof.records.disk.clean import plain
 from rigproof.records.measurements import Event
+from rigproof.records.message_text import one_line
 from rigproof.records.samples import GpuSample
-from rigproof.records.telling import shortened
 
 FINISHED = "finished"  # the `end` of a run that ended by itself; otherwise the signal's name
 CARDS_NAMED = 4  # up to this many cards, each one's power is listed
@@ -170,13 +170,13 @@ def event_of(box: Box, ended: Fate, kind: str, subject: str, *, t_s: float | Non
 
 def sentence(box: Box, ended: Fate) -> str:
     """`pc2 restarted 4 s into sustained, both cards at 100 %, last 348 + 231 W, 71 °C`."""
-    name = shortened(box.head.node, 60)
+    name = one_line(box.head.node, 60)
     when = _when(box.last)
     if ended == "restarted":
         return ", ".join([f"{name} restarted {when}", *_cards(box.last)])
     if ended == "shut_down":
         return f"{name} was shut down in an orderly way after its last words {when}"
-    how = f" by {shortened(box.end, 20)}" if box.end else ""
+    how = f" by {one_line(box.end, 20)}" if box.end else ""
     return f"the run was ended from outside{how}, on {name} {when}; the host did not restart"
 
 
@@ -186,8 +186,8 @@ def _when(last: Moment | None) -> str:
     if last.stage is None:
         return f"outside any stage, {last.t_s:.0f} s into the run"
     steps = sorted(set(last.steps.values()))
-    doing = f" ({shortened(', '.join(steps), 60)})" if steps else ""
-    return f"{max(0.0, last.t_s - last.stage_s):.0f} s into {shortened(last.stage, 40)}{doing}"
+    doing = f" ({one_line(', '.join(steps), 60)})" if steps else ""
+    return f"{max(0.0, last.t_s - last.stage_s):.0f} s into {one_line(last.stage, 40)}{doing}"
 
 
 def _cards(last: Moment | None) -> list[str]:

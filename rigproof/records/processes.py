@@ -8,11 +8,11 @@ from rigproof.records.verdict import figure
 
 MIB_PER_GIB = 1024
 NAMED = 4  # processes that a message names at most
-# As `told_pid` writes it; the program and the user are private.
-TOLD_PID = re.compile(r"\bpid (?P<pid>\d+) \((?:(?P<name>[^(),]+), )?user (?P<user>[^(),]+)\)")
+# As `process_text` writes it; the program and the user are private.
+PROCESS_TEXT = re.compile(r"\bpid (?P<pid>\d+) \((?:(?P<name>[^(),]+), )?user (?P<user>[^(),]+)\)")
 
 
-def told_pid(pid: int, name: str | None, user: str | None) -> str:
+def process_text(pid: int, name: str | None, user: str | None) -> str:
     """`pid 5263 (python3, user ml)`; the pid alone if its user is unknown."""
     if user is None:
         return f"pid {pid}"
@@ -51,7 +51,7 @@ class GpuProcess:
     @property
     def who(self) -> str:
         """`pid 5263 (python3, user ml)`."""
-        return told_pid(self.pid, self.name, self.user)
+        return process_text(self.pid, self.name, self.user)
 
 
 @dataclass(frozen=True, slots=True)

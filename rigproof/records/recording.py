@@ -140,7 +140,7 @@ class Recording:
             try:
                 rows = self.tables[name] = rows.typed(kind)
             except TableError as error:
-                restore = "restore its file, or read it with the rigproof that wrote it"
+                restore = "restore its file, or read it with the version of rigproof that wrote it"
                 raise RecordingError(f"{name} of this recording: {error}; {restore}") from None
         return rows
 

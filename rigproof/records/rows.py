@@ -62,19 +62,19 @@ class Numbers:
         return Numbers(np.concatenate((self.array, floats_of(other))), optional=self.optional)
 
 
-class Words:
-    """A column of few distinct values (dictionary-encoded): `codes` index `words`, which may include None."""
+class Coded:
+    """A dictionary-encoded column: `codes` index `distinct`, one of which may be None."""
 
-    def __init__(self, codes: npt.NDArray[Any], words: Sequence[Any]) -> None:
-        self.array, self.words = codes, words
+    def __init__(self, codes: npt.NDArray[Any], distinct: Sequence[Any]) -> None:
+        self.array, self.distinct = codes, distinct
 
     @classmethod
-    def of(cls, values: Iterable[Any]) -> "Words":
+    def of(cls, values: Iterable[Any]) -> "Coded":
         """From values. True equals 1 and 1.0, but a column has one type, so values are not confused."""
         codes: dict[Any, int] = {}
-        words: list[Any] = []
-        places = [_code(value, codes, words) for value in values]
-        return cls(np.asarray(places, np.uint32), words)
+        distinct: list[Any] = []
+        places = [_code(value, codes, distinct) for value in values]
+        return cls(np.asarray(places, np.uint32), distinct)
 
     def plain(self, where: slice) -> list[Any]:
         """As Python values."""
@@ -83,57 +83,57 @@ class Words:
 
     @cached_property
     def _objects(self) -> npt.NDArray[np.object_]:
-        objects = np.empty(len(self.words), np.object_)
-        objects[:] = self.words
+        objects = np.empty(len(self.distinct), np.object_)
+        objects[:] = self.distinct
         return objects
 
     @cached_property
     def gaps(self) -> bool:
-        """Whether any word is None."""
-        return any(word is None for word in self.words)
+        """Whether there is a None."""
+        return any(value is None for value in self.distinct)
 
     @cached_property
     def finite(self) -> bool:
-        """Whether all words that are numbers are finite."""
-        return all(isfinite(word) for word in self.words if isinstance(word, float))
+        """Whether all distinct values that are numbers are finite."""
+        return all(isfinite(value) for value in self.distinct if isinstance(value, float))
 
     @cached_property
     def numbers(self) -> Floats:
-        """The words of a column of numbers; NaN for None."""
-        return np.asarray([np.nan if word is None else word for word in self.words], np.float64)
+        """The distinct values of a column of numbers; NaN for None."""
+        return np.asarray([np.nan if value is None else value for value in self.distinct], np.float64)
 
     def same(self, which: Callable[[Any], object]) -> npt.NDArray[np.bool_]:
-        """For each of the words, whether `which` accepts it."""
-        return np.asarray([bool(which(word)) for word in self.words], np.bool_)
+        """For each of the distinct values, whether `which` accepts it."""
+        return np.asarray([bool(which(value)) for value in self.distinct], np.bool_)
 
-    def mapped(self, change: Callable[[Any], Any]) -> "Words":
-        """The same with each word changed; different words may become equal."""
-        changed = Words.of(change(word) for word in self.words)
-        return Words(changed.array[self.array], changed.words)
+    def mapped(self, change: Callable[[Any], Any]) -> "Coded":
+        """The same with each value changed; different values may become equal."""
+        changed = Coded.of(change(value) for value in self.distinct)
+        return Coded(changed.array[self.array], changed.distinct)
 
-    def taken(self, order: Places) -> "Words":
+    def taken(self, order: Places) -> "Coded":
         """The values at these places, in this order."""
-        return Words(self.array[order], self.words)
+        return Coded(self.array[order], self.distinct)
 
-    def joined(self, other: "Column") -> "Words | Numbers":
+    def joined(self, other: "Column") -> "Coded | Numbers":
         """These values followed by the others."""
-        if not isinstance(other, Words):
+        if not isinstance(other, Coded):
             return Numbers(np.concatenate((floats_of(self), floats_of(other))))
         codes: dict[Any, int] = {}
-        words: list[Any] = []
-        for word in self.words:
-            _code(word, codes, words)
-        places = np.asarray([_code(word, codes, words) for word in other.words], np.uint32)
+        distinct: list[Any] = []
+        for value in self.distinct:
+            _code(value, codes, distinct)
+        places = np.asarray([_code(value, codes, distinct) for value in other.distinct], np.uint32)
         behind = places[other.array] if len(places) else other.array
-        return Words(np.concatenate((self.array, behind)).astype(np.uint32), words)
+        return Coded(np.concatenate((self.array, behind)).astype(np.uint32), distinct)
 
 
-def _code(value: Any, codes: dict[Any, int], words: list[Any]) -> int:
-    """The place of a value among the words; a new value is added to them."""
+def _code(value: Any, codes: dict[Any, int], distinct: list[Any]) -> int:
+    """The place of a value among the distinct ones; a new value is added to them."""
     key = tuple(sorted(value.items())) if isinstance(value, Mapping) else value
     if key not in codes:
-        codes[key] = len(words)
-        words.append(value)
+        codes[key] = len(distinct)
+        distinct.append(value)
     return codes[key]
 
 
@@ -197,7 +197,7 @@ class Lists:
         return len(self._read()[2] if self._order is None else self._order)
 
 
-Column = Numbers | Words | Lists
+Column = Numbers | Coded | Lists
 
 
 def floats_of(column: Column) -> Floats:
@@ -206,7 +206,7 @@ def floats_of(column: Column) -> Floats:
         raise TypeError("the column has lists, not numbers")
     if isinstance(column, Numbers):
         return column.array
-    return column.numbers[column.array] if len(column.words) else np.zeros(0)
+    return column.numbers[column.array] if len(column.distinct) else np.zeros(0)
 
 
 def floats_at(column: Column, places: Places) -> Floats:
@@ -218,7 +218,7 @@ def column_of(values: Sequence[Any], kind: FieldKind) -> Column:
     """Values of one field as a column."""
     if kind.kind is float:
         return Numbers(np.asarray(values, np.float64), optional=kind.optional)
-    return Lists.of(values) if kind.kind is tuple else Words.of(values)
+    return Lists.of(values) if kind.kind is tuple else Coded.of(values)
 
 
 def columns_of(record: type, records: Sequence[Any]) -> dict[str, Column]:
@@ -229,7 +229,7 @@ def columns_of(record: type, records: Sequence[Any]) -> dict[str, Column]:
 
 
 class Rows(Sequence[RecordType], Generic[RecordType]):
-    """The records. `columns` has one column for each field of the record; `subject` is a column of Words.
+    """The records. `columns` has one column for each field of the record; `subject` is a Coded column.
 
     Rows are stored grouped by subject, and within each group in the order in which they came. `record` is
     None for a table whose record type is not known yet (`typed`); `kinds` then has its columns' types.
@@ -248,8 +248,8 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
             assert record is not None
             columns = columns_of(record, [])
         subjects = columns["subject"]
-        if not isinstance(subjects, Words):
-            raise TypeError("subjects are words")
+        if not isinstance(subjects, Coded):
+            raise TypeError("the subjects are not a Coded column")
         self._ungrouped: Mapping[str, Column] | None = columns  # in the order they came, until grouped
         self._count = len(subjects.array)  # of the rows in columns
 
@@ -364,11 +364,11 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
     def mapped(self, change: Callable[[Any], Any]) -> "Rows[RecordType]":
         """The same with every text changed, including those in labels."""
 
-        def changed(word: Any) -> Any:
-            return change(word) if isinstance(word, (str, dict)) else word
+        def changed(value: Any) -> Any:
+            return change(value) if isinstance(value, (str, dict)) else value
 
         columns = {
-            name: column.mapped(changed) if isinstance(column, Words) else column
+            name: column.mapped(changed) if isinstance(column, Coded) else column
             for name, column in self._in_order().items()
         }
         return Rows(self.record, columns, self.kinds)
@@ -451,11 +451,11 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
     def _set_groups(self, columns: Mapping[str, Column], positions: npt.NDArray[np.intp]) -> None:
         """Group columns by subject; `positions` has each row's place in the order in which records came."""
         subjects = columns["subject"]
-        assert isinstance(subjects, Words)
+        assert isinstance(subjects, Coded)
         order = np.argsort(subjects.array, kind="stable")
         codes = subjects.array[order]
         bounds = [*np.flatnonzero(np.diff(codes.astype(np.int64), prepend=-1)).tolist(), len(codes)]
-        self._groups = {subjects.words[codes[start]]: slice(start, end) for start, end in pairwise(bounds)}
+        self._groups = {subjects.distinct[codes[start]]: slice(start, end) for start, end in pairwise(bounds)}
         self._columns: Mapping[str, Column] = {name: column.taken(order) for name, column in columns.items()}
         self._order = positions[order].astype(np.uint32)  # far fewer than 2**32 rows
         self._inverse: npt.NDArray[np.intp] | None = None
@@ -496,36 +496,36 @@ def _fitting(kinds: Mapping[str, type], columns: Mapping[str, Column], record: t
         column = columns[one.name]
         if isinstance(column, Numbers):
             column = Numbers(column.array, optional=True)
-        elif isinstance(column, Words) and not len(column.array):
-            column = Words.of(())
+        elif isinstance(column, Coded) and not len(column.array):
+            column = Coded.of(())
         if one.required and column.gaps:
             raise TableError(f"a row has no {one.name}")
-        if one.choices and isinstance(column, Words):
-            strange = [word for word in column.words if word is not None and word not in one.choices]
+        if one.choices and isinstance(column, Coded):
+            strange = [value for value in column.distinct if value is not None and value not in one.choices]
             if strange:
                 raise TableError(f"{one.name} = {strange[0]!a:.40} is not one of {', '.join(one.choices)}")
         found[one.name] = column
     return found
 
 
-def _labels(kinds: Mapping[str, type], columns: Mapping[str, Column]) -> Words:
+def _labels(kinds: Mapping[str, type], columns: Mapping[str, Column]) -> Coded:
     """One column of labels from one for each label. TableError if one has neither texts nor integers."""
     names = [name for name in columns if name.startswith(f"{LABELS}.")]
     count = len(next(iter(columns.values())).array)  # type: ignore[union-attr]
     together = np.zeros(count, np.int64)
-    words: list[dict[str, Any]] = [{}]
+    distinct: list[dict[str, Any]] = [{}]
     for name in names:
         column = columns[name]
-        if kinds[name] not in (str, int) or not isinstance(column, Words):
+        if kinds[name] not in (str, int) or not isinstance(column, Coded):
             raise TableError(f"column {name} holds {kinds[name].__name__}, which is not a type of label")
         label = name.partition(".")[2]
-        number = max(1, len(column.words))
-        pairs, together = _distinct(together * number + column.array, len(words) * number)
-        words = [
-            words[place] | ({} if column.words[code] is None else {label: column.words[code]})
+        number = max(1, len(column.distinct))
+        pairs, together = _distinct(together * number + column.array, len(distinct) * number)
+        distinct = [
+            distinct[place] | ({} if column.distinct[code] is None else {label: column.distinct[code]})
             for place, code in (divmod(pair, number) for pair in pairs)
         ]
-    return Words(together.astype(np.uint32), words)
+    return Coded(together.astype(np.uint32), distinct)
 
 
 def _distinct(values: npt.NDArray[Any], below: int) -> tuple[list[int], npt.NDArray[np.int64]]:

@@ -17,7 +17,7 @@ from rigproof.simulation.silicon.strangers import (
     CRASHES,
     ILLEGAL_ACCESS_XID,
     WHO,
-    Stranger,
+    InjectedStranger,
     held_mib,
     listed,
     strangers_at,
@@ -144,7 +144,7 @@ class SimulatedNode:
         """The owner and program of a process on this node."""
         return Who() if pid in self.own_pids else WHO
 
-    def strangers(self, subject: str, t_s: float) -> tuple[Stranger, ...]:
+    def strangers(self, subject: str, t_s: float) -> tuple[InjectedStranger, ...]:
         """The foreign processes on a promised GPU's card."""
         return strangers_at(self.cards[subject].faults, t_s, self.stages)
 

@@ -150,11 +150,11 @@ def test_a_signal_ends_a_ray_that_hangs(
     try:
         _, complaints = driver.communicate(timeout=120)
     except subprocess.TimeoutExpired:
-        told = holders(driver)
+        state = holders(driver)
         driver.send_signal(signal.SIGUSR1)
         for process in (*ours, *processes.descendants({driver.pid})):
             processes.kill(process)
-        pytest.fail(f"the driver has not ended:\n{told}\n{last_words(driver)}")
+        pytest.fail(f"the driver has not ended:\n{state}\n{last_words(driver)}")
     assert "KeyboardInterrupt" in complaints
     assert driver.returncode == -signal.SIGINT  # Python's own, and neither Ray's nor an alarm's
     assert processes.wait_gone(ours, 0) == ()

@@ -49,11 +49,11 @@ def open_cluster() -> Iterator[str]:
 
 def address_of(head: subprocess.Popen[bytes], folder: Path) -> str:
     """Where the head listens, once it does: Ray writes it into its folder then."""
-    told = folder / "ray_current_cluster"
+    address_file = folder / "ray_current_cluster"
     end_s = time.monotonic() + 180
     while time.monotonic() < end_s and head.poll() is None:
-        if told.exists() and told.read_text():
-            return told.read_text().strip()
+        if address_file.exists() and address_file.read_text():
+            return address_file.read_text().strip()
         time.sleep(0.1)
     pytest.fail(f"the head did not come up: {(folder / 'start.log').read_text()[-2000:]}")
 
@@ -89,9 +89,9 @@ def test_it_is_joined_on_demand_whatever_token_is_here_and_the_recording_says_so
         stage = cluster.run_stage(plan, specs)
     assert stage.status == "finished"
     assert rig.rounds("sustained", "pc1/cpu0") > 0
-    (said,) = rig.events("open_cluster")
-    assert said.data == {"address": open_cluster}
-    assert "--allow-open-cluster" in said.message
+    (event,) = rig.events("open_cluster")
+    assert event.data == {"address": open_cluster}
+    assert "--allow-open-cluster" in event.message
     assert not rig.events("agent_died", "worker_died", "worker_failed", "timeout")
     assert dict(os.environ) == before
 

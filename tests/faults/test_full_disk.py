@@ -1,4 +1,4 @@
-"""A disk that fills up while a run goes on, and one that takes nothing: said, and never green."""
+"""A disk that fills up while a run goes on, and one that takes nothing: reported, and never green."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from support.small_rigs import small_rig
 LOAD_S = 3
 
 
-def test_full_disk_is_told_and_never_green(start_run, tmp_path, mounted):
+def test_full_disk_is_reported_and_never_green(start_run, tmp_path, mounted):
     disk = mounted(64)
     run = start_run(small_rig(tmp_path, sustained_s=LOAD_S), report_dir=disk)
     run.wait_for_stage("sustained")

@@ -1,4 +1,4 @@
-"""A run whose driver is killed under load: judged as killed and as reset, and told of by the next one.
+"""A run whose driver is killed under load: judged as killed and as reset, and reported by the next one.
 
 A host that restarts has another boot id. Here the dead run's last words are given another one instead.
 """
@@ -56,7 +56,7 @@ def test_a_killed_driver_leaves_nothing_but_words_and_the_next_one_may_be_frozen
     time.sleep(2 * STALL_S)
     run.process.send_signal(signal.SIGCONT)
     assert run.finish() in (0, 6), run.text()  # a slow machine may not do enough products
-    assert run.not_well() == {("health.reset", "here")}, run.text()  # it tells of the killed one
+    assert run.not_well() == {("health.reset", "here")}, run.text()  # it reports the killed one
     assert run.outcomes()["health.reset", "here"] == "warn"
     assert f"an earlier run ({killed.folder.name}) never ended: here restarted" in run.text()
     assert {one["data"]["restarted"] for one in run.events("unfinished_run")} == {True, False}
@@ -81,8 +81,8 @@ def judged_as_killed_and_as_reset(killed, home):
     assert "the host did not restart" in done.stdout
 
     (words,) = (home / ".local/state/rigproof").glob("black-box/*/*.jsonl")
-    told = words.read_text()
-    words.write_text(told.replace(boot_id().value, OTHER_BOOT))
+    content = words.read_text()
+    words.write_text(content.replace(boot_id().value, OTHER_BOOT))
     done = judged(killed, home)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "here health.reset: from t=" in done.stdout
@@ -90,4 +90,4 @@ def judged_as_killed_and_as_reset(killed, home):
     assert "power supply" in done.stdout
 
     name = killed.folder.name
-    words.with_name(words.name.replace(name, "another")).write_text(told.replace(name, "another"))
+    words.with_name(words.name.replace(name, "another")).write_text(content.replace(name, "another"))

@@ -186,12 +186,12 @@ print(json.dumps({
 """
 
 
-def test_one_allocation_larger_than_the_card_is_told_in_the_allocator_s_own_words():
+def test_one_allocation_larger_than_the_card_is_reported_in_the_allocator_s_own_words():
     """torch says "CUDA out of memory. Tried to allocate 8.84 GiB", and so does the event."""
     if ON_GPU:
-        arguments, said = ("cuda", 48712, CARD_GIB * 1024), "Tried to allocate 8.84 GiB"
+        arguments, message = ("cuda", 48712, CARD_GIB * 1024), "Tried to allocate 8.84 GiB"
     else:  # a hundredth
-        arguments, said = (
+        arguments, message = (
             ("cpu", 4872, CARD_GIB * 1024 / 100),
             f"you tried to allocate {4872 * 4872 * 4} bytes",
         )
@@ -206,7 +206,7 @@ def test_one_allocation_larger_than_the_card_is_told_in_the_allocator_s_own_word
 
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert said in result["messages"][0]
+    assert message in result["messages"][0]
     assert all(result["recovered"])
     assert all(result["verified"])
     assert 0 < max(result["sizes"]) < arguments[1]

@@ -104,8 +104,8 @@ print("ended by", cuda.cuCtxSynchronize(), flush=True)
 """
 
 
-class Stranger:
-    """A process of somebody else, which begins when it is told to."""
+class ForeignProcess:
+    """A process of somebody else, which begins on request."""
 
     def __init__(self, code: str, *arguments: str) -> None:
         self.process = subprocess.Popen(
@@ -117,7 +117,7 @@ class Stranger:
         assert self.process.stdout.readline() == b"ready\n"
 
     @property
-    def told(self) -> str:
+    def expected_name(self) -> str:
         """How it has to be named."""
         return f"pid {self.process.pid} (python"
 
@@ -138,7 +138,7 @@ def stranger():
     made = []
 
     def make(code, *arguments):
-        made.append(Stranger(code, *arguments))
+        made.append(ForeignProcess(code, *arguments))
         return made[-1]
 
     yield make
@@ -164,7 +164,7 @@ def verdicts(run):
 
 def named(verdict, *strangers):
     user = f"user {getpass.getuser()})"
-    return all(one.told in verdict["detail"] for one in strangers) and user in verdict["detail"]
+    return all(one.expected_name in verdict["detail"] for one in strangers) and user in verdict["detail"]
 
 
 def test_one_that_computes_and_one_that_dies_of_its_error_are_named_and_the_card_is_not_blamed(
@@ -185,7 +185,7 @@ def test_one_that_computes_and_one_that_dies_of_its_error_are_named_and_the_card
     assert named(found["activity.undisturbed"], computes, crashes), run.text()
     assert found["throughput.stability"]["outcome"] == "not_measured", run.text()
     assert named(found["throughput.stability"], computes)
-    assert run.events("xid"), "the driver told no Xid of the illegal access"
+    assert run.events("xid"), "the driver reported no Xid of the illegal access"
     assert found["health.xid"]["outcome"] == "not_measured", run.text()
     assert named(found["health.xid"], crashes)
     blamed = {name for name, one in found.items() if one["outcome"] in ("fail", "warn")}
@@ -207,7 +207,7 @@ def test_one_that_takes_the_memory_is_named_with_what_it_holds(begun, stranger):
     assert named(found["activity.undisturbed"], takes), run.text()
     assert found["memory.no_oom"]["outcome"] == "not_measured", run.text()
     assert named(found["memory.no_oom"], takes)
-    assert f"{takes.told}" in run.events("oom")[0]["message"]
+    assert f"{takes.expected_name}" in run.events("oom")[0]["message"]
     assert " holds " in run.events("oom")[0]["message"]
     assert found["memory.success_rate"]["outcome"] == "not_measured"
     assert takes.process.poll() is None

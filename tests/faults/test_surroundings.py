@@ -18,8 +18,8 @@ LOAD_S = 5
 
 def ended(run):
     """Whether the sustained stage is over."""
-    told = [record for record in run.records("stage") if record["name"] == "sustained"]
-    return bool(told) and told[-1]["status"] != "running"
+    stages = [record for record in run.records("stage") if record["name"] == "sustained"]
+    return bool(stages) and stages[-1]["status"] != "running"
 
 
 @pytest.fixture

@@ -52,12 +52,12 @@ def refused(result, tmp_path):
 
 @pytest.mark.parametrize("case", BAD_PROFILES)
 def test_bad_profile_is_refused_by_file_key_and_way_out(hardware, tmp_path, case):
-    text, said = BAD_PROFILES[case]
+    text, parts = BAD_PROFILES[case]
     profile = tmp_path / "lab.toml"
     profile.write_text(text)
     output = refused(hardware(f"--hwprofile={profile}"), tmp_path)
     assert "lab.toml" in output
-    for part in said:
+    for part in parts:
         assert part in output
 
 
@@ -75,7 +75,7 @@ def test_missing_profile_names_what_there_is(hardware, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         (["--level", "thorough"], "quick, standard, extended, soak"),
         (["--duration", "-3"], "-3"),
@@ -83,8 +83,8 @@ def test_missing_profile_names_what_there_is(hardware, tmp_path):
         (["--ray-address", "pc1"], "HOST:PORT"),
     ],
 )
-def test_bad_option_is_refused(hardware, tmp_path, options, said):
-    assert said in refused(hardware(*options), tmp_path)
+def test_bad_option_is_refused(hardware, tmp_path, options, expected):
+    assert expected in refused(hardware(*options), tmp_path)
 
 
 def test_unreachable_cluster_is_refused_with_the_line_to_type(hardware, tmp_path):
@@ -114,10 +114,10 @@ def test_require_gpu_of_a_profile_without_one_is_refused(hardware, tmp_path):
 
 
 def test_an_old_ray_is_refused_before_anything_else(tmp_path):
-    """What the installation tells is old here, which is asked before Ray is imported."""
-    told = tmp_path / "site" / "ray-2.51.2.dist-info" / "METADATA"
-    told.parent.mkdir(parents=True)
-    told.write_text("Metadata-Version: 2.1\nName: ray\nVersion: 2.51.2\n")
+    """The version that the installation states, read before Ray is imported, is too old here."""
+    metadata = tmp_path / "site" / "ray-2.51.2.dist-info" / "METADATA"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text("Metadata-Version: 2.1\nName: ray\nVersion: 2.51.2\n")
 
     code = (
         "import sys; sys.path.insert(0, sys.argv.pop(1)); import pytest; sys.exit(pytest.main(sys.argv[1:]))"

@@ -97,7 +97,7 @@ def test_what_is_found_wrong_while_the_rig_is_taken_down_still_rejects(acceptanc
     assert "processes [4242] did not end" in run.output
 
 
-def test_the_first_error_is_told_once(acceptance):
+def test_the_first_error_is_reported_once(acceptance):
     run = acceptance("broken")
     assert run.output.count("RuntimeError: the driver fell off the bus\n") <= 2  # the trace and its end
     assert run.output.count("Traceback (most recent call last)") <= 1

@@ -45,10 +45,10 @@ def test_the_stage_that_was_broken_off_does_not_pass(acceptance, scenario):
 def test_the_signal_is_recorded(acceptance):
     lines = (acceptance("sigterm").folder / "recording.jsonl").read_text().splitlines()
     events = [record for record in map(json.loads, lines) if record["type"] == "event"]
-    told = [
+    others = [
         (event["kind"], event["data"]) for event in events if event["kind"] not in ("reference", "allocation")
     ]
-    assert told == [("interrupted", {"signal": "SIGTERM"})]
+    assert others == [("interrupted", {"signal": "SIGTERM"})]
 
 
 @STOPPED

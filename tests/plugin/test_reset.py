@@ -3,7 +3,7 @@
 import pytest
 
 from support.acceptance import accept
-from support.last_words import OTHER_BOOT, TOLD, head_of, leave
+from support.last_words import OTHER_BOOT, RESTARTED, head_of, leave
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def test_the_next_run_warns_once(state, tmp_path, two_nodes):
     assert (first.status, first.result["verdict"]) == (0, "ACCEPTED"), first.output
     assert first.outcome("health.reset", "pc1") == "warn"
     assert first.outcome("health.reset", "pc2") == "pass"
-    assert f"an earlier run (dead-run) never ended: pc1 {TOLD}" in first.output
+    assert f"an earlier run (dead-run) never ended: pc1 {RESTARTED}" in first.output
     assert "power supply" in first.output
 
     second = accept(tmp_path / "again", two_nodes, "this-host")

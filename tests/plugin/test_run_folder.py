@@ -42,9 +42,9 @@ def test_latest_points_at_the_run_and_moves_with_the_reports(acceptance):
 def test_every_output_names_the_decision(acceptance):
     run = acceptance("slow")
     for name in ("summary.md", "report.html"):
-        said = re.search(r"rigproof: (\w+)", (run.folder / name).read_text())
-        assert said, name
-        assert said[1] == "REJECTED", name
+        decision = re.search(r"rigproof: (\w+)", (run.folder / name).read_text())
+        assert decision, name
+        assert decision[1] == "REJECTED", name
     assert f"report: {run.reports}/runs/{run.folder.name}/report.html" in run.output
 
 
@@ -65,8 +65,8 @@ def test_the_recording_names_the_options_and_the_profile_of_the_run(acceptance, 
 
 def test_junit_and_verdict_json_agree(acceptance):
     run = acceptance("slow")
-    told = [properties(case) for case in run.junit.values()]
-    assert {(one["criterion"], one["subject"]): one["outcome"] for one in told} == {
+    cases = [properties(case) for case in run.junit.values()]
+    assert {(one["criterion"], one["subject"]): one["outcome"] for one in cases} == {
         key: one["outcome"] for key, one in run.criteria.items()
     }
 

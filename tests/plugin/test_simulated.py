@@ -78,9 +78,9 @@ def test_every_file_for_machines_says_simulated(simulated):
     run = quick(simulated)
     assert run.result["simulated"] is True
     metrics = (run.folder / "metrics.prom").read_text().splitlines()
-    told = [line for line in metrics if not line.startswith("#")]
-    assert told
-    assert all('simulated="true"' in line for line in told)
+    values = [line for line in metrics if not line.startswith("#")]
+    assert values
+    assert all('simulated="true"' in line for line in values)
     assert all(properties(case)["simulated"] == "true" for case in run.junit.values())
     assert '"simulated":true' in (run.folder / "recording.jsonl").read_text().replace(" ", "")
 
@@ -150,8 +150,8 @@ def test_a_soak_of_six_seconds_says_so_in_every_output_and_when_it_is_judged_aga
         assert "fit for training" not in output
     assert (run.folder / "summary.md").read_text().startswith(f"# rigproof: SIMULATED {line}\n")
     assert f"<title>rigproof: SIMULATED {line} " in (run.folder / "report.html").read_text()
-    told = (run.folder / "metrics.prom").read_text().splitlines()
-    assert [one[-4:] for one in told if one.startswith("rigproof_shortened{")] == [" 1.0"]
+    lines = (run.folder / "metrics.prom").read_text().splitlines()
+    assert [one[-4:] for one in lines if one.startswith("rigproof_shortened{")] == [" 1.0"]
     suite = ElementTree.parse(run.folder / "junit.xml").find(".//testsuite")
     assert suite is not None
     named = {one.attrib["name"]: one.attrib["value"] for one in suite.findall("properties/property")}

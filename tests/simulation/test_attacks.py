@@ -21,8 +21,8 @@ REFUSED = [one for one in ATTACKS if one.verdict == "usage"]
 def test_an_attack_is_seen_through(attack):
     faults = [attack.fault] if attack.fault else []
     verdicts = judge_all(simulated_recording(load_rig(attack.rig, KINDS), attack.level, faults))
-    told = {(one.criterion, one.subject, one.outcome.value) for one in verdicts}
-    assert attack.told is None or attack.told in told
+    outcomes = {(one.criterion, one.subject, one.outcome.value) for one in verdicts}
+    assert attack.expected is None or attack.expected in outcomes
     assert decide(verdicts).value == attack.verdict
 
 

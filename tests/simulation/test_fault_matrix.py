@@ -88,8 +88,8 @@ def test_two_faults_at_once_are_both_named(faults):
 
 
 def test_two_workers_that_are_killed_are_both_named():
-    told = {v.subject: v for v in run(*TWO[2]) if v.criterion == "memory.success_rate"}
-    failed = {subject for subject, verdict in told.items() if verdict.outcome is Outcome.FAIL}
+    by_subject = {v.subject: v for v in run(*TWO[2]) if v.criterion == "memory.success_rate"}
+    failed = {subject for subject, verdict in by_subject.items() if verdict.outcome is Outcome.FAIL}
     assert failed == {FIRST, OTHER}
 
 

@@ -85,7 +85,7 @@ def noticed(name, stage):
     return SLICES[stage].noticed.get(name, Noticed())
 
 
-def told(name, stage, subject):
+def fault_text(name, stage, subject):
     more = noticed(name, stage).keys
     keys = ",".join(filter(None, (f"stage={stage}" if "stage" in FAULTS[name].keys else "", more)))
     return f"{name}@{subject}" + (f":{keys}" if keys else "")
@@ -94,7 +94,7 @@ def told(name, stage, subject):
 @cache
 def judged(stage):
     """The stage's recording with a fault on each card, and its verdicts by criterion and subject."""
-    faults = [told(name, stage, f"{NODE}/gpu{place}") for place, name in enumerate(OF_CARDS[stage])]
+    faults = [fault_text(name, stage, f"{NODE}/gpu{place}") for place, name in enumerate(OF_CARDS[stage])]
     recording = simulated_recording(rig_of(CARDS, stage), LEVEL, faults)
     return recording, {(one.criterion, one.subject): one for one in judge_all(recording)}
 

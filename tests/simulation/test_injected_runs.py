@@ -54,7 +54,7 @@ def test_two_faults_at_once_are_both_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "expected"),
     [
         ("overheet", "did you mean 'overheat'?"),
         ("overheat@n1/gpu9", "write one of n1/gpu0, n1/gpu1, n2/gpu0"),
@@ -62,10 +62,10 @@ def test_two_faults_at_once_are_both_named(tmp_path):
         ("power-limit-off", "nothing could notice"),
     ],
 )
-def test_what_cannot_be_injected_is_refused_before_any_load(tmp_path, fault, said):
+def test_what_cannot_be_injected_is_refused_before_any_load(tmp_path, fault, expected):
     run = simulated(tmp_path, f"--inject={fault}")
     assert run.status == 4
-    assert said in run.output
+    assert expected in run.output
     assert "Traceback" not in run.output
     assert not run.reports.exists() or not list(run.reports.glob("runs/*"))
 

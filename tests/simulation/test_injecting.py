@@ -91,8 +91,8 @@ def faults(draw):
     sensor = values.get("field", "")
     if sensor and unseen_field(kind, sensor, GPUS[subject], DUTY_OF, stage, within="stage" in values):
         values["field"] = "power"
-    told = ",".join(f"{key}={value}" for key, value in values.items())
-    return f"{kind.name}@{subject}" + (f":{told}" if told else "")
+    options = ",".join(f"{key}={value}" for key, value in values.items())
+    return f"{kind.name}@{subject}" + (f":{options}" if options else "")
 
 
 def shows_in_its_stage(text):

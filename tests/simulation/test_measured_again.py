@@ -39,7 +39,7 @@ def recorded(*faults: str, forced: bool = False) -> Recording:
     return simulated_recording(FOUR, "quick", faults, again=again)
 
 
-def told(recording):
+def judged(recording):
     """What is not good, and of the straggler's rate beside its peers all."""
     verdicts = judge_all(recording)
     bad = {
@@ -61,7 +61,7 @@ def test_a_rate_that_missed_its_limit_by_little_once_warns_with_both_figures():
     (message,) = again(recording)
     assert message.startswith(f"sustained is measured once more: {SLOW} {PEER}: 9")
     assert ", limit 94 %" in message
-    bad, own = told(recording)
+    bad, own = judged(recording)
     assert bad == {(PEER, SLOW): Outcome.WARN}
     assert own.measured == pytest.approx(100, abs=1)
     assert own.detail.startswith("the first time it was 9")
@@ -71,7 +71,7 @@ def test_a_rate_that_missed_its_limit_by_little_once_warns_with_both_figures():
 def test_a_rate_that_misses_it_twice_fails_with_both_figures_and_is_not_measured_a_third_time():
     recording = recorded(ALWAYS)
     assert len(again(recording)) == 1
-    bad, own = told(recording)
+    bad, own = judged(recording)
     assert bad == {(PEER, SLOW): Outcome.FAIL}
     assert own.detail.startswith("the first time it was 9")
     assert second_chance(recording, FOUR, "sustained") == ""
@@ -123,12 +123,12 @@ def test_without_a_share_nothing_is_measured_again():
 def test_what_went_wrong_in_either_attempt_fails(fault, criterion, when):
     recording = recorded(f"{fault}@{SLOW}:{when}", forced=True)
     assert set(recording.first_attempts) == {"gemm", "sustained"}
-    bad, _ = told(recording)
+    bad, _ = judged(recording)
     assert bad[criterion, SLOW] is Outcome.FAIL
 
 
 def test_a_healthy_rig_that_is_measured_twice_is_as_healthy():
-    assert told(recorded(forced=True))[0] == {}
+    assert judged(recorded(forced=True))[0] == {}
 
 
 def test_a_recording_of_two_attempts_is_judged_the_same_from_its_files_and_as_shared(tmp_path):

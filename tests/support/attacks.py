@@ -13,7 +13,7 @@ TWO_PCS, TWO_H200 = "dual-3090-3070", "h200-x2"
 class Attack:
     """A fault of a simulated rig, and the verdict that has to follow.
 
-    `verdict`: ACCEPTED, REJECTED, INCOMPLETE, or `usage` where the fault is refused. `told`: criterion,
+    `verdict`: ACCEPTED, REJECTED, INCOMPLETE, or `usage` where the fault is refused. `expected`: criterion,
     subject and outcome that are among the verdicts.
     """
 
@@ -21,7 +21,7 @@ class Attack:
     fault: str
     before: str
     verdict: str
-    told: tuple[str, str, str] | None = None
+    expected: tuple[str, str, str] | None = None
     rig: str = TWO_PCS
     level: str = "standard"
 
@@ -328,10 +328,10 @@ TESTED = (
         "unit/devices/test_pool.py::test_an_operand_that_memory_does_not_keep",
     ),
     Tested(
-        "rounds that are told twice",
+        "rounds that are recorded twice",
         "twice the rate",
         "not measured",
-        "unit/stages/sustained/test_criteria.py::test_rounds_that_are_told_twice",
+        "unit/stages/sustained/test_criteria.py::test_rounds_that_are_recorded_twice",
     ),
     Tested(
         "measured rounds that nobody verified",
@@ -468,7 +468,7 @@ TESTED = (
     Tested(
         "a rate that misses its limit by 1 %",
         "REJECTED on one measurement",
-        "measured twice, both figures told",
+        "measured twice, both figures reported",
         "simulation/test_measured_again.py::test_",
     ),
     Tested(
@@ -496,7 +496,7 @@ TESTED = (
         "unit/stages/training/test_criteria.py::test_a_card_without_a_sku_file_trains",
     ),
     Tested(
-        "57 of 70 s of the sustained stage told as warm-up, at a third of the rate",
+        "57 of 70 s of the sustained stage labelled as warm-up, at a third of the rate",
         "ACCEPTED for 12 s",
         "not measured",
         "unit/criteria/evidence/test_rates.py::test_a_warm_up_of_more_than_half",
@@ -505,7 +505,7 @@ TESTED = (
         "a last round in fp32 behind a sustained stage in bf16",
         "judged by the floor of fp32",
         "not measured",
-        "unit/criteria/evidence/test_rates.py::test_a_rate_is_told_with_its_precision",
+        "unit/criteria/evidence/test_rates.py::test_a_rate_is_reported_with_its_precision",
     ),
     Tested(
         "a champion of 5000 TFLOP/s",
@@ -568,8 +568,8 @@ def markdown() -> str:
     rows = []
     for one in ATTACKS:
         now = "exit 4" if one.verdict == "usage" else one.verdict
-        if one.told is not None:
-            criterion, subject, outcome = one.told
+        if one.expected is not None:
+            criterion, subject, outcome = one.expected
             now += f": `{criterion}` of {subject} {outcome.replace('_', ' ')}"
         rows.append(f"| {one.about} | `{one.command}` | {one.before} | {now} |")
     others = [f"| {one.about} | {one.before} | {one.now} | `{one.test}…` |" for one in TESTED]

@@ -166,16 +166,16 @@ class Bench:
 
     def reading(self, place: int, **fields: Any) -> None:
         """Change one reading of the allocators, by its place among all."""
-        told = list(self.recording.memory)
-        told[place] = replace(told[place], **fields)
-        self.recording.memory = told
+        readings = list(self.recording.memory)
+        readings[place] = replace(readings[place], **fields)
+        self.recording.memory = readings
 
     def round(self, place: int, **fields: Any) -> Round:
         """Change one round, by its place among all."""
-        told = list(self.recording.rounds)
-        told[place] = replace(told[place], **fields)
-        self.recording.rounds = told
-        return told[place]
+        rounds = list(self.recording.rounds)
+        rounds[place] = replace(rounds[place], **fields)
+        self.recording.rounds = rounds
+        return rounds[place]
 
     def counters(self, subject: str, moment: str, **fields: Any) -> None:
         self.recording.counters = [

@@ -35,7 +35,7 @@ def _slow(bench: Bench) -> None:
 
 
 def _without_sensor(bench: Bench) -> None:
-    """One card does not tell its core temperature."""
+    """One card does not report its core temperature."""
     bench.samples("pc2/gpu0", core_temperature_c=None)
 
 

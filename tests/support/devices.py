@@ -130,8 +130,8 @@ class Alone:
 
     def decided(self, technique: str) -> list[tuple[Any, Any]]:
         """Before and after of each decision of the policy."""
-        told = [one.data for one in self.events("memory_policy")]
-        return [(data["before"], data["after"]) for data in told if data["technique"] == technique]
+        decisions = [one.data for one in self.events("memory_policy")]
+        return [(data["before"], data["after"]) for data in decisions if data["technique"] == technique]
 
     @property
     def rounds(self) -> list[Round]:

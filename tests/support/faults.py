@@ -71,7 +71,7 @@ def gpu_is_missing(bench: Bench, subject: str = GPU) -> None:
 
 
 def gpu_is_lost(bench: Bench) -> None:
-    """It falls off the bus, the driver tells so, and its worker dies of it."""
+    """It falls off the bus, the driver reports it, and its worker dies of it."""
     bench.event("xid", OTHER, "Xid 79: GPU has fallen off the bus", 50, xid=79)
     bench.event("gpu_lost", OTHER, f"GPU-{OTHER} does not answer any more", 50.1, query="sample")
     bench.lose(LONE_WORKER, "worker_died", "CUDA error 719", 51)

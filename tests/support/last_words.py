@@ -14,7 +14,7 @@ CARDS = {
 }
 # Long from now: no log of this machine has anything after it.
 LAST = Moment(26.0, 4e9, "sustained", 22.0, {"pc1/gpu0#0": "bf16"}, CARDS)
-TOLD = "restarted 4 s into sustained (bf16), both cards at 100 %, last 348 + 231 W, 71 °C"
+RESTARTED = "restarted 4 s into sustained (bf16), both cards at 100 %, last 348 + 231 W, 71 °C"
 
 
 def head_of(run_id: str, *, node: str = "pc1", boot: str | None = None) -> Head:

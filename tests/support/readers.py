@@ -67,8 +67,8 @@ class Reader:
         return self.look(folder)
 
 
-def told(*lines: str) -> None:
-    """What is told to people: lines that can be printed, and that do not fill their screen."""
+def shown(*lines: str) -> None:
+    """What people are shown: lines that can be printed, and that do not fill their screen."""
     for line in lines:
         assert line.strip(), lines
         assert "Traceback" not in line
@@ -82,38 +82,38 @@ def read_profile(folder: Path) -> object:
         loaded = load_rig(str(folder / "rig.toml"), KINDS)
         problems = lint_rig(loaded)
     except ProfileError as error:
-        return told(*error.problems)
+        return shown(*error.problems)
     assert LoadedRig.restore(json.loads(json.dumps(loaded.dump())), KINDS) == loaded
     for line in problems:
-        told(line)
+        shown(line)
     try:
         return make_plan(loaded, "quick")
     except ProfileError as error:
-        return told(*error.problems)
+        return shown(*error.problems)
 
 
 def read_sku(folder: Path) -> object:
     try:
         tables = read_toml(folder / "sku.toml")
     except ProfileError as error:
-        return told(*error.problems)
+        return shown(*error.problems)
     if problems := structural_problems(MODELS.sku, tables, "sku.toml"):
-        return told(*problems)
-    return [told(line) for line in lint_sku("sku.toml", MODELS.sku.model_validate(tables), KINDS)]
+        return shown(*problems)
+    return [shown(line) for line in lint_sku("sku.toml", MODELS.sku.model_validate(tables), KINDS)]
 
 
 def read_history(folder: Path) -> object:
     lines = list(listing_lines(folder / "history"))
     assert lines[0].startswith("lab: ")
-    return [told(line) for line in lines]
+    return [shown(line) for line in lines]
 
 
 def read_kept_champions(folder: Path) -> object:
-    told(*champions_listing(folder / "champions"))
+    shown(*champions_listing(folder / "champions"))
     try:
         return read_champions(folder / "champions" / "lab").rates()
     except ChampionError as error:
-        return told(str(error))
+        return shown(str(error))
 
 
 def judged(folder: Path) -> Recording | None:
@@ -123,7 +123,7 @@ def judged(folder: Path) -> Recording | None:
         recording = read_recording(folder)
         verdicts = judge_all(recording)
     except (RecordingError, ProfileError) as error:
-        told(*str(error).splitlines())
+        shown(*str(error).splitlines())
         return None
     decision = decide(verdicts, interrupted=interrupted(recording))
     print_summary(decision, verdicts, folder, problems=[], write_line=lines.append)
@@ -142,9 +142,9 @@ def read_rewards(folder: Path) -> object:
 
 
 def read_verdict(folder: Path) -> object:
-    said = elapsed_s(folder, _recording())
-    assert math.isfinite(said)
-    return said
+    seconds = elapsed_s(folder, _recording())
+    assert math.isfinite(seconds)
+    return seconds
 
 
 def read_running(folder: Path) -> object:

@@ -96,8 +96,8 @@ class RealRun:
 
     def running(self, name: str) -> bool:
         """Whether a stage has begun and not ended."""
-        told = [record for record in self.records("stage") if record["name"] == name]
-        return bool(told) and told[-1]["status"] == "running"
+        stages = [record for record in self.records("stage") if record["name"] == name]
+        return bool(stages) and stages[-1]["status"] == "running"
 
     def worker(self, subject: str) -> ProcessId:
         """The newest worker process of a device."""

@@ -295,7 +295,7 @@ def a_round(
 
 
 def gemm_round(t_s: float, seconds: float = 0.05, work: float = 3.5, worker: str = "pc1/gpu0#0") -> Round:
-    """A measured round of the gemm stage on pc1/gpu0, at 70 TFLOP/s if nothing else is said."""
+    """A measured round of the gemm stage on pc1/gpu0, at 70 TFLOP/s if nothing else is stated."""
     labels = {"precision": "bf16", "size": 8192}
     return a_round(t_s, "gemm", worker, "pc1/gpu0", "measure", seconds, work, **labels)
 
@@ -342,15 +342,15 @@ ARITHMETIC = {
 def references_of(subject: str) -> list[Event]:
     """What the products are: the same on every card, in each stage that repeats them."""
 
-    def told(t_s: float, stage: str, worker: str, precision: str) -> Event:
+    def reference(t_s: float, stage: str, worker: str, precision: str) -> Event:
         checksums = {"1·0": f"{precision}-1·0", "0·1": f"{precision}-0·1"}
         data = {"precision": precision, "size": 1024, "checksums": checksums, **ARITHMETIC}
         return Event(t_s, "reference", subject, "2 reference checksums", stage, worker, data)
 
     first, *_ = workers = WORKERS[subject]
-    found = [told(5.5 + 5 * place, "gemm", first, precision) for place, precision in enumerate(RATES)]
-    found += [told(28.0, "sustained", worker, "bf16") for worker in workers]
-    return [*found, told(115.0, "sharing", first, "bf16")]
+    found = [reference(5.5 + 5 * place, "gemm", first, precision) for place, precision in enumerate(RATES)]
+    found += [reference(28.0, "sustained", worker, "bf16") for worker in workers]
+    return [*found, reference(115.0, "sharing", first, "bf16")]
 
 
 # A training step of one example, s, and of how much work, TFLOP.
@@ -371,10 +371,10 @@ def training_of(subject: str) -> list[Round | Event]:
             phase = "warmup" if n < 2 and part != "search" else "measure"
             seconds, work = steps * step_s, steps * batch * STEP_TFLOP
             t_s = from_s + (n + 1) * seconds
-            told = {"precision": precision, "size": 2496, "part": part, "batch": batch, "steps": steps}
-            records.append(a_round(t_s, "training", worker, subject, phase, seconds, work, **told))
+            labels = {"precision": precision, "size": 2496, "part": part, "batch": batch, "steps": steps}
+            records.append(a_round(t_s, "training", worker, subject, phase, seconds, work, **labels))
 
-    def told(what: str, batch: int, t_s: float, **more: object) -> None:
+    def search_event(what: str, batch: int, t_s: float, **more: object) -> None:
         data = {"what": what, "batch": batch, "precision": "fp16", "limit_mib": 130_000.0}
         data |= {"peak_mib": 10_000.0 + 500 * batch} | more
         records.append(Event(t_s, "batch_search", subject, f"{what} {batch}", "training", worker, data))
@@ -385,11 +385,11 @@ def training_of(subject: str) -> list[Round | Event]:
         records.append(Event(from_s + 2, "training", subject, precision, "training", worker, dict(ends)))
     for from_s, batch in ((82.5, 104), (83.5, 170), (84.5, 230)):
         run("search", "fp16", batch, from_s, 1)
-        told("probe", batch, from_s + 0.5)
-    told("largest", 230, 86.0, complete=True, too_large=241)
+        search_event("probe", batch, from_s + 0.5)
+    search_event("largest", 230, 86.0, complete=True, too_large=241)
     for n, batch in enumerate((1, 2, 4, 8, 16, 32)):
         run("sweep", "fp16", batch, 86 + n * 0.9, 5)
-        told("sweep", batch, 86.9 + n * 0.9)
+        search_event("sweep", batch, 86.9 + n * 0.9)
     return records
 
 
@@ -413,8 +413,8 @@ def feeding_of(subject: str) -> list[Round | Event | RewardBatch]:
 
     for t_s in (94.0, 95.0, 96.0):
         rewards(t_s, 0.08, 16, 0, matches=True)
-    told = {"tokens": 1500, "aimed_s": 0.5, "pass_s": 0.00067, "completions": 64, "overlap": True}
-    records.append(Event(96.5, "generation", subject, "1500 tokens a step", "feeding", worker, told))
+    data = {"tokens": 1500, "aimed_s": 0.5, "pass_s": 0.00067, "completions": 64, "overlap": True}
+    records.append(Event(96.5, "generation", subject, "1500 tokens a step", "feeding", worker, data))
     for n in range(30):
         t_s = 97.5 + n * 0.5
         phase = "warmup" if n < 4 else "measure"

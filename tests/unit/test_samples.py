@@ -26,11 +26,11 @@ def test_there_are_samples():
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_a_sample_is_judged_as_it_was(run):
-    said = json.loads((run / "verdict.json").read_text())
+    result = json.loads((run / "verdict.json").read_text())
     recording = read_recording(run)
     verdicts = judge_all(recording)
     now = {(one.criterion, one.subject): one.outcome.value for one in verdicts}
-    was = {(one["criterion"], one["subject"]): one["outcome"] for one in said["criteria"]}
+    was = {(one["criterion"], one["subject"]): one["outcome"] for one in result["criteria"]}
     # A rate that had no floor then may have one now, and holds it.
     without = {key for key, outcome in was.items() if outcome == "no_limit"}
     assert {key: now[key] for key in was.keys() - without} == {key: was[key] for key in was.keys() - without}
@@ -38,15 +38,15 @@ def test_a_sample_is_judged_as_it_was(run):
     # A criterion that came later is judged of the same data.
     later = [one for one in verdicts if (one.criterion, one.subject) not in was]
     assert {one.outcome.value for one in later} <= {"pass", "not_applicable"}
-    assert decide(verdicts).value == said["verdict"]
-    assert not said["simulated"]
+    assert decide(verdicts).value == result["verdict"]
+    assert not result["simulated"]
     assert {gpu.name for gpu in recording.gpus.values()} == {CARDS[run.name.partition("-")[0]]}
 
 
 @pytest.mark.parametrize("rate_hz", [5, 2, 1])
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_a_sample_that_was_read_less_often_is_judged_as_it_was(run, rate_hz):
-    said = json.loads((run / "verdict.json").read_text())["verdict"]
+    decision = json.loads((run / "verdict.json").read_text())["verdict"]
     every = round(10 / rate_hz)
     for first in {0, every // 2, every - 1}:
         recording = read_recording(run)
@@ -60,7 +60,7 @@ def test_a_sample_that_was_read_less_often_is_judged_as_it_was(run, rate_hz):
         slower = dataclasses.replace(rig, rig=rig.rig.model_copy(update={"sampling": sampling}))
         verdicts = judge_all(recording, slower)
         assert {one.outcome.value for one in verdicts} <= {"pass", "no_limit", "not_applicable"}
-        assert decide(verdicts).value == said
+        assert decide(verdicts).value == decision
 
 
 def judged_today(recording):

@@ -24,7 +24,7 @@ class Silent:
         self._nvml = nvml
         self._now_s = now_s
         self._lock = threading.Lock()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def hung(self, uuid: str, subject: str, query: str, limit_s: float) -> list[Event]:
         """Give up a GPU whose `query` has not returned for `limit_s`."""
@@ -32,7 +32,7 @@ class Silent:
             return []
         message = (
             f"NVML has not answered the query “{query}” of {subject} ({uuid}) for {limit_s:g} s, and this "
-            "GPU is not asked again"
+            "GPU is not queried again"
         )
         self._nvml.give_up(uuid, message)
         return [Event(self._now_s(), "timeout", subject, message, data={"limit_s": limit_s, "query": query})]
@@ -46,8 +46,8 @@ class Silent:
 
     def _first(self, subject: str) -> bool:
         with self._lock:
-            first = subject not in self._told
-            self._told.add(subject)
+            first = subject not in self._reported
+            self._reported.add(subject)
         return first
 
 

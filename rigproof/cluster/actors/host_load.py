@@ -64,11 +64,11 @@ def main(threads: int, target_percent: float) -> None:
     orders = Orders()
     load = CpuLoad(threads, target_percent, HostReader().cpu_times)
     load.start()
-    told_s = 0.0
+    reported_s = 0.0
     try:
         while not orders.closed.wait(REPORT_S):
-            latest = [reading for reading in load.readings() if reading.clock_s > told_s]
-            told_s = latest[-1].clock_s if latest else told_s
+            latest = [reading for reading in load.readings() if reading.clock_s > reported_s]
+            reported_s = latest[-1].clock_s if latest else reported_s
             tell(**means(latest), error=load.error)
     finally:
         load.stop()

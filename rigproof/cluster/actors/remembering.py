@@ -13,8 +13,8 @@ from rigproof.cluster.actors.state_folder import (
     FoundRun,
     host_folder,
     make_folder,
+    mark_reported,
     runs_of,
-    tell,
     this_host,
     tidy,
 )
@@ -101,7 +101,7 @@ class Remembering:
         self._box: BlackBox | None = None
         self._earlier: list[FoundRun] = []
         self._problems: list[Event] = []
-        self._error_told = False
+        self._error_reported = False
         self._before_term: Any = None
 
     def begin(self) -> Found:
@@ -113,7 +113,7 @@ class Remembering:
             found, self._earlier = look_back(self._node, self._run_id, self._now_s())
             self._open(reading.boot_id)
         except OSError as error:
-            self._problem(f"what this host does last cannot be recorded: {error}")
+            self._problem(f"this host's black box cannot be written: {error}")
             found = []
         self._hear_term()
         return [reading, *found]
@@ -129,7 +129,7 @@ class Remembering:
         if self._box is None or stage is None:
             return
         if not self._box.mark(MARK_S) and self._box.error is None:
-            self._problem(f"the marker before {stage} was not on the disk within {MARK_S:g} s")
+            self._problem(f"the black box's line before {stage} was not on the disk within {MARK_S:g} s")
 
     def doing(self, steps: Mapping[str, str]) -> None:
         """What these workers' latest rounds were."""
@@ -137,9 +137,9 @@ class Remembering:
 
     def problems(self) -> list[Event]:
         """Why something could not be recorded, each reason once."""
-        if self._box is not None and self._box.error is not None and not self._error_told:
-            self._error_told = True
-            self._problem(f"what this host does last is no longer recorded: {self._box.error}")
+        if self._box is not None and self._box.error is not None and not self._error_reported:
+            self._error_reported = True
+            self._problem(f"this host's black box is no longer written: {self._box.error}")
         problems, self._problems = self._problems, []
         return problems
 
@@ -148,7 +148,7 @@ class Remembering:
         if self._box is not None:
             self._box.close(FINISHED, END_S)
         for run in self._earlier:
-            tell(run, self._run_id)
+            mark_reported(run, self._run_id)
         self._earlier = []
         if self._before_term is not None:
             signal.signal(signal.SIGTERM, self._before_term)

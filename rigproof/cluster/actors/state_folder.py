@@ -110,7 +110,7 @@ def runs_of(host: Host, folder: Path) -> list[FoundRun]:
     return runs
 
 
-def tell(run: FoundRun, run_id: str) -> None:
+def mark_reported(run: FoundRun, run_id: str) -> None:
     """Note in its files that this later run has reported it. If that fails, it is reported again."""
     for path in run.files:
         with contextlib.suppress(OSError):

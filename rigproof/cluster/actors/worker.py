@@ -147,7 +147,7 @@ class Worker:
         """Do `work`, then say how it ended; errors are kept as text, since torch's do not always pickle."""
         try:
             work()
-        except BaseException as error:  # whatever a device does, the driver is told
+        except BaseException as error:  # whatever a device does, the driver hears of it
             with self._lock:
                 self._error = _text(error)
                 self._state = badly
@@ -159,10 +159,10 @@ class Worker:
 
 def _text(error: BaseException) -> str:
     """Its first line, and where it came from: behind it torch has advice for who wrote the kernel."""
-    told = "".join(traceback.format_exception_only(error)).strip().partition("\n")[0]
+    first_line = "".join(traceback.format_exception_only(error)).strip().partition("\n")[0]
     where = traceback.extract_tb(error.__traceback__)[-1:]
     places = "".join(f" ({frame.name}, {frame.filename}:{frame.lineno})" for frame in where)
-    return (told + places)[:ERROR_CHARACTERS]
+    return (first_line + places)[:ERROR_CHARACTERS]
 
 
 def _see_own_gpu_alone(setup: WorkerSetup) -> None:

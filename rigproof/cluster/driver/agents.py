@@ -8,7 +8,7 @@ from typing import Any, Literal
 import rigproof
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts, AgentReply
 from rigproof.cluster.driver.agent_link import AgentLink
-from rigproof.cluster.driver.clock import Reading, clock_offset
+from rigproof.cluster.driver.clock import RoundTrip, clock_offset
 from rigproof.cluster.driver.ground import Actors
 from rigproof.cluster.ray.calls import Gone, Line, ask
 from rigproof.cluster.ray.matching import FoundNode
@@ -284,16 +284,16 @@ class Agents:
         return getattr(link.actor, method).remote(*arguments)
 
     def _identify(self, link: AgentLink, facts: AgentFacts) -> None:
-        readings = []
+        round_trips = []
         for _ in range(ROUND_TRIPS):
             sent_s = self._now_s()
             answer = ask({"clock": self._call(link, "clock")}, ROUND_TRIP_S).get("clock")
             if isinstance(answer, float):
-                readings.append(Reading(sent_s, self._now_s(), answer))
-        if not readings:
+                round_trips.append(RoundTrip(sent_s, self._now_s(), answer))
+        if not round_trips:
             self._give_up(link, "the node agent did not report its clock")
             return
-        offset_s, error_s = clock_offset(readings)
+        offset_s, error_s = clock_offset(round_trips)
         self._came_up(link, facts.process)
         self._sink(link.identify(facts, offset_s, error_s))
 

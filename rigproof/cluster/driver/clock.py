@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RoundTrip:
     """One round trip: run time when it was sent and answered, and the other clock read in between."""
 
     sent_s: float
@@ -13,12 +13,12 @@ class Reading:
     remote_s: float
 
 
-def clock_offset(readings: Iterable[Reading]) -> tuple[float, float]:
+def clock_offset(round_trips: Iterable[RoundTrip]) -> tuple[float, float]:
     """(offset, error): run time = the other clock + offset ± error, both in seconds.
 
     Taken from the shortest round trip, the other clock being read in its middle ± half of it (Cristian's
-    algorithm, 1989). ValueError without a reading.
+    algorithm, 1989). ValueError without a round trip.
     """
-    best = min(readings, key=lambda reading: reading.answered_s - reading.sent_s)
+    best = min(round_trips, key=lambda one: one.answered_s - one.sent_s)
     middle_s = (best.sent_s + best.answered_s) / 2
     return middle_s - best.remote_s, (best.answered_s - best.sent_s) / 2

@@ -45,8 +45,8 @@ class CrewAtWork:
         if self._stopped_s is None:
             self._stopped_s = now_s
             self._workers.stop_tasks(others)
-            told = f"it lost {', '.join(lost)}; the others were told to stop"
-            return crew_failed(now_s, self.crew, told, lost, self._workers.stage)
+            message = f"it lost {', '.join(lost)}; the others were told to stop"
+            return crew_failed(now_s, self.crew, message, lost, self._workers.stage)
         if now_s - self._stopped_s > self._limit_s:
             for slot in others:
                 why = f"its crew {self.crew.subject} ended, and it did not stop for {self._limit_s:g} s"

@@ -11,7 +11,7 @@ from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.models import Node
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event
-from rigproof.records.telling import cause_and_step
+from rigproof.records.message_text import cause_and_step
 
 
 def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: float) -> list[Event]:

@@ -185,8 +185,8 @@ def _ray_up(file: Path, limit_s: float) -> None:
                 os.killpg(process.pid, signal.SIGKILL)  # with its ssh
                 process.wait()
     if status != 0:
-        said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        raise ClusterStartFailed(f"`ray up` ended with status {status}: {' | '.join(said[-3:])}; see {log}")
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        raise ClusterStartFailed(f"`ray up` ended with status {status}: {' | '.join(lines[-3:])}; see {log}")
 
 
 def _wait(launch: Launch, limit_s: float, say: Say) -> None:

@@ -59,6 +59,6 @@ class Remote:
         except subprocess.TimeoutExpired:
             raise NoSsh(f"{self.user}@{self.address}: no end within {limit_s:g} s") from None
         if done.returncode == NOT_REACHED:
-            said = (done.stderr.strip().splitlines() or ["ssh gave no reason"])[-1]
-            raise NoSsh(f"{self.user}@{self.address}: {said}")
+            reason = (done.stderr.strip().splitlines() or ["ssh gave no reason"])[-1]
+            raise NoSsh(f"{self.user}@{self.address}: {reason}")
         return Answer(done.returncode, done.stdout + done.stderr)

@@ -206,5 +206,5 @@ def reason_of(error: BaseException) -> str:
         return f"{ended['how']} ({ended['kind']})"
     wanted = ("cause", "error", "reason", "exit", "died", "killed", "node", "modulenotfound")
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines[1:] if any(word in line.lower() for word in wanted)]
-    return " ".join([*lines[:1], *telling[:2]])[:600] or type(error).__name__
+    informative = [line for line in lines[1:] if any(word in line.lower() for word in wanted)]
+    return " ".join([*lines[:1], *informative[:2]])[:600] or type(error).__name__

@@ -51,7 +51,7 @@ class NodeWatch:
         self._now_s = now_s
         self._answered_s = now_s()
         self._lost: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._stopping = False
         self._hurry = threading.Event()
         self._asked = self._answered = 0  # looks that a caller waits for
@@ -66,8 +66,8 @@ class NodeWatch:
 
     def news(self) -> dict[str, str]:
         """Nodes lost since the last call, with the reason."""
-        fresh = {name: reason for name, reason in dict(self._lost).items() if name not in self._told}
-        self._told |= set(fresh)
+        fresh = {name: reason for name, reason in dict(self._lost).items() if name not in self._reported}
+        self._reported |= set(fresh)
         return fresh
 
     def silent_s(self, now_s: float) -> float:

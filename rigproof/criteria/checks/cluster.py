@@ -21,7 +21,7 @@ WITH_LINE = "switch that machine on, check its network cable, and run that line 
     unit="",
     limit="the nodes that the rig profile promises",
     remedy="switch that machine on, check its network cable, and run its `ray start` line there",
-    unmeasured="the cluster itself did not start, or the run is of another rig and never looked for it",
+    unmeasured="the cluster itself did not start, or the run was of another rig and did not look for it",
     also=Also(fails=("reset",)),
     judges_absence=True,
 )

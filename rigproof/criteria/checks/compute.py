@@ -66,8 +66,8 @@ class Difference:
         named = ", ".join(self.others[:4]) + (" and others" if len(self.others) > 4 else "")
         if self.undecided:
             wrong = "one of the two is wrong" if len(self.others) == 1 else "one side of them is wrong"
-            return f"{what} is {self.got} on {subject} and another on {named}: {wrong}"
-        return f"{what} is {self.got} here, and another on {named}, which agree"
+            return f"{what} is {self.got} on {subject} and different on {named}: {wrong}"
+        return f"{what} is {self.got} here and different on {named}, which agree with each other"
 
 
 @criterion(

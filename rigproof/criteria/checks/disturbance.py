@@ -16,15 +16,15 @@ from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind, Variant
     "activity.undisturbed",
     scope="device",
     unit="strangers",
-    limit="no foreign process that computes and starts during the run; none that was there before, or "
-    "draws a desktop, and uses more than `limits.stranger_sm_percent` of the SMs or grows by more than "
+    limit="no foreign process that starts during the run and computes. One that was there before, or draws a "
+    "desktop, may use at most `limits.stranger_sm_percent` of the SMs and grow by at most "
     "`limits.stranger_growth_mib`. One that draws, or whose context holds no memory and uses no SM, only "
     "warns: its effect on a rate is judged there",
     remedy="end that process, or run again when the card is free: failures that it "
     "explains (a low rate, memory that ran out, an Xid) count as not measured",
     unmeasured="the card's processes were not watched for a while, or not up to the end of the load; not "
-    "required if the driver does not list them, does not report which of those that were there before "
-    "computes, or, in a container, reports pids by which ours cannot be distinguished from others",
+    "required if the driver does not list them, does not report which of those that were there before the "
+    "run compute, or (in a container) reports pids that do not distinguish ours from others",
     also=Also(fails=("stranger-computes:after=5%",), unmeasured=UNREAD),
     applies_to_cpu=False,
     duties=("continuous", "fed", "bursts", "arms"),

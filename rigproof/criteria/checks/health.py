@@ -64,8 +64,8 @@ def xid(device: DeviceEvidence) -> Finding:
     root = _root(events)
     detail = "; ".join(_listed(device, [root, *events]))
     # An Xid that is not the program's own error gives the remedy, even if it came later.
-    telling = next((event for event in events if _severity(device, event) != "program"), root)
-    action = _action(device, _code(telling))
+    decisive = next((event for event in events if _severity(device, event) != "program"), root)
+    action = _action(device, _code(decisive))
     return Finding(Outcome.WARN, len(events), none, detail, action, from_s=root.t_s)
 
 

@@ -38,8 +38,8 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
     "mean is over `cpu.warn_percent`, or more than `cpu.warn_windows_share` of the windows are over it",
     remedy="end other programs on this machine; if there are none, adapt `cpu.band_percent` or the node's "
     "`cpus`",
-    unmeasured="too few samples of the CPU in the loaded time; outside the band of `rigproof judge "
-    "--hwprofile`, if the run's load aimed at another one; not promised if the profile "
+    unmeasured="too few samples of the CPU under load; a CPU outside the band of `rigproof judge "
+    "--hwprofile`, if the run's load aimed at a different band; not promised if the profile "
     "switches the load off",
     also=Also(unmeasured=("node-lost", "reset", "host-frozen")),
     needs=("continuous",),
@@ -130,7 +130,7 @@ def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
     limit="`responsiveness.p99_ms` and `responsiveness.max_ms`; a single delay of up to twice the latter "
     "warns",
     remedy="lower the CPU load in the profile (`cpu.band_percent`), or end other programs on this machine",
-    unmeasured="the probe reported for too little of the loaded time",
+    unmeasured="the probe reported for too little of the time under load",
     also=Also(warns=("host-frozen:for=0.5",), unmeasured=("node-lost", "reset")),
     needs=("continuous",),
 )

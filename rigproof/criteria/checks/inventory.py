@@ -10,7 +10,7 @@ from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.planning.room import room_of
 from rigproof.records.identity import GpuIdentity
-from rigproof.records.telling import cause_and_step
+from rigproof.records.message_text import cause_and_step
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind, Variant
 
@@ -36,7 +36,7 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
     unit="",
     limit="the GPUs that the rig profile promises, with their SKU and, if pinned, their UUID",
     remedy="check the card's seat, its power plugs and `nvidia-smi -L`; if the profile is wrong, edit it",
-    unmeasured="the cluster itself did not start, or the run is of another rig and never looked for it",
+    unmeasured="the cluster itself did not start, or the run was of another rig and did not look for it",
     also=Also(fails=("node-missing", "driver-mismatch")),
     judges_absence=True,
 )
@@ -164,7 +164,7 @@ def foreign_memory(device: DeviceEvidence) -> Finding:
     room = room_of(workers, device.identity, foreign)
     free = Limit(room.free_mib, f"free beside the plan of {loaded.file}")
     if not room.holds(foreign.used_mib):
-        return compared(foreign.used_mib, free, good=False, detail=f"{detail}; {room.told}")
+        return compared(foreign.used_mib, free, good=False, detail=f"{detail}; {room.breakdown}")
     warn = device.limit("foreign_memory_warn_mib")
     if foreign.used_mib > warn.value and device.identity.display_active is not True:
         return Finding(Outcome.WARN, foreign.used_mib, warn, detail, KEPT)

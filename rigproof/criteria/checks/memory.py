@@ -22,7 +22,7 @@ MIB_PER_GIB = 1024
 LAST_READING_S = 5.0
 ROUNDING_MIB = 1.0
 OVERFLOW_BEFORE_S = 0.05  # a worker reports an overflow just before its round
-OTHER_PLAN = "or the run was planned with other work than the profile of `rigproof judge --hwprofile`"
+OTHER_PLAN = "or the run was planned with other work than the profile of `rigproof judge --hwprofile` plans"
 REPORT_DELAY_S = 1.0  # a wrong result of a process that shares the device is reported by its worker, later
 
 
@@ -129,8 +129,8 @@ def _sum_of_highest(memory: Stretch[MemoryReading], field: str) -> int:
     limit="`limits.success_share`, for the worse of two shares. Tasks: each planned worker in the "
     "sustained stage, the device's first one in each other stage that ran, and each allocation. A "
     "worker's task ended well if it began, its device finished a round, and the worker did not fail, die "
-    "or hang; an allocation, if the worker reported its memory as filled; each time that memory did not "
-    "suffice, recovered or not, is a failed one. Rounds: the verified share of all that the device "
+    "or hang; an allocation, if the worker reported its memory as filled; each time that memory ran out, "
+    "recovered from or not, counts as a failed one. Rounds: the verified share of all that the device "
     "did; work that the CPU did in its place does not count",
     remedy="read the first error of this device's workers in the report, and lower its load if it ran "
     "out of memory",

@@ -31,9 +31,9 @@ from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.champions import Champions, recorded_champions
 from rigproof.records.identity import WorkerIdentity
 from rigproof.records.measurements import BootReading, Event, GpuCounters, MemoryReading, Stage
+from rigproof.records.message_text import one_line
 from rigproof.records.recording import Recording, StageRecord
 from rigproof.records.samples import GpuSample, HostSample
-from rigproof.records.telling import shortened
 
 Made = TypeVar("Made")
 Kept = TypeVar("Kept", bound=StageRecord)
@@ -141,7 +141,7 @@ class Evidence:
         if worker:
             own = self.planned_by.file
             return (
-                f"the recorded plan has other work for {shortened(worker, 60)} than the run's profile, {own}"
+                f"the recorded plan has other work for {one_line(worker, 60)} than the run's profile, {own}"
             )
         return plan
 
@@ -154,7 +154,7 @@ class Evidence:
         """The plan that a profile gives. ProfileError if it gives none."""
         level = self.recording.run.level
         if level not in get_args(LevelName):
-            way_out = "read it with the rigproof that wrote it"
+            way_out = "read it with the version of rigproof that wrote it"
             raise ProfileError([problem("recording", "level", level, "no such level", way_out)])
         return make_plan(loaded, cast(LevelName, level))
 

@@ -22,7 +22,7 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.kinds.figures import FigureKind
-from rigproof.profiles.planning.evidence import Conditions, evidence_for
+from rigproof.profiles.planning.floor_basis import Conditions, floor_basis
 from rigproof.profiles.planning.power_curve import power_scale
 from rigproof.profiles.tables.architecture import tflops
 from rigproof.records.champions import ChampionRate, same_power
@@ -174,11 +174,11 @@ def sku_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
     sku = device.device.sku
     if sku is None:
         return None
-    evidence = evidence_for(sku, done.figure, done.here, int(device.limit("floor_cards").value))
+    evidence = floor_basis(sku, done.figure, done.here, int(device.limit("floor_cards").value))
     if evidence is None:
         return None
     share = device.limit(evidence.share).value
-    source = f"{share:g} of {figure(evidence.figure.value, done.figure.unit)}, {evidence.told}"
+    source = f"{share:g} of {figure(evidence.figure.value, done.figure.unit)}, {evidence.reason}"
     value = evidence.figure.value * share
     if not done.figure.scaled:
         return Limit(value, f"{source}; {device.sku_file}")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.records.fields import LABELS, kinds_of
 from rigproof.records.measurements import Labels, Round
-from rigproof.records.rows import Column, Rows, Words, columns_of, floats_at
+from rigproof.records.rows import Coded, Column, Rows, columns_of, floats_at
 
 # Rounds that a device may have finished ahead of its reports: two in its queue, and the one being reported.
 QUEUED_ROUNDS = 3
@@ -24,25 +24,25 @@ JOINING_S = 0.25  # rounds that are no further apart belong to one stretch of lo
 
 
 class RoundTable:
-    """The columns of many rounds, with a cache of comparisons of their few distinct words."""
+    """The columns of many rounds, with a cache of comparisons of their few distinct values."""
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
         self.columns = columns
         self._matches: dict[Hashable, npt.NDArray[np.bool_]] = {}
         self._label_ids: dict[str, npt.NDArray[np.intp]] = {}
 
-    def words(self, name: str) -> Words:
-        """A column of words."""
+    def coded(self, name: str) -> Coded:
+        """A coded column."""
         column = self.columns[name]
-        assert isinstance(column, Words)
+        assert isinstance(column, Coded)
         return column
 
     def matches(self, name: str, label: str, values: tuple[Any, ...]) -> npt.NDArray[np.bool_]:
-        """For each word of a column, whether it (or its label of that name) is one of these values."""
+        """For each value of a column, whether it (or its label of that name) is one of these values."""
         key = (name, label, values)
         if key not in self._matches:
-            words = self.words(name).words
-            compared = (word.get(label) for word in words) if label else words
+            distinct = self.coded(name).distinct
+            compared = (value.get(label) for value in distinct) if label else distinct
             self._matches[key] = np.asarray([one in values for one in compared], np.bool_)
         return self._matches[key]
 
@@ -52,8 +52,8 @@ class RoundTable:
             known: dict[tuple[Any, ...], int] = {}
             ids = [
                 known.setdefault((stage, kept(stage, labels)), len(known))
-                for stage in self.words("stage").words
-                for labels in self.words(LABELS).words
+                for stage in self.coded("stage").distinct
+                for labels in self.coded(LABELS).distinct
             ]
             self._label_ids[kept.__name__] = np.asarray(ids, np.intp)
         return self._label_ids[kept.__name__]
@@ -98,28 +98,28 @@ class Rounds:
 
     def same(self, name: str, *values: Any) -> Mask:
         """The rounds that have one of these values in that field."""
-        mask: Mask = self._table.matches(name, "", values)[self._codes(self._words(name))]
+        mask: Mask = self._table.matches(name, "", values)[self._codes(self._coded(name))]
         return mask
 
     def labelled(self, name: str, *values: Any) -> Mask:
         """The rounds whose label of that name is one of these values; None matches rounds without it."""
-        mask: Mask = self._table.matches(LABELS, name, values)[self._codes(self._words(LABELS))]
+        mask: Mask = self._table.matches(LABELS, name, values)[self._codes(self._coded(LABELS))]
         return mask
 
     def distinct(self, name: str) -> set[Any]:
         """The distinct values of a field."""
-        column = self._words(name)
-        return {column.words[code] for code in set(self._codes(column).tolist())}
+        column = self._coded(name)
+        return {column.distinct[code] for code in set(self._codes(column).tolist())}
 
     def distinct_labels(self, name: str) -> set[str | int | None]:
         """The distinct values of a label; None if a round has none of that name."""
-        column = self._words(LABELS)
-        return {column.words[code].get(name) for code in set(self._codes(column).tolist())}
+        column = self._coded(LABELS)
+        return {column.distinct[code].get(name) for code in set(self._codes(column).tolist())}
 
     def labels(self, name: str) -> list[Any]:
         """A label of each round; None if it has none of that name."""
-        column = self._words(LABELS)
-        values = [word.get(name) for word in column.words]
+        column = self._coded(LABELS)
+        values = [value.get(name) for value in column.distinct]
         return [values[code] for code in self._codes(column).tolist()]
 
     def work_ids(self, kinds: StageKinds) -> npt.NDArray[np.intp]:
@@ -230,18 +230,18 @@ class Rounds:
     def _floats(self, name: str) -> Floats:
         return floats_at(self._table.columns[name], self._places)
 
-    def _words(self, name: str) -> Words:
-        return self._table.words(name)
+    def _coded(self, name: str) -> Coded:
+        return self._table.coded(name)
 
-    def _codes(self, column: Words) -> npt.NDArray[Any]:
+    def _codes(self, column: Coded) -> npt.NDArray[Any]:
         codes: npt.NDArray[Any] = column.array[self._places]
         return codes
 
     def _ids(self, kept: Callable[[str, Labels], tuple[Any, ...]], field: str) -> npt.NDArray[np.intp]:
         """An id for each round, equal if stage, that field, and the `kept` labels are."""
-        stages, labels, fields = self._words("stage"), self._words(LABELS), self._words(field)
-        pairs = self._codes(stages).astype(np.intp) * len(labels.words) + self._codes(labels)
-        ids: npt.NDArray[np.intp] = self._table.label_ids(kept)[pairs] * len(fields.words) + self._codes(
+        stages, labels, fields = self._coded("stage"), self._coded(LABELS), self._coded(field)
+        pairs = self._codes(stages).astype(np.intp) * len(labels.distinct) + self._codes(labels)
+        ids: npt.NDArray[np.intp] = self._table.label_ids(kept)[pairs] * len(fields.distinct) + self._codes(
             fields
         )
         return ids

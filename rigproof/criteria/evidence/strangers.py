@@ -15,7 +15,14 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.lives import LOSSES, Foreign, Life, State, foreign_lives, lives_of
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
-from rigproof.records.processes import MIB_PER_GIB, GpuProcess, ProcessLimits, ProcessWatch, holding, told_pid
+from rigproof.records.processes import (
+    MIB_PER_GIB,
+    GpuProcess,
+    ProcessLimits,
+    ProcessWatch,
+    holding,
+    process_text,
+)
 from rigproof.records.verdict import figure
 
 LISTS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
@@ -52,7 +59,7 @@ class Stranger:
     @property
     def who(self) -> str:
         """`pid 5263 (python3, user ml)`."""
-        return told_pid(self.pid, self.name, self.user)
+        return process_text(self.pid, self.name, self.user)
 
     @property
     def when(self) -> str:

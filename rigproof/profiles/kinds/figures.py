@@ -27,11 +27,11 @@ class FigureKind:
 
     `labels`: the values of its stage's labels that its rounds have, if the stage measures several figures.
     `floor`: a rig may state one of its own, and runs keep their best as a champion.
-    `precision`: what the work is done in, where nothing else tells. `products`: plain products in it, the
+    `precision`: what the work is done in, where nothing else says so. `products`: plain products in it, the
     rate that other work of the card goes by. `own_size`: the work is sized from the card, not by `gemm_size`.
     `peak`: what it is held against, and `lowest_share` of it is the least that such a figure can be; without
     one it has `bounds`. `slowest`: what any device reaches, by its kind.
-    `evidence`: what a measured one tells beside size, workers and torch.
+    `conditions`: what a measured one states beside size, workers and torch.
     `stand_in`: where the SKU file has none, that of plain products counts, which differs so.
     `larger`: what a figure of larger work (size, batch) says of the work that is done here: as much, with the
     difference (`similar`), as much as a print, or no floor at all.
@@ -50,7 +50,7 @@ class FigureKind:
     bounds: tuple[float, float] | None = None
     lowest_share: float = 0.30
     slowest: Mapping[str, float] | None = None
-    evidence: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
     stand_in: str = ""
     larger: Literal["similar", "printed", "no_floor"] = "similar"
     scaled: bool = True

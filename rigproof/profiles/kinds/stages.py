@@ -58,7 +58,7 @@ def no_problems(_loaded: "LoadedRig", _level: LevelName) -> Iterable[str]:
 class Label:
     """What a stage's rounds say of themselves. `kind`: str or int.
 
-    `work`: rounds that differ in it are different work, in stretches of their own. `process`: it tells which
+    `work`: rounds that differ in it are different work, in stretches of their own. `process`: it says which
     of the processes that a worker has started did the round.
     """
 
@@ -174,7 +174,7 @@ class StageKinds:
         return self._kept(stage, labels, lambda one: one.work)
 
     def same_process(self, stage: str, labels: Labels) -> LabelValues:
-        """The labels that tell which process of a worker did a round; none where the worker itself did it."""
+        """The labels that say which process of a worker did a round; none where the worker itself did it."""
         return self._kept(stage, labels, lambda one: one.process)
 
     def _kept(self, stage: str, labels: Labels, which: Callable[[Label], bool]) -> LabelValues:

@@ -109,7 +109,7 @@ MEANINGFUL = {
     "working_clock_mhz": Bound(400, 3500, "is the clock of an idle card", "is more than any card reaches"),
 }
 OF_THE_CPU = {
-    "warn_percent": Bound(highest=BUSIEST_PERCENT, above="no load is over this"),
+    "warn_percent": Bound(highest=BUSIEST_PERCENT, above="no load ever exceeds this"),
     "warn_windows_share": Bound(highest=0.5, above="only warns about a host that is busy most of the time"),
     "in_band_share": Bound(lowest=0.3, below="a load that is hardly ever in its band would pass"),
 }

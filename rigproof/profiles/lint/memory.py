@@ -52,7 +52,7 @@ def _sizes(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Itera
     policy = loaded.memory_of(device)
     least, emergency = policy.least_size, policy.emergency_size
     if least > plan.gemm_size:
-        wrong = f"over gemm_size = {plan.gemm_size} of {device.subject}, so no smaller size is ever learnt"
+        wrong = f"over gemm_size = {plan.gemm_size} of {device.subject}, so no smaller size is ever learned"
         yield ("least_size",), wrong, f"write {plan.gemm_size} or less"
     if emergency > least:
         wrong = f"emergency_size = {emergency} is over least_size = {least}, and so is not tiny"

@@ -21,7 +21,7 @@ from rigproof.profiles.planning.planning import (
     DevicePlan,
     device_plan,
     make_plan,
-    untold_memory,
+    unknown_memory,
 )
 from rigproof.profiles.tables.levels import LevelName
 
@@ -66,7 +66,7 @@ def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
             )
         )
     for device in devices:
-        missing = untold_memory(loaded, device)
+        missing = unknown_memory(loaded, device)
         found += missing
         if found_later.issuperset(missing):
             found += _plan_problems(loaded, device)
@@ -90,20 +90,20 @@ def _found_later(loaded: LoadedRig) -> set[str]:
     """Problems that do not apply if the rig is the machine that the suite is going to run on."""
     if loaded.this_machine() is None:
         return set()
-    return {line for device in loaded.devices() for line in untold_memory(loaded, device)}
+    return {line for device in loaded.devices() for line in unknown_memory(loaded, device)}
 
 
-def _told(loaded: LoadedRig, keys: tuple[str, ...], value: object, wrong: str, way_out: str) -> str:
+def _stated_problem(loaded: LoadedRig, keys: tuple[str, ...], value: object, wrong: str, way_out: str) -> str:
     """A problem at the first of `keys` that the profile states; at the last if it states none."""
     key = next((key for key in keys if key in loaded.sources), keys[-1])
     return rig_problem(loaded, key, value, wrong, way_out)
 
 
-def _told_of_device(loaded: LoadedRig, device: PromisedDevice, name: str, default: str, *rest: Any) -> str:
+def _device_problem(loaded: LoadedRig, device: PromisedDevice, name: str, default: str, *rest: Any) -> str:
     """A problem of a planned value: where the GPU states it, where `gpu_defaults` does, or where it could."""
     own, shared = f"{device.key}.{name}", f"gpu_defaults.{default}"
     if own in loaded.sources or loaded.sources.get(shared, DEFAULTS) != DEFAULTS:
-        return _told(loaded, (own, shared), *rest)
+        return _stated_problem(loaded, (own, shared), *rest)
     value, wrong, way_out = rest
     sku = f"{device.key}.sku"
     key = f"{loaded.written(sku).removesuffix('sku')}{name}"
@@ -116,7 +116,7 @@ def _plan_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
     yield from _operand_problem(loaded, device, plan)
     yield from policy_problems(loaded, device, plan)
     if plan.gpu_share * plan.workers > 1 + ROUNDING:
-        yield _told(
+        yield _stated_problem(
             loaded,
             (f"{device.key}.gpu_share",),
             plan.gpu_share,
@@ -140,7 +140,7 @@ def _memory_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan)
     default = "cpu_vram_share" if device.gpu.device == "cpu" else "vram_share"
     most = most_gib / (plan.memory_gib if name == "vram_share" else plan.workers)
     contexts = f" and {plan.workers} × {each_gib:g} GiB for CUDA contexts" if contexts_gib else ""
-    yield _told_of_device(
+    yield _device_problem(
         loaded,
         device,
         name,
@@ -168,7 +168,7 @@ def _operand_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan
         return
     size = fitting_size(plan.gemm_size, plan.vram_mib)
     default = "cpu_gemm_size" if device.gpu.device == "cpu" else "gemm_size"
-    yield _told_of_device(
+    yield _device_problem(
         loaded,
         device,
         "gemm_size",
@@ -193,7 +193,7 @@ def _node_problems(loaded: LoadedRig) -> Iterator[str]:
         plans = [device_plan(loaded, one) for one in devices]
         planned = sum(plan.workers * plan.cpus for plan in plans)
         if node.cpus is not None and planned > node.cpus + ROUNDING:
-            yield _told(
+            yield _stated_problem(
                 loaded,
                 (f"nodes.{node.name}.cpus",),
                 node.cpus,
@@ -202,7 +202,7 @@ def _node_problems(loaded: LoadedRig) -> Iterator[str]:
             )
         yield from _thread_problem(loaded, node.name)
         if node.address is not None and addresses.setdefault(node.address, node.name) != node.name:
-            yield _told(
+            yield _stated_problem(
                 loaded,
                 (f"nodes.{node.name}.address",),
                 node.address,
@@ -212,7 +212,7 @@ def _node_problems(loaded: LoadedRig) -> Iterator[str]:
         for device in devices:
             uuid = device.gpu.uuid
             if uuid is not None and uuids.setdefault(uuid, device.subject) != device.subject:
-                yield _told(
+                yield _stated_problem(
                     loaded,
                     (f"{device.key}.uuid",),
                     uuid,
@@ -231,7 +231,7 @@ def _thread_problem(loaded: LoadedRig, node: str) -> Iterator[str]:
             for key in ("secondary_thread_share", "primary_thread_share")
         )
         stated = next((key for key in keys if key in loaded.sources), keys[-1])
-        yield _told(
+        yield _stated_problem(
             loaded,
             keys,
             first if stated.endswith("primary_thread_share") else second,

@@ -85,28 +85,29 @@ def _bounds_problems(file: str, key: str, figure: Figure, low: float, high: floa
 
 def _evidence_problems(file: str, key: str, figure: Figure, kind: FigureKind) -> Iterator[str]:
     """Problems of a figure's evidence that contradicts itself or is incomplete."""
-    said = figure.model_dump(exclude_none=True)
+    stated = figure.model_dump(exclude_none=True)
     of_a_measurement = ("range", "size", "workers", "torch", "batch", "precision")
     if figure.cards is None:
-        given = [name for name in of_a_measurement if name in said]
+        given = [name for name in of_a_measurement if name in stated]
         if given:
-            wrong = f"says {', '.join(given)}, but not on how many cards it was measured"
-            yield problem(file, key, said, wrong, "write cards = 1 or more, or leave the rest out: a print")
+            wrong = f"states {', '.join(given)}, but not on how many cards it was measured"
+            way_out = "write cards = 1 or more, or leave these out: a printed figure"
+            yield problem(file, key, stated, wrong, way_out)
         return
-    missing = [name for name in ("size", "workers", "torch", *kind.evidence) if name not in said]
+    missing = [name for name in ("size", "workers", "torch", *kind.conditions) if name not in stated]
     if missing:
         wrong = f"measured, but without {', '.join(missing)}"
         yield problem(
             file,
             key,
-            said,
+            stated,
             wrong,
             "write them: a rate is only compared with what was measured under the same conditions",
         )
     low, high = figure.range or (figure.value, figure.value)
     if not low <= figure.value <= high:
         wrong = f"{figure.value:g} is outside its range of {low:g} to {high:g}"
-        yield problem(file, key, said, wrong, "correct one of the two")
+        yield problem(file, key, stated, wrong, "correct one of the two")
 
 
 def _temperature_problems(file: str, sku: Sku) -> Iterator[str]:

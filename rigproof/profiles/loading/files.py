@@ -8,7 +8,7 @@ from typing import Any
 from rigproof.host.package import PACKAGE, ROOT
 from rigproof.profiles.errors import ProfileError
 from rigproof.records.limits import PROFILE_BYTES_MAX, FileRefusedError, read_bounded
-from rigproof.records.telling import shortened
+from rigproof.records.message_text import one_line
 
 DEFAULTS = "hwprofiles/defaults.toml"
 DOTS_MAX = 200  # in a line: a key of n parts costs tomllib n² of time and memory, one of 40 kB 1.5 GiB
@@ -60,7 +60,7 @@ def _read_text(path: Path, file: str) -> str:
     try:
         content = read_bounded(path, PROFILE_BYTES_MAX)
     except FileRefusedError as refused:
-        raise ProfileError([f"{shortened(file, 1000)}: {refused.reason}; name a .toml file"]) from None
+        raise ProfileError([f"{one_line(file, 1000)}: {refused.reason}; name a .toml file"]) from None
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -15,7 +15,7 @@ from rigproof.profiles.tables.base import Table
 from rigproof.profiles.tables.models import CpuLoad, Gpu, Limits, Node, Rig, Sku
 from rigproof.profiles.tables.stages import StageSettings
 from rigproof.profiles.tables.work import MemoryPolicy
-from rigproof.records.telling import first_problem, shortened
+from rigproof.records.message_text import first_problem, one_line
 
 _EXTRA_KEYS = ("skus", "sources", "file")
 _SOURCES = TypeAdapter(dict[str, str])
@@ -171,7 +171,7 @@ class LoadedRig:
                 kinds=known,
             )
         except (ValidationError, KeyError, TypeError, AttributeError) as error:
-            what = first_problem(error) if isinstance(error, ValidationError) else shortened(str(error))
+            what = first_problem(error) if isinstance(error, ValidationError) else one_line(str(error))
             raise ProfileError(
                 [f"recording: its rig is damaged at {what}; judge by a profile of your own with --hwprofile"]
             ) from None

@@ -21,22 +21,22 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the merge is: the file, the dotted key, the key as written, how deep."""
+class KeyPath:
+    """Where the merge is in the tables: the file, the dotted key, the key as written, how deep."""
 
     file: str
     dotted: str = ""
     written: str = ""
     depth: int = 0
 
-    def inside(self, key: str) -> "Place":
-        """The place of a key of this table."""
+    def inside(self, key: str) -> "KeyPath":
+        """The path of a key of this table."""
         dot = "." if self.dotted else ""
-        return Place(self.file, f"{self.dotted}{dot}{key}", f"{self.written}{dot}{key}", self.depth + 1)
+        return KeyPath(self.file, f"{self.dotted}{dot}{key}", f"{self.written}{dot}{key}", self.depth + 1)
 
-    def element(self, index: int) -> "Place":
-        """The place of an element of this list."""
-        return Place(self.file, f"{self.dotted}.{index}", f"{self.written}[{index}]", self.depth + 1)
+    def element(self, index: int) -> "KeyPath":
+        """The path of an element of this list."""
+        return KeyPath(self.file, f"{self.dotted}.{index}", f"{self.written}[{index}]", self.depth + 1)
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Merged:
         """Merge `table`, read from `file`, over the tables so far."""
         self.files.append(file)
         rest = {key: value for key, value in table.items() if key != "nodes"}
-        self._tables(self.tree, rest, Place(file))
+        self._tables(self.tree, rest, KeyPath(file))
         nodes = table.get("nodes")
         if isinstance(nodes, list):
             self.origins.setdefault("nodes", Origin(file, "nodes"))
@@ -69,9 +69,9 @@ class Merged:
         if below is None:
             below = self._nodes[node["name"]] = {"name": node["name"]}
             self.tree.setdefault("nodes", []).append(below)
-        self._tables(below, node, Place(file, f"nodes.{node['name']}", written))
+        self._tables(below, node, KeyPath(file, f"nodes.{node['name']}", written))
 
-    def _tables(self, below: dict[str, Any], table: Mapping[str, Any], at: Place) -> None:
+    def _tables(self, below: dict[str, Any], table: Mapping[str, Any], at: KeyPath) -> None:
         if at.depth > DEEPEST:
             return
         for key, value in table.items():
@@ -92,7 +92,7 @@ class Merged:
         for key in [key for key in self.origins if key == dotted or key.startswith(f"{dotted}.")]:
             del self.origins[key]
 
-    def _remember(self, value: object, at: Place) -> None:
+    def _remember(self, value: object, at: KeyPath) -> None:
         """Note where `value` came from; a list of tables also value by value."""
         if at.depth > DEEPEST:
             return

@@ -102,4 +102,4 @@ def catalogue_problems(catalogue: XidCatalogue) -> Iterator[str]:
 
 def _unused(table: str, written: Mapping[str, str], used: set[str]) -> Iterator[str]:
     for name in written.keys() - used:
-        yield problem(FILE, f"{table}.{name}", written[name], "nothing names it", "take it out")
+        yield problem(FILE, f"{table}.{name}", written[name], "nothing refers to it", "remove it")

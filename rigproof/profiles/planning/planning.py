@@ -73,7 +73,7 @@ def make_plan(loaded: LoadedRig, level: LevelName, duration_s: float | None = No
     )
 
 
-def untold_memory(loaded: LoadedRig, device: PromisedDevice) -> list[str]:
+def unknown_memory(loaded: LoadedRig, device: PromisedDevice) -> list[str]:
     """The problem that a device's memory size is unknown, if its plan needs it."""
     plan, key = device_plan(loaded, device), f"{device.key}.sku"
     if plan.memory_gib is not None or plan.vram_mib is not None:
@@ -86,7 +86,7 @@ def untold_memory(loaded: LoadedRig, device: PromisedDevice) -> list[str]:
 def _workers(loaded: LoadedRig, device: PromisedDevice, problems: list[str]) -> list[WorkerPlan]:
     plan = device_plan(loaded, device)
     if plan.vram_mib is None:
-        problems += untold_memory(loaded, device)
+        problems += unknown_memory(loaded, device)
         return []
     memory = _memory_plan(loaded, device, plan)
     return [

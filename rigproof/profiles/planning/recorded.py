@@ -7,8 +7,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.planning.plan import Plan, WorkerPlan
+from rigproof.records.message_text import first_problem, one_line
 from rigproof.records.recording import RecordedPlan
-from rigproof.records.telling import first_problem, shortened
 
 _ADAPTER = TypeAdapter(Plan)
 
@@ -29,8 +29,8 @@ def restored(recorded_plan: RecordedPlan | None) -> Plan:
     try:
         plan: Plan = _ADAPTER.validate_python(recorded_plan.plan)
     except (ValidationError, RecursionError) as error:
-        said = first_problem(error) if isinstance(error, ValidationError) else "nested too deep"
-        raise PlanError(f"the recorded plan is none: {said}") from None
+        reason = first_problem(error) if isinstance(error, ValidationError) else "nested too deep"
+        raise PlanError(f"the recorded plan is not a valid plan: {reason}") from None
     names = [one.worker for one in plan.workers]
     if len(set(names)) < len(names):
         raise PlanError("the recorded plan has two workers of one name")
@@ -46,13 +46,13 @@ def restored(recorded_plan: RecordedPlan | None) -> Plan:
 def _require_worker(worker: WorkerPlan) -> None:
     figures = (worker.gpu_share, worker.cpus, worker.vram_mib)
     if not all(0 <= one < math.inf for one in figures) or worker.gemm_size < 1:
-        raise PlanError(f"the recorded plan has an impossible worker, {shortened(worker.worker, 60)}")
+        raise PlanError(f"the recorded plan has an impossible worker, {one_line(worker.worker, 60)}")
 
 
 def _require_stage(stage: StagePlan) -> None:
     lengths = (stage.expected_s, stage.settle_s, stage.measure_s, stage.round_s)
     if not all(0 <= one < math.inf for one in lengths) or stage.turns < 1:
-        raise PlanError(f"the recorded plan has an impossible stage, {shortened(stage.name, 60)}")
+        raise PlanError(f"the recorded plan has an impossible stage, {one_line(stage.name, 60)}")
 
 
 def differing(plan: Plan, other: Plan) -> str:

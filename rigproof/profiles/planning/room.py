@@ -34,7 +34,7 @@ class Room:
         return not self.workers or others_mib <= max(self.free_mib, IDLE_MIB)
 
     @property
-    def told(self) -> str:
+    def breakdown(self) -> str:
         """The division in words."""
         return (
             f"of its {self.total_mib:.0f} MiB the plan fills {self.planned_mib:.0f}, its {self.workers} CUDA "

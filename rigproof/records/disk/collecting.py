@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rigproof.records.rows import Column, Lists, Numbers, Words
+from rigproof.records.rows import Coded, Column, Lists, Numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +33,7 @@ def column_from(values: "pa.ChunkedArray") -> Column:
     encoded = _encoded(values)
     if floating and len(encoded.dictionary) > most:
         return _numbers(values)
-    return _words(encoded)
+    return _coded(encoded)
 
 
 def _encoded(values: "pa.ChunkedArray") -> "pa.DictionaryArray":
@@ -45,16 +45,16 @@ def _numbers(values: "pa.ChunkedArray") -> Numbers:
     return Numbers(np.asarray(values.to_numpy(zero_copy_only=False), np.float64))
 
 
-def _words(encoded: "pa.DictionaryArray") -> Words:
-    """The words that occur, each once, in as few bytes as their number needs."""
+def _coded(encoded: "pa.DictionaryArray") -> Coded:
+    """The distinct values that occur, each once, in as few bytes as their number needs."""
     codes: dict[object, int] = {}
-    code_of = [codes.setdefault(word, len(codes)) for word in encoded.dictionary.to_pylist()]
+    code_of = [codes.setdefault(value, len(codes)) for value in encoded.dictionary.to_pylist()]
     places = encoded.indices
     if places.null_count:
         places = places.fill_null(len(code_of))
         code_of.append(codes.setdefault(None, len(codes)))
     size = next(size for size in (np.uint8, np.uint16, np.uint32) if len(codes) <= np.iinfo(size).max)
-    return Words(np.asarray(code_of, size)[places.to_numpy()], list(codes))
+    return Coded(np.asarray(code_of, size)[places.to_numpy()], list(codes))
 
 
 def arrow_from(column: Column, rows: npt.NDArray[np.intp], kind: "pa.DataType") -> "pa.Array":
@@ -66,4 +66,4 @@ def arrow_from(column: Column, rows: npt.NDArray[np.intp], kind: "pa.DataType") 
     if isinstance(column, Numbers):
         values = column.array[rows]
         return pa.array(values, pa.float64(), mask=np.isnan(values) if column.gaps else None).cast(kind)
-    return pa.array(column.words, kind).take(pa.array(column.array[rows]))
+    return pa.array(column.distinct, kind).take(pa.array(column.array[rows]))

@@ -31,10 +31,10 @@ from rigproof.records.limits import (
     require_inside,
 )
 from rigproof.records.measurements import BootReading, Event, ForeignMemory, GpuCounters, Stage
+from rigproof.records.message_text import first_problem, one_line
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import RecordedPlan, Recording, RecordingError
 from rigproof.records.samples import GpuSample, HostSample
-from rigproof.records.telling import first_problem, shortened
 
 RECORDING_SCHEMA_VERSION = 1
 RECORDING_FILE = "recording.jsonl"
@@ -147,7 +147,7 @@ def record_of_line(line: bytes) -> Any:
     found = from_json(line, allow_inf_nan=False)
     tag = found.get("type") if isinstance(found, dict) else None
     if not isinstance(tag, str) or tag not in RECORD_TYPES:
-        raise ValueError(f"type = {tag!a:.40} is none of {', '.join(RECORD_TYPES)}")
+        raise ValueError(f"type = {tag!a:.40} is not one of {', '.join(RECORD_TYPES)}")
     if tag == "run" and found.get("schema_version") != RECORDING_SCHEMA_VERSION:
         version = found.get("schema_version")
         raise ValueError(f"schema_version = {version!a:.40}: this rigproof reads {RECORDING_SCHEMA_VERSION}")
@@ -171,11 +171,11 @@ def _whole_numbers(record: type) -> tuple[str, ...]:
 
 
 def _line_error(path: Path, number: int, line: bytes, error: ValueError) -> RecordingError:
-    problem = first_problem(error) if isinstance(error, ValidationError) else shortened(str(error))
-    beginning = shortened(line[:60].decode("utf-8", "replace").strip(), 60)
+    problem = first_problem(error) if isinstance(error, ValidationError) else one_line(str(error))
+    beginning = one_line(line[:60].decode("utf-8", "replace").strip(), 60)
     return RecordingError(
         f"{path}: line {number}: {problem} (it begins {beginning!r}); "
-        f"repair or delete that line, read it with the rigproof that wrote it, or name another run"
+        f"repair or delete that line, read it with the version of rigproof that wrote it, or name another run"
     )
 
 
@@ -261,8 +261,8 @@ def _put_samples(recording: Recording, read: tuple[Path, Samples] | None) -> Non
 def _require_own(recording: Recording, path: Path, run_id: str) -> None:
     if run_id and run_id != recording.run.run_id:
         raise RecordingError(
-            f"{path}: run_id = {shortened(run_id, 80)} is not the run of {RECORDING_FILE} "
-            f"({shortened(recording.run.run_id, 80)}); {RESTORE}"
+            f"{path}: run_id = {one_line(run_id, 80)} is not the run of {RECORDING_FILE} "
+            f"({one_line(recording.run.run_id, 80)}); {RESTORE}"
         )
 
 

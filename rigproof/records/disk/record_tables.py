@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigproof.records.disk.collecting import arrow_from, column_from
 from rigproof.records.fields import LABELS, NAME, kinds_of
-from rigproof.records.rows import Column, Rows, Words
+from rigproof.records.rows import Coded, Column, Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,10 +72,10 @@ def batches(rows: Rows[Any], name: str, run_id: str, most: int) -> "Iterator[pa.
         )
     else:
         labels = columns.get(LABELS)
-        words = labels.words if isinstance(labels, Words) else []
-        label_kinds = {label: type(value) for word in words for label, value in word.items()}
+        distinct = labels.distinct if isinstance(labels, Coded) else []
+        label_kinds = {label: type(value) for one in distinct for label, value in one.items()}
         layout = schema(rows.record, name, run_id, label_kinds)
-        if isinstance(labels, Words):
+        if isinstance(labels, Coded):
             columns = {**columns, **{f"{LABELS}.{label}": _one_label(labels, label) for label in label_kinds}}
     for start in range(0, max(1, len(order)), most):
         part = order[start : start + most]
@@ -83,8 +83,8 @@ def batches(rows: Rows[Any], name: str, run_id: str, most: int) -> "Iterator[pa.
         yield pa.RecordBatch.from_arrays(arrays, schema=layout)
 
 
-def _one_label(labels: Words, label: str) -> Words:
-    return Words(labels.array, [word.get(label) for word in labels.words])
+def _one_label(labels: Coded, label: str) -> Coded:
+    return Coded(labels.array, [value.get(label) for value in labels.distinct])
 
 
 def problems(found: "pa.Schema", name: str) -> list[str]:

@@ -10,7 +10,7 @@ from bokeh.models import ColumnDataSource, HoverTool, Range1d
 
 from rigproof.records.rates import unit_of_rate
 from rigproof.records.recording import Recording
-from rigproof.records.rows import Words
+from rigproof.records.rows import Coded
 from rigproof.records.samples import GpuSample
 from rigproof.report.content.excerpt import Excerpt, Floats, Ranges, excerpt_of
 from rigproof.report.content.facts import QUIET_EVENTS
@@ -84,7 +84,7 @@ def _range_of_rounds(whole: Recording | None, unit: str) -> list[PlotLine]:
     ranges = Ranges(rounds)
     seconds = np.where(rounds.column("seconds") > 0, rounds.column("seconds"), np.nan)
     units = rounds.columns["unit"]
-    assert isinstance(units, Words)
+    assert isinstance(units, Coded)
     chosen = units.same(lambda one: one == unit)[units.array]
     return _range_lines(ranges, ranges.of(np.where(chosen, rounds.column("work") / seconds, np.nan)))
 

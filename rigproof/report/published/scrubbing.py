@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
-from rigproof.records.processes import TOLD_PID, told_pid
+from rigproof.records.processes import PROCESS_TEXT, process_text
 from rigproof.report.published.pseudonyms import Pseudonyms
 
 # Variables whose values may be shown: they configure the work and contain no names.
@@ -124,11 +124,11 @@ class Scrubber:
 
     def _process(self, found: re.Match[str]) -> str:
         name = None if found["name"] is None else self.program(found["name"])
-        return told_pid(int(found["pid"]), name, self.user(found["user"]))
+        return process_text(int(found["pid"]), name, self.user(found["user"]))
 
     def _text(self, text: str) -> str:
         text = ASSIGNMENT.sub(self._assignment, text)
-        text = TOLD_PID.sub(self._process, text)
+        text = PROCESS_TEXT.sub(self._process, text)
         text = UUID.sub(lambda found: self._pseudonyms.uuid(found[0]), text)
         text = PATH.sub(self._path, text)
         text = HOME.sub(lambda found: f"/home/{self._pseudonyms.of('user', found[1])}", text)

@@ -8,7 +8,7 @@ from rigproof.criteria.criterion import Criterion
 from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
-from rigproof.profiles.planning.evidence import Conditions, Evidence, evidence_for
+from rigproof.profiles.planning.floor_basis import Conditions, FloorBasis, floor_basis
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import device_plan
 from rigproof.records.verdict import figure
@@ -157,9 +157,9 @@ def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> str:
     own = getattr(device.gpu.floors, kind.name)
     if own is not None:
         return f"{kind.name} = {own:g} {kind.unit} ({loaded.source_of(f'{device.key}.floors.{kind.name}')})"
-    evidence = _evidence(kind, device, loaded)
-    share = None if evidence is None else getattr(device.limits, evidence.share)
-    if evidence is None or share is None:
+    basis = _basis(kind, device, loaded)
+    share = None if basis is None else getattr(device.limits, basis.share)
+    if basis is None or share is None:
         if device.gpu.device == "cpu":
             return "no floor is known: the measured figure becomes the baseline"
         if not kind.architecture:
@@ -167,15 +167,15 @@ def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> str:
                 "no figure is known: what else the rule names; else the measured figure becomes the baseline"
             )
         return "no figure is known: a share of what its architecture does at the measured clock"
-    shared = (device.limits.floor_sharing_share or 1.0) if evidence.shares_device and kind.scaled else 1.0
-    floor = figure(evidence.figure.value * share * shared, kind.unit)
+    shared = (device.limits.floor_sharing_share or 1.0) if basis.shares_device and kind.scaled else 1.0
+    floor = figure(basis.figure.value * share * shared, kind.unit)
     at = " at the default power limit" if kind.scaled else ""
-    source = f"{share:g} of {figure(evidence.figure.value, kind.unit)}, {evidence.told}"
+    source = f"{share:g} of {figure(basis.figure.value, kind.unit)}, {basis.reason}"
     return f"{floor}{at} ({source}; hwprofiles/gpus/{device.sku_stem}.toml)"
 
 
-def _evidence(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> Evidence | None:
-    """The SKU file's evidence, assuming the torch and trained model that it was measured with."""
+def _basis(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> FloorBasis | None:
+    """The SKU file's figure and its share, assuming the torch and trained model that it was measured with."""
     plan, cards = device_plan(loaded, device), device.limits.floor_cards
     if device.sku is None or cards is None:
         return None
@@ -187,7 +187,7 @@ def _evidence(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> Ev
         size = stated.size
     workers = plan.workers if loaded.kinds.of_figure(kind).all_workers else 1
     batch = None if stated is None else stated.batch
-    return evidence_for(device.sku, kind, Conditions(kind.precision, size, workers, None, batch), cards)
+    return floor_basis(device.sku, kind, Conditions(kind.precision, size, workers, None, batch), cards)
 
 
 def _plain(value: object) -> str:

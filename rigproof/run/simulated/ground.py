@@ -26,7 +26,7 @@ class SimulatedWatch:
     def __init__(self, rig: SimulatedRig, clock: SimulatedClock) -> None:
         self._rig = rig
         self._clock = clock
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def news(self) -> dict[str, str]:
         """Nodes lost since the last call."""
@@ -35,10 +35,10 @@ class SimulatedWatch:
             fault.subject: "no heartbeat (simulated)"
             for fault in self._rig.faults
             if fault.name in ("node-lost", "reset")
-            and fault.subject not in self._told
+            and fault.subject not in self._reported
             and fault.begun(now_s, stages)
         }
-        self._told |= set(lost)
+        self._reported |= set(lost)
         return lost
 
     def silent_s(self, _now_s: float, /) -> float:

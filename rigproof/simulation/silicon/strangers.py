@@ -18,7 +18,7 @@ PIDS = {COMPUTES: 5263, TAKES_MEMORY: 5264, CRASHES: 5265}
 
 
 @dataclass(frozen=True, slots=True)
-class Stranger:
+class InjectedStranger:
     """A foreign process at a moment. `wanted_mib`: of the card's memory, as far as it is free."""
 
     pid: int
@@ -28,7 +28,7 @@ class Stranger:
 
 def strangers_at(
     faults: Mapping[str, InjectedFault], t_s: float, stages: Sequence[StageWindow]
-) -> tuple[Stranger, ...]:
+) -> tuple[InjectedStranger, ...]:
     """The foreign processes on a card with these faults."""
     strangers = []
     for name, pid in PIDS.items():
@@ -38,7 +38,7 @@ def strangers_at(
             continue
         grown = name == TAKES_MEMORY and t_s - window[0] >= GROWTH_S
         wanted_mib = (fault.to or float("inf")) if grown else CONTEXT_MIB
-        strangers.append(Stranger(pid, (fault.by or 0.0) if name == COMPUTES else 0.0, wanted_mib))
+        strangers.append(InjectedStranger(pid, (fault.by or 0.0) if name == COMPUTES else 0.0, wanted_mib))
     return tuple(strangers)
 
 
@@ -47,7 +47,7 @@ def taken_share(faults: Mapping[str, InjectedFault], t_s: float, stages: Sequenc
     return min(1.0, sum(stranger.sm_share for stranger in strangers_at(faults, t_s, stages)))
 
 
-def held_mib(strangers: Sequence[Stranger], free_mib: float) -> dict[int, float]:
+def held_mib(strangers: Sequence[InjectedStranger], free_mib: float) -> dict[int, float]:
     """The memory that each of them holds, by pid, if `free_mib` is free for all of them."""
     held = {}
     for stranger in strangers:
@@ -57,7 +57,12 @@ def held_mib(strangers: Sequence[Stranger], free_mib: float) -> dict[int, float]
 
 
 def listed(
-    own_pids: Sequence[int], own_mib: float, strangers: Sequence[Stranger], free_mib: float, *, loaded: bool
+    own_pids: Sequence[int],
+    own_mib: float,
+    strangers: Sequence[InjectedStranger],
+    free_mib: float,
+    *,
+    loaded: bool,
 ) -> list[SimulatedProcess]:
     """The processes that a card's driver lists: ours, which hold `own_mib` together, and strangers."""
     taken = min(1.0, sum(stranger.sm_share for stranger in strangers))

@@ -112,7 +112,7 @@ class Bursts:
                 checksum,
                 self._checked,
                 tolerance(self._decoder.precision, self._decoder.width),
-                "two prompts generate the same, as if it were not computed" if repeated else "",
+                "two prompts generate the same tokens, as if nothing had been computed" if repeated else "",
             )
             self._references[prompt, place] = reference
             self._checked = None

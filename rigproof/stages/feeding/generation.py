@@ -37,7 +37,8 @@ def width_for(vram_mib: float, precision: str) -> int:
     if not fitting:
         needed_mib = LAYERS * matrix_mib(WIDTHS[0], precision) / WEIGHTS_SHARE
         raise ValueError(
-            f"vram_mib = {vram_mib:g} holds no decoder in {precision}: give at least {needed_mib:g} MiB"
+            f"vram_mib = {vram_mib:g} is too little for a decoder in {precision}: "
+            f"give at least {needed_mib:g} MiB"
         )
     return fitting[-1]
 

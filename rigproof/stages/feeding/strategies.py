@@ -59,7 +59,7 @@ def parse(completion: Sequence[int]) -> Strategy:
     """
     answer = completion[-len(ANSWER) :]
     if len(answer) < len(ANSWER):
-        raise InvalidStrategyError(f"{len(answer)} tokens are no answer, which has {len(ANSWER)}")
+        raise InvalidStrategyError(f"{len(answer)} tokens are not an answer, which has {len(ANSWER)}")
     words = []
     for token, allowed in zip(answer, ANSWER, strict=True):
         word = TOKENS[token] if 0 <= token < len(TOKENS) else f"token {token}"

@@ -21,7 +21,7 @@ def sharing_tables(recording: Recording) -> Iterator[StageTable]:
     yield StageTable(
         section="Sharing",
         title="16-bit products by one process, and by several that share the device",
-        columns=("Device", "Processes", "Operands each", "Together", "Of one alone"),
+        columns=("Device", "Processes", "Operands each", "Together", "Relative to one"),
         rows=tuple(rows),
         note="Measured while all processes of a row worked; each row fills the same memory.",
     )

@@ -28,7 +28,7 @@ FIGURE = FigureKind(
     "sustained_tflops",
     "16-bit products with the memory filled, all workers of the GPU together",
     peak=peak_16bit,
-    evidence=("precision",),
+    conditions=("precision",),
     stand_in="without a filled memory",
     slowest=SLOWEST_TFLOPS,
 )

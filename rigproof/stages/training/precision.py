@@ -11,7 +11,7 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.loading.loaded import PromisedDevice
-from rigproof.profiles.planning.evidence import Conditions
+from rigproof.profiles.planning.floor_basis import Conditions
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, figure

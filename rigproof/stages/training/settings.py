@@ -52,7 +52,7 @@ STEP = FigureKind(
     peak=peak_of("fp16"),
     lowest_share=0.10,  # a step also has norms, attention and an optimizer: 0.43 measured on an H200
     slowest=SLOWEST_TFLOPS,
-    evidence=("batch",),
+    conditions=("batch",),
     architecture=False,
     larger="no_floor",  # a step of a smaller model or batch is slower on every card
 )
@@ -64,7 +64,7 @@ SPEEDUP = FigureKind(
     precision="fp16",
     own_size=True,
     bounds=(SPEEDUP_LOWEST, SPEEDUP_HIGHEST),
-    evidence=("batch",),
+    conditions=("batch",),
     architecture=False,
     larger="printed",
     scaled=False,

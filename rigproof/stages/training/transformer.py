@@ -70,7 +70,7 @@ class Shape:
         """The loss of an untrained model on random targets, in nats: ln V + s² / 2.
 
         Its logits are sums of `width` products of normalised activations with weights of DEVIATION, so normal
-        with s² = width × DEVIATION²; the mean of their exponentials over V words is exp(s² / 2).
+        with s² = width × DEVIATION²; the mean of their exponentials over V tokens is exp(s² / 2).
         """
         return math.log(self.vocabulary) + self.width * DEVIATION**2 / 2
 
@@ -127,8 +127,8 @@ class Transformer(nn.Module):  # type: ignore[misc]
     def __init__(self, shape: Shape, where: torch.device) -> None:
         super().__init__()
         self.shape = shape
-        self.words = nn.Embedding(shape.vocabulary, shape.width, device=where)
-        self.places = nn.Embedding(shape.sequence, shape.width, device=where)
+        self.tokens = nn.Embedding(shape.vocabulary, shape.width, device=where)
+        self.positions = nn.Embedding(shape.sequence, shape.width, device=where)
         self.blocks = nn.ModuleList(Block(shape.width, where) for _ in range(shape.blocks))
         self.norm = nn.LayerNorm(shape.width, bias=False, device=where)
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False, device=where)
@@ -146,7 +146,7 @@ class Transformer(nn.Module):  # type: ignore[misc]
 
     def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """The mean loss, nats per token. Both arguments are (batch, sequence) of int64."""
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
+        x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
         for block in self.blocks:
             x = block(x)
         logits = self.head(self.norm(x))

@@ -248,7 +248,7 @@ class TrainingStage:
         self._reporter.event(
             "model",
             f"{shape.parameters / 1e6:.1f} M parameters: {shape.blocks} blocks of width {shape.width}, "
-            f"{shape.vocabulary} words, {shape.sequence} tokens per example; {shape.held_mib:.0f} MiB",
+            f"vocabulary {shape.vocabulary}, {shape.sequence} tokens per example; {shape.held_mib:.0f} MiB",
             {
                 "width": shape.width,
                 "blocks": shape.blocks,

@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from rigproof.records.measurements import ForeignMemory, GpuCounters
-from rigproof.telemetry.nvml.device import Reading
+from rigproof.telemetry.nvml.device import GpuQueries
 from rigproof.telemetry.nvml.processes import COMPUTE, GRAPHICS, held_mib
 from rigproof.telemetry.nvml.protocol import (
     ECC_CORRECTED,
@@ -19,48 +19,48 @@ from rigproof.telemetry.nvml.sampling import MIB
 PROCESS_LISTS = (COMPUTE, GRAPHICS)
 
 
-def read_counters(reading: Reading, moment: Literal["before", "after"]) -> GpuCounters:
+def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> GpuCounters:
     """ECC since the driver was loaded, rows remapped and pages retired permanently, replays, recovery action.
 
     Raises:
         GpuLost: the GPU no longer answers.
     """
-    rows: Any = reading.ask("nvmlDeviceGetRemappedRows")
+    rows: Any = queries.ask("nvmlDeviceGetRemappedRows")
     correctable, uncorrectable, pending, failed = (None,) * 4 if rows is None else rows
     return GpuCounters(
-        t_s=reading.t_s,
-        subject=reading.subject,
+        t_s=queries.t_s,
+        subject=queries.subject,
         moment=moment,
-        ecc_uncorrected=reading.number("nvmlDeviceGetTotalEccErrors", ECC_UNCORRECTED, ECC_VOLATILE),
-        ecc_corrected=reading.number("nvmlDeviceGetTotalEccErrors", ECC_CORRECTED, ECC_VOLATILE),
+        ecc_uncorrected=queries.number("nvmlDeviceGetTotalEccErrors", ECC_UNCORRECTED, ECC_VOLATILE),
+        ecc_corrected=queries.number("nvmlDeviceGetTotalEccErrors", ECC_CORRECTED, ECC_VOLATILE),
         remapped_uncorrectable=uncorrectable,
         remapped_correctable=correctable,
         remap_pending=None if pending is None else bool(pending),
         remap_failed=None if failed is None else bool(failed),
-        retired_pages=_retired_pages(reading),
-        pcie_replays=reading.number("nvmlDeviceGetPcieReplayCounter"),
-        recovery_action=_recovery_action(reading),
+        retired_pages=_retired_pages(queries),
+        pcie_replays=queries.number("nvmlDeviceGetPcieReplayCounter"),
+        recovery_action=_recovery_action(queries),
     )
 
 
-def _recovery_action(reading: Reading) -> int | None:
+def _recovery_action(queries: GpuQueries) -> int | None:
     """The driver's recovery action for the GPU; queried by itself, since older drivers lack the field."""
-    value = reading.fields([Field.RECOVERY_ACTION])[Field.RECOVERY_ACTION]
+    value = queries.fields([Field.RECOVERY_ACTION])[Field.RECOVERY_ACTION]
     return None if value is None else int(value)
 
 
-def _retired_pages(reading: Reading) -> int | None:
+def _retired_pages(queries: GpuQueries) -> int | None:
     """Pages retired for either cause; half a count counts as none."""
     counts = []
     for cause in (RETIRED_MULTIPLE_SINGLE_BIT, RETIRED_DOUBLE_BIT):
-        pages: Any = reading.ask("nvmlDeviceGetRetiredPages", cause)
+        pages: Any = queries.ask("nvmlDeviceGetRetiredPages", cause)
         if pages is None:
             return None
         counts.append(len(pages))
     return sum(counts)
 
 
-def read_foreign_memory(reading: Reading, own_pids: frozenset[int]) -> ForeignMemory:
+def read_foreign_memory(queries: GpuQueries, own_pids: frozenset[int]) -> ForeignMemory:
     """VRAM in use less what processes of `own_pids` hold, and the other holders.
 
     Only the v2 memory figure is used: the older one counts the driver's own reserve as used. The
@@ -70,11 +70,11 @@ def read_foreign_memory(reading: Reading, own_pids: frozenset[int]) -> ForeignMe
     Raises:
         GpuLost: the GPU no longer answers.
     """
-    memory: Any = reading.ask("nvmlDeviceGetMemoryInfo", MEMORY_INFO_V2)
+    memory: Any = queries.ask("nvmlDeviceGetMemoryInfo", MEMORY_INFO_V2)
     used_mib, reserved_mib = (None, None) if memory is None else (memory.used / MIB, memory.reserved / MIB)
-    lists = [reading.ask(query) for query in PROCESS_LISTS]
+    lists = [queries.ask(query) for query in PROCESS_LISTS]
     if all(processes is None for processes in lists):
-        return ForeignMemory(reading.t_s, reading.subject, used_mib, None, reserved_mib)
+        return ForeignMemory(queries.t_s, queries.subject, used_mib, None, reserved_mib)
     # A process can be in both lists, with the same memory.
     held = {
         int(process.pid): held_mib(process) or 0.0
@@ -84,8 +84,8 @@ def read_foreign_memory(reading: Reading, own_pids: frozenset[int]) -> ForeignMe
     }
     own_mib = sum(mib for pid, mib in held.items() if pid in own_pids)
     return ForeignMemory(
-        reading.t_s,
-        reading.subject,
+        queries.t_s,
+        queries.subject,
         None if used_mib is None else max(0.0, used_mib - own_mib),
         pids=tuple(sorted(held.keys() - own_pids)),
         reserved_mib=reserved_mib,

@@ -55,7 +55,7 @@ class NvmlDevice:
     link: Link = field(default_factory=Link)
 
 
-class Reading:
+class GpuQueries:
     """Queries to one GPU at one moment: unsupported gives None, unexpected gives None and an event."""
 
     def __init__(

@@ -5,7 +5,7 @@ from enum import IntEnum
 from typing import Any
 
 from rigproof.records.identity import GpuIdentity
-from rigproof.telemetry.nvml.device import Reading
+from rigproof.telemetry.nvml.device import GpuQueries
 from rigproof.telemetry.nvml.protocol import (
     EVENT_XID_CRITICAL_ERROR,
     Brand,
@@ -16,76 +16,76 @@ from rigproof.telemetry.nvml.protocol import (
 from rigproof.telemetry.nvml.sampling import MIB, memory_mib, positive
 
 
-def read_identity(reading: Reading, index: int) -> GpuIdentity | None:
+def read_identity(queries: GpuQueries, index: int) -> GpuIdentity | None:
     """The GPU's identity; None if not even its name or memory size can be read.
 
     Raises:
         GpuLost: the GPU no longer answers.
     """
-    name = reading.ask("nvmlDeviceGetName")
-    memory_total_mib = _memory_total_mib(reading)
+    name = queries.ask("nvmlDeviceGetName")
+    memory_total_mib = _memory_total_mib(queries)
     if name is None or memory_total_mib is None:
         return None
     return GpuIdentity(
-        subject=reading.subject,
+        subject=queries.subject,
         device="cuda",
-        uuid=reading.device.uuid,
+        uuid=queries.device.uuid,
         name=str(name),
         index=index,
         memory_total_mib=memory_total_mib,
-        pci_bus_id=_pci_bus_id(reading),
-        compute_capability=_compute_capability(reading),
-        power_limit_w=positive(reading.number("nvmlDeviceGetEnforcedPowerLimit"), 1e-3),
-        power_limit_default_w=positive(reading.number("nvmlDeviceGetPowerManagementDefaultLimit"), 1e-3),
-        sm_clock_max_mhz=positive(reading.number("nvmlDeviceGetMaxClockInfo", Clock.SM)),
-        memory_clock_max_mhz=positive(reading.number("nvmlDeviceGetMaxClockInfo", Clock.MEMORY)),
-        temperature_gpu_max_c=_threshold_c(reading, Threshold.GPU_MAX),
-        temperature_memory_max_c=_threshold_c(reading, Threshold.MEMORY_MAX),
-        temperature_slowdown_c=_threshold_c(reading, Threshold.SLOWDOWN),
-        temperature_shutdown_c=_threshold_c(reading, Threshold.SHUTDOWN),
-        pcie_generation_max=reading.number("nvmlDeviceGetMaxPcieLinkGeneration") or None,
-        pcie_width_max=reading.number("nvmlDeviceGetMaxPcieLinkWidth") or None,
-        ecc_enabled=_ecc_enabled(reading),
-        display_active=_flag(reading.number("nvmlDeviceGetDisplayActive")),
-        xid_supported=xid_supported(reading),
-        vbios_version=reading.ask("nvmlDeviceGetVbiosVersion"),
-        brand=_named(Brand, reading.number("nvmlDeviceGetBrand")),
-        virtualization=_named(Virtualization, reading.number("nvmlDeviceGetVirtualizationMode")),
+        pci_bus_id=_pci_bus_id(queries),
+        compute_capability=_compute_capability(queries),
+        power_limit_w=positive(queries.number("nvmlDeviceGetEnforcedPowerLimit"), 1e-3),
+        power_limit_default_w=positive(queries.number("nvmlDeviceGetPowerManagementDefaultLimit"), 1e-3),
+        sm_clock_max_mhz=positive(queries.number("nvmlDeviceGetMaxClockInfo", Clock.SM)),
+        memory_clock_max_mhz=positive(queries.number("nvmlDeviceGetMaxClockInfo", Clock.MEMORY)),
+        temperature_gpu_max_c=_threshold_c(queries, Threshold.GPU_MAX),
+        temperature_memory_max_c=_threshold_c(queries, Threshold.MEMORY_MAX),
+        temperature_slowdown_c=_threshold_c(queries, Threshold.SLOWDOWN),
+        temperature_shutdown_c=_threshold_c(queries, Threshold.SHUTDOWN),
+        pcie_generation_max=queries.number("nvmlDeviceGetMaxPcieLinkGeneration") or None,
+        pcie_width_max=queries.number("nvmlDeviceGetMaxPcieLinkWidth") or None,
+        ecc_enabled=_ecc_enabled(queries),
+        display_active=_flag(queries.number("nvmlDeviceGetDisplayActive")),
+        xid_supported=xid_supported(queries),
+        vbios_version=queries.ask("nvmlDeviceGetVbiosVersion"),
+        brand=_named(Brand, queries.number("nvmlDeviceGetBrand")),
+        virtualization=_named(Virtualization, queries.number("nvmlDeviceGetVirtualizationMode")),
     )
 
 
-def xid_supported(reading: Reading) -> bool:
+def xid_supported(queries: GpuQueries) -> bool:
     """Whether this GPU reports Xids as NVML events."""
-    types = reading.number("nvmlDeviceGetSupportedEventTypes")
+    types = queries.number("nvmlDeviceGetSupportedEventTypes")
     return types is not None and bool(types & EVENT_XID_CRITICAL_ERROR)
 
 
-def _memory_total_mib(reading: Reading) -> float | None:
-    total_mib = positive(memory_mib(reading, "total"))
-    if total_mib is None and reading.unsupported("nvmlDeviceGetMemoryInfo"):
+def _memory_total_mib(queries: GpuQueries) -> float | None:
+    total_mib = positive(memory_mib(queries, "total"))
+    if total_mib is None and queries.unsupported("nvmlDeviceGetMemoryInfo"):
         # A GPU without memory of its own (integrated ones, GB10) uses the host's.
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / MIB
     return total_mib
 
 
-def _threshold_c(reading: Reading, threshold: Threshold) -> float | None:
+def _threshold_c(queries: GpuQueries, threshold: Threshold) -> float | None:
     """A threshold ≤ 0 is not a threshold; it is signed, though NVML's type is not."""
-    value = reading.number("nvmlDeviceGetTemperatureThreshold", threshold)
+    value = queries.number("nvmlDeviceGetTemperatureThreshold", threshold)
     return None if value is None or value >= 2**31 else positive(value)
 
 
-def _pci_bus_id(reading: Reading) -> str | None:
-    info: Any = reading.ask("nvmlDeviceGetPciInfo")
+def _pci_bus_id(queries: GpuQueries) -> str | None:
+    info: Any = queries.ask("nvmlDeviceGetPciInfo")
     return None if info is None else str(info.busId)
 
 
-def _compute_capability(reading: Reading) -> tuple[int, int] | None:
-    answer: Any = reading.ask("nvmlDeviceGetCudaComputeCapability")
+def _compute_capability(queries: GpuQueries) -> tuple[int, int] | None:
+    answer: Any = queries.ask("nvmlDeviceGetCudaComputeCapability")
     return None if answer is None else (int(answer[0]), int(answer[1]))
 
 
-def _ecc_enabled(reading: Reading) -> bool | None:
-    modes: Any = reading.ask("nvmlDeviceGetEccMode")
+def _ecc_enabled(queries: GpuQueries) -> bool | None:
+    modes: Any = queries.ask("nvmlDeviceGetEccMode")
     return None if modes is None else bool(modes[0])
 
 

@@ -9,7 +9,7 @@ for longer than that. Process lists (4.5 ms) and PCIe throughput (a 20 ms window
 from typing import Any
 
 from rigproof.records.samples import GpuSample
-from rigproof.telemetry.nvml.device import Link, Reading
+from rigproof.telemetry.nvml.device import GpuQueries, Link
 from rigproof.telemetry.nvml.protocol import MEMORY_INFO_V2, TEMPERATURE_SENSOR_GPU, Clock, Field
 
 LINK_HELD_S = 1.0
@@ -24,33 +24,33 @@ BATCH = (
 )
 
 
-def read_sample(reading: Reading, lateness_s: float) -> GpuSample:
-    """Everything that is sampled on the grid. `reading.t_s` is the sample's time.
+def read_sample(queries: GpuQueries, lateness_s: float) -> GpuSample:
+    """Everything that is sampled on the grid. `queries.t_s` is the sample's time.
 
     Raises:
         GpuLost: the GPU no longer answers.
     """
-    fields = reading.fields(BATCH)
+    fields = queries.fields(BATCH)
     average_mw = fields[Field.POWER_AVERAGE]
     if not average_mw:  # drivers before 525: this is an average over 1 s on Ampere and later
-        average_mw = reading.number("nvmlDeviceGetPowerUsage")
-    link = _link(reading)
+        average_mw = queries.number("nvmlDeviceGetPowerUsage")
+    link = _link(queries)
     replays = fields[Field.PCIE_REPLAYS]
     energy_mj = fields[Field.TOTAL_ENERGY]
     return GpuSample(
-        t_s=reading.t_s,
-        subject=reading.subject,
-        utilization_percent=_utilization_percent(reading),
-        memory_used_mib=memory_mib(reading, "used"),
-        core_temperature_c=positive(reading.number("nvmlDeviceGetTemperature", TEMPERATURE_SENSOR_GPU)),
+        t_s=queries.t_s,
+        subject=queries.subject,
+        utilization_percent=_utilization_percent(queries),
+        memory_used_mib=memory_mib(queries, "used"),
+        core_temperature_c=positive(queries.number("nvmlDeviceGetTemperature", TEMPERATURE_SENSOR_GPU)),
         memory_temperature_c=positive(fields[Field.MEMORY_TEMPERATURE]),
         power_w=positive(fields[Field.POWER_INSTANT], 1e-3),
         power_average_w=positive(average_mw, 1e-3),
         energy_j=None if energy_mj is None else energy_mj * 1e-3,
         power_limit_w=positive(fields[Field.POWER_LIMIT], 1e-3),
-        sm_clock_mhz=reading.number("nvmlDeviceGetClockInfo", Clock.SM),
-        memory_clock_mhz=reading.number("nvmlDeviceGetClockInfo", Clock.MEMORY),
-        clock_event_reasons=reading.first_number(
+        sm_clock_mhz=queries.number("nvmlDeviceGetClockInfo", Clock.SM),
+        memory_clock_mhz=queries.number("nvmlDeviceGetClockInfo", Clock.MEMORY),
+        clock_event_reasons=queries.first_number(
             "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
         ),
         pcie_generation=link.generation,
@@ -65,26 +65,26 @@ def positive(value: float | None, scale: float = 1.0) -> float | None:
     return None if value is None or value <= 0 else value * scale
 
 
-def memory_mib(reading: Reading, member: str) -> float | None:
+def memory_mib(queries: GpuQueries, member: str) -> float | None:
     """`used`, `free` or `total` VRAM. The v2 figure leaves the driver's own reserve out of `used`.
 
     Drivers before 510 only have the first version, whose `used` includes that reserve.
     """
-    memory: Any = reading.ask("nvmlDeviceGetMemoryInfo", MEMORY_INFO_V2)
+    memory: Any = queries.ask("nvmlDeviceGetMemoryInfo", MEMORY_INFO_V2)
     if memory is None:
-        memory = reading.ask("nvmlDeviceGetMemoryInfo")
+        memory = queries.ask("nvmlDeviceGetMemoryInfo")
     return None if memory is None else getattr(memory, member) / MIB
 
 
-def _utilization_percent(reading: Reading) -> float | None:
-    rates: Any = reading.ask("nvmlDeviceGetUtilizationRates")
+def _utilization_percent(queries: GpuQueries) -> float | None:
+    rates: Any = queries.ask("nvmlDeviceGetUtilizationRates")
     return None if rates is None or rates.gpu > 100 else float(rates.gpu)
 
 
-def _link(reading: Reading) -> Link:
-    link = reading.device.link
-    if link.read_at_s is None or reading.t_s - link.read_at_s >= LINK_HELD_S:
-        link.generation = reading.number("nvmlDeviceGetCurrPcieLinkGeneration") or None
-        link.width = reading.number("nvmlDeviceGetCurrPcieLinkWidth") or None
-        link.read_at_s = reading.t_s
+def _link(queries: GpuQueries) -> Link:
+    link = queries.device.link
+    if link.read_at_s is None or queries.t_s - link.read_at_s >= LINK_HELD_S:
+        link.generation = queries.number("nvmlDeviceGetCurrPcieLinkGeneration") or None
+        link.width = queries.number("nvmlDeviceGetCurrPcieLinkWidth") or None
+        link.read_at_s = queries.t_s
     return link

@@ -9,7 +9,7 @@ from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters
 from rigproof.records.samples import GpuSample
 from rigproof.telemetry.nvml.counters import read_counters, read_foreign_memory
-from rigproof.telemetry.nvml.device import NvmlDevice, Problems, Reading
+from rigproof.telemetry.nvml.device import GpuQueries, NvmlDevice, Problems
 from rigproof.telemetry.nvml.errors import GpuLost, NvmlError, unavailable
 from rigproof.telemetry.nvml.identity import read_identity
 from rigproof.telemetry.nvml.library import Library
@@ -51,25 +51,25 @@ class Nvml:
 
     def sample(self, uuid: str, subject: str, t_s: float, lateness_s: float) -> GpuSample:
         """One sample of one GPU (see `sampling`). Raises GpuLost."""
-        return read_sample(self._reading(uuid, subject, t_s), lateness_s)
+        return read_sample(self._queries(uuid, subject, t_s), lateness_s)
 
     def counters(
         self, uuid: str, subject: str, moment: Literal["before", "after"], t_s: float
     ) -> GpuCounters:
         """Error counters of one GPU (see `counters`). Raises GpuLost."""
-        return read_counters(self._reading(uuid, subject, t_s), moment)
+        return read_counters(self._queries(uuid, subject, t_s), moment)
 
     def foreign_memory(self, uuid: str, subject: str, own_pids: frozenset[int], t_s: float) -> ForeignMemory:
         """VRAM that processes other than `own_pids` hold. Raises GpuLost."""
-        return read_foreign_memory(self._reading(uuid, subject, t_s), own_pids)
+        return read_foreign_memory(self._queries(uuid, subject, t_s), own_pids)
 
     def processes(self, uuid: str, subject: str, t_s: float) -> tuple[Listed, ...] | None:
         """The processes on one GPU (see `processes`); None if the driver lists none. Raises GpuLost."""
-        return read_processes(self._reading(uuid, subject, t_s))
+        return read_processes(self._queries(uuid, subject, t_s))
 
     def sm_use(self, uuid: str, subject: str, t_s: float) -> Mapping[int, float] | None:
         """Recent percent of the SMs by pid; None if the driver does not report it. Raises GpuLost."""
-        return read_sm_use(self._reading(uuid, subject, t_s))
+        return read_sm_use(self._queries(uuid, subject, t_s))
 
     def xids(
         self, uuids: Mapping[str, str], now_s: Callable[[], float], *, by_itself: bool = True
@@ -101,8 +101,8 @@ class Nvml:
             with suppress(NvmlError):  # nothing can be done about it here
                 self._library.call("nvmlShutdown")
 
-    def _reading(self, uuid: str, subject: str, t_s: float) -> Reading:
-        return Reading(self._library, self._device(uuid, subject), self._problems, subject, t_s)
+    def _queries(self, uuid: str, subject: str, t_s: float) -> GpuQueries:
+        return GpuQueries(self._library, self._device(uuid, subject), self._problems, subject, t_s)
 
     def _device(self, uuid: str, subject: str) -> NvmlDevice:
         """The known GPU of that UUID, looked up the first time."""
@@ -125,7 +125,7 @@ class Nvml:
             uuid = self._library.call("nvmlDeviceGetUUID", handle)
             with self._lock:
                 device = self._devices.setdefault(uuid, NvmlDevice(uuid, handle))
-            identity = read_identity(Reading(self._library, device, self._problems, subject, t_s), index)
+            identity = read_identity(GpuQueries(self._library, device, self._problems, subject, t_s), index)
         except NvmlError as error:
             self._problems.note(t_s, subject, error)
             return None

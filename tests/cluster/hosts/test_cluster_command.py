@@ -100,7 +100,7 @@ def test_up_starts_the_rig_and_down_ends_it_and_no_other_ray(ssh_hosts: RayHosts
 
 
 def logs(hosts: RayHosts) -> str:
-    """What `ray up` and the head's autoscaler said."""
+    """What `ray up` and the head's autoscaler printed."""
     found = [
         *hosts.network.folder.glob("*.log"),
         *hosts.network.folder.glob("pc1/ray/session_*/logs/monitor.*"),

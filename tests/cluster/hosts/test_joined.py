@@ -94,8 +94,8 @@ def test_a_pair_of_two_hosts_meets_where_the_other_one_reaches_it(hosts: RayHost
         hosts.network["pc1"], "-c", MEET, hosts.profile(start_s=PATIENT_START_S), hosts.address
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told == {"status": "finished", "workers": [f"{device}#0" for device in DEVICES], "events": []}
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert answer == {"status": "finished", "workers": [f"{device}#0" for device in DEVICES], "events": []}
 
 
 def test_two_hosts_are_accepted_though_a_cable_is_out_for_some_seconds(hosts: RayHosts) -> None:

@@ -34,11 +34,11 @@ def test_windows_out_of_band_count_apart_where_the_hog_came_or_went(bench):
         window(bench, 78, hog_on=True, hog_percent=12.5),
         window(bench, 69.9),
     ]
-    told = bench.summary(windows, here(bench))
-    assert told["in_band_share"] == pytest.approx(0.6)
-    assert (told["out_with_change"], told["changes"], told["out_without_change"]) == (1, 1, 1)
-    assert told["over_warn"] == 1
-    assert told["hog_got_cpus"] == pytest.approx(2.0)
+    summary = bench.summary(windows, here(bench))
+    assert summary["in_band_share"] == pytest.approx(0.6)
+    assert (summary["out_with_change"], summary["changes"], summary["out_without_change"]) == (1, 1, 1)
+    assert summary["over_warn"] == 1
+    assert summary["hog_got_cpus"] == pytest.approx(2.0)
 
 
 def test_what_neither_load_nor_hog_used_disturbed_the_window(bench):
@@ -53,7 +53,7 @@ def test_the_hog_comes_and_goes_every_8_s_at_different_parts_of_a_window(bench):
     assert bench.changes(8) == []
 
 
-def test_a_hog_that_leaves_nothing_and_a_missing_program_are_told(bench):
+def test_a_hog_that_leaves_nothing_and_a_missing_program_are_reported(bench):
     given = argparse.Namespace(stress_ng="/nowhere/stress-ng", hog_cpus=1)
     assert "leaves nothing" in bench.left_out("controller", "hog", here(bench, 1.0), given)
     assert "/nowhere/stress-ng" in bench.left_out("stress-ng", "quiet", here(bench), given)

@@ -60,11 +60,11 @@ def test_several_processes_write_what_one_writes(recorded, monkeypatch):
     files = ("verdict.json", "metrics.prom", "summary.md")
     monkeypatch.setattr("rigproof.report.page.page.page_text", lambda _result: "")  # the slowest of all
     assert rejudge.rewrite(recorded, print) == 0  # so that both find the same elapsed time
-    told = []
+    contents = []
     for processes in (1, 2, 3):
         monkeypatch.setattr(rejudge, "processes_for", lambda _records, processes=processes: processes)
         assert rejudge.rewrite(recorded, print) == 0
         content = {name: (recorded / name).read_text() for name in files}
-        told.append(content)
-    assert told[0] == told[1] == told[2]
-    assert json.loads(told[0]["verdict.json"])["verdict"] == "REJECTED"
+        contents.append(content)
+    assert contents[0] == contents[1] == contents[2]
+    assert json.loads(contents[0]["verdict.json"])["verdict"] == "REJECTED"

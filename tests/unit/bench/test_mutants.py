@@ -91,7 +91,7 @@ def outcome(ring, one):
     return mutants.Outcome(one, "after", ring, "a test", 1.0)
 
 
-def test_what_survived_is_counted_and_its_explanation_told(capsys):
+def test_what_survived_is_counted_and_its_explanation_printed(capsys):
     first, second, *_ = all_of()
     known = mutants.Explained(first.path, first.definition, first.operator, first.before, "the same program")
     assert known.covers(first)
@@ -99,9 +99,9 @@ def test_what_survived_is_counted_and_its_explanation_told(capsys):
     assert mutants.reported(outcomes, [known], 0.95)
     assert "explained: the same program" in capsys.readouterr().out
     assert not mutants.reported([*outcomes, outcome("", second)], [known], 0.95)
-    told = capsys.readouterr().out
-    assert "NOT EXPLAINED" in told
-    assert "19 of 21 killed, 90.5 %: 19 by the nearest tests" in told
+    output = capsys.readouterr().out
+    assert "NOT EXPLAINED" in output
+    assert "19 of 21 killed, 90.5 %: 19 by the nearest tests" in output
 
 
 def test_the_nearest_tests_have_the_files_name_or_import_it():

@@ -26,8 +26,8 @@ def cli(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["rigproof", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
-        return ended.value.code or 0, told.out, told.err
+        printed = capsys.readouterr()
+        return ended.value.code or 0, printed.out, printed.err
 
     return call
 
@@ -50,11 +50,11 @@ def run(tmp_path, profile):
     return folder
 
 
-def refused(answer, *said):
+def refused(answer, *parts):
     status, out, err = answer
     assert status == 4, err
     assert out == ""
-    for part in said:
+    for part in parts:
         assert part in err
 
 
@@ -242,7 +242,7 @@ BAD = {
     "unknown rig to judge by": (["judge", "{run}", "--hwprofile", "nobody"], ["nobody", "dual-3090-3070"]),
     "rig file to judge by": (["judge", "{run}", "--hwprofile", "{tmp}/file"], ["file"]),
     "unknown rig to lint": (["lint", "nobody"], ["nobody", "dual-3090-3070"]),
-    "unknown schema": (["schema", "gpu"], ["gpu: no such schema; take rig, sku or xids"]),
+    "unknown schema": (["schema", "gpu"], ["gpu: no such schema; use rig, sku or xids"]),
 }
 
 
@@ -251,8 +251,8 @@ def test_bad_input_is_refused_with_one_message(cli, run, tmp_path, case):
     (tmp_path / "file").write_text("not a run\n")
     (tmp_path / "garbled").mkdir()
     (tmp_path / "garbled" / "recording.jsonl").write_text("not a run\n")
-    arguments, said = BAD[case]
-    refused(cli(*(one.format(tmp=tmp_path, run=run) for one in arguments)), *said)
+    arguments, expected = BAD[case]
+    refused(cli(*(one.format(tmp=tmp_path, run=run) for one in arguments)), *expected)
 
 
 def test_no_command_shows_what_there_is(cli):

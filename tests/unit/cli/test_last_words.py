@@ -8,7 +8,7 @@ from rigproof.records.black_box import FINISHED, End
 from rigproof.records.disk.store import RecordingWriter
 from rigproof.records.identity import RunInfo
 from rigproof.records.measurements import BootReading
-from support.last_words import LAST, OTHER_BOOT, TOLD, head_of, leave
+from support.last_words import LAST, OTHER_BOOT, RESTARTED, head_of, leave
 from support.recordings import gpu_identity, loaded_rig, node_identity
 
 
@@ -42,17 +42,17 @@ def judged(folder):
 
 def test_a_restart_rejects_the_run_in_the_sentence_that_people_look_for(state, tmp_path):
     leave(state, head_of("run-1", boot=OTHER_BOOT))
-    status, said = judged(recorded(tmp_path / "run"))
+    status, output = judged(recorded(tmp_path / "run"))
     assert status == 1
-    assert f"pc1 health.reset: from t=26 s, pc1 {TOLD}: usually the power supply" in said
-    assert "REJECTED" in said
+    assert f"pc1 health.reset: from t=26 s, pc1 {RESTARTED}: usually the power supply" in output
+    assert "REJECTED" in output
 
 
 def test_a_killed_driver_leaves_it_incomplete_and_says_so(state, tmp_path):
     leave(state, head_of("run-1"))
-    status, said = judged(recorded(tmp_path / "run"))
+    status, output = judged(recorded(tmp_path / "run"))
     assert status == 6
-    assert "on pc1 4 s into sustained (bf16); the host did not restart" in said
+    assert "on pc1 4 s into sustained (bf16); the host did not restart" in output
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_a_killed_driver_leaves_it_incomplete_and_says_so(state, tmp_path):
 )
 def test_an_orderly_shutdown_is_no_reset(state, tmp_path, entries):
     leave(state, head_of("run-1", boot=OTHER_BOOT), entries)
-    status, said = judged(recorded(tmp_path / "run"))
+    status, output = judged(recorded(tmp_path / "run"))
     assert status == 6
-    assert "restarted" not in said
+    assert "restarted" not in output
 
 
-def test_a_run_that_has_been_told_of_is_rejected_all_the_same(state, tmp_path):
+def test_a_run_that_has_been_reported_is_rejected_all_the_same(state, tmp_path):
     path = leave(state, head_of("run-1", boot=OTHER_BOOT))
     path.write_bytes(path.read_bytes() + b'{"type":"told","run_id":"run-2"}\n')
     assert judged(recorded(tmp_path / "run"))[0] == 1
@@ -80,9 +80,9 @@ def test_words_of_another_run_are_not_those_of_this_one(state, tmp_path):
 @pytest.mark.parametrize("kind", [{"ended": True}, {"simulated": True}])
 def test_a_run_that_ended_or_was_simulated_is_not_asked_for(state, tmp_path, kind):
     leave(state, head_of("run-1", boot=OTHER_BOOT))
-    status, said = judged(recorded(tmp_path / "run", **kind))
+    status, output = judged(recorded(tmp_path / "run", **kind))
     assert status == 6
-    assert "restarted" not in said
+    assert "restarted" not in output
 
 
 def test_a_host_without_a_state_folder_proves_nothing(state, tmp_path):
@@ -93,7 +93,7 @@ def test_the_report_says_it_too_and_the_shared_one_without_names(state, tmp_path
     leave(state, head_of("run-1", boot=OTHER_BOOT))
     folder = recorded(tmp_path / "run")
     assert rewrite(folder, lambda _line: None) == 0
-    assert TOLD in (folder / "summary.md").read_text()
+    assert RESTARTED in (folder / "summary.md").read_text()
     assert rewrite(folder, lambda _line: None, share=True) == 0
     shared = (folder / "shared" / "recording.jsonl").read_text()
     assert '"kind":"host_reset"' in shared

@@ -66,9 +66,9 @@ def test_another_plan_than_the_runs_is_not_measured(tmp_path):
     record(tmp_path, HOST, H200, worker)
     other = tmp_path / "other.toml"
     other.write_text('name = "other"\nextends = "single-gpu"\n[gpu_defaults]\nvram_share = 0.5\n')
-    said = judged(tmp_path, str(other))
-    assert "this run was planned with 1 worker of " in said
-    assert "run again with that profile" in said
+    output = judged(tmp_path, str(other))
+    assert "this run was planned with 1 worker of " in output
+    assert "run again with that profile" in output
 
 
 def test_a_run_that_was_interrupted_says_so(tmp_path):

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rigproof.devices import allocator
-from rigproof.devices.allocator import configure, configured, remarks, variable_of, wanted
+from rigproof.devices.allocator import configure, configured, environment_warnings, variable_of, wanted
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
 
 PLAN = MemoryPlan(enabled=True, expandable_segments=True, max_split_size_mib=64, roundup_power2_divisions=16)
@@ -57,8 +57,8 @@ def test_what_the_user_has_set_is_kept(name):
     environ = {name: "backend:cudaMallocAsync"}
     configure(PLAN, environ)
     assert environ == {name: "backend:cudaMallocAsync"}
-    told = configured(PLAN, environ)
-    assert (told.variable, told.value, told.by) == (name, "backend:cudaMallocAsync", "user")
+    setting = configured(PLAN, environ)
+    assert (setting.variable, setting.value, setting.by) == (name, "backend:cudaMallocAsync", "user")
 
 
 def test_without_a_policy_nothing_is_set():
@@ -81,15 +81,15 @@ SEED_ENVIRONMENT = {
 
 
 def test_every_variable_of_the_guide_that_does_nothing_is_named_as_such():
-    found = remarks(SEED_ENVIRONMENT, "13.0")
+    found = environment_warnings(SEED_ENVIRONMENT, "13.0")
     assert set(found) == {f"{name}={value}" for name, value in SEED_ENVIRONMENT.items()}
     assert all(why.startswith("no effect") for why in found.values())
 
 
 def test_lazy_loading_is_a_choice_where_it_is_no_default():
-    assert remarks({"CUDA_MODULE_LOADING": "LAZY"}, "11.8") == {}
-    assert remarks({"CUDA_MODULE_LOADING": "EAGER"}, "13.0") == {}
-    assert remarks({"CUDA_MODULE_LOADING": "LAZY"}, None) == {}
+    assert environment_warnings({"CUDA_MODULE_LOADING": "LAZY"}, "11.8") == {}
+    assert environment_warnings({"CUDA_MODULE_LOADING": "EAGER"}, "13.0") == {}
+    assert environment_warnings({"CUDA_MODULE_LOADING": "LAZY"}, None) == {}
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_lazy_loading_is_a_choice_where_it_is_no_default():
     [("CUDA_LAUNCH_BLOCKING", "slows down every"), ("PYTORCH_NO_CUDA_MEMORY_CACHING", "no cap applies")],
 )
 def test_a_variable_that_harms_is_warned_of(name, effect):
-    (why,) = remarks({name: "1"}, "13.0").values()
+    (why,) = environment_warnings({name: "1"}, "13.0").values()
     assert effect in why
 
 
 def test_an_environment_without_them_is_not_remarked_on():
-    assert remarks({"PATH": "/usr/bin"}, "13.0") == {}
+    assert environment_warnings({"PATH": "/usr/bin"}, "13.0") == {}

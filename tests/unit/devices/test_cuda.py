@@ -47,7 +47,7 @@ def test_a_torch_without_the_new_name_gets_the_old_one(monkeypatch):
     assert not hasattr(old, "fp32_precision")
 
 
-def test_the_allocator_s_settings_are_told_in_short(monkeypatch):
+def test_the_allocator_s_settings_are_reported_in_short(monkeypatch):
     settings = {
         "expandable_segments": True,
         "max_split_size": -1,
@@ -55,11 +55,11 @@ def test_the_allocator_s_settings_are_told_in_short(monkeypatch):
         "pinned_num_register_threads": 1,
     }
     monkeypatch.setattr(torch.cuda.memory, "_snapshot", lambda: {"allocator_settings": settings})
-    told = CudaDevice.allocator_settings(object.__new__(CudaDevice))
-    assert told == {"expandable_segments": True, "max_split_size": -1, "roundup_power2_divisions": 16}
+    reported = CudaDevice.allocator_settings(object.__new__(CudaDevice))
+    assert reported == {"expandable_segments": True, "max_split_size": -1, "roundup_power2_divisions": 16}
 
 
-def test_a_torch_that_tells_no_settings_is_no_error(monkeypatch):
+def test_a_torch_that_reports_no_settings_is_no_error(monkeypatch):
     monkeypatch.setattr(torch.cuda.memory, "_snapshot", dict)
     assert CudaDevice.allocator_settings(object.__new__(CudaDevice)) == {}
 

@@ -14,7 +14,7 @@ def test_a_round_lasts_at_least_what_is_asked_and_at_most_one_product_more(round
     assert length_s <= aimed_s + product_s * (1 + 1e-9)
 
 
-def test_a_device_that_tells_no_time_gets_single_products():
+def test_a_device_that_reports_no_time_gets_single_products():
     assert products_for(0.1, 0.0) == 1
 
 

@@ -23,8 +23,8 @@ def policy_of(cpu, context):
     return make
 
 
-def told(context, technique):
-    """What an event of this technique said: before, after, unit."""
+def changes_of(context, technique):
+    """What the events of this technique state: before, after, unit."""
     events = [event.data for event in context.events("memory_policy")]
     return [(one["before"], one["after"], one["unit"]) for one in events if one["technique"] == technique]
 
@@ -92,7 +92,7 @@ def test_the_cap_fails_allocations_and_is_lifted_at_the_end(cpu, context, policy
     assert allocated(matrix_of(cpu, 201), cpu)
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
     total_mib = cpu.memory().device_total_mib
-    assert told(context, "memory_fraction") == [(total_mib, 200.0, "MiB")]
+    assert changes_of(context, "memory_fraction") == [(total_mib, 200.0, "MiB")]
 
 
 def test_under_the_cap_the_process_has_a_limit_of_its_own_with_room_for_ray(cpu, policy_of):
@@ -121,7 +121,7 @@ def test_the_cap_holds_without_a_policy_too_and_nothing_else_is_left_of_it(cpu, 
     assert context.events("oom")[0].data["recovered"] is False
     techniques = [event.data["technique"] for event in context.events("memory_policy")]
     assert techniques == ["policy", "memory_fraction", "memory_monitoring"]
-    assert told(context, "policy") == [("on", "off", "")]
+    assert changes_of(context, "policy") == [("on", "off", "")]
 
 
 def test_a_limit_that_the_process_had_before_is_not_widened(cpu):
@@ -150,7 +150,7 @@ def test_steps_go_from_a_fifth_to_all_of_the_target_and_say_what_is_held(cpu, co
     assert goals == pytest.approx([1, 2, 3, 4, 5])
     before = cpu.memory().allocated_mib - 5
     steps = [(before + n, before + n + 1, "MiB") for n in range(5)]
-    assert told(context, "progressive_allocation") == steps
+    assert changes_of(context, "progressive_allocation") == steps
     kept.clear()
     cpu.empty_cache()
 
@@ -206,7 +206,7 @@ def test_the_guide_s_batch_of_128_loses_16_by_each_failure_down_to_32(context, p
         batches.append(policy.batch(128))
         fail(policy, 1)
     assert batches == [128, 112, 96, 80, 64, 48, 32, 32]
-    changes = told(context, "batch_size")  # told where it changes, and only there
+    changes = changes_of(context, "batch_size")  # recorded where it changes, and only there
     assert changes == [(n, n - 16, "examples") for n in (128, 112, 96, 80, 64, 48)]
 
 
@@ -218,7 +218,7 @@ def test_matrices_lose_three_tenths_by_each_failure_down_to_256(context, policy_
         policy.size(1200)
         fail(policy, 1)
     assert sizes == [1200, 840, 584, 408, 288, 256]
-    assert [after for _, after, _ in told(context, "matrix_size")] == sizes[1:]
+    assert [after for _, after, _ in changes_of(context, "matrix_size")] == sizes[1:]
 
 
 def test_every_failure_is_an_oom_of_the_recording(context, policy_of):
@@ -269,7 +269,7 @@ def test_cleanups_come_every_few_rounds_and_give_real_memory_back(cpu, context, 
     finally:
         gc.enable()
         policy.end()
-    (setting, (_, given_back_mib, unit)) = told(context, "periodic_cleanup")
+    (setting, (_, given_back_mib, unit)) = changes_of(context, "periodic_cleanup")
     assert setting == (None, 5, "rounds")
     assert unit == "MiB"
     assert given_back_mib > 30
@@ -309,14 +309,14 @@ def test_the_memory_is_read_as_often_as_the_profile_says(context, policy_of, mon
     finally:
         policy.end()
     assert len(context.memory) in (readings - 1, readings, readings + 1)
-    assert told(context, "memory_monitoring") == [(None, monitor_s, "s")]
+    assert changes_of(context, "memory_monitoring") == [(None, monitor_s, "s")]
 
 
 # Settings of a GPU
 
 
 class Card(CpuDevice):
-    """The CPU, said to be a GPU, so that a GPU's settings are told."""
+    """The CPU in the guise of a GPU, so that a GPU's settings are reported."""
 
     kind = "cuda"
     cuda_version = "13.0"
@@ -344,7 +344,7 @@ def card():
         ({}, "", "torch's defaults"),
     ],
 )
-def test_the_allocator_s_settings_are_told_as_they_are_in_force(
+def test_the_allocator_s_settings_are_reported_as_they_are_in_force(
     monkeypatch, context, policy_of, card, environ, after, reason
 ):
     for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
@@ -360,7 +360,7 @@ def test_the_allocator_s_settings_are_told_as_they_are_in_force(
     assert "torch says expandable_segments=True" in event.message
 
 
-def test_segments_that_do_not_grow_although_they_should_are_told(monkeypatch, context, policy_of, card):
+def test_segments_that_do_not_grow_although_they_should_are_reported(monkeypatch, context, policy_of, card):
     monkeypatch.setattr(card, "allocator_settings", lambda: {"expandable_segments": False})
     policy = policy_of(card, expandable_segments=True)
     policy.begin()
@@ -386,7 +386,7 @@ def test_the_cpu_as_device_hears_nothing_of_cuda_s_settings(monkeypatch, context
     policy = policy_of(expandable_segments=True)
     policy.begin()
     policy.end()
-    assert told(context, "allocator") == told(context, "environment") == []
+    assert changes_of(context, "allocator") == changes_of(context, "environment") == []
 
 
 @pytest.mark.parametrize("half", ["bf16", "fp32"])
@@ -396,7 +396,7 @@ def test_mixed_precision_is_the_load_s_unless_the_profile_switches_it_off(contex
     device.half = half
     precision = policy_of(device, mixed_precision=mixed).precision()
     assert precision == (half if mixed else "fp32")
-    assert told(context, "mixed_precision") == [("fp32", half, "") if mixed else (half, "fp32", "")]
+    assert changes_of(context, "mixed_precision") == [("fp32", half, "") if mixed else (half, "fp32", "")]
 
 
 def test_16_bit_operands_take_half_of_the_real_allocator_s_memory(cpu):

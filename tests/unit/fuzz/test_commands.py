@@ -19,14 +19,14 @@ DEEP = b"[" * 100_000
 
 @pytest.fixture
 def cli(monkeypatch, capsys):
-    """Call the command line; its exit status and all that it said. What it raises, raises."""
+    """Call the command line; its exit status and all that it printed. What it raises, raises."""
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["rigproof", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
-        return ended.value.code or 0, told.out + told.err
+        printed = capsys.readouterr()
+        return ended.value.code or 0, printed.out + printed.err
 
     return call
 
@@ -64,11 +64,11 @@ RECORDINGS = {
 @pytest.mark.parametrize("command", ["judge", "report"])
 @pytest.mark.parametrize("case", RECORDINGS)
 def test_a_bad_recording_is_refused_by_judge_and_report(cli, run, command, case):
-    content, said = RECORDINGS[case]
+    content, expected = RECORDINGS[case]
     (run / RECORDING_FILE).write_bytes(content)
     status, output = cli(command, run)
     assert status == 4, output
-    assert said in output
+    assert expected in output
     assert len(output.splitlines()) == 1
     assert len(output) < 1000
 

@@ -1,4 +1,4 @@
-"""Which figures of a run may be kept, and what is said and written of them."""
+"""Which figures of a run may be kept, and what is printed and written about them."""
 
 from dataclasses import replace
 
@@ -100,10 +100,10 @@ def test_what_it_takes_to_do_a_run_again_is_kept_by_node(bench):
 
 def test_the_first_figure_and_a_better_one_say_so(bench, tmp_path):
     folder = champions_folder(tmp_path, "two-nodes")
-    said = keep_all(bench, folder)
-    assert f"champion: {GPU} {BF16}: 660 TFLOP/s (the first)" in said
-    assert f"champion: rig {COMBINED}: 1320 TFLOP/s (the first)" in said
-    assert sum(f" {GPU} " in one for one in said) == sum(f" {OTHER} " in one for one in said) > 1
+    lines = keep_all(bench, folder)
+    assert f"champion: {GPU} {BF16}: 660 TFLOP/s (the first)" in lines
+    assert f"champion: rig {COMBINED}: 1320 TFLOP/s (the first)" in lines
+    assert sum(f" {GPU} " in one for one in lines) == sum(f" {OTHER} " in one for one in lines) > 1
     bench.slow(GPU, 1.01)
     assert keep_all(bench, folder, "run-2") == [
         f"champion: {GPU} throughput.sustained: 667 TFLOP/s (660 TFLOP/s before)",

@@ -59,9 +59,9 @@ def rates(folder, uuid=UUID, figure=BF16_RATE):
 
 
 def test_an_accepted_run_becomes_the_champion_of_each_gpu_and_of_the_rig(folder, bench):
-    said = kept(folder, bench)
-    assert "champion: pc1/gpu0 throughput.gemm_bf16: 660 TFLOP/s (the first)" in said
-    assert "champion: rig throughput.combined: 1320 TFLOP/s (the first)" in said
+    lines = kept(folder, bench)
+    assert "champion: pc1/gpu0 throughput.gemm_bf16: 660 TFLOP/s (the first)" in lines
+    assert "champion: rig throughput.combined: 1320 TFLOP/s (the first)" in lines
     champions = read_champions(folder)
     assert set(champions.gpus) == {UUID, f"GPU-{OTHER}"}
     gpu = champions.gpus[UUID]
@@ -124,9 +124,9 @@ def test_only_the_better_figures_take_the_place_of_those_kept(folder, bench):
     kept(folder, bench)
     bench.slow(GPU, 1.1, "gemm")
     bench.slow(GPU, 0.99)
-    said = kept(folder, bench, "run-2")
-    assert len(said) == 4
-    assert "champion: pc1/gpu0 throughput.gemm_bf16: 726 TFLOP/s (660 TFLOP/s before)" in said
+    lines = kept(folder, bench, "run-2")
+    assert len(lines) == 4
+    assert "champion: pc1/gpu0 throughput.gemm_bf16: 726 TFLOP/s (660 TFLOP/s before)" in lines
     assert rates(folder) == {(726, 700, "run-2")}
     assert rates(folder, figure=SUSTAINED_RATE) == {(660, 700, "run-1")}
     assert rates(folder, f"GPU-{OTHER}") == {(660, 700, "run-1")}
@@ -274,13 +274,13 @@ def copy(whole, tmp_path):
     return folder
 
 
-def refused(folder, path, *said):
+def refused(folder, path, *parts):
     with pytest.raises(ChampionError) as raised:
         read_champions(folder)
     text = str(raised.value)
     assert text.startswith(f"{path}: ")
     assert text.endswith("without it floors come from the SKU files until an accepted run keeps its rates")
-    for part in said:
+    for part in parts:
         assert part in text
 
 
@@ -306,7 +306,7 @@ def changed(path, change):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         (lambda c: c["figures"][0].update(value=-1.0), "figures.0.value"),
         (lambda c: c["figures"][0].update(value="680"), "figures.0.value"),
@@ -323,10 +323,10 @@ def changed(path, change):
         (lambda c: c.update(gpu_uuid="GPU-other"), "gpu_uuid = GPU-other"),
     ],
 )
-def test_a_changed_file_is_refused_with_the_key(copy, change, said):
+def test_a_changed_file_is_refused_with_the_key(copy, change, expected):
     path = gpu_file(copy, UUID)
     changed(path, change)
-    refused(copy, path, said)
+    refused(copy, path, expected)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]", b"null", b"[" * 100_000, b'{"a":' * 50_000])

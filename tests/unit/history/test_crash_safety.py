@@ -65,7 +65,7 @@ def test_a_champion_that_was_being_written_leaves_the_one_before(champions):
     assert set(read_champions(champions).gpus) == {UUID}
 
 
-def test_a_champion_that_goes_while_all_are_read_is_told_not_raised_as_an_error_of_the_system(
+def test_a_champion_that_goes_while_all_are_read_is_reported_not_raised_as_an_error_of_the_system(
     champions, monkeypatch
 ):
     def gone(path, limit):

@@ -112,7 +112,7 @@ def test_a_file_too_large_to_be_ours_is_left_out(lab, monkeypatch):
     assert f"{size} bytes are more than the 10 it can have" in problems[0]
 
 
-def test_an_unknown_rig_is_told_which_there_are(lab):
+def test_an_unknown_rig_is_answered_with_the_known_ones(lab):
     assert list(listing_lines(lab.parent, "labb")) == [f"{lab.parent}: labb: no such rig; there are: lab"]
 
 
@@ -139,7 +139,7 @@ def test_a_link_out_of_the_folder_is_left_out_unread(lab, tmp_path):
 
 
 @pytest.mark.parametrize("damage", [None, b"{", b"x" * 100])
-def test_whether_anything_was_left_out_is_told(lab, tmp_path, damage):
+def test_whether_anything_was_left_out_is_reported(lab, tmp_path, damage):
     if damage is not None:
         (lab / "0003_run-3.json").write_bytes(damage)
     assert unreadable(lab.parent, tmp_path / "champions", "lab") == (damage is not None)

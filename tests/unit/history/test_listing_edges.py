@@ -48,13 +48,13 @@ def test_all_rigs_are_listed_by_name(history):
     assert line == f"{history}: cellar: no such rig; there are: attic, lab"
 
 
-def test_a_run_that_is_not_told_is_that_of_the_files_name(history):
+def test_a_run_that_is_not_stated_is_that_of_the_files_name(history):
     kept, _ = read_history(history / "lab").kept
     assert (kept.run_id, kept.gpu_name, kept.driver, kept.file) == ("run-1", "", None, "0001_run-1.json")
     assert read_history(history / "attic").kept[0].gpu_name == "NVIDIA L4"
 
 
-def test_a_change_is_told_from_the_rate_before(history):
+def test_a_change_is_computed_from_the_rate_before(history):
     for number, rate in ((2, 77.0), (3, 38.5)):
         write(history / "lab", f"000{number}_run-{number}.json", stored(rate))
     lines = list(listing_lines(history, "lab"))[2:5]
@@ -69,7 +69,7 @@ def test_what_was_left_out_stands_below_what_was_not(history):
     assert last.endswith("; move it out of this folder")
 
 
-def test_whether_anything_was_left_out_is_told_of_one_rig_or_of_all(history, tmp_path):
+def test_whether_anything_was_left_out_is_reported_for_one_rig_or_for_all(history, tmp_path):
     champions = tmp_path / "champions"
     (champions / "lab").mkdir(parents=True)
     assert not unreadable(history, champions)

@@ -1,4 +1,4 @@
-"""Which rounds are handed to pytest-benchmark, how, and what is said beside them."""
+"""Which rounds are handed to pytest-benchmark, how, and what goes with them."""
 
 from types import SimpleNamespace
 
@@ -22,10 +22,10 @@ GPU = "pc1/gpu0"
 
 
 def a_round(t_s=1.0, seconds=0.05, work=3.5, **fields):
-    told = {"stage": "gemm", "worker": "pc1/gpu0#0", "subject": GPU, "phase": "measure"}
+    defaults = {"stage": "gemm", "worker": "pc1/gpu0#0", "subject": GPU, "phase": "measure"}
     labels = {"size": 8192, "precision": fields.pop("precision", "bf16")}
     return Round(
-        t_s=t_s, seconds=seconds, work=work, unit=TFLOP, verified=True, labels=labels, **told | fields
+        t_s=t_s, seconds=seconds, work=work, unit=TFLOP, verified=True, labels=labels, **defaults | fields
     )
 
 
@@ -130,5 +130,5 @@ def test_what_nobody_recorded_is_none(recording):
     recording.workers, recording.nodes, recording.gpus = [], {}, {}
     figure = KINDS.figures["sustained_tflops"]
     info = extra_info(recording, "throughput.sustained", figure, GPU, recording.rounds)
-    told = ("gpu_uuid", "gpu_name", "power_limit_w", "driver", "torch", "cuda")
-    assert [info[name] for name in told] == [None] * len(told)
+    unknown = ("gpu_uuid", "gpu_name", "power_limit_w", "driver", "torch", "cuda")
+    assert [info[name] for name in unknown] == [None] * len(unknown)

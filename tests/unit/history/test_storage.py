@@ -180,7 +180,7 @@ def test_a_storage_of_the_users_own_is_left_alone(pytester, suite):
     assert list((pytester.path / "mine").rglob("0001_run-1.json"))
 
 
-def test_a_folder_that_takes_nothing_is_said_and_no_traceback(pytester, suite):
+def test_a_folder_that_takes_nothing_is_reported_and_no_traceback(pytester, suite):
     (pytester.path / "reports/history").mkdir(parents=True)
     (pytester.path / "reports/history/lab").write_text("in the way")
     result = suite()

@@ -41,17 +41,17 @@ class Heard:
     """What a child says, and at last its exit status."""
 
     def __init__(self, name, *arguments, **options):
-        self.said = queue.SimpleQueue()
+        self.heard = queue.SimpleQueue()
         self.child = Child(
             name,
             *arguments,
-            hear=self.said.put,
-            ended=lambda status: self.said.put(("ended", status)),
+            hear=self.heard.put,
+            ended=lambda status: self.heard.put(("ended", status)),
             **options,
         )
 
     def next(self):
-        return self.said.get(timeout=LIMIT_S)
+        return self.heard.get(timeout=LIMIT_S)
 
     def all(self):
         found = []
@@ -129,7 +129,7 @@ def test_one_that_hangs_is_ended_by_its_own_reader_after_its_grace(start):
     assert hanging.all() == ([], 1)
 
 
-def test_an_order_that_is_no_json_is_an_error_and_the_end_is_told_to_everybody_who_asks(start):
+def test_an_order_that_is_no_json_is_an_error_and_everybody_who_asks_is_told_of_the_end(start):
     asking = start(
         """
         orders = Orders()

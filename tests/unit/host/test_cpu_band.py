@@ -36,7 +36,7 @@ def test_others_above_the_target_leave_nothing_to_do_whatever_the_trim():
     assert controller.step(Usage(2.0, 0.0, 2.0)).share == 0
 
 
-def test_too_few_threads_saturate_and_it_is_told_by_how_much():
+def test_too_few_threads_saturate_and_it_is_reported_by_how_much():
     decision = Controller(threads=2, target_percent=75).step(Usage(0.0, 0.0, 4.0))
     assert decision.share == 1
     assert decision.short_cpus == pytest.approx(1.0)

@@ -79,7 +79,7 @@ def test_it_is_started_once(load):
         running.start()
 
 
-def test_unreadable_times_pause_the_load_and_are_told(load):
+def test_unreadable_times_pause_the_load_and_are_reported(load):
     answers = iter([own_process, own_process, own_process])
 
     def failing():

@@ -94,7 +94,7 @@ def test_whatever_is_no_rate_is_judged_by_the_worse_attempt(one, other, worse):
         assert of_both(CLOCK, *map(only, pair), SHARE).outcome is worse
 
 
-def test_of_two_that_are_as_good_the_last_is_told():
+def test_of_two_that_are_as_good_the_last_is_reported():
     assert of_both(CLOCK, only(Outcome.PASS, "a"), only(Outcome.PASS, "b"), SHARE).detail == "b"
 
 

@@ -159,7 +159,7 @@ def test_a_failure_tells_the_reader_what_to_do_and_where_the_limit_comes_from(be
     assert verdict.limit is None or verdict.limit_source
 
 
-def test_the_cause_is_told_once_where_a_node_is_missing(bench):
+def test_the_cause_is_reported_once_where_a_node_is_missing(bench):
     node_is_missing(bench)
     verdicts = [v for v in bench.verdicts() if v.subject.startswith("pc2")]
     failed = {v.criterion for v in verdicts if v.outcome is Outcome.FAIL}

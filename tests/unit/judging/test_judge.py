@@ -431,13 +431,13 @@ def test_fewer_samples_never_turn_a_failure_of_coverage_into_a_pass(new_bench, k
             assert bench.verdict(name, GPU).outcome is Outcome.NOT_MEASURED
 
 
-def test_what_somebody_else_explains_tells_since_when_where_that_is_known(bench):
+def test_what_somebody_else_explains_says_since_when_where_that_is_known(bench):
     stranger_takes_memory(bench)
     own = bench.verdict("memory.no_oom", GPU).detail.partition("so this is not the card's own: ")[2]
     assert "1 OOM, limit 0 OOMs, from t=50 s, " in own
 
 
-def test_what_somebody_else_explains_tells_no_moment_that_nobody_knows(bench):
+def test_what_somebody_else_explains_names_no_moment_that_nobody_knows(bench):
     bench.stranger(31, gone_s=52, used_mib=[520], sm_percent=[48])
     bench.slow(GPU, 0.5)
     detail = bench.verdict("throughput.sustained", GPU).detail

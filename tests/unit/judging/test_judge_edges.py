@@ -1,4 +1,4 @@
-"""From a finding to a verdict: what is told, what is required, and what can not pass."""
+"""From a finding to a verdict: what is reported, what is required, and what can not pass."""
 
 import math
 from dataclasses import replace
@@ -25,7 +25,7 @@ def verdict_of(bench, finding, subject=GPU, **more):
     return judge(made(lambda _: finding, **more), subject, Evidence(bench.recording, bench.loaded))
 
 
-def test_a_finding_is_told_as_it_is(bench):
+def test_a_finding_is_reported_as_it_is(bench):
     finding = Finding(Outcome.FAIL, 12.0, LIMIT, "too much", from_s=3.0, length_s=2.0)
     verdict = verdict_of(bench, finding)
     assert (verdict.criterion, verdict.subject, verdict.outcome) == ("test.made", GPU, Outcome.FAIL)
@@ -34,7 +34,7 @@ def test_a_finding_is_told_as_it_is(bench):
 
 
 @pytest.mark.parametrize(
-    ("outcome", "own", "told"),
+    ("outcome", "own", "expected"),
     [
         (Outcome.FAIL, "", "mend it"),
         (Outcome.FAIL, "swap it", "swap it"),
@@ -43,8 +43,8 @@ def test_a_finding_is_told_as_it_is(bench):
         (Outcome.NO_LIMIT, "", ""),
     ],
 )
-def test_a_remedy_is_for_what_is_wrong_and_the_findings_own_comes_first(bench, outcome, own, told):
-    assert verdict_of(bench, Finding(outcome, 1.0, remedy=own)).remedy == told
+def test_a_remedy_is_for_what_is_wrong_and_the_findings_own_comes_first(bench, outcome, own, expected):
+    assert verdict_of(bench, Finding(outcome, 1.0, remedy=own)).remedy == expected
 
 
 def test_a_limit_that_is_no_number_has_its_source_from_the_finding(bench):

@@ -59,7 +59,7 @@ def test_a_low_clock_explains_no_lost_task(bench):
     assert (verdict.outcome, verdict.remedy) == (Outcome.FAIL, CATALOGUE[SUCCESS].remedy)
 
 
-def test_lost_work_follows_from_the_loss_that_is_told_of_the_rig(bench):
+def test_lost_work_follows_from_the_loss_that_is_reported_for_the_rig(bench):
     bench.lose("pc1/gpu0#0", "worker_died", "killed by signal 9", 41.0)
     bench.lose("pc1/gpu0#1", "worker_died", "killed by signal 9", 41.0)
     for criterion in (SUCCESS, ACTIVE):

@@ -74,11 +74,11 @@ def test_a_round_that_is_no_measurement_spoils_them_all(bench, seconds):
 
 
 def test_a_crew_that_failed_says_why_nothing_was_measured(bench):
-    told = "it lost pc2/gpu0#0; the others were told to stop"
-    bench.recording.add(Event(42.0, "crew_failed", PAIR, told, NAME))
+    message = "it lost pc2/gpu0#0; the others were told to stop"
+    bench.recording.add(Event(42.0, "crew_failed", PAIR, message, NAME))
     verdict = judge(replace(messages, stages=()), PAIR, worked(bench))
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == f"no round of {NAME} was measured: {told} (at t=42 s)"
+    assert verdict.detail == f"no round of {NAME} was measured: {message} (at t=42 s)"
 
 
 def test_else_a_member_does(bench):
@@ -89,12 +89,12 @@ def test_else_a_member_does(bench):
 
 
 @pytest.mark.parametrize(
-    ("scope", "told"),
+    ("scope", "expected"),
     [
         ("pair", "every pair of promised devices but the CPU"),
         ("node_pair", "every pair of promised nodes that have devices with CUDA GPUs"),
         ("group", "the promised devices of each SKU with several devices but the CPU"),
     ],
 )
-def test_the_catalogue_says_whom_it_judges(scope, told):
-    assert f"**Judged for:** {told}; in messages." in _entry(of(scope, applies_to_cpu=False))
+def test_the_catalogue_says_whom_it_judges(scope, expected):
+    assert f"**Judged for:** {expected}; in messages." in _entry(of(scope, applies_to_cpu=False))

@@ -59,7 +59,7 @@ class Port:
 
 
 class Watched:
-    """A source on no cluster, told by hand who is there."""
+    """A source on no cluster, given by hand who is there."""
 
     def __init__(self, loaded):
         self.now_s = 0.0
@@ -145,7 +145,7 @@ def test_an_agent_that_went_is_tried_again_after_a_while(watched):
     assert len(Port.made) == 2
 
 
-def test_an_agent_that_fails_is_told(watched, monkeypatch):
+def test_an_agent_that_fails_is_reported(watched, monkeypatch):
     def broken(self, node, gpu_promised):
         raise RuntimeError("out of patience")
 

@@ -144,7 +144,7 @@ def test_a_signal_ends_it_with_0_and_leaves_no_process(start, number, scenario):
     assert processes.wait_gone(started, 5) == ()
 
 
-def test_ctrl_c_before_once_has_told_anything_is_an_interruption(start, tmp_path):
+def test_ctrl_c_before_once_has_printed_anything_is_an_interruption(start, tmp_path):
     process = start("hung", "--once")
     end_s = time.monotonic() + PATIENCE_S
     while not (tmp_path / "hung").exists() and time.monotonic() < end_s:
@@ -170,17 +170,17 @@ def test_it_ends_when_nobody_reads_any_more(start, profile):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["--hwprofile=no-such-rig"], "no rig of that name"),
         (["--ray-address=127.0.0.1:1"], "no answer from there"),
         (["--interval=0"], "--interval"),
     ],
 )
-def test_what_cannot_be_used_is_refused(start, arguments, said):
+def test_what_cannot_be_used_is_refused(start, arguments, expected):
     status, out, err = ended(start("calm", "--once", *arguments))
     assert (status, out) == (4, "")
-    assert said in err
+    assert expected in err
 
 
 def test_on_this_machine_alone_neither_ray_nor_torch_is_loaded(tmp_path):

@@ -122,10 +122,10 @@ def test_a_missing_gpu_and_a_silent_one_keep_their_rows():
 
 
 @pytest.mark.parametrize(
-    ("found", "told"), [(0, "  no GPU was found here"), (2, "  no GPU is promised, 2 found")]
+    ("found", "expected"), [(0, "  no GPU was found here"), (2, "  no GPU is promised, 2 found")]
 )
-def test_a_host_without_a_gpu_says_so(found, told):
-    assert plain(snapshot_of(node_now("pc1", gpus_found=found)))[-1] == told
+def test_a_host_without_a_gpu_says_so(found, expected):
+    assert plain(snapshot_of(node_now("pc1", gpus_found=found)))[-1] == expected
 
 
 def test_before_anything_is_known_it_says_what_it_waits_for():

@@ -1,4 +1,4 @@
-"""Records of agents, folded: what is old is not shown, and what was not told is not zero."""
+"""Records of agents, folded: what is old is not shown, and what was not reported is not zero."""
 
 import pytest
 
@@ -110,7 +110,7 @@ def test_every_reason_of_the_last_seconds_is_kept(gathering):
     assert card(gathering, 8.0).clock_event_reasons == 0x44
 
 
-def test_reasons_that_no_reading_tells_are_not_none_set(gathering):
+def test_reasons_that_no_reading_reports_are_not_none_set(gathering):
     gathering.add(gpu(8.0))
     assert card(gathering, 8.0).clock_event_reasons is None
 
@@ -125,7 +125,7 @@ def test_xids_and_new_memory_errors_are_counted_from_the_beginning(gathering):
     assert (shown.xids, shown.ecc_uncorrected, shown.ecc_corrected) == ((79,), 2, None)
 
 
-def test_a_card_that_tells_no_xids_has_none_not_zero(gathering):
+def test_a_card_that_reports_no_xids_has_none_not_zero(gathering):
     gathering.begin("pc2", FACTS, frozenset(), 0.0)
     assert gathering.nodes(0.0)[1].gpus[0].xids is None
 
@@ -141,7 +141,7 @@ def test_a_card_that_tells_no_xids_has_none_not_zero(gathering):
         ([n / 2 for n in range(200) if n < 180], 100.0, 0.0),  # none for the last ten seconds
     ],
 )
-def test_readings_that_did_not_come_tell_of_a_slow_driver(gathering, times, polled_s, share):
+def test_missing_readings_point_to_a_slow_driver(gathering, times, polled_s, share):
     for t_s in times:
         gathering.add(gpu(t_s))
     gathering.polled("pc1", polled_s)
@@ -171,7 +171,7 @@ def test_a_node_that_is_gone_is_missing_until_it_is_read_again(gathering, kind):
     assert (pc1(gathering, 3.0).presence, pc1(gathering, 3.0).reason) == ("here", None)
 
 
-def test_errors_are_told_once_each(gathering):
+def test_errors_are_reported_once_each(gathering):
     for _ in range(3):
         gathering.add(Event(1.0, "nvml_error", "pc1", "NVML is broken"))
         gathering.add(Event(1.0, "nvml_error", "pc1/gpu0", "a query failed"))

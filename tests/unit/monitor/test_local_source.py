@@ -134,8 +134,13 @@ def test_sensors_that_a_card_lacks_are_none():
     )
     with watch(two_gpus(**lacking, xid_supported=False)) as watched:
         gpu = watched.until(seen).gpus[0]
-    told = [getattr(gpu, name) for name in lacking if hasattr(gpu, name)]
-    assert (told, gpu.power_average_w, gpu.limits.power_w, gpu.xids) == ([None] * len(told), None, None, None)
+    read = [getattr(gpu, name) for name in lacking if hasattr(gpu, name)]
+    assert (read, gpu.power_average_w, gpu.limits.power_w, gpu.xids) == (
+        [None] * len(read),
+        None,
+        None,
+        None,
+    )
 
 
 def test_what_a_card_suffers_lights_up():
@@ -165,7 +170,7 @@ def test_a_gpu_that_is_lost_is_missing_and_the_other_goes_on():
         watched.until(lambda _: watched.driver.calls["nvmlDeviceGetUtilizationRates"] > asked + 1)
 
 
-def test_a_gpu_that_is_lost_from_the_beginning_is_told():
+def test_a_gpu_that_is_lost_from_the_beginning_is_reported():
     driver = two_gpus()
     driver.gpu(A).lost = True
     with watch(driver) as watched:
@@ -241,5 +246,5 @@ def test_the_other_nodes_of_a_rig_are_missing_with_what_to_type(monkeypatch):
 
 def test_a_rig_of_other_machines_is_refused(monkeypatch):
     monkeypatch.setattr("rigproof.monitor.local_source.host_addresses", frozenset)
-    with pytest.raises(ProfileError, match=r"is none of its nodes, pc1, pc2; give --ray-address"):
+    with pytest.raises(ProfileError, match=r"is not one of its nodes, pc1, pc2; give --ray-address"):
         LocalSource(load_rig("dual-3090-3070", KINDS), Gathering(), time.monotonic)

@@ -142,7 +142,7 @@ def test_work_that_the_cpu_did_in_place_of_the_card_is_not_the_cards(running, tm
         ("worker_failed", "failed", "losses"),
     ],
 )
-def test_a_worker_that_ends_is_told_until_it_is_replaced(running, tmp_path, kind, state, where):
+def test_a_worker_that_ends_is_reported_until_it_is_replaced(running, tmp_path, kind, state, where):
     tail = RunTail(tmp_path)
     running.add(worker("pc1/gpu0#0", 4.0), SUSTAINED, a_round("pc1/gpu0#0", 30.0), event(kind, "pc1/gpu0#0"))
     run = now(tail)

@@ -9,12 +9,12 @@ from rigproof.monitor.signs import warning_signs
 from .conftest import gpu_now, node_now, run_device, run_now, snapshot_of
 
 
-def told(snapshot):
+def signs_of(snapshot):
     return [(sign.kind, sign.subject, sign.text) for sign in warning_signs(snapshot)]
 
 
 def test_a_calm_rig_has_none(calm):
-    assert told(calm) == []
+    assert signs_of(calm) == []
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_calm_rig_has_none(calm):
     ],
 )
 def test_signs_of_a_node(changes, kind, text):
-    assert told(snapshot_of(node_now("pc1", **changes))) == [(kind, "pc1", text)]
+    assert signs_of(snapshot_of(node_now("pc1", **changes))) == [(kind, "pc1", text)]
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_signs_of_a_node(changes, kind, text):
 )
 def test_signs_of_a_gpu(changes, kind, text):
     snapshot = snapshot_of(node_now("pc1", gpu_now("pc1/gpu0", **changes)))
-    assert told(snapshot) == [(kind, "pc1/gpu0", text)]
+    assert signs_of(snapshot) == [(kind, "pc1/gpu0", text)]
 
 
-def test_what_a_sensor_does_not_tell_is_no_sign():
+def test_what_a_sensor_does_not_report_is_no_sign():
     unknown = {
         "core_temperature_c": None,
         "memory_temperature_c": None,
@@ -101,13 +101,13 @@ def test_what_a_sensor_does_not_tell_is_no_sign():
     node = node_now(
         "pc1", gpu_now("pc1/gpu0", **unknown), cpu_percent=None, wakeup_p99_ms=None, wakeup_max_ms=None
     )
-    assert told(snapshot_of(node, run=run_now(run_device("pc1/gpu0")))) == []
+    assert signs_of(snapshot_of(node, run=run_now(run_device("pc1/gpu0")))) == []
 
 
 def test_the_gpus_of_a_missing_node_are_missing_with_it():
     gpu = gpu_now("pc2/gpu0", presence="missing", reason="missing with its node")
     node = node_now("pc2", gpu, presence="missing", reason="pc2 is not in the cluster")
-    assert told(snapshot_of(node)) == [("missing", "pc2", "pc2 is not in the cluster")]
+    assert signs_of(snapshot_of(node)) == [("missing", "pc2", "pc2 is not in the cluster")]
 
 
 @pytest.mark.parametrize(
@@ -127,12 +127,12 @@ def test_the_gpus_of_a_missing_node_are_missing_with_it():
     ],
 )
 def test_signs_of_the_run(calm, changes, kind, text):
-    assert told(replace(calm, run=replace(calm.run, **changes))) == [(kind, "rig", text)]
+    assert signs_of(replace(calm, run=replace(calm.run, **changes))) == [(kind, "rig", text)]
 
 
 def test_allowed_ooms_are_no_sign(calm):
-    assert told(replace(calm, run=replace(calm.run, ooms=2, ooms_limit=2))) == []
-    assert told(replace(calm, run=replace(calm.run, ooms=2, ooms_limit=None))) == []
+    assert signs_of(replace(calm, run=replace(calm.run, ooms=2, ooms_limit=2))) == []
+    assert signs_of(replace(calm, run=replace(calm.run, ooms=2, ooms_limit=None))) == []
 
 
 def two_gpus(idle, **run):
@@ -161,10 +161,10 @@ def test_only_one_gpu_at_work_is_a_distribution_failure():
     )
 
 
-def test_utilisation_decides_where_power_is_not_told():
+def test_utilisation_decides_where_power_is_not_reported():
     (sign,) = warning_signs(two_gpus(({"power_average_w": None, "utilization_percent": 0.0}, None)))
     assert sign.text.startswith("idle (utilisation 0 %) while pc1/gpu0 works")
-    assert told(two_gpus(({"power_average_w": None, "utilization_percent": 3.0}, None))) == []
+    assert signs_of(two_gpus(({"power_average_w": None, "utilization_percent": 3.0}, None))) == []
 
 
 @pytest.mark.parametrize(
@@ -180,15 +180,15 @@ def test_utilisation_decides_where_power_is_not_told():
     ],
 )
 def test_an_idle_gpu_alone_is_no_failure(snapshot):
-    assert told(snapshot) == []
+    assert signs_of(snapshot) == []
 
 
 def test_a_rig_at_rest_is_no_failure(calm):
     nodes = tuple(node_now(name, gpu_now(f"{name}/gpu0", **IDLE)) for name in ("pc1", "pc2"))
-    assert told(replace(calm, nodes=nodes)) == []
+    assert signs_of(replace(calm, nodes=nodes)) == []
 
 
-def test_errors_of_no_node_are_told():
-    assert told(snapshot_of(errors=("pc9: the node agent did not start",))) == [
+def test_errors_of_no_node_are_reported():
+    assert signs_of(snapshot_of(errors=("pc9: the node agent did not start",))) == [
         ("error", "rig", "pc9: the node agent did not start")
     ]

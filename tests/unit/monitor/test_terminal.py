@@ -37,11 +37,11 @@ class Terminal:
             check=True,
         )
 
-    def _told(self, *command):
+    def _tmux_output(self, *command):
         return subprocess.run([*self._tmux, *command], capture_output=True, text=True, check=True).stdout
 
     def screen(self, *options):
-        return self._told("capture-pane", "-p", *options).rstrip("\n").split("\n")
+        return self._tmux_output("capture-pane", "-p", *options).rstrip("\n").split("\n")
 
     def until(self, text, *options):
         """The screen that shows `text`. Where that is a frame's last line, the whole frame is on it.
@@ -57,7 +57,7 @@ class Terminal:
         return lines
 
     def keys(self, *keys):
-        self._told("send-keys", *keys)
+        self._tmux_output("send-keys", *keys)
 
     def end(self):
         subprocess.run([*self._tmux, "kill-server"], capture_output=True, check=False)

@@ -41,7 +41,7 @@ def test_every_gpu_found_is_promised_with_its_sku():
     assert lint_rig(loaded) == []
 
 
-def test_an_unknown_gpu_is_accepted_without_floors_and_said_so():
+def test_an_unknown_gpu_is_accepted_without_floors_and_the_report_says_so():
     loaded = rig_of(host(gpu(0, "NVIDIA GeForce RTX 3090 Ti", 24576)), KINDS)
     (device,) = loaded.devices()
     assert device.gpu.sku == "unknown"
@@ -50,7 +50,7 @@ def test_an_unknown_gpu_is_accepted_without_floors_and_said_so():
     assert make_plan(loaded, "quick").workers[0].vram_mib == 0.7 * 24 * 1024
 
 
-def test_without_a_gpu_the_cpu_is_the_device_and_that_is_said():
+def test_without_a_gpu_the_cpu_is_the_device_and_that_is_reported():
     loaded = rig_of(host(cpus=6.0), KINDS)
     (device,) = loaded.devices()
     assert (device.subject, device.gpu.device) == ("host/cpu0", "cpu")
@@ -76,7 +76,7 @@ def test_small_cards_get_smaller_operands():
     assert lint_rig(loaded) == []
 
 
-def test_a_card_that_tells_no_memory_is_still_planned():
+def test_a_card_that_reports_no_memory_is_still_planned():
     loaded = rig_of(host(gpu(0, "Odd", 0.0), gpu(1, "NVIDIA L4", 0.0)), KINDS)
     odd, l4 = make_plan(loaded, "quick").workers
     assert odd.vram_mib == 1024

@@ -46,7 +46,7 @@ def test_an_unknown_card_gets_the_sku_the_memory_and_the_plan_of_the_card_found(
     assert lint_rig(loaded) == []
 
 
-def test_sources_tell_what_was_found_from_what_the_file_says():
+def test_sources_distinguish_what_was_found_from_what_the_file_says():
     loaded = completed(load_rig("single-gpu", KINDS), host(H200))
     assert loaded.file == loaded.source_of("name") == "hwprofiles/rigs/single-gpu.toml"
     found = {key for key, source in loaded.sources.items() if source == "auto"}
@@ -136,7 +136,7 @@ def test_stated_skus_stay_and_the_host_is_filled_in():
     assert loaded.sources["nodes.localhost.cpus"] == "auto"
 
 
-def test_what_the_host_does_not_tell_stays_open():
+def test_what_the_host_does_not_report_stays_open():
     loaded = completed(load_rig("h200-x2", KINDS), host(H200, H200, cpus=0.0, ram_gib=0.0))
     assert loaded == load_rig("h200-x2", KINDS)
 

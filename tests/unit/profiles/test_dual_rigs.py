@@ -166,5 +166,5 @@ PC2 = 'name = "pc2"\n[[nodes.gpus]]\nsku = "rtx-3070"\nmemory_gib = 7.67\ngemm_s
 def test_the_plan_as_the_seed_documents_have_it_is_refused_with_the_reason(desk, node, wrong):
     found = lint_rig(desk.load(f'name = "as-written"\nextends = "{BASE}-balanced"\n[[nodes]]\n{node}'))
     assert len(found) == len(wrong)
-    for said, line in zip(wrong, found, strict=True):
-        assert said in line
+    for expected, line in zip(wrong, found, strict=True):
+        assert expected in line

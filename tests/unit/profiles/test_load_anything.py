@@ -159,7 +159,7 @@ SOUND_RIGS = st.fixed_dictionaries(
 
 @SLOW
 @given(SOUND_RIGS)
-def test_any_sound_rig_loads_and_is_planned_or_told_by_lint(tables):
+def test_any_sound_rig_loads_and_is_planned_or_reported_by_lint(tables):
     outcome = load_or_problems(tomlkit.dumps(tables).encode())
     assert isinstance(outcome, LoadedRig), outcome
     assert LoadedRig.restore(outcome.dump(), KINDS) == outcome
@@ -197,7 +197,7 @@ def test_any_name_loads_or_is_refused_with_problems(name):
 @given(
     st.dictionaries(st.sampled_from(sorted(keys_of(MODELS.sku))) | st.text(max_size=4), VALUES, max_size=6)
 )
-def test_any_sku_tables_are_valid_or_told(tables):
+def test_any_sku_tables_are_valid_or_reported(tables):
     found = structural_problems(MODELS.sku, tables, "hwprofiles/gpus/x.toml")
     if not found:
         MODELS.sku.model_validate(tables)

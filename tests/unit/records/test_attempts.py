@@ -52,7 +52,7 @@ def test_the_first_attempt_stays_the_first_whatever_follows(recording):
         (None, 3.0, True),
     ],
 )
-def test_what_is_of_an_attempt_that_was_repeated_is_told_by_its_moment(recording, stage, t_s, last):
+def test_what_is_of_an_attempt_that_was_repeated_is_reported_by_its_moment(recording, stage, t_s, last):
     event = Event(t_s, "oom", "pc1/gpu0", "", stage)
     assert recording.is_last(event)
     recording.add(LAST)

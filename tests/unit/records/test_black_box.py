@@ -109,7 +109,7 @@ def test_the_sentence_is_the_one_that_people_look_for():
 
 
 @pytest.mark.parametrize(
-    ("gpus", "told"),
+    ("gpus", "expected"),
     [
         ({}, "pc2 restarted 4 s into gemm"),
         ({"a": CardWords()}, "pc2 restarted 4 s into gemm"),
@@ -124,9 +124,9 @@ def test_the_sentence_is_the_one_that_people_look_for():
         ),
     ],
 )
-def test_only_what_was_read_is_told(gpus, told):
+def test_only_what_was_read_is_reported(gpus, expected):
     box = Box(HEAD, Moment(26.0, 0.0, "gemm", 22.0, {}, gpus))
-    assert sentence(box, "restarted") == told.replace("…", "pc2 restarted 4 s into gemm")
+    assert sentence(box, "restarted") == expected.replace("…", "pc2 restarted 4 s into gemm")
 
 
 def test_other_ends_say_what_they_are():
@@ -141,7 +141,7 @@ def test_other_ends_say_what_they_are():
     )
 
 
-def test_the_event_is_of_the_last_words_or_of_the_run_that_tells_it():
+def test_the_event_is_of_the_last_words_or_of_the_run_that_reports_it():
     box = Box(HEAD, LAST)
     own = event_of(box, "restarted", "host_reset", "pc2")
     assert (own.t_s, own.subject, own.data["run_id"], own.data["restarted"]) == (26.2, "pc2", "run-1", True)
@@ -159,5 +159,5 @@ def test_the_event_is_of_the_last_words_or_of_the_run_that_tells_it():
         ([], ""),
     ],
 )
-def test_a_step_is_what_tells_its_work_from_other_work(work, step):
+def test_a_step_is_what_distinguishes_its_work_from_other_work(work, step):
     assert step_of(work) == step

@@ -140,8 +140,8 @@ def test_a_table_is_called_after_its_type():
 
 def raw(**columns):
     """A reward batch's table of one row as a file holds it, with some columns changed or (None) left out."""
-    told = RewardBatch(1.0, "feeding", "w", "a", "parallel", 8, 16, 0, 0, 0, 0, 0.1)
-    typed = Rows.of_records(RewardBatch, [told])
+    record = RewardBatch(1.0, "feeding", "w", "a", "parallel", 8, 16, 0, 0, 0, 0, 0.1)
+    typed = Rows.of_records(RewardBatch, [record])
     kinds = {one.name: one.kind for one in kinds_of(RewardBatch)}
     held = dict(typed.columns)
     for name, column in columns.items():
@@ -157,14 +157,14 @@ def test_a_table_gives_records_of_the_type_that_is_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected"),
     [
         ({"seconds": None}, "column seconds is missing"),
-        ({"seconds": (str, rows_module.Words.of(["x"]))}, "column seconds holds str, not float"),
-        ({"processes": (int, rows_module.Words.of([None]))}, "a row has no processes"),
-        ({"mode": (str, rows_module.Words.of(["both"]))}, "mode = 'both' is not one of sequential, parallel"),
+        ({"seconds": (str, rows_module.Coded.of(["x"]))}, "column seconds holds str, not float"),
+        ({"processes": (int, rows_module.Coded.of([None]))}, "a row has no processes"),
+        ({"mode": (str, rows_module.Coded.of(["both"]))}, "mode = 'both' is not one of sequential, parallel"),
     ],
 )
-def test_a_table_of_something_else_is_refused_where_its_records_are_asked_for(changed, said):
-    with pytest.raises(TableError, match=said):
+def test_a_table_of_something_else_is_refused_where_its_records_are_asked_for(changed, expected):
+    with pytest.raises(TableError, match=expected):
         raw(**changed).typed(RewardBatch)

@@ -125,8 +125,10 @@ def test_a_sentence_can_be_made_of_any_figures(measured, limit, outcome):
     assert text.startswith("pc1/gpu0 power.draw: ")
 
 
-@pytest.mark.parametrize(("length_s", "said"), [(0.99, "(from t=92 s)"), (1.0, "(from t=92 s, 1 s long)")])
-def test_a_length_under_a_second_is_not_said(length_s, said):
-    assert said in sentence(
+@pytest.mark.parametrize(
+    ("length_s", "expected"), [(0.99, "(from t=92 s)"), (1.0, "(from t=92 s, 1 s long)")]
+)
+def test_a_length_under_a_second_is_not_shown(length_s, expected):
+    assert expected in sentence(
         replace(verdict(Outcome.FAIL, measured=1.0, limit=2.0), from_s=92, length_s=length_s)
     )

@@ -41,9 +41,9 @@ def verdicts():
 def test_every_file_names_the_pair(paired, verdicts, tmp_path):
     problems = write_reports(tmp_path, paired, verdicts, decision=Decision.REJECTED, elapsed_s=60.0)
     assert problems == []
-    told = json.loads((tmp_path / "verdict.json").read_text())
-    assert [one["subject"] for one in told["criteria"]] == [PAIR, PAIR]
-    assert [gpu["subject"] for node in told["rig"]["nodes"] for gpu in node["gpus"]] == [
+    result = json.loads((tmp_path / "verdict.json").read_text())
+    assert [one["subject"] for one in result["criteria"]] == [PAIR, PAIR]
+    assert [gpu["subject"] for node in result["rig"]["nodes"] for gpu in node["gpus"]] == [
         "pc1/gpu0",
         "pc1/gpu1",
     ]
@@ -64,15 +64,15 @@ def test_a_shared_copy_names_a_pair_as_its_rig_would(paired, verdicts, tmp_path,
     verdicts = [replace(one, subject=renamed) for one in verdicts]
     shared = write_shared(tmp_path, paired, verdicts, decision=Decision.REJECTED, elapsed_s=60.0)
     assert shared.problems == ()
-    (told, _) = json.loads((shared.folder / "verdict.json").read_text())["criteria"]
+    (first, _) = json.loads((shared.folder / "verdict.json").read_text())["criteria"]
     again = read_recording(shared.folder)
     (promised,) = subjects(LoadedRig.restore(again.run.rig, KINDS), "pair")
-    assert host not in told["subject"]
-    assert told["subject"] == promised.text
+    assert host not in first["subject"]
+    assert first["subject"] == promised.text
     assert [one.subject for one in again.events if one.kind == "crew_failed"] == [promised.text]
 
 
-def test_what_one_missing_card_keeps_from_its_pairs_is_said_once():
+def test_what_one_missing_card_keeps_from_its_pairs_is_reported_once():
     detail = "pc9/gpu0 was not found"
     pairs = [f"pc{number}/gpu0-pc9/gpu0" for number in range(1, 8)]
     missing = [Verdict("transfer.peer", one, Outcome.NOT_MEASURED, detail=detail) for one in pairs]

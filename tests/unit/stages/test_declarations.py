@@ -1,4 +1,4 @@
-"""What stages tell is what they declare: the kinds of their events, and the labels of their rounds."""
+"""Stages report what they declare: the kinds of their events, and the labels of their rounds."""
 
 import ast
 from pathlib import Path
@@ -24,25 +24,25 @@ def kinds_in(path):
         name = getattr(node.func, "id", getattr(node.func, "attr", ""))
         if name not in EMITTING:
             continue
-        told = [*node.args[:2], *(one.value for one in node.keywords if one.arg == "kind")]
-        texts = [one.value for one in told if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        given = [*node.args[:2], *(one.value for one in node.keywords if one.arg == "kind")]
+        texts = [one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         yield from texts[:1]
 
 
-def test_every_kind_of_event_that_is_told_is_declared():
+def test_every_kind_of_event_that_is_reported_is_declared():
     found = {(kind, path) for path in PACKAGE.rglob("*.py") for kind in kinds_in(path)}
     assert len(found) > 30
     assert {(kind, str(path)) for kind, path in found if kind not in KINDS.events} == set()
 
 
-def test_a_stage_declares_the_kinds_that_it_alone_tells():
+def test_a_stage_declares_the_kinds_that_it_alone_reports():
     own = [kind for stage in STAGES for kind in stage.kind.events]
     assert len(set(own)) == len(own)
     assert not set(own) & set(EVENT_KINDS)
-    told = {kind: path for path in PACKAGE.rglob("*.py") for kind in kinds_in(path)}
+    path_of = {kind: path for path in PACKAGE.rglob("*.py") for kind in kinds_in(path)}
     for stage in STAGES:
         for kind in stage.kind.events:
-            assert (PACKAGE / "stages" / stage.name) in told[kind].parents
+            assert (PACKAGE / "stages" / stage.name) in path_of[kind].parents
 
 
 def test_a_label_means_the_same_in_every_stage():
@@ -64,9 +64,9 @@ def test_rounds_have_the_labels_that_their_stage_declares(recording):
     assert {one.stage for one in recording.rounds} == declared.keys()
     for one in recording.rounds:
         assert isinstance(one, Round)
-        told = {name: type(value) for name, value in one.labels.items()}
-        assert told.items() <= declared[one.stage].items()
-        assert ({"precision", "size"} if one.unit == TFLOP else {"size"}) <= told.keys()
+        labels = {name: type(value) for name, value in one.labels.items()}
+        assert labels.items() <= declared[one.stage].items()
+        assert ({"precision", "size"} if one.unit == TFLOP else {"size"}) <= labels.keys()
 
 
 def test_events_of_a_simulated_run_are_declared(recording):

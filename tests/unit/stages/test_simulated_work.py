@@ -69,7 +69,7 @@ def test_polls_at_any_moments_give_the_same_records(moments: list[float]) -> Non
     assert polled == all_of(work("sustained"))
 
 
-def test_nothing_is_told_before_its_time() -> None:
+def test_nothing_is_reported_before_its_time() -> None:
     one = work("sustained")
     assert all(found.t_s <= 20.0 for found in one.until(20.0))
     assert one.ended is None
@@ -120,7 +120,7 @@ def test_an_out_of_memory_is_an_event_of_the_allocator() -> None:
     assert readings[-1].ooms == len(found)
 
 
-def test_a_hung_kernel_tells_nothing_more_and_does_not_end() -> None:
+def test_a_hung_kernel_reports_nothing_more_and_does_not_end() -> None:
     one = work("sustained", "hung-kernel@pc1/gpu0")
     records = all_of(one)
     assert one.ended is None
@@ -151,7 +151,7 @@ def test_a_hung_kernel_of_another_stage_hangs_there(stage: str) -> None:
 
 
 @pytest.mark.parametrize("stage", ["gemm", "sharing"])
-def test_a_bit_that_flips_in_another_stage_is_told_there(stage: str) -> None:
+def test_a_bit_that_flips_in_another_stage_is_reported_there(stage: str) -> None:
     records = all_of(work(stage, f"bit-flip@pc1/gpu0:stage={stage}"))
     assert {one.stage for one in events(records, "wrong_result")} == {stage}
     assert not all(one.verified for one in rounds(records))

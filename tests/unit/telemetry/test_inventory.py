@@ -106,7 +106,7 @@ def test_a_child_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
         *((f"print({text!r})", "status 0: no output") for text in ("[]", "{}", '{"gpus": [{}]}', "null")),
     ],
 )
-def test_a_child_that_crashes_is_told_with_its_last_words(
+def test_a_child_that_crashes_is_reported_with_its_last_words(
     monkeypatch: pytest.MonkeyPatch, code: str, message: str
 ) -> None:
     fake_child(monkeypatch, code)

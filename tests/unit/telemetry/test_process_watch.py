@@ -31,7 +31,7 @@ def changes(records: list[GpuProcess | ProcessWatch]) -> list[GpuProcess]:
     return [one for one in records if isinstance(one, GpuProcess)]
 
 
-def test_a_process_is_told_when_it_comes_and_when_it_goes() -> None:
+def test_a_process_is_reported_when_it_comes_and_when_it_goes() -> None:
     look = watcher()
     assert changes(look.take(1.0, (), {})) == []
     assert changes(look.take(2.0, on(600), {})) == [
@@ -41,11 +41,11 @@ def test_a_process_is_told_when_it_comes_and_when_it_goes() -> None:
     assert changes(look.take(4.0, (), {})) == [GpuProcess(4.0, SUBJECT, 7, gone=True)]
 
 
-def test_memory_is_told_by_the_growth_that_matters_also_in_small_steps() -> None:
+def test_memory_growth_that_matters_is_reported_also_in_small_steps() -> None:
     look = watcher()
     look.take(0.0, on(600), {})
-    told = [one.used_mib for t_s in range(1, 30) for one in changes(look.take(t_s, on(600 + 100 * t_s), {}))]
-    assert told == [1200, 1800, 2400, 3000]
+    looks = [look.take(t_s, on(600 + 100 * t_s), {}) for t_s in range(1, 30)]
+    assert [one.used_mib for look in looks for one in changes(look)] == [1200, 1800, 2400, 3000]
 
 
 def test_one_second_of_drawing_is_no_work_and_five_of_computing_are() -> None:
@@ -54,8 +54,8 @@ def test_one_second_of_drawing_is_no_work_and_five_of_computing_are() -> None:
     assert changes(look.take(1.0, on(600), {7: 20})) == []
     for t_s in (2.0, 3.0, 4.0, 5.0, 6.0):
         assert changes(look.take(t_s, on(600), {})) == []
-    told = [one for t_s in range(7, 30) for one in changes(look.take(t_s, on(600), {7: 48}))]
-    assert [one.sm_percent for one in told] == [9.6, 19.2, 28.8, 48.0]
+    reported = [one for t_s in range(7, 30) for one in changes(look.take(t_s, on(600), {7: 48}))]
+    assert [one.sm_percent for one in reported] == [9.6, 19.2, 28.8, 48.0]
 
 
 def test_a_long_quiet_run_leaves_a_line_in_half_a_minute() -> None:
@@ -65,7 +65,7 @@ def test_a_long_quiet_run_leaves_a_line_in_half_a_minute() -> None:
     assert len(records) < 130
 
 
-def test_what_was_watched_is_told_with_its_longest_gap() -> None:
+def test_what_was_watched_is_reported_with_its_longest_gap() -> None:
     look = watcher()
     for t_s in (0.5, 1.5, 5.5, 6.5):
         look.take(t_s, (), None)
@@ -92,7 +92,7 @@ def test_a_worker_and_what_it_started_are_ours_also_when_that_is_learnt_later() 
     assert [(one.pid, one.own) for one in changes(look.take(1.0, both, {}))] == [(7, True), (70, True)]
 
 
-def test_a_process_that_is_not_listed_once_is_not_told_as_gone_without_a_list() -> None:
+def test_a_process_that_is_not_listed_once_is_not_reported_as_gone_without_a_list() -> None:
     look = watcher()
     look.take(0.0, on(600), {})
     assert changes(look.take(1.0, None, None)) == []

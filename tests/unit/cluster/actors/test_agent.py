@@ -78,7 +78,7 @@ def test_a_sample_that_hangs_is_a_timeout_of_that_gpu_alone():
     assert [record.subject for record in records if isinstance(record, GpuCounters)] == [SUBJECTS[B]]
 
 
-def test_a_gpu_that_is_lost_while_it_is_sampled_is_told_once():
+def test_a_gpu_that_is_lost_while_it_is_sampled_is_reported_once():
     driver = two_gpus()
     with agent_on(driver) as agent:
         records = gather(agent, lambda found: samples(found, SUBJECTS[A]))
@@ -114,7 +114,7 @@ def test_foreign_memory_comes_with_the_next_poll():
     assert (found[SUBJECTS[B]].used_mib, found[SUBJECTS[B]].pids) == (9000.0, (17,))
 
 
-def test_processes_are_watched_beside_the_samples_and_the_watch_is_told_with_the_counters():
+def test_processes_are_watched_beside_the_samples_and_the_watch_is_reported_with_the_counters():
     driver = two_gpus()
     driver.gpu(B).processes = [SimulatedProcess(17, 8999.0, sm_percent=60)]
     duty = AgentDuty("pc1", 0.0, 50.0, LIMIT_S, SUBJECTS, processes=ProcessLimits(512, 5))
@@ -123,11 +123,11 @@ def test_processes_are_watched_beside_the_samples_and_the_watch_is_told_with_the
         agent.begin(duty)
         seen = gather(agent, lambda found: [one for one in found if isinstance(one, GpuProcess)])
         agent.counters("after", LIMIT_S)
-        told = agent.poll().records
+        first = agent.poll().records
         last = agent.finish(LIMIT_S).records
     [process] = [one for one in seen if isinstance(one, GpuProcess)]
     assert (process.subject, process.pid, process.used_mib) == (SUBJECTS[B], 17, 8999.0)
-    for records in (told, last):
+    for records in (first, last):
         watches = {one.subject: one for one in records if isinstance(one, ProcessWatch)}
         assert watches.keys() == set(SUBJECTS.values())
         assert all(one.readings >= 1 and one.sm_readable for one in watches.values())

@@ -109,6 +109,6 @@ def test_a_disk_that_stands_still_costs_a_marker_its_time_and_nothing_else(open_
     assert box.mark(PATIENCE_S)
 
 
-def test_a_folder_that_takes_no_file_is_told_at_once(tmp_path):
+def test_a_folder_that_takes_no_file_is_reported_at_once(tmp_path):
     with pytest.raises(OSError, match="absent"):
         BlackBox(tmp_path / "absent", head_of("run-1"), lambda: Moment(1.0, 2.0)).open()

@@ -67,10 +67,10 @@ def test_gpus_that_hang_are_timeouts_and_the_others_are_read():
     event = found["pc1/gpu1"]
     assert (event.t_s, event.data) == (5.0, {"limit_s": 0.5, "query": "counters after"})
     assert "“counters after”" in event.message
-    assert set(again) == set(UUIDS.values()) - {"pc1/gpu1", "pc1/gpu6"}  # told once
+    assert set(again) == set(UUIDS.values()) - {"pc1/gpu1", "pc1/gpu6"}  # reported once
 
 
-def test_a_lost_gpu_is_told_once_and_the_others_are_read():
+def test_a_lost_gpu_is_reported_once_and_the_others_are_read():
     with opened() as (driver, nvml, silent):
         driver.gpu("GPU-2").lost = True
         found = counters(nvml, silent)
@@ -98,12 +98,12 @@ def test_another_failure_is_an_nvml_error_that_names_the_query():
 
 
 @pytest.mark.parametrize("first", ["hung", "lost"])
-def test_one_cause_is_told_once_whichever_query_meets_it(first):
+def test_one_cause_is_reported_once_whichever_query_meets_it(first):
     with opened() as (_, _nvml, silent):
-        tellings = {
+        reports = {
             "hung": lambda: silent.hung("GPU-0", "pc1/gpu0", "sample", 30.0),
             "lost": lambda: silent.lost(GpuLost("pc1/gpu0", "GPU-0", "fell off the bus"), "sample"),
         }
-        assert len(tellings[first]()) == 1
-        assert [event for tell in tellings.values() for event in tell()] == []
+        assert len(reports[first]()) == 1
+        assert [event for report in reports.values() for event in report()] == []
         assert len(silent.lost(GpuLost("pc1/gpu1", "GPU-1", "fell off the bus"), "sample")) == 1

@@ -129,7 +129,7 @@ def test_a_second_is_the_mean_of_its_steps():
     assert means([]) == {}
 
 
-def test_the_agent_tells_primary_and_secondary_threads():
+def test_the_agent_reports_primary_and_secondary_threads():
     with installed(SimulatedDriver([])):
         agent = NodeAgent()
         agent.start_host_load(MANY)

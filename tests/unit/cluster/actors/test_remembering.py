@@ -1,4 +1,4 @@
-"""What a host tells of its past: each run that never ended, once; and what it keeps of this one."""
+"""What a host reports of its past: each run that never ended, once; and what it keeps of this one."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from rigproof.host.proc import BootId, boot_id
 from rigproof.records.black_box import FINISHED, CardWords, End, Reported, read_box
 from rigproof.records.measurements import BootReading
 from rigproof.records.samples import GpuSample
-from support.last_words import LAST, OTHER_BOOT, TOLD, head_of, leave
+from support.last_words import LAST, OTHER_BOOT, RESTARTED, head_of, leave
 
 
 @pytest.fixture
@@ -42,22 +42,22 @@ def own_box(run_id="run-9"):
     return run
 
 
-def test_a_first_run_has_a_boot_id_and_nothing_to_tell(memory):
+def test_a_first_run_has_a_boot_id_and_nothing_to_report(memory):
     (reading,) = memory.begin()
     assert (reading.subject, reading.moment, reading.boot_id) == ("here", "before", boot_id().value)
     assert memory.boot("after").moment == "after"
     assert own_box().going_on
 
 
-def test_a_run_that_the_host_did_not_survive_is_told(state, memory):
+def test_a_run_that_the_host_did_not_survive_is_reported(state, memory):
     leave(state, head_of("run-1", boot=OTHER_BOOT))
     _, event = memory.begin()
     assert (event.kind, event.subject, event.t_s) == ("unfinished_run", "here", 3.0)
-    assert event.message == f"pc1 {TOLD}"
+    assert event.message == f"pc1 {RESTARTED}"
     assert event.data["restarted"] is True
 
 
-def test_a_run_that_was_killed_is_told_as_that(state, memory):
+def test_a_run_that_was_killed_is_reported_as_killed(state, memory):
     leave(state, head_of("run-1"))
     _, event = memory.begin()
     assert event.kind == "unfinished_run"
@@ -74,7 +74,7 @@ def test_a_run_that_was_killed_is_told_as_that(state, memory):
         (OTHER_BOOT, [Reported("run-2")]),
     ],
 )
-def test_what_ended_in_an_orderly_way_or_was_told_is_not(state, memory, boot, more):
+def test_what_ended_in_an_orderly_way_or_was_reported_is_not(state, memory, boot, more):
     leave(state, head_of("run-1", boot=boot), [LAST, *more])
     assert kinds(memory.begin()) == []
 
@@ -95,7 +95,7 @@ def test_another_run_that_goes_on_beside_this_one_is_none_that_ended(state, memo
         other.end()
 
 
-def test_a_run_is_told_of_once_and_only_by_one_that_ended_itself(state):
+def test_a_run_is_reported_once_and_only_by_one_that_ended_itself(state):
     leave(state, head_of("run-1", boot=OTHER_BOOT))
     killed = Remembering("here", "run-2", lambda: 3.0, dict)
     assert kinds(killed.begin()) == ["unfinished_run"]
@@ -126,7 +126,7 @@ def test_this_very_run_on_the_same_start_is_an_agent_that_was_replaced(state, me
     assert kinds(memory.begin()) == []
 
 
-def test_a_host_without_a_boot_id_keeps_nothing_and_tells_nothing(state, memory, monkeypatch):
+def test_a_host_without_a_boot_id_keeps_nothing_and_reports_nothing(state, memory, monkeypatch):
     leave(state, head_of("run-1", boot=OTHER_BOOT))
     monkeypatch.setattr(remembering, "boot_id", lambda: BootId(None, "not here"))
     (reading,) = memory.begin()
@@ -136,7 +136,7 @@ def test_a_host_without_a_boot_id_keeps_nothing_and_tells_nothing(state, memory,
     assert look_back("here", "run-9", 3.0) == ([], [])
 
 
-def test_a_folder_that_takes_nothing_is_told_and_the_run_goes_on(tmp_path, monkeypatch):
+def test_a_folder_that_takes_nothing_is_reported_and_the_run_goes_on(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("RIGPROOF_STATE_HOME", str(tmp_path / "file" / "state"))
     memory = Remembering("here", "run-9", lambda: 3.0, dict)
@@ -144,12 +144,12 @@ def test_a_folder_that_takes_nothing_is_told_and_the_run_goes_on(tmp_path, monke
     memory.mark("gemm", 4.0)
     (event,) = memory.problems()
     assert (event.kind, event.subject) == ("black_box", "here")
-    assert "cannot be recorded" in event.message
+    assert "cannot be written" in event.message
     assert memory.problems() == []
     memory.end()
 
 
-def test_a_marker_holds_the_stage_the_steps_and_what_the_cards_said(state):
+def test_a_marker_holds_the_stage_the_steps_and_what_the_cards_reported(state):
     sample = GpuSample(3.0, "here/gpu0", 100.0, None, 71.0, power_w=348.0, sm_clock_mhz=1695.0)
     memory = Remembering("here", "run-9", lambda: 30.0, lambda: {"here/gpu0": sample})
     memory.begin()
@@ -165,12 +165,12 @@ def test_a_marker_holds_the_stage_the_steps_and_what_the_cards_said(state):
     assert own_box().box.end == FINISHED
 
 
-def test_a_late_marker_is_told(state, memory, monkeypatch):
+def test_a_late_marker_is_reported(state, memory, monkeypatch):
     memory.begin()
     monkeypatch.setattr(remembering, "MARK_S", 0.0)
     monkeypatch.setattr(memory._box, "mark", lambda timeout_s: False)
     memory.mark("gemm", 4.0)
-    assert "the marker before gemm" in memory.problems()[0].message
+    assert "the black box's line before gemm" in memory.problems()[0].message
 
 
 def test_sigterm_is_an_orderly_end_and_goes_on_to_whoever_waits_for_it(state, memory):
@@ -201,7 +201,7 @@ def test_an_agent_of_a_run_remembers_and_one_that_only_watches_does_not(state):
     assert own_box().box.end == FINISHED
 
 
-def test_the_agent_of_a_node_that_came_back_tells_of_its_reset(state):
+def test_the_agent_of_a_node_that_came_back_reports_its_reset(state):
     leave(state, head_of("run-9", node="here", boot=OTHER_BOOT))
     reading, event = NodeAgent(lambda: "").came_back("here", "run-9", 55.0)
     assert (reading.t_s, reading.moment, reading.boot_id) == (55.0, "after", boot_id().value)

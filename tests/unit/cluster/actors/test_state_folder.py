@@ -13,8 +13,8 @@ from rigproof.cluster.actors.state_folder import (
     file_name,
     host_folder,
     make_folder,
+    mark_reported,
     runs_of,
-    tell,
     this_host,
     tidy,
 )
@@ -134,10 +134,10 @@ def test_what_is_no_file_of_ours_is_passed_over(tmp_path):
     assert runs_of(this_host(), tmp_path / "absent") == []
 
 
-def test_a_run_is_told_of_once_behind_a_torn_line_too(tmp_path):
+def test_a_run_is_reported_once_behind_a_torn_line_too(tmp_path):
     path = leave(tmp_path, head_of("run-1"))
     path.write_bytes(path.read_bytes() + b'{"type":"line","t_s":27')
-    tell(found(tmp_path)[0], "run-2")
+    mark_reported(found(tmp_path)[0], "run-2")
     (run,) = found(tmp_path)
     assert run.box.reported
     assert run.box.last == LAST

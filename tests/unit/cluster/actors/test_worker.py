@@ -26,8 +26,8 @@ while (reply := one.poll()).state == "opening":
 one.alive()
 one.alive()
 reply = one.poll()
-told = {"progress": reply.progress, "records": len(reply.records), "found": found}
-print(json.dumps({**told, "torch_before": before, "torch_after": "torch" in sys.modules}), flush=True)
+facts = {"progress": reply.progress, "records": len(reply.records), "found": found}
+print(json.dumps({**facts, "torch_before": before, "torch_after": "torch" in sys.modules}), flush=True)
 os._exit(0)  # its thread waits for tasks
 """
 MEMORY = {"enabled": True, "expandable_segments": True, "max_split_size_mib": 64}

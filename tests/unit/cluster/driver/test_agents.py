@@ -32,12 +32,12 @@ class Agent:
     """Stands for an agent's actor: notes every call, and gives what it was told to give."""
 
     def __init__(self, given):
-        self.told = []
+        self.every_call = []
         self.given = {"facts": facts(), "clock": 5.0, "begin": frozenset(), **given}
 
     def __getattr__(self, method):
         def remote(*arguments):
-            self.told.append((method, *arguments))
+            self.every_call.append((method, *arguments))
             answer = self.given.get(method)
             if isinstance(answer, list):
                 answer = answer.pop(0) if answer else None
@@ -46,7 +46,7 @@ class Agent:
         return SimpleNamespace(remote=remote)
 
     def calls(self, method):
-        return [arguments for name, *arguments in self.told if name == method]
+        return [arguments for name, *arguments in self.every_call if name == method]
 
 
 class Team:
@@ -251,7 +251,11 @@ def test_a_restarted_agent_is_told_what_the_one_before_knew(briefed):
     briefed.ends()
     assert not briefed.link().briefed
     briefed.agents.lines()
-    assert briefed.actor().told == [("begin", duty("pc1")), ("adopt", WORKER), ("start_host_load", LOAD)]
+    assert briefed.actor().every_call == [
+        ("begin", duty("pc1")),
+        ("adopt", WORKER),
+        ("start_host_load", LOAD),
+    ]
     briefed.agents.lines()
     assert len(briefed.actor().calls("begin")) == 1
 
@@ -262,9 +266,9 @@ def test_a_restarted_agent_is_the_node_s_from_its_first_answer(briefed):
     assert briefed.link().identity.agent_pid == 9
     assert briefed.records[-1] == briefed.link().identity
     assert briefed.agents.ever == {ProcessId(7, 1), ProcessId(9, 1)}
-    told = len(briefed.records)
+    count = len(briefed.records)
     briefed.answers(pid=9)
-    assert len(briefed.records) == told
+    assert len(briefed.records) == count
 
 
 def test_the_agent_of_a_node_that_is_gone_is_not_polled(briefed):
@@ -277,7 +281,7 @@ def test_the_agent_of_a_node_that_is_gone_is_not_polled(briefed):
 # Duties
 
 
-def test_their_duty_is_told_and_the_gpus_whose_xids_are_heard_come_back(killed_here):
+def test_they_are_told_their_duty_and_the_gpus_whose_xids_are_heard_come_back(killed_here):
     team = Team(pc1={"begin": frozenset({"pc1/gpu0"})}, pc2={"begin": frozenset({"pc2/gpu0"})})
     team.start()
     assert team.agents.begin({"pc1": duty("pc1"), "pc2": duty("pc2")}, 1.0) == {"pc1/gpu0", "pc2/gpu0"}
@@ -360,7 +364,7 @@ def test_a_restarted_agent_notes_the_stage_that_runs(briefed):
     assert briefed.actor().calls("mark") == [["sustained", 5.0]]
 
 
-def test_steps_are_told_once_and_those_of_the_stage_before_are_forgotten(briefed):
+def test_steps_are_reported_once_and_those_of_the_stage_before_are_forgotten(briefed):
     briefed.agents.note("pc1", "pc1/gpu0#0", "bf16")
     briefed.agents.note("pc1", "pc1/gpu0#0", "fp16")
     briefed.agents.tell_steps()

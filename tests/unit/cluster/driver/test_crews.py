@@ -16,7 +16,7 @@ ACROSS, HERE = Crew("across", (NAMES[0], NAMES[2])), Crew("here", (NAMES[0], NAM
 
 
 class Rig:
-    """Four workers, and agents that tell ports from 1 on, unless their host is silent."""
+    """Four workers, and agents that report free ports from 1 on, unless their host is silent."""
 
     def __init__(self, *, gone=(), silent=()):
         plans = [WorkerPlan(one, one[:-2], one[:3], "cuda", 1.0, 1.0, 64.0, 256) for one in NAMES]
@@ -25,11 +25,11 @@ class Rig:
             name: SimpleNamespace(found=SimpleNamespace(address=address)) for name, address in NODES.items()
         }
         self.stage = "exchange"
-        self.told, self.events, self.asked = [], [], {}
+        self.calls, self.events, self.asked_for = [], [], {}
         self._gone, self._silent = gone, silent
 
     def free_ports(self, wanted):
-        self.asked = dict(wanted)
+        self.asked_for = dict(wanted)
         return {
             place: tuple(range(1, count + 1))
             for place, count in wanted.items()
@@ -40,13 +40,13 @@ class Rig:
         return name not in self._gone
 
     def begin(self, name, spec, start_at_s, member):
-        self.told.append((name, spec, start_at_s, member))
+        self.calls.append((name, spec, start_at_s, member))
 
     def stop_tasks(self, slots):
-        self.told.append(("stop", *(slot.plan.worker for slot in slots)))
+        self.calls.append(("stop", *(slot.plan.worker for slot in slots)))
 
     def hung(self, slot, why, limit_s):
-        self.told.append(("hung", slot.plan.worker, why, limit_s))
+        self.calls.append(("hung", slot.plan.worker, why, limit_s))
         slot.outcome = "failed"
 
     def begins(self, *crews):
@@ -87,20 +87,20 @@ def test_two_nodes_of_one_address_are_one_host(rig):
 def test_crews_of_one_host_have_ports_of_their_own(rig):
     other = Crew("other", (NAMES[1], NAMES[3]))
     assert rendezvous([ACROSS, other], rig.slots, rig) == {ACROSS: ("10.0.0.1", 1), other: ("10.0.0.1", 2)}
-    assert rig.asked == {("pc1", "10.0.0.1"): 2}
+    assert rig.asked_for == {("pc1", "10.0.0.1"): 2}
 
 
 def test_who_works_alone_meets_nobody(rig):
     start_at_s, begun = rig.begins(Crew("pc1/gpu0", NAMES[:1]))
-    assert (start_at_s, rig.asked) == (10.5, {})
-    assert rig.told == [(NAMES[0], f"spec of {NAMES[0]}", 10.5, Member("pc1/gpu0", 0, 1, None))]
+    assert (start_at_s, rig.asked_for) == (10.5, {})
+    assert rig.calls == [(NAMES[0], f"spec of {NAMES[0]}", 10.5, Member("pc1/gpu0", 0, 1, None))]
     assert [one.crew.subject for one in begun] == ["pc1/gpu0"]
 
 
 def test_each_member_is_told_its_rank_and_the_same_place(rig):
     rig.begins(ACROSS)
     place = ("10.0.0.1", 1)
-    assert [(name, member) for name, _, _, member in rig.told] == [
+    assert [(name, member) for name, _, _, member in rig.calls] == [
         (NAMES[0], Member("across", 0, 2, place)),
         (NAMES[2], Member("across", 1, 2, place)),
     ]
@@ -110,13 +110,13 @@ def test_a_crew_without_one_of_its_members_does_not_begin_and_an_event_says_so()
     rig = Rig(gone={NAMES[2]})
     _, begun = rig.begins(ACROSS, Crew("pc2/gpu0", (NAMES[2],)), Crew("pc1/gpu1", (NAMES[1],)))
     assert [one.crew.subject for one in begun] == ["pc1/gpu1"]
-    (event,) = rig.events  # of a worker that is not there alone, its own events tell
+    (event,) = rig.events  # of a worker that is not there alone, its own events say so
     assert (event.kind, event.subject, event.stage) == ("crew_failed", "across", "exchange")
     assert event.message == "it did not begin: there is no process of pc2/gpu0#0"
     assert event.data == {"workers": [NAMES[2]]}
 
 
-def test_a_host_that_tells_no_port_has_no_crew():
+def test_a_host_that_reports_no_port_has_no_crew():
     rig = Rig(silent={"pc1"})
     assert rig.begins(ACROSS)[1] == []
     assert rig.events[0].message == "it did not begin: the host of its rank 0 reported no free port"
@@ -139,11 +139,11 @@ def test_where_one_is_lost_the_others_are_told_to_stop_once(rig):
     crew.slots[1].outcome = "failed"
     event = crew.check(20.0)
     assert event.message == "it lost pc1/gpu1#0; the others were told to stop"
-    assert rig.told == [("stop", NAMES[0], NAMES[2], NAMES[3])]
+    assert rig.calls == [("stop", NAMES[0], NAMES[2], NAMES[3])]
     assert crew.check(20.5) is None
     for slot in crew.slots:
         slot.outcome = "finished" if slot.outcome == "none" else slot.outcome
-    assert (crew.working, crew.finished, len(rig.told)) == (False, False, 1)
+    assert (crew.working, crew.finished, len(rig.calls)) == (False, False, 1)
 
 
 def test_who_is_replaced_later_does_not_make_a_crew_that_lost_it_whole(rig):
@@ -163,7 +163,7 @@ def test_who_does_not_stop_in_time_is_killed(rig):
     assert crew.working
     crew.check(20.0 + STOP_S + 0.1)
     why = "its crew across ended, and it did not stop for 4 s"
-    assert rig.told[1:] == [("hung", NAMES[2], why, STOP_S)]
+    assert rig.calls[1:] == [("hung", NAMES[2], why, STOP_S)]
     assert not crew.working
 
 

@@ -40,11 +40,12 @@ def test_the_event_names_the_memory_and_its_holders():
 
 
 @pytest.mark.parametrize(
-    ("pids", "said"), [((17,), "the process with pid 17 holds"), ((), "others hold"), (None, "others hold")]
+    ("pids", "expected"),
+    [((17,), "the process with pid 17 holds"), ((), "others hold"), (None, "others hold")],
 )
-def test_holders_are_named_as_far_as_they_are_known(pids, said):
+def test_holders_are_named_as_far_as_they_are_known(pids, expected):
     (event,) = skip(9000.0, 20000.0, pids=pids).values()
-    assert said in event.message
+    assert expected in event.message
 
 
 def test_a_card_whose_use_is_not_known_is_loaded():

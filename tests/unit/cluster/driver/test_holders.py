@@ -22,10 +22,10 @@ def passed(*records):
     return kept[-1]
 
 
-def test_who_holds_what_is_told_and_ours_are_not():
-    told = passed(WORKER, OWN, CHILD, STRANGER, OOM)
-    assert told.message == "wanted 128 MiB, 72 MiB free; pid 5263 (python3, user ml) holds 138 GiB"
-    assert told.data == {"recovered": True, "holders": "pid 5263 (python3, user ml) holds 138 GiB"}
+def test_who_holds_what_is_reported_and_ours_are_not():
+    event = passed(WORKER, OWN, CHILD, STRANGER, OOM)
+    assert event.message == "wanted 128 MiB, 72 MiB free; pid 5263 (python3, user ml) holds 138 GiB"
+    assert event.data == {"recovered": True, "holders": "pid 5263 (python3, user ml) holds 138 GiB"}
 
 
 def test_who_has_left_holds_nothing():

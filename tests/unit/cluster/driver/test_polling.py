@@ -21,8 +21,8 @@ class Members:
             self.taken.append((line, answer))
         return line == self.own
 
-    def lost(self, *told):
-        self.lost_nodes.append(told)
+    def lost(self, *arguments):
+        self.lost_nodes.append(arguments)
 
     def lines(self):
         return []
@@ -90,7 +90,7 @@ def beat_at(driver, now_s, *, head=False):
     driver.polling.beat()
 
 
-def test_a_silent_head_is_told_once(driver):
+def test_a_silent_head_is_reported_once(driver):
     for now_s in (0.5, 4, 8):
         beat_at(driver, now_s)
     assert driver.events == []
@@ -150,7 +150,7 @@ def test_a_head_may_be_silent_for_as_long_as_a_stall(driver):
     assert driver.events == []
 
 
-def test_a_node_that_is_lost_is_told_to_agents_and_workers(driver):
+def test_a_lost_node_is_reported_to_agents_and_workers(driver):
     driver.watch.lost = {"pc2": "no heartbeat"}
     beat_at(driver, 1, head=True)
     (event,) = driver.events
@@ -160,7 +160,7 @@ def test_a_node_that_is_lost_is_told_to_agents_and_workers(driver):
     assert driver.workers.lost_nodes == [("pc2", "no heartbeat")]
 
 
-def test_a_node_that_is_found_lost_at_a_second_look_is_told_too(driver):
+def test_a_node_that_is_found_lost_at_a_second_look_is_reported_too(driver):
     driver.watch.lost = {"pc2": "no heartbeat"}
     driver.polling.look_again(1.5)
     assert driver.watch.looks == [1.5]

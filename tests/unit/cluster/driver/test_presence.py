@@ -59,7 +59,7 @@ UNKNOWN = 'sku = "unknown", vram_gib_per_worker = 4'
         (UNKNOWN, facts(nvml_error="NVML hangs; reboot"), "a GPU cannot be seen on vm: NVML hangs"),
     ],
 )
-def test_a_missing_gpu_is_told_in_words(rig, gpu, found, message):
+def test_a_missing_gpu_is_reported_in_words(rig, gpu, found, message):
     gpus, (event,) = gpus_there(rig(gpu), {"vm": found}, lambda name: None, 3.0)
     assert gpus == {}
     assert (event.kind, event.subject, event.t_s, event.message) == ("gpu_missing", "vm/gpu0", 3.0, message)

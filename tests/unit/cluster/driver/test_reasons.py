@@ -8,9 +8,9 @@ Worker unexpectedly exits with a connection error code 2. End of file. There are
 (1) The process is killed by SIGKILL by OOM killer due to high memory usage."""
 
 
-def test_a_process_that_died_is_told_by_its_ending_alone():
-    said = reason_of(RuntimeError(DIED))
-    assert said == "Worker unexpectedly exits with a connection error code 2 (SYSTEM_ERROR)"
+def test_a_process_that_died_is_described_by_its_ending_alone():
+    reason = reason_of(RuntimeError(DIED))
+    assert reason == "Worker unexpectedly exits with a connection error code 2 (SYSTEM_ERROR)"
 
 
 def test_any_other_error_keeps_its_words():
@@ -19,11 +19,11 @@ def test_any_other_error_keeps_its_words():
     )
 
 
-def test_an_error_without_words_is_told_by_its_name():
+def test_an_error_without_words_is_reported_by_its_name():
     assert reason_of(TimeoutError()) == "TimeoutError"
 
 
-def test_of_a_long_error_what_tells_is_kept():
+def test_of_a_long_error_the_informative_lines_are_kept():
     lines = ["The task failed", "at line 3", "Error: one", "the node ended", "exit code 1"]
     assert reason_of(RuntimeError("\n".join(lines))) == "The task failed Error: one the node ended"
 

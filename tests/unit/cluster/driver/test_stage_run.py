@@ -29,7 +29,7 @@ class Team:
     """Two workers. Each beat takes a second, and does what `at` has for its number."""
 
     def __init__(self, refuse=()):
-        self.now_s, self.beats, self.at, self.told, self.recorded = 0.0, 0, {}, [], []
+        self.now_s, self.beats, self.at, self.calls, self.recorded = 0.0, 0, {}, [], []
         self.paused_s = 0.0
         self.stage = None
         plans = [WorkerPlan(name, "pc1/gpu0", "pc1", "cuda", 0.5, 1.0, 64.0, 256) for name in (FIRST, SECOND)]
@@ -47,21 +47,21 @@ class Team:
         self.at.get(self.beats, lambda: None)()
 
     def rest(self):
-        self.told.append("rest")
+        self.calls.append("rest")
 
     def gather(self, timeout_s):
-        self.told.append(("gather", timeout_s))
+        self.calls.append(("gather", timeout_s))
 
     def look_again(self, timeout_s):
-        self.told.append(("look_again", timeout_s))
+        self.calls.append(("look_again", timeout_s))
 
     # workers and agents
 
     def mark(self, stage):
-        self.told.append(("mark", stage))
+        self.calls.append(("mark", stage))
 
     def unmark(self):
-        self.told.append("unmark")
+        self.calls.append("unmark")
 
     def begin_stage(self, name):
         self.stage = name
@@ -70,7 +70,7 @@ class Team:
         return name not in self._refuse
 
     def begin(self, name, spec, start_at_s, member):
-        self.told.append(("begin", name, start_at_s))
+        self.calls.append(("begin", name, start_at_s))
         self.members.append(member)
         self.slots[name].outcome = "none"
 
@@ -82,20 +82,20 @@ class Team:
 
     def stop_tasks(self, slots=None):
         named = [slot.plan.worker for slot in slots or ()]
-        self.told.append(("stop_tasks", *named) if slots is not None else "stop_tasks")
+        self.calls.append(("stop_tasks", *named) if slots is not None else "stop_tasks")
 
     def event(self, kind, slot, message, **data):
-        self.told.append((kind, slot.plan.worker, message, data))
+        self.calls.append((kind, slot.plan.worker, message, data))
 
     def hung(self, slot, why, limit_s):
-        self.told.append(("hung", slot.plan.worker, why, limit_s))
+        self.calls.append(("hung", slot.plan.worker, why, limit_s))
         slot.outcome = "failed"
 
     def start_host_load(self, loads):
-        self.told.append(("start_host_load", dict(loads)))
+        self.calls.append(("start_host_load", dict(loads)))
 
     def stop_host_load(self):
-        self.told.append("stop_host_load")
+        self.calls.append("stop_host_load")
 
     # a test's part
 
@@ -120,8 +120,8 @@ class Team:
         )
         return stage_run.run(on_tick, should_stop)
 
-    def said(self, kind):
-        return [one for one in self.told if one == kind or one[0] == kind]
+    def calls_of(self, kind):
+        return [one for one in self.calls if one == kind or one[0] == kind]
 
 
 @pytest.fixture
@@ -148,20 +148,20 @@ def test_all_begin_together_a_little_later(team):
     team.now_s = 50.0
     team.at = {1: team.all_end}
     team.run()
-    assert team.said("begin") == [("begin", name, 50.0 + HEAD_START_S) for name in (FIRST, SECOND)]
+    assert team.calls_of("begin") == [("begin", name, 50.0 + HEAD_START_S) for name in (FIRST, SECOND)]
 
 
 def test_the_cpu_load_lasts_as_long_as_the_stage(team):
     team.at = {1: team.all_end}
     team.run()
-    assert team.said("start_host_load") == [("start_host_load", LOADS)]
-    assert team.told[-4:] == ["stop_tasks", "stop_host_load", "unmark", ("gather", LAST_CALL_S)]
+    assert team.calls_of("start_host_load") == [("start_host_load", LOADS)]
+    assert team.calls[-4:] == ["stop_tasks", "stop_host_load", "unmark", ("gather", LAST_CALL_S)]
 
 
 def test_every_node_notes_the_stage_before_anything_of_it_begins(team):
     team.at = {1: team.all_end}
     team.run()
-    assert team.told[0] == ("mark", "sustained")
+    assert team.calls[0] == ("mark", "sustained")
 
 
 def test_who_works_past_the_deadline_is_killed_and_the_stage_is_partial(team):
@@ -170,8 +170,8 @@ def test_who_works_past_the_deadline_is_killed_and_the_stage_is_partial(team):
     assert stage.status == "partial"
     assert team.beats == 121  # 120.3 s have passed for the first time
     message = "sustained did not end within 120 s"
-    assert team.said("timeout") == [("timeout", SECOND, message, {"limit_s": EXPECTED_S + TASK_S})]
-    assert team.said("hung") == [("hung", SECOND, message, EXPECTED_S + TASK_S)]
+    assert team.calls_of("timeout") == [("timeout", SECOND, message, {"limit_s": EXPECTED_S + TASK_S})]
+    assert team.calls_of("hung") == [("hung", SECOND, message, EXPECTED_S + TASK_S)]
 
 
 def test_the_deadline_is_the_planned_end_and_the_task_s_own_time(team, monkeypatch):
@@ -196,13 +196,13 @@ def test_where_nobody_finished_the_stage_has_failed_and_the_nodes_are_looked_at_
     team.at = {2: lambda: [team.ends(name, "failed") for name in (FIRST, SECOND)]}
     stage = team.run()
     assert (stage.status, stage.loaded_from_s) == ("failed", None)
-    assert team.said("look_again") == [("look_again", STOP_S / 8)]
+    assert team.calls_of("look_again") == [("look_again", STOP_S / 8)]
 
 
 def test_a_stage_that_all_finished_needs_no_second_look(team):
     team.at = {1: team.all_end}
     team.run()
-    assert team.said("look_again") == []
+    assert team.calls_of("look_again") == []
 
 
 def test_a_worker_that_did_not_begin_makes_the_stage_partial_and_is_not_waited_for():
@@ -215,11 +215,11 @@ def test_a_worker_that_did_not_begin_makes_the_stage_partial_and_is_not_waited_f
 def test_a_stage_that_nobody_began_has_failed_without_a_beat():
     team = Team(refuse={FIRST, SECOND})
     assert team.run().status == "failed"
-    assert (team.beats, team.said("start_host_load")) == (0, [])
-    assert team.said("gather")
+    assert (team.beats, team.calls_of("start_host_load")) == (0, [])
+    assert team.calls_of("gather")
 
 
-def test_every_beat_is_told(team):
+def test_every_beat_is_reported(team):
     ticks = []
     team.at = {3: team.all_end}
     team.run(on_tick=lambda: ticks.append(team.beats))
@@ -230,9 +230,9 @@ def test_a_stage_that_is_stopped_lets_its_tasks_end_and_is_interrupted(team):
     team.at = {3: lambda: team.ends(FIRST), 5: lambda: team.ends(SECOND)}
     stage = team.run(should_stop=lambda: team.beats >= 2)
     assert (stage.status, team.beats) == ("interrupted", 5)  # the slower one's end
-    assert len(team.said("stop_tasks")) == 2  # then, and at the stage's end as ever
-    assert team.said("gather") == []  # nobody waits for a last answer
-    assert team.said("look_again") == []
+    assert len(team.calls_of("stop_tasks")) == 2  # then, and at the stage's end as ever
+    assert team.calls_of("gather") == []  # nobody waits for a last answer
+    assert team.calls_of("look_again") == []
 
 
 def test_tasks_that_do_not_end_hold_up_the_stop_for_half_its_limit(team):
@@ -249,18 +249,18 @@ def test_an_exception_ends_the_stage_as_interrupted(team):
         team.run()
     stage, _ = team.recorded[-1]
     assert (stage.status, stage.end_s) == ("interrupted", 2.0)
-    assert "stop_tasks" in team.told
-    assert "stop_host_load" in team.told
+    assert "stop_tasks" in team.calls
+    assert "stop_host_load" in team.calls
 
 
 def test_the_first_beat_of_a_stage_may_come_late(team):
     team.at = {1: team.all_end}
     team.run()
-    assert team.said("rest") == ["rest"]
+    assert team.calls_of("rest") == ["rest"]
 
 
 def test_a_beat_that_took_long_gives_the_next_one_as_long(monkeypatch):
-    """Its next one is due after as much time again, and a pause tells how much is spent."""
+    """Its next one is due after as much time again, and a pause says how much is spent."""
     clock = SimpleNamespace(now_s=0.0)
     monkeypatch.setattr(stage_loop.time, "monotonic", lambda: clock.now_s)
     monkeypatch.setattr(stage_loop, "collect", lambda *_: setattr(clock, "now_s", clock.now_s + 4.0) or [])
@@ -281,7 +281,7 @@ def test_a_beat_that_took_long_gives_the_next_one_as_long(monkeypatch):
         sink=events.append,
         now_s=lambda: clock.now_s,
         timeouts=Timeouts(stall_s=10.0, task_s=60.0, start_s=60.0, stop_s=10.0),
-        pause=lambda *told: pauses.append(told),
+        pause=lambda *arguments: pauses.append(arguments),
     )
     polling.beat(0.5)
     assert pauses == [(0.5, 4.0, True)]
@@ -307,14 +307,14 @@ def test_turns_come_one_after_the_other_and_count_as_one_stage(team):
     ]
     assert (stage.status, stage.workers, team.beats) == ("finished", (FIRST, SECOND), 5)
     assert (stage.loaded_from_s, stage.loaded_to_s) == (2.0, 5.0)
-    assert len(team.said("start_host_load")) == 1
+    assert len(team.calls_of("start_host_load")) == 1
 
 
 def test_each_turn_has_a_deadline_of_its_own(team):
     team.at = {3: lambda: team.ends(FIRST)}
     team.run(turns=TWICE)
     turn_s = EXPECTED_S / 2 + TASK_S
-    late = [one for one in team.told if one[0] == "timeout"]
+    late = [one for one in team.calls if one[0] == "timeout"]
     assert [one[3]["limit_s"] for one in late] == [turn_s] * len(late)
     assert team.now_s == pytest.approx(2 * turn_s, abs=5)
 
@@ -323,7 +323,7 @@ def test_a_crew_that_is_lost_costs_its_turn_alone(team):
     team.at = {2: lambda: team.ends(FIRST, "failed"), 3: lambda: team.ends(SECOND), 5: team.all_end}
     stage = team.run(turns=TWICE)
     assert (stage.status, team.beats) == ("partial", 5)
-    assert team.said("stop_tasks")[0] == ("stop_tasks", SECOND)
+    assert team.calls_of("stop_tasks")[0] == ("stop_tasks", SECOND)
     (event,) = (one for one, _ in team.recorded if isinstance(one, Event))
     assert (event.kind, event.subject, event.stage) == ("crew_failed", "pair", "sustained")
 
@@ -357,5 +357,5 @@ def test_who_is_left_of_a_crew_gets_its_time_again_after_the_driver_stalled(team
 
     team.at = {2: lambda: team.ends(FIRST, "failed"), 4: stall}
     team.run(turns=((BOTH,),))
-    assert team.said("hung")[0][1] == SECOND
+    assert team.calls_of("hung")[0][1] == SECOND
     assert team.now_s == (4.0 + stalled_s if stalled_s else 2.0) + STOP_S / 2 + 1.0

@@ -30,10 +30,10 @@ class Calls:
     """Stands for an actor: notes every call that it is sent; `poll` is never answered by itself."""
 
     def __init__(self):
-        self.told = []
+        self.calls = []
 
     def __getattr__(self, method):
-        return SimpleNamespace(remote=lambda *arguments: self.told.append((method, *arguments)) or object())
+        return SimpleNamespace(remote=lambda *arguments: self.calls.append((method, *arguments)) or object())
 
 
 class Crew:
@@ -41,7 +41,7 @@ class Crew:
 
     def __init__(self, plans=PLANS, start_s=START_S, stall_s=STALL_S, cpus=4.0):
         self.now_s = 0.0
-        self.events, self.records, self.made, self.killed, self.agents_told = [], [], [], [], []
+        self.events, self.records, self.made, self.killed, self.agent_calls = [], [], [], [], []
         self.steps = []
         links = {
             name: AgentLink(
@@ -49,11 +49,11 @@ class Crew:
             )
             for name in ("pc1", "pc2")
         }
-        told = self.agents_told
+        calls = self.agent_calls
         agents = SimpleNamespace(
             links=links,
-            adopt=lambda node, process: told.append(("adopt", node, process)),
-            kill=lambda node, process: told.append(("kill", node, process)),
+            adopt=lambda node, process: calls.append(("adopt", node, process)),
+            kill=lambda node, process: calls.append(("kill", node, process)),
             note=lambda node, worker, step: self.steps.append((node, worker, step)),
         )
         self.workers = Workers(
@@ -81,8 +81,8 @@ class Crew:
         slot = self.slot(worker)
         self.workers.lines()
         process = ProcessId(pid or 100 + slot.generation, 1)
-        told = slot.task if task is None else task
-        reply = WorkerReply(process, state, told, progress, tuple(records), error)
+        number = slot.task if task is None else task
+        reply = WorkerReply(process, state, number, progress, tuple(records), error)
         return self.workers.take(slot.line, slot.line.take(reply, self.now_s))
 
     def works(self, worker=FIRST, begin_s=0.0):
@@ -168,7 +168,7 @@ def test_a_process_that_is_there_and_does_not_open_its_device_hangs(lonely):
     assert (event.kind, event.message) == ("worker_hung", "did not start in 60 s")
     assert (event.data["setting"], event.data["limit_s"]) == ("timeouts.start_s", START_S)
     assert len(lonely.made) == 1
-    assert lonely.agents_told[-1] == ("kill", "pc1", ProcessId(100, 1))
+    assert lonely.agent_calls[-1] == ("kill", "pc1", ProcessId(100, 1))
 
 
 def test_the_limit_of_a_replacement_counts_from_its_own_start(lonely):
@@ -182,7 +182,7 @@ def test_the_limit_of_a_replacement_counts_from_its_own_start(lonely):
     assert lonely.events[-1].data["setting"] == "timeouts.start_s"
 
 
-def test_a_device_that_does_not_open_is_told_and_not_tried_again(lonely):
+def test_a_device_that_does_not_open_is_reported_and_not_tried_again(lonely):
     lonely.answers(state="broken", error="CUDA error 802")
     (event,) = lonely.events
     assert (event.kind, event.message) == ("worker_failed", "its device did not open: CUDA error 802")
@@ -194,7 +194,7 @@ def test_a_process_is_adopted_once_and_remembered_where_it_runs_on_this_host(cre
     for worker, pid in ((FIRST, 11), (FIRST, 11), (CPU, 22)):
         crew.answers(worker, "ready", pid=pid)
     first, cpu = ProcessId(11, 1), ProcessId(22, 1)
-    assert crew.agents_told == [("adopt", "pc1", first), ("adopt", "pc2", cpu)]
+    assert crew.agent_calls == [("adopt", "pc1", first), ("adopt", "pc2", cpu)]
     assert crew.workers.ever == {first}
     assert crew.workers.pids() == {11, 22}
     assert (crew.slot().pid, crew.slot(SECOND).pid) == (11, None)
@@ -322,7 +322,7 @@ def test_a_worker_is_replaced_once_in_a_stage_and_then_given_up(lonely):
     (_, replaced) = lonely.events
     assert (replaced.kind, replaced.data["pid"], replaced.data["generation"]) == ("worker_replaced", 101, 1)
     assert replaced.message == "a new process took over: no finished round for 61 s"
-    lonely.answers(state="ready")  # told once
+    lonely.answers(state="ready")  # reported once
     assert len(lonely.events) == 2
 
     lonely.slot().line.send(70.0)
@@ -376,7 +376,7 @@ def test_a_process_that_goes_while_it_opens_its_device_died(lonely):
     assert lonely.kinds() == ["worker_died"]
 
 
-def test_a_task_that_failed_is_told_and_its_process_replaced(lonely):
+def test_a_task_that_failed_is_reported_and_its_process_replaced(lonely):
     lonely.works()
     lonely.answers(state="failed", error="CUDA out of memory")
     (event,) = lonely.events
@@ -411,12 +411,12 @@ def test_a_task_is_given_to_who_is_ready_for_it(crew):
     crew.answers(FIRST, "ready")
     assert crew.workers.ready(FIRST)
     crew.workers.begin(FIRST, "spec", 1.5, alone)
-    assert crew.made[0][3].told == [("start", 1, "spec", 1.5, alone)]
+    assert crew.made[0][3].calls == [("start", 1, "spec", 1.5, alone)]
     assert not crew.workers.ready(FIRST)  # at work
     crew.answers(FIRST, "finished", progress=1)
     assert crew.workers.ready(FIRST)
     crew.workers.begin(FIRST, "other", 3.0, alone)
-    assert crew.made[0][3].told[-1] == ("start", 2, "other", 3.0, alone)
+    assert crew.made[0][3].calls[-1] == ("start", 2, "other", 3.0, alone)
     crew.workers.lost("pc1", "off")
     assert not crew.workers.ready(FIRST)
 
@@ -460,7 +460,7 @@ def test_another_step_of_load_is_noted_once(lonely):
     assert ("bf16" in first[2], "fp16" in second[2]) == (True, True)
     lonely.answers(progress=2, state="finished", records=[later])
     lonely.works(begin_s=9.0)
-    lonely.answers(progress=1, records=[later])  # of another task: told again
+    lonely.answers(progress=1, records=[later])  # of another task: reported again
     assert lonely.steps[2:] == [second]
 
 
@@ -494,7 +494,7 @@ def test_only_those_at_work_are_told_to_stop(crew):
     crew.works(FIRST)
     crew.answers(SECOND, "ready")
     crew.workers.stop_tasks()
-    first, second, cpu = (actor.told for *_, actor in crew.made)
+    first, second, cpu = (actor.calls for *_, actor in crew.made)
     assert ("stop",) in first
     assert second == cpu == []
 
@@ -515,7 +515,7 @@ def test_at_the_end_everybody_is_killed_and_nobody_is_left(crew):
     crew.answers(FIRST, "ready", pid=11)
     crew.workers.end()
     crew.workers.wait_kills(60.0)
-    assert ("kill", "pc1", ProcessId(11, 1)) in crew.agents_told
+    assert ("kill", "pc1", ProcessId(11, 1)) in crew.agent_calls
     assert {id(actor) for actor in crew.killed} == {id(actor) for *_, actor in crew.made}
     assert {slot.state for slot in crew.workers.slots.values()} == {"vacant"}
     assert crew.workers.lines() == []
@@ -525,7 +525,7 @@ def test_a_worker_that_hangs_is_killed_by_its_agent_and_by_ray(lonely):
     lonely.answers(state="ready", pid=11)
     lonely.workers.hung(lonely.slot(), "no answer", STALL_S)
     lonely.workers.wait_kills(60.0)
-    assert lonely.agents_told[-1] == ("kill", "pc1", ProcessId(11, 1))
+    assert lonely.agent_calls[-1] == ("kill", "pc1", ProcessId(11, 1))
     assert lonely.killed == [lonely.made[0][3]]
 
 

@@ -70,17 +70,17 @@ def test_each_worker_starts_with_its_own_gpus(mine, count):
     """The line runs in a shell that believes to be reached by ssh, with a `ray` that only echoes."""
     launch = rig(2, 1, 8)
     (line,) = yaml.safe_load(launch_text(launch))["worker_start_ray_commands"]
-    said = shell(f"SSH_CONNECTION='10.0.0.1 50000 {mine} 22'; ray() {{ echo \"$@\"; }}; {line}")
-    assert said.returncode == 0, said.stderr
-    assert f"--node-ip-address={mine}" in said.stdout.split()
-    assert f"--num-gpus={count}" in said.stdout.split()
+    done = shell(f"SSH_CONNECTION='10.0.0.1 50000 {mine} 22'; ray() {{ echo \"$@\"; }}; {line}")
+    assert done.returncode == 0, done.stderr
+    assert f"--node-ip-address={mine}" in done.stdout.split()
+    assert f"--num-gpus={count}" in done.stdout.split()
 
 
 def test_a_machine_that_is_none_of_them_starts_nothing():
     (line,) = yaml.safe_load(launch_text(rig(1, 1)))["worker_start_ray_commands"]
-    said = shell(f"SSH_CONNECTION='10.0.0.2 50000 110.0.0.22 22'; ray() {{ echo started; }}; {line}")
-    assert said.returncode != 0
-    assert "started" not in said.stdout
+    done = shell(f"SSH_CONNECTION='10.0.0.2 50000 110.0.0.22 22'; ray() {{ echo started; }}; {line}")
+    assert done.returncode != 0
+    assert "started" not in done.stdout
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc"))))

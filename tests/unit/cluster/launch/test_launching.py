@@ -56,9 +56,9 @@ def machines(monkeypatch, tmp_path):
 
 
 def start(tmp_path, limit_s=60):
-    said = []
-    launching.up(LAUNCH, tmp_path / "lab.yaml", limit_s=limit_s, say=said.append)
-    return said
+    lines = []
+    launching.up(LAUNCH, tmp_path / "lab.yaml", limit_s=limit_s, say=lines.append)
+    return lines
 
 
 def test_up_gives_the_token_to_who_has_none_and_waits_for_all(machines, tmp_path):
@@ -70,16 +70,16 @@ def test_up_gives_the_token_to_who_has_none_and_waits_for_all(machines, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("finds", "said"),
+    ("finds", "expected"),
     [
         (f"process 12\nprocess 13\ntoken {SAME}\nray\n", "pc2 runs 2 processes of this cluster already"),
         (f"token {SAME}\n", "pc2 has no `ray` for the user anna"),
         ("token 0123\nray\n", "pc2 has another token"),
     ],
 )
-def test_up_refuses_before_it_starts_anything(machines, tmp_path, finds, said):
+def test_up_refuses_before_it_starts_anything(machines, tmp_path, finds, expected):
     made = machines(finds)
-    with pytest.raises(ClusterStartFailed, match=said):
+    with pytest.raises(ClusterStartFailed, match=expected):
         start(tmp_path)
     assert made.ended == []
     assert not (tmp_path / "lab.yaml").exists()
@@ -101,10 +101,10 @@ def test_down_goes_on_where_a_machine_is_away(machines, monkeypatch):
         return made.run(remote, arguments[0], **more)
 
     monkeypatch.setattr(launching.Remote, "run", away)
-    said = []
+    lines = []
     with pytest.raises(NoSsh, match="No route"):
-        launching.down(LAUNCH, say=said.append)
-    assert said == ["pc2: 3 processes ended"]
+        launching.down(LAUNCH, say=lines.append)
+    assert lines == ["pc2: 3 processes ended"]
 
 
 def test_a_token_is_made_once_for_its_owner_alone(monkeypatch, tmp_path):
@@ -119,13 +119,13 @@ def test_a_token_is_made_once_for_its_owner_alone(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("nodes", "said"),
+    ("nodes", "expected"),
     [
         ((), "no nodes"),
         ((Node(name="pc1"),), "pc1 has no address in the profile"),
         ((Node(name="pc1", address="no-such-host.invalid"),), "no-such-host.invalid is not known here"),
     ],
 )
-def test_a_rig_that_cannot_be_addressed_is_refused(nodes, said):
-    with pytest.raises(ClusterError, match=said):
+def test_a_rig_that_cannot_be_addressed_is_refused(nodes, expected):
+    with pytest.raises(ClusterError, match=expected):
         launching.addressed(nodes)

@@ -58,7 +58,7 @@ def script(text, *arguments, given="", **environment):
     return done.stdout.splitlines()
 
 
-def test_looking_tells_marked_processes_the_tokens_hash_and_whether_ray_is_there(tmp_path, start, mark):
+def test_looking_reports_marked_processes_the_tokens_hash_and_whether_ray_is_there(tmp_path, start, mark):
     ours, _ = start(SLEEPER, mark)
     start(SLEEPER, mark + "0")
     folder = tmp_path / ".ray"

@@ -37,19 +37,19 @@ def test_the_uuid_is_written_as_nvml_does():
     assert uuid_text(bytes(range(16))) == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
 
 
-def test_the_first_device_is_told_by_its_uuid():
+def test_the_first_device_is_reported_by_its_uuid():
     assert first_gpu(Cuda()) == Probed("GPU-00010203-0405-0607-0809-0a0b0c0d0e0f")
 
 
 @pytest.mark.parametrize(
-    ("fails", "code", "said"),
+    ("fails", "code", "expected"),
     [
         ("cuInit", 802, "cuInit failed with CUDA error 802 (system not yet initialized); is nvidia-fabric"),
         ("cuDeviceGet", 100, "cuDeviceGet failed with CUDA error 100 (no CUDA-capable device is detected)"),
         ("cuDeviceGetUuid", 4711, "CUDA error 4711 (an error without a name); run `nvidia-smi` there"),
     ],
 )
-def test_an_error_is_kept_with_its_way_out(fails, code, said):
+def test_an_error_is_kept_with_its_way_out(fails, code, expected):
     probed = first_gpu(Cuda(fails, code))
     assert probed.uuid is None
-    assert said in probed.error
+    assert expected in probed.error

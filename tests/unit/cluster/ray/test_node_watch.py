@@ -1,4 +1,4 @@
-"""The nodes are listed beside the run: a lost one is told once, a head that hangs holds nobody up."""
+"""The nodes are listed beside the run: a lost one is reported once, a head that hangs holds nobody up."""
 
 import threading
 import time
@@ -41,7 +41,7 @@ def watch(head):
     watch.stop(60)
 
 
-def test_a_lost_node_is_told_once(head, watch):
+def test_a_lost_node_is_reported_once(head, watch):
     watch.look(60)
     assert watch.news() == {}
     head.alive = False

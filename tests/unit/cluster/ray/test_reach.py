@@ -55,7 +55,7 @@ def test_a_node_is_lost_once_it_was_not_reached_for_longer_than_the_limit():
     assert reach.look(4) == {}
     assert set(reach.look(4.1)) == {"pc2"}
     alive.add("pc2")
-    assert reach.look(6) == {}, "told once"
+    assert reach.look(6) == {}, "reported once"
 
 
 def test_a_link_that_comes_back_in_time_begins_anew():

@@ -34,15 +34,17 @@ def test_a_ray_that_knows_tokens_is_taken(monkeypatch, version):
 @pytest.mark.parametrize("version", ["2.51.2", "2.9.3", "1.13.0", "2.51.0.post1", "0.8"])
 def test_an_older_ray_is_refused_with_the_version_to_install(monkeypatch, version):
     installed(monkeypatch, version)
-    said = rf"{version} has no token authentication.*CVE-2025-62593.*install ray>=2\.52 on"
-    with pytest.raises(RefusedError, match=said):
+    expected = rf"{version} has no token authentication.*CVE-2025-62593.*install ray>=2\.52 on"
+    with pytest.raises(RefusedError, match=expected):
         check_ray_version(RefusedError)
 
 
-@pytest.mark.parametrize(("version", "said"), [(None, "not installed"), ("nightly", "not a known release")])
-def test_a_ray_that_is_not_there_or_not_known_is_refused(monkeypatch, version, said):
+@pytest.mark.parametrize(
+    ("version", "expected"), [(None, "not installed"), ("nightly", "not a known release")]
+)
+def test_a_ray_that_is_not_there_or_not_known_is_refused(monkeypatch, version, expected):
     installed(monkeypatch, version)
-    with pytest.raises(RefusedError, match=said):
+    with pytest.raises(RefusedError, match=expected):
         check_ray_version(RefusedError)
 
 

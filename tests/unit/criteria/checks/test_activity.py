@@ -85,13 +85,13 @@ def test_one_wrong_result_fails_and_forbids_training_on_the_card(bench):
     assert "do not train on this card" in verdict.remedy
 
 
-def test_wrong_results_that_were_not_told_one_by_one_are_counted(bench):
+def test_wrong_results_that_were_not_reported_one_by_one_are_counted(bench):
     bench.event("wrong_result", GPU, "3 elements differ", 50.0, untold=0)
     bench.event("wrong_result", GPU, "3 elements differ", 60.0, untold=49)
     assert bench.verdict(ACTIVE, GPU).detail == "51 wrong results, the first: 3 elements differ"
 
 
-def test_the_reason_for_idling_is_told(bench):
+def test_the_reason_for_idling_is_reported(bench):
     bench.recording.rounds = [one for one in bench.recording.rounds if one.subject != GPU or one.t_s < 40]
     bench.event("worker_died", GPU, "pc1/gpu0#0 was killed by signal 9", 40.0)
     bench.only("gemm", "sustained")

@@ -43,11 +43,11 @@ def test_a_low_clock_passes_where_the_driver_explains_it(bench, reasons, outcome
     assert bench.verdict(RATIO, GPU).outcome is outcome
 
 
-def test_the_explanation_is_told(bench):
+def test_the_explanation_is_reported(bench):
     at_its_cap(bench)
     bench.samples(GPU, 5, sm_clock_mhz=1470, clock_event_reasons=0x4)
-    said = "1470 MHz of 1980 MHz, explained by power cap (0x4), at 690 of 700 W, in the gemm stage"
-    assert bench.verdict(RATIO, GPU).detail == said
+    detail = "1470 MHz of 1980 MHz, explained by power cap (0x4), at 690 of 700 W, in the gemm stage"
+    assert bench.verdict(RATIO, GPU).detail == detail
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_the_cap_holds_the_average_where_the_instant_power_swings(bench):
     assert bench.verdict(RATIO, GPU).outcome is Outcome.NOT_MEASURED  # a frozen average explains nothing
 
 
-def test_the_stretch_that_nothing_explains_is_the_one_that_is_told(bench):
+def test_the_stretch_that_nothing_explains_is_the_one_that_is_reported(bench):
     at_its_cap(bench)
     bench.samples(GPU, 41, 51, sm_clock_mhz=1400, clock_event_reasons=0x4)
     bench.samples(GPU, 51, 61, sm_clock_mhz=1500, clock_event_reasons=0)

@@ -19,7 +19,7 @@ def test_a_node_that_is_missing_or_lost_fails(bench, kind):
     assert bench.verdict(NODES, "pc1").outcome is Outcome.PASS
 
 
-def test_a_node_that_the_run_tells_of_and_that_did_not_answer_fails(bench):
+def test_a_node_that_the_run_reports_and_that_did_not_answer_fails(bench):
     bench.event("agent_died", "pc2", "did not come up", 3.0)
     del bench.recording.nodes["pc2"]
     assert bench.verdict(NODES, "pc2").outcome is Outcome.FAIL

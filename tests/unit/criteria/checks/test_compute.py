@@ -33,7 +33,7 @@ def test_of_two_cards_that_differ_nobody_knows_which_is_wrong_and_both_fail(benc
     for subject, other in ((GPU, OTHER), (OTHER, GPU)):
         verdict = bench.verdict(EXACT, subject)
         assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 12)
-        assert f"another on {other}: one of the two is wrong" in verdict.detail
+        assert f"different on {other}: one of the two is wrong" in verdict.detail
         assert verdict.remedy.startswith("do not train on any of them until you know which is wrong: ")
 
 
@@ -56,19 +56,19 @@ def test_most_cards_are_right_and_the_odd_one_alone_fails(bench):
         Outcome.PASS,
     ]
     detail = bench.verdict(EXACT, subject_of(1)).detail
-    assert "another on pc1/gpu0, pc1/gpu2, which agree" in detail
+    assert "different on pc1/gpu0, pc1/gpu2, which agree with each other" in detail
 
 
-@pytest.mark.parametrize(("number", "told"), [(5, ""), (6, " and others")])
-def test_four_of_the_cards_that_agree_are_named(bench, number, told):
+@pytest.mark.parametrize(("number", "ending"), [(5, ""), (6, " and others")])
+def test_four_of_the_cards_that_agree_are_named(bench, number, ending):
     make_peers(bench, number)
     products_differ(bench, subject_of(0))
     assert bench.verdict(EXACT, subject_of(0)).detail.endswith(
-        f"another on pc1/gpu1, pc1/gpu2, pc1/gpu3, pc1/gpu4{told}, which agree"
+        f"different on pc1/gpu1, pc1/gpu2, pc1/gpu3, pc1/gpu4{ending}, which agree with each other"
     )
 
 
-def test_of_several_products_that_differ_the_first_stage_s_is_told(bench):
+def test_of_several_products_that_differ_the_first_stage_s_is_reported(bench):
     change(bench, GPU, "sharing", checksums={"1·0": "another", "0·1": "bf16-0·1"})
     change(bench, GPU, "sustained", checksums={"1·0": "bf16-1·0", "0·1": "another"})
     verdict = bench.verdict(EXACT, GPU)

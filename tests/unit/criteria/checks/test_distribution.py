@@ -90,7 +90,7 @@ def test_a_device_on_which_nobody_came_up_fails_where_others_did(bench):
     assert bench.verdict(SPREAD, GPU).detail == "CUDA error 101 (at t=3 s)"
 
 
-def test_why_nobody_came_up_anywhere_is_said(bench):
+def test_why_nobody_came_up_anywhere_is_reported(bench):
     bench.recording.workers.clear()
     assert bench.verdict(SPREAD, GPU).detail == "no worker started on any device"
 

@@ -341,7 +341,7 @@ def test_a_stranger_that_rests_explains_no_rate(bench):
     assert outcomes(bench, SUSTAINED, UNDISTURBED) == [FAIL, FAIL]
 
 
-def test_where_nobody_tells_who_uses_the_sms_a_stranger_explains_a_rate_by_being_there(bench):
+def test_where_it_is_unknown_who_uses_the_sms_a_stranger_explains_a_rate_by_being_there(bench):
     bench.slow(GPU, 0.5)
     bench.watched(GPU, sm_readable=False)
     bench.stranger(45, sm_percent=[None])
@@ -367,7 +367,7 @@ def test_heat_is_not_a_stranger_s_doing(bench):
     assert outcomes(bench, "thermal.core_temperature", "thermal.throttle") == [FAIL, FAIL]
 
 
-def test_memory_that_a_stranger_holds_is_told_with_who_holds_how_much(bench):
+def test_memory_that_a_stranger_holds_is_reported_with_who_holds_how_much(bench):
     stranger_takes_memory(bench)
     bench.stranger(46.5, used_mib=[141_824])
     verdict = bench.verdict("memory.no_oom", GPU)

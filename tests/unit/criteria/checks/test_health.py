@@ -218,7 +218,7 @@ def test_a_driver_that_delivers_no_xids_still_says_what_it_wants(bench):
     assert bench.verdict(XID, GPU).outcome is Outcome.FAIL
 
 
-def test_what_was_told_before_the_load_has_to_be_told_after_it(bench):
+def test_what_was_reported_before_the_load_has_to_be_reported_after_it(bench):
     bench.counters(GPU, "before", recovery_action=0)
     verdict = bench.verdict(XID, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED

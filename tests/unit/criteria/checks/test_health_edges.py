@@ -1,4 +1,4 @@
-"""Which of several Xids is told first, and dated."""
+"""Which of several Xids is reported first, with its moment."""
 
 import pytest
 

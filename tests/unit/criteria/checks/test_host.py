@@ -92,7 +92,7 @@ def test_a_load_that_died_is_named_where_the_host_was_idle(bench):
     assert "; the CPU load ended by itself; rigproof's load used 77 %" in bench.verdict(BAND, "pc1").detail
 
 
-def test_too_few_threads_are_told_by_how_many_cpus(bench):
+def test_too_few_threads_are_reported_with_how_many_cpus_are_missing(bench):
     load_ended(bench, own_percent=50, foreign_percent=3, short_cpus=3.94)
     bench.host("pc1", cpu_percent=53)
     remedy = bench.verdict(BAND, "pc1").remedy
@@ -100,7 +100,7 @@ def test_too_few_threads_are_told_by_how_many_cpus(bench):
 
 
 @pytest.mark.parametrize("data", [{}, {"own_percent": "much", "foreign_percent": None, "short_cpus": 0}])
-def test_a_load_that_told_nothing_is_not_quoted(bench, data):
+def test_a_load_that_reported_nothing_is_not_quoted(bench, data):
     load_ended(bench, **data)
     bench.host("pc1", cpu_percent=98)
     assert bench.verdict(BAND, "pc1").detail.endswith("over 85 %")
@@ -154,7 +154,7 @@ def test_one_wake_up_in_a_hundred_may_take_longer_than_50_ms(bench, slow, outcom
     assert bench.verdict(AWAKE, "pc1").outcome is outcome
 
 
-def test_the_percentile_and_the_maximum_are_told(bench):
+def test_the_percentile_and_the_maximum_are_reported(bench):
     verdict = bench.verdict(AWAKE, "pc1")
     assert verdict.measured == pytest.approx(1.0)
     assert "3609 wake-up delays" in verdict.detail
@@ -186,7 +186,7 @@ def without(table, *names):
     return {name: value for name, value in table.items() if name not in names}
 
 
-def test_what_was_measured_and_required_is_told(bench):
+def test_what_was_measured_and_required_is_reported(bench):
     verdict = bench.verdict(BAND, "pc1")
     assert (verdict.measured, verdict.limit) == (100.0, 80.0)
     assert verdict.limit_source.endswith(", band 70–85 %")
@@ -308,7 +308,7 @@ def test_a_frozen_host_is_dated_by_the_report_of_its_longest_delay(bench):
     assert (verdict.outcome, verdict.measured, verdict.from_s) == (Outcome.FAIL, 900.0, 50.0)
 
 
-def test_a_probe_that_was_silent_for_most_of_the_load_says_how_much_it_told(bench):
+def test_a_probe_that_was_silent_for_most_of_the_load_says_how_much_it_measured(bench):
     bench.host("pc1", 50, wakeup_delays_ms=None)
     assert bench.verdict(AWAKE, "pc1").detail == "the probe reported 1800 wake-ups, 19 s of 40 s"
 

@@ -56,7 +56,7 @@ def test_a_gpu_that_does_not_answer_any_more_fails_although_it_was_there(bench):
     assert bench.verdict(PRESENT, OTHER).outcome is Outcome.PASS
 
 
-def test_a_gpu_that_the_run_tells_of_and_that_is_not_there_fails(bench):
+def test_a_gpu_that_the_run_reports_and_that_is_not_there_fails(bench):
     bench.event("worker_failed", GPU, "no such device", 3.0)
     del bench.recording.gpus[GPU]
     assert bench.verdict(PRESENT, GPU).detail == "pc1 answered without it"

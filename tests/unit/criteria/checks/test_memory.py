@@ -129,7 +129,7 @@ def test_less_than_the_plan_is_no_measurement_where_a_matrix_more_would_have_fit
     assert bench.verdict(OOM, GPU).outcome is expected
 
 
-def test_a_half_filled_card_is_told_with_what_the_plan_gives_it(bench):
+def test_a_half_filled_card_is_reported_with_what_the_plan_gives_it(bench):
     fill(bench, allocated_mib=PLANNED_MIB / 2)
     assert outcome(bench, OOM) is Outcome.NOT_MEASURED
     assert bench.verdict(OOM, GPU).detail == (
@@ -356,8 +356,8 @@ def test_the_grid_is_the_runs_own(bench):
 
 
 def test_torchs_own_advice_is_left_out_and_who_holds_the_rest_stays(bench):
-    told = "CUDA out of memory. Tried to allocate 2.00 MiB. Process 5182 has 72.46 GiB memory in use."
+    message = "CUDA out of memory. Tried to allocate 2.00 MiB. Process 5182 has 72.46 GiB memory in use."
     advice = "Of the allocated memory 6.03 GiB is allocated by PyTorch. Try expandable_segments:True"
-    bench.event("oom", GPU, f"{told} {advice}", 44.0, holders=[])
-    assert bench.verdict(OOM, GPU).detail == told
-    assert bench.verdict("memory.success_rate", GPU).detail.endswith(f"first: {told}")
+    bench.event("oom", GPU, f"{message} {advice}", 44.0, holders=[])
+    assert bench.verdict(OOM, GPU).detail == message
+    assert bench.verdict("memory.success_rate", GPU).detail.endswith(f"first: {message}")

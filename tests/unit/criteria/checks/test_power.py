@@ -118,7 +118,7 @@ def test_without_a_range_a_cap_under_the_default_only_warns(bench, enforced_w, o
     assert verdict.limit_source == "NVML's default power limit"
 
 
-def test_the_sku_file_stands_in_for_a_default_that_nvml_does_not_tell(bench):
+def test_the_sku_file_stands_in_for_a_default_that_nvml_does_not_report(bench):
     bench.gpu(GPU, power_limit_default_w=None, power_limit_w=650)
     verdict = bench.verdict(LIMIT, GPU)
     assert (verdict.outcome, verdict.limit_source) == (Outcome.WARN, "hwprofiles/gpus/h200.toml")
@@ -127,7 +127,7 @@ def test_the_sku_file_stands_in_for_a_default_that_nvml_does_not_tell(bench):
     assert (verdict.outcome, verdict.measured) == (Outcome.NO_LIMIT, 650)
 
 
-def test_an_enforced_limit_that_nvml_does_not_tell_is_no_measurement(bench):
+def test_an_enforced_limit_that_nvml_does_not_report_is_no_measurement(bench):
     bench.gpu(GPU, power_limit_w=None)
     verdict = bench.verdict(LIMIT, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
@@ -206,7 +206,7 @@ def test_a_card_whose_average_is_instant_goes_over_its_limit_for_a_second(bench,
 
 
 @pytest.mark.parametrize(("limit_w", "outcome"), [(500, Outcome.WARN), (200, Outcome.FAIL)])
-def test_a_cap_is_told_with_the_command_that_lifts_it(bench, limit_w, outcome):
+def test_a_cap_is_reported_with_the_command_that_lifts_it(bench, limit_w, outcome):
     bench.gpu("pc1/gpu0", power_limit_w=float(limit_w), power_limit_default_w=700.0, index=3)
     bench.samples("pc1/gpu0", power_limit_w=None)
     verdict = bench.verdict("power.limit", "pc1/gpu0")

@@ -6,7 +6,7 @@ from rigproof.records.verdict import Decision, Outcome, decide, sentence
 from support.recordings import RIG
 
 RESET, NODE = "health.reset", "pc2"
-TOLD = "pc2 restarted 4 s into sustained (bf16), both cards at 100 %, last 348 + 231 W, 71 °C"
+RESTARTED = "pc2 restarted 4 s into sustained (bf16), both cards at 100 %, last 348 + 231 W, 71 °C"
 OTHER_BOOT = "0e0e6ab5-6d8f-4c1a-9f47-2f0f57a0a0de"
 
 
@@ -14,14 +14,14 @@ def test_the_same_boot_id_before_and_after_passes(bench):
     assert bench.verdict(RESET, NODE).outcome is Outcome.PASS
 
 
-def test_a_reset_is_told_in_one_sentence_with_what_to_do(bench):
-    bench.event("host_reset", NODE, TOLD, 34.0, stage=None, run_id="run", restarted=True)
+def test_a_reset_is_reported_in_one_sentence_with_what_to_do(bench):
+    bench.event("host_reset", NODE, RESTARTED, 34.0, stage=None, run_id="run", restarted=True)
     verdict = bench.verdict(RESET, NODE)
     assert (verdict.outcome, verdict.from_s) == (Outcome.FAIL, 34.0)
-    said = sentence(verdict)
-    assert TOLD in said
-    assert "power supply" in said
-    assert "nvidia-smi -pl" in said
+    line = sentence(verdict)
+    assert RESTARTED in line
+    assert "power supply" in line
+    assert "nvidia-smi -pl" in line
     assert bench.verdict(RESET, "pc1").outcome is Outcome.PASS
 
 
@@ -75,7 +75,7 @@ def test_a_lost_node_says_why_it_was_not_asked(bench):
     assert "no heartbeat" in bench.verdict(RESET, NODE).detail
 
 
-def test_a_killed_driver_is_incomplete_and_said(bench):
+def test_a_killed_driver_is_incomplete_and_reported(bench):
     bench.event("driver_killed", NODE, "the run was ended from outside; the host did not restart", stage=None)
     verdict = bench.verdict(RESET, NODE)
     assert verdict.outcome is Outcome.NOT_MEASURED
@@ -88,11 +88,11 @@ def earlier(bench, run_id, message, *, restarted):
 
 
 def test_an_earlier_run_that_never_ended_warns_by_its_restart_first(bench):
-    earlier(bench, "run-1", TOLD, restarted=True)
+    earlier(bench, "run-1", RESTARTED, restarted=True)
     earlier(bench, "run-2", "the run was ended from outside", restarted=False)
     verdict = bench.verdict(RESET, NODE)
     assert verdict.outcome is Outcome.WARN
-    assert verdict.detail == f"an earlier run (run-1) never ended: {TOLD} (and 1 more)"
+    assert verdict.detail == f"an earlier run (run-1) never ended: {RESTARTED} (and 1 more)"
     assert "power supply" in verdict.remedy
     assert decide(bench.verdicts()) is Decision.ACCEPTED
 
@@ -105,13 +105,13 @@ def test_an_earlier_run_that_was_killed_does_not_blame_the_power_supply(bench):
 
 
 def test_a_warning_does_not_stand_in_for_a_reading(bench):
-    earlier(bench, "run-1", TOLD, restarted=True)
+    earlier(bench, "run-1", RESTARTED, restarted=True)
     bench.recording.boots = []
     assert bench.verdict(RESET, NODE).outcome is Outcome.NOT_MEASURED
 
 
 def test_a_host_that_could_not_keep_its_words_passes_and_says_so(bench):
-    bench.event("black_box", NODE, "what this host does last cannot be kept: Permission denied", stage=None)
+    bench.event("black_box", NODE, "this host's black box cannot be written: Permission denied", stage=None)
     verdict = bench.verdict(RESET, NODE)
     assert verdict.outcome is Outcome.PASS
     assert "Permission denied" in verdict.detail
@@ -120,7 +120,7 @@ def test_a_host_that_could_not_keep_its_words_passes_and_says_so(bench):
 def test_a_node_that_restarted_is_not_sent_to_its_network_cable(bench):
     bench.event("node_lost", NODE, "the node is gone: no heartbeat", 34.0, stage=None)
     assert "network cable" in bench.verdict("cluster.nodes_present", NODE).remedy
-    bench.event("host_reset", NODE, TOLD, 34.0, stage=None, run_id="run", restarted=True)
+    bench.event("host_reset", NODE, RESTARTED, 34.0, stage=None, run_id="run", restarted=True)
     remedy = bench.verdict("cluster.nodes_present", NODE).remedy
     assert "health.reset" in remedy
     assert "network cable" not in remedy
@@ -130,10 +130,10 @@ def test_a_node_that_restarted_is_not_sent_to_its_network_cable(bench):
 def test_a_host_with_one_card_has_no_others_to_leave_out(bench, cards, words):
     nodes = [node | {"gpus": [node["gpus"][0]] * cards} for node in RIG["nodes"]]
     bench.rig(nodes=nodes)
-    bench.event("host_reset", NODE, TOLD, 34.0, stage=None)
-    told = bench.verdict(RESET, NODE).remedy
-    assert words in told
-    assert ("one card at a time" in told) == (cards > 1)
+    bench.event("host_reset", NODE, RESTARTED, 34.0, stage=None)
+    remedy = bench.verdict(RESET, NODE).remedy
+    assert words in remedy
+    assert ("one card at a time" in remedy) == (cards > 1)
     bench.recording.events.clear()
-    earlier(bench, "run-1", TOLD, restarted=True)
+    earlier(bench, "run-1", RESTARTED, restarted=True)
     assert words in bench.verdict(RESET, NODE).remedy

@@ -8,7 +8,7 @@ GPU = "pc1/gpu0"
 CORE, MEMORY, THROTTLE = "thermal.core_temperature", "thermal.memory_temperature", "thermal.throttle"
 
 
-def test_an_overheated_core_is_told_in_the_sentence_of_every_output(bench):
+def test_an_overheated_core_is_reported_in_the_sentence_of_every_output(bench):
     bench.limits(core_temperature_c=80)
     bench.samples(GPU, 20.05, 61.05, core_temperature_c=84)
     assert sentence(bench.verdict(CORE, GPU)) == (
@@ -71,7 +71,7 @@ def test_a_limit_that_is_never_passed_leaves_the_other_to_what_is_sustained(
     assert bench.verdict(CORE, GPU).outcome is outcome
 
 
-def test_the_sentence_tells_the_sustained_from_the_forbidden_and_the_warning(bench):
+def test_the_sentence_distinguishes_the_sustained_from_the_forbidden_and_the_warning(bench):
     bench.limits(**GUIDE)
     bench.samples(GPU, 40, 60, core_temperature_c=79)
     early = bench.verdict(CORE, GPU)
@@ -320,7 +320,7 @@ def test_reasons_that_were_not_read_are_no_measurement(bench):
     assert verdict.outcome is Outcome.NOT_MEASURED
 
 
-def test_a_sensor_that_gives_nothing_is_told_with_where_to_look(bench):
+def test_a_sensor_that_gives_nothing_is_reported_with_where_to_look(bench):
     bench.samples("pc1/gpu0", core_temperature_c=None)
     verdict = bench.verdict("thermal.core_temperature", "pc1/gpu0")
     assert verdict.outcome is Outcome.NOT_MEASURED

@@ -116,7 +116,7 @@ def test_a_link_that_there_is_not_is_no_measurement(bench, field, value):
     assert "which no link has" in verdict.detail
 
 
-def test_a_link_that_there_is_not_is_told_with_what_it_reads_elsewhere(bench):
+def test_a_link_that_there_is_not_is_reported_with_what_it_reads_elsewhere(bench):
     bench.samples(GPU, 50, pcie_width=33)
     assert bench.verdict(LINK, GPU).detail == ("sustained: the PCIe width reads 16 to 33, which no link has")
 

@@ -17,7 +17,7 @@ def test_growth_is_the_difference_of_its_ends():
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "expected"),
     [
         (None, counted("after", 7), "replays were not counted before the load"),
         (counted("before", 3), None, "replays were not counted after the load"),
@@ -25,6 +25,6 @@ def test_growth_is_the_difference_of_its_ends():
         (counted("before", 7), counted("after", 3), "the counter of replays went back from 7 to 3"),
     ],
 )
-def test_without_both_ends_or_after_a_reset_nothing_was_measured(before, after, said):
-    with pytest.raises(NotMeasured, match=said):
+def test_without_both_ends_or_after_a_reset_nothing_was_measured(before, after, expected):
+    with pytest.raises(NotMeasured, match=expected):
         growth(before, after, "pcie_replays", "replays")

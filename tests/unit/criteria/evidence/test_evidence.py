@@ -57,8 +57,8 @@ def test_a_stage_that_was_broken_off_has_a_window_that_is_not_complete(bench, fi
     bench.stage("sustained", **fields)
     window = evidence(bench).loaded_window("sustained")
     assert (window.from_s, window.to_s, window.complete) == (30.0, pytest.approx(to_s), False)
-    said = reason(lambda: evidence(bench).complete_window("sustained"))
-    assert said == "the sustained stage was aborted"
+    why = reason(lambda: evidence(bench).complete_window("sustained"))
+    assert why == "the sustained stage was aborted"
 
 
 def test_the_last_moment_is_the_last_of_samples_and_rounds(bench):
@@ -78,8 +78,8 @@ def test_the_last_moment_is_the_last_of_samples_and_rounds(bench):
 
 def test_a_stage_in_which_not_all_worked_has_no_window(bench):
     bench.stage("sustained", loaded_from_s=None, status="partial")
-    said = reason(lambda: evidence(bench).loaded_window("sustained"))
-    assert said == "in the sustained stage (partial) the workers were never all under load"
+    why = reason(lambda: evidence(bench).loaded_window("sustained"))
+    assert why == "in the sustained stage (partial) the workers were never all under load"
 
 
 @pytest.mark.parametrize("length_s", [1.0, WEEK_S])
@@ -91,8 +91,8 @@ def test_a_load_lasts_from_a_second_to_a_week(bench, length_s):
 @pytest.mark.parametrize("length_s", [0.999, WEEK_S + 1, math.nan, -5.0])
 def test_any_other_length_is_no_measurement(bench, length_s):
     bench.stage("sustained", loaded_from_s=0.0, loaded_to_s=length_s)
-    said = reason(lambda: evidence(bench).loaded_window("sustained"))
-    assert said == f"the sustained stage was under load for {length_s:g} s, which is not a valid measurement"
+    why = reason(lambda: evidence(bench).loaded_window("sustained"))
+    assert why == f"the sustained stage was under load for {length_s:g} s, which is not a valid measurement"
 
 
 def test_a_week_is_the_longest_stretch():
@@ -108,8 +108,8 @@ def test_a_share_of_the_grid_points_due_is_enough(bench):
         evidence(bench).require_coverage(times_s, Window(0.0, 10.0), Limit(0.8, "defaults"), "power")
 
     cover(80)
-    said = reason(lambda: cover(79))
-    assert said == "only 79 of the 100 readings of power due under load, which is under 80 %"
+    why = reason(lambda: cover(79))
+    assert why == "only 79 of the 100 readings of power due under load, which is under 80 %"
     assert reason(lambda: cover(0)) == "no power was read under load"
 
 
@@ -124,8 +124,8 @@ def test_no_stretch_may_be_without_readings(bench, rate_hz, longest_s):
 
     for at_s in (-0.1, 20.0, 40.1 - longest_s):
         cover(longest_s, at_s)
-    said = reason(lambda: cover(longest_s + 0.5, 20.0))
-    assert said == f"no power was read for {longest_s + 0.5:.1f} s under load, from t=20 s on"
+    why = reason(lambda: cover(longest_s + 0.5, 20.0))
+    assert why == f"no power was read for {longest_s + 0.5:.1f} s under load, from t=20 s on"
     assert reason(lambda: cover(longest_s + 0.5, -0.1)).endswith("from t=0 s on")
     assert reason(lambda: cover(9.0, 31.9)).endswith("from t=32 s on")
 
@@ -195,8 +195,8 @@ def test_the_cause_is_the_first_in_the_chain_and_not_in_time(bench):
 def test_a_power_limit_that_is_no_power_was_not_measured(bench, limit_w):
     assert evidence(bench).device(GPU).enforced_power_w == 700
     bench.gpu(GPU, power_limit_w=limit_w)
-    said = reason(lambda: evidence(bench).device(GPU).enforced_power_w)
-    assert said == "NVML does not report the enforced power limit"
+    why = reason(lambda: evidence(bench).device(GPU).enforced_power_w)
+    assert why == "NVML does not report the enforced power limit"
 
 
 def test_who_did_not_answer_was_not_found(bench):
@@ -284,9 +284,9 @@ def test_a_round_that_is_no_measurement_makes_the_stage_none_and_is_quoted(bench
     )
     bench.round(list(bench.recording.rounds).index(wrong), **fields)
     device = evidence(bench).device(GPU)
-    said = reason(lambda: device.rounds("sustained"))
+    why = reason(lambda: device.rounds("sustained"))
     quoted = replace(wrong, **fields)
-    assert said == (
+    assert why == (
         f"a round reports {quoted.work:g} TFLOP in {quoted.seconds:g} s at t={quoted.t_s:g} s, "
         "which is not a valid measurement"
     )

@@ -14,7 +14,7 @@ BOTH = ("continuous", "bursts")  # sustained and training
 LIMIT = Limit(100.0, "defaults.toml")
 LOW = Finding(Outcome.PASS, 101.0, LIMIT, "just over")
 HIGH = Finding(Outcome.PASS, 150.0, LIMIT, "far over")
-TOLD = Finding(Outcome.NO_LIMIT, 5.0, detail="told")
+UNLIMITED = Finding(Outcome.NO_LIMIT, 5.0, detail="no limit")
 WARNED = Finding(Outcome.WARN, 99.0, LIMIT, "hm")
 FAILED = Finding(Outcome.FAIL, 99.0, LIMIT, "under")
 WORSE = Finding(Outcome.FAIL, 50.0, LIMIT, "far under")
@@ -26,12 +26,12 @@ def device_of(bench):
 
 def judged(bench, sustained, training, duties=BOTH):
     """What stands of one finding, or reason, for each of the two stages."""
-    said = {"sustained": sustained, "training": training}
+    findings = {"sustained": sustained, "training": training}
 
     def find(stage):
-        if isinstance(said[stage], Exception):
-            raise said[stage]
-        return said[stage]
+        if isinstance(findings[stage], Exception):
+            raise findings[stage]
+        return findings[stage]
 
     return over_stages(device_of(bench), duties, find)
 
@@ -49,8 +49,8 @@ def reason(look):
     ("one", "other"),
     [
         (LOW, HIGH),
-        (TOLD, LOW),
-        (WARNED, TOLD),
+        (UNLIMITED, LOW),
+        (WARNED, UNLIMITED),
         (FAILED, WARNED),
         (WORSE, FAILED),
         (FAILED, NotMeasured("aborted")),
@@ -70,7 +70,7 @@ def test_a_stage_that_is_named_already_is_not_named_twice(bench):
     assert judged(bench, LOW, None, duties=("continuous",)).detail == "just over"
 
 
-@pytest.mark.parametrize("good", [LOW, TOLD, WARNED])
+@pytest.mark.parametrize("good", [LOW, UNLIMITED, WARNED])
 def test_what_was_not_measured_in_one_stage_does_not_pass_by_another(bench, good):
     assert reason(lambda: judged(bench, good, NotMeasured("no round"))).reason == "training: no round"
     assert reason(lambda: judged(bench, NotMeasured("no round of sustained"), good)).reason == (
@@ -78,16 +78,16 @@ def test_what_was_not_measured_in_one_stage_does_not_pass_by_another(bench, good
     )
 
 
-def test_what_has_to_be_measured_is_told_before_what_does_not_apply(bench):
-    told = reason(lambda: judged(bench, NotApplicable("no sensor"), NotMeasured("no round")))
-    assert (type(told), told.reason) == (NotMeasured, "training: no round")
-    told = reason(lambda: judged(bench, NotApplicable("no sensor"), LOW))
-    assert (type(told), told.reason) == (NotApplicable, "sustained: no sensor")
+def test_what_has_to_be_measured_is_reported_before_what_does_not_apply(bench):
+    found = reason(lambda: judged(bench, NotApplicable("no sensor"), NotMeasured("no round")))
+    assert (type(found), found.reason) == (NotMeasured, "training: no round")
+    found = reason(lambda: judged(bench, NotApplicable("no sensor"), LOW))
+    assert (type(found), found.reason) == (NotApplicable, "sustained: no sensor")
 
 
 def test_a_level_without_such_a_stage_measures_nothing(bench):
-    said = reason(lambda: over_stages(device_of(bench), (), lambda stage: LOW))
-    assert said.reason == "the level has no stage in which this is judged"
+    found = reason(lambda: over_stages(device_of(bench), (), lambda stage: LOW))
+    assert found.reason == "the level has no stage in which this is judged"
 
 
 def test_a_figure_without_a_limit_is_far_from_any(bench):
@@ -163,8 +163,8 @@ def test_a_stretch_of_a_second_is_the_shortest(bench, to_s, found):
 
 
 def a_round_of(stage, end_s, seconds, phase="measure"):
-    told = {"precision": "bf16", "size": 1024}
-    return Round(end_s, stage, "pc1/gpu0#0", GPU, phase, seconds, 1.0, TFLOP, True, told)
+    labels = {"precision": "bf16", "size": 1024}
+    return Round(end_s, stage, "pc1/gpu0#0", GPU, phase, seconds, 1.0, TFLOP, True, labels)
 
 
 def thinned(bench, *kept_s):
@@ -254,8 +254,8 @@ def test_fewer_than_five_samples_fail_no_card(in_stretches, samples, fails):
 
 def test_a_stretch_under_a_second_measures_nothing(bench):
     rounds_at(bench, "gemm", *every(6.0, 8.9, 0.29), seconds=0.29)
-    said = reason(lambda: windows_of(bench, "gemm"))
-    assert said.reason == "gemm was never measured for 1 s without a break"
+    found = reason(lambda: windows_of(bench, "gemm"))
+    assert found.reason == "gemm was never measured for 1 s without a break"
 
 
 def test_a_reason_of_another_stage_is_not_ascribed_to_the_one_that_asked(bench):
@@ -278,12 +278,12 @@ def test_a_stretch_of_eight_seconds_is_judged_in_quarters(bench, to_s, pieces):
     assert windows_of(bench, "gemm") == [pytest.approx(one) for one in pieces]
 
 
-def test_without_a_measured_round_there_is_no_load_and_why_is_told(bench):
+def test_without_a_measured_round_there_is_no_load_and_why_is_reported(bench):
     rounds_at(bench, "gemm", *every(6.0, 10.0), phase="warmup")
     assert reason(lambda: windows_of(bench, "gemm")).reason == "no round of gemm was measured"
     bench.event("oom", GPU, "3 GiB wanted", 8.0, stage="gemm")
-    said = reason(lambda: windows_of(bench, "gemm")).reason
-    assert said == "no round of gemm was measured: 3 GiB wanted (at t=8 s)"
+    found = reason(lambda: windows_of(bench, "gemm")).reason
+    assert found == "no round of gemm was measured: 3 GiB wanted (at t=8 s)"
 
 
 def test_a_stage_that_was_broken_off_is_no_load(bench):

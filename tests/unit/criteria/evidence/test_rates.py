@@ -44,7 +44,7 @@ def test_a_device_that_settled_after_the_load_has_no_rate(bench, to_s):
     )
 
 
-def test_why_there_is_no_verified_round_is_told(bench):
+def test_why_there_is_no_verified_round_is_reported(bench):
     bench.rounds(GPU, "sustained", verified=False)
     assert reason(lambda: sustained_rate(device_of(bench))) == "no verified rounds in the sustained stage"
     bench.event("oom", GPU, "3 GiB wanted", 41.0)
@@ -53,7 +53,7 @@ def test_why_there_is_no_verified_round_is_told(bench):
     )
 
 
-def test_a_rate_is_told_with_its_precision_and_rounds_of_two_are_none(bench):
+def test_a_rate_is_reported_with_its_precision_and_rounds_of_two_are_none(bench):
     rate = sustained_rate(device_of(bench))
     assert (rate.tflops, rate.precision) == (pytest.approx(660.0), "bf16")
     bench.rounds(GPU, "sustained", 69.9, precision="fp16")

@@ -40,7 +40,7 @@ def rounds():
     )
 
 
-# Each takes some away: by a word, by two words, by a word that none has, and by what is measured.
+# Each takes some away: by a value, by two values, by a value that none has, and by what is measured.
 STEPS = {
     "stage": (lambda found: found.same("stage", "gemm"), lambda one: one.stage == "gemm"),
     "parts": (
@@ -92,13 +92,13 @@ def rows_of(records) -> Rows:
 
 
 def one_after_the_other(count=40, seconds=0.5, late_s=(), worker="w", stage="gemm", from_s=10.0, **labels):
-    """Rounds that a device does without a break; `late_s`: by how much the host tells some of them late."""
+    """Rounds that a device does without a break; `late_s`: by how much the host reports some of them late."""
     late = dict(late_s)
     ends = [from_s + (n + 1) * seconds for n in range(count)]
-    told = list(accumulate((end + late.get(n, 0.0) for n, end in enumerate(ends)), max))
-    told = [max(end, one + place * 1e-6) for place, (end, one) in enumerate(zip(ends, told, strict=True))]
-    told_by = (stage, worker, "a", "measure", seconds, 1.0, TFLOP, True)
-    return [Round(t_s, *told_by, {"precision": "bf16", "size": 1, **labels}) for t_s in told]
+    ends_s = list(accumulate((end + late.get(n, 0.0) for n, end in enumerate(ends)), max))
+    ends_s = [max(end, one + place * 1e-6) for place, (end, one) in enumerate(zip(ends, ends_s, strict=True))]
+    fields = (stage, worker, "a", "measure", seconds, 1.0, TFLOP, True)
+    return [Round(t_s, *fields, {"precision": "bf16", "size": 1, **labels}) for t_s in ends_s]
 
 
 def shared_by(process):
@@ -133,7 +133,7 @@ def test_rounds_that_a_device_did_one_after_the_other_do_not_overlap(recorded):
             + one_after_the_other(stage="training", part="sweep", from_s=10.2),
             18.3,
         ),
-        # one that was told twice, in the middle of others
+        # one that was recorded twice, in the middle of others
         (one_after_the_other() + one_after_the_other()[7:8], 0.5),
     ],
     ids=["all twice", "two of one name", "too long", "two parts of one worker", "one twice"],

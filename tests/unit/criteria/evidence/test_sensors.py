@@ -252,7 +252,7 @@ def test_readings_that_come_late_leave_no_time_before_the_load_and_are_noticed(b
 
 
 @pytest.mark.parametrize(
-    ("at_s", "value", "said"),
+    ("at_s", "value", "expected"),
     [
         (
             8.0,
@@ -264,9 +264,9 @@ def test_readings_that_come_late_leave_no_time_before_the_load_and_are_noticed(b
         (1.0, -1, "the core temperature reads -1 °C at t=1 s, which is not possible"),
     ],
 )
-def test_what_is_not_possible_is_told_with_its_stage_and_its_moment(bench, at_s, value, said):
+def test_what_is_not_possible_is_reported_with_its_stage_and_its_moment(bench, at_s, value, expected):
     bench.samples(GPU, at_s - 0.04, at_s + 0.04, core_temperature_c=value)
-    assert bench.verdict(CORE, GPU).detail == said
+    assert bench.verdict(CORE, GPU).detail == expected
 
 
 @pytest.mark.parametrize("value", [0, 150])

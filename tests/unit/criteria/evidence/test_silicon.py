@@ -86,7 +86,7 @@ def test_the_clock_is_due_in_all_stretches_of_the_rounds():
     assert verdict.detail.endswith(" of the 290 readings of the SM clock due under load")
 
 
-def test_a_card_whose_sms_nobody_told_is_not_passed():
+def test_a_card_whose_sms_are_unknown_is_not_passed():
     verdict = unknown(sms=None).verdict(BF16, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "no worker reported how many SMs this card has, which its floor is based on"
@@ -133,7 +133,7 @@ def test_a_brand_that_says_it_decides_between_two_rate_classes(capability, brand
         ),
     ],
 )
-def test_who_has_no_floor_is_told_why(capability, identity, why):
+def test_a_missing_floor_is_reported_with_its_reason(capability, identity, why):
     verdict = unknown(capability, **identity).verdict(BF16, GPU)
     assert (verdict.outcome, verdict.limit, verdict.detail) == (
         Outcome.NO_LIMIT,

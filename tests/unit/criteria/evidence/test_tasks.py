@@ -16,14 +16,14 @@ def bench(bench):
     return bench
 
 
-def told(bench):
+def success(bench):
     verdict = bench.verdict(RATE, GPU)
     return verdict.outcome, verdict.measured, verdict.detail.partition(",")[0]
 
 
 def test_each_planned_worker_and_each_allocation_of_a_stage_is_a_task(bench):
     # The first worker in the gemm stage, both in the sustained one, and an allocation each.
-    assert told(bench) == (Outcome.PASS, 100, "0 of 5 tasks and allocations failed")
+    assert success(bench) == (Outcome.PASS, 100, "0 of 5 tasks and allocations failed")
     detail = bench.verdict(RATE, GPU).detail
     assert detail.endswith("0 of 208 rounds were not verified")
 
@@ -31,7 +31,7 @@ def test_each_planned_worker_and_each_allocation_of_a_stage_is_a_task(bench):
 @pytest.mark.parametrize("kind", LOSSES)
 def test_a_worker_that_was_lost_failed_its_task_however_many_rounds_it_did(bench, kind):
     bench.event(kind, GPU, "it broke", 69.0, SECOND)
-    assert told(bench) == (Outcome.FAIL, 80, "1 of 5 tasks and allocations failed")
+    assert success(bench) == (Outcome.FAIL, 80, "1 of 5 tasks and allocations failed")
     verdict = bench.verdict(RATE, GPU)
     assert verdict.detail.endswith("first: it broke")
     assert verdict.from_s == 69.0
@@ -40,13 +40,13 @@ def test_a_worker_that_was_lost_failed_its_task_however_many_rounds_it_did(bench
 def test_a_task_fails_once_however_often_its_worker_was_lost(bench):
     for t_s in (40.0, 50.0):
         bench.event("worker_died", GPU, "it broke", t_s, SECOND)
-    assert told(bench)[1] == 80
+    assert success(bench)[1] == 80
 
 
 def test_a_task_that_did_not_begin_failed(bench):
     bench.stage("sustained", workers=(FIRST, "pc2/gpu0#0"), status="partial")
     bench.event("worker_failed", GPU, "CUDA error 101", 3.0, SECOND, None)
-    assert told(bench)[:2] == (Outcome.FAIL, 80)
+    assert success(bench)[:2] == (Outcome.FAIL, 80)
     assert bench.verdict(RATE, GPU).detail.endswith(f"{SECOND} did not begin: CUDA error 101 (at t=3 s)")
 
 
@@ -68,7 +68,7 @@ def on_the_cpu(bench, worker):
 
 def test_a_task_that_the_cpu_did_is_not_the_gpu_s(bench):
     on_the_cpu(bench, SECOND)
-    assert told(bench)[:2] == (Outcome.FAIL, 80)
+    assert success(bench)[:2] == (Outcome.FAIL, 80)
     detail = bench.verdict(RATE, GPU).detail
     assert "88 more were done by the CPU and do not count" in detail
     assert detail.endswith(f"{SECOND} finished no round of sustained but on the CPU")
@@ -92,14 +92,18 @@ def test_work_that_the_cpu_did_never_counts_as_the_gpu_s(bench, criterion):
 
 def test_nothing_but_the_first_worker_of_a_device_has_a_task_in_the_gemm_stage(bench):
     bench.event("worker_died", GPU, "it broke", 10.0, SECOND, "gemm")
-    assert told(bench)[1] == 100
+    assert success(bench)[1] == 100
     bench.event("worker_died", GPU, "it broke", 10.0, FIRST, "gemm")
-    assert told(bench)[1] == 80
+    assert success(bench)[1] == 80
 
 
 def test_memory_that_did_not_suffice_is_a_failed_allocation_even_where_the_work_went_on(bench):
     bench.event("oom", GPU, "12 GiB wanted", 28.0, SECOND, recovered=True)
-    assert told(bench) == (Outcome.FAIL, pytest.approx(100 * 5 / 6), "1 of 6 tasks and allocations failed")
+    assert success(bench) == (
+        Outcome.FAIL,
+        pytest.approx(100 * 5 / 6),
+        "1 of 6 tasks and allocations failed",
+    )
 
 
 @pytest.mark.parametrize(("ooms", "expected"), [(1, Outcome.PASS), (2, Outcome.FAIL)])
@@ -108,14 +112,14 @@ def test_ninety_five_percent_of_tasks_must_end_well(bench, ooms, expected):
         bench.event("allocation", GPU, "all of it", 29.0, FIRST)
     for _ in range(ooms):
         bench.event("oom", GPU, "12 GiB wanted", 28.0, FIRST, recovered=True)
-    assert told(bench)[0] is expected
+    assert success(bench)[0] is expected
 
 
 def test_two_deaths_and_an_oom_are_not_hidden_by_hundreds_of_rounds(bench):
     bench.event("worker_died", GPU, "killed", 40.0, FIRST)
     bench.event("worker_died", GPU, "killed", 41.0, SECOND)
     bench.event("oom", GPU, "12 GiB wanted", 39.0, FIRST)
-    assert told(bench)[:2] == (Outcome.FAIL, 50)
+    assert success(bench)[:2] == (Outcome.FAIL, 50)
 
 
 @pytest.mark.parametrize(("unverified", "expected"), [(10, Outcome.PASS), (11, Outcome.FAIL)])
@@ -155,7 +159,7 @@ def test_a_wrong_result_is_the_reason_of_later_rounds_of_its_worker_and_stage_al
     assert bench.verdict(RATE, GPU).outcome is Outcome.PASS
 
 
-def test_an_overflow_is_the_reason_of_the_round_that_it_is_told_with(bench):
+def test_an_overflow_is_the_reason_of_the_round_that_it_is_reported_with(bench):
     first, second = unverified(bench, 2, FIRST, "gemm")
     bench.event("overflow", GPU, "1 of 6 fp16 steps overflowed", first.t_s, FIRST, "gemm")
     assert bench.verdict(RATE, GPU).outcome is Outcome.NOT_MEASURED

@@ -67,7 +67,7 @@ def test_quarters_are_four_and_end_where_the_window_ends(window):
     assert (quarters[0].from_s, quarters[-1].to_s) == pytest.approx((window.from_s, window.to_s))
 
 
-def test_a_window_is_complete_unless_said():
+def test_a_window_is_complete_unless_stated_otherwise():
     assert Window(0, 1).complete
 
 

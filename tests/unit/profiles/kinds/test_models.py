@@ -16,7 +16,7 @@ from rigproof.profiles.lint.sku import lint_sku
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.structure import structural_problems
-from rigproof.profiles.planning.evidence import Conditions
+from rigproof.profiles.planning.floor_basis import Conditions
 from rigproof.profiles.tables.base import Share
 from rigproof.profiles.tables.levels import SomeLevels
 from rigproof.profiles.tables.models import Timeouts

@@ -127,7 +127,7 @@ def test_a_band_that_no_load_leaves_is_refused(desk, band, width):
 
 def test_a_warning_that_no_load_is_over_is_refused(desk):
     (line,) = problems(desk, f"{KNOWN}[cpu]\nwarn_percent = 98.5\n")
-    assert line == "cpu.warn_percent = 98.5: no load is over this; write 98 or less"
+    assert line == "cpu.warn_percent = 98.5: no load ever exceeds this; write 98 or less"
     assert problems(desk, f"{KNOWN}[cpu]\nwarn_percent = 98\n") == []
 
 

@@ -24,7 +24,7 @@ def problems(desk, text: str) -> list[str]:
         ),
         (
             "least_size = 8192",
-            "least_size = 8192: over gemm_size = 4096 of a/gpu0, so no smaller size is ever learnt; "
+            "least_size = 8192: over gemm_size = 4096 of a/gpu0, so no smaller size is ever learned; "
             "write 4096 or less",
         ),
         (
@@ -65,7 +65,7 @@ def problems(desk, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("place", "key"), [("[memory]\n", "memory."), ("memory.", "nodes[0].gpus[0].memory.")]
 )
-def test_a_policy_that_cannot_be_followed_is_told_where_it_stands(desk, place, key, stated, expected):
+def test_a_policy_that_cannot_be_followed_is_reported_where_it_is_stated(desk, place, key, stated, expected):
     assert problems(desk, f"{PLANNED}{place}{stated}\n") == [key + expected]
 
 

@@ -168,7 +168,7 @@ def test_a_plan_that_cannot_fit_is_refused(desk, text, expected):
             "[cpu]\nband_percent = [0, 100]\nwarn_percent = 100\n",
             "cpu.band_percent = [0, 100]: 100 points wide, so that no load is outside",
         ),
-        ("[cpu]\nwarn_percent = 100\n", "cpu.warn_percent = 100: no load is over this"),
+        ("[cpu]\nwarn_percent = 100\n", "cpu.warn_percent = 100: no load ever exceeds this"),
         ("[cpu]\nin_band_share = 0.01\n", "cpu.in_band_share = 0.01: a load that is hardly ever in its band"),
         ("[responsiveness]\nmax_ms = 10\n", "responsiveness.max_ms = 10: under p99_ms = 50"),
     ],
@@ -195,7 +195,7 @@ def test_a_combined_floor_is_held_against_the_sum_of_the_peaks(desk):
     )
 
 
-def test_a_floor_without_a_known_peak_is_told(desk):
+def test_a_floor_without_a_known_peak_is_reported(desk):
     text = HEAD + '[[nodes.gpus]]\nsku = "t4"\n[nodes.gpus.floors]\ngemm_bf16_tflops = 30\n'
     assert "hwprofiles/gpus/t4.toml has no peak_tflops.bf16" in lint_rig(desk.load(text))[0]
 
@@ -221,8 +221,8 @@ def test_everything_else_of_a_card_to_be_found_is_still_checked(desk):
     assert "gpu_share = 0.6: 7 workers" in line
 
 
-def test_lint_all_takes_names_and_files_and_tells_what_does_not_load(desk):
+def test_lint_all_takes_names_and_files_and_reports_what_does_not_load(desk):
     desk.write("name = 3\n")
     found = lint_all(KINDS, ["./lab.toml", "nosuch"])
-    assert any("lab.toml: name = 3: not a text" in line for line in found)
+    assert any("lab.toml: name = 3: not text" in line for line in found)
     assert any('hwprofile = "nosuch"' in line for line in found)

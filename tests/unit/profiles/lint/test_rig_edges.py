@@ -19,7 +19,7 @@ TOO_FAST = H200.model_copy(
 )
 
 
-def said(loaded, about):
+def problems_about(loaded, about):
     return [line for line in lint_rig(loaded) if about in line]
 
 
@@ -44,7 +44,7 @@ def test_without_names_every_rig_and_every_card_is_linted(monkeypatch):
 
 def test_the_cards_of_a_rig_are_linted_with_it():
     loaded = replace(loaded_rig(), skus={"h200": TOO_FAST})
-    assert said(loaded, "hwprofiles/gpus/h200.toml: steady.gemm_bf16_tflops = 5000")
+    assert problems_about(loaded, "hwprofiles/gpus/h200.toml: steady.gemm_bf16_tflops = 5000")
 
 
 # Shares and memory
@@ -68,27 +68,27 @@ def of_h200(gib, **limits):
 
 @pytest.mark.parametrize(("headroom", "most"), [(0.5, 140.1), (None, 140.6)])
 def test_all_but_headroom_and_contexts_may_be_filled(headroom, most):
-    assert not said(of_h200(most, headroom_gib=headroom), "do not fit")
-    assert said(of_h200(most + 0.1, headroom_gib=headroom), "do not fit")
+    assert not problems_about(of_h200(most, headroom_gib=headroom), "do not fit")
+    assert problems_about(of_h200(most + 0.1, headroom_gib=headroom), "do not fit")
 
 
 def test_the_cpu_as_the_device_needs_no_context(desk):
     gib = "vram_gib_per_worker = "
-    assert not said(desk.load(f"{HEAD}{CPU}{gib}63.5\n"), "do not fit")
-    (line,) = said(desk.load(f"{HEAD}{CPU}{gib}63.6\n"), "do not fit")
+    assert not problems_about(desk.load(f"{HEAD}{CPU}{gib}63.5\n"), "do not fit")
+    (line,) = problems_about(desk.load(f"{HEAD}{CPU}{gib}63.6\n"), "do not fit")
     assert "64 GiB less 0.5 GiB headroom; write vram_gib_per_worker = 63.5 or less" in line
 
 
 def test_a_card_that_has_not_even_room_for_a_context_is_too_small(desk):
     unknown = '[[nodes.gpus]]\nsku = "unknown"\nmemory_gib = 0.8\ngemm_size = 64\n'
-    (line,) = said(desk.load(HEAD + unknown), "do not fit")
+    (line,) = problems_about(desk.load(HEAD + unknown), "do not fit")
     assert line.endswith("this device is too small")
 
 
 def test_three_operands_may_fill_a_workers_memory(desk):
     def of(gib):
         card = f'[[nodes.gpus]]\nsku = "rtx-3090"\nvram_gib_per_worker = {gib}\ngemm_size = 8192\n'
-        return said(desk.load(HEAD + card), "three fp32 operands")
+        return problems_about(desk.load(HEAD + card), "three fp32 operands")
 
     assert of(0.75) == []
     assert len(of(0.7499)) == 1
@@ -96,13 +96,13 @@ def test_three_operands_may_fill_a_workers_memory(desk):
 
 def test_a_smaller_size_that_just_fits_is_the_way_out(desk):
     card = '[[nodes.gpus]]\nsku = "rtx-3090"\nvram_gib_per_worker = 0.1875\ngemm_size = 8192\n'
-    (line,) = said(desk.load(HEAD + card), "three fp32 operands")
+    (line,) = problems_about(desk.load(HEAD + card), "three fp32 operands")
     assert line.endswith("write gemm_size = 4096, or give it more memory")
 
 
 def test_the_cpus_own_default_is_named(desk):
     text = f"{HEAD.replace('ram_gib = 64', 'ram_gib = 8')}{CPU}[gpu_defaults]\ncpu_gemm_size = 8192\n"
-    (line,) = said(desk.load(text), "three fp32 operands")
+    (line,) = problems_about(desk.load(text), "three fp32 operands")
     assert line.startswith("lab.toml: gpu_defaults.cpu_gemm_size = 8192: ")
 
 
@@ -114,7 +114,7 @@ def test_workers_may_reserve_all_cpus_of_their_node(desk):
 
 
 def threads(**cpu):
-    return said(loaded_rig({"cpu": RIG["cpu"] | cpu}), "more than all CPUs")
+    return problems_about(loaded_rig({"cpu": RIG["cpu"] | cpu}), "more than all CPUs")
 
 
 def test_both_kinds_of_threads_may_take_all_cpus():
@@ -122,7 +122,7 @@ def test_both_kinds_of_threads_may_take_all_cpus():
     assert threads(primary_thread_share=1.0, secondary_thread_share=0.0) == []
 
 
-def test_too_many_threads_are_told_at_the_rigs_primary_share_where_none_is_stated():
+def test_too_many_threads_are_reported_at_the_rigs_primary_share_where_none_is_stated():
     (line, *_) = threads(primary_thread_share=0.9, secondary_thread_share=0.3)
     assert line.startswith("hwprofiles/rigs/two-nodes.toml: cpu.primary_thread_share = 0.9: ")
 
@@ -149,7 +149,7 @@ def test_a_floor_may_be_what_the_slowest_card_just_does_not_reach(desk):
     assert len(lint_rig(desk.load(f"{HEAD}{unknown}0.149\n"))) == 1
 
 
-def test_a_speed_up_that_nobody_states_is_told_at_its_limit():
+def test_a_speed_up_that_nobody_states_is_reported_at_its_limit():
     loaded = loaded_rig(stage_changes("feeding", reward_speedup_share=0.1))
-    (line,) = said(loaded, "no speed-up")
+    (line,) = problems_about(loaded, "no speed-up")
     assert line.split(": ")[1] == "stages.feeding.reward_speedup_share = 0.1"

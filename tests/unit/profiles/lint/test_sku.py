@@ -80,7 +80,7 @@ def test_every_shipped_sku_is_clean(stem):
         (
             {"steady": steady(gemm_bf16_tflops={"value": 80.0, "torch": "2.11", "range": (70.0, 90.0)})},
             'steady.gemm_bf16_tflops = {"value": 80.0, "range": [70.0, 90.0], "torch": '
-            '"2.11"}: says range, torch, but',
+            '"2.11"}: states range, torch, but',
         ),
         (
             {"steady": steady(gemm_bf16_tflops={"value": 80.0, "cards": 3, "size": 8192})},
@@ -132,7 +132,7 @@ def test_every_shipped_sku_is_clean(stem):
         ),
     ],
 )
-def test_a_table_that_cannot_be_right_is_told(changes, expected):
+def test_a_table_that_cannot_be_right_is_reported(changes, expected):
     (line,) = lint_sku(FILE, sku(**changes), KINDS)
     assert line.startswith(f"{FILE}: {expected}")
     assert "; " in line

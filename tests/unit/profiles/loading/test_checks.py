@@ -20,7 +20,7 @@ def test_a_card_without_a_file_may_be_called_unknown_or_by_the_name_that_was_mea
 
 
 @pytest.mark.parametrize("band", ['[70, "85"]', "[true, 85]", '["70", 85]'])
-def test_a_band_whose_ends_are_no_numbers_is_told_by_its_types_alone(desk, band):
+def test_a_band_whose_ends_are_no_numbers_is_reported_for_its_types_alone(desk, band):
     found = desk.problems(f"{RIG}[cpu]\nband_percent = {band}\n")
     assert not [line for line in found if "end" in line.split(":")[-1] or "warn_percent" in line]
 
@@ -61,21 +61,21 @@ def test_the_file_that_was_laid_last_is_the_one_that_disagrees(desk):
     assert line.startswith("lab.toml: cpu.warn_percent = 86: ")
 
 
-def test_a_rig_without_a_node_is_told_how_to_write_one(desk):
+def test_a_rig_without_a_node_is_reported_with_how_to_write_one(desk):
     (line,) = desk.problems('name = "lab"\n')
     assert line == (
         "lab.toml: nodes = []: no node is promised; write a [[nodes]] table with its name and [[nodes.gpus]]"
     )
 
 
-def test_a_name_is_told_as_often_as_it_stands_there(desk):
+def test_a_name_is_reported_as_often_as_it_occurs(desk):
     found = desk.problems(f"{RIG}{NODE}{NODE}")
     assert [line for line in found if "have this name" in line] == [
         'lab.toml: nodes[].name = "a": 3 nodes have this name; give each node its own'
     ]
 
 
-def test_at_most_a_hundred_problems_are_told(desk):
+def test_at_most_a_hundred_problems_are_reported(desk):
     cards = '[[nodes.gpus]]\nsku = "nobodys"\n' * 120
     found = desk.problems(f'name = "lab"\n[[nodes]]\nname = "a"\n{cards}')
     assert len([line for line in found if "nobodys" in line]) == 100

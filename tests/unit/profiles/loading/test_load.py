@@ -94,7 +94,7 @@ def test_a_band_that_is_upside_down_reads_as_the_guide_says(desk):
     )
 
 
-def test_every_problem_of_a_file_is_told_at_once(desk):
+def test_every_problem_of_a_file_is_reported_at_once(desk):
     found = desk.problems(
         'name = "lab"\nextends = "dual-3090-307"\ndescripton = "x"\n'
         '[cpu]\nwarn_percent = 60\n[limits]\nooms = "none"\nthrotle_share = 0.1\n'
@@ -158,7 +158,8 @@ def test_each_kind_of_mistake_has_its_own_words(desk, body, expected):
 def test_device_is_one_of_the_known_words(desk):
     (line,) = desk.problems(RIG + 'device = "tpu"\n')
     assert line == (
-        "lab.toml: nodes[0].gpus[0].device = \"tpu\": none of the known values; write one of 'cuda' or 'cpu'"
+        'lab.toml: nodes[0].gpus[0].device = "tpu": not one of the known values; '
+        "write one of 'cuda' or 'cpu'"
     )
 
 

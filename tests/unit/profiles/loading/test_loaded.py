@@ -28,7 +28,7 @@ def test_the_dump_reads_as_the_rig_itself():
     "broken",
     [{}, {"name": "x", "skus": {}, "sources": {}}, {"name": 3, "skus": {}, "sources": {}, "file": "x"}],
 )
-def test_a_damaged_recording_is_told(broken):
+def test_a_damaged_recording_is_reported(broken):
     with pytest.raises(ProfileError, match="its rig is damaged at"):
         LoadedRig.restore(broken, KINDS)
 

@@ -56,8 +56,8 @@ def test_a_number_without_an_entry_has_no_step_and_warns():
     ("changes", "expected"),
     [
         ({}, []),
-        ({"actions": {"a": "do", "b": "rest"}}, ['actions.b = "rest": nothing names it; take it out']),
-        ({"sources": {"s": "x", "t": "y"}}, ['sources.t = "y": nothing names it; take it out']),
+        ({"actions": {"a": "do", "b": "rest"}}, ['actions.b = "rest": nothing refers to it; remove it']),
+        ({"sources": {"s": "x", "t": "y"}}, ['sources.t = "y": nothing refers to it; remove it']),
         (
             {"xids": {"13": ENTRY, "14": ENTRY | {"action": "aa"}}},
             ['xids.14.action = "aa": no such action; did you mean "a"?'],
@@ -77,7 +77,7 @@ def test_names_have_to_lead_somewhere(changes, expected):
     assert list(catalogue_problems(catalogue)) == [f"hwprofiles/xids.toml: {line}" for line in expected]
 
 
-def test_a_broken_catalogue_is_told_by_lint(monkeypatch, tmp_path):
+def test_a_broken_catalogue_is_reported_by_lint(monkeypatch, tmp_path):
     folder = tmp_path / "hwprofiles"
     folder.mkdir()
     (folder / "xids.toml").write_text("[sources]\n")

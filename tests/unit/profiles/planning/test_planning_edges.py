@@ -6,7 +6,7 @@ import pytest
 
 from rigproof.profiles.loading.structure import structural_problems
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
-from rigproof.profiles.planning.planning import device_plan, make_plan, untold_memory
+from rigproof.profiles.planning.planning import device_plan, make_plan, unknown_memory
 from support.recordings import MODELS, RIG, loaded_rig, stage_changes
 
 FILE = "hwprofiles/rigs/two-nodes.toml"
@@ -25,7 +25,7 @@ def plan_of(gpu, defaults=None, **node):
 
 def missing(gpu, defaults=None, **node):
     loaded = rig_of(gpu, defaults, **node)
-    return untold_memory(loaded, loaded.devices()[0])
+    return unknown_memory(loaded, loaded.devices()[0])
 
 
 def without(*names):
@@ -49,7 +49,7 @@ def test_the_cpu_as_the_device_has_the_nodes_memory_and_its_own_defaults():
     assert plan_of(cpu | {"memory_gib": 10}).memory_gib == 10
 
 
-def test_the_threads_of_the_cpu_as_the_device_are_one_where_nobody_tells():
+def test_the_cpu_as_the_device_has_one_thread_where_none_is_stated():
     cpu = {"sku": "unknown", "device": "cpu"}
     assert plan_of(cpu, cpus=None).cpus == 1.0
     assert plan_of(cpu | {"cpus_per_worker": 3}).cpus == 3
@@ -141,7 +141,7 @@ def lacking(*path):
         ("stages", "sharing"),
     ],
 )
-def test_what_a_merged_rig_lacks_is_told_by_file_and_key_alone(path):
+def test_what_a_merged_rig_lacks_is_reported_by_file_and_key_alone(path):
     (line,) = lacking(*path)
     assert line.startswith(f"{FILE}: {'.'.join(path)}: missing; write {path[-1]} = … in ")
 

@@ -17,8 +17,8 @@ GPU = "pc1/gpu0"
 
 
 def through_json(**changes):
-    told = json.loads(json.dumps(recorded(PLAN).plan))
-    return RecordedPlan(told | changes)
+    plan = json.loads(json.dumps(recorded(PLAN).plan))
+    return RecordedPlan(plan | changes)
 
 
 def test_a_plan_is_read_back_as_it_was():
@@ -31,12 +31,12 @@ def workers(**changes):
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("recorded_plan", "expected"),
     [
         (None, "the recording holds no plan"),
-        (RecordedPlan({}), "the recorded plan is none: level"),
-        (through_json(level="never"), "the recorded plan is none: level"),
-        (through_json(workers="many"), "the recorded plan is none: workers"),
+        (RecordedPlan({}), "the recorded plan is not a valid plan: level"),
+        (through_json(level="never"), "the recorded plan is not a valid plan: level"),
+        (through_json(workers="many"), "the recorded plan is not a valid plan: workers"),
         (through_json(**workers(vram_mib=-1.0)), "an impossible worker, pc1/gpu0#0"),
         (through_json(**workers(gemm_size=0)), "an impossible worker, pc1/gpu0#0"),
         (through_json(**workers(cpus=float("inf"))), "an impossible worker, pc1/gpu0#0"),
@@ -48,9 +48,9 @@ def workers(**changes):
         ),
     ],
 )
-def test_an_impossible_plan_is_refused_with_the_reason(told, said):
-    with pytest.raises(PlanError, match=said):
-        restored(told)
+def test_an_impossible_plan_is_refused_with_the_reason(recorded_plan, expected):
+    with pytest.raises(PlanError, match=expected):
+        restored(recorded_plan)
 
 
 def test_plans_differ_in_the_work_of_a_worker_and_not_in_how_long_a_stage_lasts():
@@ -62,7 +62,7 @@ def test_plans_differ_in_the_work_of_a_worker_and_not_in_how_long_a_stage_lasts(
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
+    ("plan", "expected"),
     [
         (None, "the recording holds no plan"),
         (through_json(level="quick"), "the recorded plan is for level quick, the run was at standard"),
@@ -71,12 +71,12 @@ def test_plans_differ_in_the_work_of_a_worker_and_not_in_how_long_a_stage_lasts(
     ],
 )
 @pytest.mark.parametrize("criterion", ["throughput.sustained", "memory.success_rate", "memory.headroom"])
-def test_a_run_whose_plan_is_none_or_not_its_profile_s_is_not_measured(plan, said, criterion):
+def test_a_run_whose_plan_is_none_or_not_its_profile_s_is_not_measured(plan, expected, criterion):
     bench = Bench()
     bench.recording.plan = plan
     verdict = bench.verdict(criterion, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert said in verdict.detail
+    assert expected in verdict.detail
 
 
 def test_the_plan_that_ran_is_judged_with_its_own_lengths():

@@ -86,9 +86,9 @@ def test_records_of_any_length_are_read_or_refused(running):
                 read_recording(running)
             continue
         found = read_recording(running)
-        told = [event.message for event in found.events if event.kind == "storage"]
+        messages = [event.message for event in found.events if event.kind == "storage"]
         complete = length in (first - 1, first, len(whole) - 1, len(whole))
-        assert told == ([] if complete else ["recording.jsonl is cut off in line 2; read up to there"])
+        assert messages == ([] if complete else ["recording.jsonl is cut off in line 2; read up to there"])
         assert (HAPPENED in found.events) == (length >= len(whole) - 1)
         assert found.rounds == [ROUND]
 

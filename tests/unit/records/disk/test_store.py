@@ -204,7 +204,7 @@ def test_a_number_that_is_not_finite_is_no_reading(tmp_path):
     assert read_recording(tmp_path) == writer.recording
 
 
-def test_a_round_without_a_duration_is_refused_and_said(tmp_path):
+def test_a_round_without_a_duration_is_refused_and_reported(tmp_path):
     writer = RecordingWriter(tmp_path, RUN)
     writer.add(replace(ROUND, seconds=float("nan")))
     writer.close()
@@ -404,7 +404,7 @@ def written(folder):
 
 
 @pytest.mark.parametrize("torn", [b'{"type":"round","t_s":1', b"\0\0\0\0\0", b"\xff\xfe"])
-def test_a_torn_last_line_is_left_out_and_said(tmp_path, torn):
+def test_a_torn_last_line_is_left_out_and_reported(tmp_path, torn):
     written(tmp_path)
     with (tmp_path / RECORDING_FILE).open("ab") as file:
         file.write(torn)
@@ -422,9 +422,9 @@ LONG_LINE = b'{"type":"event","message":"' + b"x" * RECORDING_LINE_BYTES_MAX + b
     ("line", "words"),
     [
         (b'{"type":"round"', "line 3: "),
-        (b'{"type":"sonnet"}', "type = 'sonnet' is none of run, plan, node"),
-        (b'{"no":"type"}', "type = None is none of"),
-        (b"[1, 2]", "type = None is none of"),
+        (b'{"type":"sonnet"}', "type = 'sonnet' is not one of run, plan, node"),
+        (b'{"no":"type"}', "type = None is not one of"),
+        (b"[1, 2]", "type = None is not one of"),
         (b'{"type":"event","t_s":"late","kind":"oom","subject":"x","message":"y"}', "t_s: Input should be"),
         (b'{"type":"event","t_s":1,"kind":"oom","subject":"x"}', "message: Field required"),
         (b'{"type":"event","t_s":NaN,"kind":"oom","subject":"x","message":"y"}', "line 3: "),

@@ -56,8 +56,8 @@ def test_a_compressed_batch_is_not_unpacked(compression):
 def test_a_batch_of_more_rows_than_it_holds_is_where_the_stream_breaks_off():
     """Arrow's reader believes the length and would read behind the end of its buffers."""
     whole = stream(batch(3), batch(4))
-    told = struct.pack("<qq", 5, 0)  # the length and null count of the second batch's first column
-    lying = whole.replace(told, struct.pack("<qq", 5_000_000, 0))
+    stated = struct.pack("<qq", 5, 0)  # the length and null count of the second batch's first column
+    lying = whole.replace(stated, struct.pack("<qq", 5_000_000, 0))
     assert lying != whole
     read = samples_from_stream(io.BytesIO(lying))
     assert (read.rows, read.whole) == (4, False)

@@ -23,7 +23,7 @@ def test_each_worker_of_each_stage_has_a_row_with_its_worst_figures():
     assert all(len(row) == len(held.columns) for row in held.rows)
 
 
-def test_answers_to_failures_are_told_in_order_and_settings_are_not():
+def test_answers_to_failures_are_reported_in_order_and_settings_are_not():
     bench = Bench()
     bench.recording.events += [
         decision(32, "matrix_size", 4096, 2864, "M = N = K"),
@@ -37,7 +37,7 @@ def test_answers_to_failures_are_told_in_order_and_settings_are_not():
     )
 
 
-def test_a_flood_is_cut_off_and_said_so():
+def test_a_flood_is_cut_off_and_reported():
     bench = Bench()
     bench.recording.events += [decision(31 + n / 10, "target", 2.0, 1.0, "MiB") for n in range(50)]
     _, answers = memory_tables(bench.recording)
@@ -45,7 +45,7 @@ def test_a_flood_is_cut_off_and_said_so():
     assert answers.note == "10 more are in recording.jsonl."
 
 
-def test_what_the_device_does_not_tell_is_said_so():
+def test_what_the_device_does_not_report_is_shown_as_such():
     bench = Bench()
     bench.recording.memory = [replace(one, device_free_mib=None) for one in bench.recording.memory]
     held, answers = memory_tables(bench.recording)

@@ -14,7 +14,7 @@ def test_failures_are_read_first_and_what_does_not_apply_last(verdicts):
     ]  # fmt: skip
 
 
-def test_counts_are_said_in_one_line(verdicts):
+def test_counts_are_shown_in_one_line(verdicts):
     assert count_line(verdicts) == "3 pass, 1 warn, 1 fail, 1 not measured, 1 not applicable, 1 no limit"
     assert count_line([]) == "nothing was judged"
 
@@ -43,7 +43,7 @@ def test_a_decision_says_what_it_means(decision, verdicts, words):
     assert words in meaning(decision, verdicts)
 
 
-def test_one_reason_why_something_does_not_apply_is_said_once():
+def test_one_reason_why_something_does_not_apply_is_reported_once():
     cards = [Verdict("memory.ecc", f"pc1/gpu{n}", Outcome.NOT_APPLICABLE, detail="no ECC") for n in range(3)]
     other = Verdict("health.xid", "pc1/gpu0", Outcome.NOT_APPLICABLE, detail="no Xids here")
     assert not_applicable_sentences([*cards, other, *of(Outcome.NOT_MEASURED)]) == [

@@ -55,5 +55,5 @@ def test_it_fits_a_github_summary_however_much_failed(result):
     assert sentence(many[0]) in text
 
 
-def test_a_storage_error_is_said(result):
+def test_a_storage_error_is_reported(result):
     assert "disk full" in summary_text(replace(result, write_error="disk full"))

@@ -38,7 +38,7 @@ def test_every_folder_has_a_key_of_its_own(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o660])
-def test_a_key_that_others_could_read_is_closed_and_said(tmp_path, mode):
+def test_a_key_that_others_could_read_is_closed_and_reported(tmp_path, mode):
     key = read_key(tmp_path)
     (tmp_path / "share.key").chmod(mode)
     again = read_key(tmp_path)

@@ -35,7 +35,7 @@ def host(name):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("workshop/gpu0#1", f"{host('workshop')}/gpu0#1"),
         ("on WORKSHOP.LAN, not workshops", f"on {host('workshop.lan')}, not workshops"),
@@ -54,8 +54,8 @@ def host(name):
         ("the moonshot job", "the [not shown] job"),
     ],
 )
-def test_what_identifies_is_replaced(scrubber, text, told):
-    assert scrubber.text(text) == told
+def test_what_identifies_is_replaced(scrubber, text, expected):
+    assert scrubber.text(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def identified(recording, monkeypatch):
 
 
 @pytest.fixture
-def told(identified):
+def verdicts(identified):
     """Verdicts that name what they judge."""
     return [
         Verdict(
@@ -103,9 +103,9 @@ def everything_in(folder):
             yield path.name, repr(table.to_pydict()) + repr(table.schema.metadata)
 
 
-def test_no_file_holds_what_identifies_the_rig(identified, told, tmp_path):
+def test_no_file_holds_what_identifies_the_rig(identified, verdicts, tmp_path):
     run = tmp_path / "reports" / "runs" / "one"
-    shared = share(run, identified, told)
+    shared = share(run, identified, verdicts)
     assert shared.problems == ()
     assert shared.folder == run / "shared"
     assert {path.name for path in shared.folder.iterdir()} == FILES
@@ -114,20 +114,20 @@ def test_no_file_holds_what_identifies_the_rig(identified, told, tmp_path):
             assert original.lower() not in content.lower(), f"{original} in {name}"
 
 
-def test_the_search_is_not_blind(identified, told):
+def test_the_search_is_not_blind(identified, verdicts):
     """What is not there afterwards was there before."""
     records = [
         identified.run,
         *identified.nodes.values(),
         *identified.gpus.values(),
         *identified.events,
-        *told,
+        *verdicts,
     ]
     assert [one for one in IDENTIFYING if one.lower() not in repr(records).lower()] == []
 
 
-def test_what_was_measured_is_the_same_and_judged_the_same(identified, told, tmp_path):
-    shared = share(tmp_path / "run", identified, told).folder
+def test_what_was_measured_is_the_same_and_judged_the_same(identified, verdicts, tmp_path):
+    shared = share(tmp_path / "run", identified, verdicts).folder
     copy = read_recording(shared)
     assert [one.seconds for one in copy.rounds] == [one.seconds for one in identified.rounds]
     assert [one.power_w for one in copy.gpu_samples] == [one.power_w for one in identified.gpu_samples]
@@ -163,9 +163,9 @@ def test_users_and_programs_of_strangers_are_hidden_in_every_file(recording, tmp
 
 
 @pytest.mark.usefixtures("without_reports")
-def test_two_reports_of_one_rig_agree_and_those_of_another_folder_do_not(identified, told, tmp_path):
+def test_two_reports_of_one_rig_agree_and_those_of_another_folder_do_not(identified, verdicts, tmp_path):
     folders = [tmp_path / "a" / "runs" / "1", tmp_path / "a" / "runs" / "2", tmp_path / "b" / "runs" / "1"]
-    hosts = [read_recording(share(run, identified, told).folder).nodes["pc1"].hostname for run in folders]
+    hosts = [read_recording(share(run, identified, verdicts).folder).nodes["pc1"].hostname for run in folders]
     assert hosts[0] == hosts[1]
     assert hosts[0] != hosts[2]
     assert not list((tmp_path / "a").rglob("shared/share.key"))
@@ -190,41 +190,41 @@ def test_this_machine_s_name_is_hidden_too(recording, monkeypatch):
 
 
 @pytest.mark.usefixtures("without_reports")
-def test_a_second_copy_takes_the_place_of_the_first(identified, told, tmp_path):
+def test_a_second_copy_takes_the_place_of_the_first(identified, verdicts, tmp_path):
     run = tmp_path / "run"
-    folder = share(run, identified, told).folder
+    folder = share(run, identified, verdicts).folder
     (folder / "stale.txt").write_text("of an older version")
-    share(run, identified, told)
+    share(run, identified, verdicts)
     assert {path.name for path in folder.iterdir()} == {"recording.jsonl"} | TABLES
     assert {path.name for path in run.iterdir()} == {"shared", "share.key"}
 
 
-def test_it_is_not_written_through_a_link(identified, told, tmp_path):
+def test_it_is_not_written_through_a_link(identified, verdicts, tmp_path):
     outside, run = tmp_path / "outside", tmp_path / "run"
     outside.mkdir()
     run.mkdir()
     (run / "shared").symlink_to(outside)
     with pytest.raises(ReportFolderError, match="a symbolic link leads out of"):
-        share(run, identified, told)
+        share(run, identified, verdicts)
     assert list(outside.iterdir()) == []
 
 
 @pytest.mark.usefixtures("without_reports")
-def test_another_folder_must_be_new(identified, told, tmp_path):
+def test_another_folder_must_be_new(identified, verdicts, tmp_path):
     there = tmp_path / "there"
     there.mkdir()
     (there / "mine").write_text("")
     with pytest.raises(ShareError, match="is not an empty folder"):
-        share(tmp_path / "run", identified, told, output=there)
-    folder = share(tmp_path / "run", identified, told, output=tmp_path / "new" / "one").folder
+        share(tmp_path / "run", identified, verdicts, output=there)
+    folder = share(tmp_path / "run", identified, verdicts, output=tmp_path / "new" / "one").folder
     assert (folder / "recording.jsonl").exists()
 
 
-def test_what_breaks_off_leaves_no_half_of_it(identified, told, tmp_path, monkeypatch):
+def test_what_breaks_off_leaves_no_half_of_it(identified, verdicts, tmp_path, monkeypatch):
     def full(*arguments, **options):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("rigproof.report.published.shared_copy.write_reports", full)
     with pytest.raises(OSError, match="No space"):
-        share(tmp_path / "run", identified, told)
+        share(tmp_path / "run", identified, verdicts)
     assert {path.name for path in (tmp_path / "run").iterdir()} == {"share.key"}

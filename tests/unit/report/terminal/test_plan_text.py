@@ -24,7 +24,7 @@ def block(lines, name):
     return lines[start:end]
 
 
-def test_stages_and_workers_are_told_with_their_lengths():
+def test_stages_and_workers_are_reported_with_their_lengths():
     lines = lines_of(load_rig("dual-3090-3070", KINDS))
     text = "\n".join(lines)
     assert "  gemm: about " in text
@@ -34,14 +34,14 @@ def test_stages_and_workers_are_told_with_their_lengths():
     assert any(line.startswith("  pc2/gpu0#0: 1 GPU, ") and "GEMM 4096" in line for line in lines)
 
 
-def test_that_a_stage_may_be_measured_once_more_is_told():
+def test_that_a_stage_may_be_measured_once_more_is_reported():
     assert (
         "  a rate that misses its limit by less than 3 % (hwprofiles/defaults.toml): its stage is "
         "repeated, in extra time"
     ) in lines_of(load_rig("dual-3090-3070", KINDS))
 
 
-def test_every_promised_criterion_is_told_with_its_subjects():
+def test_every_promised_criterion_is_reported_with_its_subjects():
     loaded = load_rig("dual-3090-3070", KINDS)
     text = "\n".join(lines_of(loaded))
     for criterion in CATALOGUE.values():
@@ -49,13 +49,13 @@ def test_every_promised_criterion_is_told_with_its_subjects():
         assert (f"  {criterion.name} ({', '.join(subjects)})" in text) == bool(subjects)
 
 
-def test_what_this_level_leaves_out_is_told_with_the_stage_that_it_needs():
-    (told,) = [
+def test_what_this_level_leaves_out_is_reported_with_the_stage_that_it_needs():
+    (left_out,) = [
         line for line in lines_of(load_rig("dual-3090-3070", KINDS)) if line.startswith("not at level")
     ]
-    assert told.startswith("not at level quick, ")
-    assert "precision.speedup (training)" in told
-    assert "scaling.sharing (sharing)" in told
+    assert left_out.startswith("not at level quick, ")
+    assert "precision.speedup (training)" in left_out
+    assert "scaling.sharing (sharing)" in left_out
 
 
 def test_each_limit_names_its_figure_and_its_file():
@@ -69,8 +69,8 @@ def test_each_limit_names_its_figure_and_its_file():
     )
     assert "    pc1, pc2: responsiveness.p99_ms = 50 (hwprofiles/defaults.toml)" in lines
     bf16 = block(lines, "throughput.gemm_bf16")
-    told = "58.5 TFLOP/s at the default power limit (0.75 of 78 TFLOP/s, printed or reached by others; "
-    assert any(f"pc1/gpu0: {told}hwprofiles/gpus/rtx-3090.toml)" in line for line in bf16)
+    floor = "58.5 TFLOP/s at the default power limit (0.75 of 78 TFLOP/s, printed or reached by others; "
+    assert any(f"pc1/gpu0: {floor}hwprofiles/gpus/rtx-3090.toml)" in line for line in bf16)
 
 
 def test_a_gpu_of_its_own_limit_and_floor_is_told_apart():
@@ -93,15 +93,15 @@ def test_a_gpu_of_its_own_limit_and_floor_is_told_apart():
 
 def test_the_floors_of_a_measured_card_say_their_evidence():
     lines = lines_of(load_rig("h200-x2", KINDS), "standard")
-    for criterion, told in {
+    for criterion, expected in {
         "throughput.gemm_bf16": "(0.92 of 656 TFLOP/s, measured on 8 cards; hwprofiles/gpus/h200-sxm.toml)",
         "throughput.sustained": "(0.92 of 650 TFLOP/s, measured on 8 cards; hwprofiles/gpus/h200-sxm.toml)",
         "training.step": "(0.85 of 422 TFLOP/s, measured on 2 cards; hwprofiles/gpus/h200-sxm.toml)",
     }.items():
-        assert any(told in line for line in block(lines, criterion)), criterion
+        assert any(expected in line for line in block(lines, criterion)), criterion
 
 
-def test_an_unknown_gpu_has_the_floor_of_its_architecture_and_that_is_said():
+def test_an_unknown_gpu_has_the_floor_of_its_architecture_and_that_is_reported():
     base = load_rig("single-gpu", KINDS)
     gpu = MODELS.all["Gpu"](sku="unknown", memory_gib=8)
     rig = base.rig.model_copy(update={"nodes": (MODELS.all["Node"](name="pc1", cpus=4, gpus=(gpu,)),)})
@@ -111,7 +111,7 @@ def test_an_unknown_gpu_has_the_floor_of_its_architecture_and_that_is_said():
     )
 
 
-def test_what_a_rig_does_not_promise_is_told_too():
+def test_what_a_rig_does_not_promise_is_reported_too():
     base = load_rig("single-gpu", KINDS)
     cpu = MODELS.all["Node"](
         name="pc1", cpus=4, ram_gib=16, gpus=(MODELS.all["Gpu"](sku="cpu", device="cpu"),)
@@ -149,7 +149,7 @@ def test_a_stage_in_which_crews_take_turns_says_in_how_many_and_how_long_all_of_
     assert not any("turns" in one for one in lines_of(loaded))
 
 
-def test_a_card_that_none_can_be_compared_with_bit_by_bit_is_told():
+def test_a_card_that_none_can_be_compared_with_bit_by_bit_is_reported():
     alone = "the only card of its model, so no other card to compare its products with"
     assert (
         block(lines_of(load_rig("dual-3090-3070", KINDS)), "compute.exact")[-1]
@@ -158,7 +158,7 @@ def test_a_card_that_none_can_be_compared_with_bit_by_bit_is_told():
     assert alone not in "\n".join(lines_of(load_rig("h200-x2", KINDS)))
 
 
-def test_of_a_card_that_is_not_known_nothing_is_told():
+def test_of_a_card_that_is_not_known_nothing_is_reported():
     gpu = MODELS.all["Gpu"](sku="unknown", memory_gib=8, gemm_size=2048, vram_share=0.5, cpus_per_worker=1)
     rig = load_rig("h200-x2", KINDS)
     lone = replace(

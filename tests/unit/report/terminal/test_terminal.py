@@ -102,7 +102,7 @@ def test_the_last_line_is_the_answer(decision, options, last):
     assert lines[-1].startswith(last)
 
 
-def test_problems_of_the_files_are_said(verdicts):
+def test_problems_of_the_files_are_reported(verdicts):
     lines = summary_lines(Decision.REJECTED, verdicts, Path("r"), problems=["report.html: not written"])
     assert "problem: report.html: not written" in lines
     assert not any(line.startswith("report:") for line in lines)
@@ -119,13 +119,13 @@ def test_printing_goes_line_by_line(verdicts):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(75, "75 s"), (170, "3 min"), (3600, "1 h 0 min"), (4000, "1 h 7 min")]
+    ("seconds", "expected"), [(75, "75 s"), (170, "3 min"), (3600, "1 h 0 min"), (4000, "1 h 7 min")]
 )
-def test_lengths_are_said_as_people_say_them(seconds, said):
-    assert duration(seconds) == said
+def test_lengths_are_written_as_people_say_them(seconds, expected):
+    assert duration(seconds) == expected
 
 
-def test_what_one_cause_kept_from_measuring_is_said_once():
+def test_what_one_cause_kept_from_measuring_is_reported_once():
     names = ["power.draw", "clock.ratio", "health.xid", "memory.ecc"]
     absent = [
         Verdict(name, "pc2/gpu0", Outcome.NOT_MEASURED, detail="pc2/gpu0 was not found") for name in names
@@ -138,8 +138,8 @@ def test_what_one_cause_kept_from_measuring_is_said_once():
         ["NOT", "MEASURED", "4", "criteria"],
         ["NOT", "MEASURED", "host.cpu_band", "pc1"],
     ]
-    said = summary_lines(Decision.REJECTED, [failed, *absent, alone], Path("r"))
-    assert "pc2/gpu0: 4 criteria not measured, pc2/gpu0 was not found; see docs/criteria.md" in said
+    lines = summary_lines(Decision.REJECTED, [failed, *absent, alone], Path("r"))
+    assert "pc2/gpu0: 4 criteria not measured, pc2/gpu0 was not found; see docs/criteria.md" in lines
 
 
 def test_the_cpu_as_the_device_is_never_called_fit_for_training():
@@ -147,8 +147,8 @@ def test_the_cpu_as_the_device_is_never_called_fit_for_training():
         Verdict("memory.no_oom", "pc1/cpu0", Outcome.PASS),
         Verdict("host.cpu_band", "pc1", Outcome.PASS),
     ]
-    said = summary_lines(Decision.ACCEPTED, verdicts, Path("r"))[-1]
-    assert "says nothing about a GPU" in said
-    assert "fit for training" not in said
+    last = summary_lines(Decision.ACCEPTED, verdicts, Path("r"))[-1]
+    assert "says nothing about a GPU" in last
+    assert "fit for training" not in last
     gpu = Verdict("memory.no_oom", "pc1/gpu0", Outcome.PASS)
     assert "fit for training" in summary_lines(Decision.ACCEPTED, [*verdicts, gpu], Path("r"))[-1]

@@ -96,7 +96,7 @@ def test_a_gpu_whose_readings_hang_is_given_up_after_its_limit(
     assert [one for one in records if isinstance(one, HostSample)][-1].t_s > 79
 
 
-def test_a_lost_gpu_is_told_once(agent_of: Callable[..., Agent]) -> None:
+def test_a_lost_gpu_is_reported_once(agent_of: Callable[..., Agent]) -> None:
     agent = agent_of("gpu-lost@pc1/gpu0:after=10")
     records = agent.poll(50.0) + agent.poll(80.0)
     [lost] = events(records, "gpu_lost")
@@ -104,7 +104,7 @@ def test_a_lost_gpu_is_told_once(agent_of: Callable[..., Agent]) -> None:
     assert [one.data["xid"] for one in events(records, "xid")] == [79]
 
 
-def test_a_frozen_host_leaves_a_gap_that_is_told(agent_of: Callable[..., Agent]) -> None:
+def test_a_frozen_host_leaves_a_gap_that_is_reported(agent_of: Callable[..., Agent]) -> None:
     agent = agent_of("host-frozen@pc1:after=10,for=5")
     [gap] = events(agent.poll(80.0), "sampling_gap")
     assert gap.data["missed"] == pytest.approx(50, abs=2)

@@ -40,10 +40,10 @@ def test_no_simulated_process_has_the_id_of_a_real_one(recorded: Recorded) -> No
 @pytest.mark.parametrize(
     ("fault", "kind"), [("worker-killed", "worker_died"), ("worker-frozen", "worker_hung")]
 )
-def test_a_worker_that_goes_away_is_told_and_replaced(recorded: Recorded, fault: str, kind: str) -> None:
+def test_a_worker_that_goes_away_is_reported_and_replaced(recorded: Recorded, fault: str, kind: str) -> None:
     recording = recorded(f"{fault}@pc2/gpu0")
-    [told] = events(recording, kind)
-    assert told.worker == "pc2/gpu0#0"
+    [event] = events(recording, kind)
+    assert event.worker == "pc2/gpu0#0"
     [replaced] = events(recording, "worker_replaced")
     assert replaced.worker == "pc2/gpu0#0"
     assert [one.generation for one in recording.workers if one.worker == "pc2/gpu0#0"] == [0, 1]

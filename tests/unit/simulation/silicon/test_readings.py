@@ -33,7 +33,7 @@ def test_a_healthy_geforce_card_under_load() -> None:
     assert found.clock_event_reasons == 0x4
 
 
-def test_what_its_driver_does_not_tell_is_none() -> None:
+def test_what_its_driver_does_not_report_is_none() -> None:
     found = sample(node("pc1"), LOADED_S)
     assert found.memory_temperature_c is None
 
@@ -59,7 +59,7 @@ def test_the_counter_of_energy_only_grows() -> None:
     assert energies[-1] > energies[0]
 
 
-def test_a_missing_sensor_is_none_from_the_moment_on_that_is_said() -> None:
+def test_a_missing_sensor_is_none_from_the_stated_moment_on() -> None:
     missing = node("pc1", "sensor-missing@pc1/gpu0:field=core_temperature")
     assert sample(missing, LOADED_S).core_temperature_c is None
     later = node("pc1", "sensor-missing@pc1/gpu0:stage=sustained,after=50%")
@@ -90,7 +90,7 @@ def test_a_shifted_sensor_reads_too_little_or_late() -> None:
 
 
 @pytest.mark.parametrize(("keys", "watts"), [("", 9999), (":to=5000", 5000)])
-def test_an_impossible_reading_is_what_is_said(keys: str, watts: float) -> None:
+def test_an_impossible_reading_is_what_is_reported(keys: str, watts: float) -> None:
     assert sample(node("pc1", f"sensor-impossible@pc1/gpu0{keys}"), LOADED_S).power_w == watts
 
 

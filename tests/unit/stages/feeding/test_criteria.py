@@ -237,7 +237,7 @@ def test_a_range_that_nobody_can_judge_is_not_passed(bench):
         assert bench.verdict(criterion, GPU).outcome is NOT_MEASURED
 
 
-def test_too_hot_in_the_whole_run_is_told_before_the_range(bench):
+def test_too_hot_in_the_whole_run_is_reported_before_the_range(bench):
     bench.limits(working_temperature_c=(66.0, 70.0))
     bench.samples(GPU, 50, 51, core_temperature_c=99)
     verdict = bench.verdict(CORE, GPU)

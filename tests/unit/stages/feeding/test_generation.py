@@ -45,7 +45,7 @@ def test_the_weights_are_half_of_the_memory_at_most(vram_mib, precision, width):
 
 def test_too_little_memory_is_refused_with_what_it_takes():
     with pytest.raises(
-        ValueError, match=r"vram_mib = 0.01 holds no decoder in fp32: give at least 0.125 MiB"
+        ValueError, match=r"vram_mib = 0.01 is too little for a decoder in fp32: give at least 0.125 MiB"
     ):
         width_for(0.01, "fp32")
 

@@ -173,7 +173,7 @@ def test_a_pool_that_died_says_so_and_stops_all_the_same():
 
 
 def test_its_process_imports_neither_torch_nor_ray():
-    told_of = "sorted({'torch', 'ray', 'pynvml'} & {*sys.modules})"
-    code = f"import sys, rigproof.stages.feeding.reward_process; print({told_of})"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert told.stdout.strip() == "[]"
+    loaded = "sorted({'torch', 'ray', 'pynvml'} & {*sys.modules})"
+    code = f"import sys, rigproof.stages.feeding.reward_process; print({loaded})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "[]"

@@ -32,7 +32,7 @@ def test_moves_named_twice_or_never_still_make_an_order():
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (GOOD[1:], "6 tokens are no answer"),
+        (GOOD[1:], "6 tokens are not an answer"),
         ((*GOOD, "wait"), "“left” instead of one of begin"),
         (
             ("begin", "left", "down", "right", "merge", "look ahead 1", "end"),
@@ -42,7 +42,7 @@ def test_moves_named_twice_or_never_still_make_an_order():
         (("begin", "left", "down", "right", "up", "up", "end"), "“up” instead of one of look ahead 1"),
     ],
 )
-def test_what_is_no_strategy_is_told_why(words, reason):
+def test_what_is_no_strategy_is_refused_with_the_reason(words, reason):
     with pytest.raises(InvalidStrategyError, match=reason):
         parse(completion_of(*words))
 

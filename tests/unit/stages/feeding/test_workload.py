@@ -81,12 +81,12 @@ def test_generation_is_verified_and_no_comparison_falls_into_it(cpu, context):
 
 
 def test_a_step_takes_as_long_as_its_rewards_at_the_promised_speed_up(cpu, stopping_context):
-    def told(context):
+    def has_an_event(context):
         return any(isinstance(one, Event) for one in context.records)
 
     aimed = {}
     for speedup in (10.0, 1000.0):
-        context = stopping_context(told)
+        context = stopping_context(has_an_event)
         run_feeding(replace(SPEC, reward_speedup=speedup, duration_s=60), cpu, context)
         (event,) = context.events("generation")
         sequential = sorted(
@@ -148,7 +148,7 @@ def test_a_pool_that_dies_ends_the_stage_with_its_status(cpu, stopping_context):
     assert not pools()
 
 
-def test_want_of_memory_is_told_and_leaves_nothing(faulty_cpu, context):
+def test_a_lack_of_memory_is_reported_and_leaves_nothing(faulty_cpu, context):
     def fail(call, out):
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
 

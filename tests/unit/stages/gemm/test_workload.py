@@ -49,7 +49,7 @@ def test_warm_up_comes_before_measured_rounds_and_all_are_verified(cpu, context)
     assert not context.events("wrong_result")
 
 
-def test_a_round_tells_its_work_and_the_device_s_own_seconds(cpu, context):
+def test_a_round_reports_its_work_and_the_device_s_own_seconds(cpu, context):
     run_gemm(SPEC, cpu, context)
     for round_ in context.rounds:
         products = round_.work * 1e12 / (2 * 128**3)
@@ -93,7 +93,7 @@ def test_a_device_that_is_wrong_from_the_start_has_no_verified_round(faulty_cpu,
     assert event.data["error"] > event.data["tolerance"]
 
 
-def test_wrong_results_are_told_every_ten_seconds_with_a_count(context, monkeypatch):
+def test_wrong_results_are_reported_every_ten_seconds_with_a_count(context, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(context, "now_s", lambda: now[0])
     reporter = Reporter(context, "gemm")
@@ -180,11 +180,11 @@ def test_one_product_in_a_thousand_is_caught_in_each_precision(faulty_cpu, conte
     assert f"of round {wrong[0]}" in event.message
 
 
-def test_two_reference_checksums_are_told_for_each_precision_with_what_computed_them(cpu, context):
+def test_two_reference_checksums_are_reported_for_each_precision_with_what_computed_them(cpu, context):
     run_gemm(replace(SPEC, precisions=()), cpu, context)
-    told = {event.data["precision"]: event.data for event in context.events("reference")}
-    assert set(told) == set(cpu.precisions)
-    for data in told.values():
+    by_precision = {event.data["precision"]: event.data for event in context.events("reference")}
+    assert set(by_precision) == set(cpu.precisions)
+    for data in by_precision.values():
         assert data["size"] == 128
         assert list(data["checksums"]) == ["1·0", "0·1"]
         assert len(set(data["checksums"].values())) == 2

@@ -50,7 +50,7 @@ def test_a_process_that_stops_for_a_while_costs_its_work():
     assert shared_rate(rounds, [], 1).tflops == pytest.approx(100.0 * 4 / 6)
 
 
-def test_the_memory_of_each_is_what_the_worker_told():
+def test_the_memory_of_each_is_what_the_worker_reported():
     event = Event(9.0, "allocation", GPU, "", "sharing", "w", {"workers": 2, "allocated_mib": 4096.0})
     rounds = rounds_of((2, 0), 10.0, 1.0) + rounds_of((2, 1), 10.0, 1.0)
     assert shared_rate(rounds, [event], 2).gib_each == 2.0
@@ -58,7 +58,7 @@ def test_the_memory_of_each_is_what_the_worker_told():
 
 
 @pytest.mark.parametrize(
-    ("second", "said"),
+    ("second", "expected"),
     [
         ([], "0 verified rounds of process 2 of 2"),
         (rounds_of((2, 1), 10.0, 1.0, count=2), "2 verified rounds of process 2 of 2"),
@@ -67,12 +67,12 @@ def test_the_memory_of_each_is_what_the_worker_told():
         (rounds_of((2, 1), 12.5, 1.0), "2 processes worked together for 0.5 s"),
     ],
 )
-def test_processes_that_did_not_all_work_together_are_not_measured(second, said):
-    with pytest.raises(NotMeasured, match=said):
+def test_processes_that_did_not_all_work_together_are_not_measured(second, expected):
+    with pytest.raises(NotMeasured, match=expected):
         shared_rate(rounds_of((2, 0), 10.0, 1.0) + second, [], 2)
 
 
-def test_the_worst_number_of_processes_is_judged_and_all_are_told(bench):
+def test_the_worst_number_of_processes_is_judged_and_all_are_reported(bench):
     verdict = bench.verdict(SHARING, GPU)
     assert (verdict.outcome, verdict.limit) == (Outcome.PASS, 0.8)
     assert verdict.measured == pytest.approx(0.91)
@@ -162,20 +162,20 @@ def test_three_rounds_over_one_second_are_enough():
 
 
 def test_the_memory_of_another_stage_or_number_is_not_theirs():
-    def told(kind="allocation", stage="sharing", workers=2, allocated_mib=4096.0):
+    def event(kind="allocation", stage="sharing", workers=2, allocated_mib=4096.0):
         return Event(9.0, kind, GPU, "", stage, "w", {"workers": workers, "allocated_mib": allocated_mib})
 
-    others = [told(stage="sustained", allocated_mib=1.0), told("oom", allocated_mib=2.0)]
-    others += [told(workers=3, allocated_mib=3.0), told(allocated_mib=None)]
+    others = [event(stage="sustained", allocated_mib=1.0), event("oom", allocated_mib=2.0)]
+    others += [event(workers=3, allocated_mib=3.0), event(allocated_mib=None)]
     rounds = rounds_of((2, 0), 10.0, 1.0) + rounds_of((2, 1), 10.0, 1.0)
     assert shared_rate(rounds, others, 2).gib_each is None
-    assert shared_rate(rounds, [*others, told()], 2).gib_each == 2.0
+    assert shared_rate(rounds, [*others, event()], 2).gib_each == 2.0
 
 
-def test_processes_whose_memory_nobody_told_are_counted(bench):
+def test_processes_whose_memory_is_unknown_are_counted(bench):
     bench.recording.events = [one for one in bench.recording.events if one.kind != "allocation"]
-    told = "1 process: 660 TFLOP/s; 2 processes: 0.92×, 3 processes: 0.91×"
-    assert bench.verdict(SHARING, GPU).detail == told
+    detail = "1 process: 660 TFLOP/s; 2 processes: 0.92×, 3 processes: 0.91×"
+    assert bench.verdict(SHARING, GPU).detail == detail
 
 
 def test_a_ratio_may_be_at_its_limit(bench):
@@ -183,6 +183,6 @@ def test_a_ratio_may_be_at_its_limit(bench):
     assert bench.verdict(SHARING, GPU).outcome is Outcome.PASS
 
 
-def test_without_a_cause_only_the_missing_rounds_are_told(bench):
+def test_without_a_cause_only_the_missing_rounds_are_reported(bench):
     bench.recording.rounds = [one for one in bench.recording.rounds if one.stage != "sharing"]
     assert bench.verdict(SHARING, GPU).detail == "no round in the sharing stage"

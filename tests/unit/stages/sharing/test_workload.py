@@ -80,7 +80,7 @@ def done(cpu):
     return context
 
 
-def test_each_process_tells_its_rounds_and_every_result_is_verified(done):
+def test_each_process_reports_its_rounds_and_every_result_is_verified(done):
     measured = {process_of(one) for one in done.rounds if one.phase == "measure"}
     assert measured == {(1, 0), (2, 0), (2, 1)}
     assert all(one.verified for one in done.rounds)
@@ -109,7 +109,7 @@ def test_they_divide_the_memory(done):
     assert all(event.data["allocated_mib"] == pytest.approx(4.0, abs=0.2) for event in events)
 
 
-def test_its_products_references_are_told_once_and_every_process_has_the_same(done):
+def test_its_products_references_are_reported_once_and_every_process_has_the_same(done):
     (event,) = done.events("reference")
     assert event.data["size"] == 128
     assert {"1·0", "0·1", "1·2"} <= set(event.data["checksums"])
@@ -176,7 +176,7 @@ def test_canned_processes_work_well_whatever_else_is_printed(cpu, canned):
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
+    ("plan", "expected"),
     [
         (["die"], r"process 1 of 1 that share host/cpu0 \(pid \d+\): ended with status -9"),
         (["opened", "die"], "ended with status -9"),
@@ -185,9 +185,9 @@ def test_canned_processes_work_well_whatever_else_is_printed(cpu, canned):
         (["elsewhere"], "uses GPU-other, not CPU-"),
     ],
 )
-def test_a_process_that_fails_ends_the_task_and_says_which_and_why(cpu, canned, plan, said):
+def test_a_process_that_fails_ends_the_task_and_says_which_and_why(cpu, canned, plan, expected):
     canned(*plan)
-    with pytest.raises(RuntimeError, match=said):
+    with pytest.raises(RuntimeError, match=expected):
         run_sharing(SPEC, cpu, RealTimeContext())
 
 

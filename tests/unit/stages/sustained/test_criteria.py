@@ -63,7 +63,7 @@ def test_a_round_without_work_or_time_is_no_measurement(bench, fields):
 
 
 @pytest.mark.parametrize("stage", ["gemm", "sustained"])
-def test_rounds_that_are_told_twice_are_no_measurement(bench, stage):
+def test_rounds_that_are_recorded_twice_are_no_measurement(bench, stage):
     """Twice the work in the same time would be twice the rate."""
     bench.recording.rounds.extend([one for one in bench.recording.rounds if one.stage == stage])
     criteria = (BF16,) if stage == "gemm" else (SUSTAINED, STABILITY)
@@ -73,7 +73,7 @@ def test_rounds_that_are_told_twice_are_no_measurement(bench, stage):
         assert f"in the {stage} stage overlap by" in verdict.detail
 
 
-def test_why_there_are_no_rounds_is_told(bench):
+def test_why_there_are_no_rounds_is_reported(bench):
     bench.drop("rounds", GPU)
     bench.event("worker_died", GPU, "pc1/gpu0#0 was killed by signal 9", 12.0)
     assert bench.verdict(BF16, GPU).detail == (
@@ -104,7 +104,7 @@ def test_a_precision_that_the_sku_has_is_required_even_where_the_worker_lacks_it
     assert bench.verdict("throughput.gemm_tf32", GPU).outcome is Outcome.NOT_MEASURED
 
 
-def test_an_unknown_card_gets_no_limit_and_that_is_said(bench):
+def test_an_unknown_card_gets_no_limit_and_that_is_reported(bench):
     bench.rig(nodes=ONE_UNKNOWN)
     verdict = bench.verdict(BF16, GPU)
     assert (verdict.outcome, verdict.measured, verdict.limit) == (Outcome.NO_LIMIT, 660.0, None)

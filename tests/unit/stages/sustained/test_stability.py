@@ -19,8 +19,8 @@ def windows(bench, rates, width_s=WIDTH_S):
         for half in (1, 2) if rate else ():
             end_s = FROM_S + (place + half / 2) * width_s
             seconds = width_s / 2
-            who, told = ("sustained", "pc1/gpu0#0", GPU, "measure"), {"precision": "bf16", "size": 1024}
-            rounds.append(Round(end_s, *who, seconds, rate * seconds, TFLOP, True, told))
+            who, labels = ("sustained", "pc1/gpu0#0", GPU, "measure"), {"precision": "bf16", "size": 1024}
+            rounds.append(Round(end_s, *who, seconds, rate * seconds, TFLOP, True, labels))
     bench.recording.rounds = rounds
     bench.stage("sustained", loaded_from_s=FROM_S, loaded_to_s=FROM_S + len(rates) * width_s, end_s=200.0)
 
@@ -149,7 +149,7 @@ def test_a_slow_device_is_judged_as_well_as_a_fast_one(bench):
     assert (verdict.outcome, verdict.measured) == (Outcome.PASS, pytest.approx(100.0))
 
 
-def test_what_the_cpu_as_the_device_keeps_is_only_told(bench):
+def test_what_the_cpu_as_the_device_keeps_is_only_reported(bench):
     windows(bench, [*STEADY[:12], *[50.0] * 4])
     cpu = {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": [{"sku": "unknown", "device": "cpu"}]}
     bench.rig(nodes=[cpu])

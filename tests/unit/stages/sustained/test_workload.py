@@ -11,7 +11,7 @@ from rigproof.stages.sustained.workload import run_sustained
 SPEC = SustainedSpec("sustained", size=128, vram_mib=1.0, duration_s=0.6, settle_s=10, round_s=0.02)
 
 
-def test_the_memory_that_was_asked_for_is_filled_and_said_so(cpu, context):
+def test_the_memory_that_was_asked_for_is_filled_and_reported(cpu, context):
     run_sustained(SPEC, cpu, context)
     (event,) = context.events("allocation")
     each_mib = 128 * 128 * (4 if cpu.half == "fp32" else 2) / 2**20
@@ -103,7 +103,7 @@ def decided(context, technique):
     return [(one["before"], one["after"]) for one in events if one["technique"] == technique]
 
 
-def test_a_pool_is_filled_in_steps_and_told_as_one_allocation(cpu, context):
+def test_a_pool_is_filled_in_steps_and_reported_as_one_allocation(cpu, context):
     plan = replace(POLICY, start_share=0.2, step_share=0.2)
     run_sustained(replace(SPEC, vram_mib=4.0, memory=plan), cpu, context)
     held = [after for _, after in decided(context, "progressive_allocation")]

@@ -20,7 +20,7 @@ def searched(search, peak_of, fails_from=None):
     return tried
 
 
-def test_two_measured_batches_foretell_the_others():
+def test_two_measured_batches_predict_the_others():
     line = PeakLine()
     line.add(1, 1100)
     line.add(3, 1300)
@@ -30,7 +30,7 @@ def test_two_measured_batches_foretell_the_others():
     assert line.largest_within(900) == 0
 
 
-def test_one_measured_batch_foretells_too_much_rather_than_too_little():
+def test_one_measured_batch_predicts_too_much_rather_than_too_little():
     line = PeakLine(held_mib=1000)
     line.add(2, 1400)  # 1200 of it do not grow, as far as is true; 1000 are known
     assert line.at(4) == 1800
@@ -54,7 +54,7 @@ def test_the_highest_of_several_measurements_counts():
     assert line.peaks == {1: 100}
 
 
-def test_nothing_is_foretold_without_a_measurement():
+def test_nothing_is_predicted_without_a_measurement():
     with pytest.raises(ValueError, match="no batch was measured"):
         PeakLine().at(1)
 
@@ -119,7 +119,7 @@ def test_batches_that_were_measured_before_are_a_start():
     assert search.next() == 48  # in the middle of it and what it foretells: (11000 - 1000) / 125, and one
 
 
-def test_one_small_batch_that_foretells_too_much_provokes_no_failure():
+def test_one_small_batch_that_predicts_too_much_provokes_no_failure():
     """An H200's figures: examples cost more than the first 16 show, and 350 of them did not fit the card."""
     line = PeakLine(9_770)
     line.add(16, 15_502)

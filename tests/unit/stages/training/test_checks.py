@@ -76,8 +76,8 @@ def test_an_overflow_of_fp16_is_counted_and_its_round_is_not():
 
 def test_gradients_that_never_fit_are_wrong_in_the_end():
     judge = Judge(SHAPE, "fp16", FALLING)
-    told = [judge.take(steps(FIRST, norms=[math.inf]))[1] for _ in range(MOST_OVERFLOWS + 2)]
-    assert [text for text in told if text] == [f"{MOST_OVERFLOWS} steps without a finite gradient in fp16"]
+    found = [judge.take(steps(FIRST, norms=[math.inf]))[1] for _ in range(MOST_OVERFLOWS + 2)]
+    assert [text for text in found if text] == [f"{MOST_OVERFLOWS} steps without a finite gradient in fp16"]
     assert not judge.sound
 
 

@@ -94,8 +94,8 @@ def test_too_few_steps_are_no_measurement(bench, drop):
     others = [one for one in bench.recording.rounds if kept(one)]
     own = [one for one in bench.recording.rounds if not kept(one) and one.label("part") == "precision"]
     own = [one for one in own if one.phase == "measure"]
-    told = {"unverified": [replace(one, verified=False) for one in own], "none": [], "two": own[:2]}
-    bench.recording.rounds = others + told[drop]
+    variants = {"unverified": [replace(one, verified=False) for one in own], "none": [], "two": own[:2]}
+    bench.recording.rounds = others + variants[drop]
     verdict = bench.verdict(NAME, GPU)
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert verdict.detail == "too few verified rounds of fp16"
@@ -185,7 +185,7 @@ def test_other_batches_in_the_sweep_are_other_work_and_two_rounds_are_no_measure
         assert bench.verdict(NAME, GPU).outcome is outcome
 
 
-def test_a_step_that_is_too_slow_is_told_before_its_sweep(bench):
+def test_a_step_that_is_too_slow_is_reported_before_its_sweep(bench):
     bench.slow(GPU, 0.5, "training")
     bench.rounds(GPU, "training", work=swept(0.5))
     assert bench.verdict(NAME, GPU).measured == pytest.approx(200)

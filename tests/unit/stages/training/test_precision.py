@@ -123,7 +123,7 @@ def test_the_profile_s_own_floor_comes_first(bench):
     assert (verdict.outcome, verdict.limit) == (Outcome.FAIL, 9.5)
 
 
-def test_without_a_known_figure_it_is_only_told(bench):
+def test_without_a_known_figure_it_is_only_reported(bench):
     unknown = H200.model_copy(update={"steady": H200.steady.model_copy(update={"training_speedup": None})})
     bench.loaded = replace(bench.loaded, skus=bench.loaded.skus | {"h200": unknown})
     verdict = bench.verdict(NAME, GPU)
@@ -186,7 +186,7 @@ def test_of_ten_rounds_the_slowest_is_left_out(number, step_s, tflops):
     assert (found.precision, found.batch, found.rounds) == ("fp16", 4, number)
 
 
-def test_of_two_batches_that_both_have_the_larger_is_told(bench):
+def test_of_two_batches_that_both_have_the_larger_is_reported(bench):
     smaller = [
         relabelled(replace(one, seconds=one.seconds / 4, work=one.work / 4, t_s=one.t_s + 60), batch=4)
         for one in bench.recording.rounds

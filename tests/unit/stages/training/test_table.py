@@ -38,7 +38,7 @@ def test_each_batch_size_has_its_step_its_throughput_and_its_peak():
     assert [row[2] for row in rows if row[0] == "pc2/gpu0"] == ["1", "2", "4", "8", "16", "32"]
 
 
-def test_a_batch_that_was_left_out_is_told_with_its_foretold_peak():
+def test_a_batch_that_was_left_out_is_reported_with_its_predicted_peak():
     recording = recorded()
     data = {"what": "skipped", "batch": 64, "peak_mib": 140_000.0, "precision": "fp16"}
     recording.add(Event(91.0, "batch_search", "pc1/gpu0", "", "training", "pc1/gpu0#0", data))
@@ -46,7 +46,7 @@ def test_a_batch_that_was_left_out_is_told_with_its_foretold_peak():
     assert rows[-1] == ("pc1/gpu0", "fp16", "64", "left out", "", "", "", "(140,000 MiB)")
 
 
-def test_the_search_tells_what_it_found_and_whether_it_came_to_its_end():
+def test_the_search_reports_what_it_found_and_whether_it_came_to_its_end():
     recording = recorded()
     assert table(recording, "Largest batch").rows[0] == (
         "pc1/gpu0", "fp16", "230", "125,000 MiB", "130,000 MiB", "241",

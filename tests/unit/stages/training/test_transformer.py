@@ -46,7 +46,7 @@ def test_the_known_models_of_the_papers_come_out():
 
 
 @pytest.mark.parametrize("shape", [SMALL, Shape(64, 2, 256, 64)])
-def test_an_untrained_model_loses_what_is_foretold(shape):
+def test_an_untrained_model_has_the_predicted_loss(shape):
     made = Transformer(shape, HOST)
     made.initialise(torch.Generator().manual_seed(3))
     tokens = examples(16, shape)

@@ -91,7 +91,7 @@ def falling(trainer, step):
     return SHAPE.first_loss - 0.1 * step / (1 + step), 1.0
 
 
-def told(context, what):
+def reported(context, what):
     return [event.data for event in context.events("batch_search") if event.data["what"] == what]
 
 
@@ -114,7 +114,7 @@ def test_precisions_search_and_sweep_are_measured_and_verified(cpu, context):
             assert sum(one.label(key) == value for one in measured) >= 3
 
 
-def test_a_round_tells_its_steps_and_their_work(cpu, context):
+def test_a_round_reports_its_steps_and_their_work(cpu, context):
     run_training(SHORT, cpu, context)
     for one in context.rounds:
         assert one.work == pytest.approx(one.label("steps") * SHAPE.step_flop(one.label("batch")) / 1e12)
@@ -126,31 +126,31 @@ def test_a_round_tells_its_steps_and_their_work(cpu, context):
 
 def test_the_largest_batch_fits_and_the_next_would_not(cpu, context):
     run_training(SPEC, cpu, context)
-    (largest,) = told(context, "largest")
+    (largest,) = reported(context, "largest")
     assert largest["complete"]
     assert largest["peak_mib"] <= largest["limit_mib"] == SPEC.vram_mib
     assert largest["too_large"] - largest["batch"] <= max(1, NEAR_SHARE * largest["batch"])
     assert largest["batch"] > 8
-    for probe in told(context, "probe"):
+    for probe in reported(context, "probe"):
         assert probe["peak_mib"] <= SPEC.vram_mib * 1.01
 
 
 def test_no_tensor_gets_more_elements_than_kernels_count(cpu, context, monkeypatch):
     monkeypatch.setattr(Shape, "most_examples", 6)
     run_training(replace(SPEC, batches=(4, 8)), cpu, context)
-    (largest,) = told(context, "largest")
+    (largest,) = reported(context, "largest")
     assert (largest["batch"], largest["too_large"], largest["complete"]) == (6, 7, True)
-    assert [data["batch"] for data in told(context, "skipped")] == [8]
+    assert [data["batch"] for data in reported(context, "skipped")] == [8]
 
 
-def test_batches_that_do_not_fit_are_left_out_and_told(cpu, context):
+def test_batches_that_do_not_fit_are_left_out_and_reported(cpu, context):
     run_training(replace(SHORT, batches=(1, 500, 2)), cpu, context)
     assert {one.label("batch") for one in of_part(context, "sweep")} == {1, 2}
-    (skipped,) = told(context, "skipped")
+    (skipped,) = reported(context, "skipped")
     assert skipped["batch"] == 500
     assert skipped["peak_mib"] > skipped["limit_mib"]
-    assert [data["batch"] for data in told(context, "sweep")] == [1, 2]
-    assert not told(context, "largest")
+    assert [data["batch"] for data in reported(context, "sweep")] == [1, 2]
+    assert not reported(context, "largest")
     assert not context.events("oom")
 
 
@@ -179,7 +179,7 @@ def test_a_failed_allocation_makes_the_batch_smaller_and_the_comparison_starts_a
     assert {one.label("batch") for one in compared if one.label("precision") == "bf16"} == {2}
     assert {one.label("batch") for one in compared if one.label("precision") == "fp32"} == {4, 2}
     assert len(context.events("oom")) == 1  # the sweep leaves out what failed once
-    assert [data["batch"] for data in told(context, "skipped")] == [4]
+    assert [data["batch"] for data in reported(context, "skipped")] == [4]
 
 
 def test_without_a_policy_a_failed_allocation_ends_the_task(cpu, context, no_room):
@@ -197,7 +197,7 @@ def test_a_failure_in_the_search_is_counted_and_it_goes_on_below(cpu, context, n
     ooms = context.events("oom")
     assert ooms
     assert all(event.data["recovered"] for event in ooms)
-    (largest,) = told(context, "largest")
+    (largest,) = reported(context, "largest")
     assert largest["batch"] <= 20
     assert largest["too_large"] == 21 or largest["too_large"] - largest["batch"] <= 2
     assert {one.label("batch") for one in of_part(context, "sweep")} == {1, 2, 4}
@@ -236,7 +236,7 @@ def test_other_errors_of_the_device_pass_through(cpu, context, monkeypatch):
 def test_without_mixed_precision_search_and_sweep_train_in_fp32(cpu, context):
     run_training(replace(SHORT, search=True, memory=replace(POLICY, mixed_precision=False)), cpu, context)
     assert {one.label("precision") for one in of_part(context, "sweep")} == {"fp32"}
-    (largest,) = told(context, "largest")
+    (largest,) = reported(context, "largest")
     assert largest["precision"] == "fp32"
     assert {one.label("precision") for one in of_part(context, "precision")} == {"fp32", "bf16"}
     assert [e for e in context.events("memory_policy") if e.data["technique"] == "mixed_precision"]
@@ -244,7 +244,7 @@ def test_without_mixed_precision_search_and_sweep_train_in_fp32(cpu, context):
 
 def test_a_search_without_time_says_that_it_is_not_complete(cpu, context):
     run_training(replace(SPEC, duration_s=0.05), cpu, context)
-    (largest,) = told(context, "largest")
+    (largest,) = reported(context, "largest")
     assert (largest["complete"], largest["batch"]) == (False, 4)
 
 
@@ -351,7 +351,7 @@ class Card:
         (140_000, 139_500, 0, None, 0.95 * 140_000 - 500),  # the share binds
         (24_000, 23_500, 0, 8_000.0, 8_000),
         (24_000, 1_000, 0, None, 0),
-        (None, None, 0, None, 16_000),  # nobody tells: the worker's own share
+        (None, None, 0, None, 16_000),  # nobody knows: the worker's own share
     ],
 )
 def test_the_limit_is_what_the_card_has_less_the_reserve_and_what_others_hold(

@@ -320,7 +320,7 @@ def test_identity_of_a_data_centre_card() -> None:
         ("pcie_width_max", "pcie_width_max"),
     ],
 )
-def test_identity_leaves_out_what_a_card_does_not_tell(sensor: str, reading: str) -> None:
+def test_identity_leaves_out_what_a_card_does_not_report(sensor: str, reading: str) -> None:
     with opened(loaded_gpu(**{sensor: None})) as (_, nvml):
         (gpu,) = nvml.gpus("pc1")
         assert getattr(gpu, reading) is None
@@ -328,13 +328,13 @@ def test_identity_leaves_out_what_a_card_does_not_tell(sensor: str, reading: str
 
 
 @pytest.mark.parametrize(
-    ("brand", "mode", "told"),
+    ("brand", "mode", "expected"),
     [(14, 2, ("nvidia", "vgpu")), (10, 1, ("nvidia_vws", "passthrough")), (99, 99, (None, None))],
 )
-def test_brand_and_virtualization_are_told_by_name(brand, mode, told) -> None:
+def test_brand_and_virtualization_are_reported_by_name(brand, mode, expected) -> None:
     with opened(loaded_gpu(brand=brand, virtualization=mode)) as (_, nvml):
         (gpu,) = nvml.gpus("pc1")
-        assert (gpu.brand, gpu.virtualization) == told
+        assert (gpu.brand, gpu.virtualization) == expected
 
 
 @pytest.mark.parametrize("value", [0, 2**32 - 5])  # nvmlDeviceGetTemperatureThreshold's type is unsigned

@@ -1,11 +1,11 @@
-"""Texts for messages: untrusted text as one short printable line, and messages with cause and next step."""
+"""The text of messages: untrusted text as one short printable line, and a message's cause and next step."""
 
 from pydantic import ValidationError
 
 WIDTH = 200
 
 
-def shortened(text: str, width: int = WIDTH) -> str:
+def one_line(text: str, width: int = WIDTH) -> str:
     """One printable line of at most `width` characters; what cannot be printed is escaped."""
     plain = "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[: width + 1]
@@ -26,4 +26,4 @@ def first_problem(error: ValidationError) -> str:
     """The first of pydantic's errors: `key.key: what is wrong`."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"][:8])
-    return shortened(f"{where}: {first['msg']}" if where else first["msg"])
+    return one_line(f"{where}: {first['msg']}" if where else first["msg"])

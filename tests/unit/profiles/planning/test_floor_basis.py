@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.profiles.planning.evidence import Conditions, evidence_for
+from rigproof.profiles.planning.floor_basis import Conditions, floor_basis
 from rigproof.stages.registry import KINDS
 from support.recordings import MODELS
 
@@ -32,8 +32,10 @@ STEP = Conditions("fp16", 2496, 1, "2.11.0+cu130", 16)
 
 
 def share(name, here):
-    found = evidence_for(SKU, KINDS.figures[name], here, cards_needed=3)
-    return None if found is None else (found.share.removeprefix("floor_").removesuffix("_share"), found.told)
+    found = floor_basis(SKU, KINDS.figures[name], here, cards_needed=3)
+    return (
+        None if found is None else (found.share.removeprefix("floor_").removesuffix("_share"), found.reason)
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,6 @@ def test_a_floor_is_as_tight_as_its_evidence(name, here, expected):
 @pytest.mark.parametrize(("workers", "shared"), [(1, False), (2, True)])
 def test_several_workers_share_what_one_was_measured_with(workers, shared):
     assert (
-        evidence_for(SKU, KINDS.figures["sustained_tflops"], replace(HERE, workers=workers), 3).shares_device
+        floor_basis(SKU, KINDS.figures["sustained_tflops"], replace(HERE, workers=workers), 3).shares_device
         is shared
     )

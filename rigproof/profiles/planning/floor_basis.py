@@ -1,4 +1,4 @@
-"""How tight a floor may be, by the evidence of the SKU file's figure and by how a rate is measured here."""
+"""How tight a floor may be, by what the SKU file's figure is based on and by how a rate is measured here."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,16 +22,16 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class FloorBasis:
     """A figure of the SKU file, the limit for the share of it that is a floor, and the reason."""
 
     figure: Figure
     share: ShareName
-    told: str
+    reason: str
     shares_device: bool  # its workers share the device, and the figure is one worker's
 
 
-def evidence_for(sku: Sku, kind: FigureKind, here: Conditions, cards_needed: int) -> Evidence | None:
+def floor_basis(sku: Sku, kind: FigureKind, here: Conditions, cards_needed: int) -> FloorBasis | None:
     """The figure of this kind, or its substitute; None if none is known."""
     figure = sku.steady.figure(kind.name)
     stands_in = bool(kind.stand_in) and (figure is None or figure.precision not in (None, here.precision))
@@ -44,17 +44,21 @@ def evidence_for(sku: Sku, kind: FigureKind, here: Conditions, cards_needed: int
         return None
     shares_device = here.workers > (figure.workers or 1)
     if figure.cards is None:
-        return Evidence(figure, "floor_printed_share", "printed or reached by others", shares_device)
+        return FloorBasis(figure, "floor_printed_share", "printed or reached by others", shares_device)
     if kind.larger == "printed" and smaller:
-        return Evidence(figure, "floor_printed_share", "measured with a larger model or batch", shares_device)
-    told = f"measured on {figure.cards} card{'' if figure.cards == 1 else 's'}"
+        return FloorBasis(
+            figure, "floor_printed_share", "measured with a larger model or batch", shares_device
+        )
+    reason = f"measured on {figure.cards} card{'' if figure.cards == 1 else 's'}"
     differs = _differences(figure, here)
     if stands_in:
         differs.insert(0, kind.stand_in)
     if differs:
-        told += f" ({', '.join(differs)})"
+        reason += f" ({', '.join(differs)})"
     well = figure.cards >= cards_needed and not differs and here.workers == 1
-    return Evidence(figure, "floor_measured_share" if well else "floor_similar_share", told, shares_device)
+    return FloorBasis(
+        figure, "floor_measured_share" if well else "floor_similar_share", reason, shares_device
+    )
 
 
 def major_minor(version: str) -> str:

@@ -1,6 +1,6 @@
 import pytest
 
-from rigproof.records.telling import cause_and_step
+from rigproof.records.message_text import cause_and_step
 
 
 @pytest.mark.parametrize(
