@@ -46,7 +46,7 @@ class SimulatedWatch:
         return 0.0
 
     def begin_anew(self, _now_s: float, /) -> None:
-        """Nothing waits for it here."""
+        """Nothing to forget: there is no head that could be silent."""
 
     def look(self, _timeout_s: float, /) -> None:
         """`news` looks by itself."""
@@ -56,14 +56,14 @@ class SimulatedWatch:
 
 
 def back(rig: SimulatedRig, clock: SimulatedClock) -> frozenset[str]:
-    """The nodes that went down and have returned."""
+    """The names of the nodes that a reset took down and that have returned by now."""
     resets = [fault for fault in rig.faults if fault.name == "reset"]
     windows = [(fault.subject, fault.window(clock.stages)) for fault in resets]
     return frozenset(node for node, window in windows if window is not None and window[1] <= clock.now_s())
 
 
 def there(rig: SimulatedRig) -> list[Node]:
-    """The promised nodes that join."""
+    """The promised nodes, without those that a fault leaves out."""
     return [node for node in rig.loaded.rig.nodes if rig.fault("node-missing", node.name) is None]
 
 
@@ -77,7 +77,7 @@ class SimulatedRayGround(RayGround):
         self._clock = clock
 
     def open(self) -> dict[str, FoundNode]:
-        """Start it; the nodes that are not missing."""
+        """Start Ray. Returns the promised nodes, without those that a fault leaves out."""
         nodes = there(self._rig)
         self._session = start_local(
             HEAD,
@@ -99,7 +99,7 @@ class SimulatedRayGround(RayGround):
         return SimulatedWatch(self._rig, self._clock)
 
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
-        """By the faults of the rig: the raylets themselves were never gone."""
+        """Those of the lost nodes that their faults let return; the raylets themselves were never gone."""
         return super().back(set(lost) & back(self._rig, self._clock))
 
     def reservations(self, found: Mapping[str, FoundNode], /) -> Reserving:
@@ -137,7 +137,7 @@ class Granted:
         self.cpus: dict[str, float] = {}
 
     def reserve(self, wanted: Sequence[WantedGpu], _limit_s: float, /) -> dict[str, str]:
-        """All of them."""
+        """Reserve all of them: nothing is refused."""
         self.groups = {gpu.subject: gpu.subject for gpu in wanted}
         self.cpus = {gpu.subject: gpu.cpus for gpu in wanted}
         return {}
@@ -147,7 +147,7 @@ class Granted:
 
 
 class InlineGround:
-    """All of the rig in this process, without Ray: for large rigs, and for many runs."""
+    """The whole rig in this process, without Ray: for large rigs, and for many runs."""
 
     def __init__(self, rig: SimulatedRig, clock: SimulatedClock) -> None:
         self._local = LocalActors(rig, clock)
@@ -158,11 +158,11 @@ class InlineGround:
 
     @property
     def up(self) -> bool:
-        """Whether it was opened."""
+        """Whether it is open."""
         return self._up
 
     def open(self) -> dict[str, FoundNode]:
-        """The nodes that are not missing."""
+        """The promised nodes, without those that a fault leaves out."""
         self._up = True
         return {node.name: self._found(node.name) for node in there(self._rig)}
 
@@ -171,11 +171,11 @@ class InlineGround:
         return SimulatedWatch(self._rig, self._clock)
 
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
-        """By the faults of the rig."""
+        """Those of the lost nodes that their faults let return."""
         return {name: self._found(name) for name in sorted(set(lost) & back(self._rig, self._clock))}
 
     def reservations(self, _found: Mapping[str, FoundNode], /) -> Reserving:
-        """All of them are granted."""
+        """Reservations that grant every GPU."""
         return Granted()
 
     def pause(self, length_s: float, _spent_s: float, _starting: bool, /) -> None:
