@@ -24,7 +24,7 @@ class HostLoad:
 
     @property
     def threads(self) -> int:
-        """All of them."""
+        """Primary and secondary threads together."""
         return self.primary_threads + self.secondary_threads
 
 
@@ -53,7 +53,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class LoadDecision:
-    """What each thread does next. `short_cpus` is how far the threads fall short of the target."""
+    """What each thread does next.
+
+    `trim_cpus` is the controller's present correction. `short_cpus` is how far all threads together fall
+    short of the target, in CPUs.
+    """
 
     share: float  # of one CPU, per thread, 0 to 1
     trim_cpus: float
