@@ -56,7 +56,10 @@ class NvmlDevice:
 
 
 class GpuQueries:
-    """Queries to one GPU at one moment: unsupported gives None, unexpected gives None and an event."""
+    """Queries to one GPU at one moment.
+
+    What the GPU does not support is None. So is an unexpected error, which is also noted as an event.
+    """
 
     def __init__(
         self, library: Library, device: NvmlDevice, problems: Problems, subject: str, t_s: float
