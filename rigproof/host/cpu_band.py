@@ -29,9 +29,10 @@ class HostLoad:
 
 
 def thread_plan(cpus: float, primary_share: float, secondary_share: float) -> tuple[int, int]:
-    """Primary and secondary threads for so many CPUs. The primary ones, and all of them, are rounded up.
+    """How many primary and how many secondary threads a host of so many CPUs gets.
 
-    With 0.70 and 0.15: 56 and 12 on 80 CPUs.
+    The number of primary threads and the number of all threads are rounded up; at least one is primary. With
+    shares of 0.70 and 0.15 these are 56 and 12 threads on 80 CPUs.
     """
     primary = max(1, math.ceil(cpus * primary_share - ROUNDING))
     return primary, max(0, math.ceil(cpus * (primary_share + secondary_share) - ROUNDING) - primary)

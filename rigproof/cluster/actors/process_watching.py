@@ -68,7 +68,7 @@ class ProcessWatching:
         }
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads."""
         for sampler in self.samplers.values():
             sampler.start()
 

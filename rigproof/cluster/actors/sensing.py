@@ -33,7 +33,7 @@ class Senses(Protocol):
     latest: Mapping[str, GpuSample]
 
     def start(self) -> None:
-        """Begin."""
+        """Begin to read."""
 
     def drain(self) -> list[Sample | Record]:
         """Samples, events and what changed on the GPUs since the last drain."""

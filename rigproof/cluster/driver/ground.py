@@ -42,10 +42,10 @@ class Actors(Protocol):
     """Starts and ends a rig's actors. The objects it returns have methods with `.remote()`."""
 
     def agent(self, name: str, node: str, node_id: str, /) -> Any:
-        """A node's agent."""
+        """Start a node's agent."""
 
     def worker(self, name: str, setup: WorkerSetup, place: Place, /) -> Any:
-        """A planned worker's process."""
+        """Start the process of a planned worker."""
 
     def kill(self, actor: Any) -> None:
         """End an actor immediately."""
@@ -58,11 +58,11 @@ class RayActors:
         self._maker = Maker()
 
     def agent(self, name: str, _node: str, node_id: str, /) -> Any:
-        """An actor that reserves no resources of its node."""
+        """Start an agent as an actor that reserves no resources of its node."""
         return self.start(NodeAgent, agent_options(name, node_id))
 
     def worker(self, name: str, setup: WorkerSetup, place: Place) -> Any:
-        """An actor in its reservation, or on its node if the CPU is the device."""
+        """Start a worker as an actor in its GPU's reservation, or on its node if the CPU is the device."""
         return self.start(Worker, worker_options(name, place), setup)
 
     def start(self, kind: type, options: Mapping[str, Any], *arguments: Any) -> Background[Any]:
@@ -116,7 +116,7 @@ class Watch(Protocol):
         """Look immediately, and wait at most `timeout_s` for the result."""
 
     def stop(self, timeout_s: float, /) -> None:
-        """End it."""
+        """Stop watching."""
 
 
 class Reserving(Protocol):
@@ -234,7 +234,7 @@ class RayGround:
         return Reservations(self._prefix)
 
     def pause(self, length_s: float, spent_s: float, _starting: bool, /) -> None:
-        """Real time passes by itself."""
+        """Sleep for the rest of the beat: real time passes by itself, also while a process starts."""
         time.sleep(max(0.0, length_s - spent_s))
 
     def close(self, limit_s: float, ours: frozenset[ProcessId]) -> tuple[ProcessId, ...]:

@@ -133,7 +133,10 @@ def rig_problem(loaded: LoadedRig, key: str, value: object, wrong: str, way_out:
 
 
 def stage_limit_problems(loaded: LoadedRig, stage: str, bounds: Mapping[str, Bound]) -> Iterator[str]:
-    """Limits of one stage that could never be exceeded, its own and those of its GPUs."""
+    """Problems of one stage's limits that could never be exceeded: the rig's, and those that GPUs override.
+
+    `bounds` gives the meaningful range of each of its limits, by key.
+    """
     yield from _out_of_bounds(loaded, loaded.stages[stage], f"stages.{stage}", bounds)
     for device in loaded.devices():
         own = getattr(device.gpu.stages, stage, None)

@@ -108,7 +108,7 @@ class LoadedRig:
 
     @cached_property
     def _nodes(self) -> dict[str, Node]:
-        return {node.name: node for node in reversed(self.rig.nodes)}  # the first of a name
+        return {node.name: node for node in reversed(self.rig.nodes)}  # the first node of a name wins
 
     def this_machine(self) -> Node | None:
         """The node that is the machine the suite runs on: a single one without an address; else None."""

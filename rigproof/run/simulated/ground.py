@@ -49,7 +49,7 @@ class SimulatedWatch:
         """Nothing to forget: there is no head that could be silent."""
 
     def look(self, _timeout_s: float, /) -> None:
-        """`news` looks by itself."""
+        """Nothing to do: `news` always knows the present state."""
 
     def stop(self, _timeout_s: float, /) -> None:
         """Nothing runs by itself here."""
@@ -95,7 +95,7 @@ class SimulatedRayGround(RayGround):
         return wait_for_nodes(nodes, self._wait_nodes_s)
 
     def watch(self, _found: Mapping[str, FoundNode], _now_s: Callable[[], float], /) -> Watch:
-        """By the faults of the rig."""
+        """Watch for nodes that the rig's faults remove."""
         return SimulatedWatch(self._rig, self._clock)
 
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
@@ -167,7 +167,7 @@ class InlineGround:
         return {node.name: self._found(node.name) for node in there(self._rig)}
 
     def watch(self, _found: Mapping[str, FoundNode], _now_s: Callable[[], float], /) -> Watch:
-        """By the faults of the rig."""
+        """Watch for nodes that the rig's faults remove."""
         return SimulatedWatch(self._rig, self._clock)
 
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
@@ -194,7 +194,7 @@ class InlineGround:
 
 
 def simulated_ground(rig: SimulatedRig, clock: SimulatedClock, *, inline: bool) -> Ground:
-    """The ground of this rig; `inline`: this process, else a local Ray."""
+    """The ground of a simulated rig: this process if `inline`, else a local Ray."""
     if inline:
         return InlineGround(rig, clock)
     return SimulatedRayGround(rig, clock, prefix=f"rigproof-simulated-{uuid.uuid4().hex[:8]}")

@@ -89,7 +89,7 @@ class GpuQueries:
         return None if answer is None or answer in NOT_AVAILABLE else int(answer)
 
     def first_number(self, *queries: str) -> int | None:
-        """The number from the first of several names of one function that this driver supports."""
+        """Like `number`, for a function that has several names: the first one that this driver knows."""
         self._check_reachable()
         for query in queries:
             try:
