@@ -26,7 +26,7 @@ SLOWEST_TFLOPS: Mapping[str, float] = {
 class FigureKind:
     """One kind of figure: a rate or ratio that a stage measures, and how floors are made from it.
 
-    - `name`: the key of the figure in [steady] and of its floor in [floors]. It ends in the unit.
+    - `name`: the key of the figure in [steady] and of its floor in [floors]. It ends in the unit, if any.
     - `description`, `unit`: for the tables of keys and for sentences.
     - `floor`: whether a rig may state a floor for it. Runs then keep its best value as a champion.
     - `precision`: of the work's operands. A run may measure another one; before a run this one is assumed.
