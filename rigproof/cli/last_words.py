@@ -14,9 +14,10 @@ KIND = {"restarted": "host_reset", "shut_down": "driver_killed", "killed": "driv
 
 
 def add_last_words(run: Path, recording: Recording) -> None:
-    """Add to a recording without an orderly end how the run ended on this host, if that is known.
+    """Add to a recording that has no orderly end an event that says how the run ended on this host.
 
-    Nothing is known here about other hosts; their next run reports it.
+    Adds nothing if that is not known. What happened on other hosts is never known here: the next run on them
+    reports it.
     """
     now = boot_id().value
     if now is None or recording.run.simulated or (run / PARQUET_FILE).exists():

@@ -33,10 +33,11 @@ from rigproof.report.published.shared_copy import write_shared
 from rigproof.report.terminal.terminal import print_summary
 from rigproof.stages.registry import KINDS
 
-# It is in the file's first lines; the rest, which grows with the rig, is not read for it.
+# The run's length in a verdict.json. It is in the first lines, so the rest, which grows with the rig, is not
+# read.
 ELAPSED = re.compile(rb'^ "elapsed_s": (\d{1,9}(?:\.\d{1,6})?),?$', re.MULTILINE)
 HEAD_BYTES = 4096
-VERDICT_COSTS = 10  # to write one, in records to judge
+VERDICT_COSTS = 10  # writing one verdict takes as long as judging so many records
 EXIT_NOT_WRITTEN = 6  # the same as for a run whose files could not be written
 
 
@@ -81,7 +82,7 @@ def rejudge(
 def _verdicts(
     recording: Recording, champions: Champions | None = None, loaded: LoadedRig | None = None
 ) -> list[Verdict]:
-    """All verdicts; of a large recording by several processes, each for a share of the devices."""
+    """All verdicts. Several processes judge a large recording, each of them a share of the devices."""
     planned_by = None if loaded is None else LoadedRig.restore(recording.run.rig, KINDS)
     judgement = Judgement(recording, loaded, champions, planned_by)
     subjects = judgement.subjects
@@ -108,7 +109,7 @@ def _folder(champions: Path) -> Path:
 
 
 def _linted(loaded: LoadedRig, level: str) -> LoadedRig:
-    """The profile as a run at this level would take it. ProfileError names all its problems."""
+    """The profile, if a run at this level would accept it; else ProfileError with all its problems."""
     if level not in get_args(LevelName):
         wrong, way_out = "no such level", "read it with the version of rigproof that wrote it"
         raise ProfileError([problem("recording", "level", level, wrong, way_out)])
@@ -119,7 +120,7 @@ def _linted(loaded: LoadedRig, level: str) -> LoadedRig:
 
 
 def _rig(hwprofile: str, recording: Recording) -> LoadedRig:
-    """The profile, completed by what the run found on its machine."""
+    """The profile of that name or file, completed with what the run found on its machine."""
     loaded = load_rig(hwprofile, KINDS)
     here = loaded.this_machine()
     if here is None:
@@ -145,9 +146,10 @@ def _rig(hwprofile: str, recording: Recording) -> LoadedRig:
 def rewrite(
     run: Path, echo: Callable[[str], None], *, share: bool = False, output: Path | None = None
 ) -> int:
-    """Write the files of `run` again from what it recorded; the exit status, 6 if one was not written.
+    """Write the files of `run` again from its recording. Returns the exit status: 6 if one was not written.
 
-    `share`: a copy without names, in the run's folder `shared`. `output`: into that folder instead.
+    With `share` it writes a copy without names into the run's folder `shared` instead. `output` is another
+    folder to write into.
     """
     source = own_folder(run) if output is None else run.resolve()
     recording = read_recording(source)
@@ -200,9 +202,9 @@ def rewrite(
 
 
 def elapsed_s(run: Path, recording: Recording) -> float:
-    """How long it took, as in the first report; else up to the last record.
+    """How long the run took, s: as its verdict.json says, else up to the last record.
 
-    Raises RecordingError without any record. A verdict.json without a length is ignored.
+    Raises RecordingError if nothing was recorded and no verdict.json gives a length.
     """
     try:
         with open_plain(run / "verdict.json", VERDICT_BYTES_MAX) as file:

@@ -12,18 +12,24 @@ from typing import TypeVar
 
 Made = TypeVar("Made")
 LARGE = 500_000  # records; fewer are done before a second process has started
-PROCESSES_MAX = 8  # what is done before and after the shares takes longer than they do from then on
+PROCESSES_MAX = 8  # with more, the work before and after the shares takes longer than the shares
 
 
 def processes_for(records: int) -> int:
-    """How many processes pay for so many records: one for each LARGE and each CPU, where the system forks."""
+    """How many processes are worth starting for so many records; 1 where the system cannot fork.
+
+    One, and one more for every LARGE records, but no more than this process has CPUs, nor PROCESSES_MAX.
+    """
     if records < LARGE or not hasattr(os, "fork"):
         return 1
     return min(1 + records // LARGE, len(os.sched_getaffinity(0)), PROCESSES_MAX)
 
 
 def side_by_side(shares: Sequence[Callable[[], Made]]) -> list[Made]:
-    """The result of each; all but the first run in children. The share of a child that dies is done here."""
+    """The results of the shares, in their order. All but the first run in child processes.
+
+    If a child dies, its share is done in this process.
+    """
     first, *others = shares
     children: list[tuple[ForkProcess, Connection]] = []
     try:

@@ -18,21 +18,21 @@ class Background(Generic[T]):
         self._thread.start()
 
     def done(self, timeout_s: float | None = 0.0) -> bool:
-        """Whether it ended, after waiting for it at most `timeout_s` (None: until it has)."""
+        """Whether the function has ended, after waiting for it at most `timeout_s` (None: until it has)."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     @property
     def error(self) -> Exception | None:
-        """What it raised."""
+        """What the function raised; None if it raised nothing so far."""
         return self._error
 
     def result(self, default: T) -> T:
-        """What it returned; `default` if it failed or has not ended."""
+        """What the function returned; `default` if it failed, has not ended, or returned None."""
         return next(iter(self.results()), default)
 
     def results(self) -> list[T]:
-        """What it returned, as a list of one; empty if it failed or has not ended."""
+        """A list of what the function returned; empty if that is None, or if it failed or has not ended."""
         if self._thread.is_alive() or self._error is not None or self._result is None:
             return []
         return [self._result]

@@ -125,7 +125,7 @@ def _groups(proc_root: Path, cgroup_root: Path, controller: str) -> Iterator[Pat
 
 
 def _v1_mount(cgroup_root: Path, controller: str) -> Path:
-    """Version 1 mounts "cpu" and "cpuacct" separately or together."""
+    """Where version 1 mounts a controller: "cpu" and "cpuacct" are mounted separately or together."""
     for name in (controller, "cpu,cpuacct", "cpuacct,cpu"):
         if (cgroup_root / name).is_dir():
             return cgroup_root / name
@@ -133,9 +133,9 @@ def _v1_mount(cgroup_root: Path, controller: str) -> Path:
 
 
 def _v1_usage(proc_root: Path, cgroup_root: Path, group: Path) -> Path:
-    """The group that counts the time of a group of the "cpu" tree: the same one in the "cpuacct" tree.
+    """The file with the CPU time of a group of the "cpu" tree: that of the same group in the "cpuacct" tree.
 
-    If the trees differ, it is this process's own group in the "cpuacct" tree.
+    If the "cpuacct" tree has no such group, it is the file of this process's own group there.
     """
     same = _v1_mount(cgroup_root, "cpuacct") / group.relative_to(_v1_mount(cgroup_root, "cpu"))
     own = next(_groups(proc_root, cgroup_root, "cpuacct"))
@@ -143,7 +143,10 @@ def _v1_usage(proc_root: Path, cgroup_root: Path, group: Path) -> Path:
 
 
 def _own_path(proc_root: Path, controller: str) -> str:
-    """The path of /proc/self/cgroup: `0::PATH` in version 2, `N:CONTROLLERS:PATH` in version 1."""
+    """This process's group as /proc/self/cgroup has it; empty if it is not there.
+
+    Lines are `0::PATH` in version 2 and `N:CONTROLLERS:PATH` in version 1.
+    """
     try:
         lines = (proc_root / "self" / "cgroup").read_text().splitlines()
     except OSError:
@@ -157,7 +160,7 @@ def _own_path(proc_root: Path, controller: str) -> str:
 
 
 def _v2_cpus(group: Path) -> float | None:
-    """`cpu.max` is "QUOTA PERIOD" or "max PERIOD", in µs; the root group has none."""
+    """The CPUs that `cpu.max` allows ("QUOTA PERIOD" or "max PERIOD", in µs); None if there is no limit."""
     try:
         quota, period = (group / "cpu.max").read_text().split()
         return None if quota == "max" else int(quota) / int(period)
@@ -166,7 +169,7 @@ def _v2_cpus(group: Path) -> float | None:
 
 
 def _v1_cpus(group: Path) -> float | None:
-    """Quota over period, both µs; no quota is -1."""
+    """The CPUs that quota over period (both in µs) allow; None if there is no quota (-1)."""
     quota, period = _number(group / "cpu.cfs_quota_us"), _number(group / "cpu.cfs_period_us")
     return quota / period if quota is not None and period is not None and quota > 0 else None
 

@@ -93,7 +93,7 @@ class Child:
         return True
 
     def let_go(self) -> None:
-        """Close its stdin, at which it ends by itself. Does not wait."""
+        """Close the child's stdin, so that it ends by itself. Does not wait for that."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it is gone, and output to it was pending
             self._process.stdin.close()
@@ -147,7 +147,10 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A child's answer: its last message, its exit status (None: not in time), its stderr's last line."""
+    """A child's answer: its last message (None: it sent none), its exit status, and its stderr's last line.
+
+    The status is None if the child did not end in time.
+    """
 
     message: Message | None
     status: int | None

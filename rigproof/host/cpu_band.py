@@ -24,14 +24,15 @@ class HostLoad:
 
     @property
     def threads(self) -> int:
-        """All of them."""
+        """Primary and secondary threads together."""
         return self.primary_threads + self.secondary_threads
 
 
 def thread_plan(cpus: float, primary_share: float, secondary_share: float) -> tuple[int, int]:
-    """Primary and secondary threads for so many CPUs. The primary ones, and all of them, are rounded up.
+    """How many primary and how many secondary threads a host of so many CPUs gets.
 
-    With 0.70 and 0.15: 56 and 12 on 80 CPUs.
+    The number of primary threads and the number of all threads are rounded up; at least one is primary. With
+    shares of 0.70 and 0.15 these are 56 and 12 threads on 80 CPUs.
     """
     primary = max(1, math.ceil(cpus * primary_share - ROUNDING))
     return primary, max(0, math.ceil(cpus * (primary_share + secondary_share) - ROUNDING) - primary)
@@ -53,7 +54,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class LoadDecision:
-    """What each thread does next. `short_cpus` is how far the threads fall short of the target."""
+    """What each thread does next.
+
+    `trim_cpus` is the controller's present correction. `short_cpus` is how far all threads together fall
+    short of the target, in CPUs.
+    """
 
     share: float  # of one CPU, per thread, 0 to 1
     trim_cpus: float

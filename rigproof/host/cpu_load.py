@@ -37,7 +37,7 @@ class CpuLoad:
     are staggered over the threads. Every 100 ms the share follows `cpu_times`, also for slots
     that are in progress. If the threads are too few for the target, each works all the
     time and `saturated` is true. If `cpu_times` fails, the load pauses, because the host's free CPU time is
-    unknown then. `own_s` are the CPU seconds of the load's process, which does nothing else.
+    unknown then. `own_s` returns the CPU seconds of the load's process, which does nothing else.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class CpuLoad:
             last, last_own_s = now, own_s
 
     def _read(self) -> tuple[CpuTimes | None, float]:
-        """The host's times beside our own; None, and no load, if they cannot be read."""
+        """The host's CPU times, and our own CPU seconds. If the host's cannot be read: None, and no load."""
         try:
             times = self._cpu_times()
         except (OSError, ValueError) as error:
@@ -170,7 +170,10 @@ def _seconds_per_mib() -> float:
 
 
 def used_between(earlier: CpuTimes, later: CpuTimes, own_s: float) -> Usage | None:
-    """Mean use between two readings; None if no time passed or no CPU can be used."""
+    """Mean CPU use between two readings, in which the load itself used `own_s` CPU seconds.
+
+    None if no time passed or no CPU can be used.
+    """
     passed_s = later.clock_s - earlier.clock_s
     if passed_s <= 0 or later.capacity_cpus <= 0:
         return None

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 
 def free_ports(address: str, count: int) -> tuple[int, ...]:
-    """So many different ports that are free now at an address of this host. OSError: not its address."""
+    """`count` different ports that are free now at `address`. OSError if the address is not this host's."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with ExitStack() as held:
         sockets = [

@@ -38,7 +38,7 @@ def alive(process: ProcessId) -> bool:
 
 
 def kill(process: ProcessId) -> bool:
-    """SIGKILL it if it is still the same process; whether the signal was sent. Also works if it is frozen."""
+    """SIGKILL it if it is still the same process, even a frozen one. Returns whether the signal was sent."""
     if not alive(process):
         return False
     try:
@@ -49,7 +49,7 @@ def kill(process: ProcessId) -> bool:
 
 
 def wait_gone(processes: Iterable[ProcessId], timeout_s: float) -> tuple[ProcessId, ...]:
-    """Wait until all are gone; those that are still there after `timeout_s`."""
+    """Wait until all are gone, at most `timeout_s`. Returns those that are still there."""
     end_s = time.monotonic() + timeout_s
     left = tuple(process for process in processes if alive(process))
     while left and time.monotonic() < end_s:

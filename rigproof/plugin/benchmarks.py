@@ -83,7 +83,7 @@ class BenchmarkHooks:
 
 @pytest.fixture
 def keep_rounds(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Pass the rounds of each of the criterion's figures to pytest-benchmark, those that were measured."""
+    """Pass the measured rounds to pytest-benchmark, for each of the criterion's figures that has some."""
     session = request.config.stash[SESSION]
 
     def keep(subject: str) -> None:

@@ -28,7 +28,7 @@ def may_become_champion(prepared: Prepared, recording: Recording, verdicts: Sequ
 def keep_champions(
     prepared: Prepared, recording: Recording, verdicts: Sequence[Verdict]
 ) -> tuple[list[str], list[str]]:
-    """Keep figures better than the kept ones: returns a sentence for each, and the errors."""
+    """Keep the figures that are better than the kept ones. Returns a sentence for each, and the errors."""
     folder = champions_folder(prepared.request.report_dir, prepared.loaded.rig.name)
     profile = profile_file(folder, recording.run.run_id)
     command = ["pytest", "-m", "hardware", f"--hwprofile={profile}", f"--level={prepared.level}"]

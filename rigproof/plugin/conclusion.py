@@ -123,9 +123,9 @@ def _share(
 
 
 def final_verdicts(prepared: Prepared, run: Run, judged: Judged) -> list[Verdict]:
-    """Every promised criterion on everything that was recorded; a failure in its test stays one.
+    """The verdict of each promised criterion on the whole recording. A failure in a test remains a failure.
 
-    An aborted run is judged by what it has: a stage without its end can fail, not pass.
+    An aborted run is judged by what was recorded: a stage without an end can fail, but not pass.
     """
     verdicts = []
     for criterion in CATALOGUE.values():
@@ -139,7 +139,7 @@ def final_verdicts(prepared: Prepared, run: Run, judged: Judged) -> list[Verdict
 
 
 def exit_status(decision: Decision, judged: Judged, problems: list[str]) -> int:
-    """pytest's exit status. Its own status stays if it is about the session, not about the rig."""
+    """The exit status of the session. pytest's own stays if it is about the session and not about the rig."""
     if judged.exit_status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         return judged.exit_status
     if decision is Decision.REJECTED:

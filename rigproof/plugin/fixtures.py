@@ -38,13 +38,14 @@ def _of_stage(name: str, about: str) -> Any:
     return pytest.fixture(scope="session", name=name)(stage)
 
 
-# By the name of each stage: that stage, run on all devices at once. Pytest looks for fixtures in a module.
+# One fixture for each stage, by its name: the stage, run on all devices at once. They have to be names of
+# this module, because that is where pytest looks for fixtures.
 globals().update({kind.name: _of_stage(kind.name, kind.settings.__doc__ or "") for kind in KINDS})
 
 
 @pytest.fixture(scope="session")
 def finished(rig: AcceptanceRun) -> Recording:
-    """Everything: all stages that a selected test judges, and the counters read afterwards."""
+    """The complete recording: all stages that a selected test judges, and the counters read afterwards."""
     return rig.finished()
 
 

@@ -14,7 +14,7 @@ from rigproof.report.terminal.plan_text import plan_lines
 
 
 def print_plan(config: pytest.Config) -> int:
-    """Print the plan; the exit status."""
+    """Print the plan, or why there is none. Returns the exit status."""
     try:
         prepared = prepare(Request.of(config))
     except Refused as refusal:

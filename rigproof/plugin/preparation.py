@@ -35,7 +35,7 @@ class Refused(Exception):  # noqa: N818 - says what is the case
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The checked plan of a run."""
+    """Everything that was read and checked before a run."""
 
     request: Request
     loaded: LoadedRig

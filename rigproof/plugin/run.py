@@ -1,4 +1,4 @@
-"""One run in progress: its recording, its rig, its live view, and judging what is there so far."""
+"""One run in progress: its recording, its rig, its live view, and the judging of what is recorded so far."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -92,9 +92,9 @@ class Run:
         return simulated_ground(self._prepared.simulated, self._clock, inline=inline)
 
     def _record_champions(self) -> None:
-        """The champions of the GPUs found, so that judging the recording again uses the same floors.
+        """Record the champions of the GPUs found, so that judging the recording again uses the same floors.
 
-        None for simulated GPUs: what a real one of the same UUID once did says nothing about them.
+        Not for simulated GPUs: what a real GPU of the same UUID once did says nothing about them.
         """
         if self._prepared.simulated is not None:
             return
@@ -124,7 +124,7 @@ class Run:
 
     @property
     def evidence(self) -> Evidence:
-        """What was recorded so far."""
+        """What was recorded so far, as criteria read it; kept until something more is recorded."""
         count = self.recording.count()
         if self._evidence is None or self._evidence[0] != count:
             self._evidence = (count, Evidence(self.recording, self._prepared.loaded))

@@ -106,7 +106,7 @@ class HardwareSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Give each test its time limit; drop those without a promised subject on this rig."""
+        """Give each judging test its time limit; drop those without a promised subject on this rig."""
         kept = []
         for item in items:
             key = criterion_and_subject(item)
@@ -126,7 +126,7 @@ class HardwareSession:
                 self._unjudged[key] = "deselected on the command line"
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Run only the stages that a selected test judges."""
+        """Note which criteria no selected test judges, and which stages the selected tests need."""
         for criterion in CATALOGUE.values():
             for subject in self._promised(criterion):
                 if (criterion.name, subject) not in self._collected:
@@ -201,18 +201,18 @@ class HardwareSession:
             self.run.interrupted(number.name)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """What was not measured by now will not be. `pytest.exit` is no interruption."""
+        """Note an interruption: what is not measured by now will not be. `pytest.exit` is no interruption."""
         if isinstance(excinfo.value, KeyboardInterrupt):
             self._interrupted = True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """The first error is the cause of all later ones; it is reported once."""
+        """After an error of rigproof itself, skip the tests that follow: only the first error is reported."""
         if self._broken and criterion_and_subject(item):
             pytest.skip("the run was aborted before this; see the first error")
 
     def pytest_exception_interact(self, node: pytest.Item, report: pytest.TestReport) -> None:
-        """An error around a test is rigproof's own, not the rig's."""
+        """Note an error outside a judgement: it is rigproof's own, and says nothing about the rig."""
         if criterion_and_subject(node) and (report.when != "call" or not _judged(report)):
             self._broken = True
 

@@ -1,4 +1,4 @@
-"""The rig as found on this machine: all of it, or what its profile leaves open."""
+"""Makes a rig from the hardware found on this machine: all of it, or only what a profile leaves open."""
 
 import dataclasses
 import re
@@ -21,7 +21,7 @@ from rigproof.records.inventory import HostInventory
 
 __all__ = ["AUTO", "completed", "node_name", "profile_text", "rig_of", "unknown_gpus"]
 
-AUTO = "auto"  # used in place of a profile's file: found here
+AUTO = "auto"  # stands where a profile's file would be named: the value was found on this machine
 UNREPORTED_VRAM_GIB = 1.0  # for a card that does not report its memory: small enough for any
 SMALLEST_SHARE = 0.05
 
@@ -29,9 +29,9 @@ SMALLEST_SHARE = 0.05
 def rig_of(inventory: HostInventory, kinds: StageKinds, *, require_gpu: bool = False) -> LoadedRig:
     """A rig of one node without an address: every NVIDIA GPU found, else the CPU as the device.
 
-    A GPU whose name is in no SKU file gets the SKU "unknown": NVML's limits and floors of its architecture.
-    With `require_gpu`, a host without a GPU promises one all the same, so that it is missed and the rig
-    rejected.
+    A GPU whose name is in no SKU file gets the SKU "unknown": it is judged by NVML's limits and by the floors
+    of its architecture. With `require_gpu`, the rig of a host without a GPU promises one all the same: the
+    run then finds that it is missing, and the rig is rejected.
     """
     node = node_name(inventory.hostname)
     defaults = default_rig(kinds).rig
@@ -53,12 +53,13 @@ def rig_of(inventory: HostInventory, kinds: StageKinds, *, require_gpu: bool = F
 
 
 def completed(loaded: LoadedRig, inventory: HostInventory) -> LoadedRig:
-    """`loaded`, with what its profile leaves open filled in from this machine; other rigs stay unchanged.
+    """`loaded`, with the values that its profile leaves open filled in from this machine.
 
-    A single node without an address gets this host's CPUs and RAM where it states none, and each of its GPUs
-    of SKU "unknown" the SKU and the memory of the card in its place. What the profile states stays, and
-    `sources` says "auto" for what was found. A GPU that is not there gets a plan that any card could hold, so
-    that the run begins and misses it by name.
+    Only a rig of a single node without an address is this machine; every other rig is returned unchanged. The
+    node gets this host's CPUs and RAM if it states none. Each GPU of SKU "unknown" gets the SKU and the
+    memory of the card in its place. What the profile states stays. `sources` says "auto" for each value that
+    was found. A GPU that is not there gets a plan that any card could hold, so that the run can begin and its
+    verdict can name the missing GPU.
     """
     node = loaded.this_machine()
     if node is None:
@@ -115,7 +116,7 @@ def _gpu(found: GpuIdentity, skus: dict[str, Sku], defaults: Rig) -> dict[str, A
 
 
 def _host_parts(node: Node, inventory: HostInventory) -> dict[str, Any]:
-    """CPUs and RAM as found, if the node states none."""
+    """The node's keys `cpus` and `ram_gib` as found on this host, without those that the profile states."""
     parts: dict[str, Any] = {}
     if node.cpus is None and inventory.cpus > 0:
         parts["cpus"] = float(inventory.cpus)
@@ -127,7 +128,10 @@ def _host_parts(node: Node, inventory: HostInventory) -> dict[str, Any]:
 def _gpu_parts(
     loaded: LoadedRig, device: PromisedDevice, found: GpuIdentity | None, skus: Mapping[str, Sku]
 ) -> dict[str, Any]:
-    """What a GPU of an unknown SKU takes from the card in its place, and a plan that fits it."""
+    """The keys that a GPU of SKU "unknown" takes from the card in its place, and a plan that fits this card.
+
+    `found` is that card, or None if there is none.
+    """
     parts: dict[str, Any] = {}
     stem = found.sku if found else None
     memory_gib = round(found.memory_total_mib / MIB_PER_GIB, 2) if found else 0.0
@@ -144,7 +148,10 @@ def _gpu_parts(
 
 
 def _fitting_plan(loaded: LoadedRig, device: PromisedDevice, memory_gib: float) -> dict[str, Any]:
-    """A smaller share and smaller operands if those of the defaults file do not fit the card."""
+    """A smaller `vram_share` and `gemm_size`, if those of the defaults file do not fit the card.
+
+    Values that the rig's own profile states stay as they are.
+    """
     parts: dict[str, Any] = {}
     share = device.gpu.vram_share or loaded.rig.gpu_defaults.vram_share
     if device.gpu.vram_share is None and _is_default(loaded, "gpu_defaults.vram_share"):
@@ -160,7 +167,10 @@ def _fitting_plan(loaded: LoadedRig, device: PromisedDevice, memory_gib: float) 
 
 
 def _any_plan(loaded: LoadedRig, device: PromisedDevice) -> dict[str, Any]:
-    """The plan of a card that is missing or does not report its memory; stated operands still have to fit."""
+    """The plan of a card that is missing or does not report its memory: small enough for any card.
+
+    If the profile states `gemm_size`, each worker gets enough memory for operands of that size.
+    """
     size = device.gpu.gemm_size or loaded.rig.gpu_defaults.gemm_size
     if device.gpu.gemm_size is None and _is_default(loaded, "gpu_defaults.gemm_size"):
         return _unreported_memory(size)
@@ -172,7 +182,10 @@ def _is_default(loaded: LoadedRig, key: str) -> bool:
 
 
 def _fitting_share(share: float, memory_gib: float, headroom_gib: float | None, workers: int) -> float:
-    """`share`, or the smaller one that leaves the headroom and the workers' CUDA contexts free."""
+    """`share`, or less if the headroom and the workers' CUDA contexts would not fit beside it.
+
+    A smaller share is rounded down to whole percents, and is at least SMALLEST_SHARE.
+    """
     free_gib = memory_gib - (headroom_gib or 0.0) - workers * MOST_CONTEXT_GIB
     return min(share, max(SMALLEST_SHARE, int(100 * free_gib / memory_gib) / 100))
 
@@ -198,7 +211,7 @@ def _cpu_device(inventory: HostInventory, defaults: Rig) -> dict[str, Any]:
 
 
 def _named(found: tuple[GpuIdentity, ...], gpus: list[dict[str, Any]]) -> str:
-    """`2 × NVIDIA H200`; a card without a SKU file is marked as such."""
+    """The rig's description, such as `Found here: 2 × NVIDIA H200.`; it marks cards without a SKU file."""
     counted: dict[str, int] = {}
     for identity, table in zip(found, gpus, strict=True):
         name = " ".join(re.sub(r"[\x00-\x1f\x7f]|[\ud800-\udfff]", " ", identity.name).split())

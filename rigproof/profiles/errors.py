@@ -33,7 +33,7 @@ def shown(value: object, width: int = 60) -> str:
 
 
 def _plain(value: object) -> object:
-    """Whole numbers without their `.0`."""
+    """The value as it is shown: a float that is a whole number becomes an int, so that no `.0` follows."""
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
     return int(value) if isinstance(value, float) and whole else value
 

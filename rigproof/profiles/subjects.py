@@ -11,7 +11,8 @@ from typing import Literal
 
 from rigproof.profiles.loading.loaded import LoadedRig
 
-# "pair": two devices. "node_pair": two nodes, each with a device. "group": the devices of one SKU.
+# "pair": two devices. "node_pair": two nodes, each with a device. "group": all devices of one SKU, if it has
+# several.
 Scope = Literal["node", "device", "pair", "node_pair", "group", "rig"]
 SharedScope = Literal["pair", "node_pair", "group"]
 RIG = "rig"
@@ -19,14 +20,20 @@ RIG = "rig"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One subject. `members`: the devices or nodes that it consists of; for a single one itself."""
+    """One subject, by its text. `members` are the texts of the devices or nodes in it.
+
+    A single device or node is its own only member.
+    """
 
     text: str
     members: tuple[str, ...]
 
 
 def subjects(loaded: LoadedRig, scope: Scope) -> tuple[Subject, ...]:
-    """All that the profile promises, in its order; each pair once, the earlier member first."""
+    """All subjects of one scope that the profile promises, in the profile's order.
+
+    Each pair occurs once, the member that the profile names earlier first.
+    """
     devices = loaded.devices()
     with_devices = tuple(dict.fromkeys(device.node for device in devices))
     match scope:
@@ -46,7 +53,7 @@ def subjects(loaded: LoadedRig, scope: Scope) -> tuple[Subject, ...]:
 
 
 def _alike(loaded: LoadedRig) -> tuple[Subject, ...]:
-    """The devices of each SKU with several devices."""
+    """One group for each SKU that several devices have. Devices without a SKU file are in no group."""
     found: dict[str, list[str]] = defaultdict(list)
     for device in loaded.devices():
         if device.sku_stem is not None:

@@ -29,9 +29,9 @@ def never_again(_stage: str) -> str:
 class AcceptanceRun:
     """Owns the cluster during a run. Each stage runs in the plan's order, once.
 
-    `again` is called for each stage that has ended: it returns why the stage must be measured once more, if
-    so. `recording` grows through `sink`; `needed` are the stages that will be judged; `on_tick` is called
-    about twice a second while a stage runs.
+    `again` is called with the name of each stage that has ended. It returns why the stage must be measured
+    once more, or an empty text. `sink` adds to `recording`. `needed` are the names of the stages that will be
+    judged. `on_tick` is called about twice a second while a stage runs.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from rigproof.telemetry.nvml.processes import Listed
 RATE_HZ = 1.0
 READINGS = 5  # over which the use of the SMs is averaged, so that drawing one frame does not count as work
 WATCH_EVERY_S = 30.0  # between two records of the watch itself
-MORE = 1.5  # use of the SMs, relative to the last recorded one, from which it is recorded again
+MORE = 1.5  # use of the SMs over the limit is recorded again once it is this many times the last record's
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class ProcessWatcher:
     def _now(
         self, t_s: float, one: Listed, known: Known | None, use: Mapping[int, float] | None
     ) -> GpuProcess:
-        """The process as it is, by its name when it was first seen."""
+        """The present state of a process. User, name and parents stay those of when it was first seen."""
         if known is None:
             who = self._who(one.pid)
             share = None if use is None else use.get(one.pid, 0.0) / READINGS

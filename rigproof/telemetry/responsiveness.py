@@ -20,7 +20,7 @@ class ResponsivenessProbe(Child):
         super().__init__(MODULE, hear=self._take, isolated=True)
 
     def drain(self) -> tuple[float, ...] | None:
-        """Delays since the last drain, ms; empty between batches, None from a dead sleeper: not measured."""
+        """Delays since the last drain, ms. Empty between two batches; None if the sleeper is dead."""
         with self._lock:
             delays_ms, self._delays_ms = tuple(self._delays_ms), []
         return delays_ms if delays_ms or self.alive else None

@@ -42,7 +42,7 @@ class Grid:
 
 
 class Sampler:
-    """Calls `read(t_s, lateness_s)` on the grid, in its own thread, and keeps what it returns.
+    """Calls `read(t_s, lateness_s)` at each point of the grid, in a thread of its own, and keeps its results.
 
     `read` never overlaps itself. When it raises, that becomes an Event "nvml_error" (each distinct
     error once; `failures` counts all) and sampling continues. When it hangs, `drain` and `stop` still
@@ -77,7 +77,7 @@ class Sampler:
         self._thread = threading.Thread(target=self.run, name="rigproof-sampler", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def drain(self) -> list[Sample | Record]:

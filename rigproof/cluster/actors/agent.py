@@ -1,4 +1,4 @@
-"""The node agent: one Ray actor per node, the only process there that opens NVML. It sets nothing."""
+"""The node agent: one Ray actor per node, the only process there that opens NVML. It changes no setting."""
 
 import dataclasses
 import platform
@@ -32,7 +32,7 @@ from rigproof.telemetry.nvml.session import Nvml, open_nvml
 
 
 class Host(Protocol):
-    """How large a host is."""
+    """What an agent reports of its host's size."""
 
     def usable_cpus(self) -> float:
         """CPUs that may be used there."""
@@ -148,14 +148,17 @@ class NodeAgent:
             self._memory.doing(steps)
 
     def came_back(self, node: str, run_id: str, t_s: float) -> tuple[Record, ...]:
-        """What the agent of a node that was lost and has returned knows about it, at run time `t_s`."""
+        """The host's boot id after its node was lost and has returned, and events for runs that never ended.
+
+        `t_s` is the present run time: this agent is a new one, whose clock has no known offset.
+        """
         boot = self._remember(node, run_id).boot("after")  # its clock is another one than before
         return (dataclasses.replace(boot, t_s=t_s), *self._look_back(node, run_id, t_s))
 
     def counters(self, moment: Literal["before", "after"], limit_s: float) -> None:
-        """Read every GPU's error counters, and after the load the boot id; they come with a later poll.
+        """Read every GPU's error counters, and after the load the host's boot id.
 
-        How well its processes were watched comes with it.
+        The records come with a later poll. So does how completely the processes of each GPU were watched.
         """
         if moment == "after" and self._memory is not None:
             self._records.append(self._memory.boot(moment))
@@ -168,7 +171,7 @@ class NodeAgent:
             self._records += self._sensing.watches()
 
     def foreign_memory(self, own_pids: frozenset[int], limit_s: float) -> None:
-        """Read what VRAM others hold; the answer comes with a later poll."""
+        """Read how much VRAM other processes hold on each GPU; the records come with a later poll."""
 
         def read(nvml: Nvml, uuid: str, subject: str) -> ForeignMemory:
             return nvml.foreign_memory(uuid, subject, own_pids, self._now_s())
@@ -208,7 +211,7 @@ class NodeAgent:
             self._load = None
 
     def finish(self, timeout_s: float) -> AgentReply:
-        """End load, sampling and NVML; the last records."""
+        """End the CPU load, sampling and NVML. Returns the last records."""
         self.stop_host_load()
         last = self.poll().records
         if self._sensing is not None:

@@ -44,17 +44,20 @@ class BlackBox:
         self._thread = threading.Thread(target=self._write_on, name="rigproof-black-box", daemon=True)
 
     def open(self) -> None:
-        """Make the file, its head and a first line on the disk. Raises OSError."""
+        """Create the file with its head and a first line on the disk, and start to write. Raises OSError."""
         self._begin_file(self._path)
         self._append(text_of(self._line()))
         self._thread.start()
 
     def mark(self, timeout_s: float) -> bool:
-        """Write a line now; whether it was on the disk within `timeout_s`."""
+        """Write a line now. Returns whether it was on the disk within `timeout_s`."""
         return self._order(None, timeout_s)
 
     def close(self, how: str, timeout_s: float) -> bool:
-        """Write how the run ended, and nothing afterwards. Safe in a signal handler, and to call again."""
+        """Write how the run ended, and nothing afterwards. Returns whether that was on the disk in time.
+
+        Safe in a signal handler. A second call does nothing.
+        """
         return self._order(text_of(End(how)), timeout_s)
 
     def _order(self, text: bytes | None, timeout_s: float) -> bool:
@@ -90,7 +93,7 @@ class BlackBox:
                 self._file.close()
 
     def _append(self, text: bytes) -> None:
-        """Sync it to the disk. Raises OSError."""
+        """Add a line to the file and sync it to the disk. Raises OSError."""
         assert self._file is not None
         self._latest.append(text)
         if self._size + len(text) > BOX_BYTES:
@@ -99,7 +102,7 @@ class BlackBox:
         self._write(self._file, text)
 
     def _begin_anew(self) -> None:
-        """The head and the latest lines in a file that replaces this one, lock included."""
+        """Replace the file by a new, locked one that holds the head and the latest lines."""
         part = self._path.with_suffix(PART_SUFFIX)
         with contextlib.suppress(FileNotFoundError):
             part.unlink()
@@ -113,7 +116,7 @@ class BlackBox:
             old.close()
 
     def _begin_file(self, path: Path) -> None:
-        """Make it, lock it, write the head. Raises OSError."""
+        """Create a file, lock it, and write the head into it. Raises OSError."""
         file = os.fdopen(os.open(path, NEW_FILE, FILE_OURS_ALONE), "wb", buffering=0)
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(file.fileno(), fcntl.LOCK_EX)

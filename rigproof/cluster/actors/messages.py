@@ -40,8 +40,8 @@ class AgentFacts:
 class AgentDuty:
     """What an agent watches from now on. `stuck_s`: a GPU whose reading takes longer is no longer read.
 
-    `run_id`: of the run that it takes part in; None if it only watches.
-    `processes`: which changes of processes are reported; None: they are not watched.
+    `run_id` is that of the run that the agent takes part in; None if it only watches.
+    `processes` says which changes of the GPUs' processes are reported; None: they are not watched.
     """
 
     node: str

@@ -39,7 +39,7 @@ class Watchers:
         self._watchers = {subject: ProcessWatcher(subject, limits, who, own_pids) for subject in self._uuids}
 
     def read(self, subject: str, t_s: float) -> Sequence[GpuProcess | ProcessWatch | Event]:
-        """Look at one GPU."""
+        """Read the processes on one GPU. Returns what has changed, or the event that the GPU is lost."""
         uuid = self._uuids[subject]
         try:
             listed = self._nvml.processes(uuid, subject, t_s)
@@ -68,7 +68,7 @@ class ProcessWatching:
         }
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads."""
         for sampler in self.samplers.values():
             sampler.start()
 

@@ -1,4 +1,4 @@
-"""What an agent knows about its host's past: how long it has been up, and which runs never ended there."""
+"""What an agent knows about its host's past: whether it has restarted, and which runs never ended there."""
 
 import os
 import signal
@@ -31,31 +31,32 @@ Found = list[BootReading | Event]
 
 
 class Memory(Protocol):
-    """A host's memory of what was done to it."""
+    """A host's memory of the runs on it, which outlives a reset of the host."""
 
     def begin(self) -> Found:
-        """Its boot id, and what earlier runs left; from now on it records what happens."""
+        """Record this run from now on. Returns the host's boot id, and events for runs that never ended."""
 
     def boot(self, moment: Literal["before", "after"]) -> BootReading:
-        """Its boot id now."""
+        """The host's boot id now."""
 
     def mark(self, stage: str | None, since_s: float) -> None:
         """Record the stage that is about to begin at this run time; None: nothing is loaded from now on."""
 
     def doing(self, steps: Mapping[str, str]) -> None:
-        """What these workers' latest rounds were."""
+        """Keep what the latest rounds of these workers were, by worker."""
 
     def problems(self) -> list[Event]:
         """Why something could not be recorded, each reason once."""
 
     def end(self) -> None:
-        """The run has ended in an orderly way."""
+        """Record that the run has ended in an orderly way."""
 
 
 def look_back(node: str, run_id: str, t_s: float) -> tuple[list[Event], list[FoundRun]]:
-    """What runs that never ended left on this host, and those to be reported once.
+    """Events for the runs that never ended on this host, and the earlier runs among them.
 
-    For the current run this is the event that the host restarted.
+    Each earlier run is reported once, so the caller has to mark it as reported. The current run, `run_id`,
+    gives an event only if the host restarted during it.
     """
     now = boot_id().value
     host = this_host()
@@ -75,7 +76,7 @@ def look_back(node: str, run_id: str, t_s: float) -> tuple[list[Event], list[Fou
 
 
 def shut_down_since(box: Box) -> bool | None:
-    """Whether this host was shut down in an orderly way after these last words; None if unknown."""
+    """Whether this host was shut down in an orderly way after the last line of a box; None if unknown."""
     return shut_down_after(box.last.wall_s) if box.last is not None else None
 
 
@@ -105,7 +106,7 @@ class Remembering:
         self._before_term: Any = None
 
     def begin(self) -> Found:
-        """Its boot id, and what earlier runs left; from now on it records what happens."""
+        """Record this run from now on. Returns the host's boot id, and events for runs that never ended."""
         reading = self.boot("before")
         if reading.boot_id is None:
             return [reading]
@@ -119,7 +120,7 @@ class Remembering:
         return [reading, *found]
 
     def boot(self, moment: Literal["before", "after"]) -> BootReading:
-        """Its boot id now."""
+        """The host's boot id now."""
         found = boot_id()
         return BootReading(self._now_s(), self._node, moment, found.value, found.reason)
 
@@ -132,7 +133,7 @@ class Remembering:
             self._problem(f"the black box's line before {stage} was not on the disk within {MARK_S:g} s")
 
     def doing(self, steps: Mapping[str, str]) -> None:
-        """What these workers' latest rounds were."""
+        """Keep what the latest rounds of these workers were, by worker."""
         self._steps = self._steps | dict(steps)  # a new object: the box's thread reads the old one
 
     def problems(self) -> list[Event]:
@@ -144,7 +145,7 @@ class Remembering:
         return problems
 
     def end(self) -> None:
-        """The run has ended in an orderly way; those before it have been reported."""
+        """Record that the run has ended in an orderly way, and has reported the runs before it."""
         if self._box is not None:
             self._box.close(FINISHED, END_S)
         for run in self._earlier:

@@ -24,16 +24,16 @@ SAMPLE = "sample"  # the query's name in events
 
 
 class Senses(Protocol):
-    """What an agent reads with.
+    """What an agent reads its GPUs and its host with, real or simulated.
 
-    `supported` are the subjects whose Xids are received, `latest` is each GPU's last sample.
+    `supported` are the subjects whose Xids are received, `latest` is each GPU's last sample, by subject.
     """
 
     supported: frozenset[str]
     latest: Mapping[str, GpuSample]
 
     def start(self) -> None:
-        """Begin."""
+        """Begin to read."""
 
     def drain(self) -> list[Sample | Record]:
         """Samples, events and what changed on the GPUs since the last drain."""
@@ -167,7 +167,7 @@ class Sensing:
         return events
 
     def _readers(self, subject: str) -> list[tuple[str, Sampler]]:
-        """What reads a GPU, each by the name of its query."""
+        """The samplers that read a GPU, each with the name of its query."""
         watching = {} if self._processes is None else self._processes.samplers
         both = ((SAMPLE, self._samplers.get(subject)), (PROCESSES, watching.get(subject)))
         return [(query, sampler) for query, sampler in both if sampler is not None]

@@ -47,7 +47,7 @@ class FoundRun:
 
 
 def this_host() -> Host:
-    """The name that its agents sign with."""
+    """This machine, as its agents write it into the files here."""
     try:
         machine = MACHINE_ID.read_text(encoding="ascii").strip() or None
     except (OSError, ValueError):
@@ -141,7 +141,7 @@ def _oldest_first(folder: Path) -> list[Path]:
 
 
 def _read(path: Path) -> tuple[Box, bool] | None:
-    """A file's content, and whether a process holds its lock; None without content."""
+    """A file's content, and whether a process still writes it; None if it has no content or is not ours."""
     try:
         with open_plain(path, BOX_BYTES_MAX) as file:
             found = os.fstat(file.fileno())

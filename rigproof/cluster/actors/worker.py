@@ -22,7 +22,10 @@ ERROR_CHARACTERS = 2000
 
 
 class Worker:
-    """A WorkerContext, and what the driver asks of it. No call waits for the device."""
+    """The actor of one planned worker: it answers the driver, and is the WorkerContext of its workloads.
+
+    No call from the driver waits for the device.
+    """
 
     def __init__(self, setup: WorkerSetup) -> None:
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # before CUDA starts: indices as NVML counts them
@@ -55,7 +58,7 @@ class Worker:
 
     @property
     def crew(self) -> Member:
-        """Its place among those that it works with."""
+        """This worker's place in the crew of its present task."""
         return self._crew
 
     def now_s(self) -> float:
@@ -144,7 +147,10 @@ class Worker:
             self.emit(GpuIdentity(plan.subject, "cpu", device.uuid, device.name, 0, total_mib or 0.0))
 
     def _ended(self, work: Callable[[], object], well: WorkerState, badly: WorkerState) -> bool:
-        """Do `work`, then say how it ended; errors are kept as text, since torch's do not always pickle."""
+        """Do `work`; the state is then `well`, or `badly` if it raised. Returns whether it ended well.
+
+        The error is kept as text, since torch's errors cannot always be pickled.
+        """
         try:
             work()
         except BaseException as error:  # whatever a device does, the driver hears of it

@@ -13,7 +13,10 @@ from rigproof.records.identity import NodeIdentity
 
 @dataclass(slots=True)
 class AgentLink:
-    """`line` is None once there is no agent any more; `briefed` says whether it knows its duty."""
+    """What the driver knows of one node's agent, and what a new agent of that node has to be given.
+
+    `line` is None while there is no agent. `briefed`: whether the agent has got its duty.
+    """
 
     node: str
     found: FoundNode

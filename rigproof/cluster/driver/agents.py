@@ -54,9 +54,10 @@ class Agents:
         self._killing: list[Background[object]] = []
 
     def start(self, nodes: Mapping[str, FoundNode], with_gpu: Collection[str]) -> dict[str, AgentFacts]:
-        """Start one agent per node; facts of those that started. The others get an "agent_died" event.
+        """Start one agent per node. Returns the facts of those that started, by node.
 
-        `with_gpu` are the nodes that promise a GPU and so need a driver.
+        An "agent_died" event reports each other one. `with_gpu` are the nodes that promise a GPU and so need
+        a driver.
         """
         for name, found in nodes.items():
             self.links[name] = AgentLink(name, found, None)
@@ -85,7 +86,7 @@ class Agents:
         return {name: found for name, found in facts.items() if self.links[name].identity is not None}
 
     def begin(self, duties: Mapping[str, AgentDuty], limit_s: float) -> frozenset[str]:
-        """Let them sample; subjects whose Xids are received."""
+        """Let the agents sample. Returns the subjects whose Xids are received."""
         calls = {}
         for node, duty in duties.items():
             link = self.links[node]
@@ -124,7 +125,7 @@ class Agents:
                     self._call(link, "mark", None, self._now_s())
 
     def note(self, node: str, worker: str, step: str) -> None:
-        """A worker there has finished a round of this; `tell_steps` sends it to its agent."""
+        """Note the work of a worker's latest round, for `tell_steps` to send to the node's agent."""
         self.links[node].steps[worker] = step
 
     def tell_steps(self) -> None:
@@ -157,7 +158,10 @@ class Agents:
         self._killing += [Background(line.kill, "kill") for line in lines.values()]
 
     def free_ports(self, wanted: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], tuple[int, ...]]:
-        """So many free ports of each node, at an address of it; those of nodes that answered in time."""
+        """Free ports by (node, an address of it), as many as `wanted` says for each.
+
+        Nodes that did not answer in time are left out.
+        """
         calls = {
             place: self._call(link, "free_ports", place[1], count)
             for place, count in wanted.items()
@@ -167,7 +171,7 @@ class Agents:
         return {place: answer for place, answer in answers.items() if isinstance(answer, tuple)}
 
     def lines(self) -> list[Line]:
-        """Those to poll. One that started late first gets its instructions."""
+        """The lines of all agents that are to be polled. An agent that started late first gets its duty."""
         for link in self.links.values():
             if link.actor is not None and not link.briefed:
                 self._brief(link)
@@ -232,7 +236,7 @@ class Agents:
             processes.kill(process)
 
     def finish(self) -> dict[str, Any]:
-        """Let all end their work; the calls, whose answers are the last records."""
+        """Let all agents end their work. Returns the calls, by node; their answers hold the last records."""
         return {
             node: self._call(link, "finish", self._stop_s / 8)
             for node, link in self.links.items()

@@ -16,8 +16,8 @@ class RoundTrip:
 def clock_offset(round_trips: Iterable[RoundTrip]) -> tuple[float, float]:
     """(offset, error): run time = the other clock + offset ± error, both in seconds.
 
-    Taken from the shortest round trip, the other clock being read in its middle ± half of it (Cristian's
-    algorithm, 1989). ValueError without a round trip.
+    Taken from the shortest round trip: the other clock was read in its middle, give or take half its length
+    (Cristian's algorithm, 1989). ValueError without a reading.
     """
     best = min(round_trips, key=lambda one: one.answered_s - one.sent_s)
     middle_s = (best.sent_s + best.answered_s) / 2

@@ -1,4 +1,4 @@
-"""Crews of workers as the driver sees them: where they meet, and how one that loses a member ends."""
+"""Crews of workers as the driver sees them: where they meet, and how a crew that loses a member ends."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,10 @@ class CrewAtWork:
         return self._stopped_s is None and all(slot.outcome == "finished" for slot in self.slots)
 
     def check(self, now_s: float) -> Event | None:
-        """End it if a member is lost; the event for it, once. Members that do not stop in time are killed."""
+        """End the crew if a member is lost: the event for that, the first time; else None.
+
+        Members that do not stop in time are killed.
+        """
         lost = [slot.plan.worker for slot in self.slots if slot.outcome == "failed"]
         others = [slot for slot in self.slots if slot.outcome == "none"]
         if not lost or not others:
@@ -70,9 +73,10 @@ def begin_turn(
     head_start_s: float,
     stop_s: float,
 ) -> tuple[float, list[CrewAtWork]]:
-    """Let the crews of a turn begin together: the start (run time), and the crews that could start.
+    """Let the crews of a turn begin together. Returns when (run time, s), and the crews that do.
 
-    A crew of several with a missing member does not begin; an event reports it.
+    A crew of several workers does not begin if a member is missing or it has no place to meet; an event
+    reports that.
     """
     missing = {crew: [name for name in crew.workers if not workers.ready(name)] for crew in turn}
     there = [crew for crew in turn if not missing[crew]]
@@ -92,9 +96,10 @@ def begin_turn(
 
 
 def rendezvous(crews: Sequence[Crew], slots: Mapping[str, Slot], agents: Agents) -> dict[Crew, Address]:
-    """Where each crew of several meets: a free port of rank 0's host; crews without one are left out.
+    """Where each crew of several workers meets: a free port of the host of rank 0.
 
-    The address is Ray's for that host, which the others can reach; within one host it is loopback.
+    The address is the one that Ray has for that host, which the others can reach; within one host it is
+    loopback. Crews whose host reported no free port are left out.
     """
     wanted: dict[tuple[str, str], list[Crew]] = defaultdict(list)  # by rank 0's node, and its address
     for crew in crews:

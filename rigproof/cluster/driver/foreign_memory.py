@@ -11,11 +11,11 @@ from rigproof.records.measurements import Event, ForeignMemory
 def skipped(
     gpus: Mapping[str, GpuIdentity], foreign: Mapping[str, ForeignMemory], plan: Plan, t_s: float
 ) -> dict[str, Event]:
-    """Subject to its "gpu_skipped" event; all three mappings are by subject.
+    """A "gpu_skipped" event for each GPU that is not to be loaded. All three mappings are by subject.
 
-    Filling such a card would make other users' allocations fail as well as ours. The limit is that
-    of the criterion inventory.foreign_memory (`profiles.room`): the card's memory less the driver's reserve,
-    what its planned workers fill, and their contexts. A card whose use cannot be read is loaded.
+    Filling such a card would make other users' allocations fail as well as ours. The limit is that of the
+    criterion inventory.foreign_memory (`profiles.planning.room`): the card's memory less the driver's
+    reserve, what its planned workers fill, and their contexts. A card whose use cannot be read is loaded.
     """
     events = {}
     for subject, gpu in gpus.items():

@@ -30,7 +30,7 @@ from rigproof.telemetry.inventory import detect
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a worker goes: its node, for a GPU the reservation that it shares, and what Ray counts for it."""
+    """Where a worker runs, and what Ray reserves for it. `group`: its GPU's reservation; None for the CPU."""
 
     node_id: str
     group: Any | None
@@ -42,13 +42,13 @@ class Actors(Protocol):
     """Starts and ends a rig's actors. The objects it returns have methods with `.remote()`."""
 
     def agent(self, name: str, node: str, node_id: str, /) -> Any:
-        """A node's agent."""
+        """Start a node's agent."""
 
     def worker(self, name: str, setup: WorkerSetup, place: Place, /) -> Any:
-        """A planned worker's process."""
+        """Start the process of a planned worker."""
 
     def kill(self, actor: Any) -> None:
-        """End one immediately."""
+        """End an actor immediately."""
 
 
 class RayActors:
@@ -58,11 +58,11 @@ class RayActors:
         self._maker = Maker()
 
     def agent(self, name: str, _node: str, node_id: str, /) -> Any:
-        """An actor that reserves no resources of its node."""
+        """Start an agent as an actor that reserves no resources of its node."""
         return self.start(NodeAgent, agent_options(name, node_id))
 
     def worker(self, name: str, setup: WorkerSetup, place: Place) -> Any:
-        """An actor in its reservation, or on its node if the CPU is the device."""
+        """Start a worker as an actor in its GPU's reservation, or on its node if the CPU is the device."""
         return self.start(Worker, worker_options(name, place), setup)
 
     def start(self, kind: type, options: Mapping[str, Any], *arguments: Any) -> Background[Any]:
@@ -70,7 +70,7 @@ class RayActors:
         return self._maker.make(lambda: ray.remote(kind).options(**options).remote(*arguments))
 
     def kill(self, actor: Any) -> None:
-        """As Ray does it."""
+        """Let Ray kill the actor."""
         ray.kill(actor)
 
 
@@ -113,10 +113,10 @@ class Watch(Protocol):
         """Forget the silence until now."""
 
     def look(self, timeout_s: float, /) -> None:
-        """Look immediately, and wait at most so long for the result."""
+        """Look immediately, and wait at most `timeout_s` for the result."""
 
     def stop(self, timeout_s: float, /) -> None:
-        """End it."""
+        """Stop watching."""
 
 
 class Reserving(Protocol):
@@ -126,7 +126,7 @@ class Reserving(Protocol):
     cpus: dict[str, float]
 
     def reserve(self, wanted: Sequence[WantedGpu], limit_s: float, /) -> dict[str, str]:
-        """Reserve them; subjects that could not be, with the reason."""
+        """Reserve these GPUs. Returns the subjects that could not be reserved, with the reason."""
 
     def release(self, timeout_s: float, /) -> None:
         """Give everything back."""
@@ -142,7 +142,7 @@ class Ground(Protocol):
         """Whether there is something to release."""
 
     def open(self) -> dict[str, FoundNode]:
-        """Start it; the promised nodes that are there. Raises ClusterError."""
+        """Start it. Returns the promised nodes that are there, by name. Raises ClusterError."""
 
     def watch(self, found: Mapping[str, FoundNode], now_s: Callable[[], float], /) -> Watch:
         """Watch these nodes from now on."""
@@ -151,7 +151,7 @@ class Ground(Protocol):
         """Those of the lost nodes that are there again."""
 
     def reservations(self, found: Mapping[str, FoundNode], /) -> Reserving:
-        """For the GPUs of these nodes."""
+        """What reserves the GPUs of these nodes."""
 
     def pause(self, length_s: float, spent_s: float, starting: bool, /) -> None:
         """Wait for the end of a beat of `length_s`, of which `spent_s` of real time is over.
@@ -220,12 +220,12 @@ class RayGround:
         return wait_for_nodes(wanted, self._wait_nodes_s)
 
     def watch(self, found: Mapping[str, FoundNode], now_s: Callable[[], float], /) -> Watch:
-        """As Ray lists them."""
+        """Watch these nodes by Ray's list of nodes, and by whether they can be reached."""
         # Half of what a worker may be silent for: the cause (the node) is reported before its workers.
         return NodeWatch(found, now_s, self._stall_s / 2)
 
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
-        """As Ray lists them now, those that answer."""
+        """Those of the lost nodes that Ray lists now and that answer."""
         there = wait_for_nodes(self._loaded.rig.nodes, 0.0)
         return {name: node for name, node in there.items() if name in lost and answers(node)}
 
@@ -234,7 +234,7 @@ class RayGround:
         return Reservations(self._prefix)
 
     def pause(self, length_s: float, spent_s: float, _starting: bool, /) -> None:
-        """Real time passes by itself."""
+        """Sleep for the rest of the beat: real time passes by itself, also while a process starts."""
         time.sleep(max(0.0, length_s - spent_s))
 
     def close(self, limit_s: float, ours: frozenset[ProcessId]) -> tuple[ProcessId, ...]:

@@ -1,4 +1,4 @@
-"""Names in an out-of-memory event the other holders of the card's memory, as far as known by then."""
+"""Adds to out-of-memory events which other processes hold the card's memory, as far as is known by then."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -13,7 +13,9 @@ Sink = Callable[[Record | Sample], None]
 
 
 def naming_holders(sink: Sink) -> Sink:
-    """The same sink; adds to each "oom" event the processes that hold its device's memory (`data.holders`).
+    """The same sink, but each "oom" event names the other processes that hold the device's memory.
+
+    They are added to its message and as `data.holders`.
 
     No holder is named if the driver's pids differ from those our workers see, as in a container.
     """

@@ -38,9 +38,10 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
 def gpus_there(
     loaded: LoadedRig, facts: Mapping[str, AgentFacts], sku_of: Callable[[str], str | None], t_s: float
 ) -> tuple[dict[str, GpuIdentity], list[Event]]:
-    """Promised subject to the GPU that it is, on the nodes that have `facts`; an event for each missing one.
+    """The promised GPUs that are there, by subject, and an event for each one that is missing.
 
-    `sku_of` gives NVML's name of a device its SKU's file stem.
+    `facts` are those of the nodes that are there, by name. `sku_of` returns the file stem of the SKU for
+    NVML's name of a card.
     """
     gpus: dict[str, GpuIdentity] = {}
     events = []
@@ -83,14 +84,14 @@ def missing_gpu(
 
 
 def _could_be(device: PromisedDevice, gpu: GpuIdentity, sku_of: Callable[[str], str | None]) -> bool:
-    """Whether a card is what was promised."""
+    """Whether a card could be the promised one, by its UUID or its SKU."""
     if device.gpu.uuid is not None:
         return gpu.uuid == device.gpu.uuid
     return device.gpu.sku in (UNKNOWN_SKU, sku_of(gpu.name))
 
 
 def _name(device: PromisedDevice) -> str:
-    """The promised device in a sentence."""
+    """What a sentence calls a promised device."""
     if device.gpu.device == "cpu":
         return "the CPU as the device"
     if device.gpu.uuid is None and device.gpu.sku == UNKNOWN_SKU:

@@ -1,4 +1,4 @@
-"""The rig while a run goes on: Ray, one agent per node, one worker per plan entry; and its taking down."""
+"""The rig during a run: starts Ray, one agent per node and one worker per plan entry, and takes them down."""
 
 import dataclasses
 import time
@@ -50,7 +50,7 @@ class RigCluster:
     A context manager: entering starts the part of the promised rig that is there and records what is missing
     as events; leaving always takes down what is ours and nothing else.
 
-    `run_id`: of the run whose last words the nodes keep; None: they keep none.
+    `run_id`: the nodes keep their last words on their disks under this id; None: they keep none.
     `allow_open`: also join a cluster without token authentication; an event then reports it.
 
     Raises on entering:
@@ -254,7 +254,7 @@ class RigCluster:
     def _reserve(
         self, reservations: Reserving, found: Mapping[str, FoundNode], gpus: Mapping[str, GpuIdentity]
     ) -> dict[str, str]:
-        """Reserve the promised GPUs; those that could not be, with the reason."""
+        """Reserve the promised GPUs. Returns the subjects that could not be reserved, with the reason."""
         workers: dict[str, list[WorkerPlan]] = {}
         for worker in self._plan.workers:
             if worker.device == "cuda" and worker.subject in gpus:
@@ -289,7 +289,7 @@ class RigCluster:
             self._polling = None
 
     def _keep(self, record: Record | Sample) -> None:
-        """Pass on what an agent found, and keep what decides about loading."""
+        """Pass on an agent's record, and keep readings of foreign memory, which decide what is loaded."""
         if isinstance(record, ForeignMemory):
             self._foreign[record.subject] = record
         self._sink(record)

@@ -1,4 +1,4 @@
-"""The slot of one planned worker, whichever process currently fills it."""
+"""The slot of one planned worker: a place that stays while processes that fill it are replaced."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""One stage: its crews begin together and are polled until they have ended; none delays the others."""
+"""Runs one stage: its crews begin together and are polled until all have ended; none delays the others."""
 
 import dataclasses
 import time
@@ -64,7 +64,7 @@ class Polling:
         self._due_s: float | None = None  # when this beat must be over, unless the driver stalls
 
     def beat(self, length_s: float = TICK_S) -> None:
-        """One beat of about `length_s`, whether or not all answer."""
+        """One beat of about `length_s` seconds, whether or not all agents and workers answer."""
         begun_s = time.monotonic()
         self.gather(length_s)
         if not self._stalled():
@@ -77,7 +77,7 @@ class Polling:
         self._pause(length_s, spent_s, self.workers.starting())
 
     def gather(self, timeout_s: float) -> None:
-        """Poll all once and take the answers that come within `timeout_s`."""
+        """Poll all agents and workers once, and take the answers that come within `timeout_s`."""
         now_s = self._now_s()
         for line, answer in collect([*self.agents.lines(), *self.workers.lines()], timeout_s, now_s):
             if not self.agents.take(line, answer):
@@ -296,9 +296,10 @@ class StageRun:
 
 
 def loaded_window(slots: list[Slot]) -> Window:
-    """When all were under load: from the slowest worker's first round to the first worker's end.
+    """When all workers were under load, run time in s: from the latest first round to the earliest end.
 
-    Run time, s. A failed worker does not shorten the others' window; if none finished, there is no window.
+    Only workers that finished count, so a failed one does not shorten the others' window. NO_WINDOW if none
+    finished, or if they were never under load together.
     """
     finished = [slot for slot in slots if slot.outcome == "finished" and slot.first_round_s is not None]
     if not finished:

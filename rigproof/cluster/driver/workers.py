@@ -130,7 +130,7 @@ class Workers:
                     self.hung(slot, f"no finished round for {idle_s:.0f} s", limit_s)
 
     def begin_anew(self, now_s: float) -> None:
-        """Restart all waits: until now, the driver itself was not polling."""
+        """Reset all deadlines: the driver itself was not polling until now."""
         for slot in self.slots.values():
             slot.progress_s = max(slot.progress_s, now_s)
             slot.since_s = max(slot.since_s, now_s)
@@ -204,7 +204,7 @@ class Workers:
             self._worked(slot, reply)
 
     def _note_step(self, slot: Slot, record: Round) -> None:
-        """Send the worker's step of load to its node's agent when it changes."""
+        """Note what a round's work was, for the node's agent, if it differs from that of the round before."""
         step = step_of(self._kinds.same_work(record.stage, record.labels))
         if step != slot.step:
             slot.step = step

@@ -43,12 +43,12 @@ class Launch:
 
     @property
     def mark(self) -> str:
-        """What its processes have in their environment: `NAME=VALUE`."""
+        """The entry `NAME=VALUE` that the cluster's processes have in their environment."""
         return f"{MARK}={self.name}@{self.addresses[0]}"
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Of all nodes, the head's first."""
+        """The addresses of all nodes, the head's first."""
         return tuple(str(node.address) for node in self.nodes)
 
     @property
@@ -66,7 +66,7 @@ class Launch:
 
 
 def launch_text(launch: Launch) -> str:
-    """The YAML."""
+    """The content of the YAML file for `ray up`."""
     head, *workers = launch.nodes
     key = [f"  ssh_private_key: {_text(launch.ssh_key)}"] if launch.ssh_key else []
     lines = [
@@ -97,7 +97,7 @@ def numeric(nodes: Sequence[Node], addresses: Sequence[str]) -> tuple[Node, ...]
 
 
 def _own_line(launch: Launch, workers: Sequence[Node]) -> str:
-    """A line for all workers, whose GPUs and CPUs differ: each runs the branch of its own address.
+    """One line for all workers, although their GPUs and CPUs differ: each runs the branch of its address.
 
     SSH_CONNECTION is "client port server port": the address at which the head's ssh reached this machine.
     """

@@ -32,7 +32,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Found:
-    """What is there on one machine: our processes, the token's hash, and whether Ray can be called."""
+    """What was found on one machine.
+
+    `processes`: how many of this cluster run there. `token`: the SHA-256 of its token; None if it has none.
+    `ray`: whether the command that runs Ray can be called.
+    """
 
     processes: int
     token: str | None
@@ -75,7 +79,7 @@ def up(launch: Launch, file: Path, *, limit_s: float, say: Say) -> None:
 
 
 def down(launch: Launch, *, say: Say) -> int:
-    """End the processes of this cluster on every machine, the head's first; how many are left.
+    """End the processes of this cluster on every machine, the head's first. Returns how many are left.
 
     Raises:
         NoSsh: a machine cannot be reached; the others are done.
@@ -131,7 +135,10 @@ def _refuse(launch: Launch, found: list[Found]) -> None:
 
 
 def _keep_tokens(launch: Launch, found: list[Found]) -> None:
-    """One token everywhere, in files that only their owner reads; a different one is never replaced."""
+    """Give every machine this machine's token, in a file that only its owner reads.
+
+    Raises ClusterStartFailed if a machine has a different token, which is never replaced.
+    """
     token = _own_token()
     digest = hashlib.sha256(token.encode()).hexdigest()
     for node, remote, there in zip(launch.nodes, _remotes(launch), found, strict=True):
@@ -163,7 +170,7 @@ def _own_token() -> str:
 
 
 def _ray_up(file: Path, limit_s: float) -> None:
-    """`ray up`, to its end. What it prints matters only where it fails."""
+    """Run `ray up` to its end. Its output goes to a log file, and is quoted only if it fails."""
     environment = os.environ | {"RAY_USAGE_STATS_ENABLED": "0", "RAY_UP_enable_autoscaler_v2": "0"}
     log = file.with_suffix(".log")
     # No `host.child.Child`: Ray's own program, in a session of its own, so that its ssh can be ended with it.
@@ -209,7 +216,7 @@ def _wait(launch: Launch, limit_s: float, say: Say) -> None:
 
 
 def _forget(launch: Launch) -> None:
-    """What `ray up` noted on this machine about the cluster, which is gone."""
+    """Remove what `ray up` noted on this machine about the cluster, which is gone."""
     folder = Path(os.environ.get("RAY_TMPDIR") or "/tmp") / "ray"  # noqa: S108 - Ray's own
     for ending in ("state", "lock"):
         (folder / f"cluster-{launch.name}.{ending}").unlink(missing_ok=True)

@@ -70,7 +70,7 @@ class Maker:
 
 
 class Line:
-    """One actor's `poll`, with at most one call on its way.
+    """The driver's line to one actor: it calls the actor's `poll`, with at most one call on its way.
 
     `actor` may still be starting: a head that does not answer delays its creation for ever. Until the actor
     is there, nothing is sent.
@@ -123,7 +123,7 @@ class Line:
         return now_s - self._silent_since_s
 
     def send(self, now_s: float) -> Any:
-        """Send a call, unless one is already on its way; the call."""
+        """Send a call unless one is already on its way. Returns the call that is on its way."""
         if self._call is None:
             if self.heard:
                 self._silent_since_s = max(self._silent_since_s, now_s)
@@ -132,7 +132,10 @@ class Line:
         return self._call
 
     def take(self, answer: Any | RayError, now_s: float) -> Any | Gone | None:
-        """The answer of the call. None where it or the actor cannot be reached for the moment."""
+        """Take the answer of the call, or the error. Returns the answer; Gone if the actor is gone.
+
+        None if the actor cannot be reached for the moment.
+        """
         self._call = None
         if isinstance(answer, ActorUnavailableError):
             self.heard = False  # the silence counts from the last answer
@@ -146,7 +149,7 @@ class Line:
 
 
 def collect(lines: Sequence[Line], timeout_s: float, now_s: float) -> list[tuple[Line, Any]]:
-    """Ask all that are not gone, wait at most `timeout_s` for all answers, and return those that came."""
+    """Poll all actors that are not gone, wait at most `timeout_s` for all, and return what was answered."""
     taken: list[tuple[Line, Any]] = [(line, line.refused()) for line in lines]
     calls = {line.send(now_s): line for line in lines if line.gone is None and line.actor is not None}
     taken += [
@@ -156,7 +159,7 @@ def collect(lines: Sequence[Line], timeout_s: float, now_s: float) -> list[tuple
 
 
 def ask(calls: dict[Key, Any], timeout_s: float) -> dict[Key, Any | Gone]:
-    """Answers by key, of the calls that are done and fetched within `timeout_s`; a failed one is Gone."""
+    """The answers that come within `timeout_s`, by the key of their call; Gone for a call that failed."""
     keys = {call: key for key, call in calls.items()}
     return {
         keys[call]: Gone(reason_of(answer)) if isinstance(answer, RayError) else answer

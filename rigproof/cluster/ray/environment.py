@@ -46,7 +46,10 @@ def local_environment(token: str, stall_s: float) -> dict[str, str]:
 
 
 def joining_environment(address: str, *, open_cluster: bool) -> dict[str, str]:
-    """What joining needs: the token, unless the cluster is open, there is none, or the mode is set."""
+    """What joining a cluster needs.
+
+    Token authentication is turned on, unless the cluster is open, there is no token, or RAY_AUTH_MODE is set.
+    """
     mode = joining_mode(os.environ, open_cluster=open_cluster)
     loopback = {ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR: "0"} if _loopback_only(address) else {}
     return {**KEEP_DRIVER, **QUIET, **mode, **loopback}

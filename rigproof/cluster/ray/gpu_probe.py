@@ -1,4 +1,4 @@
-"""Which GPU a Ray bundle is, found by CUDA's driver library without creating a context."""
+"""Finds out which GPU Ray assigned to a bundle, by CUDA's driver library and without creating a context."""
 
 import ctypes
 import os
@@ -44,7 +44,7 @@ def probe_gpu() -> Probed:
 
 
 def first_gpu(cuda: Any) -> Probed:
-    """CUDA's device 0, by the functions of libcuda."""
+    """CUDA's device 0. `cuda` is libcuda as ctypes loads it."""
     device = ctypes.c_int()
     uuid = (ctypes.c_ubyte * UUID_BYTES)()
     read_uuid = getattr(cuda, "cuDeviceGetUuid_v2", None) or cuda.cuDeviceGetUuid

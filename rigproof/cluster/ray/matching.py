@@ -24,7 +24,7 @@ class FoundNode:
 
 
 def match_nodes(promised: Sequence[Node], found: Sequence[FoundNode]) -> dict[str, FoundNode]:
-    """Promised node's name to its Ray node; those without one are left out.
+    """The Ray node of each promised node, by name; promised nodes without one are left out.
 
     The strongest evidence comes first, for all nodes: the name given to `ray start --node-name`, the address,
     the hostname (of the profile's name or address). A rig of one node without an address is the machine
@@ -49,7 +49,7 @@ def match_nodes(promised: Sequence[Node], found: Sequence[FoundNode]) -> dict[st
 
 
 def local_node(promised: Sequence[Node], hostname: str, addresses: frozenset[str]) -> str | None:
-    """The promised node that this machine is, found without a cluster; None if it is none of them."""
+    """The name of the promised node that this machine is, found without a cluster; None if it is none."""
     if len(promised) == 1 and promised[0].address is None:
         return promised[0].name
     for node in promised:

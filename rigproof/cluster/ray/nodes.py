@@ -18,7 +18,7 @@ WATCH_S = 2.0
 
 
 def wait_for_nodes(promised: Sequence[Node], wait_s: float) -> dict[str, FoundNode]:
-    """The promised nodes that are there, as soon as all have joined, or after `wait_s`."""
+    """The promised nodes that have joined, by name: as soon as all are there, or after `wait_s`."""
     addressed = [with_numeric_address(node) for node in promised]
     end_s = time.monotonic() + wait_s
     while True:
@@ -31,7 +31,7 @@ def wait_for_nodes(promised: Sequence[Node], wait_s: float) -> dict[str, FoundNo
 
 
 def list_nodes() -> list[FoundNode]:
-    """Every living node; of a host that came back, the entry that answers."""
+    """Every living node of the cluster; if a host came back, only its entry that answers."""
     here = ray.get_runtime_context().get_node_id()
     return without_dead_doubles([_found(node, here) for node in ray.nodes() if node["Alive"]])
 
@@ -54,7 +54,7 @@ class NodeWatch:
         self._reported: set[str] = set()
         self._stopping = False
         self._hurry = threading.Event()
-        self._asked = self._answered = 0  # looks that a caller waits for
+        self._asked = self._answered = 0  # numbers of the latest look that a caller wanted, and that was done
         self._looked = threading.Condition()
         self._thread = threading.Thread(target=self._watch, name="rigproof-nodes", daemon=True)
         self._thread.start()
@@ -79,7 +79,7 @@ class NodeWatch:
         self._answered_s = now_s
 
     def look(self, timeout_s: float) -> None:
-        """List them now, and wait for that at most `timeout_s`."""
+        """List the nodes now, and wait for that at most `timeout_s`."""
         with self._looked:
             self._asked += 1
             wanted = self._asked
@@ -114,7 +114,7 @@ class NodeWatch:
                 self._hurry.set()
 
     def _take(self, listed: Sequence[Mapping[str, Any]], asked: int) -> None:
-        """What Ray lists now; callers that wait for the `asked`-th look have it then."""
+        """Take Ray's list of nodes, and wake the callers that wait for look number `asked`."""
         nodes = {node["NodeID"]: node for node in listed}
         for name, node_id in self._node_ids.items():
             node = nodes.get(node_id)

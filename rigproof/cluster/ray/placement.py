@@ -56,9 +56,9 @@ class Reservations:
         self.cpus: dict[str, float] = {}
 
     def reserve(self, wanted: Sequence[WantedGpu], limit_s: float) -> dict[str, str]:
-        """Reserve them within `limit_s`. Subjects that could not be, with the reason.
+        """Reserve these GPUs within `limit_s`. Returns the subjects that could not be, with the reason.
 
-        Ends earlier if nothing more can come: all that a node offers is known, and the rest is not there.
+        Ends earlier if every GPU that the nodes offer is known, so that no other card can come.
         """
         refused = infeasible(wanted)
         left = {gpu.uuid: gpu for gpu in wanted if gpu.subject not in refused}
@@ -103,9 +103,10 @@ class Reservations:
         return refusal(gpu.node, _wanted_on(node_id, wanted), answers, limit_s)
 
     def _ask_for(self, left: Mapping[str, WantedGpu], end_s: float) -> None:
-        """One more bundle for each wanted GPU of a node that no open bundle may still turn out to be.
+        """Request as many bundles on each node as GPUs are wanted there, less those not probed yet.
 
-        A bundle on another GPU than wanted is held for now, so that Ray assigns the next one.
+        A bundle that turned out to be on another GPU is kept for now, so that Ray assigns the next GPU. A
+        node is asked for no more bundles than it has GPUs.
         """
         by_node: dict[str, list[WantedGpu]] = {}
         for gpu in left.values():
@@ -184,7 +185,10 @@ def refusal(node: FoundNode, wanted: int, answers: Sequence[Probed | None], limi
 
 
 def bundle_cpus(gpus: Sequence[WantedGpu]) -> float:
-    """CPUs for each GPU: the largest request, but no more than its node has for all of them."""
+    """CPUs of each bundle for these GPUs, which are of one node: what the neediest of them wants.
+
+    If that is more than the node has for all of them, each gets an equal part of the node's CPUs.
+    """
     neediest = max(gpu.cpus for gpu in gpus)
     return min(neediest, gpus[0].node.cpus / len(gpus))
 

@@ -52,7 +52,7 @@ class Reach:
         self._reached_s: dict[str, float] = {}
 
     def look(self, now_s: float) -> dict[str, str]:
-        """Try every node; those lost since the last look, with the reason. `now_s` is a monotonic time."""
+        """Try every node. Returns those lost since the last look, with the reason. `now_s` is monotonic."""
         names = {node.node_id: name for name, node in self._nodes.items()}
         lost = {}
         for node, there in _asked(self._nodes.values(), self._probe):

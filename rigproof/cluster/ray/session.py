@@ -136,14 +136,14 @@ class RaySession:
         ]
 
     def _relatives(self, family: frozenset[ProcessId]) -> frozenset[ProcessId]:
-        """These, their descendants, and all processes started with our folder, whatever their parent."""
+        """These processes and, if this Ray is ours, their descendants and all that name its folder."""
         if not self.started:
             return family
         roots = {process.pid for process in family if processes.alive(process)}
         return family | processes.descendants(roots) | processes.naming(str(self.folder))
 
     def _kill(self, family: frozenset[ProcessId], end_s: float) -> tuple[ProcessId, ...]:
-        """Kill them and whatever they start in the meantime; those left at `end_s`."""
+        """Kill these processes and what they start in the meantime. Returns those left at `end_s`."""
         while True:
             family = self._relatives(family)
             left = tuple(process for process in family if processes.alive(process))
@@ -155,7 +155,7 @@ class RaySession:
 
     @staticmethod
     def _cut_off() -> None:
-        """Ray did not disconnect from this process: nothing here may call it from now on."""
+        """Let nothing in this process call Ray from now on, since it did not disconnect."""
         atexit.unregister(ray.shutdown)  # it would wait for the same lock, for ever
         # An ObjectRef that is freed without a core worker does nothing; with one that is being taken down it
         # ends the process, with status 1 (CoreWorkerProcess::GetCoreWorker).

@@ -8,7 +8,7 @@ from rigproof.profiles.tables.models import Rig, Sku
 
 Schema = dict[str, Any]
 
-# The places of a table of the models in a file.
+# Where each table of the models stands in a file, by the name of its class.
 _RIG_PLACES = {
     "Rig": "top of the file",
     "Node": "[[nodes]]",

@@ -1,4 +1,4 @@
-"""The figures that stages measure on a card: keys of a SKU file's [steady] and of a GPU's [floors]."""
+"""The kinds of figures that stages measure: keys of a SKU file's [steady], most of them also of [floors]."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,11 +9,12 @@ from rigproof.profiles.tables.models import Sku
 from rigproof.profiles.tables.steady import Figure
 from rigproof.records.measurements import Labels
 
-# A printed peak of a card: its key in the SKU file, and its value where the file has one. `figure`: the
-# file's figure that is compared with it; None: a rig's floor is.
+# Looks up the printed peak that a figure or a floor is compared with. Takes the SKU and the SKU file's
+# figure; None in place of the figure means that a rig's floor is compared. Returns the peak's key in the SKU
+# file and its value, in the figure's unit; the value is None if the file does not state it.
 Peak = Callable[[Sku, Figure | None], tuple[str, float | None]]
 
-# Rates that every device reaches, for cards without a SKU file, TFLOP/s.
+# TFLOP/s that every device of a kind reaches: what floors are checked against if there is no SKU file.
 # The slowest GPUs that CUDA 12 runs on (compute capability 5.0, GeForce 830M: 256 FMA at 1.15 GHz) have 0.59.
 SLOWEST_TFLOPS: Mapping[str, float] = {
     "cuda": 0.5,
@@ -23,20 +24,32 @@ SLOWEST_TFLOPS: Mapping[str, float] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FigureKind:
-    """One figure. `name` is its key in both files and ends in its unit.
+    """One kind of figure: a rate or ratio that a stage measures, and how floors are made from it.
 
-    `labels`: the values of its stage's labels that its rounds have, if the stage measures several figures.
-    `floor`: a rig may state one of its own, and runs keep their best as a champion.
-    `precision`: what the work is done in, where nothing else says so. `products`: plain products in it, the
-    rate that other work of the card goes by. `own_size`: the work is sized from the card, not by `gemm_size`.
-    `peak`: what it is held against, and `lowest_share` of it is the least that such a figure can be; without
-    one it has `bounds`. `slowest`: what any device reaches, by its kind.
-    `conditions`: what a measured one states beside size, workers and torch.
-    `stand_in`: where the SKU file has none, that of plain products counts, which differs so.
-    `larger`: what a figure of larger work (size, batch) says of the work that is done here: as much, with the
-    difference (`similar`), as much as a print, or no floor at all.
-    `architecture`: where no figure is known, what the architecture does at the measured clock gives a floor.
-    `scaled`: it falls with the power limit, and with the workers on the card.
+    - `name`: the key of the figure in [steady] and of its floor in [floors]. It ends in the unit, if any.
+    - `description`, `unit`: for the tables of keys and for sentences.
+    - `floor`: whether a rig may state a floor for it. Runs then keep its best value as a champion.
+    - `precision`: of the work's operands. A run may measure another one; before a run this one is assumed.
+    - `products`: the figure is the rate of plain matrix products in `precision`. It takes the place of
+      figures that have a `stand_in`, and simulated cards work at this rate.
+    - `own_size`: the stage sizes its work by the card, not by the plan's `gemm_size`.
+    - `peak`: finds the printed peak that the SKU file's figure and the rig's floor are checked against.
+    - `lowest_share`: of that peak (or of `slowest`). A floor below it could never fail, and neither could one
+      made from a figure below it.
+    - `bounds`: lowest and highest value that a SKU file may state, for a figure without a printed peak.
+    - `slowest`: the rate that every device reaches, by kind of device, to check floors of devices without a
+      SKU file. None: such floors are not checked.
+    - `conditions`: the keys that a measured figure must state in a SKU file besides size, workers and torch.
+    - `stand_in`: in what plain products differ from this work, in words. If it is not empty and the SKU file
+      has no such figure (or only one of another precision), the figure of plain products is used instead.
+    - `larger`: what a figure is worth here if the SKU file's was measured with a larger size or batch.
+      "similar": a measured one under slightly different conditions. "printed": no more than a printed one.
+      "no_floor": it gives no floor.
+    - `scaled`: the figure falls with the power limit and with more workers on the card, and its floor with
+      it.
+    - `architecture`: if no figure is known, the floor is a share of what the card's architecture does at the
+      measured clock.
+    - `labels`: the labels of the rounds that the figure is made from, if its stage measures several figures.
     """
 
     name: str
@@ -59,12 +72,12 @@ class FigureKind:
 
     @property
     def counts_work(self) -> bool:
-        """Whether it is a rate of multiplications, which the silicon bounds."""
+        """Whether the figure is a rate of arithmetic, so that the silicon's highest clock sets a ceiling."""
         return self.unit == "TFLOP/s"
 
 
 def peak_of(precision: str) -> Peak:
-    """The printed peak of one precision."""
+    """A `FigureKind.peak` that looks up the printed peak of one precision, TFLOP/s."""
     return partial(_peak, precision)
 
 
@@ -73,7 +86,11 @@ def _peak(precision: str, sku: Sku, _figure: Figure | None) -> tuple[str, float 
 
 
 def peak_16bit(sku: Sku, figure: Figure | None) -> tuple[str, float | None]:
-    """That of the precision that a figure is of, bf16 where it does not say; for a floor the better one."""
+    """A `FigureKind.peak` for figures that are measured in fp16 or bf16, TFLOP/s.
+
+    For a SKU file's figure it is the peak of the precision that the figure states (bf16 if it states none),
+    for a rig's floor the higher one of the two peaks.
+    """
     if figure is not None:
         return peak_of(figure.precision or "bf16")(sku, figure)
     known = [peak for peak in (sku.peak_tflops.bf16, sku.peak_tflops.fp16) if peak is not None]

@@ -1,4 +1,4 @@
-"""The tables of rigs and SKUs with what the stages declare in them: settings, floors, figures."""
+"""Builds the tables of rigs and SKUs, with the settings, floors and figures that the stages declare."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,9 +18,11 @@ from rigproof.profiles.tables.work import MemoryPolicy
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """`rig`: merged, complete. `rig_file`: what a file may state of one. `sku`: one GPU model.
+    """The table classes that are built for one list of stages.
 
-    `all`: these and the tables in them, by name.
+    `rig`: a merged rig, in which every required value is present. `rig_file`: a single file of a rig, which
+    may leave values out. `sku`: the file of one GPU model. `all`: `rig`, `sku` and the tables built for them,
+    by class name.
     """
 
     rig: type[Rig]
@@ -31,7 +33,7 @@ class Models:
 
 @cache
 def models_of(kinds: StageKinds) -> Models:
-    """Those of these stages."""
+    """The table classes for these stages, built once for each list of stages."""
     figures = kinds.figures.values()
     several: Any = tuple
     own = {}
@@ -70,7 +72,10 @@ def _table(kinds: StageKinds, name: str) -> type[Table]:
 
 
 def partial(model: Any, without: frozenset[str] = frozenset(), suffix: str = "") -> type[Overlay]:
-    """The same table with every key optional (None: left out) and without the keys of `without`."""
+    """The same table with every key optional (None: left out) and without the keys of `without`.
+
+    `suffix` is added to its class name.
+    """
     return _partial(model, without, suffix)
 
 
@@ -96,7 +101,7 @@ def _partial(model: Any, without: frozenset[str], suffix: str) -> type[Overlay]:
 
 
 def _file(rig: type[Rig]) -> type[Table]:
-    """A rig in which each table, or parts of it, may be left out."""
+    """The table of one rig file: like a merged rig, but any table or any part of a table may be left out."""
     fields: dict[str, Any] = {}
     for name, field in rig.model_fields.items():
         kind: Any = field.annotation

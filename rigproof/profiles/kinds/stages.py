@@ -32,34 +32,35 @@ S = TypeVar("S", bound=StageSettings)
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """One stage. `expected_s` is its load's length, the same whatever the number of GPUs.
+    """How long one stage is planned to last.
 
-    Except if crews take turns, since each device is in several: then it is the length of all `turns`.
+    `expected_s` is the length of its load. It does not depend on the number of GPUs, unless devices belong to
+    several crews that take turns: then it is the length of all `turns` together.
     """
 
     name: str
     expected_s: float
     settle_s: float
-    measure_s: float  # for each arm that the stage plans, or the whole load
+    measure_s: float  # of each arm, if the stage plans its arms; else of the whole load
     round_s: float
     turns: int = 1
 
     def in_turns(self, turns: int) -> "StagePlan":
-        """The plan of one turn, repeated that many times."""
+        """This plan, made for one turn, as the plan of so many turns of the same length."""
         return replace(self, expected_s=turns * self.expected_s, turns=turns)
 
 
 def no_problems(_loaded: "LoadedRig", _level: LevelName) -> Iterable[str]:
-    """A stage whose settings are valid whenever their types are."""
+    """The lint of a stage whose settings are valid whenever their types are."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a stage's rounds say of themselves. `kind`: str or int.
+    """A label that a stage gives to its rounds; its value is of type `kind`.
 
-    `work`: rounds that differ in it are different work, in stretches of their own. `process`: it says which
-    of the processes that a worker has started did the round.
+    `work`: rounds with different values did different work, each in a stretch of time of its own. `process`:
+    the value identifies the process that did the round, for a stage whose workers start processes.
     """
 
     name: str
@@ -73,15 +74,21 @@ LabelValues = tuple[tuple[str, str | int], ...]  # names and values
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageKind(Generic[S]):
-    """One stage.
+    """What the rest of rigproof knows about one stage.
 
-    `settings`: its table. `figures`: what SKU files and floors state of it. `plan`: how it goes, by its
-    settings, at a level, in rounds of so many seconds, where it does not just work for its `length_s`; None:
-    not at this level. `lint`: what is wrong with a rig's settings of it. `crew`: which workers work together.
-    `spawns`: how many processes of its own a worker has on its device there at once, where it starts some.
-    `arms`: what they differ in, where it has some. `host_load`: the hosts' CPUs are held in their band.
-    `labels`: those of its rounds; one of several stages means the same in all of them. `events`: the kinds
-    that it alone reports, beside EVENT_KINDS, with what they mean.
+    - `settings`: the class of its table, [stages.<name>].
+    - `figures`: the kinds of figures that it measures.
+    - `plan`: makes its plan from its settings, the level and the length of a round in seconds; it returns
+      None if the level leaves the stage out. A stage without `plan` works for its `length_s`.
+    - `lint`: the problems of a rig's settings for this stage at a level, one sentence each.
+    - `crew`: which workers work together.
+    - `spawns`: from its settings, how many processes a worker starts on its device at most at once. None: its
+      workers start no processes.
+    - `arms`: what its arms differ in, such as "precision"; empty if it has no arms.
+    - `host_load`: whether each host's CPU use is held in its band during the stage.
+    - `labels`: the labels of its rounds. A label that several stages have means the same in all of them.
+    - `events`: the kinds of events that only this stage reports, with their meanings. All other kinds are in
+      EVENT_KINDS.
     """
 
     name: str
@@ -108,7 +115,10 @@ class StageKind(Generic[S]):
         return self.crew == "workers"
 
     def planned(self, settings: S, level: LevelName, round_s: float) -> StagePlan | None:
-        """Its plan at a level; None if the level does not have it."""
+        """The stage's plan at a level, for one turn, with rounds of `round_s` seconds.
+
+        None if the level leaves the stage out.
+        """
         if self.plan is not None:
             return self.plan(settings, level, round_s)
         length_s = self.length_s(settings, level)
@@ -117,7 +127,11 @@ class StageKind(Generic[S]):
         return StagePlan(self.name, length_s, settle_s=0.0, measure_s=length_s, round_s=round_s)
 
     def length_s(self, settings: S, level: LevelName) -> float:
-        """The time that it is given at a level; 0: not at that level, or it ends when its rates settle."""
+        """The length of the stage's load at a level, s.
+
+        0 if the level leaves the stage out, or if the stage has no fixed length because it ends when its
+        rates settle.
+        """
         return settings.length_s.at(level) if isinstance(settings, TimedSettings) else 0.0
 
 
@@ -147,7 +161,7 @@ class StageKinds:
         return name in self._by_name
 
     def __getitem__(self, name: str) -> StageKind[Any]:
-        """KeyError if there is none of that name."""
+        """The stage of that name. Raises KeyError if there is none."""
         return self._by_name[name]
 
     @cached_property
@@ -156,7 +170,7 @@ class StageKinds:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Their names."""
+        """The names of the stages, in the order in which they run."""
         return tuple(self._by_name)
 
     @cached_property
@@ -170,11 +184,14 @@ class StageKinds:
         return EVENT_KINDS | {name: meaning for kind in self.kinds for name, meaning in kind.events.items()}
 
     def same_work(self, stage: str, labels: Labels) -> LabelValues:
-        """The labels that make rounds of a stage the same work."""
+        """Those of a round's labels that say what its work was: rounds with equal ones did the same work."""
         return self._kept(stage, labels, lambda one: one.work)
 
     def same_process(self, stage: str, labels: Labels) -> LabelValues:
-        """The labels that say which process of a worker did a round; none where the worker itself did it."""
+        """Those of a round's labels that identify the process that a worker started for it.
+
+        Empty if the worker itself did the round.
+        """
         return self._kept(stage, labels, lambda one: one.process)
 
     def _kept(self, stage: str, labels: Labels, which: Callable[[Label], bool]) -> LabelValues:
@@ -182,7 +199,7 @@ class StageKinds:
         return tuple((one.name, labels[one.name]) for one in kept if which(one) and one.name in labels)
 
     def of_figure(self, figure: FigureKind) -> StageKind[Any]:
-        """The stage that measures it."""
+        """The stage that measures this kind of figure."""
         return next(kind for kind in self.kinds if any(one.name == figure.name for one in kind.figures))
 
     def with_duty(self, stages: Collection[str], duties: Collection[Duty]) -> tuple[str, ...]:
@@ -195,6 +212,6 @@ class StageKinds:
         return tuple(kind.name for kind in kinds if kind.duty in duties)
 
     def only(self, names: Collection[str]) -> "StageKinds":
-        """The stages of these names; itself if these are all."""
+        """The stages that have one of these names; this same object if all of them do."""
         left = tuple(kind for kind in self.kinds if kind.name in names)
         return self if len(left) == len(self.kinds) else StageKinds(left)

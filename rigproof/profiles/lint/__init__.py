@@ -1,1 +1,1 @@
-"""Problems of a profile that can be read."""
+"""Checks of profiles that load without errors: plans that cannot fit, limits that cannot fail."""

@@ -1,4 +1,4 @@
-"""Limits without effect on the card they are for; for one without a SKU file, on any card."""
+"""Finds limits that have no effect on their card, or on any card if theirs has no SKU file."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -18,7 +18,7 @@ CORE_LIMITS = ("core_temperature_warn_c", "core_temperature_c", "core_temperatur
 
 
 def card_limit_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
-    """Temperatures and power that this card cannot reach, or that contradict one another."""
+    """Problems of temperature and power limits that this card cannot reach, or that contradict each other."""
     if device.gpu.device == "cpu":
         return
     yield from _temperature_problems(loaded, device)
@@ -56,7 +56,11 @@ def _core_problem(subject: str, card: TemperatureLimits, core_c: float) -> tuple
 
 
 def _order_problems(loaded: LoadedRig, device: PromisedDevice) -> Iterator[str]:
-    """The warning comes before the limit, the limit before what is never allowed; work stays under both."""
+    """Core temperatures that are out of order.
+
+    The warning has to trip before the limit, and the limit before the temperature that is never allowed. The
+    range in which the card works has to begin below the limit.
+    """
     limits = device.limits
     known = [(name, value) for name in CORE_LIMITS if (value := getattr(limits, name)) is not None]
     for (low_name, low_c), (high_name, high_c) in pairwise(known):

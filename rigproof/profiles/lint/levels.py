@@ -1,4 +1,4 @@
-"""What a level promises is the same for every rig."""
+"""Refuses rigs that change what a level promises: that is the same for every rig."""
 
 from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.loading.files import DEFAULTS
@@ -8,7 +8,7 @@ OWN_KEYS = ("least_share", "least_work_share")
 
 
 def level_problems(loaded: LoadedRig) -> list[str]:
-    """A rig that states which part of a level still counts as that level: it would have no effect."""
+    """Problems of a rig that states how much of a level must be done: only the defaults' values are used."""
     return [
         rig_problem(loaded, key, getattr(loaded.rig.levels, name), "not a setting of a rig", "drop it")
         for name in OWN_KEYS

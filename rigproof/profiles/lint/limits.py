@@ -31,7 +31,7 @@ class Bound:
 MEANINGFUL = {
     # A limit of half the samples passes a card that cools down as long as it works.
     "throttle_share": Bound(highest=0.5, above="lets a card throttle half the time"),
-    # Two of them are no coincidence any more; ten are a card that throttles repeatedly.
+    # Two stretches are no coincidence any more; a card with ten throttles repeatedly.
     "throttle_events": Bound(highest=10, above="lets a card throttle repeatedly"),
     "throttle_event_s": Bound(highest=10, above="is no longer a short slowdown"),
     # Idle clocks are 210 to 345 MHz of 1700 to 2600.
@@ -73,7 +73,7 @@ MEANINGFUL = {
     ),
     # Large GEMMs reach 0.66 to 0.87 of what the silicon does at its clock.
     "floor_unknown_share": Bound(0.3, 0.85, "accepts a card that hardly works", "fails sound cards"),
-    # Measured: 0.90 and 0.92 with 2 and with 3 processes.
+    # Sharing left 0.90 of the rate with 2 processes and 0.92 with 3, as measured.
     "floor_sharing_share": Bound(lowest=0.5, below="allows sharing that halves the rate"),
     "floor_cards": Bound(
         highest=100, above="is more cards than are ever measured, so that no floor is tight"
@@ -84,7 +84,8 @@ MEANINGFUL = {
     ),
     # A worker gives up after 8 tries to fill its memory: a plan that fails this often does not fit.
     "ooms": Bound(highest=10, above="passes even a plan that does not fit"),
-    # The first one ends the process that meets it (Xid 48); a card with many is off the bus before (Xid 79).
+    # The first error ends the process that meets it (Xid 48); a card falls off the bus before it has many
+    # (Xid 79).
     "ecc_uncorrected": Bound(highest=10, above="passes more errors than a broken card survives"),
     # At 10 Hz one reading in five is 2 Hz: a spike of a second is still seen.
     "sample_coverage_share": Bound(lowest=0.2, below="accepts a few samples as a measurement"),
@@ -127,12 +128,15 @@ def limit_problems(loaded: LoadedRig) -> list[str]:
 
 
 def rig_problem(loaded: LoadedRig, key: str, value: object, wrong: str, way_out: str) -> str:
-    """A problem of a merged rig, in the file and by the key that it was written with."""
+    """A problem at the dotted `key` of a merged rig; it names the file and the key as the user wrote it."""
     return problem(loaded.source_of(key), loaded.written(key), value, wrong, way_out)
 
 
 def stage_limit_problems(loaded: LoadedRig, stage: str, bounds: Mapping[str, Bound]) -> Iterator[str]:
-    """Limits of one stage that could never be exceeded, its own and those of its GPUs."""
+    """Problems of one stage's limits that could never be exceeded: the rig's, and those that GPUs override.
+
+    `bounds` gives the meaningful range of each of its limits, by key.
+    """
     yield from _out_of_bounds(loaded, loaded.stages[stage], f"stages.{stage}", bounds)
     for device in loaded.devices():
         own = getattr(device.gpu.stages, stage, None)
@@ -193,7 +197,7 @@ def _cpu_problems(loaded: LoadedRig) -> Iterator[str]:
 
 
 def _load_problems(loaded: LoadedRig, cpu: Table, prefix: str) -> Iterator[str]:
-    """Problems of a whole table or of a node's deviations, which may be a part of it."""
+    """Problems of a table of the CPU load: the rig's complete one, or the keys that a node states itself."""
     band = getattr(cpu, "band_percent", None)
     if band is not None and band[1] - band[0] > WIDEST_BAND:
         wrong = f"{band[1] - band[0]:g} points wide, so that no load is outside"

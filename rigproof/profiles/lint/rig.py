@@ -87,7 +87,10 @@ def lint_rig(loaded: LoadedRig, level: LevelName = "standard") -> list[str]:
 
 
 def _found_later(loaded: LoadedRig) -> set[str]:
-    """Problems that do not apply if the rig is the machine that the suite is going to run on."""
+    """Problems that the run solves by itself: memory sizes of this machine's cards that are not known yet.
+
+    Empty for a rig of other machines.
+    """
     if loaded.this_machine() is None:
         return set()
     return {line for device in loaded.devices() for line in unknown_memory(loaded, device)}
@@ -153,7 +156,7 @@ def _memory_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan)
 
 
 def _compute_capability(device: PromisedDevice) -> tuple[int, int] | None:
-    """The SKU's value, if the file states it as NVML does."""
+    """The SKU's compute capability as (major, minor); None if its file states none, or not as "9.0"."""
     written = device.sku.compute_capability if device.sku is not None else None
     major, dot, minor = (written or "").partition(".")
     return (int(major), int(minor)) if dot and major.isdecimal() and minor.isdecimal() else None

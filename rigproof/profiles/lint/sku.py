@@ -14,8 +14,8 @@ from rigproof.profiles.tables.models import Rates, Sku
 from rigproof.profiles.tables.steady import Figure
 
 FLOOR_HIGHEST = 1.10
-# Boost clocks carry GeForce cards 7 to 10 % past their printed peak (3090: 78 of 71.2); none exceeds it by 15
-# %.
+# Boost clocks carry GeForce cards 7 to 10 % past their printed peak (3090: 78 of 71.2), and none as far as
+# 15 %.
 STEADY_HIGHEST = 1.15
 
 
@@ -58,7 +58,7 @@ def _rate_problems(file: str, sku: Sku, kinds: StageKinds) -> Iterator[str]:
 def _figure_problems(
     file: str, figure: Figure, kind: FigureKind, peak_key: str, peak: float | None
 ) -> Iterator[str]:
-    """The problem if no floor made from the figure could fail, or could be reached."""
+    """Problems of a figure beside its printed peak: a floor from it could not fail, or not be reached."""
     key = f"steady.{kind.name}"
     if peak is None:
         wrong = "there is no peak to hold it against"

@@ -1,4 +1,4 @@
-"""The place where a device's own tables state a value, for problems that name it."""
+"""Finds the key by which a rig states a value of a device, so that a problem can name it."""
 
 from rigproof.profiles.lint.limits import rig_problem
 from rigproof.profiles.loading.files import DEFAULTS

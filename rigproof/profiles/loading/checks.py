@@ -1,6 +1,6 @@
-"""What only shows once a rig is merged: bands against their warning, unknown SKUs, nodes named twice.
+"""Checks that need more than one key: CPU bands and their warning, unknown SKUs, nodes named twice.
 
-Reads the raw tables, so that these problems are reported together with wrong types and unknown keys.
+They read the raw tables, so that these problems are reported together with wrong types and unknown keys.
 """
 
 from collections import Counter
@@ -68,7 +68,10 @@ def _unknown_sku(merged: Merged, dotted: str, sku: str, skus: tuple[str, ...]) -
 def _band_problems(
     merged: Merged, dotted: str, own: Mapping[str, Any], below: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Check the band that applies at `dotted`: the table's own values over those of the rig."""
+    """Problems of the CPU band of the table at `dotted`: its `own` values over those of the rig, `below`.
+
+    There are none if `own` states neither of the two values.
+    """
     band = own.get("band_percent", below.get("band_percent"))
     if not (isinstance(band, list) and len(band) == 2 and all(_is_number(end) for end in band)):
         return

@@ -11,7 +11,7 @@ from rigproof.records.limits import PROFILE_BYTES_MAX, FileRefusedError, read_bo
 from rigproof.records.message_text import one_line
 
 DEFAULTS = "hwprofiles/defaults.toml"
-DOTS_MAX = 200  # in a line: a key of n parts costs tomllib n² of time and memory, one of 40 kB 1.5 GiB
+DOTS_MAX = 200  # in a line: a key of n parts costs tomllib n² of time and memory, a key of 40 kB 1.5 GiB
 
 
 def profile_folder() -> Path:

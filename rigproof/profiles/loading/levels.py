@@ -1,4 +1,4 @@
-"""hwprofiles/defaults.toml by itself: the levels' own lengths, regardless of rigs and options."""
+"""Reads hwprofiles/defaults.toml alone: the lengths of the levels, whatever a rig or an option says."""
 
 from functools import cache
 
@@ -10,7 +10,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 
 @cache
 def default_rig(kinds: StageKinds) -> LoadedRig:
-    """A rig without nodes. Raises ProfileError."""
+    """The rig that hwprofiles/defaults.toml describes: every default, and no nodes. Raises ProfileError."""
     tables = read_toml(profile_folder() / "defaults.toml")
     rig = models_of(kinds).rig.model_validate(tables)
     return LoadedRig(rig=rig, skus={}, sources={}, file=DEFAULTS, kinds=kinds)

@@ -33,7 +33,10 @@ def load_rig(name_or_path: str, kinds: StageKinds) -> LoadedRig:
 
 
 def over_defaults(tables: dict[str, Any], file: str, kinds: StageKinds) -> LoadedRig:
-    """A rig that is not in a file, merged over the defaults and checked; `file` says where it is from."""
+    """A rig that is in no file, merged over the defaults and checked.
+
+    Messages and sources name `file` as the place of its values. Raises ProfileError with all problems.
+    """
     return _assembled([_defaults(), (file, tables)], file, kinds)
 
 
@@ -94,7 +97,11 @@ def _defaults() -> Layer:
 
 
 def _chain(path: Path) -> tuple[list[Layer], list[str]]:
-    """What the rig extends (farthest first) and the rig itself; and why the chain ends early, if it does."""
+    """The files that make up a rig: those that it extends, the farthest first, and last its own file.
+
+    Also returns the problems of the chain: if a file that is extended cannot be read, the list begins with
+    the file that extends it. Raises ProfileError if the rig's own file cannot be read.
+    """
     layers: list[Layer] = [(shown_path(path), read_toml(path))]
     seen = [path.resolve()]
     current = path

@@ -27,8 +27,8 @@ _Settings = TypeVar("_Settings", bound=StageSettings)
 class PromisedDevice:
     """One promised device with everything that the profile states about it.
 
-    `limits` and `stages`, by the stage's name, are the rig's, overlaid by the GPU's own. `key` is its
-    place in `LoadedRig.sources`.
+    `limits` are the rig's limits with the GPU's own over them; `stages` are the settings of each stage in the
+    same way, by the stage's name. `key` is what the device's keys in `LoadedRig.sources` begin with.
     """
 
     subject: str  # "pc1/gpu0", or "host/cpu0" for the CPU as the device
@@ -50,11 +50,11 @@ class PromisedDevice:
 class LoadedRig:
     """A rig merged over `extends` and `hwprofiles/defaults.toml`, complete.
 
-    `kinds` are the stages that it knows; those of a recorded rig are the ones of its run.
-    `skus` holds, by file stem, those that its GPUs name. `sources` maps a dotted key, nodes by name, to the
-    file that the value came from: `"nodes.pc1.gpus.0.sku": "hwprofiles/rigs/lab.toml"`. `written_keys`
+    `kinds` are the stages that it has settings for: all stages, or for a recorded rig those of its run.
+    `skus` holds the SKUs that its GPUs name, by file stem. `sources` maps a dotted key, with nodes by name,
+    to the file that the value came from: `"nodes.pc1.gpus.0.sku": "hwprofiles/rigs/lab.toml"`. `written_keys`
     maps the same keys to their spelling in that file (`nodes[0].gpus[0].sku`), for messages. `xids` is the
-    shipped catalogue, for a recorded rig too.
+    shipped catalogue, also for a recorded rig.
     """
 
     rig: Rig
@@ -108,7 +108,7 @@ class LoadedRig:
 
     @cached_property
     def _nodes(self) -> dict[str, Node]:
-        return {node.name: node for node in reversed(self.rig.nodes)}  # the first of a name
+        return {node.name: node for node in reversed(self.rig.nodes)}  # the first node of a name wins
 
     def this_machine(self) -> Node | None:
         """The node that is the machine the suite runs on: a single one without an address; else None."""
@@ -155,9 +155,10 @@ class LoadedRig:
 
     @classmethod
     def restore(cls, dumped: Mapping[str, Any], kinds: StageKinds) -> "LoadedRig":
-        """The rig that was dumped, perhaps through JSON. Raises ProfileError where it is damaged.
+        """The rig that `dump` wrote, directly or through JSON. Raises ProfileError if it is damaged.
 
-        Stages of `kinds` that it does not have were added after its run.
+        The rig knows those stages of `kinds` that it has settings for; the others were added to rigproof
+        after its run.
         """
         try:
             known = kinds.only(dumped["stages"])

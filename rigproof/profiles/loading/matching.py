@@ -1,4 +1,4 @@
-"""Which SKU file describes a card, by its NVML name, and which promised GPU it is."""
+"""Finds the SKU file that describes a card, by its NVML name, and the promised GPU that the card is."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +17,12 @@ _SIZE_TOLERANCE = 0.1  # a printed size and what the driver shows differ by a fe
 
 
 def match_sku(nvml_name: str, skus: Mapping[str, Sku]) -> str | None:
-    """The stem of the SKU for `nvml_name`, or None.
+    """The file stem of the SKU of a card that NVML calls `nvml_name`; None if no SKU file names it.
 
-    The same name, ignoring case, comes first; then the longest that `nvml_name` contains as a whole. A word
-    beyond it that could tell a different model (Ti, SUPER, Laptop, D, NVL, MIG, …) is no match: only the
-    vendor's words and the memory's kind and size may be added or left out.
+    A SKU's name that equals `nvml_name`, ignoring case, comes first. Otherwise it is the longest name whose
+    words `nvml_name` contains in a row; the vendor's words (NVIDIA, GeForce, …) do not count. `nvml_name` may
+    add the memory's kind, and a size that is that of the SKU. Any other added word (Ti, SUPER, Laptop, D,
+    NVL, MIG, …) could mean a different model, so there is no match.
     """
     wanted = _words(nvml_name)
     best: tuple[bool, int, str] | None = None
@@ -36,15 +37,17 @@ def match_sku(nvml_name: str, skus: Mapping[str, Sku]) -> str | None:
 def assign_gpus(
     promised: Sequence[PromisedDevice], found: Sequence[GpuIdentity], sku_of: SkuOf
 ) -> dict[str, GpuIdentity]:
-    """Promised subject to the GPU that it is, its `subject` and `sku` filled in; missing ones are left out.
+    """Assign a node's cards to its promised GPUs. Returns the card of each subject that has one, by subject.
 
-    `promised` are one node's CUDA devices in the profile's order, `found` that node's GPUs in NVML order. A
-    pinned UUID comes first, then the promised SKU, then those of unknown SKU, each in NVML order. What is
-    left stands in the places of promised SKUs that are not there, so that the verdict can name it. A pinned
-    UUID that is not there is missing: no other card takes its place.
+    `promised` are one node's CUDA devices in the profile's order, `found` that node's cards in NVML order.
+    The cards that are returned have `subject` and `sku` filled in. A promised GPU without a card is missing.
 
-    This function completes a profile, and in the run it assigns the completed profile's GPUs again.
-    The order makes both agree: the second time, every subject gets a card of the SKU that it was planned for.
+    Promised GPUs with a pinned UUID are assigned first, then those with a SKU, then those of unknown SKU,
+    each in NVML order. Cards that are left go to promised SKUs that were not found, so that the verdict can
+    name the card that is there instead. No other card takes the place of a pinned UUID that is missing.
+
+    This function is called to complete a profile, and once more in the run with the completed profile. This
+    order makes both agree: the second time, every subject gets a card of the SKU that it was planned for.
     """
     free = {gpu.uuid: gpu for gpu in found}
     skus = {gpu.uuid: sku_of(gpu.name) for gpu in found}
@@ -82,7 +85,7 @@ def _holds(wanted: tuple[str, ...], known: tuple[str, ...], memory_gib: float) -
 
 
 def _harmless(word: str, memory_gib: float) -> bool:
-    """Whether a word beyond the model's name indicates no other model."""
+    """Whether a word beside the model's name is only the memory's kind, or the size that the SKU has."""
     size = _MEMORY_SIZE.fullmatch(word)
     if size:
         return abs(int(size[1]) - memory_gib) <= _SIZE_TOLERANCE * memory_gib

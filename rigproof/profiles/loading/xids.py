@@ -37,7 +37,7 @@ class Recovery(Table):
 
 
 class XidCatalogue(Table):
-    """All of them: `hwprofiles/xids.toml`."""
+    """The Xid numbers that are known, and what to do about them: `hwprofiles/xids.toml`."""
 
     sources: dict[str, str] = Field(description="the sources, by a short name")
     actions: dict[str, str] = Field(description="next steps, by a short name")
@@ -55,9 +55,9 @@ class XidCatalogue(Table):
         return "" if found is None else self.actions[found.action]
 
     def severity(self, code: int | None, limits: Limits) -> Severity:
-        """How a number is judged: by the profile, else by the catalogue; unknown ones warn.
+        """How an Xid number is judged: as `limits` says, else as the catalogue says; an unknown number warns.
 
-        A number that the profile lists both to fail and to warn fails.
+        A number that `limits` lists both to fail and to warn fails.
         """
         if code is None:
             return "warn"

@@ -22,7 +22,10 @@ SCOPES: dict[CrewKind, Scope] = {
 
 
 def turns_of(kind: CrewKind, loaded: LoadedRig, workers: Sequence[WorkerPlan]) -> tuple[Turn, ...]:
-    """All crews, turn by turn; in a turn no worker is twice. Empty if no member of a crew is promised."""
+    """All crews of one kind, turn by turn; in a turn no worker occurs twice.
+
+    Crews with a member that none of `workers` works for are left out. Empty if the rig promises no such crew.
+    """
     if kind == "workers":
         return (tuple(Crew(one.subject, (one.worker,)) for one in workers),)
     first: dict[str, str] = {}  # of each device and of each node
@@ -48,7 +51,7 @@ def _crew(subject: Subject, first: Mapping[str, str]) -> Crew:
 
 
 def number_of_turns(kind: CrewKind, loaded: LoadedRig) -> int:
-    """How many turns there are; 0 if the rig has no member for a crew."""
+    """How many turns the crews of one kind take; 0 if the rig promises no such crew."""
     if kind in ("pairs", "node_pairs"):
         devices = loaded.devices()
         count = len(devices) if kind == "pairs" else len({device.node for device in devices})
@@ -57,14 +60,14 @@ def number_of_turns(kind: CrewKind, loaded: LoadedRig) -> int:
 
 
 def round_robin(count: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """Every pair once, the lower number first, in turns in which no number appears twice.
+    """Every pair of the numbers under `count` once, (lower, higher), in turns without a repeated number.
 
-    `count` - 1 turns if it is even, else `count`, in each of which another one rests: the circle method
-    (one stays in place, all others move on by one seat).
+    An even `count` takes `count` - 1 turns. An odd one takes `count` turns, and in each a different number
+    rests. This is the circle method: one number stays in place, all others move on by one seat.
     """
     if count < 2:
         return ()
-    seats = [*range(count), *([count] * (count % 2))]  # the one paired with `count` rests
+    seats = [*range(count), *([count] * (count % 2))]  # the number that is paired with `count` rests
     turns = []
     for _ in range(len(seats) - 1):
         opposite = (sorted((seats[place], seats[-1 - place])) for place in range(len(seats) // 2))

@@ -12,7 +12,7 @@ ShareName = Literal["floor_measured_share", "floor_similar_share", "floor_printe
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """How a rate is measured here. `torch` None: not known, before a run."""
+    """How a rate is measured here. `torch` is None before a run, when its version is not known yet."""
 
     precision: str
     size: int  # M = N = K, or the trained model's width
@@ -23,7 +23,10 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class FloorBasis:
-    """A figure of the SKU file, the limit for the share of it that is a floor, and the reason."""
+    """A figure of the SKU file that a floor is made from, and the reason in words.
+
+    `share` names the limit that says which share of the figure is the floor.
+    """
 
     figure: Figure
     share: ShareName
@@ -32,7 +35,10 @@ class FloorBasis:
 
 
 def floor_basis(sku: Sku, kind: FigureKind, here: Conditions, cards_needed: int) -> FloorBasis | None:
-    """The figure of this kind, or its substitute; None if none is known."""
+    """The SKU file's figure of this kind, or what stands in for it; None if neither gives a floor here.
+
+    A figure that was measured on fewer than `cards_needed` cards does not count as measured well.
+    """
     figure = sku.steady.figure(kind.name)
     stands_in = bool(kind.stand_in) and (figure is None or figure.precision not in (None, here.precision))
     if stands_in:

@@ -17,17 +17,17 @@ WORKSPACE_MIB = 64
 
 
 def matrix_mib(size: int, precision: str) -> float:
-    """Memory of one `size` × `size` matrix. KeyError for a precision that is not in ITEM_BYTES."""
+    """Memory of one `size` × `size` matrix, MiB. KeyError for a precision that is not in ITEM_BYTES."""
     return size * size * ITEM_BYTES[precision] / MIB_BYTES
 
 
 def context_gib(compute_capability: tuple[int, int] | None) -> float:
-    """A process's memory, outside torch's allocator, on a card of this compute capability."""
+    """What a process takes outside torch's allocator on a card of this compute capability, GiB."""
     return CONTEXT_GIB if compute_capability is None else CONTEXT_GIB_OF.get(compute_capability, CONTEXT_GIB)
 
 
 def operands_mib(size: int, precision: str = "fp32") -> float:
-    """Memory of the three square matrices of one product; fp32 takes the most."""
+    """Memory of the three square matrices of one product, MiB; by default in fp32, which takes the most."""
     return OPERANDS * matrix_mib(size, precision)
 
 

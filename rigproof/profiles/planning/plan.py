@@ -10,7 +10,7 @@ from rigproof.records.identity import DeviceKind
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """How a worker takes VRAM: the profile's `memory` table, filled in. Its defaults are no policy.
+    """How a worker takes VRAM: the profile's `memory` table, filled in. By default there is no policy.
 
     `cap_mib` is the worker's part of `fraction_share`; None: no cap. The keys are explained in
     docs/profiles.md.
@@ -75,11 +75,14 @@ class Plan:
         return {subject: tuple(workers) for subject, workers in found.items()}
 
     def vram_mib_beside(self, worker: WorkerPlan) -> float:
-        """What all workers of the worker's device fill together."""
+        """MiB that all workers of this worker's device fill together, this worker included."""
         return sum(one.vram_mib for one in self.workers_of(worker.subject))
 
     def memory_beside(self, worker: WorkerPlan) -> MemoryPlan:
-        """The worker's policy with the cap of all its device's workers, for work that it does there alone."""
+        """The worker's memory policy for work that it does alone on its device.
+
+        Its cap is the sum of the caps of all workers of the device; there is none if one of them has none.
+        """
         caps = [one.memory.cap_mib for one in self.workers_of(worker.subject)]
         together = None if None in caps else sum(cap for cap in caps if cap is not None)
         return replace(worker.memory, cap_mib=together)

@@ -15,14 +15,17 @@ from rigproof.profiles.tables.stages import TimedSettings
 
 MIB_PER_GIB = 1024
 RAY_SHARE_STEPS = 10_000  # Ray counts resources in ten-thousandths and rounds finer values
-# Ray's cold start 2.2-3.5 s and end 1.1-2.3 s, imports and the device's first use in each worker.
+# Covers Ray's cold start (2.2-3.5 s) and end (1.1-2.3 s), and imports and first use of the device by workers.
 START_STOP_S = 15.0
 START_PER_WORKER_S = 0.4  # 64 actors started in 27 s; two are within START_STOP_S
 
 
 @dataclass(frozen=True, slots=True)
 class DevicePlan:
-    """What all workers of one device get, defaults filled in. None: the profile does not state it."""
+    """What the workers of one device get, with the defaults filled in.
+
+    `memory_gib` and `vram_mib` are None if neither the profile nor the SKU file determines them.
+    """
 
     workers: int
     gpu_share: float  # per worker

@@ -14,16 +14,20 @@ _ADAPTER = TypeAdapter(Plan)
 
 
 class PlanError(ValueError):
-    """A recorded plan that is none, or that cannot be; the message says why."""
+    """A recorded plan is missing, unreadable or impossible; the message says which and why."""
 
 
 def recorded(plan: Plan) -> RecordedPlan:
-    """What a run writes down of its plan."""
+    """The plan in the form in which a run records it."""
     return RecordedPlan(asdict(plan))
 
 
 def restored(recorded_plan: RecordedPlan | None) -> Plan:
-    """The plan that a run wrote down: data from anywhere. PlanError where it is none, or impossible."""
+    """The plan that a run recorded. The data may come from anywhere, so all of it is checked.
+
+    Raises:
+        PlanError: there is none, it has not the shape of a plan, or it is impossible.
+    """
     if recorded_plan is None:
         raise PlanError("the recording holds no plan")
     try:
@@ -56,9 +60,10 @@ def _require_stage(stage: StagePlan) -> None:
 
 
 def differing(plan: Plan, other: Plan) -> str:
-    """The first worker that one plan has otherwise than the other; empty where they plan the same work.
+    """The name of the first worker that the plans describe differently; empty if there is none.
 
-    How long stages last may differ: `--duration` says it for a run.
+    A worker that only one plan has counts too. The lengths of stages are not compared, since `--duration` may
+    have changed them for one run.
     """
     theirs = {one.worker: one for one in other.workers}
     for one in plan.workers:

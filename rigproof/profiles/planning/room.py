@@ -23,13 +23,14 @@ class Room:
 
     @property
     def free_mib(self) -> float:
-        """What others may hold."""
+        """MiB that other processes may hold beside the plan."""
         return self.total_mib - self.reserved_mib - self.planned_mib - self.contexts_mib
 
     def holds(self, others_mib: float) -> bool:
-        """Whether the plan fits beside that much; without workers it always does.
+        """Whether the plan fits beside the `others_mib` that others hold; without workers it always does.
 
-        A plan that does not even fit an empty card is not blamed on others.
+        Others that hold no more than an idle card does (IDLE_MIB) are not blamed for a plan that does not
+        fit.
         """
         return not self.workers or others_mib <= max(self.free_mib, IDLE_MIB)
 

@@ -27,7 +27,7 @@ class Table(BaseModel):
     made_by: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]] | None] = None
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        """For pickle."""
+        """For pickle: a table created at run time is created anew by `made_by`."""
         if self.made_by is None:
             return super().__reduce_ex__(protocol)
         return _blank, self.made_by, self.__getstate__()

@@ -41,12 +41,12 @@ class SteadyFigures(Table):
     The stages declare which figures there are.
     """
 
-    products: ClassVar[Mapping[str, str]] = {}  # names of those of plain products, by precision
+    products: ClassVar[Mapping[str, str]] = {}  # by precision: the name of the figure of plain products
 
     def figure(self, name: str) -> Figure | None:
         """The figure of that name; None if it is not known."""
         return getattr(self, name, None)
 
     def of_products(self, precision: str) -> Figure | None:
-        """The figure of plain products in a precision."""
+        """The figure of plain matrix products in a precision; None if it is not known."""
         return self.figure(self.products.get(precision, ""))

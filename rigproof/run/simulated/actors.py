@@ -19,7 +19,7 @@ FIRST_PID = 2**22 + 1  # above the highest that Linux assigns, so that no real p
 
 
 class Method:
-    """One method of an actor; `remote` calls it with the time."""
+    """One method of an actor, called as Ray's are: `remote` passes the simulated time with the call."""
 
     def __init__(self, call: Callable[..., Any], clock: SimulatedClock, name: str) -> None:
         self._call = call
@@ -32,7 +32,7 @@ class Method:
 
 
 class TimedActor:
-    """An actor of Ray; every call carries the time."""
+    """An actor of Ray to which every call carries the simulated time."""
 
     def __init__(self, actor: Any, clock: SimulatedClock) -> None:
         self.actor = actor
@@ -71,7 +71,7 @@ class TimedActors(RayActors):
         return Background(timed, "timed")
 
     def kill(self, actor: TimedActor) -> None:
-        """As Ray does it."""
+        """Let Ray kill the actor."""
         super().kill(actor.actor)
 
 
@@ -88,7 +88,7 @@ class LocalActor:
         return Method(self._call, self._clock, name)
 
     def end(self, why: str) -> None:
-        """It no longer answers, and every caller gets that error."""
+        """From now on the actor is gone: every call to it is answered with an error that says `why`."""
         self._ended = self._ended or LocalActorDied(why)
 
     def _call(self, *call: Any) -> LocalCall:
@@ -125,7 +125,7 @@ class LocalActors:
         return LocalActor(SimulatedWorker(self._rig, setup, ProcessId(next(self._pids), 0)), self._clock)
 
     def kill(self, actor: LocalActor) -> None:
-        """It is gone from now on."""
+        """End an actor: every later call to it is answered with an error."""
         actor.end("killed")
 
     def close(self) -> None:

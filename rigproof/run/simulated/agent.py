@@ -21,7 +21,10 @@ GIVES_WAY_PERCENT = 5.0  # how far over its target the load yields completely
 
 
 class SimulatedAgent(NodeAgent):
-    """Every call comes through `at`, which sets the time and the stages. `process`: instead of its own."""
+    """Every call comes through `at`, which sets the time and the stages.
+
+    `process` is the process that it reports to be; None: the one that it runs in.
+    """
 
     def __init__(self, rig: SimulatedRig, name: str, process: ProcessId | None = None) -> None:
         self._simulated = rig.node(name)
@@ -48,7 +51,7 @@ class SimulatedAgent(NodeAgent):
             self._open.close()
 
     def clock(self) -> float:
-        """Run time: a simulated node's clock is the driver's."""
+        """Run time, s: all simulated nodes share the clock of the run."""
         return self._t_s
 
     def facts(self, node: str, gpu_promised: bool, limit_s: float) -> AgentFacts:
@@ -56,7 +59,7 @@ class SimulatedAgent(NodeAgent):
         return dataclasses.replace(super().facts(node, gpu_promised, limit_s), hostname=self._simulated.name)
 
     def adopt(self, process: ProcessId) -> None:
-        """The simulated driver lists it from now on."""
+        """Register a worker. From now on the simulated NVIDIA driver lists its process."""
         super().adopt(process)
         if process.pid not in self._simulated.own_pids:
             self._simulated.own_pids.append(process.pid)

@@ -46,24 +46,24 @@ class SimulatedWatch:
         return 0.0
 
     def begin_anew(self, _now_s: float, /) -> None:
-        """Nothing waits for it here."""
+        """Nothing to forget: there is no head that could be silent."""
 
     def look(self, _timeout_s: float, /) -> None:
-        """`news` looks by itself."""
+        """Nothing to do: `news` always knows the present state."""
 
     def stop(self, _timeout_s: float, /) -> None:
         """Nothing runs by itself here."""
 
 
 def back(rig: SimulatedRig, clock: SimulatedClock) -> frozenset[str]:
-    """The nodes that went down and have returned."""
+    """The names of the nodes that a reset took down and that have returned by now."""
     resets = [fault for fault in rig.faults if fault.name == "reset"]
     windows = [(fault.subject, fault.window(clock.stages)) for fault in resets]
     return frozenset(node for node, window in windows if window is not None and window[1] <= clock.now_s())
 
 
 def there(rig: SimulatedRig) -> list[Node]:
-    """The promised nodes that join."""
+    """The promised nodes, without those that a fault leaves out."""
     return [node for node in rig.loaded.rig.nodes if rig.fault("node-missing", node.name) is None]
 
 
@@ -77,7 +77,7 @@ class SimulatedRayGround(RayGround):
         self._clock = clock
 
     def open(self) -> dict[str, FoundNode]:
-        """Start it; the nodes that are not missing."""
+        """Start Ray. Returns the promised nodes, without those that a fault leaves out."""
         nodes = there(self._rig)
         self._session = start_local(
             HEAD,
@@ -95,11 +95,11 @@ class SimulatedRayGround(RayGround):
         return wait_for_nodes(nodes, self._wait_nodes_s)
 
     def watch(self, _found: Mapping[str, FoundNode], _now_s: Callable[[], float], /) -> Watch:
-        """By the faults of the rig."""
+        """Watch for nodes that the rig's faults remove."""
         return SimulatedWatch(self._rig, self._clock)
 
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
-        """By the faults of the rig: the raylets themselves were never gone."""
+        """Those of the lost nodes that their faults let return; the raylets themselves were never gone."""
         return super().back(set(lost) & back(self._rig, self._clock))
 
     def reservations(self, found: Mapping[str, FoundNode], /) -> Reserving:
@@ -137,7 +137,7 @@ class Granted:
         self.cpus: dict[str, float] = {}
 
     def reserve(self, wanted: Sequence[WantedGpu], _limit_s: float, /) -> dict[str, str]:
-        """All of them."""
+        """Reserve all of them: nothing is refused."""
         self.groups = {gpu.subject: gpu.subject for gpu in wanted}
         self.cpus = {gpu.subject: gpu.cpus for gpu in wanted}
         return {}
@@ -147,7 +147,7 @@ class Granted:
 
 
 class InlineGround:
-    """All of the rig in this process, without Ray: for large rigs, and for many runs."""
+    """The whole rig in this process, without Ray: for large rigs, and for many runs."""
 
     def __init__(self, rig: SimulatedRig, clock: SimulatedClock) -> None:
         self._local = LocalActors(rig, clock)
@@ -158,24 +158,24 @@ class InlineGround:
 
     @property
     def up(self) -> bool:
-        """Whether it was opened."""
+        """Whether it is open."""
         return self._up
 
     def open(self) -> dict[str, FoundNode]:
-        """The nodes that are not missing."""
+        """The promised nodes, without those that a fault leaves out."""
         self._up = True
         return {node.name: self._found(node.name) for node in there(self._rig)}
 
     def watch(self, _found: Mapping[str, FoundNode], _now_s: Callable[[], float], /) -> Watch:
-        """By the faults of the rig."""
+        """Watch for nodes that the rig's faults remove."""
         return SimulatedWatch(self._rig, self._clock)
 
     def back(self, lost: Collection[str], /) -> dict[str, FoundNode]:
-        """By the faults of the rig."""
+        """Those of the lost nodes that their faults let return."""
         return {name: self._found(name) for name in sorted(set(lost) & back(self._rig, self._clock))}
 
     def reservations(self, _found: Mapping[str, FoundNode], /) -> Reserving:
-        """All of them are granted."""
+        """Reservations that grant every GPU."""
         return Granted()
 
     def pause(self, length_s: float, _spent_s: float, _starting: bool, /) -> None:
@@ -194,7 +194,7 @@ class InlineGround:
 
 
 def simulated_ground(rig: SimulatedRig, clock: SimulatedClock, *, inline: bool) -> Ground:
-    """The ground of this rig; `inline`: this process, else a local Ray."""
+    """The ground of a simulated rig: this process if `inline`, else a local Ray."""
     if inline:
         return InlineGround(rig, clock)
     return SimulatedRayGround(rig, clock, prefix=f"rigproof-simulated-{uuid.uuid4().hex[:8]}")

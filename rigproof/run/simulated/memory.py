@@ -19,7 +19,7 @@ class SimulatedMemory:
         self._now_s = now_s
 
     def begin(self) -> Found:
-        """Its boot id, and the previous run if a fault says that it never ended."""
+        """The host's boot id, and an event for an earlier run if a fault says that it never ended."""
         found: Found = [self.boot("before")]
         if self._node.rig.fault("reset-before", self._node.name) is not None:
             longest = max(self._node.rig.plan.stages, key=lambda stage: stage.expected_s)
@@ -30,7 +30,7 @@ class SimulatedMemory:
         return found
 
     def boot(self, moment: Literal["before", "after"]) -> BootReading:
-        """Its boot id now."""
+        """The host's boot id now: another one after a simulated reset."""
         starts = 1 if reset_s(self._node, self._now_s()) is None else 2
         boot_id = str(uuid5(NAMESPACE_OID, f"{self._node.rig.seed}/{self._node.name}/{starts}"))
         return BootReading(self._now_s(), self._node.name, moment, boot_id)
@@ -42,7 +42,7 @@ class SimulatedMemory:
         """Not kept: it is never read."""
 
     def problems(self) -> list[Event]:
-        """None."""
+        """None: nothing is written that could fail."""
         return []
 
     def end(self) -> None:

@@ -42,7 +42,7 @@ class SimulatedSensing:
         self._grid_s = now_s()
         self._hung_since_s: dict[str, float] = {}
         self._missed = 0
-        self.loaded_percent: list[float] = []  # of the CPU, a reading each while its load runs
+        self.loaded_percent: list[float] = []  # the host's CPU use at each grid point while the CPU load runs
         self.latest: Mapping[str, GpuSample] = {}  # a simulated host's last words are not kept
         self._xids = None
         if nvml is not None and duty.uuids:
@@ -93,7 +93,7 @@ class SimulatedSensing:
         return [*found, *self.watches()] if self._stopped else found
 
     def _look(self) -> list[Record]:
-        """What changed among the processes, if the next look is due."""
+        """What changed among the GPUs' processes since they were last read, if the next reading is due."""
         due_s = -1.0 if self._watched_s is None else self._watched_s + 1 / RATE_HZ
         if self._watchers is None or self._grid_s < due_s - self._step_s / 2:
             return []

@@ -32,7 +32,8 @@ def simulated_recording(
 ) -> Recording:
     """What an acceptance of this rig with these faults would record; kept in memory only.
 
-    `again` returns why a stage that has ended is measured once more (`second_chance`); None: none is.
+    `again` returns why a stage that has ended must be measured once more (`second_chance`), or an empty text;
+    without it no stage is.
     What the profile leaves open comes from `simulated_inventory`; all its devices have to be GPUs.
 
     Raises:

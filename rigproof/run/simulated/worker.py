@@ -23,9 +23,9 @@ FOR_EVER_S = 86400.0
 
 
 class SimulatedWorker:
-    """Every call comes through `at` or `act`, which set the time and the stages.
+    """The simulated counterpart of `Worker`. Every call comes through `at` or `act`, which set the time.
 
-    `process` is reported instead of its own.
+    `process` is the process that it reports to be; None: the one that it runs in.
     """
 
     def __init__(self, rig: SimulatedRig, setup: WorkerSetup, process: ProcessId | None = None) -> None:
@@ -51,7 +51,7 @@ class SimulatedWorker:
         return getattr(self, method)(*arguments)
 
     def at(self, t_s: float, stages: Sequence[StageWindow], method: str, arguments: Sequence[Any]) -> Any:
-        """The same in a process of its own, which a killed worker ends, and which a frozen one blocks."""
+        """Like `act`, in a process of its own, which a killed worker ends and a frozen one hangs."""
         try:
             return self.act(t_s, stages, method, arguments)
         except WorkerKilled:

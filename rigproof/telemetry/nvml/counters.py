@@ -20,7 +20,9 @@ PROCESS_LISTS = (COMPUTE, GRAPHICS)
 
 
 def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> GpuCounters:
-    """ECC since the driver was loaded, rows remapped and pages retired permanently, replays, recovery action.
+    """The GPU's error counters, and the recovery action that the driver requests.
+
+    ECC errors count since the driver was loaded; remapped rows and retired pages stay for the card's life.
 
     Raises:
         GpuLost: the GPU no longer answers.
@@ -50,7 +52,7 @@ def _recovery_action(queries: GpuQueries) -> int | None:
 
 
 def _retired_pages(queries: GpuQueries) -> int | None:
-    """Pages retired for either cause; half a count counts as none."""
+    """Pages retired for both causes together; None if one of the two counts cannot be read."""
     counts = []
     for cause in (RETIRED_MULTIPLE_SINGLE_BIT, RETIRED_DOUBLE_BIT):
         pages: Any = queries.ask("nvmlDeviceGetRetiredPages", cause)
@@ -61,7 +63,7 @@ def _retired_pages(queries: GpuQueries) -> int | None:
 
 
 def read_foreign_memory(queries: GpuQueries, own_pids: frozenset[int]) -> ForeignMemory:
-    """VRAM in use less what processes of `own_pids` hold, and the other holders.
+    """The VRAM in use without what the processes of `own_pids` hold, and the pids of the other holders.
 
     Only the v2 memory figure is used: the older one counts the driver's own reserve as used. The
     process list takes some 5 ms: not for a timed section. Process ids are those of NVML's view, which

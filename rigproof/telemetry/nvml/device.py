@@ -56,7 +56,10 @@ class NvmlDevice:
 
 
 class GpuQueries:
-    """Queries to one GPU at one moment: unsupported gives None, unexpected gives None and an event."""
+    """Queries to one GPU at one moment.
+
+    What the GPU does not support is None. So is an unexpected error, which is also noted as an event.
+    """
 
     def __init__(
         self, library: Library, device: NvmlDevice, problems: Problems, subject: str, t_s: float
@@ -86,7 +89,7 @@ class GpuQueries:
         return None if answer is None or answer in NOT_AVAILABLE else int(answer)
 
     def first_number(self, *queries: str) -> int | None:
-        """The number from the first of several names of one function that this driver supports."""
+        """Like `number`, for a function that has several names: the first one that this driver knows."""
         self._check_reachable()
         for query in queries:
             try:

@@ -64,7 +64,7 @@ class Nvml:
         return read_foreign_memory(self._queries(uuid, subject, t_s), own_pids)
 
     def processes(self, uuid: str, subject: str, t_s: float) -> tuple[Listed, ...] | None:
-        """The processes on one GPU (see `processes`); None if the driver lists none. Raises GpuLost."""
+        """The processes on one GPU (see `processes`); None if the driver has no list. Raises GpuLost."""
         return read_processes(self._queries(uuid, subject, t_s))
 
     def sm_use(self, uuid: str, subject: str, t_s: float) -> Mapping[int, float] | None:
@@ -74,7 +74,10 @@ class Nvml:
     def xids(
         self, uuids: Mapping[str, str], now_s: Callable[[], float], *, by_itself: bool = True
     ) -> XidListener:
-        """A listener for the GPUs of `uuids` (UUID to subject), stamping events by `now_s`."""
+        """A listener for the Xids of the GPUs in `uuids` (UUID to subject); see XidListener.
+
+        GPUs that are lost or do not report Xids are not in its `supported`.
+        """
         devices = {}
         for uuid, subject in uuids.items():
             try:
@@ -105,7 +108,7 @@ class Nvml:
         return GpuQueries(self._library, self._device(uuid, subject), self._problems, subject, t_s)
 
     def _device(self, uuid: str, subject: str) -> NvmlDevice:
-        """The known GPU of that UUID, looked up the first time."""
+        """The GPU of that UUID, which is looked up the first time. Raises GpuLost if that fails."""
         known = self._devices.get(uuid)
         if known is not None:
             return known

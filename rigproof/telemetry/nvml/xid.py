@@ -20,9 +20,9 @@ UNREACHABLE_AFTER = frozenset({79, 119, 120})
 class XidListener:
     """Listens from its creation until `stop`. `supported` names the subjects whose Xids it receives.
 
-    Without `by_itself` it listens only during calls of `hear`, which give the time of an event.
-
-    `devices` is by subject. After an Xid of UNREACHABLE_AFTER the GPU is not queried any more.
+    Without `by_itself` it has no thread, and listens only during calls of `hear`. `now_s` gives an event its
+    time, run time in seconds. `devices` is by subject. After an Xid of UNREACHABLE_AFTER the GPU is not
+    queried any more.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class XidListener:
         return event_set
 
     def hear(self, wait_ms: int) -> bool:
-        """Wait so long for one event, or less if the driver refuses immediately; whether one came."""
+        """Wait up to `wait_ms` for one event. Returns whether one came."""
         try:
             data = self._library.call("nvmlEventSetWait_v2", self._set, wait_ms)
         except NvmlError as error:
