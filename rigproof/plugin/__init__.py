@@ -6,6 +6,7 @@ nothing until `-m` asks for tests marked `hardware`.
 
 import pytest
 
+from rigproof.host.garbage import without_collections
 from rigproof.plugin.options import add_options, wants_hardware
 
 
@@ -20,7 +21,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "hardware: judges this machine's hardware; needs `-m hardware`")
     config.addinivalue_line("markers", "criterion(name): the criterion that a hardware test judges")
     if wants_hardware(config):
-        from rigproof.plugin.session import HardwareSession  # noqa: PLC0415 - only where it is used
+        with without_collections():
+            from rigproof.plugin.session import HardwareSession  # noqa: PLC0415 - only where it is used
 
         HardwareSession.register(config)
 

@@ -4,6 +4,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rigproof.host.garbage import without_collections
 from rigproof.judging.length import shortfalls
 from rigproof.profiles.loading.levels import default_rig
 from rigproof.records.recording import Recording
@@ -50,7 +51,8 @@ def write_reports(
     for name in names:
         path = folder / name
         try:
-            _writer(name)(path, result)
+            with without_collections():
+                _writer(name)(path, result)
         except OSError as error:
             problems.append(f"{path}: not written: {error.strerror or error}; free space or make it writable")
         except Exception as error:  # a bug in one writer must not cost the other files
