@@ -16,6 +16,7 @@ import pytest
 from rigproof.records.disk.store import read_recording
 from rigproof.run.simulated.actors import FIRST_PID
 from support.acceptance import CHECKOUT, Run
+from support.alone import NONE_IN_ADVANCE
 
 LIMIT_S = 300  # on a machine that is busy with much else; alone it takes 10 s
 RIG = "dual-3090-3070"
@@ -48,7 +49,7 @@ def run(folder: Path, tmp_path: Path) -> Callable[..., tuple[Run, set[int]]]:
         with subprocess.Popen(
             [*command, "--level=quick", f"--hwprofile={rig}", f"--report-dir={tmp_path}", *options],
             cwd=CHECKOUT,
-            env=os.environ | {"PYTHONPATH": str(CHECKOUT), "TMPDIR": str(folder)},
+            env=os.environ | {"PYTHONPATH": str(CHECKOUT), "TMPDIR": str(folder)} | NONE_IN_ADVANCE,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

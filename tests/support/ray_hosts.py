@@ -14,6 +14,7 @@ from typing import Any
 
 from rigproof.records.disk.store import RecordingError, read_recording
 from support.acceptance import CHECKOUT, Run
+from support.alone import NONE_IN_ADVANCE
 from support.fault_times import record
 from support.network_hosts import PATIENCE_S, Host, Network, wait_for
 
@@ -155,7 +156,7 @@ class RayHosts:
     def environment(self, host: Host, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """A shell's there, with token authentication. Workers know the tests' own stage."""
         path = f"{CHECKOUT}:{CHECKOUT / 'tests'}"
-        own = {"RAY_AUTH_MODE": "token", "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+        own = {"RAY_AUTH_MODE": "token", "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"} | NONE_IN_ADVANCE
         return host.environment(own | dict(more or {}))
 
     def python(

@@ -99,6 +99,11 @@ class RealRun:
         told = [record for record in self.records("stage") if record["name"] == name]
         return bool(told) and told[-1]["status"] == "running"
 
+    def ended(self, name: str) -> bool:
+        """Whether a stage has begun and ended."""
+        told = [record for record in self.records("stage") if record["name"] == name]
+        return bool(told) and told[-1]["status"] != "running"
+
     def worker(self, subject: str) -> ProcessId:
         """The newest worker process of a device."""
         return found([one["pid"] for one in self.records("worker") if one["subject"] == subject][-1])
