@@ -4,6 +4,8 @@ Loaded in every pytest session of an environment that has rigproof, so it import
 nothing until `-m` asks for tests marked `hardware`.
 """
 
+import gc
+
 import pytest
 
 from rigproof.host.garbage import without_collections
@@ -25,6 +27,16 @@ def pytest_configure(config: pytest.Config) -> None:
             from rigproof.plugin.session import HardwareSession  # noqa: PLC0415 - only where it is used
 
         HardwareSession.register(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Take what is there from garbage collection.
+
+    Else pytest, in its own hook of this name, and Python at its end traverse all of Ray and the charts.
+    """
+    if wants_hardware(config):
+        gc.freeze()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
