@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rigproof.records.disk.store import RecordingError, read_recording
-from support.acceptance import CHECKOUT, Run
+from support.acceptance import CHECKOUT, PYTEST, Run
 from support.alone import NONE_IN_ADVANCE
 from support.fault_times import record
 from support.network_hosts import PATIENCE_S, Host, Network, wait_for
@@ -231,7 +231,7 @@ class RayHosts:
         folder = host.folder / f"run-{secrets.token_hex(3)}"
         folder.mkdir()
         log = folder / "output.txt"
-        pytest = ("-m", "pytest", "-p", "no:cacheprovider", "-m", "hardware", f"--hwprofile={profile}")
+        pytest = (*PYTEST, "-m", "hardware", f"--hwprofile={profile}")
         with log.open("w") as output:
             process = host.start(
                 *(sys.executable, *pytest, f"--ray-address={self.address}", f"--report-dir={folder}"),
