@@ -23,7 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "hardware: judges this machine's hardware; needs `-m hardware`")
     config.addinivalue_line("markers", "criterion(name): the criterion that a hardware test judges")
     if wants_hardware(config):
-        with without_collections():
+        with without_collections(lasting=True):
             from rigproof.plugin.session import HardwareSession  # noqa: PLC0415 - only where it is used
 
         HardwareSession.register(config)

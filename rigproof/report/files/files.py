@@ -4,7 +4,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rigproof.host.garbage import without_collections
 from rigproof.judging.length import shortfalls
 from rigproof.profiles.loading.levels import default_rig
 from rigproof.records.recording import Recording
@@ -51,8 +50,7 @@ def write_reports(
     for name in names:
         path = folder / name
         try:
-            with without_collections():
-                _writer(name)(path, result)
+            _writer(name)(path, result)
         except OSError as error:
             problems.append(f"{path}: not written: {error.strerror or error}; free space or make it writable")
         except Exception as error:  # a bug in one writer must not cost the other files
