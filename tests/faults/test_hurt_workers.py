@@ -45,13 +45,7 @@ def hurt(
     """The run in which a worker was hurt in this way."""
     folder = tmp_path_factory.mktemp("profile")
     profile, subjects = two_devices(
-        folder,
-        sustained_s=8 if ON_GPUS else 4,  # what never ends outlasts it
-        training_s=2,
-        stall_s=6,
-        gpu_gib=4,
-        cpus=4,
-        cpu_gib=0.05,
+        folder, sustained_s=8, training_s=2, stall_s=6, gpu_gib=4, cpus=4, cpu_gib=0.05
     )
     runs: dict[tuple[str, ...], RealRun] = {}
 

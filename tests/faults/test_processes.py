@@ -9,7 +9,7 @@ from support.small_rigs import small_rig
 
 STALL_S = 6
 LOAD_S = 9  # what is frozen is noticed while the others work
-SHORT_S = 4  # or after they did: the stage waits for each worker
+SHORT_S = 5  # or after they did: the stage waits for each worker
 
 
 def test_three_processes_hurt_at_once_are_all_named_and_the_third_device_is_judged(start_run, tmp_path):

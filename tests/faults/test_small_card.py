@@ -57,7 +57,7 @@ settle_s.quick = {8 if ON_GPU else 0.3} # long enough for the other process to t
 measure_s.quick = {1 if ON_GPU else 0.2}
 [stages.sustained]
 settle_s.quick = {8 if ON_GPU else 0.3}
-length_s.quick = {5 if ON_GPU else 1.5}
+length_s.quick = {5 if ON_GPU else 2}
 [levels]
 round_s.quick = 0.05
 [[nodes]]

@@ -16,7 +16,7 @@ from support.ray_hosts import PATIENT_START_S, START_S, RayHosts, Running, ended
 
 BOTH = ("pc1", "pc2")
 DEVICES = ("pc1/cpu0", "pc2/cpu0")
-SUSTAINED_S, SHORT_S = 6, 3  # longer where the cable is pulled out meanwhile
+SUSTAINED_S = 6
 STALL_S = 12  # lost after half of it
 LIST = """
 import ray, sys
@@ -57,9 +57,9 @@ def hosts() -> Iterator[RayHosts]:
         yield cluster
 
 
-def accept(hosts: RayHosts, rig: str, *, stall_s: int = 60, sustained_s: int = SUSTAINED_S) -> Running:
+def accept(hosts: RayHosts, rig: str, stall_s: int = 60) -> Running:
     """A run with all the patience that a busy machine needs."""
-    profile = hosts.profile(rig=rig, sustained_s=sustained_s, stall_s=stall_s, start_s=PATIENT_START_S)
+    profile = hosts.profile(rig=rig, sustained_s=SUSTAINED_S, stall_s=stall_s, start_s=PATIENT_START_S)
     return hosts.accept(profile)
 
 
@@ -126,9 +126,9 @@ def slow_cable(hosts: RayHosts) -> Iterator[str]:
 
 def test_a_slow_cable_is_no_fault_of_the_devices(hosts: RayHosts, slow_cable: str) -> None:
     """Its time counts from when both hosts are under load: a run's start has limits of its own."""
-    running = accept(hosts, "slow", sustained_s=SHORT_S)
+    running = accept(hosts, "slow")
     working(running)
-    went_on(ended_after(running, f"{slow_cable} cable", SHORT_S, lambda: None).run)
+    went_on(ended_after(running, f"{slow_cable} cable", SUSTAINED_S, lambda: None).run)
 
 
 def test_a_cable_pulled_out_under_load_fails_that_host_and_the_other_is_judged(hosts: RayHosts) -> None:
