@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import cast, get_args
 
 from rigproof.cli.last_words import add_last_words
-from rigproof.cli.shares import processes_for, side_by_side, without_collections
+from rigproof.cli.shares import processes_for, side_by_side
 from rigproof.history.champions import ChampionError, read_champions
+from rigproof.host.garbage import without_collections
 from rigproof.judging.judge import Judgement
 from rigproof.judging.length import in_place_of_level, shortfalls
 from rigproof.profiles.auto import completed

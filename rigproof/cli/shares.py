@@ -1,11 +1,9 @@
 """Splits long work over several processes: children do shares of it, on the same data."""
 
-import contextlib
-import gc
 import multiprocessing
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from typing import TypeVar
@@ -64,15 +62,3 @@ def _begin(share: Callable[[], object]) -> tuple[ForkProcess, Connection]:
 def _send(sender: Connection, make: Callable[[], object]) -> None:
     sender.send(make())
     sender.close()
-
-
-@contextlib.contextmanager
-def without_collections() -> Iterator[None]:
-    """Pause garbage collection: records and verdicts have no cycles, and the search would outlast judging."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

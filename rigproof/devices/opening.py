@@ -3,6 +3,7 @@
 import os
 
 from rigproof.devices.device import Device
+from rigproof.host.garbage import without_collections
 from rigproof.records.identity import DeviceKind
 
 
@@ -14,9 +15,11 @@ def open_device(kind: DeviceKind, cpu_threads: int) -> Device:
     if kind == "cuda":
         # NVML counts in PCI order; CUDA only does so if this is set before it is initialised.
         os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-        from rigproof.devices.cuda import CudaDevice  # noqa: PLC0415 - torch is loaded only here
+        with without_collections(lasting=True):
+            from rigproof.devices.cuda import CudaDevice  # noqa: PLC0415 - torch is loaded only here
 
         return CudaDevice(cpu_threads)
-    from rigproof.devices.cpu import CpuDevice  # noqa: PLC0415 - torch is loaded only here
+    with without_collections(lasting=True):
+        from rigproof.devices.cpu import CpuDevice  # noqa: PLC0415 - torch is loaded only here
 
     return CpuDevice(cpu_threads)

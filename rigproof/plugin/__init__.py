@@ -4,8 +4,11 @@ Loaded in every pytest session of an environment that has rigproof, so it import
 nothing until `-m` asks for tests marked `hardware`.
 """
 
+import gc
+
 import pytest
 
+from rigproof.host.garbage import without_collections
 from rigproof.plugin.options import add_options, wants_hardware
 
 
@@ -20,9 +23,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "hardware: judges this machine's hardware; needs `-m hardware`")
     config.addinivalue_line("markers", "criterion(name): the criterion that a hardware test judges")
     if wants_hardware(config):
-        from rigproof.plugin.session import HardwareSession  # noqa: PLC0415 - only where it is used
+        with without_collections(lasting=True):
+            from rigproof.plugin.session import HardwareSession  # noqa: PLC0415 - only where it is used
 
         HardwareSession.register(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Take what is there from garbage collection.
+
+    Else pytest, in its own hook of this name, and Python at its end traverse all of Ray and the charts.
+    """
+    if wants_hardware(config):
+        gc.freeze()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

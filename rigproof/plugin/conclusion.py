@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rigproof.host.garbage import without_collections
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
 from rigproof.judging.roots import with_roots
@@ -58,16 +59,19 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
         decision = Decision.INCOMPLETE  # a run that was not kept cannot be shared
 
     def write(status: int) -> list[str]:
-        return write_reports(
-            folder,
-            run.recording,
-            verdicts,
-            decision=decision,
-            elapsed_s=time.monotonic() - started_s,
-            interrupted=judged.interrupted,
-            write_error=storage_error,
-            exit_status=status,
-        )
+        with without_collections(
+            lasting=True
+        ):  # pytest and Python, at their ends, would search the charts too
+            return write_reports(
+                folder,
+                run.recording,
+                verdicts,
+                decision=decision,
+                elapsed_s=time.monotonic() - started_s,
+                interrupted=judged.interrupted,
+                write_error=storage_error,
+                exit_status=status,
+            )
 
     status = exit_status(decision, judged, problems)
     found = write(status)

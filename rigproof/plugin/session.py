@@ -1,6 +1,5 @@
 """One acceptance session: what pytest collects, runs and shows."""
 
-import gc
 import shutil
 import signal
 import threading
@@ -190,7 +189,6 @@ class HardwareSession:
     def pytest_unconfigure(self) -> None:
         """Return the signals to pytest. If Ray would not let this process end, it ends here."""
         self._guard.restore()
-        gc.freeze()  # else pytest, and Python at its end, traverse all of Ray and the charts six times
         if leaving.held_by_ray() and self.conclusion is not None:
             self.config.get_terminal_writer().flush()
             leaving.leave(self.conclusion.exit_status)

@@ -27,7 +27,7 @@ from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.sustained.specs import SustainedSpec
-from support import alone  # noqa: F401 - sets the environment
+from support.alone import NONE_IN_ADVANCE
 from support.ray_start import ON_LOOPBACK, end_all
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,6 +49,26 @@ cpus_per_worker = 1
 """
 
 
+# The rest is short, so that no file runs alone in the end.
+LONGEST_FIRST = (
+    *(
+        "test_signals",
+        "test_joined",
+        "test_processes",
+        "test_small_card",
+        "test_refused",
+        "test_killed_driver",
+    ),
+    *("test_local", "test_surroundings", "test_two_runs", "test_two_nodes", "test_simulated_ray"),
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The order of these files, in whatever folder; the others keep theirs, behind them."""
+    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
 @dataclass
 class TwoNodes:
     """The cluster's address, its token, and its folder."""
@@ -65,6 +85,7 @@ class TwoNodes:
             "RAY_AUTH_TOKEN": self.token,
             "RAY_USAGE_STATS_ENABLED": "0",
             "PYTHONPATH": str(ROOT),
+            **NONE_IN_ADVANCE,
         }
 
     @property

@@ -90,6 +90,9 @@ def look_at(cluster: RigCluster, ours: frozenset[processes.ProcessId]) -> None:
     assert listening
     assert listening <= LOOPBACK  # workers, agents and this driver too
     assert address.startswith("127.0.0.1:")
+    titles = [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids]
+    agents = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
+    assert not [title for title in titles if title.startswith(agents)]
     assert {answer_to_a_stranger(port) for port in listening_ports(pids)} <= {None, 401}
     token = os.environ["RAY_AUTH_TOKEN"].encode()
     assert not [path for path in folder.rglob("*") if path.is_file() and token in path.read_bytes()]

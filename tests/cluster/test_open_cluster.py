@@ -13,7 +13,7 @@ import pytest
 
 from rigproof.cluster.driver.rig_cluster import ClusterUnreachable
 from rigproof.monitor.command import Options, monitor
-from support.acceptance import python
+from support.acceptance import PYTEST, python
 from support.ray_start import ON_LOOPBACK, end_all
 
 # Each of them would be a token for a cluster that asks for one.
@@ -113,7 +113,7 @@ def test_the_suite_ends_with_4_and_no_traceback(open_cluster: str, tmp_path: Pat
         '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\ngemm_size = 256\nvram_gib_per_worker = 0.02\n'
     )
     done = python(
-        *("-m", "pytest", "-p", "no:cacheprovider", "-m", "hardware", "--level=quick"),
+        *(*PYTEST, "-m", "hardware", "--level=quick"),
         *(f"--hwprofile={profile}", f"--ray-address={open_cluster}"),
         f"--report-dir={tmp_path / 'reports'}",
     )

@@ -15,7 +15,8 @@ import pytest
 
 from rigproof.records.disk.store import read_recording
 from rigproof.run.simulated.actors import FIRST_PID
-from support.acceptance import CHECKOUT, Run
+from support.acceptance import CHECKOUT, PYTEST, Run
+from support.alone import NONE_IN_ADVANCE
 
 LIMIT_S = 300  # on a machine that is busy with much else; alone it takes 10 s
 RIG = "dual-3090-3070"
@@ -44,11 +45,11 @@ def run(folder: Path, tmp_path: Path) -> Callable[..., tuple[Run, set[int]]]:
     """Run the rig with these options; what it left, and the raylets that were seen meanwhile."""
 
     def start(rig: object, *options: str) -> tuple[Run, set[int]]:
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "hardware", "--simulate"]
+        command = [sys.executable, *PYTEST, "-m", "hardware", "--simulate"]
         with subprocess.Popen(
             [*command, "--level=quick", f"--hwprofile={rig}", f"--report-dir={tmp_path}", *options],
             cwd=CHECKOUT,
-            env=os.environ | {"PYTHONPATH": str(CHECKOUT), "TMPDIR": str(folder)},
+            env=os.environ | {"PYTHONPATH": str(CHECKOUT), "TMPDIR": str(folder)} | NONE_IN_ADVANCE,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -53,11 +53,11 @@ start_s = 240 # a busy machine takes long to start a worker
 enabled = {str(enabled).lower()}
 {memory}
 [stages.gemm]
-settle_s.quick = {8 if ON_GPU else 0.5} # long enough for the other process to take its part
+settle_s.quick = {8 if ON_GPU else 0.3} # long enough for the other process to take its part
 measure_s.quick = {1 if ON_GPU else 0.2}
 [stages.sustained]
-settle_s.quick = {8 if ON_GPU else 0.5}
-length_s.quick = {5 if ON_GPU else 3}
+settle_s.quick = {8 if ON_GPU else 0.3}
+length_s.quick = {5 if ON_GPU else 2}
 [levels]
 round_s.quick = 0.05
 [[nodes]]

@@ -16,12 +16,6 @@ PERIOD_US = 100_000
 LOAD_S = 5
 
 
-def ended(run):
-    """Whether the sustained stage is over."""
-    stages = [record for record in run.records("stage") if record["name"] == "sustained"]
-    return bool(stages) and stages[-1]["status"] != "running"
-
-
 @pytest.fixture
 def hogs():
     """Start as many busy loops as asked for; they are gone at the end."""
@@ -45,7 +39,7 @@ def test_processes_that_take_the_cpu_fail_its_band(start_run, tmp_path, hogs):
     run.wait_for_stage("sustained", inside_s=0.3)
     start(2 * len(os.sched_getaffinity(0)))
     run.hurt_now()
-    run.wait_for(ended)
+    run.wait_for(lambda run: run.ended("sustained"))
     stop()
 
     assert run.finish() == 1, run.text()
@@ -103,7 +97,7 @@ def test_a_quota_that_is_cut_fails_the_band(start_run, tmp_path, group):
     run.wait_for_stage("sustained", inside_s=0.3)
     allow(0.25 * len(os.sched_getaffinity(0)))
     run.hurt_now()
-    run.wait_for(ended)
+    run.wait_for(lambda run: run.ended("sustained"))
     allow(len(os.sched_getaffinity(0)))
 
     assert run.finish() == 1, run.text()

@@ -63,7 +63,8 @@ def two(request, start_shared_run, tmp_path_factory):
     for seconds in JUMPS_S if clock else ():
         jump(clock, seconds)
         time.sleep(1)
-    second.wait_for(lambda run: run.folder and (run.folder / PARQUET_FILE).exists(), step_s=0.002)
+    second.wait_for(lambda run: run.ended("sustained"))
+    second.wait_for(lambda run: (run.folder / PARQUET_FILE).exists(), step_s=0.002)
     second.hurt(None, request.param)
     for run in (first, second):
         run.finish()

@@ -15,6 +15,11 @@ from xml.etree import ElementTree
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 240  # a step of seconds on a quiet machine
+# pytest as a user has it: without the plugins that only these tests need, which take a quarter of a second.
+PYTEST = (
+    *("-m", "pytest", "-p", "no:cacheprovider"),
+    *("-p", "no:hypothesispytest", "-p", "no:rerunfailures", "-p", "no:xdist"),
+)
 
 
 @dataclass(frozen=True)

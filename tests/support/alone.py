@@ -21,4 +21,7 @@ os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
 
 # Ray starts its workers at nice 15. Tests beside theirs would leave them 3 % of a CPU.
 UNYIELDING = {"RAY_worker_niceness": "0"}
+
+# A Ray that several drivers join, one after the other, starts workers for each of them, mostly in vain.
+NONE_IN_ADVANCE = {"RAY_prestart_worker_first_driver": "0"}
 os.environ |= UNYIELDING

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from rigproof.records.disk.store import RecordingError, read_recording
-from support.acceptance import CHECKOUT, Run
+from support.acceptance import CHECKOUT, PYTEST, Run
+from support.alone import NONE_IN_ADVANCE
 from support.fault_times import record
 from support.network_hosts import PATIENCE_S, Host, Network, wait_for
 
@@ -96,6 +97,8 @@ class Running:
 
     def working(self, stage: str, subject: str) -> bool:
         """Whether this device has finished a round of the stage."""
+        if not any(one["name"] == stage for one in self.records("stage")):
+            return False  # reading the rounds takes much longer
         for path in self.reports.glob("runs/*"):
             with contextlib.suppress(RecordingError):  # its first line is not whole yet
                 rounds = read_recording(path).rounds.of(subject)
@@ -155,7 +158,7 @@ class RayHosts:
     def environment(self, host: Host, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """A shell's there, with token authentication. Workers know the tests' own stage."""
         path = f"{CHECKOUT}:{CHECKOUT / 'tests'}"
-        own = {"RAY_AUTH_MODE": "token", "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+        own = {"RAY_AUTH_MODE": "token", "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"} | NONE_IN_ADVANCE
         return host.environment(own | dict(more or {}))
 
     def python(
@@ -230,7 +233,7 @@ class RayHosts:
         folder = host.folder / f"run-{secrets.token_hex(3)}"
         folder.mkdir()
         log = folder / "output.txt"
-        pytest = ("-m", "pytest", "-p", "no:cacheprovider", "-m", "hardware", f"--hwprofile={profile}")
+        pytest = (*PYTEST, "-m", "hardware", f"--hwprofile={profile}")
         with log.open("w") as output:
             process = host.start(
                 *(sys.executable, *pytest, f"--ray-address={self.address}", f"--report-dir={folder}"),

@@ -13,8 +13,8 @@ from rigproof.host import processes
 ON_LOOPBACK = """
 import ray._private.node as node
 import ray._private.services as services
-from rigproof.cluster.ray.bare_head import BareHead
-node.Node = BareHead
+from rigproof.cluster.ray.bare_head import BareNode
+node.Node = BareNode
 services.get_node_ip_address = lambda address=None: "127.0.0.1"
 from ray.scripts.scripts import main
 main()

@@ -20,6 +20,7 @@ from rigproof.host.processes import ProcessId
 from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_FILE
 from rigproof.records.disk.store import RecordingError, read_recording
 from support import fault_times
+from support.acceptance import PYTEST
 from support.alone import UNYIELDING
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -98,6 +99,11 @@ class RealRun:
         """Whether a stage has begun and not ended."""
         stages = [record for record in self.records("stage") if record["name"] == name]
         return bool(stages) and stages[-1]["status"] == "running"
+
+    def ended(self, name: str) -> bool:
+        """Whether a stage has begun and ended."""
+        told = [record for record in self.records("stage") if record["name"] == name]
+        return bool(told) and told[-1]["status"] != "running"
 
     def worker(self, subject: str) -> ProcessId:
         """The newest worker process of a device."""
@@ -256,7 +262,7 @@ def start(
     """Start `pytest -m hardware` with these options, behind the command `prefix`."""
     mark = uuid.uuid4().hex
     before = frozenset(report_dir.glob("runs/*")), shared_memory()
-    command = [*prefix, sys.executable, "-m", "pytest", "-p", "support.stacks", "-p", "no:cacheprovider"]
+    command = [*prefix, sys.executable, *PYTEST, "-p", "support.stacks"]
     with output.open("wb") as stdout:
         process = subprocess.Popen(
             [*command, "-m", "hardware", f"--report-dir={report_dir}", *options],

@@ -1,18 +1,35 @@
-"""A Ray of our own starts without its autoscaler, its dashboard and its reader of logs.
+"""A Ray of our own starts without its autoscaler, its dashboard, its reader of logs, and its nodes' agents.
 
-They are not used here. They are three Python processes beside the load that is judged, and Ray
-waits for the dashboard's before it goes on, whatever `include_dashboard` says.
+They are not used here. They are five Python processes beside the load that is judged, and Ray waits for the
+dashboard's and the agents' before it goes on, whatever `include_dashboard` says.
 """
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import ray._private.node as ray_node
+import ray._raylet as compiled
+from ray._private import services
+
+# The ports that a raylet waits for, each in a file. -1: nobody listens, as where Ray is installed without its
+# dashboard.
+AGENT_PORTS = (
+    "METRICS_AGENT_PORT_NAME",
+    "METRICS_EXPORT_PORT_NAME",
+    "DASHBOARD_AGENT_LISTEN_PORT_NAME",
+    "RUNTIME_ENV_AGENT_PORT_NAME",
+)
+NOBODY = -1
+AGENT_COMMANDS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
 
 
-class BareHead(ray_node.Node):  # type: ignore[misc]
-    """A head of Ray's GCS and raylet alone. If a version lacks one of these methods, that process starts."""
+class BareNode(ray_node.Node):  # type: ignore[misc]
+    """A node of Ray's raylet, on the head with its GCS, alone.
+
+    If a version of Ray lacks one of these methods, that process starts.
+    """
 
     def start_monitor(self) -> None:
         """No autoscaler: nothing here grows."""
@@ -24,12 +41,49 @@ class BareHead(ray_node.Node):  # type: ignore[misc]
         """No dashboard, and no address of one."""
         self._webui_url = ""
 
+    def start_raylet(self, *arguments: Any, **options: Any) -> None:
+        """No metrics to collect, and no environments to install for tasks: agents that do nothing."""
+        with _idle_agents(self._session_dir, self._node_id):
+            super().start_raylet(*arguments, **options)
+
+
+@contextmanager
+def _idle_agents(folder: str, node_id: str) -> Iterator[None]:
+    """Within this, a raylet starts `cat` for each agent: it insists on a process, which ends with its pipe.
+
+    A version of Ray that does not know these ports by name starts its own agents.
+    """
+    cat, persist = shutil.which("cat"), getattr(compiled, "persist_port", None)
+    names = [getattr(compiled, name, None) for name in AGENT_PORTS]
+    if cat is None or persist is None or None in names:
+        yield
+        return
+    for name in names:
+        persist(folder, node_id, name, NOBODY)
+    whole = services.start_ray_process
+
+    def start(command: list[str], *arguments: Any, **options: Any) -> Any:
+        idle = [_idle(argument, cat) for argument in command]
+        return whole(idle, *arguments, **options)
+
+    services.start_ray_process = start
+    try:
+        yield
+    finally:
+        services.start_ray_process = whole
+
+
+def _idle(argument: str, program: str) -> str:
+    """The argument, with `program` for the command if it is an agent's."""
+    option = next((option for option in AGENT_COMMANDS if argument.startswith(option)), None)
+    return argument if option is None else f"{option}{program}"
+
 
 @contextmanager
 def bare_head() -> Iterator[None]:
-    """Within this, `ray.init` starts a BareHead when it starts a Ray."""
+    """Within this, `ray.init` starts a BareNode when it starts a Ray."""
     whole = ray_node.Node
-    ray_node.Node = BareHead
+    ray_node.Node = BareNode
     try:
         yield
     finally:

@@ -24,7 +24,7 @@ from ray._private.node import Node
 from ray._private.parameter import RayParams
 
 from rigproof.cluster.ray import leaving
-from rigproof.cluster.ray.bare_head import bare_head
+from rigproof.cluster.ray.bare_head import BareNode, bare_head
 from rigproof.cluster.ray.environment import joining_environment, local_environment, settings
 from rigproof.cluster.ray.errors import ClusterStartFailed, ClusterUnreachable
 from rigproof.cluster.ray.folder import held, make_folder, remove_stale_folders, temp_root
@@ -294,7 +294,7 @@ def _add_node(node: MoreNode, folder: str) -> Node:
         max_worker_port=0,
         include_log_monitor=False,
     )
-    return Node(parameters, head=False, shutdown_at_exit=False, spawn_reaper=False)
+    return BareNode(parameters, head=False, shutdown_at_exit=False, spawn_reaper=False)
 
 
 def _open(

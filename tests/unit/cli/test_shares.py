@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from rigproof.cli.shares import LARGE, PROCESSES_MAX, processes_for, side_by_side, without_collections
+from rigproof.cli.shares import LARGE, PROCESSES_MAX, processes_for, side_by_side
+from rigproof.host.garbage import without_collections
 
 
 def test_each_share_comes_back_from_a_process_of_its_own_in_their_order():
