@@ -1,3 +1,6 @@
 """What these tests start from."""
 
 from support import alone  # noqa: F401 - sets the environment
+from support.garbage import own_garbage_of_module, pytest_collection, pytest_unconfigure
+
+__all__ = ["own_garbage_of_module", "pytest_collection", "pytest_unconfigure"]

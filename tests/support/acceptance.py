@@ -1,5 +1,6 @@
 """Acceptance runs on the canned rig, in a process of their own, and what they left behind."""
 
+import gc
 import json
 import multiprocessing
 import os
@@ -131,6 +132,7 @@ def _as_main(
     environment: dict[str, str],
     written: tuple[Path, Path],
 ) -> None:
+    gc.freeze()  # what was imported before the fork is no garbage of this run
     for stream, path in zip((sys.stdout, sys.stderr), written, strict=True):
         with path.open("wb") as file:
             os.dup2(file.fileno(), stream.fileno())
