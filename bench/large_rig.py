@@ -36,7 +36,7 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.planning.recorded import recorded
-from rigproof.records.disk import columns, record_tables
+from rigproof.records.disk import record_tables, sample_tables
 from rigproof.records.disk.reading import (
     PARQUET_FILE,
     RECORD_TYPES,
@@ -222,7 +222,9 @@ def write_recording(folder: Path, shape: work.Shape, rate_hz: float = 1.0) -> No
         with parquet.ParquetWriter(folder / f"{name}{TABLE}", layout, compression="zstd") as writer:
             for batch in batches(layout):
                 writer.write_batch(batch)
-    with parquet.ParquetWriter(folder / PARQUET_FILE, columns.schema(run_id), compression="zstd") as writer:
+    with parquet.ParquetWriter(
+        folder / PARQUET_FILE, sample_tables.schema(run_id), compression="zstd"
+    ) as writer:
         for batches in (work.gpu_batches(shape, run_id), work.host_batches(shape, run_id)):
             while group := list(islice(batches, max(1, ROW_GROUP // len(shape.subjects)))):
                 writer.write_table(pa.Table.from_batches(group))

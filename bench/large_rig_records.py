@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rigproof.records.disk import columns
+from rigproof.records.disk import sample_tables
 
 Floats = npt.NDArray[np.float64]
 
@@ -296,7 +296,7 @@ def _lists(values: Floats, length: int) -> pa.Array:
 
 
 def _batch(run_id: str, kind: str, subjects: tuple[str, ...], values: dict) -> pa.RecordBatch:
-    layout = columns.schema(run_id)
+    layout = sample_tables.schema(run_id)
     known = {"kind": [kind] * len(subjects), "subject": subjects, **values}
     arrays = [
         pa.nulls(len(subjects), column.type)

@@ -59,9 +59,8 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
         decision = Decision.INCOMPLETE  # a run that was not kept cannot be shared
 
     def write(status: int) -> list[str]:
-        with without_collections(
-            lasting=True
-        ):  # pytest and Python, at their ends, would search the charts too
+        # Lasting: pytest and Python, at their ends, would search the charts too.
+        with without_collections(lasting=True):
             return write_reports(
                 folder,
                 run.recording,

@@ -7,9 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rigproof.profiles.kinds.stages import StageKinds
+from rigproof.records.columns import Coded, Column, columns_of, floats_at
 from rigproof.records.fields import LABELS, kinds_of
 from rigproof.records.measurements import Labels, Round
-from rigproof.records.rows import Coded, Column, Rows, columns_of, floats_at
+from rigproof.records.rows import Rows
 
 # Rounds that a device may have finished ahead of its reports: two in its queue, and the one being reported.
 QUEUED_ROUNDS = 3

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rigproof.records.rows import Coded, Column, Lists, Numbers
+from rigproof.records.columns import Coded, Column, Lists, Numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa

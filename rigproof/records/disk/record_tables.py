@@ -8,9 +8,10 @@ this form, and keeps it until its records are requested (`Recording.of`).
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rigproof.records.columns import Coded, Column
 from rigproof.records.disk.collecting import arrow_from, column_from
 from rigproof.records.fields import LABELS, NAME, kinds_of
-from rigproof.records.rows import Coded, Column, Rows
+from rigproof.records.rows import Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

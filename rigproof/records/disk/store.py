@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rigproof.records.disk import columns, record_tables
+from rigproof.records.disk import record_tables, sample_tables
 from rigproof.records.disk.clean import NotStorableError, clean, plain
 from rigproof.records.disk.durable import GrowingFile, replacing
 from rigproof.records.disk.reading import (
@@ -203,7 +203,7 @@ class RecordingWriter:
             self._streams[name] = StreamFile(self.folder / f"{name}{STREAM}")
         stream = self._streams[name]
         if name == TELEMETRY:
-            stream.append(columns.schema(run_id), columns.batch(records, run_id))
+            stream.append(sample_tables.schema(run_id), sample_tables.batch(records, run_id))
             return
         labels = {**stream.labels, **record_tables.labels_in(records)}
         layout = record_tables.schema(type(records[0]), name, run_id, labels)
@@ -244,7 +244,7 @@ def _write_tables(folder: Path, recording: Recording) -> None:
     """Write a table for each frequent type; its stream is then removed."""
     run_id = recording.run.run_id
     samples = [
-        columns.batches(rows, kind, run_id, ROW_GROUP)
+        sample_tables.batches(rows, kind, run_id, ROW_GROUP)
         for rows, kind in ((recording.gpu_samples, "gpu"), (recording.host_samples, "host"))
     ]
     tables: dict[str, tuple[pa.Schema | None, Iterator[pa.RecordBatch]]] = {
@@ -252,7 +252,7 @@ def _write_tables(folder: Path, recording: Recording) -> None:
         for name, rows in tuple(recording.tables.items())
         if name not in _SAMPLES and len(rows)
     }
-    tables[TELEMETRY] = (columns.schema(run_id), chain(*samples))  # last: a run that has it has ended
+    tables[TELEMETRY] = (sample_tables.schema(run_id), chain(*samples))  # last: a run that has it has ended
     for name, (layout, batches) in tables.items():
         _write_table(folder / f"{name}{TABLE}", layout, batches)
         (folder / f"{name}{STREAM}").unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
-from rigproof.records.disk import columns, record_tables
+from rigproof.records.disk import record_tables, sample_tables
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -67,14 +67,14 @@ def samples_from_parquet(file: IO[bytes], again: Callable[[], IO[bytes]] | None 
     `again` reopens the same file, for columns of lists, which are read only when needed if there are many
     samples. Raises DamagedError.
     """
-    source, layout = _parquet(file, again, columns.problems)
+    source, layout = _parquet(file, again, sample_tables.problems)
     with _as_damaged():
         return _samples(source, layout)
 
 
 def samples_from_stream(file: IO[bytes]) -> Samples:
     """The samples of a telemetry.arrows, as far as it goes. Raises DamagedError if it is no such stream."""
-    table, whole = _stream(file, columns.problems, columns.schema(""))
+    table, whole = _stream(file, sample_tables.problems, sample_tables.schema(""))
     with _as_damaged():
         return _samples(table.column, table.schema, whole=whole)
 
@@ -112,7 +112,7 @@ def _as_damaged() -> Iterator[None]:
 
 def _parquet(
     file: IO[bytes], again: Callable[[], IO[bytes]] | None, problems: "Callable[[pa.Schema], list[str]]"
-) -> "tuple[columns.Source, pa.Schema]":
+) -> "tuple[sample_tables.Source, pa.Schema]":
     """The columns of a file, each read when needed, and its schema."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -294,8 +294,8 @@ def _listed(table: "pa.parquet.ParquetFile", name: str, length: int) -> "Iterato
         yield batch.column(0)
 
 
-def _samples(column: columns.Source, layout: "pa.Schema", *, whole: bool = True) -> Samples:
-    gpu, host = columns.samples_of(column)
+def _samples(column: sample_tables.Source, layout: "pa.Schema", *, whole: bool = True) -> Samples:
+    gpu, host = sample_tables.samples_of(column)
     return Samples(gpu, host, _run_id(layout), whole)
 
 

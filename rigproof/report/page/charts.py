@@ -8,9 +8,9 @@ import numpy as np
 from bokeh.layouts import gridplot
 from bokeh.models import ColumnDataSource, HoverTool, Range1d
 
+from rigproof.records.columns import Coded
 from rigproof.records.rates import unit_of_rate
 from rigproof.records.recording import Recording
-from rigproof.records.rows import Coded
 from rigproof.records.samples import GpuSample
 from rigproof.report.content.excerpt import Excerpt, Floats, Ranges, excerpt_of
 from rigproof.report.content.facts import QUIET_EVENTS

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigproof.records import rows as rows_module
+from rigproof.records.columns import Coded
 from rigproof.records.fields import kinds_of, table_name
 from rigproof.records.measurements import TFLOP, MemoryReading, Round, Stage
 from rigproof.records.rows import Rows, TableError
@@ -160,9 +161,9 @@ def test_a_table_gives_records_of_the_type_that_is_asked_for():
     ("changed", "expected"),
     [
         ({"seconds": None}, "column seconds is missing"),
-        ({"seconds": (str, rows_module.Coded.of(["x"]))}, "column seconds holds str, not float"),
-        ({"processes": (int, rows_module.Coded.of([None]))}, "a row has no processes"),
-        ({"mode": (str, rows_module.Coded.of(["both"]))}, "mode = 'both' is not one of sequential, parallel"),
+        ({"seconds": (str, Coded.of(["x"]))}, "column seconds holds str, not float"),
+        ({"processes": (int, Coded.of([None]))}, "a row has no processes"),
+        ({"mode": (str, Coded.of(["both"]))}, "mode = 'both' is not one of sequential, parallel"),
     ],
 )
 def test_a_table_of_something_else_is_refused_where_its_records_are_asked_for(changed, expected):

@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rigproof.records.disk import columns
+from rigproof.records.disk import sample_tables
 from rigproof.records.disk.tables import ROWS_FREE, DamagedError, samples_from_parquet, samples_from_stream
 from rigproof.records.samples import GpuSample, HostSample
 
 SAMPLE = GpuSample(1.0, "pc1/gpu0", power_w=300.0, core_temperature_c=61.0)
 HOST = HostSample(1.0, "pc1", core_percent=(1.0, 2.0))
-LAYOUT = columns.schema("run-1")
+LAYOUT = sample_tables.schema("run-1")
 
 
 def batch(rows=3):
-    return columns.batch([*(replace(SAMPLE, t_s=float(row)) for row in range(rows)), HOST], "run-1")
+    return sample_tables.batch([*(replace(SAMPLE, t_s=float(row)) for row in range(rows)), HOST], "run-1")
 
 
 def stream(*batches, compression=None):

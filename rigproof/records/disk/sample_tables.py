@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rigproof.records.columns import Column, Lists
 from rigproof.records.disk.collecting import arrow_from, column_from
 from rigproof.records.recording import Sample
-from rigproof.records.rows import Column, Lists, Rows
+from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
 if TYPE_CHECKING:
