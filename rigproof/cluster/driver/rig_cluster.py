@@ -9,6 +9,7 @@ from typing import Literal, Self
 
 from rigproof.cluster.actors.messages import AgentDuty, AgentFacts
 from rigproof.cluster.driver.agents import Agents, records_of
+from rigproof.cluster.driver.earlier_runs import reporting_once
 from rigproof.cluster.driver.foreign_memory import skipped
 from rigproof.cluster.driver.ground import Ground, RayGround, Reserving, Watch
 from rigproof.cluster.driver.holders import naming_holders
@@ -74,7 +75,7 @@ class RigCluster:
         self._loaded = loaded
         self._plan = plan
         self._ray_address = ray_address
-        self._sink = sink = naming_holders(sink)
+        self._sink = sink = reporting_once(naming_holders(sink))
         self._now_s = now_s
         self._run_id = run_id
         self._start_s = timeouts.start_s

@@ -23,13 +23,13 @@ _FLOORS = (
     "core_temperature_c = 80",
 )
 _COMMENTS = {
-    "sku": "file stem in hwprofiles/gpus; \"unknown\" has NVML's limits and its architecture's floors",
-    "memory_gib": "as found",
-    "vram_share": "of the card, all workers together",
-    "vram_gib_per_worker": "instead of vram_share",
-    "gemm_size": "M = N = K",
-    "cpus": "usable ones, as found",
-    "ram_gib": "as found",
+    "sku": "a file in hwprofiles/gpus; \"unknown\": NVML's limits and the architecture's floors apply",
+    "memory_gib": "memory of the card, as found",
+    "vram_share": "share of the card's memory that all its workers fill together",
+    "vram_gib_per_worker": "memory that each worker fills, in place of vram_share",
+    "gemm_size": "size of the square matrices (M = N = K)",
+    "cpus": "CPUs that this machine may use, as found",
+    "ram_gib": "RAM of this machine, as found",
     "device": "no NVIDIA GPU was found: the CPU is judged instead",
 }
 

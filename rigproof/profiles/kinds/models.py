@@ -125,7 +125,7 @@ def _optional(model: type[Table], name: str, kind: type[Table]) -> tuple[type[Ta
 
 
 def _figure(kind: FigureKind, value: Any) -> tuple[Any, Any]:
-    return value | None, Field(default=None, description=f"{kind.unit}: {kind.description}")
+    return value | None, Field(default=None, description=f"{kind.unit}: {kind.description}.")
 
 
 def _is_table(annotation: Any) -> bool:
@@ -133,4 +133,4 @@ def _is_table(annotation: Any) -> bool:
 
 
 def _summary(model: type[Table]) -> str:
-    return " ".join((model.__doc__ or "").split("\n\n")[0].split()).rstrip(".")
+    return " ".join((model.__doc__ or "").split("\n\n")[0].split())

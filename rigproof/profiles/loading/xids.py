@@ -20,29 +20,31 @@ Number = Annotated[int, Field(ge=1, le=9999)]
 class Xid(Table):
     """One Xid number of the driver."""
 
-    meaning: str = Field(min_length=1, description="in our words")
+    meaning: str = Field(min_length=1, description="What the number means, in rigproof's own words.")
     severity: Severity = Field(
-        description="fail: the card cannot be trusted until the action is taken; program: usually the "
-        "program's own error, warns; warn: everything else"
+        description="fail: the card cannot be trusted until the action is taken. program: usually the "
+        "program's own error; it warns. warn: everything else."
     )
-    action: str = Field(description="a key of actions: what to do next")
-    sources: tuple[str, ...] = Field(min_length=1, description="keys of sources")
+    action: str = Field(description="What to do next: a key of [actions].")
+    sources: tuple[str, ...] = Field(min_length=1, description="Where this is stated: keys of [sources].")
 
 
 class Recovery(Table):
     """One recovery action of NVML: what the driver requests for a GPU."""
 
-    wants: str = Field(min_length=1, description='what it requests, as in "the driver wants …"')
-    action: str = Field(description="a key of actions: what to do next")
+    wants: str = Field(min_length=1, description='What the driver requests, as in "the driver wants …".')
+    action: str = Field(description="What to do next: a key of [actions].")
 
 
 class XidCatalogue(Table):
     """The Xid numbers that are known, and what to do about them: `hwprofiles/xids.toml`."""
 
-    sources: dict[str, str] = Field(description="the sources, by a short name")
-    actions: dict[str, str] = Field(description="next steps, by a short name")
-    recovery: dict[Number, Recovery] = Field(description="NVML's recovery actions except 0, which is none")
-    xids: dict[Number, Xid] = Field(description="by number")
+    sources: dict[str, str] = Field(description="The sources, each with a short name as its key.")
+    actions: dict[str, str] = Field(description="What to do next, each with a short name as its key.")
+    recovery: dict[Number, Recovery] = Field(
+        description="NVML's recovery actions, by number. 0 means none and is left out."
+    )
+    xids: dict[Number, Xid] = Field(description="The Xids, by number.")
 
     def meaning(self, code: int | None) -> str:
         """The meaning of a number, or that it is in no catalogue."""

@@ -6,24 +6,29 @@ from rigproof.profiles.tables.base import Positive, Table
 
 
 class FmaRates(Table):
-    """Fused multiply-adds of one SM in one clock, dense, 32-bit accumulation; absent: none, or not known."""
+    """Fused multiply-adds of one SM in one clock, accumulated in 32 bits. Left out: none, or not known."""
 
-    fp32: Positive | None = Field(default=None, description="without tensor cores")
-    tf32: Positive | None = Field(default=None, description="fp32 operands on tensor cores")
-    fp16: Positive | None = Field(default=None, description="16-bit operands")
-    bf16: Positive | None = Field(default=None, description="as above")
+    fp32: Positive | None = Field(default=None, description="Without tensor cores.")
+    tf32: Positive | None = Field(default=None, description="fp32 operands on tensor cores.")
+    fp16: Positive | None = Field(default=None, description="fp16 operands.")
+    bf16: Positive | None = Field(default=None, description="bf16 operands.")
 
 
 class Architecture(Table):
-    """What an SM of one compute capability does in a clock, in its highest and its lowest rate class."""
+    """What an SM of one compute capability does in a clock: floors and ceilings of rates follow from it."""
 
-    compute_capability: str = Field(description='such as "8.6"')
-    highest: FmaRates = Field(description="of the fastest cards; nothing is faster")
+    compute_capability: str = Field(description='CUDA compute capability, such as "8.6".')
+    highest: FmaRates = Field(
+        description="Rates of the fastest cards of this architecture: the most that any of them can do."
+    )
     lowest: FmaRates = Field(
-        default=FmaRates(), description="if slower cards have fewer; absent: as the highest"
+        default=FmaRates(),
+        description="Rates of its slower cards, where they differ. A precision that is left out is as in "
+        "highest.",
     )
     highest_brands: tuple[str, ...] = Field(
-        default=(), description="NVML's brands whose cards are all in the highest class"
+        default=(),
+        description="Brands, as NVML reports them, whose cards all have the highest rates. Left out: none.",
     )
 
 

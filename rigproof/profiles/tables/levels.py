@@ -13,10 +13,10 @@ LEVELS: tuple[LevelName, ...] = get_args(LevelName)
 class EveryLevel(Table):
     """Seconds at each level."""
 
-    quick: StageLength = Field(description="at the level of about 1 minute")
-    standard: StageLength = Field(description="of about 3 minutes")
-    extended: StageLength = Field(description="of about 15 minutes")
-    soak: StageLength = Field(description="of an hour and more")
+    quick: StageLength = Field(description="Seconds at the level quick, a run of about 1 minute.")
+    standard: StageLength = Field(description="Seconds at the level standard, a run of about 3 minutes.")
+    extended: StageLength = Field(description="Seconds at the level extended, a run of about 15 minutes.")
+    soak: StageLength = Field(description="Seconds at the level soak, a run of an hour and more.")
 
     def at(self, level: LevelName) -> float:
         """Seconds at this level."""
@@ -25,21 +25,34 @@ class EveryLevel(Table):
 
 
 class SomeLevels(EveryLevel):
-    """Seconds at each level that has this stage; 0 or absent: not at that level."""
+    """Seconds at each level. 0: the stage does not run at that level."""
 
-    quick: PerhapsNone = Field(default=0.0, description="at the level of about 1 minute")
-    standard: PerhapsNone = Field(default=0.0, description="of about 3 minutes")
-    extended: PerhapsNone = Field(default=0.0, description="of about 15 minutes")
-    soak: PerhapsNone = Field(default=0.0, description="of an hour and more")
+    quick: PerhapsNone = Field(
+        default=0.0, description="Seconds at the level quick, a run of about 1 minute."
+    )
+    standard: PerhapsNone = Field(
+        default=0.0, description="Seconds at the level standard, a run of about 3 minutes."
+    )
+    extended: PerhapsNone = Field(
+        default=0.0, description="Seconds at the level extended, a run of about 15 minutes."
+    )
+    soak: PerhapsNone = Field(
+        default=0.0, description="Seconds at the level soak, a run of an hour and more."
+    )
 
 
 class Levels(Table):
     """The levels' settings that belong to no single stage; the stages' lengths are in their own tables."""
 
-    round_s: EveryLevel = Field(description="aimed length of one round, at least 0.02")
+    round_s: EveryLevel = Field(
+        description="Length of a round of work that is aimed at, in s; at least 0.02. Each round is timed "
+        "and verified as a whole."
+    )
     least_share: Share = Field(
-        description="of a level's own length: a shorter run is named by what was done; not a setting of a rig"
+        description="A run in which a stage did less than this share of the level's own length is not "
+        "called a run of that level. Only hwprofiles/defaults.toml may state it."
     )
     least_work_share: Share = Field(
-        description="of their length: the least that stages which end with their work must fill; as above"
+        description="A stage that ends when its work is done counts in full if it took at least this share "
+        "of its length. Only hwprofiles/defaults.toml may state it."
     )

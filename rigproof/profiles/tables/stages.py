@@ -19,7 +19,7 @@ class TimedSettings(StageSettings):
 
     of_rig: ClassVar[frozenset[str]] = frozenset({"length_s"})
 
-    length_s: EveryLevel = Field(description="of its load")
+    length_s: EveryLevel = Field(description="Length of the load, in s, by level.")
 
 
 class StageTables(Table):

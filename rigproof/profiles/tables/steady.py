@@ -11,32 +11,42 @@ Count = Annotated[int, Field(gt=0, strict=True)]
 
 
 class Figure(Table):
-    """One figure. Without `cards` it is not measured here: from a data sheet, or reported by others."""
+    """One figure and its evidence. Without `cards` it is from a data sheet, or reported by others."""
 
     value: Positive = Field(
-        description="in the unit that its name ends in (of a speed-up: ×); the middle of all cards measured"
+        description="The figure, in the unit that its name ends in (a speed-up: times as fast). If it was "
+        "measured: the middle of all cards."
     )
     range: tuple[Positive, Positive] | None = Field(
-        default=None, description="lowest and highest of all runs and cards"
+        default=None, description="Lowest and highest figure of all runs and cards."
     )
     cards: Count | None = Field(
-        default=None, description="measured through rigproof, on so many; absent: none"
+        default=None,
+        description="Number of cards on which rigproof measured it; then `size`, `workers` and `torch` are "
+        "required. Left out: it was not measured, and only `value` is stated.",
     )
     size: GemmSize | None = Field(
-        default=None, description="then: M = N = K of the products, or the trained model's width"
+        default=None,
+        description="How it was measured: M = N = K of the products, the width of the trained model, or the "
+        "side of the square fp32 buffer.",
     )
-    workers: Count | None = Field(default=None, description="then: processes on the card")
+    workers: Count | None = Field(
+        default=None, description="How it was measured: number of processes on the card."
+    )
     torch: str | None = Field(
-        default=None, pattern=r"^\d+\.\d+$", description='then: torch\'s version, such as "2.11"'
+        default=None,
+        pattern=r"^\d+\.\d+$",
+        description='How it was measured: version of torch, such as "2.11".',
     )
     precision: Literal["fp32", "tf32", "fp16", "bf16"] | None = Field(
-        default=None, description="then: where the figure can be of several"
+        default=None,
+        description="How it was measured: the precision, for a figure whose name does not say it.",
     )
-    batch: Count | None = Field(default=None, description="then: examples in a step, where it has some")
+    batch: Count | None = Field(default=None, description="How it was measured: examples in a training step.")
 
 
 class SteadyFigures(Table):
-    """What the model sustains when hot, at its default power limit; an absent figure is not known.
+    """Rates that the model sustains when hot, at its default power limit. One that is left out is not known.
 
     The stages declare which figures there are.
     """

@@ -12,19 +12,22 @@ from rigproof.profiles.tables.steady import Figure
 STAGE, COPY = "bandwidth", "copy"
 GB = "GB"  # 10^9 bytes: the unit of these rounds
 MEANINGS = {  # of the operations, in the order of measurement
-    "write": "a constant written to a buffer",
-    "read": "a buffer summed",
-    COPY: "one buffer copied to another, bytes read and written",
-    "triad": "a buffer + 3 × another, into a third, bytes read and written",
+    "write": "a constant is written to a buffer in VRAM",
+    "read": "a buffer in VRAM is read and summed",
+    COPY: "one buffer is copied to another; bytes read and written both count",
+    "triad": "one buffer + 3 × another is written to a third; bytes read and written both count",
 }
 
 
 class BandwidthSettings(TimedSettings):
-    """Buffers in the device's own memory are written, read, copied and combined."""
+    """How fast the device reads and writes its own memory: buffers are written, read, copied and combined."""
 
-    length_s: SomeLevels = Field(description="by level; 0 or absent: not at that level")
+    length_s: SomeLevels = Field(
+        description="Length of the stage, in s, by level. 0: the stage does not run at that level."
+    )
     buffer_gib: Positive = Field(
-        description="of each of the three buffers; a quarter of the worker's memory if that is less"
+        description="Size of each of the three buffers, in GiB; at most a quarter of the memory that the "
+        "GPU's workers fill."
     )
 
 

@@ -11,19 +11,37 @@ from rigproof.profiles.tables.work import Count
 
 
 class FeedingSettings(TimedSettings):
-    """Steps of generation on the GPU, whose completions are judged by a pool of processes on the CPU."""
+    """Whether the CPU keeps the GPU busy: the GPU generates, and a pool of processes computes the rewards."""
 
-    length_s: SomeLevels = Field(description="by level; 0 or absent: not at that level")
-    completions: Count = Field(description="per step, each with a reward to compute")
-    processes: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
-        description="of the pool, at most; never more than the node has CPUs for"
+    length_s: SomeLevels = Field(
+        description="Length of the stage, in s, by level. 0: the stage does not run at that level."
     )
-    strategy_s: Positive = Field(description="time limit of one strategy")
-    strategy_memory_mib: Positive = Field(description="memory limit of one strategy")
-    overlap: Flag = Field(description="generate the next step while the last one's rewards are computed")
+    completions: Count = Field(
+        description="Number of completions that the GPU generates in each step. The CPU computes a reward "
+        "for each."
+    )
+    processes: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
+        description="Largest number of processes that compute rewards for this GPU. The GPUs of a node "
+        "share its CPUs, and no pool has more processes than its part."
+    )
+    strategy_s: Positive = Field(
+        description="Longest time, in s, that the reward of one completion (a strategy that is played) may "
+        "take."
+    )
+    strategy_memory_mib: Positive = Field(
+        description="Most memory, in MiB, that the reward of one completion may take in addition to what "
+        "its process has at the start."
+    )
+    overlap: Flag = Field(
+        description="true: the GPU generates the next step while the CPU computes the rewards of the last "
+        "one. false: it waits."
+    )
     reward_speedup_share: Share = Field(
-        description="least speed-up of parallel over sequential rewards, relative to the number of processes"
+        description="Smallest speed-up of the pool over one process, per process: with 0.375, 8 processes "
+        "are at least 3 times as fast as one. It also sets how long the GPU generates in each "
+        "step."
     )
     reward_loss_share: Share = Field(
-        description="largest share of a run's valid strategies that may time out, crash or run out of memory"
+        description="Largest share of the valid completions whose reward may time out, crash or run out of "
+        "memory."
     )

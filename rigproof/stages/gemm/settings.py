@@ -11,20 +11,25 @@ from rigproof.profiles.tables.stages import StageSettings
 
 
 class GemmSettings(StageSettings):
-    """Each device's steady rate, precision by precision. It ends when the rates have settled."""
+    """The steady rate of matrix products on each device, in one precision after the other."""
 
     of_rig: ClassVar[frozenset[str]] = frozenset({"settle_s", "measure_s"})
 
-    settle_s: EveryLevel = Field(description="longest time to reach the steady state, by level")
-    measure_s: EveryLevel = Field(description="per precision, by level")
+    settle_s: EveryLevel = Field(
+        description="Longest warm-up of the first precision, in s, by level; it ends once the rate is "
+        "steady. The later precisions get a quarter of it."
+    )
+    measure_s: EveryLevel = Field(
+        description="Time, in s, by level, for which each precision is then measured."
+    )
 
 
 MEANINGS = {
-    "fp32": "large products, without tensor cores",
-    "tf32": "as above, fp32 operands on tensor cores",
-    "fp16": "as above, 32-bit accumulation",
-    "bf16": "as above, 32-bit accumulation",
-    "fp8": "as above, 32-bit accumulation",
+    "fp32": "large matrix products of fp32 operands, without tensor cores",
+    "tf32": "large matrix products of fp32 operands on tensor cores",
+    "fp16": "large matrix products of fp16 operands, accumulated in 32 bits",
+    "bf16": "large matrix products of bf16 operands, accumulated in 32 bits",
+    "fp8": "large matrix products of fp8 operands, accumulated in 32 bits",
 }
 FIGURES = {
     precision: FigureKind(

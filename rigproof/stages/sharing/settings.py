@@ -10,15 +10,17 @@ from rigproof.profiles.tables.stages import TimedSettings
 
 
 class SharingSettings(TimedSettings):
-    """The same work by one process, then by several that share the GPU."""
+    """The same work by one process, then by several processes that share the GPU."""
 
-    length_s: SomeLevels = Field(description="by level; 0 or absent: not at that level")
-    workers: tuple[Annotated[int, Field(ge=1, le=16, strict=True)], ...] = Field(
-        description="numbers of processes to compare, beginning with 1"
+    length_s: SomeLevels = Field(
+        description="Length of the stage, in s, by level. 0: the stage does not run at that level."
     )
-    vram_share: Share = Field(description="of the card, all processes together")
+    workers: tuple[Annotated[int, Field(ge=1, le=16, strict=True)], ...] = Field(
+        description="Numbers of processes that are compared; the first is 1."
+    )
+    vram_share: Share = Field(description="Share of the card's memory that the processes fill together.")
     sharing_share: Share = Field(
-        description="least rate of several processes together, relative to one alone"
+        description="Smallest rate of several processes together, as a share of the rate of one alone."
     )
 
     @property

@@ -11,22 +11,28 @@ from rigproof.profiles.tables.stages import TimedSettings
 
 
 class SustainedSettings(TimedSettings):
-    """All workers fill their memory and multiply without a break."""
+    """All workers of all GPUs fill their memory and multiply matrices without a break."""
 
     of_rig: ClassVar[frozenset[str]] = TimedSettings.of_rig | {"settle_s", "combined_floor_tflops"}
 
     settle_s: EveryLevel = Field(
-        description="longest time until the rates are steady, by level; at most a third of the stage"
+        description="Longest warm-up, in s, by level; it ends once the rate is steady, or after a third of "
+        "the stage."
     )
-    stability_drop_share: Share = Field(description="least rate of the last quarter, relative to the first")
+    stability_drop_share: Share = Field(
+        description="Smallest rate in the last quarter of the stage, as a share of the rate in the first "
+        "quarter."
+    )
     combined_floor_tflops: Positive | None = Field(
-        default=None, description="least sum of the rates of all GPUs; absent: none"
+        default=None,
+        description="Smallest sum of the sustained rates of all GPUs, in TFLOP/s. Left out: the sum is not "
+        "judged.",
     )
 
 
 FIGURE = FigureKind(
     "sustained_tflops",
-    "16-bit products with the memory filled, all workers of the GPU together",
+    "16-bit matrix products with the memory filled, all workers of the GPU together",
     peak=peak_16bit,
     conditions=("precision",),
     stand_in="without a filled memory",

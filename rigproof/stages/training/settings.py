@@ -14,31 +14,45 @@ OfEight = Annotated[int, Field(ge=8, le=65536, multiple_of=8, strict=True)]
 
 
 class TrainingSettings(TimedSettings):
-    """A small transformer's training step, sized from the device's memory."""
+    """Training steps of a small transformer, whose size follows from the device's memory."""
 
-    length_s: SomeLevels = Field(description="by level; 0 or absent: not at that level")
-    sequence: OfEight = Field(description="tokens of an example")
+    length_s: SomeLevels = Field(
+        description="Length of the stage, in s, by level. 0: the stage does not run at that level."
+    )
+    sequence: OfEight = Field(description="Length of each example, in tokens.")
     model_share: Portion = Field(
-        description="of the worker's memory, for weights, gradients and optimizer: sets the model's width"
+        description="Share of the memory of the GPU's workers that weights, gradients and optimizer take; "
+        "the model is as wide as fits."
     )
     batches: tuple[Count, ...] = Field(
-        description="batch sizes of the sweep, examples; those that fit are measured"
+        description="Batch sizes, in examples, whose speed is measured at the end. Those that do not fit "
+        "are left out."
     )
-    batch: Count = Field(description="batch size at which the precisions are compared")
-    search: Flag = Field(description="search for the largest batch that fits with the reserve")
-    target_share: Share = Field(description="most of the device's memory that the search uses")
+    batch: Count = Field(
+        description="Batch size, in examples, at which the precisions are compared. If it does not fit in "
+        "fp32, the largest that does."
+    )
+    search: Flag = Field(
+        description="true: the largest batch that fits is searched for. false: that part is skipped."
+    )
+    target_share: Share = Field(
+        description="Largest share of the card's memory that may be in use while it trains."
+    )
     reserve_gib: Annotated[float, Field(ge=0, strict=True)] = Field(
-        description="memory that the search leaves free, if that is more"
+        description="Memory, in GiB, that training leaves free on the card, if that is more than "
+        "target_share leaves."
     )
-    tf32: Flag = Field(description="tf32 in the fp32 parts of the 16-bit steps")
-    cudnn_benchmark: Flag = Field(description="let cuDNN choose its algorithms by benchmarking them")
+    tf32: Flag = Field(description="true: what 16-bit steps still compute in 32 bits may use tf32.")
+    cudnn_benchmark: Flag = Field(description="true: cuDNN tries its algorithms and chooses the fastest.")
     training_unknown_share: Share | None = Field(
         default=None,
-        description="floor of a step on a card without a SKU file, of its own throughput.gemm_fp16; absent: "
-        "none",
+        description="For cards without a SKU file: smallest rate of a training step, as a share of the "
+        "card's own fp16 rate in the gemm stage.",
     )
     training_speedup: Positive | None = Field(
-        default=None, description="least speed-up of a step by fp16; absent: a share of the SKU file's"
+        default=None,
+        description="How many times faster than in fp32 a training step must be in fp16. Left out: a share "
+        "of the SKU file's figure, if it has one.",
     )
 
 
@@ -46,7 +60,7 @@ class TrainingSettings(TimedSettings):
 SPEEDUP_LOWEST, SPEEDUP_HIGHEST = 1.0, 20.0
 STEP = FigureKind(
     "training_tflops",
-    "a training step in fp16 autocast, by the work that the model counts",
+    "training steps in fp16 (autocast), by the operations that docs/training.md counts",
     precision="fp16",
     own_size=True,
     peak=peak_of("fp16"),
@@ -58,7 +72,7 @@ STEP = FigureKind(
 )
 SPEEDUP = FigureKind(
     "training_speedup",
-    "a training step in fp32 (without tf32) / in fp16 autocast",
+    "time of a training step in fp32 (without tf32) / in fp16 (autocast)",
     unit="×",
     floor=False,
     precision="fp16",

@@ -9,6 +9,7 @@ from rigproof.profiles.lint.rig import lint_rig
 from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.loading.load import profile_folder
 from rigproof.profiles.planning.planning import make_plan
+from rigproof.profiles.tables.base import Table
 from rigproof.profiles.tables.levels import LEVELS
 from rigproof.stages.gemm.settings import GemmSettings
 from rigproof.stages.registry import KINDS
@@ -27,6 +28,24 @@ def test_every_key_of_the_models_has_a_meaning():
     rows = [line for line in key_tables(KINDS).splitlines() if line.startswith("| `")]
     assert len(rows) > 90
     assert [row for row in rows if row.endswith("|  |")] == []
+
+
+def meanings(table, place):
+    """Key, meaning and value of every setting in a table and the tables in it."""
+    for name, field in type(table).model_fields.items():
+        value = getattr(table, name)
+        if isinstance(value, Table):
+            yield from meanings(value, f"{place}.{name}")
+        else:
+            yield f"{place}.{name}", field.description, value
+
+
+@pytest.mark.parametrize(
+    "place", ["limits", "gpu_defaults", "memory", "stages", "cpu", "responsiveness", "sampling", "timeouts"]
+)
+def test_a_meaning_says_what_holds_without_the_key_exactly_where_the_defaults_have_no_value(place):
+    for key, meaning, value in meanings(getattr(default_rig(KINDS).rig, place), place):
+        assert ("Left out" in meaning) == (value is None), key
 
 
 @pytest.mark.parametrize("text", EXAMPLES, ids=range(len(EXAMPLES)))
