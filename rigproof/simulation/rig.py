@@ -114,6 +114,7 @@ class SimulatedNode:
                 nvml_name = device.sku.nvml_names[0]
                 self.driver.gpus.append(idle_gpu(card, nvml_name, foreign_mib=self._foreign_mib(card)))
         self.cards = _as_found(devices, self.cards)
+        self._places = self._places_of_workers()
         if rig.fault("driver-mismatch", name) is not None:
             self.driver.inject(Fault("nvmlInitWithFlags", code=Code.LIB_RM_VERSION_MISMATCH))
         self.library = Switch(self.driver)
@@ -148,11 +149,17 @@ class SimulatedNode:
         """The foreign processes on a promised GPU's card."""
         return strangers_at(self.cards[subject].faults, t_s, self.stages)
 
+    def _places_of_workers(self) -> dict[str, slice]:
+        """Where the workers of each card stand among our processes, by the card's subject."""
+        places, first = {}, 0
+        for subject in self.cards:
+            number = len(self.rig.plan.workers_of(subject))
+            places[subject] = slice(first, first + number)
+            first += number
+        return places
+
     def _processes(self, card: SimulatedCard, t_s: float, own_mib: float) -> list[SimulatedProcess]:
-        subjects = list(self.cards)
-        numbers = [len(self.rig.plan.workers_of(subject)) for subject in subjects]
-        place = subjects.index(card.subject)
-        own = self.own_pids[sum(numbers[:place]) :][: numbers[place]]
+        own = self.own_pids[self._places[card.subject]]
         foreign_mib = self._foreign_mib(card)
         foreign = [SimulatedProcess(FOREIGN_PID, foreign_mib)] if foreign_mib else []
         free_mib = Vram(card.memory_mib, foreign_mib).free_mib(0, own_mib)

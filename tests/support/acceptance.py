@@ -84,8 +84,8 @@ def python(
 
 
 def run_pytest(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Pytest in the checkout, as a user starts it."""
-    return forked("pytest", ("-p", "no:cacheprovider", *arguments), CHECKOUT)
+    """Pytest in the checkout, as a user starts it, who does not have hypothesis."""
+    return forked("pytest", ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments), CHECKOUT)
 
 
 def rigproof(*arguments: str | Path, cwd: Path = CHECKOUT) -> subprocess.CompletedProcess[str]:
@@ -106,7 +106,12 @@ _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload(
     [
         *("pytest", "ray", "pynvml", "pyarrow.parquet", "bokeh.embed", "bokeh.plotting", "prometheus_client"),
+        *("pyarrow.compute", "rich.live", "rich.markup", "tomlkit", "unittest", "xml.etree.ElementTree"),
         *("rigproof.run.simulated.trial", "rigproof.judging.judge", "rigproof.report.files.files"),
+        *("rigproof.report.page.page", "rigproof.report.published.shared_copy", "rigproof.profiles.lint.rig"),
+        *("rigproof.report.terminal.live", "rigproof.report.terminal.terminal", "rigproof.run.suite"),
+        *("rigproof.report.files.metrics", "rigproof.report.files.summary_md", "rigproof.records.disk.store"),
+        *("rigproof.history.champion_keeping", "rigproof.history.storage", "rigproof.judging.second_chance"),
     ]
 )
 

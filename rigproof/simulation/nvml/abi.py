@@ -7,6 +7,7 @@ driver, and the GPU instead of its handle.
 
 import ctypes
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu, check_function_name
@@ -34,13 +35,26 @@ def answers(table: dict[str, Answer], *names: str) -> Callable[[Answer], Answer]
 
 def gpu_of(driver: SimulatedDriver, handle: Any) -> SimulatedGpu | None:
     """The GPU of a handle, None for a handle that was never given out."""
-    index = (ctypes.cast(handle, ctypes.c_void_p).value or 0) - FIRST_HANDLE
+    index = address(handle) - FIRST_HANDLE
     return driver.gpus[index] if 0 <= index < len(driver.gpus) else None
+
+
+def address(pointer: Any) -> int:
+    """Where a ctypes pointer points to; 0 for a null one."""
+    if isinstance(pointer, ctypes._Pointer):  # noqa: SLF001 - as `cast` below, in a tenth of the time
+        return ctypes.c_void_p.from_buffer(pointer).value or 0
+    return ctypes.cast(pointer, ctypes.c_void_p).value or 0
 
 
 def target(reference: Any) -> Any:
     """The object that a `byref` refers to."""
     return reference._obj  # noqa: SLF001 - ctypes has no public name for it
+
+
+@cache
+def plain(kind: type[ctypes.Structure]) -> type[ctypes.Structure]:
+    """The same struct without what pynvml adds in Python to every access to a field."""
+    return type(kind.__name__, (ctypes.Structure,), {"_fields_": kind._fields_})
 
 
 def write(reference: Any, value: float | None) -> int:

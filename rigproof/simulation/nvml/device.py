@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from rigproof.simulation.nvml.abi import ON_DEVICE, answers, milli, target, write, write_text
+from rigproof.simulation.nvml.abi import ON_DEVICE, answers, milli, plain, target, write, write_text
 from rigproof.simulation.nvml.model import SimulatedDriver, SimulatedGpu
 from rigproof.telemetry.nvml.protocol import TEMPERATURE_SENSOR_GPU, Clock, Code, Field, Threshold
 
@@ -123,7 +123,9 @@ _FIELDS: dict[int, Callable[[SimulatedGpu], float | None]] = {
 
 @answers(ON_DEVICE, "nvmlDeviceGetFieldValues")
 def _field_values(driver: SimulatedDriver, gpu: SimulatedGpu, count: Any, out: Any) -> int:
-    for answer in target(out)[: count.value]:
+    values = target(out)
+    number = min(count.value, len(values))
+    for answer in (plain(values._type_) * number).from_buffer(values):
         field_id = answer.fieldId
         answer.nvmlReturn = _field_value(gpu, field_id, answer)
         for fault in driver.faults:

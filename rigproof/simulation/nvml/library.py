@@ -17,7 +17,7 @@ from rigproof.simulation.nvml import device as nvml_device  # noqa: F401
 from rigproof.simulation.nvml import memory as nvml_memory  # noqa: F401
 from rigproof.simulation.nvml import system as nvml_system  # noqa: F401
 from rigproof.simulation.nvml.abi import ON_DEVICE, ON_DRIVER, gpu_of
-from rigproof.simulation.nvml.model import FUNCTION_NAMES, SimulatedDriver, SimulatedGpu, check_function_name
+from rigproof.simulation.nvml.model import FUNCTION_NAMES, SimulatedDriver, check_function_name
 from rigproof.telemetry.nvml.protocol import Code
 
 
@@ -29,6 +29,8 @@ class Function:
         self._driver = driver
         self._name = name
         self._lock = lock
+        self._of_driver = ON_DRIVER.get(name)
+        self._of_device = ON_DEVICE.get(name)
 
     def __call__(self, *args: Any) -> Any:
         """Answer as NVML would: a code, or the text of nvmlErrorString."""
@@ -37,18 +39,17 @@ class Function:
             return f"simulated NVML error {args[0]}".encode()
         with self._lock:
             driver.calls[name] = driver.calls.get(name, 0) + 1
-        gpu = gpu_of(driver, args[0]) if name in ON_DEVICE else None
-        code = self._fault(None if gpu is None else gpu.uuid)
+        gpu = gpu_of(driver, args[0]) if self._of_device is not None else None
+        code = self._fault(None if gpu is None else gpu.uuid) if driver.faults else Code.SUCCESS
         if code != Code.SUCCESS:
             return code
         if name != "nvmlInitWithFlags" and driver.started <= 0:
             return Code.UNINITIALIZED
-        return ON_DRIVER[name](driver, *args) if name in ON_DRIVER else self._on_device(gpu, *args[1:])
-
-    def _on_device(self, gpu: SimulatedGpu | None, *args: Any) -> int:
-        if gpu is None:
+        if self._of_driver is not None:
+            return self._of_driver(driver, *args)
+        if gpu is None or self._of_device is None:
             return Code.INVALID_ARGUMENT
-        return Code.GPU_IS_LOST if gpu.lost else ON_DEVICE[self._name](self._driver, gpu, *args)
+        return Code.GPU_IS_LOST if gpu.lost else self._of_device(driver, gpu, *args[1:])
 
     def _fault(self, uuid: str | None) -> int:
         """The code of the first fault that acts here and has one; blocks if the fault hangs."""

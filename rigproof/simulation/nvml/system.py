@@ -1,12 +1,12 @@
 """NVML's functions for the driver as a whole: initialisation, counting, handles, and its events."""
 
-import ctypes
 from typing import Any
 
 from rigproof.simulation.nvml.abi import (
     FIRST_HANDLE,
     ON_DEVICE,
     ON_DRIVER,
+    address,
     answers,
     target,
     write,
@@ -99,7 +99,10 @@ def _event_set_wait(driver: SimulatedDriver, event_set: Any, out: Any, timeout_m
     if registered is None:
         return Code.INVALID_ARGUMENT
     with driver.changed:
-        driver.changed.wait_for(lambda: _next_xid(driver, registered) is not None, timeout_ms.value / 1000)
+        if timeout_ms.value:
+            driver.changed.wait_for(
+                lambda: _next_xid(driver, registered) is not None, timeout_ms.value / 1000
+            )
         index = _next_xid(driver, registered)
         if index is None:
             return Code.TIMEOUT
@@ -121,4 +124,4 @@ def _event_set_free(driver: SimulatedDriver, event_set: Any) -> int:
 
 
 def _event_set_key(event_set: Any) -> int:
-    return ctypes.cast(event_set, ctypes.c_void_p).value or 0
+    return address(event_set)

@@ -188,7 +188,7 @@ class SimulatedCard:
         segment = None if stage is None else timetable.at(self.work[stage.name], into_s)
         if segment is None:
             return self._governor.resting(noise, held=bool(stages))
-        acting = partial(self.acting, t_s=t_s, stages=stages)
+        acting = partial(self.acting, t_s=t_s, stages=stages) if self.faults else _nothing
         boosted = into_s < segment.from_s + segment.boost_s
         pace = self._governor.working(segment.work, noise, self.cooling.slowed(heat), acting, boosted=boosted)
         taken = taken_share(self.faults, t_s, stages)
@@ -210,6 +210,10 @@ class SimulatedCard:
         if off is not None:
             return off.to or 0.8 * (allowed[0] if allowed is not None else healthy_w)
         return healthy_w
+
+
+def _nothing(_name: str) -> None:
+    """A card without faults: none acts."""
 
 
 def _running(t_s: float, stages: Sequence[StageWindow]) -> StageWindow | None:

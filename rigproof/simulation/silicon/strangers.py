@@ -30,6 +30,8 @@ def strangers_at(
     faults: Mapping[str, InjectedFault], t_s: float, stages: Sequence[StageWindow]
 ) -> tuple[InjectedStranger, ...]:
     """The foreign processes on a card with these faults."""
+    if PIDS.keys().isdisjoint(faults):
+        return ()
     strangers = []
     for name, pid in PIDS.items():
         fault = faults.get(name)

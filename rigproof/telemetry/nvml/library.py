@@ -27,10 +27,6 @@ class Library:
         """Calls that have not returned yet, such as those in a hung driver."""
         return self._in_flight
 
-    def _count(self, more: int) -> None:
-        with self._lock:
-            self._in_flight += more
-
     def call(self, query: str, *args: Any) -> Any:
         """The answer of pynvml's function of that name.
 
@@ -41,13 +37,15 @@ class Library:
         function = getattr(pynvml, query, None)
         if function is None:
             raise NvmlError(query, Code.FUNCTION_NOT_FOUND, "not in this nvidia-ml-py")
-        self._count(1)
+        with self._lock:
+            self._in_flight += 1
         try:
             return function(*args)
         except pynvml.NVMLError as error:
             raise NvmlError(query, int(error.value), str(error)) from None
         finally:
-            self._count(-1)
+            with self._lock:
+                self._in_flight -= 1
 
     def fields(self, handle: Handle, ids: Sequence[int]) -> dict[int, FieldValue]:
         """Many field values in one call, each with its own return code.
@@ -56,21 +54,24 @@ class Library:
             NvmlError: the call as a whole failed.
         """
         answers = self.call("nvmlDeviceGetFieldValues", handle, list(ids))
-        return {int(answer.fieldId): (int(answer.nvmlReturn), _value(answer)) for answer in answers}
+        codes = [int(answer.nvmlReturn) for answer in answers]
+        return {
+            int(answer.fieldId): (code, _value(answer) if code == Code.SUCCESS else None)
+            for answer, code in zip(answers, codes, strict=True)
+        }
 
 
 def _value(answer: Any) -> int | float | None:
-    """The union's value, by the type that the driver stated; None for an unknown type or a failure.
+    """The union's value, by the type that the driver stated; None for an unknown type.
 
     Driver 580 writes the recovery action as an integer and leaves the type at 0, which is a double: read so,
     a requested reset would be almost 0. No reading is that small, so the integer is meant.
     """
-    if answer.nvmlReturn != Code.SUCCESS:
-        return None
     member = VALUE_MEMBERS.get(int(answer.valueType))
-    value: int | float | None = getattr(answer.value, member, None) if member else None
+    union = answer.value
+    value: int | float | None = getattr(union, member, None) if member else None
     if member == "dVal" and value is not None and 0 < abs(value) < sys.float_info.min:
-        value = int(answer.value.ullVal)
+        value = int(union.ullVal)
     return None if value in NOT_AVAILABLE else value
 
 
