@@ -57,6 +57,12 @@ class Difference:
     others: tuple[str, ...]  # the cards with the majority's value; empty if the card contradicts itself
     undecided: bool  # no majority: both values have equally many cards
 
+    @property
+    def in_order(self) -> tuple[str, str, Kind]:
+        """Orders differences by stage and operands, so that the same one is reported every time."""
+        stage, kind, operands = self.product
+        return stage, operands, kind
+
     def in_words(self, subject: str) -> str:
         """The difference as the report shows it."""
         stage, kind, operands = self.product
@@ -98,7 +104,7 @@ def exact(device: DeviceEvidence) -> Finding:
     references = _references(device.evidence)
     differing = _differences(references, device.subject)
     if differing:
-        first_one = min(differing, key=lambda one: (bool(one.others), one.product[0], one.product[2]))
+        first_one = min(differing, key=lambda one: (bool(one.others), one.in_order))
         source = "the same products of comparable cards"
         step = UNDECIDED if first_one.undecided else ""
         return _failed(len(differing), first_one.in_words(device.subject), source, None, step)

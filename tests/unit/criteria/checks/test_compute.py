@@ -33,6 +33,7 @@ def test_of_two_cards_that_differ_nobody_knows_which_is_wrong_and_both_fail(benc
     for subject, other in ((GPU, OTHER), (OTHER, GPU)):
         verdict = bench.verdict(EXACT, subject)
         assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 12)
+        assert verdict.detail.startswith("the bf16 product of seeds 0·1, size 1024, in the gemm stage is")
         assert f"different on {other}: one of the two is wrong" in verdict.detail
         assert verdict.remedy.startswith("do not train on any of them until you know which is wrong: ")
 
