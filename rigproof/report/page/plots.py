@@ -34,6 +34,14 @@ class TimePlots:
         self._places = {subject: place for place, subject in enumerate(subjects)}
         self._stages = stages
         self._points = points
+        # Data of one glyph in each plot: an annotation for each stage would be a third of the page's work.
+        self._shades = ColumnDataSource(
+            {
+                "from_s": [stage.start_s for stage in stages],
+                "to_s": [self._time_axis.end if stage.end_s is None else stage.end_s for stage in stages],
+                "tint": [STAGE_TINTS[place % len(STAGE_TINTS)] for place in range(len(stages))],
+            }
+        )
 
     def color(self, subject: str) -> str:
         """A subject's colour, the same in every plot."""
@@ -54,9 +62,15 @@ class TimePlots:
         plot.xgrid.grid_line_alpha = 0.4
         plot.outline_line_color = "#cccccc"
         plot.min_border_left = 56  # the same for all, so that their time axes are aligned
-        for place, stage in enumerate(self._stages):
-            tint = STAGE_TINTS[place % len(STAGE_TINTS)]
-            plot.add_layout(_box(tint, 0.45, left=stage.start_s, right=stage.end_s))
+        plot.vstrip(
+            x0="from_s",
+            x1="to_s",
+            source=self._shades,
+            fill_color="tint",
+            fill_alpha=0.45,
+            line_color=None,
+            level="underlay",
+        )
         return plot
 
     def stage_names(self, plot: Any, height: float) -> None:
@@ -134,8 +148,7 @@ class TimePlots:
 
 def band(plot: Any, low: float, high: float) -> None:
     """Shade a band that values should stay in."""
-    plot.add_layout(_box("#2e7d32", 0.12, bottom=low, top=high))
-
-
-def _box(color: str, alpha: float, **edges: float | None) -> Any:
-    return BoxAnnotation(fill_color=color, fill_alpha=alpha, line_color=None, level="underlay", **edges)
+    shade = BoxAnnotation(
+        bottom=low, top=high, fill_color="#2e7d32", fill_alpha=0.12, line_color=None, level="underlay"
+    )
+    plot.add_layout(shade)
