@@ -55,7 +55,7 @@ def small_rig(
     folder: Path,
     *,
     devices: int = 1,
-    gemm_s: float = 0.3,
+    gemm_s: float = 0.6,  # of each precision: under 1 s of load in all nothing can be judged
     sustained_s: float = 1,
     training_s: float = 0,
     feeding_s: float = 0,
