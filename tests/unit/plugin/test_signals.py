@@ -9,12 +9,15 @@ from rigproof.plugin.signals import STOPPING, SignalGuard
 
 @pytest.fixture
 def guard():
+    # A shell that starts the tests in the background makes them ignore SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     noted = []
     guard = SignalGuard(noted.append)
     guard.noted = noted
     guard.install()
     yield guard
     guard.restore()
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("number", STOPPING, ids=lambda number: number.name)
