@@ -20,6 +20,8 @@ from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
 from rigproof.stages.registry import KINDS
 
 About = Evidence | DeviceEvidence | NodeEvidence | SharedEvidence
+# Of subjects that are judged together: arrays as long as that, a hundred of them, take little memory.
+SAMPLES_TOGETHER = 20_000
 Figures = dict[str, dict[str, Any]]  # by name and by device
 
 
@@ -129,6 +131,12 @@ class Judgement:
                 self._by_subject.setdefault(subject, []).append(criterion)
 
     @property
+    def _together(self) -> int:
+        """How many subjects are judged together: so many that they have SAMPLES_TOGETHER on average."""
+        samples = len(self._evidence.recording.gpu_samples)
+        return max(1, SAMPLES_TOGETHER * len(self._by_subject) // max(1, samples))
+
+    @property
     def subjects(self) -> list[str]:
         """The subjects that can be judged one by one."""
         return list(self._by_subject)
@@ -136,9 +144,15 @@ class Judgement:
     def part(self, subjects: Iterable[str]) -> Part:
         """The verdicts for these subjects, without comparisons."""
         verdicts = []
-        for subject in subjects:
-            verdicts += [judge(criterion, subject, self._evidence) for criterion in self._by_subject[subject]]
-            self._evidence.release_subject()
+        remaining = list(subjects)
+        number = self._together
+        for together in (remaining[place : place + number] for place in range(0, len(remaining), number)):
+            self._evidence.join(together)
+            for subject in together:
+                verdicts += [
+                    judge(criterion, subject, self._evidence) for criterion in self._by_subject[subject]
+                ]
+            self._evidence.release(together)
         earlier = self._evidence.earlier
         return Part(
             verdicts,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from math import isfinite, isnan
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,8 @@ class Numbers:
 
     @cached_property
     def finite(self) -> bool:
-        """Whether all values that are not None are finite."""
-        return bool((np.isfinite(self.array) | (np.isnan(self.array) & self.optional)).all())
+        """Whether all values are finite, so none is None or NaN."""
+        return bool(np.isfinite(self.array).all())
 
     def plain(self, where: slice) -> list[Any]:
         """As Python values."""
@@ -73,8 +73,8 @@ class Coded:
 
     @cached_property
     def finite(self) -> bool:
-        """Whether all distinct values that are numbers are finite."""
-        return all(isfinite(value) for value in self.distinct if isinstance(value, float))
+        """Whether all values are finite numbers, so none is None or NaN."""
+        return bool(np.isfinite(self.numbers).all())
 
     @cached_property
     def numbers(self) -> Floats:
@@ -181,16 +181,16 @@ Column = Numbers | Coded | Lists
 
 def floats_of(column: Column) -> Floats:
     """A column of numbers, NaN for None. TypeError if it has lists."""
-    if isinstance(column, Lists):
-        raise TypeError("the column has lists, not numbers")
-    if isinstance(column, Numbers):
-        return column.array
-    return column.numbers[column.array] if len(column.distinct) else np.zeros(0)
+    return floats_at(column, slice(None))
 
 
 def floats_at(column: Column, places: Places) -> Floats:
     """Some values of a column of numbers, NaN for None. TypeError if it has lists."""
-    return column.array[places] if isinstance(column, Numbers) else floats_of(column.taken(places))
+    if isinstance(column, Numbers):
+        return column.array[places]
+    if isinstance(column, Lists):
+        raise TypeError("the column has lists, not numbers")
+    return column.numbers[column.array[places]] if len(column.distinct) else np.zeros(0)
 
 
 def column_of(values: Sequence[Any], kind: FieldKind) -> Column:

@@ -14,7 +14,7 @@ from typing import Any, Generic, Self, TypeVar, cast, overload
 import numpy as np
 import numpy.typing as npt
 
-from rigproof.records.columns import Coded, Column, Floats, Lists, Numbers, columns_of, floats_of
+from rigproof.records.columns import Coded, Column, Floats, Lists, Numbers, columns_of, floats_at, floats_of
 from rigproof.records.fields import LABELS, kinds_of
 
 RecordType = TypeVar("RecordType")
@@ -203,14 +203,15 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         column = self._columns[name]
         return column.arrays(where) if isinstance(column, Lists) else column.plain(where)
 
-    def may_lack(self, name: str) -> bool:
-        """Whether a record may have None in that field."""
-        return self.columns[name].gaps
-
     def finite(self, name: str) -> bool:
-        """Whether all numbers of a column are finite."""
+        """Whether each record has a finite number in that field."""
         column = self.columns[name]
-        return isinstance(column, Lists) or column.finite
+        return not isinstance(column, Lists) and column.finite
+
+    def numbers(self, subject: str, name: str) -> Floats:
+        """A field of numbers of the subject's rows, in the order of `moments`: NaN for None."""
+        where = self.places(subject)  # first: it may move waiting records into the columns
+        return floats_at(self._columns[name], where)
 
     def release_lists(self) -> None:
         """Free the lists that were read, which may be hundreds of MiB; they are still in the file."""

@@ -141,7 +141,7 @@ def records(task: Task, spec: ExchangeSpec) -> Records:
 )
 def messages(pair: SharedEvidence) -> Finding:
     """What came as it was sent, of both."""
-    verified = len(pair.rounds(NAME).verified())
+    verified = len(pair.rounds(NAME).verified)
     return compared(verified, Limit(1, "the tests"), good=verified >= 1)
 
 

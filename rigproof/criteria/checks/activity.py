@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import itemgetter
-from statistics import fmean
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, POWER_UNKNOWN, WORKER_LOST, Also
@@ -56,7 +54,7 @@ def gpu_active(device: DeviceEvidence) -> Finding:
 def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
     window = device.evidence.complete_window(stage)
     rounds = device.rounds(stage)
-    if not len(rounds.only(rounds.same("phase", "measure")).verified()):
+    if not len(rounds.measured.verified):
         return _without_work(device, window)
     if device.is_cpu and device.evidence.kinds[stage].duty != "continuous":
         limit = device.limit("active_work_share").times(100)
@@ -100,7 +98,7 @@ def _by_work(device: DeviceEvidence, stage: str, window: Window) -> Finding:
     duty = device.evidence.kinds[stage].duty
     stretches = (window,) if duty == "continuous" else load_of(device, stage).stretches
     from_s, to_s = slice_edges(stretches, WINDOW_S)
-    (idle,) = without_work(device.rounds(stage).verified(), from_s, to_s).nonzero()
+    (idle,) = without_work(device.rounds(stage).verified, from_s, to_s).nonzero()
     share = 100 * (1 - len(idle) / len(from_s))
     limit = device.limit("active_work_share").times(100)
     detail = f"verified work in {len(from_s) - len(idle)} of {len(from_s)} windows of 1 s"
@@ -113,11 +111,9 @@ def _by_work(device: DeviceEvidence, stage: str, window: Window) -> Finding:
 
 def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
     """Judged by the piece in which it drew the least."""
-    means = [
-        (fmean(pairs.values), piece)
-        for piece, pairs in readings_by_piece(device, load, power_field(device), "power")
-    ]
-    mean_w, piece = min(means, key=itemgetter(0))
+    read = readings_by_piece(device, load, power_field(device), "power")
+    least = int(read.means.argmin())
+    mean_w, piece = float(read.means[least]), read.pieces[least]
     enforced_w = device.enforced_power_within(piece.span) or device.enforced_power_w
     limit = device.limit("active_power_share").times(100, f" of the enforced {enforced_w:.0f} W")
     share = 100 * mean_w / enforced_w
@@ -131,7 +127,7 @@ def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
 def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
     """Without a power limit: the driver reports the card as busy, and it did verified work."""
     used = readings_by_piece(device, load, "utilization_percent", "utilisation")
-    mean = min(fmean(pairs.values) for _, pairs in used)
+    mean = float(used.means.min())
     limit = device.limit("active_utilization_share").times(100)
     if mean >= limit.value:
         detail = f"{by_work.detail}, utilisation {mean:.0f} %; the driver reports no power limit"

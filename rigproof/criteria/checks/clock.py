@@ -1,14 +1,17 @@
 """Does the card reach its clock, or say why not?"""
 
 import math
-from collections import Counter
-from statistics import fmean, median
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import POWER_UNKNOWN, UNSAMPLED, Also
 from rigproof.criteria.evidence.fed import fed
-from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, Piece, over_loads
-from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, over_loads
+from rigproof.criteria.evidence.pieces import Piece, PieceReadings
+from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.reasons import (
     EXPLAINS_LOW_CLOCK,
     NAMES,
@@ -25,7 +28,7 @@ from rigproof.criteria.evidence.sensors import (
 )
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.tasks import LOSSES
-from rigproof.criteria.evidence.windows import work_by_slice
+from rigproof.criteria.evidence.windows import Window, work_by_slice
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FED, TIMES, FaultKind
@@ -77,58 +80,111 @@ def ratio(device: DeviceEvidence) -> Finding:
 
 def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     """The piece with the lowest unexplained clock; else the one with the lowest clock."""
-    reference = _reference(device, load)
-    pieces = readings_by_piece(device, load, "sm_clock_mhz", "SM clock")
-    _require_agreeing_rates(device, load)
-    found = [
-        _in_piece(device, load, piece, pairs, reference)
-        for piece, pairs in sorted(pieces, key=lambda one: _clock_mhz(one[1]))
-    ]
-    order = (Outcome.FAIL, Outcome.WARN, Outcome.PASS)
-    return min(found, key=lambda one: order.index(one.outcome))
-
-
-def _clock_mhz(pairs: Readings) -> float:
-    """The median, or the mean if that is lower: a median ignores drops shorter than half of the time."""
-    return min(float(median(pairs.values)), fmean(pairs.values))
-
-
-def _in_piece(device: DeviceEvidence, load: Load, piece: Piece, pairs: Readings, reference: Limit) -> Finding:
-    """`reference`: the least MHz; the value is reported in % of the clock that it is a share of."""
-    whole_mhz, clock_mhz = _whole_mhz(device), _clock_mhz(pairs)
+    reference, whole_mhz = _reference(device, load), _whole_mhz(device)
+    read = readings_by_piece(device, load, "sm_clock_mhz", "SM clock")
+    _require_agreeing_rates(device, load, read)
+    # A median ignores drops that are shorter than half of the time, so a lower mean counts.
+    clocks_mhz = np.minimum(read.medians, read.means)
     limit = reference.times(100 / whole_mhz)
-    share = 100 * clock_mhz / whole_mhz
-    if clock_mhz >= reference.value:
-        return compared(share, limit, good=True)
-    where = f"{clock_mhz:.0f} MHz of {whole_mhz:.0f} MHz"
-    reasons = _main_reasons(device, piece, reference.value)
-    drawn = ""
-    if reasons & POWER_CAP:
-        power, excused = _at_its_cap(device, load, piece)
-        drawn = f", {power}"
-        if excused is None:
-            return Finding(Outcome.WARN, share, limit, f"{where}, explained by {names_of(reasons)}{drawn}")
-        reasons = reasons if excused else reasons & ~POWER_CAP
-    explained = f"{where}, explained by {names_of(reasons)}{drawn}"
-    if reasons & SET_BY_USER:
-        return Finding(Outcome.WARN, share, limit, explained, _set_on_purpose(device))
-    if reasons:
-        return compared(share, limit, good=True, detail=explained)
-    where += drawn
-    lost = [one for one in device.events(*LOSSES) if one.stage == load.stage and one.t_s < piece.span.to_s]
+    if clocks_mhz.min() >= reference.value:
+        return compared(100 * float(clocks_mhz.min()) / whole_mhz, limit, good=True)
+    explained = _explanations(device, load, read, clocks_mhz, reference.value)
+    worst = min(explained, key=lambda one: (_ORDER.index(one.outcome), one.clock_mhz))
+    return _finding(device, load, worst, whole_mhz, limit)
+
+
+_ORDER = (Outcome.FAIL, Outcome.WARN, Outcome.PASS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """A piece with a low clock, and the reasons that the driver gives for it.
+
+    `drawn_w` and `enforced_w` are known if one of them is the power cap; it then counts if `at_cap`, which is
+    None if the driver reports no power limit.
+    """
+
+    piece: Piece
+    clock_mhz: float
+    reasons: int
+    drawn_w: float = math.nan
+    enforced_w: float | None = None
+    at_cap: bool | None = False
+
+    @property
+    def counted(self) -> int:
+        """The reasons that explain it."""
+        return self.reasons if self.at_cap or self.at_cap is None else self.reasons & ~POWER_CAP
+
+    @property
+    def outcome(self) -> Outcome:
+        """FAIL if nothing explains it."""
+        if self.at_cap is None or self.counted & SET_BY_USER:
+            return Outcome.WARN
+        return Outcome.PASS if self.counted else Outcome.FAIL
+
+    @property
+    def power(self) -> str:
+        """What the card drew, in words; empty if it does not matter."""
+        if not self.reasons & POWER_CAP:
+            return ""
+        if self.enforced_w is None:
+            return ", which no power limit confirms: the driver reports none"
+        return f", at {self.drawn_w:.0f} of {self.enforced_w:.0f} W"
+
+
+def _finding(device: DeviceEvidence, load: Load, low: _Explained, whole_mhz: float, limit: Limit) -> Finding:
+    """The value and the limit are in % of `whole_mhz`."""
+    share, span = 100 * low.clock_mhz / whole_mhz, low.piece.span
+    where = f"{low.clock_mhz:.0f} MHz of {whole_mhz:.0f} MHz"
+    if low.outcome is Outcome.FAIL:
+        return compared(
+            share,
+            limit,
+            good=False,
+            detail=f"{where}{low.power}, and no reason reported by the driver explains it",
+            remedy=_waited(device) if load.duty == "fed" else "",
+            from_s=span.from_s,
+            length_s=low.piece.length_s,
+        )
+    detail = f"{where}, explained by {names_of(low.counted)}{low.power}"
+    remedy = _set_on_purpose(device) if low.counted & SET_BY_USER and low.at_cap is not None else ""
+    return Finding(low.outcome, share, limit, detail, remedy)
+
+
+def _explanations(
+    device: DeviceEvidence, load: Load, read: PieceReadings, clocks_mhz: Floats, least_mhz: float
+) -> list[_Explained]:
+    """The pieces with a low clock, from the lowest on, explained.
+
+    NotMeasured if the reasons cannot be read, or if nothing explains a piece after the worker was lost.
+    """
+    every = _main_reasons(device, load, read, least_mhz)
+    drawn = _drawn_by_piece(device, load) if any(one and one & POWER_CAP for one in every) else None
+    found = []
+    for place in np.argsort(clocks_mhz, kind="stable").tolist():
+        clock_mhz, reasons, piece = float(clocks_mhz[place]), every[place], read.pieces[place]
+        if clock_mhz >= least_mhz:
+            break
+        if reasons is None:
+            raise NotMeasured("the clock is low under load, and the reasons for it cannot be read")
+        low = _Explained(piece, clock_mhz, reasons)
+        if reasons & POWER_CAP and drawn is not None:
+            low = _Explained(piece, clock_mhz, reasons, *_at_its_cap(device, load, piece, drawn[place]))
+        if low.outcome is Outcome.FAIL:
+            _require_worker(device, load, low, _whole_mhz(device))
+        found.append(low)
+    return found
+
+
+def _require_worker(device: DeviceEvidence, load: Load, low: _Explained, whole_mhz: float) -> None:
+    to_s = low.piece.span.to_s
+    lost = [one for one in device.events(*LOSSES) if one.stage == load.stage and one.t_s < to_s]
     if lost:
         raise NotMeasured(
-            f"{where}, but its worker was lost at t={lost[0].t_s:.0f} s: a card without work lowers its clock"
+            f"{low.clock_mhz:.0f} MHz of {whole_mhz:.0f} MHz{low.power}, but its worker was lost at "
+            f"t={lost[0].t_s:.0f} s: a card without work lowers its clock"
         )
-    return compared(
-        share,
-        limit,
-        good=False,
-        detail=f"{where}, and no reason reported by the driver explains it",
-        remedy=_waited(device) if load.duty == "fed" else "",
-        from_s=piece.span.from_s,
-        length_s=piece.length_s,
-    )
 
 
 def _set_on_purpose(device: DeviceEvidence) -> str:
@@ -172,26 +228,22 @@ def _highest_mhz(device: DeviceEvidence) -> float:
     return highest_mhz
 
 
-def _require_agreeing_rates(device: DeviceEvidence, load: Load) -> None:
+def _require_agreeing_rates(device: DeviceEvidence, load: Load, read: PieceReadings) -> None:
     """NotMeasured if the card did more than its SKU's printed peak allows at the mean clock."""
     sku = device.device.sku
     if sku is None or sku.boost_clock_mhz is None:
         return
     rounds = device.rounds(load.stage)
-    together = len(set(rounds.process_ids(device.evidence.kinds).tolist()))
-    means_mhz = [
-        (stretch, _mean_mhz(device, places))
-        for piece in load.pieces
-        for stretch, places in zip(piece.stretches, piece.places, strict=True)
-    ]
-    for precision, fastest in rounds.fastest().items():
+    together = len(rounds.processes(device.evidence.kinds))
+    lowest_mhz = float(np.nanmin(read.lowest))
+    for precision, fastest in rounds.fastest.items():
         peak = getattr(sku.peak_tflops, precision, None)
         if peak is None:
             continue
         most_per_mhz = OVER_PEAK_SHARE * peak / sku.boost_clock_mhz
-        for stretch, mean_mhz in means_mhz:
-            if together * fastest <= most_per_mhz * mean_mhz:
-                continue  # not even all of them at once are too fast: no need to add them up
+        if together * fastest <= most_per_mhz * lowest_mhz:
+            continue  # not even all of them at once are too fast at any time
+        for stretch, mean_mhz in _means_mhz(device, load):
             own = rounds.only(rounds.labelled("precision", precision))
             rate = work_by_slice(own, (stretch,))[0] / stretch.length_s
             if rate > most_per_mhz * mean_mhz:
@@ -201,53 +253,63 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load) -> None:
                 )
 
 
-def _mean_mhz(device: DeviceEvidence, places: slice) -> float:
-    """Infinity with too few samples: then it contradicts nothing."""
-    clocks = device.series.readings("sm_clock_mhz", places).values
-    return fmean(clocks) if len(clocks) >= FEWEST_SAMPLES else math.inf
+def _means_mhz(device: DeviceEvidence, load: Load) -> Iterator[tuple[Window, float]]:
+    """The mean clock of each stretch; infinity with too few samples: then it contradicts nothing."""
+    for piece in load.pieces:
+        for stretch, places in zip(piece.stretches, piece.places, strict=True):
+            clocks = device.series.readings("sm_clock_mhz", places)
+            yield stretch, clocks.mean if len(clocks) >= FEWEST_SAMPLES else math.inf
 
 
-def _at_its_cap(device: DeviceEvidence, load: Load, piece: Piece) -> tuple[str, bool | None]:
-    """What it drew, in words, and whether that is its cap; None if the driver reports no power limit.
+def _drawn_by_piece(device: DeviceEvidence, load: Load) -> list[tuple[float, float]]:
+    """The median power of each piece, and the median of the 1 s average; NaN where it was not read."""
+    field = power_field(device)
+    moving_readings(device, load.window, field, "power")  # a frozen one explains nothing
+    power_w, averages_w = (piece_readings(device, load, one).medians for one in (field, POWER[1]))
+    return list(zip(power_w.tolist(), averages_w.tolist(), strict=True))
+
+
+def _at_its_cap(
+    device: DeviceEvidence, load: Load, piece: Piece, drawn: tuple[float, float]
+) -> tuple[float, float | None, bool | None]:
+    """What it drew, what was enforced, and whether it drew its cap; None if no power limit is reported.
 
     The cap holds the mean of about a second. In a short piece the instant power may be below it at most
     moments: on an H200 it was 536 to 821 W while the average was 690 W.
     """
-    field = power_field(device)
-    moving_readings(device, load.window, field, "power")  # a frozen one explains nothing
-    power_w = piece_readings(device, piece, field).values
-    if not power_w:
+    drawn_w, average_w = drawn
+    if math.isnan(drawn_w):
         raise NotMeasured("the clock is low under load, and the power that would explain it was not read")
     enforced_w = device.enforced_power_within(piece.span)
     if enforced_w is None:
-        return "which no power limit confirms: the driver reports none", None
-    drawn_w, least_w = median(power_w), device.limit("clock_capped_power_share").value * enforced_w
-    averages_w = piece_readings(device, piece, POWER[1]).values
-    if drawn_w < least_w and averages_w:
+        return drawn_w, None, None
+    least_w = device.limit("clock_capped_power_share").value * enforced_w
+    if drawn_w < least_w and not math.isnan(average_w):
         moving_readings(device, load.window, POWER[1], "power (1 s average)")
-        drawn_w = max(drawn_w, median(averages_w))
-    return f"at {drawn_w:.0f} of {enforced_w:.0f} W", drawn_w >= least_w
+        drawn_w = max(drawn_w, average_w)
+    return drawn_w, enforced_w, drawn_w >= least_w
 
 
-def _main_reasons(device: DeviceEvidence, piece: Piece, least_mhz: float) -> int:
-    """The explaining bits that most samples of a low clock have, taken together; 0 if most have none."""
-    samples = [
-        one
-        for places in piece.places
-        for one in device.samples[places].fields("sm_clock_mhz", "clock_event_reasons")
-    ]
-    if sum(1 for _, bits in samples if bits is not None) <= MOST * len(samples):
-        raise NotMeasured("the clock is low under load, and the reasons for it cannot be read")
-    known = Counter(
-        bits for clock_mhz, bits in samples if None not in (clock_mhz, bits) and clock_mhz < least_mhz
-    )
+def _main_reasons(
+    device: DeviceEvidence, load: Load, read: PieceReadings, least_mhz: float
+) -> list[int | None]:
+    """For each piece the explaining bits that most samples of a low clock have, taken together.
+
+    0 if most have none; None if they were not read in most samples.
+    """
+    bits = piece_readings(device, load, "clock_event_reasons").values
+    known = ~np.isnan(bits)
+    low = known & (read.values < least_mhz)
+    masks = np.where(low, bits, 0).astype(np.int64)
+    present = int(np.bitwise_or.reduce(masks))
+    most_low = MOST * read.sums(low)
     # Each bit by itself: a slowdown that flickered does not explain a clock that was low all the time.
-    explaining = (bit for bit in NAMES if bit & EXPLAINS_LOW_CLOCK)
-    return sum(bit for bit in explaining if _samples_with(bit, known) > MOST * known.total())
-
-
-def _samples_with(bit: int, samples: Counter[int]) -> int:
-    return sum(number for bits, number in samples.items() if bits & bit)
+    main = np.zeros(len(read.pieces), np.int64)
+    for bit in NAMES:
+        if bit & EXPLAINS_LOW_CLOCK & present:
+            main += np.where(read.sums((masks & bit) != 0) > most_low, bit, 0)
+    unread = read.sums(known) <= MOST * read.sums(np.ones_like(bits))
+    return [None if gone else reasons for gone, reasons in zip(unread.tolist(), main.tolist(), strict=True)]
 
 
 FAULTS = (

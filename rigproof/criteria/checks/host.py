@@ -114,7 +114,7 @@ def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
     node.evidence.require_coverage(pairs.times_s, window, node.coverage_limit(), "CPU load")
     slices = window.slices(WINDOW_S)
     filled = [
-        (piece, fmean(those))
+        (piece, sum(those) / len(those))
         for piece, those in zip(slices, values_by_slice(pairs, slices), strict=True)
         if those
     ]
@@ -164,8 +164,8 @@ def _delays(node: NodeEvidence, window: Window) -> tuple[Floats, float | None]:
     """All delays in the window, ms, and when the longest was reported."""
     reports = [
         (t_s, np.asarray(delays, np.float64))
-        for t_s, delays in node.loaded_samples(window).recorded("wakeup_delays_ms")
-        if len(delays)
+        for t_s, delays in node.loaded_samples(window).fields("t_s", "wakeup_delays_ms")
+        if delays is not None and len(delays)
     ]
     if not reports:
         return np.empty(0), None

@@ -184,7 +184,7 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     overflows: dict[tuple[str | None, str | None], list[float]] = defaultdict(list)
     for event in device.events("overflow"):
         overflows[event.stage, event.worker].append(event.t_s)
-    for one in unverified.only(unverified.same("phase", "measure")).records():
+    for one in unverified.measured.records():
         where = (one.stage, one.worker)
         if wrong.get(where, math.inf) <= one.t_s + REPORT_DELAY_S:
             continue
@@ -222,7 +222,7 @@ def headroom(device: DeviceEvidence) -> Finding:
     ]
     if device.is_cpu:
         samples = device.evidence.node(device.device.node).loaded_samples(window)
-        free += samples.readings("ram_available_mib")
+        free += list(samples.readings("ram_available_mib"))
     if not free:
         cause = device.cause()
         raise NotMeasured("free memory was not read under load" + (f": {cause}" if cause else ""))

@@ -1,7 +1,6 @@
 """Does the card have the right power limit, and does it respect it?"""
 
 from operator import itemgetter
-from statistics import fmean
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import UNSAMPLED, Also
@@ -60,8 +59,9 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     field = "power_average_w" if average else "power_w"
     over = device.limit("power_over_limit_share")
     found = []
-    for piece, pairs in readings_by_piece(device, load, field, "power", SHORTEST_S):
-        mean_w, enforced_w = fmean(pairs.values), device.enforced_power_within(piece.span)
+    read = readings_by_piece(device, load, field, "power", SHORTEST_S)
+    for piece, mean_w in zip(read.pieces, read.means.tolist(), strict=True):
+        enforced_w = device.enforced_power_within(piece.span)
         if mean_w <= 0:
             raise NotMeasured(f"the power reads 0 W at t={piece.span.from_s:.0f} s")
         if enforced_w is None:
@@ -95,7 +95,7 @@ def limit(device: DeviceEvidence) -> Finding:
     that the rig states, the lowest and the highest do.
     """
     require_power_limit(device)
-    in_force = sorted({device.enforced_power_w, *device.samples.readings("power_limit_w").values})
+    in_force = sorted({device.enforced_power_w, *device.samples.readings("power_limit_w").values.tolist()})
     changed = "" if _same(in_force) else f"between {in_force[0]:.0f} and {in_force[-1]:.0f} W during the run"
     allowed = device.device.limits.power_limit_w
     if allowed is not None:

@@ -3,9 +3,11 @@
 from collections import deque
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, compared, criterion
 from rigproof.criteria.effects import UNSAMPLED, Also
-from rigproof.criteria.evidence.readings import Reading, Readings
+from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.reasons import THROTTLE, names_of
 from rigproof.criteria.evidence.sensors import moving_readings, require_possible
 from rigproof.criteria.evidence.subjects import DeviceEvidence
@@ -142,7 +144,7 @@ def _hottest(
         return passed
     for stage in device.evidence.stages_with(*DUTIES):
         moving_readings(device, device.evidence.loaded_window(stage), field, what)
-    hottest_c = max(pairs.values)
+    hottest_c = pairs.highest
     if limit is None:
         return Finding(Outcome.NO_LIMIT, hottest_c, detail=f"no limit of the {what} is known")
     return compared(hottest_c, limit, good=True)
@@ -150,7 +152,7 @@ def _hottest(
 
 def _too_hot(device: DeviceEvidence, pairs: Readings, limit: Limit, detail: str = "") -> Finding | None:
     """A failure if any of the readings is over the limit."""
-    hottest_c = max(pairs.values, default=limit.value)
+    hottest_c = pairs.highest
     if hottest_c <= limit.value:
         return None
     from_s = next(t_s for t_s, value in pairs if value > limit.value)
@@ -160,8 +162,8 @@ def _too_hot(device: DeviceEvidence, pairs: Readings, limit: Limit, detail: str 
 
 def _sustained(pairs: Readings) -> Readings:
     """For each reading the mean of the last SUSTAINED_S up to it; one mean if all together are shorter."""
-    means: list[Reading] = []
-    last: deque[Reading] = deque()
+    means: list[tuple[float, float]] = []
+    last: deque[tuple[float, float]] = deque()
     total = 0.0
     for t_s, value in pairs:
         last.append((t_s, value))
@@ -170,18 +172,14 @@ def _sustained(pairs: Readings) -> Readings:
             total -= last.popleft()[1]
         if t_s - pairs.times_s[0] >= SUSTAINED_S:
             means.append((t_s, total / len(last)))
-    return Readings.of_pairs(means or [(t_s, total / len(last)) for t_s in pairs.times_s[-1:]])
+    return Readings.of_pairs(means or [(t_s, total / len(last)) for t_s in pairs.times_s[-1:].tolist()])
 
 
 def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> float:
     """How long it was over the limit: each reading holds until the next one, or for one step of the grid."""
     step_s = 1 / device.evidence.planned_by.rig.sampling.rate_hz
-    ends = [*pairs.times_s[1:], pairs.times_s[-1] + step_s]
-    return sum(
-        min(end_s - t_s, 2 * step_s)
-        for (t_s, value), end_s in zip(pairs, ends, strict=True)
-        if value > limit_c
-    )
+    held_s = np.minimum(np.diff(pairs.times_s, append=pairs.times_s[-1] + step_s), 2 * step_s)
+    return float(held_s[pairs.values > limit_c].sum())
 
 
 @criterion(
@@ -251,13 +249,9 @@ class _Slowed:
 def _slowed(device: DeviceEvidence, stage: str) -> _Slowed:
     """From the beginning of the stage to its end, set-up included."""
     known = device.loaded_samples(device.evidence.whole_window(stage)).recorded("clock_event_reasons")
-    events: list[Window] = []
-    number = reasons = 0
-    going_on = False
-    for t_s, bits in known:
-        slowed = bits & THROTTLE
-        if slowed:
-            number, reasons = number + 1, reasons | slowed
-            events.append(Window(events.pop().from_s, t_s) if going_on else Window(t_s, t_s))
-        going_on = bool(slowed)
-    return _Slowed(stage, len(known), number, reasons, tuple(events))
+    bits = known.values.astype(np.int64) & THROTTLE
+    slowed = bits != 0
+    edges = np.flatnonzero(np.diff(slowed, prepend=False, append=False)).reshape(-1, 2)
+    times_s = known.times_s.tolist()
+    events = tuple(Window(times_s[first], times_s[end - 1]) for first, end in edges.tolist())
+    return _Slowed(stage, len(known), int(slowed.sum()), int(np.bitwise_or.reduce(bits)), events)

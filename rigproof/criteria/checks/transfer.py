@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from statistics import median_high
+
+import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.counters import growth
-from rigproof.criteria.evidence.loads import Load, Piece, over_loads
+from rigproof.criteria.evidence.loads import Load, over_loads
+from rigproof.criteria.evidence.pieces import Piece
 from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
@@ -99,21 +101,17 @@ class Seen:
 
 
 def _seen(device: DeviceEvidence, load: Load, field: str, what: str, best: int) -> list[Seen]:
-    pieces = readings_by_piece(device, load, field, what, SHORTEST_S)
-    found = [
-        Seen(
-            piece,
-            int(median_high(pairs.values)),
-            min(pairs.values),
-            sum(1 for value in pairs.values if value < best) / len(pairs),
-        )
-        for piece, pairs in pieces
-    ]
+    read = readings_by_piece(device, load, field, what, SHORTEST_S)
+    usual = read.upper_medians.astype(np.intp).tolist()
     possible = GENERATIONS if field == "pcie_generation" else LANES
-    usual = [one.usual for one in found]
     if not all(one in possible for one in usual):
         raise NotMeasured(f"the {what} reads {min(usual)} to {max(usual)}, which no link has")
-    return found
+    lowest = read.lowest.astype(np.intp).tolist()
+    if min(lowest) >= best:
+        low_shares = [0.0] * len(lowest)
+    else:
+        low_shares = (read.sums(read.values < best) / read.counts).tolist()
+    return list(map(Seen, read.pieces, usual, lowest, low_shares))
 
 
 def _best(device: DeviceEvidence, name: str, possible: range) -> Limit:

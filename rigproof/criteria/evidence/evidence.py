@@ -11,10 +11,14 @@ from collections.abc import Callable, Hashable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from operator import attrgetter, sub
+from operator import attrgetter
 from typing import Any, TypeVar, cast, get_args
 
+import numpy as np
+
 from rigproof.criteria.criterion import Limit, NotMeasured
+from rigproof.criteria.evidence.blocks import Block
+from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Rounds, RoundTable
 from rigproof.criteria.evidence.series import Item, Series, series_of
 from rigproof.criteria.evidence.shared import SharedEvidence
@@ -238,7 +242,7 @@ class Evidence:
         return found
 
     def kept_for_subject(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """As `kept`, but only until `release_subject`: for large data."""
+        """As `kept`, but only until `release`: for large data."""
         if key not in self._kept_for_subject:
             self._kept_for_subject[key] = make()
         found: Made = self._kept_for_subject[key]
@@ -260,11 +264,23 @@ class Evidence:
             raise type(found)(found.reason)
         return found
 
-    def release_subject(self) -> None:
-        """Release what was kept for one subject, once it has been judged."""
-        self._kept_for_subject.clear()
+    def join(self, subjects: Sequence[str]) -> None:
+        """These subjects are judged next: what the devices among them need is computed for all at once."""
+        devices = [self._devices[one] for one in subjects if one in self._devices]
+        block = Block(devices)
+        for device in devices:
+            device.block = block
         if self.recording.first_attempts and self.earlier is not None:
-            self.earlier.release_subject()
+            self.earlier.join(subjects)
+
+    def release(self, subjects: Sequence[str]) -> None:
+        """Release what was kept for these subjects, once they have been judged."""
+        self._kept_for_subject.clear()
+        for one in subjects:
+            if one in self._devices:
+                self._devices[one].release()
+        if self.recording.first_attempts and self.earlier is not None:
+            self.earlier.release(subjects)
 
     @cached_property
     def subjects_by_uuid(self) -> dict[str, list[str]]:
@@ -387,31 +403,39 @@ class Evidence:
         ends = [rows.last_s() for rows in (recording.gpu_samples, recording.host_samples, recording.rounds)]
         return max((end_s for end_s in ends if end_s is not None), default=-math.inf)
 
-    def require_coverage(self, times_s: Sequence[float], window: Window, limit: Limit, what: str) -> None:
-        """NotMeasured if fewer than the share `limit` of the grid points due gave a reading.
+    def require_coverage(self, times_s: Floats, window: Window, limit: Limit, what: str) -> None:
+        """NotMeasured if `uncovered`."""
+        reason = self.uncovered(times_s, window, limit)
+        if reason:
+            raise NotMeasured(reason.format(what=what))
 
-        Nor may a gap be longer than LONGEST_GAP_S and GAP_STEPS grid points.
+    def uncovered(self, times_s: Floats, window: Window, limit: Limit) -> str:
+        """Why readings at these times do not cover the window, with {what} was read; empty if they do.
+
+        They do if at least the share `limit` of the grid points due gave a reading, and no gap is longer
+        than LONGEST_GAP_S and GAP_STEPS grid points.
         """
         rate_hz = self.planned_by.rig.sampling.rate_hz
         due, count = window.length_s * rate_hz, len(times_s)
         if count == 0:
-            raise NotMeasured(f"no {what} was read under load")
+            return "no {what} was read under load"
         gap_s, from_s = _longest_gap(times_s, window)
         if gap_s > max(LONGEST_GAP_S, GAP_STEPS / rate_hz):
-            raise NotMeasured(f"no {what} was read for {gap_s:.1f} s under load, from t={from_s:.0f} s on")
+            return f"no {{what}} was read for {gap_s:.1f} s under load, from t={from_s:.0f} s on"
         if count < limit.value * due:
-            raise NotMeasured(
-                f"only {count} of the {due:.0f} readings of {what} due under load, "
+            return (
+                f"only {count} of the {due:.0f} readings of {{what}} due under load, "
                 f"which is under {limit.value * 100:.0f} %"
             )
+        return ""
 
 
-def _longest_gap(times_s: Sequence[float], window: Window) -> tuple[float, float]:
+def _longest_gap(times_s: Floats, window: Window) -> tuple[float, float]:
     """The longest gap in a window's readings, and when it begins; rising times inside the window."""
-    edges_s = [window.from_s, *times_s, window.to_s]
-    gaps_s = list(map(sub, edges_s[1:], edges_s))
-    longest_s = max(gaps_s)
-    return longest_s, edges_s[gaps_s.index(longest_s)]
+    edges_s = np.concatenate(((window.from_s,), times_s, (window.to_s,)))
+    gaps_s = edges_s[1:] - edges_s[:-1]
+    place = int(gaps_s.argmax())
+    return float(gaps_s[place]), float(edges_s[place])
 
 
 def _grouped(records: Sequence[Item]) -> dict[str, list[Item]]:

@@ -26,13 +26,13 @@ class Fed:
 
 def fed_by(rounds: Rounds) -> Fed:
     """From one device's rounds of a stage that feeds it. NotMeasured if it generated for too short a time."""
-    generation = rounds.only(rounds.same("phase", "measure"))
+    generation = rounds.measured
     if not len(generation):
         raise NotMeasured("no round of generation was measured")
     window = Window(float(generation.begins_s.min()), float(generation.t_s.max()))
     if window.length_s < SHORTEST_LOAD_S:
         raise NotMeasured(f"{window.length_s:.1f} s of generation are too short to measure")
-    verified = generation.verified()
+    verified = generation.verified
     order = np.argsort(verified.t_s, kind="stable")
     ends = [window.from_s, *verified.t_s[order].tolist()]
     starts = [*verified.begins_s[order].tolist(), window.to_s]

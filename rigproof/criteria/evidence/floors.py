@@ -222,10 +222,11 @@ def _silicon_floor(device: DeviceEvidence, done: Measured) -> Limit | NoFloor:
 def _median_clock_mhz(device: DeviceEvidence, rounds: Rounds) -> float:
     """The median SM clock while these rounds ran. NotMeasured if it was read too rarely."""
     stretches = [Window(*pair) for pair in rounds.unbroken(device.evidence.kinds)]
-    found: list[float] = []
-    for stretch in stretches:
-        clocks_mhz = (sample.sm_clock_mhz for sample in device.loaded_samples(stretch))
-        found += [one for one in clocks_mhz if one is not None]
+    found = [
+        one
+        for stretch in stretches
+        for one in device.loaded_samples(stretch).recorded("sm_clock_mhz").values.tolist()
+    ]
     rate_hz = device.evidence.planned_by.rig.sampling.rate_hz
     due = rate_hz * sum(stretch.length_s for stretch in stretches)
     if not found or len(found) < device.limit("sample_coverage_share").value * due:

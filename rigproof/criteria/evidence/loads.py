@@ -5,14 +5,15 @@ Clock, power, activity and the link are judged over a load's `pieces`: the time 
 a stage's window also includes set-up and warm-up. What must never happen is judged over its `window`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from rigproof.criteria.criterion import Finding, NotMeasured
+from rigproof.criteria.evidence.pieces import Piece, PieceTable
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
-from rigproof.profiles.kinds.stages import Duty
+from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.records.verdict import Outcome
 
 Made = TypeVar("Made")
@@ -23,35 +24,6 @@ SHORTEST_S = 1.0  # of a stretch: a shorter one is over before the sensors follo
 # load of any length, any other stretch if a quarter of it has two values of NVML's slowest sensor.
 QUARTERS, QUARTERED_S = 4, 8.0
 FEWEST_SAMPLES = 5  # of a piece: with fewer, two samples decide the median; it is joined with its neighbours
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Measured work that is judged as one: a stretch, a part of one, or several short neighbours."""
-
-    stretches: tuple[Window, ...]
-    places: tuple[slice, ...]  # of the samples in each, in the device's series
-
-    @classmethod
-    def of(cls, pieces: Sequence["Piece"]) -> "Piece":
-        """Neighbouring pieces joined into one."""
-        stretches = tuple(one for piece in pieces for one in piece.stretches)
-        return cls(stretches, tuple(one for piece in pieces for one in piece.places))
-
-    @property
-    def samples(self) -> int:
-        """The number of samples."""
-        return sum(one.stop - one.start for one in self.places)
-
-    @property
-    def span(self) -> Window:
-        """From its beginning to its end, including the time between its stretches."""
-        return Window(self.stretches[0].from_s, self.stretches[-1].to_s)
-
-    @property
-    def length_s(self) -> float:
-        """Seconds of measured work in it."""
-        return sum(stretch.length_s for stretch in self.stretches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +52,10 @@ class Load:
 
     def pieces_of(self, shortest_s: float) -> tuple[Piece, ...]:
         """Its pieces, with neighbours joined until each is at least that long."""
+        if not shortest_s:
+            return self.pieces
         joined = _joined(self.pieces, lambda pieces: sum(one.length_s for one in pieces) >= shortest_s)
-        return tuple(pieces[0] if len(pieces) == 1 else Piece.of(pieces) for pieces in joined)
+        return tuple(map(Piece.of, joined))
 
 
 def load_of(device: DeviceEvidence, stage: str) -> Load:
@@ -92,10 +66,34 @@ def load_of(device: DeviceEvidence, stage: str) -> Load:
         series = device.series
         alone = [Piece((one,), (series.places(one),)) for one in _stretches(device, stage)]
         joined = _joined(alone, lambda pieces: sum(one.samples for one in pieces) >= FEWEST_SAMPLES)
-        pieces = tuple(Piece.of(ones) for ones in joined)
+        pieces = tuple(map(Piece.of, joined))
         return Load(stage, device.evidence.kinds[stage].duty, window, pieces)
 
-    return device.evidence.kept_for_subject(("load", device.subject, stage), made)
+    return device.kept(("load", stage), made)
+
+
+def loads_of(device: DeviceEvidence) -> list[Load]:
+    """What a device did in all stages in which it measured anything."""
+    found = []
+    for stage in device.evidence.stages_with(*DUTIES):
+        try:
+            found.append(load_of(device, stage))
+        except NotMeasured:  # a criterion that needs this load reports it
+            continue
+    return found
+
+
+def piece_table(device: DeviceEvidence, shortest_s: float) -> PieceTable:
+    """The pieces of all loads, each at least that long, of the device and those judged with it."""
+
+    def made() -> PieceTable:
+        devices = device.block.devices
+        pieces = {
+            (one.subject, load.stage): load.pieces_of(shortest_s) for one in devices for load in loads_of(one)
+        }
+        return PieceTable({one.subject: one.series for one in devices}, pieces)
+
+    return device.block.kept(("pieces", shortest_s), made)
 
 
 def over_loads(device: DeviceEvidence, duties: Collection[Duty], find: Callable[[Load], Finding]) -> Finding:
@@ -157,7 +155,7 @@ def _stretches(device: DeviceEvidence, stage: str) -> tuple[Window, ...]:
     A fed device counts as working from its first measured round to its last: its waiting is what is judged.
     """
     rounds = device.rounds(stage)
-    measured = rounds.only(rounds.same("phase", "measure"))
+    measured = rounds.measured
     if not len(measured):
         cause = device.cause()
         raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))

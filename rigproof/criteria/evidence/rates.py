@@ -35,7 +35,7 @@ def settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
     """
     stage = device.evidence.steady_stage
     window = device.evidence.complete_window(stage)
-    verified = device.possible(device.rounds(stage)).verified()
+    verified = device.possible(device.rounds(stage)).verified
     starts_s = verified.begins_s[verified.same("phase", "measure")]
     if not len(starts_s):
         cause = device.cause()
@@ -89,8 +89,7 @@ def precision_rounds(device: DeviceEvidence, precision: str) -> Rounds:
     """Measured, verified and possible rounds of the stage that measures precision by precision."""
     stages = (one for one in device.evidence.stages if device.evidence.kinds[one].arms == "precision")
     done = device.rounds(next(stages, ""))
-    done = device.possible(done.only(done.labelled("precision", precision))).verified()
-    return done.only(done.same("phase", "measure"))
+    return device.possible(done.only(done.labelled("precision", precision))).verified.measured
 
 
 # Peers

@@ -1,43 +1,46 @@
-"""Readings of one sensor over time, as two lists: most users need only the times or only the values."""
+"""Readings of one sensor over time, as two arrays: most users need only the times or only the values."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, overload
+from collections.abc import Iterable, Iterator
 
-Reading = tuple[float, Any]  # run time, value
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
 
 
-class Readings(Sequence[Reading]):
-    """(run time, value) pairs in the order of time; `times_s` and `values` have one half each."""
+class Readings:
+    """Readings in the order of time: `times_s` (n,), run time, and `values` (n,); none of them is NaN."""
 
     __slots__ = ("times_s", "values")
 
-    def __init__(self, times_s: list[float], values: list[Any]) -> None:
+    def __init__(self, times_s: Floats, values: Floats) -> None:
         self.times_s, self.values = times_s, values
 
     @classmethod
-    def of_pairs(cls, pairs: Iterable[Reading]) -> "Readings":
-        """From pairs that are already in the order of time."""
-        pairs = list(pairs)
-        return cls([t_s for t_s, _ in pairs], [value for _, value in pairs])
+    def of_pairs(cls, pairs: Iterable[tuple[float, float]]) -> "Readings":
+        """From pairs of run time and value that are already in the order of time."""
+        table = np.asarray([*pairs], np.float64).reshape(-1, 2)
+        return cls(table[:, 0], table[:, 1])
 
-    def known(self) -> "Readings":
-        """The readings that have a value."""
-        return Readings.of_pairs(pair for pair in self if pair[1] is not None)
+    @property
+    def mean(self) -> float:
+        """Of all values; NaN if there is none."""
+        return float(self.values.sum() / len(self)) if len(self) else float("nan")
+
+    @property
+    def highest(self) -> float:
+        """Of all values; minus infinity if there is none."""
+        return float(self.values.max(initial=-np.inf))
+
+    @property
+    def lowest(self) -> float:
+        """Of all values; infinity if there is none."""
+        return float(self.values.min(initial=np.inf))
 
     def __len__(self) -> int:
         """The number of readings."""
         return len(self.values)
 
-    def __iter__(self) -> Iterator[Reading]:
-        """The pairs."""
-        return zip(self.times_s, self.values, strict=True)
-
-    @overload
-    def __getitem__(self, place: int) -> Reading: ...
-    @overload
-    def __getitem__(self, place: slice) -> "Readings": ...
-    def __getitem__(self, place: int | slice) -> "Reading | Readings":
-        """One pair, or the readings of a slice."""
-        if isinstance(place, slice):
-            return Readings(self.times_s[place], self.values[place])
-        return self.times_s[place], self.values[place]
+    def __iter__(self) -> Iterator[tuple[float, float]]:
+        """The pairs of run time and value."""
+        return zip(self.times_s.tolist(), self.values.tolist(), strict=True)

@@ -1,6 +1,7 @@
 """The rounds of one device as columns, so that computing over hundreds of them needs no object for each."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -76,22 +77,22 @@ class Rounds:
         """From records."""
         return cls(RoundTable(columns_of(Round, records)), slice(0, len(records)))
 
-    @property
+    @cached_property
     def t_s(self) -> Floats:
         """The run time at which each round ended; NaN if it was not recorded (so, too, below)."""
         return self._floats("t_s")
 
-    @property
+    @cached_property
     def seconds(self) -> Floats:
         """The duration of each round."""
         return self._floats("seconds")
 
-    @property
+    @cached_property
     def work(self) -> Floats:
         """The work of each round, in its unit."""
         return self._floats("work")
 
-    @property
+    @cached_property
     def begins_s(self) -> Floats:
         """The run time at which each round began; NaN if its end and its duration are infinite."""
         with np.errstate(invalid="ignore"):
@@ -131,12 +132,17 @@ class Rounds:
         """An id for each round, equal for the same process: a worker, or one that a worker has started."""
         return self._ids(kinds.same_process, "worker")
 
+    @cached_property
     def fastest(self) -> dict[str, float]:
         """The rate of the fastest round of each precision; infinite if it took almost no time."""
         with np.errstate(over="ignore"):
             rates = self.work / self.seconds
         values = {str(one): one for one in self.distinct_labels("precision")}
         return {name: float(rates[self.labelled("precision", values[name])].max()) for name in sorted(values)}
+
+    def processes(self, kinds: StageKinds) -> set[int]:
+        """The distinct `process_ids`."""
+        return set(self.process_ids(kinds).tolist())
 
     def without_hiccups(self) -> "Rounds":
         """All but the slowest tenth of the rounds, by rate; all if there are fewer than ten."""
@@ -161,10 +167,10 @@ class Rounds:
         was queued, however often the host is late. `CLOCKS_APART` allows for the difference of the clocks.
         Two rounds that end at the same moment are one that was reported twice.
         """
-        processes, t_s, seconds = self.process_ids(kinds), self.t_s, self.seconds * (1 - CLOCKS_APART)
+        ids, t_s, seconds = self.process_ids(kinds), self.t_s, self.seconds * (1 - CLOCKS_APART)
         most, place = 0.0, 0
-        for process in set(processes.tolist()):
-            (own,) = (processes == process).nonzero()
+        for process in set(ids.tolist()):
+            (own,) = (ids == process).nonzero()
             own = own[np.argsort(t_s[own], kind="stable")]
             done_s = np.cumsum(seconds[own])
             idle_s = np.maximum.accumulate(t_s[own] - done_s)
@@ -198,6 +204,12 @@ class Rounds:
         places = slice(int(found[0]), int(found[-1]) + 1) if adjoin else found
         return Rounds(self._table, self._within(places))
 
+    @cached_property
+    def measured(self) -> "Rounds":
+        """The rounds of a measurement, without those of the warm-up."""
+        return self.only(self.same("phase", "measure"))
+
+    @cached_property
     def verified(self) -> "Rounds":
         """The rounds whose result was compared and correct."""
         return self.only(self.same("verified", True))

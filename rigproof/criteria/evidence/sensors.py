@@ -27,15 +27,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence.loads import Load, Piece, load_of
-from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.loads import Load, loads_of, piece_table
+from rigproof.criteria.evidence.pieces import PieceReadings
+from rigproof.criteria.evidence.readings import Floats, Readings
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.kinds.stages import DUTIES
-
-Floats = npt.NDArray[np.float64]
 
 POWER = ("power_w", "power_average_w")
 CORE = ("core_temperature_c", "power_w", "sm_clock_mhz")
@@ -69,8 +68,7 @@ def moving_readings(device: DeviceEvidence, window: Window, field: str, what: st
     """Enough readings inside the window of a sensor that is not frozen, else NotMeasured."""
     pairs = device.loaded_readings(window, field, what)
     _require_moving(device, window)
-    key = ("doubt", device.subject, field)
-    reason = device.evidence.kept_for_subject(key, lambda: _doubt(device, field, what))
+    reason = device.kept(("doubt", field), lambda: _doubt(device, field, what))
     if reason:
         raise NotMeasured(reason)
     return pairs
@@ -78,24 +76,25 @@ def moving_readings(device: DeviceEvidence, window: Window, field: str, what: st
 
 def readings_by_piece(
     device: DeviceEvidence, load: Load, field: str, what: str, shortest_s: float = 0.0
-) -> list[tuple[Piece, Readings]]:
+) -> PieceReadings:
     """The readings of each of the load's pieces of at least that length, none of them empty.
 
     NotMeasured if a piece has none, or the sensor cannot be trusted.
     """
     moving_readings(device, load.window, field, what)
-    key = ("pieces", device.subject, load.stage, shortest_s)
-    pieces = device.evidence.kept_for_subject(key, lambda: load.pieces_of(shortest_s))
-    found = [(piece, piece_readings(device, piece, field)) for piece in pieces]
-    for piece, pairs in found:
-        if not pairs:
-            raise NotMeasured(f"no {what} was read from t={piece.span.from_s:.0f} to {piece.span.to_s:.0f} s")
+    found = piece_readings(device, load, field, shortest_s)
+    if not found.counts.all():
+        span = found.pieces[int(np.argmin(found.counts))].span
+        raise NotMeasured(f"no {what} was read from t={span.from_s:.0f} to {span.to_s:.0f} s")
     return found
 
 
-def piece_readings(device: DeviceEvidence, piece: Piece, field: str) -> Readings:
-    """The readings in all stretches of a piece."""
-    return device.series.readings(field, *piece.places)
+def piece_readings(device: DeviceEvidence, load: Load, field: str, shortest_s: float = 0.0) -> PieceReadings:
+    """The same, trusted or not; a piece may have none. NotMeasured if a reading is infinite."""
+    found = PieceReadings(piece_table(device, shortest_s), (device.subject, load.stage), field)
+    if not device.series.finite(field) and np.isinf(found.values).any():
+        raise NotMeasured(f"a reading of {field} is not a finite number")
+    return found
 
 
 def require_possible(device: DeviceEvidence, field: str, what: str) -> None:
@@ -117,7 +116,7 @@ def _require_moving(device: DeviceEvidence, window: Window) -> None:
         samples = device.loaded_samples(window)
         return all(_is_constant(samples.readings(name)) for name in CORE)
 
-    if device.evidence.kept_for_subject(("frozen", device.subject, window), all_still):
+    if device.kept(("frozen", window), all_still):
         raise NotMeasured(
             "temperature, power and clock did not change at all under load: the sensors are frozen"
         )
@@ -127,8 +126,9 @@ def _is_constant(pairs: Readings) -> bool:
     """Whether all readings have the same value, over at least STILL_S."""
     return (
         len(pairs) >= FEWEST
+        and pairs.values[0] == pairs.values[-1]
         and pairs.times_s[-1] - pairs.times_s[0] >= STILL_S
-        and pairs.values.count(pairs.values[0]) == len(pairs)
+        and bool((pairs.values == pairs.values[0]).all())
     )
 
 
@@ -137,7 +137,7 @@ def _doubt(device: DeviceEvidence, field: str, what: str) -> str:
     pairs = device.samples.readings(field)
     if len(pairs) < FEWEST:
         return ""  # too few to be a measurement anyway
-    times_s, values = _arrays(pairs)
+    times_s, values = pairs.times_s, pairs.values
     doubt = _impossible(device, pairs, field, what)
     if not doubt and field in POWER:
         doubt = _still_power(device, times_s, values, field) or _against_energy(device, times_s, values)
@@ -164,7 +164,7 @@ def _impossible(device: DeviceEvidence, pairs: Readings, field: str, what: str) 
         "utilization_percent": 100.0,
     }.get(field)
     most = highest if highest is not None and highest > 0 else math.inf
-    if not pairs or 0 <= min(pairs.values) <= max(pairs.values) <= most:
+    if not pairs or 0 <= pairs.lowest <= pairs.highest <= most:
         return ""
     t_s, value = next(pair for pair in pairs if not 0 <= pair[1] <= most)
     unit = UNITS.get(field, "")
@@ -237,9 +237,10 @@ def _energy(device: DeviceEvidence) -> tuple[Floats, Floats]:
 
     def counted() -> tuple[Floats, Floats]:
         pairs = device.samples.readings("energy_j")
-        return _arrays(pairs if len(set(pairs.values)) > 1 else pairs[:0])
+        counted = pairs.highest > pairs.lowest
+        return (pairs.times_s, pairs.values) if counted else (np.zeros(0), np.zeros(0))
 
-    return device.evidence.kept_for_subject(("energy", device.subject), counted)
+    return device.kept("energy", counted)
 
 
 def _against_energy(device: DeviceEvidence, times_s: Floats, values: Floats) -> str:
@@ -273,11 +274,7 @@ def _energy_blocks(device: DeviceEvidence) -> tuple[Floats, Floats]:
         ]
         return np.asarray([one.from_s for one in found]), np.asarray([one.to_s for one in found])
 
-    return device.evidence.kept_for_subject(("energy blocks", device.subject), blocks)
-
-
-def _arrays(pairs: Readings) -> tuple[Floats, Floats]:
-    return np.asarray(pairs.times_s, np.float64), np.asarray(pairs.values, np.float64)
+    return device.kept("energy blocks", blocks)
 
 
 # Temperature
@@ -289,7 +286,7 @@ def _still_temperature(device: DeviceEvidence, times_s: Floats, values: Floats, 
     if len(power) < FEWEST or not STEP_STILL_S <= times_s[-1] - times_s[0] <= LONGEST_S:
         return ""
     grid_s = np.arange(times_s[0], times_s[-1])
-    power_w = np.interp(grid_s, power.times_s, np.asarray(power.values, np.float64))
+    power_w = np.interp(grid_s, power.times_s, power.values)
     never_moved = np.ptp(values) == 0 and np.ptp(times_s) >= NEVER_MOVED_S
     if never_moved and power_w.max() > LOAD_RATIO * power_w.min():
         return f"the {what} reads {values[0]:g} °C during the whole run: the sensor is frozen"
@@ -346,7 +343,7 @@ def _ignored_change(
 
 def _out_of_time(device: DeviceEvidence) -> str:
     """Rule 5; the same for all sensors of a card, since each sample has all of them."""
-    return device.evidence.kept_for_subject(("time", device.subject), lambda: _shift(device))
+    return device.kept("time", lambda: _shift(device))
 
 
 def _shift(device: DeviceEvidence) -> str:
@@ -356,7 +353,7 @@ def _shift(device: DeviceEvidence) -> str:
     if not len(rounds) or len(power) < FEWEST:
         return ""
     first_s, last_s = float(rounds.begins_s.min()), float(rounds.t_s.max())
-    times_s, power_w = _arrays(power)
+    times_s, power_w = power.times_s, power.values
     # Late readings show the idle time before the load in place of the load's beginning.
     idle_w = float(power_w[times_s < first_s + LONGEST_SHIFT_S].min(initial=math.inf))
     first, last = (
@@ -400,16 +397,6 @@ def _nearest(times_s: Floats, moment_s: float) -> float:
 # Where to look
 
 
-def _loads(device: DeviceEvidence) -> list[Load]:
-    found = []
-    for stage in device.evidence.stages_with(*DUTIES):
-        try:
-            found.append(load_of(device, stage))
-        except NotMeasured:  # a criterion that needs this load reports it
-            continue
-    return found
-
-
 def _windows(device: DeviceEvidence) -> list[Window]:
     found = []
     for stage in device.evidence.stages_with(*DUTIES):
@@ -423,7 +410,7 @@ def _windows(device: DeviceEvidence) -> list[Window]:
 def _stretches(device: DeviceEvidence) -> list[Window]:
     """The stretches of all loads, with adjacent ones joined."""
     found: list[Window] = []
-    for load in _loads(device):
+    for load in loads_of(device):
         for stretch in load.stretches:
             if found and stretch.from_s - found[-1].to_s <= 1e-6:
                 found[-1] = Window(found[-1].from_s, stretch.to_s)

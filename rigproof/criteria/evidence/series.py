@@ -7,8 +7,10 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar, overload
 
+import numpy as np
+
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.readings import Floats, Readings
 from rigproof.criteria.evidence.windows import Window
 from rigproof.records.rows import Rows
 
@@ -26,29 +28,34 @@ Item = TypeVar("Item", bound=Timed)
 
 
 class Series(Generic[Item]):
-    """The records of one subject in the order of time, with each field as a list, made on first use."""
+    """The records of one subject in the order of time, with each field as a column, made on first use."""
 
     def __init__(self, records: Iterable[Item] = ()) -> None:
         # A time that is not finite cannot be sorted, and lies in no window.
         timed = (one for one in records if one.t_s is not None and math.isfinite(one.t_s))
         self.records: Sequence[Item] = sorted(timed, key=attrgetter("t_s"))
-        self._begin([one.t_s for one in self.records])
+        self._begin(np.asarray([one.t_s for one in self.records], np.float64))
 
-    def _begin(self, times_s: list[float]) -> None:
+    def _begin(self, times_s: Floats) -> None:
         self.times_s = times_s
+        self._sorted_s: list[float] = times_s.tolist()  # to look up one moment, faster than an array
+        self._places: dict[Window, slice] = {}
         self._columns: dict[str, list[Any]] = {}
-        self._gaps: dict[str, bool] = {}
+        self._numbers: dict[str, Floats] = {}
         self._finite: dict[str, bool] = {}
         self._recorded: dict[tuple[str, int, int], Readings] = {}
 
     @property
     def items(self) -> "Stretch[Item]":
         """All records. Not cached: it refers back, and garbage collection is off while a rig is judged."""
-        return Stretch(self, slice(0, len(self.times_s)))
+        return Stretch(self, slice(0, len(self._sorted_s)))
 
     def places(self, window: Window) -> slice:
         """The places of the records inside the window, its ends included."""
-        return slice(bisect_left(self.times_s, window.from_s), bisect_right(self.times_s, window.to_s))
+        if window not in self._places:
+            first, end = bisect_left(self._sorted_s, window.from_s), bisect_right(self._sorted_s, window.to_s)
+            self._places[window] = slice(first, end)
+        return self._places[window]
 
     def within(self, window: Window) -> "Stretch[Item]":
         """The records inside the window, its ends included."""
@@ -60,34 +67,32 @@ class Series(Generic[Item]):
             self._columns[field] = self._read(field)
         return self._columns[field]
 
+    def numbers(self, field: str) -> Floats:
+        """A field of numbers of all records, (n,); NaN if a record lacks it."""
+        if field not in self._numbers:
+            self._numbers[field] = self._read_numbers(field)
+        return self._numbers[field]
+
     def recorded(self, field: str, places: slice) -> Readings:
-        """The values of a field, without records that lack it."""
+        """The values of a field of numbers, without records that lack it."""
         key = (field, places.start, places.stop)
         if key not in self._recorded:
-            found = Readings(self.times_s[places], self.column(field)[places])
-            self._recorded[key] = found.known() if self._has_gaps(field) else found
+            times_s, values = self.times_s[places], self.numbers(field)[places]
+            if not self.finite(field):
+                known = ~np.isnan(values)
+                times_s, values = times_s[known], values[known]
+            self._recorded[key] = Readings(times_s, values)
         return self._recorded[key]
 
-    def readings(self, field: str, *places: slice) -> Readings:
-        """The same for several slices together. Raises NotMeasured if a value is not finite."""
-        found = self.recorded(field, places[0]) if len(places) == 1 else self._of_several(field, places)
-        if not self._is_finite(field) and not all(map(math.isfinite, found.values)):
+    def readings(self, field: str, places: slice) -> Readings:
+        """The same. Raises NotMeasured if a value is infinite."""
+        found = self.recorded(field, places)
+        if not self.finite(field) and np.isinf(found.values).any():
             raise NotMeasured(f"a reading of {field} is not a finite number")
         return found
 
-    def _of_several(self, field: str, places: Sequence[slice]) -> Readings:
-        values = self.column(field)
-        found = Readings(
-            [t_s for one in places for t_s in self.times_s[one]], [v for one in places for v in values[one]]
-        )
-        return found.known() if self._has_gaps(field) else found
-
-    def _has_gaps(self, field: str) -> bool:
-        if field not in self._gaps:
-            self._gaps[field] = self._may_lack(field)
-        return self._gaps[field]
-
-    def _is_finite(self, field: str) -> bool:
+    def finite(self, field: str) -> bool:
+        """Whether each record has a finite number in that field; of columns, those of all subjects."""
         if field not in self._finite:
             self._finite[field] = self._all_finite(field)
         return self._finite[field]
@@ -95,17 +100,17 @@ class Series(Generic[Item]):
     def _read(self, field: str) -> list[Any]:
         return list(map(attrgetter(field), self.records))
 
-    def _may_lack(self, field: str) -> bool:
-        return any(one is None for one in self.column(field))
+    def _read_numbers(self, field: str) -> Floats:
+        return np.asarray([np.nan if one is None else one for one in self._read(field)], np.float64)
 
     def _all_finite(self, field: str) -> bool:
-        return all(one is None or math.isfinite(one) for one in self.column(field))
+        return bool(np.isfinite(self.numbers(field)).all())
 
 
 class ColumnSeries(Series[Item]):
     """A Series of records that are stored as columns. Their times must be in order."""
 
-    def __init__(self, rows: Rows[Item], subject: str, times_s: list[float]) -> None:
+    def __init__(self, rows: Rows[Item], subject: str, times_s: Floats) -> None:
         self._rows, self._subject = rows, subject
         self._begin(times_s)
 
@@ -117,8 +122,8 @@ class ColumnSeries(Series[Item]):
     def _read(self, field: str) -> list[Any]:
         return self._rows.values(self._subject, field)
 
-    def _may_lack(self, field: str) -> bool:
-        return self._rows.may_lack(field)
+    def _read_numbers(self, field: str) -> Floats:
+        return self._rows.numbers(self._subject, field)
 
     def _all_finite(self, field: str) -> bool:
         return self._rows.finite(field)
@@ -131,11 +136,11 @@ class Stretch(Sequence[Item]):
         self._series, self._places = series, places
 
     def readings(self, field: str) -> Readings:
-        """The values of a field, without records that lack it. Raises NotMeasured if one is not finite."""
+        """The values of a field of numbers, without records that lack it. NotMeasured if one is infinite."""
         return self._series.readings(field, self._places)
 
     def recorded(self, field: str) -> Readings:
-        """The same, finite or not."""
+        """The same, infinite or not."""
         return self._series.recorded(field, self._places)
 
     def fields(self, *names: str) -> list[tuple[Any, ...]]:
@@ -162,7 +167,7 @@ class Stretch(Sequence[Item]):
 
 def series_of(rows: Rows[Item], subject: str) -> Series[Item]:
     """The series of one subject; as columns if its rows are in the order of time."""
-    times_s = rows.moments(subject)
-    if None in times_s or not all(map(math.isfinite, times_s)) or times_s != sorted(times_s):
+    times_s = rows.numbers(subject, "t_s")
+    if not np.isfinite(times_s).all() or (times_s[1:] < times_s[:-1]).any():
         return Series(rows.of(subject))
     return ColumnSeries(rows, subject, times_s)

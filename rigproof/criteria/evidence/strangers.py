@@ -86,7 +86,7 @@ def strangers_of(device: DeviceEvidence) -> tuple[Stranger, ...]:
 
     Raises NotMeasured if its processes were not watched, NotApplicable if the driver does not list them.
     """
-    return device.evidence.kept_for_subject(("strangers", device.subject), lambda: _strangers(device))
+    return device.kept("strangers", lambda: _strangers(device))
 
 
 def require_watched(device: DeviceEvidence) -> None:
@@ -282,7 +282,7 @@ def _foreign(device: DeviceEvidence) -> Foreign:
         records = _by_device(device.evidence).get(device.subject, ())
         return foreign_lives(device, lives_of(records), _begin_s(device))
 
-    return device.evidence.kept_for_subject(("foreign processes", device.subject), made)
+    return device.kept("foreign processes", made)
 
 
 def _by_device(evidence: Evidence) -> Mapping[str, list[GpuProcess]]:

@@ -1,13 +1,14 @@
 """The evidence about one device or one node. Missing data raises NotMeasured with the reason."""
 
 import math
-from collections.abc import Sequence
-from statistics import median
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
+from rigproof.criteria.evidence.blocks import Block
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Series, Stretch
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # evidence builds these
     from rigproof.criteria.evidence.evidence import Evidence
 
 Kept = TypeVar("Kept", bound=StageRecord)
+Made = TypeVar("Made")
 # Events that explain why a device did no work; an earlier kind explains the later ones.
 CAUSES = (
     "node_missing",
@@ -60,6 +62,25 @@ class DeviceEvidence:
         self.device = device
         self.subject = device.subject
         self.node_name = device.node
+        self._kept: dict[Hashable, Any] = {}
+
+    @cached_property
+    def block(self) -> Block:
+        """The devices that are judged together with it; itself alone if none are (`Evidence.join`)."""
+        return Block((self,))
+
+    def kept(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """The result of `make`, made once and kept until `release`."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        found: Made = self._kept[key]
+        return found
+
+    def release(self) -> None:
+        """Release what was kept."""
+        self._kept.clear()
+        for name in ("block", "series", "samples", "_keeps_power_limit"):
+            vars(self).pop(name, None)
 
     @property
     def found(self) -> bool:
@@ -98,10 +119,18 @@ class DeviceEvidence:
 
         def median_w() -> float | None:
             read = self.loaded_samples(window).readings("power_limit_w").values
-            limit_w = median(read) if read else self.identity.power_limit_w
-            return limit_w if limit_w is not None and 0 < limit_w < math.inf else None
+            return float(np.median(read)) if len(read) else self.identity.power_limit_w
 
-        return self.evidence.kept_for_subject(("power limit", self.subject, window), median_w)
+        limit_w = self.identity.power_limit_w
+        if not self._keeps_power_limit:
+            limit_w = self.kept(("power limit", window), median_w)
+        return limit_w if limit_w is not None and 0 < limit_w < math.inf else None
+
+    @cached_property
+    def _keeps_power_limit(self) -> bool:
+        """Whether every power limit that was read is the one at the start."""
+        read = self.samples.readings("power_limit_w")
+        return not read or read.lowest == read.highest == self.identity.power_limit_w
 
     @property
     def is_cpu(self) -> bool:
@@ -116,7 +145,7 @@ class DeviceEvidence:
             found = (self.device, self.identity, tuple(self.workers), self.evidence.loaded)
             return Silicon(*found, self._highest_mhz())
 
-        return self.evidence.kept_for_subject(("silicon", self.subject), known)
+        return self.kept("silicon", known)
 
     def _highest_mhz(self) -> float | None:
         """NVML's highest SM clock; for an overclocked card, which reads higher, the highest reading."""
@@ -124,8 +153,7 @@ class DeviceEvidence:
         if stated_mhz is None:
             return None
         read = self.samples.readings("sm_clock_mhz").values
-        highest_mhz: float = max([stated_mhz, *(one for one in read if one <= OVERCLOCK_RATIO * stated_mhz)])
-        return highest_mhz
+        return float(read[read <= OVERCLOCK_RATIO * stated_mhz].max(initial=stated_mhz))
 
     @property
     def sku_file(self) -> str:
@@ -146,7 +174,7 @@ class DeviceEvidence:
             value = getattr(self.device.stages[stage] if stage else self.device.limits, name)
             return None if value is None else Limit(float(value), self.source_of(_limit_key(name, stage)))
 
-        return self.evidence.kept_for_subject(("limit", self.subject, name, stage), stated)
+        return self.kept(("limit", name, stage), stated)
 
     def source_of(self, key: str) -> str:
         """The file that states this key for the device: its own entry, else the rig's."""
@@ -160,12 +188,12 @@ class DeviceEvidence:
 
     # What was recorded
 
-    @property
+    @cached_property
     def samples(self) -> Stretch[GpuSample]:
         """All samples of the run, in order of time."""
         return self.series.items
 
-    @property
+    @cached_property
     def series(self) -> Series[GpuSample]:
         """The same, with each field as a column."""
         return self.evidence.gpu_samples(self.subject)
@@ -184,10 +212,18 @@ class DeviceEvidence:
                 raise NotApplicable(f"this card's driver reports no {what}")
             if not pairs and samples:  # it answers, but not this
                 raise NotMeasured(f"no {what} was read under load; {self._where_to_look(field)}")
-            self.evidence.require_coverage(pairs.times_s, window, self.limit("sample_coverage_share"), what)
+            if len(pairs) == len(samples):  # then one sensor is as good as another
+                reason = self.kept(("uncovered", window), lambda: self._uncovered(pairs, window))
+            else:
+                reason = self._uncovered(pairs, window)
+            if reason:
+                raise NotMeasured(reason.format(what=what))
             return pairs
 
-        return self.evidence.kept_for_subject(("covering", self.subject, window, field), covering)
+        return self.kept(("covering", window, field), covering)
+
+    def _uncovered(self, pairs: Readings, window: Window) -> str:
+        return self.evidence.uncovered(pairs.times_s, window, self.limit("sample_coverage_share"))
 
     def _where_to_look(self, field: str) -> str:
         """What to do about a sensor that gave no readings while others did."""
@@ -204,8 +240,7 @@ class DeviceEvidence:
 
         Raises NotMeasured if one of them is not a valid measurement.
         """
-        key = ("stage", self.subject, stage)
-        return self.evidence.kept_for_subject(key, lambda: self._valid_rounds(stage))
+        return self.kept(("stage", stage), lambda: self._valid_rounds(stage))
 
     def possible(self, rounds: Rounds) -> Rounds:
         """The same rounds, for a rate. NotMeasured if one is faster than the device's silicon can be.
@@ -214,13 +249,14 @@ class DeviceEvidence:
         """
         arithmetic = rounds.only(rounds.same("unit", TFLOP))
         if self.found and not self.is_cpu and len(arithmetic):
-            self.silicon.require_possible(arithmetic.fastest().items())
+            self.silicon.require_possible(arithmetic.fastest.items())
         return rounds
 
     def _valid_rounds(self, stage: str) -> Rounds:
         everything = self.all_rounds
-        found = everything.only(everything.same("stage", stage))
-        own = found.only(found.same("device", None, self.device.gpu.device))
+        own = everything.only(
+            everything.same("stage", stage) & everything.same("device", None, self.device.gpu.device)
+        )
         return require_valid(own, stage, self.evidence.kinds)
 
     @property

@@ -61,7 +61,7 @@ def rounds_by_device(device: DeviceEvidence) -> tuple[Rounds, Rounds]:
         own = everything.same("device", None, device.device.gpu.device)
         return everything.only(own), everything.only(~own)
 
-    return device.evidence.kept_for_subject(("rounds by device", device.subject), divided)
+    return device.kept("rounds by device", divided)
 
 
 def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Iterator[Failure | None]:

@@ -1,7 +1,6 @@
 """Stretches of run time: a stage's loaded window, its slices, and the work done inside them."""
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -10,13 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.readings import Floats, Readings
 from rigproof.criteria.evidence.rounds import Rounds
 
 # No run takes a week. A longer stretch means that the clock jumped, and would have endless slices.
 LONGEST_S = 7 * 86400.0
 NUDGE = 1e-6  # keeps the last slice if a length is a multiple of the width except for rounding
-Floats = npt.NDArray[np.float64]
 
 
 class Window(NamedTuple):
@@ -95,5 +93,6 @@ def values_by_slice(readings: Readings, slices: Sequence[Window]) -> list[list[f
     if not slices:
         return []
     edges_s = [*(piece.from_s for piece in slices), slices[-1].to_s]
-    bounds = [bisect_left(readings.times_s, edge_s) for edge_s in edges_s]
-    return [readings.values[start:end] for start, end in pairwise(bounds)]
+    bounds = np.searchsorted(readings.times_s, edges_s).tolist()
+    values = readings.values.tolist()
+    return [values[start:end] for start, end in pairwise(bounds)]

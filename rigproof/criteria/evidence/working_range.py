@@ -1,7 +1,5 @@
 """The working ranges that a rig may state for a card that is fed well, judged while it generates."""
 
-from statistics import fmean
-
 from rigproof.criteria.criterion import Finding, Limit, compared
 from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.sensors import moving_readings
@@ -26,7 +24,7 @@ def _failure(device: DeviceEvidence, key: str, field: str, what: str) -> Finding
     if allowed is None or not any(one in device.evidence.recording.stages for one in stages):
         return None
     window = fed(device).window
-    mean = fmean(moving_readings(device, window, field, what).values)
+    mean = moving_readings(device, window, field, what).mean
     low, high = allowed
     if low <= mean <= high:
         return None

@@ -67,8 +67,7 @@ def bandwidth(device: DeviceEvidence) -> Finding:
 def operation_rounds(device: DeviceEvidence, operation: str) -> Rounds:
     """Measured, verified rounds of one operation. Raises NotMeasured if there are too few."""
     done = device.rounds(STAGE)
-    done = done.only(done.same("unit", GB) & done.labelled("operation", operation)).verified()
-    done = done.only(done.same("phase", "measure"))
+    done = done.only(done.same("unit", GB) & done.labelled("operation", operation)).verified.measured
     if len(done) < FEWEST_ROUNDS:
         device.evidence.stage(STAGE)
         cause = device.cause()

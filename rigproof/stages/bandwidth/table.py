@@ -15,7 +15,7 @@ def bandwidth_tables(recording: Recording) -> Iterator[StageTable]:
     rows = []
     for subject in recording.rounds.subjects():
         rounds = Rounds.of_subject(recording.rounds, subject)
-        rounds = rounds.only(rounds.same("stage", STAGE) & rounds.same("phase", "measure")).verified()
+        rounds = rounds.only(rounds.same("stage", STAGE) & rounds.same("phase", "measure")).verified
         if len(rounds):
             rows.append((subject, *(_rate(rounds, operation) for operation in FIGURES)))
     if rows:

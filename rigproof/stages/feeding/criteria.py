@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import median
 
 import numpy as np
 
@@ -179,7 +179,7 @@ def idle_gaps(device: DeviceEvidence) -> Finding:
         return compared(idle, limit, good=True, detail=f"{detail}; this card's driver reports no utilisation")
     readings = moving_readings(device, how.window, "utilization_percent", "utilisation")
     _require_agreeing(device, readings)
-    used = fmean(readings.values)
+    used = readings.mean
     detail += f"; NVML's mean utilisation {used:.0f} %"
     if 100 - used > limit.value:
         return compared(100 - used, limit, good=False, detail=detail, from_s=how.window.from_s)
@@ -188,8 +188,8 @@ def idle_gaps(device: DeviceEvidence) -> Finding:
 
 def _require_agreeing(device: DeviceEvidence, readings: Readings) -> None:
     """Raise NotMeasured if NVML saw no activity for a while in which the card did verified work."""
-    values, times_s = readings.values, readings.times_s
-    verified = device.rounds(STAGE).verified()
+    values, times_s = readings.values.tolist(), readings.times_s.tolist()
+    verified = device.rounds(STAGE).verified
     begun = 0
     for place, value in enumerate(values):
         if value > 0:

@@ -46,7 +46,7 @@ def sustained(device: DeviceEvidence) -> Finding:
     """Verified 16-bit work of all the device's workers, over the loaded time of the sustained stage."""
     rate = sustained_rate(device)
     _, verified = settled(device)
-    rounds = verified.only(verified.same("phase", "measure"))
+    rounds = verified.measured
     workers = len(device.planned_workers)
     measured = Measured.of(device, FIGURE, rate.precision, workers=workers, rounds=rounds)
     return against(device, rate.tflops, measured)

@@ -46,7 +46,7 @@ class TrainingSteps:
 
 def step_times(rounds: Rounds, part: str) -> StepTimes:
     """Step times of one part of the training stage, in the order in which they ran."""
-    measured = rounds.only(rounds.labelled("part", part) & rounds.same("phase", "measure")).verified()
+    measured = rounds.only(rounds.labelled("part", part) & rounds.same("phase", "measure")).verified
     measured = measured.only(~measured.labelled("batch", None, 0) & ~measured.labelled("steps", None, 0))
     measured = measured.only(measured.seconds > 0)
     times: StepTimes = {}

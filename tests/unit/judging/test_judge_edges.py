@@ -7,6 +7,7 @@ import pytest
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.judging import judge as judge_module
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import Judgement, judge, judge_all, promised
 from rigproof.records.verdict import Outcome
@@ -176,14 +177,28 @@ def test_parts_that_are_judged_by_themselves_make_the_same_whole(bench):
     assert rates == {GPU}
 
 
-def test_data_of_a_subject_is_released_before_the_next(bench, monkeypatch):
-    kept = []
-    real = Evidence.release_subject
-    monkeypatch.setattr(
-        Evidence, "release_subject", lambda self: kept.append(len(self._kept_for_subject)) or real(self)
-    )
+def test_data_of_subjects_that_are_not_judged_together_is_released_before_the_next(bench, monkeypatch):
+    kept, real = [], Evidence.release
+
+    def release(self, subjects):
+        held = [len(self.device(one)._kept) for one in (GPU, OTHER)]
+        kept.append((subjects, len(self._kept_for_subject), *held))
+        real(self, subjects)
+
+    monkeypatch.setattr(Evidence, "release", release)
+    monkeypatch.setattr(judge_module, "SAMPLES_TOGETHER", 1)
     Judgement(bench.recording, bench.loaded).part([GPU, OTHER])
-    assert 0 < kept[1] <= kept[0]  # not those of both
+    (first, held, own, nothing), (second, later, released, its_own) = kept
+    assert (first, second) == ([GPU], [OTHER])
+    assert 0 < later <= held  # not those of both
+    assert (nothing, released) == (0, 0)
+    assert own > 0 < its_own
+
+
+def test_how_many_are_judged_together_changes_no_verdict(bench, monkeypatch):
+    together = judge_all(bench.recording, bench.loaded)
+    monkeypatch.setattr(judge_module, "SAMPLES_TOGETHER", 1)
+    assert judge_all(bench.recording, bench.loaded) == together
 
 
 def test_given_champions_and_profile_come_before_the_recorded_ones(bench):

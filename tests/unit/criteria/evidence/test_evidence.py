@@ -342,10 +342,23 @@ def test_what_is_held_of_a_subject_is_made_once_and_let_go(bench):
     for _ in range(2):
         found.kept_for_subject("key", lambda: made.append("held"))
         found.kept("key", lambda: made.append("kept"))
-    found.release_subject()
+        found.device(GPU).kept("key", lambda: made.append("own"))
+    found.release([GPU])
     found.kept_for_subject("key", lambda: made.append("again"))
     found.kept("key", lambda: made.append("never"))
-    assert made == ["held", "kept", "again"]
+    found.device(GPU).kept("key", lambda: made.append("its own again"))
+    assert made == ["held", "kept", "own", "again", "its own again"]
+
+
+def test_devices_that_are_judged_together_share_a_block_until_they_are_released(bench):
+    found = evidence(bench)
+    one, other = found.devices
+    assert one.block is not other.block
+    found.join([one.subject, "pc1", other.subject])
+    assert one.block is other.block
+    assert one.block.devices == (one, other)
+    found.release([one.subject])
+    assert one.block.devices == (one,)
 
 
 def test_what_the_first_attempt_holds_is_let_go_too(bench):
@@ -354,7 +367,7 @@ def test_what_the_first_attempt_holds_is_let_go_too(bench):
     for _ in range(2):
         assert found.earlier is not None
         found.earlier.kept_for_subject("key", lambda: made.append("held"))
-        found.release_subject()
+        found.release([GPU])
     assert made == ["held", "held"]
 
 

@@ -80,7 +80,7 @@ def test_what_is_left_after_any_steps_is_what_the_records_leave(held, recorded, 
         found, own = found.only(mask(found)), [one for one in own if is_wanted(one)]
     assert found.records() == own
     assert len(found) == len(own)
-    assert found.verified().records() == [one for one in own if one.verified]
+    assert found.verified.records() == [one for one in own if one.verified]
     for name in NAMES:
         assert found.all(name) == [getattr(one, name) for one in own]
     assert found.distinct_labels("precision") == {one.label("precision") for one in own}

@@ -1,0 +1,182 @@
+"""The pieces of a device's loads, and what a sensor read in each of them, computed for all pieces at once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rigproof.criteria.evidence.readings import Floats
+from rigproof.criteria.evidence.series import Series
+from rigproof.criteria.evidence.windows import Window
+
+Numbers = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Measured work that is judged as one: a stretch, a part of one, or several short neighbours."""
+
+    stretches: tuple[Window, ...]
+    places: tuple[slice, ...]  # of the samples in each, in the device's series
+
+    @classmethod
+    def of(cls, pieces: Sequence["Piece"]) -> "Piece":
+        """Neighbouring pieces joined into one."""
+        if len(pieces) == 1:
+            return pieces[0]
+        stretches = tuple(one for piece in pieces for one in piece.stretches)
+        return cls(stretches, tuple(one for piece in pieces for one in piece.places))
+
+    @property
+    def samples(self) -> int:
+        """The number of samples."""
+        return sum(one.stop - one.start for one in self.places)
+
+    @property
+    def span(self) -> Window:
+        """From its beginning to its end, including the time between its stretches."""
+        return Window(self.stretches[0].from_s, self.stretches[-1].to_s)
+
+    @property
+    def length_s(self) -> float:
+        """Seconds of measured work in it."""
+        return sum(stretch.length_s for stretch in self.stretches)
+
+
+Of = tuple[str, str]  # a device and a stage
+
+
+class PieceTable:
+    """Pieces of several devices and stages, and the samples in each: one array (n,) for all pieces."""
+
+    def __init__(self, series: Mapping[str, Series[Any]], pieces: Mapping[Of, Sequence[Piece]]) -> None:
+        self.pieces = pieces
+        self._series = series
+        ends = accumulate(map(len, pieces.values()))
+        self.rows = {of: slice(end - len(pieces[of]), end) for of, end in zip(pieces, ends, strict=True)}
+        ends_of = accumulate(len(one.times_s) for one in series.values())
+        begins = {
+            device: end - len(one.times_s) for (device, one), end in zip(series.items(), ends_of, strict=True)
+        }
+        every = [(begins[device], one) for (device, _), those in pieces.items() for one in those]
+        self.number = len(every)
+        parts = [
+            (row, begin + part.start, begin + part.stop)
+            for row, (begin, piece) in enumerate(every)
+            for part in piece.places
+        ]
+        row_of, first, end = np.asarray(parts, np.intp).reshape(-1, 3).T
+        sizes = end - first
+        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        self.places: Numbers = np.repeat(first, sizes) + within
+        self.piece_of: Numbers = np.repeat(row_of, sizes)
+        self.starts: Numbers = np.searchsorted(self.piece_of, np.arange(self.number + 1))
+        self._columns: dict[str, PieceColumn] = {}
+
+    def column(self, field: str) -> "PieceColumn":
+        """A field of the samples."""
+        if field not in self._columns:
+            everything = np.concatenate([one.numbers(field) for one in self._series.values()])
+            self._columns[field] = PieceColumn(self, everything[self.places])
+        return self._columns[field]
+
+    def sums(self, values: npt.NDArray[Any]) -> Floats:
+        """The sum of these values, one for each sample, in each piece."""
+        return _sums(self.piece_of, values, self.number)
+
+
+class PieceColumn:
+    """A field of the samples of all pieces: `values` (n,), NaN where a sample lacks it."""
+
+    def __init__(self, table: PieceTable, values: Floats) -> None:
+        self._table, self.values = table, values
+
+    @cached_property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Whether each sample has a value, (n,)."""
+        known: npt.NDArray[np.bool_] = ~np.isnan(self.values)
+        return known
+
+    @cached_property
+    def counts(self) -> Numbers:
+        """The number of values in each piece."""
+        return self._table.sums(self.known).astype(np.intp)
+
+    @cached_property
+    def means(self) -> Floats:
+        """The mean of each piece; NaN if it has no value."""
+        values = self.values if self.known.all() else np.where(self.known, self.values, 0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return self._table.sums(values) / self.counts
+
+    @cached_property
+    def medians(self) -> Floats:
+        """The median of each piece; NaN if it has no value."""
+        return (self._ranked((self.counts - 1) // 2) + self.upper_medians) / 2
+
+    @cached_property
+    def upper_medians(self) -> Floats:
+        """The highest value that at least half of each piece's reach; NaN if it has no value."""
+        return self._ranked(self.counts // 2)
+
+    @cached_property
+    def lowest(self) -> Floats:
+        """The lowest value of each piece; NaN if it has no value."""
+        return self._ranked(np.zeros_like(self.counts))
+
+    @cached_property
+    def _sorted(self) -> Floats:
+        """The values, sorted within each piece, NaN last; one more NaN behind all."""
+        return np.append(self.values[np.lexsort((self.values, self._table.piece_of))], np.nan)
+
+    def _ranked(self, ranks: Numbers) -> Floats:
+        """The value of this rank in each piece, 0 for the lowest; NaN if it has none."""
+        return self._sorted[np.where(self.counts > 0, self._table.starts[:-1] + ranks, -1)]
+
+
+class PieceReadings:
+    """What a sensor read in the pieces of one device and stage; arrays have a value for each of `pieces`."""
+
+    def __init__(self, table: PieceTable, of: Of, field: str) -> None:
+        self.pieces = table.pieces[of]
+        self._column, self._rows = table.column(field), table.rows[of]
+        places = slice(table.starts[self._rows.start], table.starts[self._rows.stop])
+        self.values = self._column.values[places]  # (n,) of all pieces; NaN where a sample has none
+        self._piece_of = table.piece_of[places] - self._rows.start
+
+    @property
+    def counts(self) -> Numbers:
+        """The number of readings."""
+        return self._column.counts[self._rows]
+
+    @property
+    def means(self) -> Floats:
+        """The mean; NaN for a piece without readings."""
+        return self._column.means[self._rows]
+
+    @property
+    def medians(self) -> Floats:
+        """The median; NaN for a piece without readings."""
+        return self._column.medians[self._rows]
+
+    @property
+    def upper_medians(self) -> Floats:
+        """The highest value that at least half of the readings reach; NaN for a piece without readings."""
+        return self._column.upper_medians[self._rows]
+
+    @property
+    def lowest(self) -> Floats:
+        """The lowest reading; NaN for a piece without readings."""
+        return self._column.lowest[self._rows]
+
+    def sums(self, values: npt.NDArray[Any]) -> Floats:
+        """The sum of these values, one for each of `values`."""
+        return _sums(self._piece_of, values, len(self.pieces))
+
+
+def _sums(piece_of: Numbers, values: npt.NDArray[Any], number: int) -> Floats:
+    return np.asarray(np.bincount(piece_of, weights=values, minlength=number), np.float64)
