@@ -257,7 +257,7 @@ def measured(command: list[str]) -> dict:
         "peak_rss_gib": round(peak_rss / 2**30, 2),
         "peak_pss_gib": round(peak_pss / 2**30, 2),
         "status": child.returncode,
-        "said": output.splitlines()[-3:],
+        "output": output.splitlines()[-3:],
     }
 
 

@@ -95,12 +95,12 @@ class Reporter:
         )
 
     def wrong_result(self, message: str, data: dict[str, Any]) -> None:
-        """Report a result that differs. `data.untold` counts those not reported since the last event."""
+        """Report a result that differs. `data.unreported` counts those not reported since the last event."""
         now_s = self.context.now_s()
         if self._wrong_at_s is not None and now_s - self._wrong_at_s < WRONG_RESULT_EVERY_S:
             self._wrong_unreported += 1
             return
-        self.event("wrong_result", message, {**data, "untold": self._wrong_unreported})
+        self.event("wrong_result", message, {**data, "unreported": self._wrong_unreported})
         self._wrong_at_s = now_s
         self._wrong_unreported = 0
 

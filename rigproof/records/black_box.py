@@ -70,7 +70,7 @@ class Reported:
 
 
 Entry = Head | Moment | End | Reported
-_TYPES: dict[str, type] = {"head": Head, "line": Moment, "end": End, "told": Reported}
+_TYPES: dict[str, type] = {"head": Head, "line": Moment, "end": End, "reported": Reported}
 _TAGS = {kind: tag for tag, kind in _TYPES.items()}
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}
 

@@ -129,8 +129,8 @@ class Event:
 
     @property
     def number(self) -> int:
-        """How many happened: of wrong results, `data.untold` counts those since the report before."""
-        unreported = self.data.get("untold")
+        """How many happened: of wrong results, `data.unreported` counts those since the report before."""
+        unreported = self.data.get("unreported")
         return 1 + (unreported if isinstance(unreported, int) and unreported > 0 else 0)
 
 

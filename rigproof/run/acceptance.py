@@ -13,7 +13,7 @@ from rigproof.profiles.planning.crews import turns_of
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample
-from rigproof.run.host_load import host_load
+from rigproof.run.planned_load import planned_load
 from rigproof.stages.registry import SLICES
 from rigproof.stages.slice import StageWork
 
@@ -117,5 +117,5 @@ class AcceptanceRun:
 
     def _host_load(self) -> dict[str, HostLoad]:
         nodes = self.recording.nodes.items()
-        loads = {name: host_load(self._loaded, name, node.cpus) for name, node in nodes}
+        loads = {name: planned_load(self._loaded, name, node.cpus) for name, node in nodes}
         return {name: load for name, load in loads.items() if load is not None}

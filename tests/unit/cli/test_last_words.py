@@ -68,7 +68,7 @@ def test_an_orderly_shutdown_is_no_reset(state, tmp_path, entries):
 
 def test_a_run_that_has_been_reported_is_rejected_all_the_same(state, tmp_path):
     path = leave(state, head_of("run-1", boot=OTHER_BOOT))
-    path.write_bytes(path.read_bytes() + b'{"type":"told","run_id":"run-2"}\n')
+    path.write_bytes(path.read_bytes() + b'{"type":"reported","run_id":"run-2"}\n')
     assert judged(recorded(tmp_path / "run"))[0] == 1
 
 

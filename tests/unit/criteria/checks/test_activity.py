@@ -86,8 +86,8 @@ def test_one_wrong_result_fails_and_forbids_training_on_the_card(bench):
 
 
 def test_wrong_results_that_were_not_reported_one_by_one_are_counted(bench):
-    bench.event("wrong_result", GPU, "3 elements differ", 50.0, untold=0)
-    bench.event("wrong_result", GPU, "3 elements differ", 60.0, untold=49)
+    bench.event("wrong_result", GPU, "3 elements differ", 50.0, unreported=0)
+    bench.event("wrong_result", GPU, "3 elements differ", 60.0, unreported=49)
     assert bench.verdict(ACTIVE, GPU).detail == "51 wrong results, the first: 3 elements differ"
 
 

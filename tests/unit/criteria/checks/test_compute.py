@@ -129,7 +129,7 @@ def test_a_lone_card_that_contradicts_itself_fails(bench):
 @pytest.mark.parametrize("stage", ["gemm", "sustained", "training", "feeding", "sharing"])
 def test_a_wrong_result_of_any_stage_fails_even_a_lone_card(bench, stage):
     make_peers(bench, 1)
-    bench.event("wrong_result", GPU, "fp16 result of pair 3 changed", 50.0, "pc1/gpu0#0", stage, untold=6)
+    bench.event("wrong_result", GPU, "fp16 result of pair 3 changed", 50.0, "pc1/gpu0#0", stage, unreported=6)
     verdict = bench.verdict(EXACT, GPU)
     assert (verdict.outcome, verdict.measured, verdict.from_s) == (Outcome.FAIL, 7, 50.0)
     assert verdict.detail == f"fp16 result of pair 3 changed in the {stage} stage"

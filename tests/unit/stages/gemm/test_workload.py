@@ -99,7 +99,7 @@ def test_wrong_results_are_reported_every_ten_seconds_with_a_count(context, monk
     reporter = Reporter(context, "gemm")
     for now[0] in (100, 101, 109.9, 110, 119, 121):
         reporter.wrong_result("differs", {})
-    assert [(event.t_s, event.data["untold"]) for event in context.events("wrong_result")] == [
+    assert [(event.t_s, event.data["unreported"]) for event in context.events("wrong_result")] == [
         (100, 0),
         (110, 2),
         (121, 1),
@@ -176,7 +176,7 @@ def test_one_product_in_a_thousand_is_caught_in_each_precision(faulty_cpu, conte
     event = context.events("wrong_result")[0]
     assert event.data["precision"] == precision
     assert event.data["round"] == wrong[0]
-    assert set(event.data) == {"precision", "round", "product", "pair", "expected", "got", "untold"}
+    assert set(event.data) == {"precision", "round", "product", "pair", "expected", "got", "unreported"}
     assert f"of round {wrong[0]}" in event.message
 
 

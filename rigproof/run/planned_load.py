@@ -4,7 +4,7 @@ from rigproof.host.cpu_band import HostLoad, thread_plan
 from rigproof.profiles.loading.loaded import LoadedRig
 
 
-def host_load(loaded: LoadedRig, node: str, cpus: float) -> HostLoad | None:
+def planned_load(loaded: LoadedRig, node: str, cpus: float) -> HostLoad | None:
     """The load that holds the middle of a node's CPU band; None if the profile switches the CPU load off."""
     cpu = loaded.cpu_of(node)
     if not cpu.enabled:

@@ -4,7 +4,7 @@ from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.planning import make_plan
-from rigproof.run.host_load import host_load
+from rigproof.run.planned_load import planned_load
 from rigproof.stages.feeding.specs import specs as feeding_specs
 from rigproof.stages.gemm.specs import GemmSpec
 from rigproof.stages.gemm.specs import specs as gemm_specs
@@ -66,15 +66,15 @@ def test_the_seeds_rig_gets_the_sizes_of_its_profile():
 
 
 def test_the_band_is_aimed_at_in_its_middle_by_primary_and_secondary_threads():
-    assert host_load(rig(), "pc1", 80) == HostLoad(56, 12, target_percent=77.5)
+    assert planned_load(rig(), "pc1", 80) == HostLoad(56, 12, target_percent=77.5)
 
 
 def test_a_node_may_do_without_the_cpu_load():
     nodes = [{"name": "pc1", "cpu": {"enabled": False}, "gpus": [{"sku": "h200"}]}]
-    assert host_load(rig(nodes=nodes), "pc1", 80) is None
+    assert planned_load(rig(nodes=nodes), "pc1", 80) is None
 
 
 @pytest.mark.parametrize("cpus", [1, 2, 4, 16, 80, 192, 0.5])
 def test_threads_suffice_for_the_band(cpus):
-    load = host_load(rig(), "pc1", cpus)
+    load = planned_load(rig(), "pc1", cpus)
     assert load.threads >= load.target_percent / 100 * cpus
