@@ -266,6 +266,13 @@ class Evidence:
         if self.recording.first_attempts and self.earlier is not None:
             self.earlier.release_subject()
 
+    def release(self) -> None:
+        """Free all that was indexed; without this it would stay, because it refers to itself."""
+        if self.recording.first_attempts and self.earlier is not None:
+            self.earlier.release()
+        for indexed in (self._devices, self._nodes, self._kept, self._kept_for_subject):
+            indexed.clear()
+
     @cached_property
     def subjects_by_uuid(self) -> dict[str, list[str]]:
         """The CUDA devices found with each UUID: one, unless two subjects got the same card."""

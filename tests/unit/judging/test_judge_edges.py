@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import replace
+from weakref import ref
 
 import pytest
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.host.garbage import without_collections
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import Judgement, judge, judge_all, promised
 from rigproof.records.verdict import Outcome
@@ -184,6 +186,17 @@ def test_data_of_a_subject_is_released_before_the_next(bench, monkeypatch):
     )
     Judgement(bench.recording, bench.loaded).part([GPU, OTHER])
     assert 0 < kept[1] <= kept[0]  # not those of both
+
+
+def test_what_was_indexed_is_freed_with_the_judgement(bench):
+    judgement = Judgement(bench.recording, bench.loaded)
+    devices = [ref(judgement._evidence.device(subject)) for subject in (GPU, OTHER)]
+    evidence = ref(judgement._evidence)
+    with without_collections():
+        judgement.whole([judgement.part(judgement.subjects)])
+        assert [device() for device in devices] == [None, None]
+        del judgement
+        assert evidence() is None
 
 
 def test_given_champions_and_profile_come_before_the_recorded_ones(bench):
