@@ -1,7 +1,7 @@
 """Judge a recorded run again: the same criteria on the same data, perhaps with other limits."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +28,7 @@ from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_pl
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import EXIT_STATUS, Verdict, decide
 from rigproof.report.content.remarks import remarks
-from rigproof.report.files.files import FILES, write_reports
+from rigproof.report.files.files import FILES, PAGE, result_of, write_reports
 from rigproof.report.files.folders import own_folder
 from rigproof.report.published.shared_copy import write_shared
 from rigproof.report.terminal.terminal import print_summary
@@ -160,18 +160,6 @@ def rewrite(
     decision = decide(verdicts, interrupted=stopped)
     took_s = elapsed_s(source, recording)
     folder = output or source
-
-    def write(names: Sequence[str]) -> list[str]:
-        return write_reports(
-            folder,
-            recording,
-            verdicts,
-            decision=decision,
-            elapsed_s=took_s,
-            interrupted=stopped,
-            names=names,
-        )
-
     try:
         if share:
             shared = write_shared(
@@ -189,9 +177,11 @@ def rewrite(
         else:
             written = run if output is None else output
             folder.mkdir(parents=True, exist_ok=True)
-            processes = min(processes_for(len(verdicts) * VERDICT_COSTS), len(FILES))
-            shares = [FILES[place::processes] for place in range(processes)]
-            found = side_by_side([partial(write, share) for share in shares])
+            result = result_of(recording, verdicts, decision=decision, elapsed_s=took_s, interrupted=stopped)
+            several = processes_for(len(verdicts) * VERDICT_COSTS) > 1
+            # The page takes as long as all other files together.
+            shares = [[name for name in FILES if name != PAGE], [PAGE]] if several else [FILES]
+            found = side_by_side([partial(write_reports, folder, result, share) for share in shares])
             problems = [problem for share in found for problem in share]
     except OSError as error:
         problems = [f"{error.filename or run}: not written: {error.strerror or error}"]

@@ -161,7 +161,10 @@ class Judgement:
         )
 
     def whole(self, parts: Iterable[Part]) -> list[Verdict]:
-        """All verdicts, in the catalogue's order, from parts that together cover all subjects."""
+        """All verdicts, in the catalogue's order, from parts that together cover all subjects.
+
+        Frees what was indexed for them: it can be called once.
+        """
         found = {}
         for part in parts:
             _add(self._evidence, part.compared)
@@ -174,7 +177,9 @@ class Judgement:
             else found[criterion.name, subject]
             for criterion, subject in self._tasks
         ]
-        return with_roots(verdicts, self._evidence)
+        verdicts = with_roots(verdicts, self._evidence)
+        self._evidence.free()
+        return verdicts
 
 
 def _add(evidence: Evidence, figures: Figures) -> None:

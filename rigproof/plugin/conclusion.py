@@ -15,7 +15,7 @@ from rigproof.plugin.champions import keep_champions, may_become_champion
 from rigproof.plugin.preparation import Prepared
 from rigproof.plugin.run import Run
 from rigproof.records.verdict import EXIT_STATUS, Decision, Outcome, Verdict, decide
-from rigproof.report.files.files import write_reports
+from rigproof.report.files.files import result_of, write_reports
 from rigproof.report.files.folders import ReportFolderError, point_latest
 from rigproof.report.published.pseudonyms import ShareError
 from rigproof.report.published.shared_copy import write_shared
@@ -61,8 +61,7 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
     def write(status: int) -> list[str]:
         # Lasting: pytest and Python, at their ends, would search the charts too.
         with without_collections(lasting=True):
-            return write_reports(
-                folder,
+            result = result_of(
                 run.recording,
                 verdicts,
                 decision=decision,
@@ -71,6 +70,7 @@ def conclude(prepared: Prepared, run: Run, folder: Path, judged: Judged, started
                 write_error=storage_error,
                 exit_status=status,
             )
+            return write_reports(folder, result)
 
     status = exit_status(decision, judged, problems)
     found = write(status)

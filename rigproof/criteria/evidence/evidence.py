@@ -282,6 +282,14 @@ class Evidence:
         if self.recording.first_attempts and self.earlier is not None:
             self.earlier.release(subjects)
 
+    def free(self) -> None:
+        """Free all that was indexed; without this it would stay, because it refers to itself."""
+        if self.recording.first_attempts and self.earlier is not None:
+            self.earlier.free()
+        self.release(tuple(self._devices))
+        for indexed in (self._devices, self._nodes, self._kept):
+            indexed.clear()
+
     @cached_property
     def subjects_by_uuid(self) -> dict[str, list[str]]:
         """The CUDA devices found with each UUID: one, unless two subjects got the same card."""

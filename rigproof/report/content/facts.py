@@ -1,7 +1,7 @@
 """The facts that every report states before any verdict: rig, nodes, devices, promised and found."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rigproof.profiles.errors import ProfileError
@@ -104,10 +104,8 @@ def _plain_name(rig: Mapping[str, Any]) -> str:
 def _node_json(node: NodeFacts) -> dict[str, Any]:
     content: dict[str, Any] = {"name": node.name, "found": node.identity is not None}
     if node.identity is not None:
-        identity = asdict(node.identity)
-        for inner in ("subject", "agent_pid", "clock_offset_s", "clock_error_s"):
-            del identity[inner]
-        content |= identity
+        left_out = ("subject", "agent_pid", "clock_offset_s", "clock_error_s")
+        content |= _fields(node.identity, left_out)
     content["gpus"] = [_device_json(device) for device in node.devices]
     return content
 
@@ -119,6 +117,9 @@ def _device_json(device: DeviceFacts) -> dict[str, Any]:
         "sku": device.sku,
     }
     if device.identity is not None:
-        found = asdict(device.identity)
-        content |= {key: value for key, value in found.items() if key not in ("subject", "sku")}
+        content |= _fields(device.identity, left_out=("subject", "sku"))
     return content
+
+
+def _fields(identity: NodeIdentity | GpuIdentity, left_out: Collection[str]) -> dict[str, Any]:
+    return {name: getattr(identity, name) for name in identity.__slots__ if name not in left_out}

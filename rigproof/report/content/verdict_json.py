@@ -1,6 +1,5 @@
 """verdict.json: the run's result for programs."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,8 +16,8 @@ from rigproof.report.content.facts import RunFacts
 from rigproof.report.content.remarks import remarks
 
 VERDICT_SCHEMA_VERSION = 1
-NO_CRITERIA = '\n "criteria": []'
-AT_ONCE = 1000  # verdicts formatted together
+NO_CRITERIA = b'\n "criteria": []'
+AT_ONCE = 1000  # verdicts formatted together; all of a large rig would take much memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +59,28 @@ class RunResult:
 
 def write_verdict(path: Path, result: RunResult) -> None:
     """Write it in one step: a reader finds the whole file or none. Raises OSError."""
-    # For hundreds of thousands of verdicts, json's `indent` is slow, and all at once would take much memory.
-    text = json.dumps(verdict_json(result, criteria=[]), indent=1, ensure_ascii=False) + "\n"
-    before, after = text.split(NO_CRITERIA, maxsplit=1)
+    before, criteria, after = _formatted(_without_criteria(result)).partition(NO_CRITERIA)
     with replacing(path) as file:
-        file.write(before.encode())
-        file.write(b'\n "criteria": [' if result.verdicts else NO_CRITERIA.encode())
+        file.write(before + criteria.removesuffix(b"]"))
         for start in range(0, len(result.verdicts), AT_ONCE):
             file.write(b"," if start else b"")
-            file.write(_formatted(result.verdicts[start : start + AT_ONCE]))
-        file.write((f"\n ]{after}" if result.verdicts else after).encode())
+            some = [criterion_json(verdict) for verdict in result.verdicts[start : start + AT_ONCE]]
+            text = _formatted({"criteria": some})
+            file.write(text.removeprefix(b'{\n "criteria": [').removesuffix(b"\n ]\n}"))
+        file.write((b"\n ]" if result.verdicts else b"]") + after + b"\n")
 
 
-def _formatted(verdicts: Sequence[Verdict]) -> bytes:
-    """The verdicts as JSON, without the brackets around them."""
-    content = {"criteria": [criterion_json(verdict) for verdict in verdicts]}
+def _formatted(content: dict[str, Any]) -> bytes:
+    """As JSON; numbers that are not finite are null."""
     try:
-        text = to_json(content, indent=1, inf_nan_mode="null")
+        return to_json(content, indent=1, inf_nan_mode="null")
     except PydanticSerializationError:  # text that is not valid Unicode
-        text = to_json(plain(content), indent=1)
-    return text.removeprefix(b'{\n "criteria": [').removesuffix(b"\n ]\n}")
+        return to_json(plain(content), indent=1)
 
 
-def verdict_json(result: RunResult, criteria: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """The content; numbers that are not finite are null. `criteria` replaces the verdicts, if given."""
+def _without_criteria(result: RunResult) -> dict[str, Any]:
     run = result.recording.run
-    if criteria is None:
-        criteria = [criterion_json(verdict) for verdict in result.verdicts]
-    content = {
+    content: dict[str, Any] = {
         "schema_version": VERDICT_SCHEMA_VERSION,
         "run_id": run.run_id,
         "verdict": result.decision.value,
@@ -101,14 +94,13 @@ def verdict_json(result: RunResult, criteria: list[dict[str, Any]] | None = None
         "rigproof_version": run.rigproof_version,
         "rig": result.facts.as_json(),
         "counts": counts(result.verdicts),
-        "criteria": criteria,
+        "criteria": [],
     }
     if result.remarks:
         content["remarks"] = list(result.remarks)
     if result.write_error:
         content["write_error"] = result.write_error
-    json_content: dict[str, Any] = plain(content)
-    return json_content
+    return content
 
 
 def criterion_json(verdict: Verdict) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from rigproof.report.content.verdict_json import RunResult, write_verdict
 from rigproof.stages.registry import KINDS
 
 Writer = Callable[[Path, RunResult], None]
-FILES = ("verdict.json", "summary.md", "metrics.prom", "report.html")
+PAGE = "report.html"
+FILES = ("verdict.json", "summary.md", "metrics.prom", PAGE)
 
 
-def write_reports(
-    folder: Path,
+def result_of(
     recording: Recording,
     verdicts: Sequence[Verdict],
     *,
@@ -26,18 +26,15 @@ def write_reports(
     interrupted: bool = False,
     write_error: str | None = None,
     exit_status: int | None = None,
-    names: Sequence[str] = FILES,
-) -> list[str]:
-    """Write FILES (or those of `names`) into a run's folder; returns a sentence for each that failed.
+) -> RunResult:
+    """The result that the files show, with the facts of the recording.
 
-    Never raises: if a writer fails, the others still write. `write_error` is the disk error of the recording
-    itself; every file states it. `exit_status`: the command's, if it is not that of the decision.
+    `write_error` is the disk error of the recording itself; every file states it. `exit_status`: the
+    command's, if it is not that of the decision.
     """
-    folder = Path(folder)
-    facts = run_facts(recording)
-    result = RunResult(
+    return RunResult(
         recording,
-        facts,
+        run_facts(recording),
         tuple(verdicts),
         decision,
         elapsed_s,
@@ -46,6 +43,14 @@ def write_reports(
         exit_status,
         shortfalls(recording, default_rig(KINDS)),
     )
+
+
+def write_reports(folder: Path, result: RunResult, names: Sequence[str] = FILES) -> list[str]:
+    """Write FILES (or those of `names`) into a run's folder; returns a sentence for each that failed.
+
+    Never raises: if a writer fails, the others still write.
+    """
+    folder = Path(folder)
     problems = []
     for name in names:
         path = folder / name

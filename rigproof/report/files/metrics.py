@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
+from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def write_metrics(path: Path, result: RunResult) -> None:
     labels = _labels(result)
     with replacing(path) as file:
         file.write(generate_latest(_registry_of_run(result, labels)))
-        file.writelines(line.encode() for line in _criteria_lines(result, labels))
+        file.writelines(lines.encode() for lines in _criteria_lines(result, labels))
 
 
 def _labels(result: RunResult) -> dict[str, str]:
@@ -64,31 +65,34 @@ def _add_run(registry: CollectorRegistry, result: RunResult, labels: dict[str, s
 
 
 def _criteria_lines(result: RunResult, labels: dict[str, str]) -> Iterator[str]:
-    """Lines in the text format of Prometheus: a large rig has a million, too many for a registry.
+    """Lines in the text format of Prometheus, all of a criterion at once.
 
-    Labels are in the order of their names, as the library writes them.
+    A large rig has a million, too many for a registry. Labels are in the order of their names, as the library
+    writes them.
     """
-    run = {name: _label(name, value) for name, value in labels.items()}
-    subjects = {verdict.subject: _label("subject", verdict.subject) for verdict in result.verdicts}
-    uuids = {name: _label("uuid", gpu.uuid) for name, gpu in result.recording.gpus.items()}
-    no_uuid = _label("uuid", "")
+    level, rig, simulated = (_label(name, labels[name]) for name in ("level", "rig", "simulated"))
+    names = {verdict.subject for verdict in result.verdicts}
+    gpus = result.recording.gpus
+    subjects = {name: _label("subject", name) for name in names}
+    uuids = {name: _label("uuid", gpus[name].uuid if name in gpus else "") for name in names}
     for name, what in _FIGURES.items():
         yield _head(name, what)
         read = attrgetter(name.rpartition("_")[2])
-        for verdict in result.verdicts:
-            value = read(verdict)
-            if value is not None:
-                yield (
-                    f"{name}{{{_label('criterion', verdict.criterion)},{run['level']},{run['rig']},"
-                    f"{run['simulated']},{subjects[verdict.subject]},{_label('unit', verdict.unit)},"
-                    f"{uuids.get(verdict.subject, no_uuid)}}} {_figure(value)}\n"
-                )
+        for criterion, verdicts in groupby(result.verdicts, attrgetter("criterion")):
+            begin = f"{name}{{{_label('criterion', criterion)},{level},{rig},{simulated}"
+            yield "".join(
+                f"{begin},{subjects[verdict.subject]},{_label('unit', verdict.unit)},"
+                f"{uuids[verdict.subject]}}} {_figure(value)}\n"
+                for verdict in verdicts
+                if (value := read(verdict)) is not None
+            )
     yield _head(OUTCOME, "1 for the outcome: pass, warn, fail, not_measured, not_applicable or no_limit")
-    for verdict in result.verdicts:
-        yield (
-            f"{OUTCOME}{{{_label('criterion', verdict.criterion)},{run['level']},"
-            f"{_label('outcome', verdict.outcome.value)},{run['rig']},{run['simulated']},"
-            f"{subjects[verdict.subject]},{uuids.get(verdict.subject, no_uuid)}}} 1.0\n"
+    for criterion, verdicts in groupby(result.verdicts, attrgetter("criterion")):
+        begin = f"{OUTCOME}{{{_label('criterion', criterion)},{level}"
+        yield "".join(
+            f"{begin},{_label('outcome', verdict.outcome)},{rig},{simulated},{subjects[verdict.subject]},"
+            f"{uuids[verdict.subject]}}} 1.0\n"
+            for verdict in verdicts
         )
 
 

@@ -82,11 +82,12 @@ def _range_of_rounds(whole: Recording | None, unit: str) -> list[PlotLine]:
         return []
     rounds = whole.rounds
     ranges = Ranges(rounds)
-    seconds = np.where(rounds.column("seconds") > 0, rounds.column("seconds"), np.nan)
+    work, seconds = rounds.column("work"), rounds.column("seconds")
     units = rounds.columns["unit"]
     assert isinstance(units, Coded)
-    chosen = units.same(lambda one: one == unit)[units.array]
-    return _range_lines(ranges, ranges.of(np.where(chosen, rounds.column("work") / seconds, np.nan)))
+    chosen = units.same(lambda one: one == unit)[units.array] & (seconds > 0)
+    rates = np.divide(work, seconds, out=np.full_like(work, np.nan), where=chosen)
+    return _range_lines(ranges, ranges.of(rates))
 
 
 def _range_lines(ranges: Ranges, series: Mapping[str, Floats], per: float = 1.0) -> list[PlotLine]:

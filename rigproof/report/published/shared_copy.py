@@ -20,7 +20,7 @@ from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.disk.store import disk_problem, write_recording
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Decision, Verdict
-from rigproof.report.files.files import write_reports
+from rigproof.report.files.files import result_of, write_reports
 from rigproof.report.files.folders import require_inside
 from rigproof.report.published.pseudonyms import Pseudonyms, ShareError, read_key
 from rigproof.report.published.scrubbing import HOME, Scrubber
@@ -84,8 +84,7 @@ def write_shared(
     try:
         shared = shared_recording(recording, scrubber)
         problems = _write_recording(part, shared)
-        problems += write_reports(
-            part,
+        result = result_of(
             shared,
             [_scrubbed(verdict, scrubber) for verdict in verdicts],
             decision=decision,
@@ -93,6 +92,7 @@ def write_shared(
             interrupted=interrupted,
             exit_status=exit_status,
         )
+        problems += write_reports(part, result)
         if target.is_symlink():
             target.unlink()
         elif target.exists():

@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import replace
+from weakref import ref
 
 import pytest
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.host.garbage import without_collections
 from rigproof.judging import judge as judge_module
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import Judgement, judge, judge_all, promised
@@ -199,6 +201,17 @@ def test_how_many_are_judged_together_changes_no_verdict(bench, monkeypatch):
     together = judge_all(bench.recording, bench.loaded)
     monkeypatch.setattr(judge_module, "SAMPLES_TOGETHER", 1)
     assert judge_all(bench.recording, bench.loaded) == together
+
+
+def test_what_was_indexed_is_freed_with_the_judgement(bench):
+    judgement = Judgement(bench.recording, bench.loaded)
+    devices = [ref(judgement._evidence.device(subject)) for subject in (GPU, OTHER)]
+    evidence = ref(judgement._evidence)
+    with without_collections():
+        judgement.whole([judgement.part(judgement.subjects)])
+        assert [device() for device in devices] == [None, None]
+        del judgement
+        assert evidence() is None
 
 
 def test_given_champions_and_profile_come_before_the_recorded_ones(bench):

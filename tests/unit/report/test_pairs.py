@@ -11,7 +11,7 @@ from rigproof.records.disk.store import read_recording
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.content.order import not_measured_groups, not_measured_sentence
-from rigproof.report.files.files import write_reports
+from rigproof.report.files.files import result_of, write_reports
 from rigproof.report.published.shared_copy import write_shared
 from rigproof.report.terminal.terminal import table_lines
 from rigproof.stages.registry import KINDS
@@ -39,8 +39,8 @@ def verdicts():
 
 
 def test_every_file_names_the_pair(paired, verdicts, tmp_path):
-    problems = write_reports(tmp_path, paired, verdicts, decision=Decision.REJECTED, elapsed_s=60.0)
-    assert problems == []
+    rejected = result_of(paired, verdicts, decision=Decision.REJECTED, elapsed_s=60.0)
+    assert write_reports(tmp_path, rejected) == []
     result = json.loads((tmp_path / "verdict.json").read_text())
     assert [one["subject"] for one in result["criteria"]] == [PAIR, PAIR]
     assert [gpu["subject"] for node in result["rig"]["nodes"] for gpu in node["gpus"]] == [

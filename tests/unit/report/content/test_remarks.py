@@ -8,7 +8,7 @@ from rigproof.judging.judge import judge_all
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision
 from rigproof.report.content.remarks import remarks
-from rigproof.report.files.files import write_reports
+from rigproof.report.files.files import result_of, write_reports
 
 REMARK = "the cluster has no token authentication; it was joined because of --allow-open-cluster"
 
@@ -16,7 +16,8 @@ REMARK = "the cluster has no token authentication; it was joined because of --al
 @pytest.fixture
 def written(recording, verdicts, tmp_path):
     def write():
-        assert write_reports(tmp_path, recording, verdicts, decision=Decision.ACCEPTED, elapsed_s=60.0) == []
+        result = result_of(recording, verdicts, decision=Decision.ACCEPTED, elapsed_s=60.0)
+        assert write_reports(tmp_path, result) == []
         return {name: (tmp_path / name).read_text() for name in ("verdict.json", "summary.md", "report.html")}
 
     return write

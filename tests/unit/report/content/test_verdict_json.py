@@ -3,9 +3,10 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.content.facts import run_facts
-from rigproof.report.content.verdict_json import RunResult, criterion_json, verdict_json, write_verdict
+from rigproof.report.content.verdict_json import RunResult, criterion_json, write_verdict
 
 
 @pytest.fixture
@@ -13,9 +14,19 @@ def result(recording, verdicts):
     return RunResult(recording, run_facts(recording), verdicts, Decision.REJECTED, 61.2345)
 
 
-def test_the_file_has_the_promised_keys(tmp_path, result):
-    write_verdict(tmp_path / "verdict.json", result)
-    content = json.loads((tmp_path / "verdict.json").read_text())
+@pytest.fixture
+def written(tmp_path):
+    """The text of the file with a result."""
+
+    def write(result):
+        write_verdict(tmp_path / "verdict.json", result)
+        return (tmp_path / "verdict.json").read_text()
+
+    return write
+
+
+def test_the_file_has_the_promised_keys(tmp_path, result, written):
+    content = json.loads(written(result))
     assert content["schema_version"] == 1
     assert content["run_id"] == "20260102T030405Z-lab-a1b2c3"
     assert content["verdict"] == "REJECTED"
@@ -49,11 +60,23 @@ def test_the_file_has_the_promised_keys(tmp_path, result):
     assert [path.name for path in tmp_path.iterdir()] == ["verdict.json"]
 
 
-def test_numbers_that_json_lacks_become_null(result):
+@pytest.mark.parametrize("number", [0, 1, 1000, 1001])
+def test_the_layout_is_that_of_json_with_an_indent(result, written, number):
+    remark = Event(0.1, "open_cluster", "rig", 'no "token" é', data={})
+    result.recording.add(remark)
+    some = [replace(result.verdicts[place % 8], subject=f"pc{place}") for place in range(number)]
+    text = written(replace(result, verdicts=some))
+    content = json.loads(text)
+    assert content["criteria"] == [criterion_json(verdict) for verdict in some]
+    assert text == json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    assert list(content)[-2:] == ["criteria", "remarks"]
+
+
+def test_numbers_that_json_lacks_become_null(result, written):
     strange = replace(result, verdicts=[Verdict("c.x", "n", Outcome.NOT_MEASURED, measured=float("nan"))])
-    content = verdict_json(strange)
-    assert content["criteria"][0]["measured"] is None
-    json.dumps(content, allow_nan=False)
+    text = written(replace(strange, elapsed_s=float("inf")))
+    content = json.loads(text, parse_constant=pytest.fail)
+    assert (content["elapsed_s"], content["criteria"][0]["measured"]) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +92,9 @@ def test_the_exit_status_is_that_of_the_command(result, decision, interrupted, s
     assert replace(result, decision=decision, interrupted=interrupted).exit_status == status
 
 
-def test_a_storage_error_is_in_the_file(result):
-    assert "write_error" not in verdict_json(result)
-    assert verdict_json(replace(result, write_error="disk full"))["write_error"] == "disk full"
+def test_a_storage_error_is_in_the_file(result, written):
+    assert "write_error" not in json.loads(written(result))
+    assert json.loads(written(replace(result, write_error="disk full")))["write_error"] == "disk full"
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, result, monkeypatch):
@@ -94,9 +117,9 @@ def test_a_verdict_without_a_moment_has_no_moment():
 
 
 @pytest.mark.parametrize("number", [1, 1001])
-def test_figures_and_text_that_json_lacks_leave_the_file_whole(tmp_path, result, number):
+def test_figures_and_text_that_json_lacks_leave_the_file_whole(result, written, number):
     odd = Verdict("a.b", "s", Outcome.FAIL, measured=float("inf"), detail="\udcff é")
-    write_verdict(tmp_path / "verdict.json", replace(result, verdicts=(odd,) * number))
-    content = json.loads((tmp_path / "verdict.json").read_text())
-    assert content == verdict_json(replace(result, verdicts=(odd,) * number))
+    content = json.loads(written(replace(result, verdicts=(odd,) * number, write_error="\udcff")))
+    assert content["write_error"] == "?"
+    assert len(content["criteria"]) == number
     assert {(one["measured"], one["detail"]) for one in content["criteria"]} == {(None, "? é")}

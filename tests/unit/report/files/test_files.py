@@ -9,46 +9,49 @@ import rigproof
 from rigproof.records.disk.store import RecordingWriter, read_recording
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Decision
-from rigproof.report.files.files import FILES, write_reports
+from rigproof.report.files.files import FILES, result_of, write_reports
 
 
-def test_all_files_are_written_and_nothing_else(tmp_path, recording, verdicts):
-    assert write_reports(tmp_path, recording, verdicts, decision=Decision.REJECTED, elapsed_s=61.2) == []
+@pytest.fixture
+def result(recording, verdicts):
+    return result_of(recording, verdicts, decision=Decision.REJECTED, elapsed_s=61.2)
+
+
+def test_all_files_are_written_and_nothing_else(tmp_path, result):
+    assert write_reports(tmp_path, result) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
 
 
 @pytest.mark.parametrize("broken", FILES)
-def test_one_writer_that_fails_takes_no_other_with_it(tmp_path, recording, verdicts, broken):
+def test_one_writer_that_fails_takes_no_other_with_it(tmp_path, result, broken):
     (tmp_path / broken).mkdir()
-    (problem,) = write_reports(tmp_path, recording, verdicts, decision=Decision.REJECTED, elapsed_s=1)
+    (problem,) = write_reports(tmp_path, result)
     assert problem.startswith(f"{tmp_path / broken}: not written: ")
     assert all((tmp_path / name).is_file() for name in FILES if name != broken)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
 
 
-def test_a_fault_in_a_writer_names_itself_and_the_way_out(tmp_path, recording, verdicts, monkeypatch):
+def test_a_fault_in_a_writer_names_itself_and_the_way_out(tmp_path, result, monkeypatch):
     def faulty(_path, _result):
         raise KeyError("charts")
 
     monkeypatch.setattr("rigproof.report.page.page.write_page", faulty)
-    (problem,) = write_reports(tmp_path, recording, verdicts, decision=Decision.REJECTED, elapsed_s=1)
+    (problem,) = write_reports(tmp_path, result)
     assert "report.html: not written: KeyError: 'charts' (test_files.py:" in problem
     assert f"`rigproof report {tmp_path}` can write it again" in problem
     assert json.loads((tmp_path / "verdict.json").read_text())["verdict"] == "REJECTED"
 
 
-def test_a_folder_that_is_gone_costs_the_files_not_the_run(tmp_path, recording, verdicts):
-    problems = write_reports(tmp_path / "gone", recording, verdicts, decision=Decision.REJECTED, elapsed_s=1)
+def test_a_folder_that_is_gone_costs_the_files_not_the_run(tmp_path, result):
+    problems = write_reports(tmp_path / "gone", result)
     assert len(problems) == len(FILES)
     assert all("No such file or directory; free space or make it writable" in problem for problem in problems)
 
 
 def test_a_run_that_recorded_nothing_has_all_files(tmp_path, recording):
     empty = Recording(recording.run)
-    assert (
-        write_reports(tmp_path, empty, [], decision=Decision.INCOMPLETE, elapsed_s=0.1, interrupted=True)
-        == []
-    )
+    result = result_of(empty, [], decision=Decision.INCOMPLETE, elapsed_s=0.1, interrupted=True)
+    assert write_reports(tmp_path, result) == []
     content = json.loads((tmp_path / "verdict.json").read_text())
     assert (content["interrupted"], content["exit_status"], content["criteria"]) == (True, 2, [])
 
@@ -64,7 +67,8 @@ def test_the_files_can_be_written_again_from_what_was_stored(tmp_path, recording
         writer.extend(getattr(recording, name))
     writer.close()
     for folder, source in ((first, recording), (second, read_recording(first))):
-        assert write_reports(folder, source, verdicts, decision=Decision.REJECTED, elapsed_s=61.2) == []
+        result = result_of(source, verdicts, decision=Decision.REJECTED, elapsed_s=61.2)
+        assert write_reports(folder, result) == []
     for name in ("verdict.json", "summary.md", "metrics.prom"):
         assert (first / name).read_text() == (second / name).read_text()
 

@@ -70,6 +70,30 @@ def test_a_simulated_run_is_labelled(tmp_path, result):
     assert "rigproof_run_timestamp_seconds" not in {name for name, _ in samples}
 
 
+def test_each_verdict_has_its_lines_in_the_order_of_the_verdicts(tmp_path, result):
+    verdicts = [
+        replace(result.verdicts[0], criterion=criterion, subject=subject, measured=measured, limit=None)
+        for criterion, subject, measured in (("a.x", "n", 1.5), ("b.y", "n", None), ("a.x", "m", 2.0))
+    ]
+    write_metrics(tmp_path / "metrics.prom", replace(result, verdicts=verdicts))
+    lines = (tmp_path / "metrics.prom").read_text().splitlines()
+    found = [line.partition("{") for line in lines if line.startswith("rigproof_criterion_")]
+    run = 'level="quick",rig="lab",simulated="false"'
+    unit = f'unit="{verdicts[0].unit}",uuid=""'
+    assert [(name, rest) for name, _, rest in found] == [
+        ("rigproof_criterion_measured", f'criterion="a.x",{run},subject="n",{unit}}} 1.5'),
+        ("rigproof_criterion_measured", f'criterion="a.x",{run},subject="m",{unit}}} 2.0'),
+        *(
+            (
+                "rigproof_criterion_outcome",
+                f'criterion="{criterion}",level="quick",outcome="pass",rig="lab",simulated="false",'
+                f'subject="{subject}",uuid=""}} 1.0',
+            )
+            for criterion, subject in (("a.x", "n"), ("b.y", "n"), ("a.x", "m"))
+        ),
+    ]
+
+
 def test_odd_names_do_not_break_the_format(tmp_path, result):
     odd = Verdict('c."x"', "a\nb\\c", result.verdicts[0].outcome, measured=1.0, unit="%")
     write_metrics(tmp_path / "metrics.prom", replace(result, verdicts=[odd]))
