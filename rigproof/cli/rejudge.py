@@ -93,13 +93,20 @@ def _verdicts(
     recording.group()  # else each process would
     nodes = [subject for subject in subjects if subject in recording.nodes]
     others = [subject for subject in subjects if subject not in recording.nodes]
-    of_nodes = judgement.part(nodes)
-    recording.host_samples.release_lists()  # hundreds of MiB, which each process would have
+    # With the first of each kind what all subjects need is made, which each process would make too.
+    begun = judgement.part([*nodes[:1], *others[:1]])
     give_memory_back()
-    edges = [round(len(others) * place / processes) for place in range(processes + 1)]
-    shares = [others[begin:end] for begin, end in pairwise(edges)]
-    of_devices = side_by_side([partial(judgement.part, share) for share in shares])
-    return judgement.whole([of_nodes, *of_devices])
+    shares = zip(_split(nodes[1:], processes), _split(others[1:], processes), strict=True)
+    parts = side_by_side([partial(judgement.part, [*share, *rest]) for share, rest in shares])
+    recording.host_samples.release_lists()  # a hundred MiB
+    give_memory_back()
+    return judgement.whole([begun, *parts])
+
+
+def _split(subjects: Sequence[str], number: int) -> list[Sequence[str]]:
+    """As many contiguous parts, as equal as possible."""
+    edges = [round(len(subjects) * place / number) for place in range(number + 1)]
+    return [subjects[begin:end] for begin, end in pairwise(edges)]
 
 
 def _folder(champions: Path) -> Path:

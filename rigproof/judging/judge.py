@@ -1,8 +1,11 @@
 """From criteria and evidence to verdicts. An error here gives NOT MEASURED, never a pass."""
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from sys import intern
 from typing import Any
 
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured, Trouble
@@ -118,27 +121,31 @@ class Judgement:
     ) -> None:
         rig = loaded if loaded is not None else LoadedRig.restore(recording.run.rig, KINDS)
         self._evidence = Evidence(recording, rig, champions, planned_by)
-        self._tasks = [
-            (criterion, subject)
-            for criterion in CATALOGUE.values()
-            for subject in promised(criterion, rig, self._evidence.stages)
+        self._promised = [
+            (criterion, promised(criterion, rig, self._evidence.stages)) for criterion in CATALOGUE.values()
         ]
-        self._by_subject: dict[str, list[Criterion]] = {}
-        for criterion, subject in self._tasks:
-            if not criterion.compares:
-                self._by_subject.setdefault(subject, []).append(criterion)
 
     @property
     def subjects(self) -> list[str]:
         """The subjects that can be judged one by one."""
-        return list(self._by_subject)
+        return list(self._alone)
+
+    @cached_property
+    def _alone(self) -> dict[str, list[Criterion]]:
+        return self._by_subject(compares=False)
+
+    def _by_subject(self, *, compares: bool) -> dict[str, list[Criterion]]:
+        """The criteria for each subject, in the catalogue's order."""
+        found: dict[str, list[Criterion]] = defaultdict(list)
+        for criterion, those in self._promised:
+            if criterion.compares is compares:
+                for subject in those:
+                    found[subject].append(criterion)
+        return dict(found)
 
     def part(self, subjects: Iterable[str]) -> Part:
         """The verdicts for these subjects, without comparisons."""
-        verdicts = []
-        for subject in subjects:
-            verdicts += [judge(criterion, subject, self._evidence) for criterion in self._by_subject[subject]]
-            self._evidence.release_subject()
+        verdicts = [one for subject in subjects for one in self._of_subject(subject, self._alone[subject])]
         earlier = self._evidence.earlier
         return Part(
             verdicts,
@@ -154,13 +161,17 @@ class Judgement:
             if self._evidence.earlier is not None:
                 _add(self._evidence.earlier, part.earlier)
             found.update({(one.criterion, one.subject): one for one in part.verdicts})
+        for subject, criteria in self._by_subject(compares=True).items():
+            found.update({(one.criterion, subject): one for one in self._of_subject(subject, criteria)})
         verdicts = [
-            judge(criterion, subject, self._evidence)
-            if criterion.compares
-            else found[criterion.name, subject]
-            for criterion, subject in self._tasks
+            found[criterion.name, subject] for criterion, subjects in self._promised for subject in subjects
         ]
         return with_roots(verdicts, self._evidence)
+
+    def _of_subject(self, subject: str, criteria: Iterable[Criterion]) -> list[Verdict]:
+        verdicts = [judge(criterion, subject, self._evidence) for criterion in criteria]
+        self._evidence.release_subject()
+        return verdicts
 
 
 def _add(evidence: Evidence, figures: Figures) -> None:
@@ -252,8 +263,8 @@ def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:
         unit=criterion.unit,
         measured=finding.measured,
         limit=None if limit is None else limit.value,
-        limit_source=finding.source if limit is None else limit.source,
-        detail=finding.detail,
+        limit_source=intern(finding.source if limit is None else limit.source),  # the same for many
+        detail=intern(finding.detail),
         remedy=(finding.remedy or criterion.remedy) if troubled else "",
         from_s=_finite(finding.from_s),
         length_s=_finite(finding.length_s),
