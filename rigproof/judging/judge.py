@@ -155,16 +155,18 @@ class Judgement:
 
     def whole(self, parts: Iterable[Part]) -> list[Verdict]:
         """All verdicts, in the catalogue's order, from parts that together cover all subjects."""
-        found = {}
+        found: dict[str, dict[str, Verdict]] = defaultdict(dict)  # by criterion and subject
         for part in parts:
             _add(self._evidence, part.compared)
             if self._evidence.earlier is not None:
                 _add(self._evidence.earlier, part.earlier)
-            found.update({(one.criterion, one.subject): one for one in part.verdicts})
+            for one in part.verdicts:
+                found[one.criterion][one.subject] = one
         for subject, criteria in self._by_subject(compares=True).items():
-            found.update({(one.criterion, subject): one for one in self._of_subject(subject, criteria)})
+            for one in self._of_subject(subject, criteria):
+                found[one.criterion][subject] = one
         verdicts = [
-            found[criterion.name, subject] for criterion, subjects in self._promised for subject in subjects
+            found[criterion.name][subject] for criterion, those in self._promised for subject in those
         ]
         return with_roots(verdicts, self._evidence)
 
