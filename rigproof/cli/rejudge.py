@@ -86,21 +86,24 @@ def _verdicts(
     """All verdicts. Several processes judge a large recording, each of them a share of the devices."""
     planned_by = None if loaded is None else LoadedRig.restore(recording.run.rig, KINDS)
     judgement = Judgement(recording, loaded, champions, planned_by)
-    subjects = judgement.subjects
     processes = processes_for(recording.count())
     if processes == 1:
-        return judgement.whole([judgement.part(subjects)])
+        judgement.add([judgement.part(judgement.subjects)])
+        return judgement.whole(judgement.comparisons(judgement.compared))
     recording.group()  # else each process would
-    nodes = [subject for subject in subjects if subject in recording.nodes]
-    others = [subject for subject in subjects if subject not in recording.nodes]
+    nodes = [subject for subject in judgement.subjects if subject in recording.nodes]
+    others = [subject for subject in judgement.subjects if subject not in recording.nodes]
     # With the first of each kind what all subjects need is made, which each process would make too.
-    begun = judgement.part([*nodes[:1], *others[:1]])
+    judgement.add([judgement.part([*nodes[:1], *others[:1]])])
     give_memory_back()
     shares = zip(_split(nodes[1:], processes), _split(others[1:], processes), strict=True)
-    parts = side_by_side([partial(judgement.part, [*share, *rest]) for share, rest in shares])
+    judgement.add(side_by_side([partial(judgement.part, [*some, *more]) for some, more in shares]))
     recording.host_samples.release_lists()  # a hundred MiB
     give_memory_back()
-    return judgement.whole([begun, *parts])
+    first, rest = judgement.compared[:1], judgement.compared[1:]
+    found = [judgement.comparisons(first)]
+    found += side_by_side([partial(judgement.comparisons, share) for share in _split(rest, processes)])
+    return judgement.whole(one for share in found for one in share)
 
 
 def _split(subjects: Sequence[str], number: int) -> list[Sequence[str]]:

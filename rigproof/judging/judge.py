@@ -109,7 +109,7 @@ class Judgement:
     planned by.
 
     Subjects are judged one by one, so that the data of one is freed before the next; comparisons come last.
-    Parts of the subjects can be judged in separate processes.
+    Parts of the subjects can be judged in separate processes, and so can parts of the comparisons.
     """
 
     def __init__(
@@ -124,6 +124,7 @@ class Judgement:
         self._promised = [
             (criterion, promised(criterion, rig, self._evidence.stages)) for criterion in CATALOGUE.values()
         ]
+        self._found: dict[str, dict[str, Verdict]] = defaultdict(dict)  # by criterion and subject
 
     @property
     def subjects(self) -> list[str]:
@@ -153,22 +154,38 @@ class Judgement:
             {} if earlier is None else dict(earlier.compared),
         )
 
-    def whole(self, parts: Iterable[Part]) -> list[Verdict]:
-        """All verdicts, in the catalogue's order, from parts that together cover all subjects."""
-        found: dict[str, dict[str, Verdict]] = defaultdict(dict)  # by criterion and subject
+    def add(self, parts: Iterable[Part]) -> None:
+        """Take over the verdicts and figures of parts that were judged elsewhere, or here."""
         for part in parts:
             _add(self._evidence, part.compared)
             if self._evidence.earlier is not None:
                 _add(self._evidence.earlier, part.earlier)
-            for one in part.verdicts:
-                found[one.criterion][one.subject] = one
-        for subject, criteria in self._by_subject(compares=True).items():
-            for one in self._of_subject(subject, criteria):
-                found[one.criterion][subject] = one
+            self._keep(part.verdicts)
+
+    @property
+    def compared(self) -> list[str]:
+        """The subjects that others are compared with."""
+        return list(self._together)
+
+    @cached_property
+    def _together(self) -> dict[str, list[Criterion]]:
+        return self._by_subject(compares=True)
+
+    def comparisons(self, subjects: Iterable[str]) -> list[Verdict]:
+        """The verdicts that compare these subjects with others, once all parts were added."""
+        return [one for subject in subjects for one in self._of_subject(subject, self._together[subject])]
+
+    def whole(self, comparisons: Iterable[Verdict]) -> list[Verdict]:
+        """All verdicts, in the catalogue's order: of the parts that were added, and these."""
+        self._keep(comparisons)
         verdicts = [
-            found[criterion.name][subject] for criterion, those in self._promised for subject in those
+            self._found[criterion.name][subject] for criterion, those in self._promised for subject in those
         ]
         return with_roots(verdicts, self._evidence)
+
+    def _keep(self, verdicts: Iterable[Verdict]) -> None:
+        for one in verdicts:
+            self._found[one.criterion][one.subject] = one
 
     def _of_subject(self, subject: str, criteria: Iterable[Criterion]) -> list[Verdict]:
         verdicts = [judge(criterion, subject, self._evidence) for criterion in criteria]
@@ -188,7 +205,8 @@ def judge_all(
 ) -> list[Verdict]:
     """All verdicts, judged in this process."""
     judgement = Judgement(recording, loaded, champions)
-    return judgement.whole([judgement.part(judgement.subjects)])
+    judgement.add([judgement.part(judgement.subjects)])
+    return judgement.whole(judgement.comparisons(judgement.compared))
 
 
 def not_judged(

@@ -167,7 +167,10 @@ def test_parts_that_are_judged_by_themselves_make_the_same_whole(bench):
     judgement = Judgement(bench.recording, bench.loaded)
     assert set(judgement.subjects) == {"pc1", "pc2", GPU, OTHER}
     parts = [Judgement(bench.recording, bench.loaded).part([one]) for one in judgement.subjects]
-    assert judgement.whole(parts) == judge_all(bench.recording, bench.loaded) == bench.verdicts()
+    judgement.add(parts)
+    assert {"rig", GPU, OTHER} <= set(judgement.compared)
+    apart = [one for subject in judgement.compared for one in judgement.comparisons([subject])]
+    assert judgement.whole(apart) == judge_all(bench.recording, bench.loaded) == bench.verdicts()
     assert [one.criterion for one in bench.verdicts()] == sorted(
         (one.criterion for one in bench.verdicts()), key=list(CATALOGUE).index
     )
@@ -182,8 +185,12 @@ def test_data_of_a_subject_is_released_before_the_next(bench, monkeypatch):
     monkeypatch.setattr(
         Evidence, "release_subject", lambda self: kept.append(len(self._kept_for_subject)) or real(self)
     )
-    Judgement(bench.recording, bench.loaded).part([GPU, OTHER])
+    judgement = Judgement(bench.recording, bench.loaded)
+    judgement.add([judgement.part([GPU, OTHER])])
     assert 0 < kept[1] <= kept[0]  # not those of both
+    kept.clear()
+    judgement.comparisons([GPU, OTHER])
+    assert 0 < kept[1] <= kept[0]
 
 
 def test_given_champions_and_profile_come_before_the_recorded_ones(bench):
