@@ -213,7 +213,7 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         return isinstance(column, Lists) or column.finite
 
     def release_lists(self) -> None:
-        """Free the lists that were read, which may be hundreds of MiB; they are still in the file."""
+        """Free the lists that were read, which may be a hundred MiB; they are still in the file."""
         for column in self.columns.values():
             if isinstance(column, Lists):
                 column.release()

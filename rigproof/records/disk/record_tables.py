@@ -5,11 +5,11 @@ schema's metadata names the table and the run. A reader needs no list of types: 
 this form, and keeps it until its records are requested (`Recording.of`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rigproof.records.columns import Coded, Column
-from rigproof.records.disk.collecting import Source, arrow_from, column_from
+from rigproof.records.disk.collecting import arrow_from, column_from
 from rigproof.records.fields import LABELS, NAME, kinds_of
 from rigproof.records.rows import Rows
 
@@ -112,13 +112,13 @@ def problems(found: "pa.Schema", name: str) -> list[str]:
     return wrong
 
 
-def rows_of(source: Source, layout: "pa.Schema") -> Rows[Any]:
+def rows_of(source: "Callable[[str], pa.ChunkedArray]", layout: "pa.Schema") -> Rows[Any]:
     """The rows of a table whose schema has no `problems`; their type is not known yet.
 
     Raises TableError if a row lacks its time or subject.
     """
     kinds = {kind: ours for ours, kind in arrow_types().items()}
-    columns: dict[str, Column] = {field.name: column_from(source.column(field.name)) for field in layout}
+    columns: dict[str, Column] = {field.name: column_from(source(field.name)) for field in layout}
     rows: Rows[Any] = Rows(None, columns, {field.name: kinds[field.type] for field in layout})
     rows.required("t_s", "subject")
     return rows

@@ -85,7 +85,7 @@ def table_from_parquet(file: IO[bytes], name: str) -> RecordTable:
     """The records of a table at a run's end. Raises DamagedError."""
     source, layout = _parquet(file, None, lambda found: record_tables.problems(found, name))
     with _as_damaged():
-        return RecordTable(record_tables.rows_of(source, layout), _run_id(layout))
+        return RecordTable(record_tables.rows_of(source.column, layout), _run_id(layout))
 
 
 def table_from_stream(file: IO[bytes], name: str) -> RecordTable | None:
@@ -97,9 +97,7 @@ def table_from_stream(file: IO[bytes], name: str) -> RecordTable | None:
     if table is None:
         return None
     with _as_damaged():
-        return RecordTable(
-            record_tables.rows_of(_of_stream(table), table.schema), _run_id(table.schema), whole
-        )
+        return RecordTable(record_tables.rows_of(table.column, table.schema), _run_id(table.schema), whole)
 
 
 @contextlib.contextmanager
