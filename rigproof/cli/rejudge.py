@@ -1,7 +1,7 @@
 """Judge a recorded run again: the same criteria on the same data, perhaps with other limits."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -86,20 +86,30 @@ def _verdicts(
     """All verdicts. Several processes judge a large recording, each of them a share of the devices."""
     planned_by = None if loaded is None else LoadedRig.restore(recording.run.rig, KINDS)
     judgement = Judgement(recording, loaded, champions, planned_by)
-    subjects = judgement.subjects
     processes = processes_for(recording.count())
     if processes == 1:
-        return judgement.whole([judgement.part(subjects)])
+        judgement.add([judgement.part(judgement.subjects)])
+        return judgement.whole(judgement.comparisons(judgement.compared))
     recording.group()  # else each process would
-    nodes = [subject for subject in subjects if subject in recording.nodes]
-    others = [subject for subject in subjects if subject not in recording.nodes]
-    of_nodes = judgement.part(nodes)
-    recording.host_samples.release_lists()  # hundreds of MiB, which each process would have
+    nodes = [subject for subject in judgement.subjects if subject in recording.nodes]
+    others = [subject for subject in judgement.subjects if subject not in recording.nodes]
+    # With the first of each kind what all subjects need is made, which each process would make too.
+    judgement.add([judgement.part([*nodes[:1], *others[:1]])])
     give_memory_back()
-    edges = [round(len(others) * place / processes) for place in range(processes + 1)]
-    shares = [others[begin:end] for begin, end in pairwise(edges)]
-    of_devices = side_by_side([partial(judgement.part, share) for share in shares])
-    return judgement.whole([of_nodes, *of_devices])
+    shares = zip(_split(nodes[1:], processes), _split(others[1:], processes), strict=True)
+    judgement.add(side_by_side([partial(judgement.part, [*some, *more]) for some, more in shares]))
+    recording.host_samples.release_lists()  # a hundred MiB
+    give_memory_back()
+    first, rest = judgement.compared[:1], judgement.compared[1:]
+    found = [judgement.comparisons(first)]
+    found += side_by_side([partial(judgement.comparisons, share) for share in _split(rest, processes)])
+    return judgement.whole(one for share in found for one in share)
+
+
+def _split(subjects: Sequence[str], number: int) -> list[Sequence[str]]:
+    """As many contiguous parts, as equal as possible."""
+    edges = [round(len(subjects) * place / number) for place in range(number + 1)]
+    return [subjects[begin:end] for begin, end in pairwise(edges)]
 
 
 def _folder(champions: Path) -> Path:

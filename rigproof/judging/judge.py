@@ -1,8 +1,11 @@
 """From criteria and evidence to verdicts. An error here gives NOT MEASURED, never a pass."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from sys import intern
 from typing import Any
 
 from rigproof.criteria.criterion import Criterion, Finding, NotMeasured, Trouble
@@ -107,8 +110,8 @@ class Judgement:
     `loaded` and `champions` replace the recorded ones; `planned_by` is then the profile that the run was
     planned by.
 
-    Subjects are judged one by one, so that the data of one is freed before the next; comparisons come last.
-    Parts of the subjects can be judged in separate processes.
+    Subjects are judged some at a time, so that their data is freed before the next; comparisons come last.
+    Parts of the subjects can be judged in separate processes, and so can parts of the comparisons.
     """
 
     def __init__(
@@ -120,39 +123,32 @@ class Judgement:
     ) -> None:
         rig = loaded if loaded is not None else LoadedRig.restore(recording.run.rig, KINDS)
         self._evidence = Evidence(recording, rig, champions, planned_by)
-        self._tasks = [
-            (criterion, subject)
-            for criterion in CATALOGUE.values()
-            for subject in promised(criterion, rig, self._evidence.stages)
+        self._promised = [
+            (criterion, promised(criterion, rig, self._evidence.stages)) for criterion in CATALOGUE.values()
         ]
-        self._by_subject: dict[str, list[Criterion]] = {}
-        for criterion, subject in self._tasks:
-            if not criterion.compares:
-                self._by_subject.setdefault(subject, []).append(criterion)
-
-    @property
-    def _together(self) -> int:
-        """How many subjects are judged together: so many that they have SAMPLES_TOGETHER on average."""
-        samples = len(self._evidence.recording.gpu_samples)
-        return max(1, SAMPLES_TOGETHER * len(self._by_subject) // max(1, samples))
+        self._found: dict[str, dict[str, Verdict]] = defaultdict(dict)  # by criterion and subject
 
     @property
     def subjects(self) -> list[str]:
         """The subjects that can be judged one by one."""
-        return list(self._by_subject)
+        return list(self._alone)
+
+    @cached_property
+    def _alone(self) -> dict[str, list[Criterion]]:
+        return self._by_subject(compares=False)
+
+    def _by_subject(self, *, compares: bool) -> dict[str, list[Criterion]]:
+        """The criteria for each subject, in the catalogue's order."""
+        found: dict[str, list[Criterion]] = defaultdict(list)
+        for criterion, those in self._promised:
+            if criterion.compares is compares:
+                for subject in those:
+                    found[subject].append(criterion)
+        return dict(found)
 
     def part(self, subjects: Iterable[str]) -> Part:
         """The verdicts for these subjects, without comparisons."""
-        verdicts = []
-        remaining = list(subjects)
-        number = self._together
-        for together in (remaining[place : place + number] for place in range(0, len(remaining), number)):
-            self._evidence.join(together)
-            for subject in together:
-                verdicts += [
-                    judge(criterion, subject, self._evidence) for criterion in self._by_subject[subject]
-                ]
-            self._evidence.release(together)
+        verdicts = self._judged(subjects, self._alone)
         earlier = self._evidence.earlier
         return Part(
             verdicts,
@@ -160,25 +156,54 @@ class Judgement:
             {} if earlier is None else dict(earlier.compared),
         )
 
-    def whole(self, parts: Iterable[Part]) -> list[Verdict]:
-        """All verdicts, in the catalogue's order, from parts that together cover all subjects.
-
-        Frees what was indexed for them: it can be called once.
-        """
-        found = {}
+    def add(self, parts: Iterable[Part]) -> None:
+        """Take over the verdicts and figures of parts that were judged elsewhere, or here."""
         for part in parts:
             _add(self._evidence, part.compared)
             if self._evidence.earlier is not None:
                 _add(self._evidence.earlier, part.earlier)
-            found.update({(one.criterion, one.subject): one for one in part.verdicts})
+            self._keep(part.verdicts)
+
+    @property
+    def compared(self) -> list[str]:
+        """The subjects that are compared with others."""
+        return list(self._with_others)
+
+    @cached_property
+    def _with_others(self) -> dict[str, list[Criterion]]:
+        return self._by_subject(compares=True)
+
+    def comparisons(self, subjects: Iterable[str]) -> list[Verdict]:
+        """The verdicts that compare these subjects with others, once all parts were added."""
+        return self._judged(subjects, self._with_others)
+
+    def whole(self, comparisons: Iterable[Verdict]) -> list[Verdict]:
+        """All verdicts, in the catalogue's order: of the parts that were added, and these.
+
+        Frees what was indexed for them: it can be called once.
+        """
+        self._keep(comparisons)
         verdicts = [
-            judge(criterion, subject, self._evidence)
-            if criterion.compares
-            else found[criterion.name, subject]
-            for criterion, subject in self._tasks
+            self._found[criterion.name][subject] for criterion, those in self._promised for subject in those
         ]
         verdicts = with_roots(verdicts, self._evidence)
         self._evidence.free()
+        return verdicts
+
+    def _keep(self, verdicts: Iterable[Verdict]) -> None:
+        for one in verdicts:
+            self._found[one.criterion][one.subject] = one
+
+    def _judged(self, subjects: Iterable[str], criteria: Mapping[str, Sequence[Criterion]]) -> list[Verdict]:
+        """By their criteria, some subjects at a time: as many as have SAMPLES_TOGETHER on average."""
+        verdicts, remaining, evidence = [], list(subjects), self._evidence
+        number = max(1, SAMPLES_TOGETHER * len(self._alone) // max(1, len(evidence.recording.gpu_samples)))
+        for place in range(0, len(remaining), number):
+            together = remaining[place : place + number]
+            evidence.join(together)
+            for subject in together:
+                verdicts += [judge(criterion, subject, evidence) for criterion in criteria[subject]]
+            evidence.release(together)
         return verdicts
 
 
@@ -194,7 +219,8 @@ def judge_all(
 ) -> list[Verdict]:
     """All verdicts, judged in this process."""
     judgement = Judgement(recording, loaded, champions)
-    return judgement.whole([judgement.part(judgement.subjects)])
+    judgement.add([judgement.part(judgement.subjects)])
+    return judgement.whole(judgement.comparisons(judgement.compared))
 
 
 def not_judged(
@@ -271,8 +297,8 @@ def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:
         unit=criterion.unit,
         measured=finding.measured,
         limit=None if limit is None else limit.value,
-        limit_source=finding.source if limit is None else limit.source,
-        detail=finding.detail,
+        limit_source=intern(finding.source if limit is None else limit.source),  # the same for many
+        detail=intern(finding.detail),
         remedy=(finding.remedy or criterion.remedy) if troubled else "",
         from_s=_finite(finding.from_s),
         length_s=_finite(finding.length_s),

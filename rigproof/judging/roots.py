@@ -46,12 +46,13 @@ WORK = ("activity.gpu_active", "memory.success_rate")
 def with_roots(verdicts: Sequence[Verdict], evidence: Evidence) -> list[Verdict]:
     """The same verdicts; a failure that follows from another one names it in its remedy."""
     failed = {(one.criterion, one.subject) for one in verdicts if one.outcome is Outcome.FAIL}
-    return [_with_root(one, failed, evidence) for one in verdicts] if failed else list(verdicts)
+    if not failed:
+        return list(verdicts)
+    return [_with_root(one, failed, evidence) if one.outcome is Outcome.FAIL else one for one in verdicts]
 
 
 def _with_root(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -> Verdict:
-    general = CATALOGUE[verdict.criterion].remedy
-    if verdict.outcome is not Outcome.FAIL or verdict.remedy != general:
+    if verdict.remedy != CATALOGUE[verdict.criterion].remedy:
         return verdict
     found = next(_roots(verdict, failed, evidence), None)
     return verdict if found is None else replace(verdict, remedy=f"{FOLLOWS}{found}, see there first")

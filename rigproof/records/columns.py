@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate, pairwise
 from math import isnan
 from typing import Any
 
@@ -92,6 +93,8 @@ class Coded:
 
     def taken(self, order: Places) -> "Coded":
         """The values at these places, in this order."""
+        if len(self.distinct) == 1 and not isinstance(order, slice):
+            return Coded(np.zeros(len(order), self.array.dtype), self.distinct)  # no memory until written to
         return Coded(self.array[order], self.distinct)
 
     def joined(self, other: "Column") -> "Coded | Numbers":
@@ -117,7 +120,7 @@ def _code(value: Any, codes: dict[Any, int], distinct: list[Any]) -> int:
 
 
 # The values of all lists; where each list begins, and where the last one ends; whether each is not None.
-FlatLists = tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.bool_]]
+FlatLists = tuple[Coded | Numbers, npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 
 
 class Lists:
@@ -136,7 +139,7 @@ class Lists:
         flat = np.asarray([one for value in values for one in value or ()], np.float64)
         bounds = np.concatenate(([0], np.cumsum([len(value or ()) for value in values]))).astype(np.int64)
         known = np.asarray([value is not None for value in values], np.bool_)
-        return cls(lambda: (flat, bounds, known))
+        return cls(lambda: (Numbers(flat), bounds, known))
 
     def plain(self, where: slice) -> list[Any]:
         """As tuples, or None."""
@@ -145,8 +148,15 @@ class Lists:
     def arrays(self, where: slice) -> list[Floats | None]:
         """As arrays, or None."""
         values, offsets, known = self._read()
-        places = range(len(known))[where] if self._order is None else self._order[where].tolist()
-        return [values[offsets[place] : offsets[place + 1]] if known[place] else None for place in places]
+        places = np.arange(len(known))[where] if self._order is None else self._order[where]
+        edges = zip(offsets[places].tolist(), offsets[places + 1].tolist(), strict=True)
+        lists = [values.array[begin:end] for begin, end in edges]
+        if isinstance(values, Coded) and lists:
+            decoded = values.numbers[np.concatenate(lists)]
+            lists = [decoded[begin:end] for begin, end in pairwise(accumulate(map(len, lists), initial=0))]
+        return [
+            one if is_known else None for one, is_known in zip(lists, known[places].tolist(), strict=True)
+        ]
 
     def _read(self) -> FlatLists:
         if self._loaded is None:

@@ -214,7 +214,7 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         return floats_at(self._columns[name], where)
 
     def release_lists(self) -> None:
-        """Free the lists that were read, which may be hundreds of MiB; they are still in the file."""
+        """Free the lists that were read, which may be a hundred MiB; they are still in the file."""
         for column in self.columns.values():
             if isinstance(column, Lists):
                 column.release()
@@ -251,18 +251,27 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         if self._ungrouped is not None:
             with _GROUPING:
                 if self._ungrouped is not None:
-                    self._set_groups(self._ungrouped, np.arange(self._count))
+                    self._set_groups(self._ungrouped)
 
-    def _set_groups(self, columns: Mapping[str, Column], positions: npt.NDArray[np.intp]) -> None:
-        """Group columns by subject; `positions` has each row's place in the order in which records came."""
+    def _set_groups(
+        self, columns: Mapping[str, Column], positions: npt.NDArray[np.intp] | None = None
+    ) -> None:
+        """Group columns by subject; `positions` has each row's place in the order in which records came.
+
+        Without it, rows are in that order.
+        """
         subjects = columns["subject"]
         assert isinstance(subjects, Coded)
         order = np.argsort(subjects.array, kind="stable")
         codes = subjects.array[order]
-        bounds = [*np.flatnonzero(np.diff(codes.astype(np.int64), prepend=-1)).tolist(), len(codes)]
-        self._groups = {subjects.distinct[codes[start]]: slice(start, end) for start, end in pairwise(bounds)}
+        begins = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist()] if len(codes) else []
+        self._groups = {
+            subjects.distinct[codes[start]]: slice(start, end)
+            for start, end in pairwise([*begins, len(codes)])
+        }
         self._columns: Mapping[str, Column] = {name: column.taken(order) for name, column in columns.items()}
-        self._order = positions[order].astype(np.uint32)  # far fewer than 2**32 rows
+        positions = order if positions is None else positions[order]
+        self._order = positions.astype(np.uint32)  # far fewer than 2**32 rows
         self._inverse: npt.NDArray[np.intp] | None = None
         self._count, self._ungrouped = len(positions), None
 

@@ -39,7 +39,8 @@ class Bench:
 
     def verdicts(self) -> list[Verdict]:
         judgement = Judgement(self.recording, self.loaded, self.champions, self.planned_by)
-        return judgement.whole([judgement.part(judgement.subjects)])
+        judgement.add([judgement.part(judgement.subjects)])
+        return judgement.whole(judgement.comparisons(judgement.compared))
 
     @property
     def loaded(self) -> LoadedRig:

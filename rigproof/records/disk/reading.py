@@ -71,10 +71,11 @@ def read_recording(folder: Path) -> Recording:
     Raises RecordingError if a file is absent, foreign, damaged before its end, or too large.
     """
     folder = Path(folder)
-    with ThreadPoolExecutor(1) as pool:  # the tables at the same time: Arrow's own threads do most of that
-        pending = pool.submit(lambda: (_read_samples(folder), _read_tables(folder)))
+    with ThreadPoolExecutor(2) as pool:  # all at the same time: while Arrow reads, Python's lock is free
+        pending_samples = pool.submit(_read_samples, folder)
+        pending_tables = pool.submit(_read_tables, folder)
         recording = _read_records(folder / RECORDING_FILE)
-        samples, read_tables = pending.result()
+        samples, read_tables = pending_samples.result(), pending_tables.result()
     for path, table in read_tables.items():
         _put_table(recording, path, table)
     _put_samples(recording, samples)

@@ -5,12 +5,12 @@ null, and so is a number that is not finite (`rigproof.records.disk.clean`). The
 the run, each field's metadata its unit. pyarrow is imported where it is used: planning a run needs none.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from rigproof.records.columns import Column, Lists
-from rigproof.records.disk.collecting import arrow_from, column_from
+from rigproof.records.columns import Column, FlatLists, Lists
+from rigproof.records.disk.collecting import Collected, Source, arrow_from, column_from
 from rigproof.records.recording import Sample
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
-
-SampleType = TypeVar("SampleType", GpuSample, HostSample)
-
-Source = Callable[[str], "pa.ChunkedArray"]  # returns a column by its name
 
 TELEMETRY_SCHEMA_VERSION = 1
 EAGER_ROWS = 200_000  # with more, lists are read only when needed
@@ -140,31 +136,40 @@ def samples_of(source: Source) -> tuple[Rows[GpuSample], Rows[HostSample]]:
     import numpy as np  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    kinds = source("kind")
+    kinds = source.column("kind")
     places = {kind: np.flatnonzero(pc.equal(kinds, kind).fill_null(False).to_numpy()) for kind in KINDS}
     strays = len(kinds) - sum(map(len, places.values()))
     if strays:
         raise ValueError(f"{strays} of {len(kinds)} rows have a `kind` other than {', '.join(KINDS)}")
-    return _rows(source, "gpu", GpuSample, places["gpu"]), _rows(source, "host", HostSample, places["host"])
+    gpu, host = _columns(source, places)
+    return Rows(GpuSample, gpu), Rows(HostSample, host)
 
 
-def _rows(
-    source: Source, kind: str, record: type[SampleType], places: "npt.NDArray[np.intp]"
-) -> Rows[SampleType]:
-    """Made one column after the other, so that they are never all in memory twice."""
-    made: dict[str, Column] = {}
-    for field in fields(record):
-        name = field.name
+def _columns(source: Source, places: "Mapping[str, npt.NDArray[np.intp]]") -> list[dict[str, Column]]:
+    """The columns of each kind, whose rows are at these places.
+
+    Made one column after the other, so that they are never all in memory twice.
+    """
+    made: dict[str, dict[str, Column]] = {kind: {} for kind in KINDS}
+    for name in column_names():
+        kinds = [kind for kind, record in KINDS.items() if name in {field.name for field in fields(record)}]
         if name in LISTS:
-            made[name] = Lists(_list_reader(source, name, places))
-            if len(places) <= EAGER_ROWS:
-                made[name].plain(slice(0, 0))
-            continue
-        values = _at(source(name), places)
-        if name in required_columns() and values.null_count:
-            raise ValueError(f"{values.null_count} {kind} rows have no {name}")
-        made[name] = column_from(values)
-    return Rows(record, made)
+            for kind in kinds:
+                made[kind][name] = Lists(_list_reader(source, name, places[kind]))
+                if len(places[kind]) <= EAGER_ROWS:
+                    made[kind][name].plain(slice(0, 0))
+        elif kinds:
+            values = source.column(name)
+            for kind in kinds:
+                made[kind][name] = _column(values, places[kind], kind, name)
+    return [made[kind] for kind in KINDS]
+
+
+def _column(values: "pa.ChunkedArray", places: "npt.NDArray[np.intp]", kind: str, name: str) -> Column:
+    own = _at(values, places)
+    if name in required_columns() and own.null_count:
+        raise ValueError(f"{own.null_count} {kind} rows have no {name}")
+    return column_from(own)
 
 
 def _at(values: "pa.ChunkedArray", places: "npt.NDArray[np.intp]") -> "pa.ChunkedArray":
@@ -172,25 +177,34 @@ def _at(values: "pa.ChunkedArray", places: "npt.NDArray[np.intp]") -> "pa.Chunke
 
     Raises ValueError if the column is shorter than the others.
     """
-    if len(places) and places[-1] >= len(values):
-        raise ValueError(f"a column ends after {len(values)} rows")
+    _require_rows(len(values), places)
     if len(places) and places[-1] - places[0] + 1 == len(places):
         return values.slice(int(places[0]), len(places))
     return values.take(places)
 
 
-def _list_reader(
-    source: Source, name: str, places: "npt.NDArray[np.intp]"
-) -> "Callable[[], tuple[Any, Any, Any]]":
-    """Reads a column of lists: all their values, where each begins, and which are not null."""
+def _require_rows(rows: int, places: "npt.NDArray[np.intp]") -> None:
+    if len(places) and places[-1] >= rows:
+        raise ValueError(f"a column ends after {rows} rows")
 
-    def load() -> tuple[Any, Any, Any]:
+
+def _list_reader(source: Source, name: str, places: "npt.NDArray[np.intp]") -> Callable[[], FlatLists]:
+    """Reads a column of lists."""
+
+    def load() -> FlatLists:
         import numpy as np  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415
 
-        lists = _at(source(name), places)
-        lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
-        values = pc.list_flatten(lists).to_numpy()
-        return values, np.concatenate(([0], np.cumsum(lengths))), lists.is_valid().to_numpy()
+        values, lengths, known, row = Collected(), [np.zeros(1, np.int64)], [np.zeros(0, np.bool_)], 0
+        for piece in source.lists(name):
+            begin, end = np.searchsorted(places, (row, row + len(piece)))
+            if begin < end:
+                own = _at(piece, places[begin:end] - row)
+                values.add(pc.list_flatten(own).to_numpy())
+                lengths.append(pc.list_value_length(own).fill_null(0).to_numpy())
+                known.append(own.is_valid().to_numpy())
+            row += len(piece)
+        _require_rows(row, places)
+        return values.column(), np.cumsum(np.concatenate(lengths), dtype=np.int64), np.concatenate(known)
 
     return load

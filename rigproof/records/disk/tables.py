@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from rigproof.records.disk import record_tables, sample_tables
+from rigproof.records.disk.collecting import Source
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample, HostSample
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 # A sample of a real rig takes 46 to 60 bytes on disk, since times and readings differ; in memory about 1 kB.
 ROWS_FREE = 100_000
@@ -26,7 +28,7 @@ ROWS_MAX = 100_000_000
 # Values in lists (the load of each CPU, the delays of wake-ups) may all be the same.
 LISTED_FREE = 1_000_000
 LISTED_PER_BYTE = 16
-
+LISTS_AT_ONCE = 8192
 
 # A stream starts over with a new schema when a record has a label that none had before.
 SEGMENTS_MAX = 256
@@ -76,14 +78,14 @@ def samples_from_stream(file: IO[bytes]) -> Samples:
     """The samples of a telemetry.arrows, as far as it goes. Raises DamagedError if it is no such stream."""
     table, whole = _stream(file, sample_tables.problems, sample_tables.schema(""))
     with _as_damaged():
-        return _samples(table.column, table.schema, whole=whole)
+        return _samples(_of_stream(table), table.schema, whole=whole)
 
 
 def table_from_parquet(file: IO[bytes], name: str) -> RecordTable:
     """The records of a table at a run's end. Raises DamagedError."""
     source, layout = _parquet(file, None, lambda found: record_tables.problems(found, name))
     with _as_damaged():
-        return RecordTable(record_tables.rows_of(source, layout), _run_id(layout))
+        return RecordTable(record_tables.rows_of(source.column, layout), _run_id(layout))
 
 
 def table_from_stream(file: IO[bytes], name: str) -> RecordTable | None:
@@ -112,40 +114,48 @@ def _as_damaged() -> Iterator[None]:
 
 def _parquet(
     file: IO[bytes], again: Callable[[], IO[bytes]] | None, problems: "Callable[[pa.Schema], list[str]]"
-) -> "tuple[sample_tables.Source, pa.Schema]":
+) -> "tuple[Source, pa.Schema]":
     """The columns of a file, each read when needed, and its schema."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    def column_of(opened: IO[bytes], name: str) -> "pa.ChunkedArray":
-        table = pq.ParquetFile(opened, read_dictionary=texts)
-        if pa.types.is_list(layout.field(name).type):
-            return pa.chunked_array(
-                list(_listed(table, name, opened.seek(0, io.SEEK_END))), pa.list_(pa.float64())
-            )
-        return table.read(columns=[name]).column(0)
-
     def column(name: str) -> "pa.ChunkedArray":
-        if not file.closed or again is None:
-            return whole(column_of(file, name), name)
-        with again() as opened:
-            return whole(column_of(opened, name), name)
-
-    def whole(values: "pa.ChunkedArray", name: str) -> "pa.ChunkedArray":
-        if len(values) != rows:
-            raise ValueError(f"column {name} has {len(values)} rows of {rows}")
+        with opened() as table:
+            values = table.read(columns=[name]).column(0)
+        require_all(len(values), name)
         return values
 
+    def lists(name: str) -> "Iterator[pa.ChunkedArray]":
+        found = 0
+        with opened() as table:
+            for piece in _listed(table, name, length):
+                found += len(piece)
+                yield piece
+        require_all(found, name)
+
+    @contextlib.contextmanager
+    def opened() -> "Iterator[pq.ParquetFile]":
+        if not file.closed or again is None:
+            yield first
+            return
+        with again() as reopened:
+            yield pq.ParquetFile(reopened, read_dictionary=texts)
+
+    def require_all(found: int, name: str) -> None:
+        if found != rows:
+            raise ValueError(f"column {name} has {found} rows of {rows}")
+
     with _as_damaged():
-        table = pq.ParquetFile(file)
-        layout = table.schema_arrow
+        footer = pq.ParquetFile(file)
+        layout = footer.schema_arrow
         _require(problems(layout))
         texts = [field.name for field in layout if pa.types.is_string(field.type)]
-        rows, length = table.metadata.num_rows, file.seek(0, io.SEEK_END)
+        rows, length = footer.metadata.num_rows, file.seek(0, io.SEEK_END)
         # Never `row_group(…).column(…)`: on a damaged file it ends the process with a C++ exception.
         if rows > min(ROWS_MAX, ROWS_FREE + ROWS_PER_BYTE * length):
             raise ValueError(f"{rows} rows in {length} bytes are more than any run writes")
-        return column, layout
+        first = pq.ParquetFile(file, metadata=footer.metadata, read_dictionary=texts)
+        return Source(column, lists), layout
 
 
 def _stream(
@@ -284,18 +294,28 @@ def _require(problems: list[str]) -> None:
         raise ValueError("; ".join(problems[:3]))
 
 
-def _listed(table: "pa.parquet.ParquetFile", name: str, length: int) -> "Iterator[pa.Array]":
-    """A column of lists. Raises ValueError at more values than a file of that length can have."""
+def _listed(table: "pq.ParquetFile", name: str, length: int) -> "Iterator[pa.ChunkedArray]":
+    """A column of lists, piece by piece: all their values may be gigabytes.
+
+    Raises ValueError at more values than a file of that length can have.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
     listed = 0
-    for batch in table.iter_batches(columns=[name]):
+    for batch in table.iter_batches(LISTS_AT_ONCE, columns=[name]):
         listed += len(batch.column(0).values)
         if listed > LISTED_FREE + LISTED_PER_BYTE * length:
             raise ValueError(f"{listed} values of lists in {length} bytes are more than any run writes")
-        yield batch.column(0)
+        yield pa.chunked_array([batch.column(0)])
 
 
-def _samples(column: sample_tables.Source, layout: "pa.Schema", *, whole: bool = True) -> Samples:
-    gpu, host = sample_tables.samples_of(column)
+def _of_stream(table: "pa.Table") -> Source:
+    """The columns of a stream that was read."""
+    return Source(table.column, lambda name: iter([table.column(name)]))
+
+
+def _samples(source: Source, layout: "pa.Schema", *, whole: bool = True) -> Samples:
+    gpu, host = sample_tables.samples_of(source)
     return Samples(gpu, host, _run_id(layout), whole)
 
 

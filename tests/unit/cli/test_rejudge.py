@@ -1,6 +1,10 @@
 """A recorded run judged by a profile that leaves its cards to be found."""
 
-from rigproof.cli.rejudge import rejudge
+from pathlib import Path
+
+import pytest
+
+from rigproof.cli.rejudge import rejudge, rewrite
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.planning.planning import make_plan
@@ -17,6 +21,7 @@ HOST = NodeIdentity(
     clock_offset_s=0.0, clock_error_s=0.0
 )  # fmt: skip
 HALF_OF_THE_CARD_MIB = 70_000.0
+SAMPLES = Path(__file__).resolve().parents[3] / "reports" / "samples"
 
 
 def record(folder, *records):
@@ -74,3 +79,14 @@ def test_another_plan_than_the_runs_is_not_measured(tmp_path):
 def test_a_run_that_was_interrupted_says_so(tmp_path):
     record(tmp_path, HOST, H200, Event(1.0, "interrupted", "rig", "Ctrl-C"))
     assert "the run was interrupted" in judged(tmp_path, None)
+
+
+@pytest.mark.parametrize("processes", [2, 7])
+def test_several_processes_give_the_verdicts_that_one_gives(tmp_path, monkeypatch, processes):
+    """On a rig of four cards, so that some of them have nothing to judge."""
+    run = SAMPLES / "h200-x4-quick"
+    assert rewrite(run, print, output=tmp_path / "by-one") == 0
+    monkeypatch.setattr("rigproof.cli.rejudge.processes_for", lambda _records: processes)
+    assert rewrite(run, print, output=tmp_path / "by-several") == 0
+    by_one, by_several = (tmp_path / name / "verdict.json" for name in ("by-one", "by-several"))
+    assert by_several.read_bytes() == by_one.read_bytes()

@@ -170,7 +170,10 @@ def test_parts_that_are_judged_by_themselves_make_the_same_whole(bench):
     judgement = Judgement(bench.recording, bench.loaded)
     assert set(judgement.subjects) == {"pc1", "pc2", GPU, OTHER}
     parts = [Judgement(bench.recording, bench.loaded).part([one]) for one in judgement.subjects]
-    assert judgement.whole(parts) == judge_all(bench.recording, bench.loaded) == bench.verdicts()
+    judgement.add(parts)
+    assert {"rig", GPU, OTHER} <= set(judgement.compared)
+    apart = [one for subject in judgement.compared for one in judgement.comparisons([subject])]
+    assert judgement.whole(apart) == judge_all(bench.recording, bench.loaded) == bench.verdicts()
     assert [one.criterion for one in bench.verdicts()] == sorted(
         (one.criterion for one in bench.verdicts()), key=list(CATALOGUE).index
     )
@@ -189,12 +192,14 @@ def test_data_of_subjects_that_are_not_judged_together_is_released_before_the_ne
 
     monkeypatch.setattr(Evidence, "release", release)
     monkeypatch.setattr(judge_module, "SAMPLES_TOGETHER", 1)
-    Judgement(bench.recording, bench.loaded).part([GPU, OTHER])
-    (first, held, own, nothing), (second, later, released, its_own) = kept
-    assert (first, second) == ([GPU], [OTHER])
-    assert 0 < later <= held  # not those of both
-    assert (nothing, released) == (0, 0)
-    assert own > 0 < its_own
+    judgement = Judgement(bench.recording, bench.loaded)
+    judgement.add([judgement.part([GPU, OTHER])])
+    judgement.comparisons([GPU, OTHER])
+    for (first, held, own, nothing), (second, later, released, its_own) in (kept[:2], kept[2:]):
+        assert (first, second) == ([GPU], [OTHER])
+        assert 0 < later <= held  # not those of both
+        assert (nothing, released) == (0, 0)
+        assert own > 0 < its_own
 
 
 def test_how_many_are_judged_together_changes_no_verdict(bench, monkeypatch):
@@ -208,7 +213,8 @@ def test_what_was_indexed_is_freed_with_the_judgement(bench):
     devices = [ref(judgement._evidence.device(subject)) for subject in (GPU, OTHER)]
     evidence = ref(judgement._evidence)
     with without_collections():
-        judgement.whole([judgement.part(judgement.subjects)])
+        judgement.add([judgement.part(judgement.subjects)])
+        judgement.whole(judgement.comparisons(judgement.compared))
         assert [device() for device in devices] == [None, None]
         del judgement
         assert evidence() is None

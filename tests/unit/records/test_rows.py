@@ -3,6 +3,7 @@
 from copy import copy
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,6 +93,13 @@ def test_rows_that_grew_are_those_that_were_there_at_once(records, cuts, waiting
     assert rows.since(5e3) == [one for one in records if one.t_s >= 5e3]
     assert rows.only(["a/gpu0", "x"]) == [one for one in records if one.subject == "a/gpu0"]
     assert rows.last_s() == max((one.t_s for one in records), default=None)
+
+
+def test_a_column_of_one_value_stays_it_whatever_is_taken():
+    column = Coded.of(["x"] * 5)
+    for taken in (column.taken(np.asarray([4, 0, 0])), column.taken(slice(1, 4))):
+        assert taken.plain(slice(None)) == ["x"] * 3
+        assert taken.joined(Coded.of(["y"])).plain(slice(None)) == ["x", "x", "x", "y"]
 
 
 def test_a_copy_grows_by_itself():

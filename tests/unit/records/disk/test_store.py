@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 import rigproof
 from rigproof.records.disk.durable import GrowingFile
-from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, RECORDING_LINE_BYTES_MAX, STREAM_FILE
+from rigproof.records.disk.reading import (
+    PARQUET_FILE,
+    RECORDING_FILE,
+    RECORDING_LINE_BYTES_MAX,
+    STREAM_FILE,
+    record_of_line,
+)
 from rigproof.records.disk.store import RecordingError, RecordingWriter, read_recording
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import (
@@ -415,6 +421,7 @@ def test_a_torn_last_line_is_left_out_and_reported(tmp_path, torn):
     assert "recording.jsonl is cut off in line 3" in event.message
 
 
+BEGUN = b'{"type":"event","t_s":1,"kind":"oom","subject":"x","message":"y"'
 LONG_LINE = b'{"type":"event","message":"' + b"x" * RECORDING_LINE_BYTES_MAX + b'"}'
 
 
@@ -428,6 +435,10 @@ LONG_LINE = b'{"type":"event","message":"' + b"x" * RECORDING_LINE_BYTES_MAX + b
         (b'{"type":"event","t_s":"late","kind":"oom","subject":"x","message":"y"}', "t_s: Input should be"),
         (b'{"type":"event","t_s":1,"kind":"oom","subject":"x"}', "message: Field required"),
         (b'{"type":"event","t_s":NaN,"kind":"oom","subject":"x","message":"y"}', "line 3: "),
+        (BEGUN + b',"data":{"a":NaN}}', "line 3: "),
+        (BEGUN + b',"data":{"a":[-Infinity]}}', "line 3: "),
+        (BEGUN + b',"type":"ode"}', "type = 'ode' is not"),
+        (BEGUN + b',"type":"run"}', "schema_version = None"),
         (b"[" * 100000, "line 3: "),
         (b'{"type":"run"}', "schema_version = None: this rigproof reads 1"),
         (LONG_LINE, f"is longer than {RECORDING_LINE_BYTES_MAX} bytes"),
@@ -459,6 +470,28 @@ def test_a_file_of_somebody_else_is_refused(tmp_path, content, words):
     (tmp_path / RECORDING_FILE).write_bytes(content)
     with pytest.raises(RecordingError, match=words):
         read_recording(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"event","t_s":1.0,"kind":"oom","subject":"pc1/gpu0","message":"12 MiB wanted"}',
+        b'{"type": "event", "t_s": 1.0, "kind": "oom", "subject": "pc1/gpu0", "message": "12 MiB wanted"}',
+        b' {"message":"12 MiB wanted","subject":"pc1/gpu0","kind":"oom","t_s":1.0,"type":"event"} ',
+        b'{"type":"gpu","t_s":1,"kind":"oom","subject":"pc1/gpu0","message":"12 MiB wanted","type":"event"}',
+    ],
+)
+def test_a_line_is_read_however_its_json_is_spelled(line):
+    assert record_of_line(line) == HAPPENED
+
+
+def test_what_looks_like_a_type_or_a_number_that_is_not_finite_may_be_text():
+    said = Event(1.0, "oom", "pc1/gpu0", "NaN or Infinity", data={"type": "run"})
+    line = (
+        b'{"type":"event","t_s":1.0,"kind":"oom","subject":"pc1/gpu0","message":"NaN or Infinity",'
+        b'"data":{"type":"run"}}'
+    )
+    assert record_of_line(line) == said
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rigproof.records.disk import sample_tables
+from rigproof.records.disk import sample_tables, tables
 from rigproof.records.disk.tables import ROWS_FREE, DamagedError, samples_from_parquet, samples_from_stream
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -144,3 +144,34 @@ def test_a_footer_with_a_bit_that_flipped_is_read_or_refused(first):
     for place in range(footer + first, len(whole), 401):
         with contextlib.suppress(DamagedError):
             samples_from_parquet(io.BytesIO(whole[:place] + bytes([whole[place] ^ 64]) + whole[place + 1 :]))
+
+
+def test_lists_in_many_pieces_are_those_of_their_rows(monkeypatch):
+    """Host samples among those of GPUs, some without a list, one with an empty one."""
+    monkeypatch.setattr(tables, "LISTS_AT_ONCE", 3)
+    delays = [(0.1, 0.2), None, (), (0.3,), (0.1, 7.5, 0.1), None, (2.5,)]
+    hosts = [replace(HOST, t_s=float(row), wakeup_delays_ms=one) for row, one in enumerate(delays)]
+    samples = [one for host in hosts for one in (SAMPLE, host, SAMPLE)]
+    table = pa.Table.from_batches([sample_tables.batch(samples, "run-1")])
+    assert samples_from_parquet(parquet(table)).host == hosts
+    several = stream(*(sample_tables.batch(samples[begin : begin + 4], "run-1") for begin in range(0, 21, 4)))
+    assert samples_from_stream(io.BytesIO(several)).host == hosts
+
+
+def test_lists_are_read_from_the_file_when_they_are_needed_and_again_after_their_release(monkeypatch):
+    monkeypatch.setattr(sample_tables, "EAGER_ROWS", 0)
+    file = parquet(pa.Table.from_batches([batch()]))
+    content, opened = file.getvalue(), []
+
+    def again():
+        opened.append(io.BytesIO(content))
+        return opened[-1]
+
+    read = samples_from_parquet(file, again)
+    file.close()
+    assert not opened
+    for times in (1, 2):
+        assert read.host.of("pc1") == [HOST]
+        assert all(one.closed for one in opened)
+        assert len(opened) == 2 * times  # two columns of lists
+        read.host.release_lists()

@@ -81,7 +81,9 @@ def test_parts_that_were_judged_apart_are_compared_all_the_same(bench):
     judgements = [Judgement(bench.recording, bench.loaded) for _ in range(3)]
     parts = [judgements[0].part([GPU]), judgements[1].part([OTHER, "pc1", "pc2"])]
     assert set(parts[0].compared["training steps"]) == {GPU}
-    found = {(one.criterion, one.subject): one for one in judgements[2].whole(parts)}
+    judgements[2].add(parts)
+    verdicts = judgements[2].whole(judgements[2].comparisons(judgements[2].compared))
+    found = {(one.criterion, one.subject): one for one in verdicts}
     assert found[NAME, GPU].outcome is Outcome.FAIL
     assert found[NAME, OTHER].outcome is Outcome.PASS
 
