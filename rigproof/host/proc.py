@@ -107,6 +107,17 @@ def own_memory(proc_root: Path = PROC) -> OwnMemory:
     return OwnMemory(int(mapped) * PAGE_BYTES, int(resident) * PAGE_BYTES)
 
 
+def cpu_seconds(pid: int, proc_root: Path = PROC) -> float:
+    """CPU time of a process and of its children that were waited for, to a clock tick (10 ms).
+
+    Raises:
+        OSError: if there is no such process; one that waits to be reaped still is.
+    """
+    text = (proc_root / str(pid) / "stat").read_text(errors="replace")
+    fields = text.rpartition(")")[2].split()  # from the third on (proc(5)); a name may contain brackets
+    return sum(map(int, fields[11:15])) / TICKS_PER_S
+
+
 def own_data_bytes(proc_root: Path = PROC) -> int:
     """What this process has mapped for data, as RLIMIT_DATA counts it (proc(5): VmData).
 

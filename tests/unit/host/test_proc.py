@@ -16,6 +16,7 @@ from rigproof.host.proc import (
     busy_percent,
     core_times,
     cpu_name,
+    cpu_seconds,
     load_1m,
     memory,
     own_data_bytes,
@@ -24,6 +25,14 @@ from rigproof.host.proc import (
 )
 
 seconds = st.floats(0, 1e9)
+
+
+def test_a_process_s_cpu_time_is_its_user_and_system_time_and_its_children_s(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "stat").write_text("7 (a) b) (c) S 1 7 7 0 -1 0 1 2 3 4 100 20 30 5 20 0 1 0 999 0\n")
+    assert cpu_seconds(7, tmp_path) == pytest.approx(155 / TICKS_PER_S)
+    with pytest.raises(FileNotFoundError):
+        cpu_seconds(8, tmp_path)
 
 
 def test_idle_includes_waiting_for_io_and_guests_are_not_counted_twice(tmp_path: Path) -> None:

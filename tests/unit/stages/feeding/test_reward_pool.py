@@ -13,8 +13,8 @@ from rigproof.stages.feeding.reward_pool import Job, RewardPool
 from rigproof.stages.feeding.strategies import completion_of, parse, reward
 
 ROOT = str(Path(__file__).resolve().parents[3])
-# A game takes some ten milliseconds; what hangs burns a CPU for as long as it may.
-STRATEGY_S, MEMORY_MIB, SEED = 0.75, 64, 5
+# A game takes some ten milliseconds of CPU time; what hangs burns a CPU for as long as it may.
+STRATEGY_S, MEMORY_MIB, SEED = 0.4, 64, 5
 ENDS = {
     "look ahead 1": "played",
     "raise": "crashed",
