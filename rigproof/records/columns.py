@@ -51,6 +51,15 @@ class Coded:
     @classmethod
     def of(cls, values: Iterable[Any]) -> "Coded":
         """From values. True equals 1 and 1.0, but a column has one type, so values are not confused."""
+        every = list(values)
+        try:
+            codes = {value: place for place, value in enumerate(dict.fromkeys(every))}
+        except TypeError:  # mappings
+            return cls._of_mappings(every)
+        return cls(np.asarray([codes[value] for value in every], np.uint32), list(codes))
+
+    @classmethod
+    def _of_mappings(cls, values: Sequence[Any]) -> "Coded":
         codes: dict[Any, int] = {}
         distinct: list[Any] = []
         places = [_code(value, codes, distinct) for value in values]

@@ -48,6 +48,7 @@ RUNS = ("h200-quick", "h200-standard")
 UUID = "GPU-0f69bd63-d8d9-c0fb-b3c3-4aba389f8f78"  # of the first run
 ROUNDS_FILE = "round.parquet"
 LONGEST_MESSAGE = 20_000  # a hundred problems of a profile
+PRINTED: set[str] = set()  # decisions and verdicts that were printed once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,8 +127,11 @@ def judged(folder: Path) -> Recording | None:
         shown(*str(error).splitlines())
         return None
     decision = decide(verdicts, interrupted=interrupted(recording))
-    print_summary(decision, verdicts, folder, problems=[], write_line=lines.append)
-    assert lines
+    content = repr((decision, verdicts))
+    if content not in PRINTED:  # most changes of a file leave them as they are
+        print_summary(decision, verdicts, folder, problems=[], write_line=lines.append)
+        assert lines
+        PRINTED.add(content)
     return recording
 
 

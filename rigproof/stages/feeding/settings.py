@@ -25,8 +25,8 @@ class FeedingSettings(TimedSettings):
         "share its CPUs, and no pool has more processes than its part."
     )
     strategy_s: Positive = Field(
-        description="Longest time, in s, that the reward of one completion (a strategy that is played) may "
-        "take."
+        description="Longest CPU time, in s, that the reward of one completion (a strategy that is played) "
+        "may take; ten times as long with its waits for a CPU."
     )
     strategy_memory_mib: Positive = Field(
         description="Most memory, in MiB, that the reward of one completion may take in addition to what "

@@ -9,6 +9,7 @@ several strategies would save forks, but it would not be certain which strategy 
 import multiprocessing
 import os
 import resource
+import signal
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ from rigproof.stages.feeding.strategies import InvalidStrategyError, Strategy, p
 
 End = Literal["played", "invalid", "timed_out", "crashed", "out_of_memory"]
 
-POLL_S = 0.05  # the precision of the time limit
+POLL_S = 0.05  # the precision of the limit by the clock
+WAITING = 10  # times its limit, by the clock, for a strategy that waits for a CPU, or blocks signals
 TERM_S = 0.2  # after SIGTERM, until SIGKILL; a strategy has nothing to clean up
 MIB = 2**20
 
@@ -38,8 +40,8 @@ class Played:
 class StrategyPool:
     """Plays strategies in at most `processes` processes at a time.
 
-    A strategy that runs for `strategy_s`, crashes, or takes `memory_mib` more than its process has at the
-    start affects no other. Its process dies with the thread that started it.
+    A strategy that works for `strategy_s` of CPU time, crashes, or takes `memory_mib` more than its process
+    has at the start affects no other. Its process dies with the thread that started it.
     """
 
     def __init__(self, processes: int, strategy_s: float, memory_mib: float) -> None:
@@ -47,9 +49,9 @@ class StrategyPool:
         pebble.CONSTS.term_timeout = TERM_S
         self._processes = processes
         self._owner = os.getpid()
-        self._memory_mib = memory_mib
+        self._limits = (strategy_s, memory_mib)
         context = multiprocessing.get_context("fork")
-        self._start = pebble.concurrent.process(timeout=strategy_s, context=context)(_play)
+        self._start = pebble.concurrent.process(timeout=WAITING * strategy_s, context=context)(_play)
 
     def rewards(self, completions: Sequence[Sequence[int]], seed: int, *, parallel: bool) -> list[Played]:
         """The rewards of completions, in their order, all for the seed's game.
@@ -68,7 +70,7 @@ class StrategyPool:
         for place, strategy in strategies.items():
             if len(running) >= (self._processes if parallel else 1):
                 _take_ended(running, results)
-            running[self._start(strategy, seed, self._owner, self._memory_mib)] = place
+            running[self._start(strategy, seed, self._owner, *self._limits)] = place
         while running:
             _take_ended(running, results)
         return [results[place] for place in range(len(completions))]
@@ -85,16 +87,18 @@ def _result_of(future: Any) -> Played:
         played: Played = future.result()
     except TimeoutError:
         return Played(0.0, "timed_out")
-    except Exception:  # its process died, or its answer cannot be read
+    except pebble.ProcessExpired as died:
+        return Played(0.0, "timed_out" if died.exitcode == -signal.SIGPROF else "crashed")
+    except Exception:  # its answer cannot be read
         return Played(0.0, "crashed")
     return played
 
 
-def _play(strategy: Strategy, seed: int, owner: int, memory_mib: float) -> Played:
+def _play(strategy: Strategy, seed: int, owner: int, strategy_s: float, memory_mib: float) -> Played:
     """Play one strategy in its process. Its memory is freed before anything else is allocated."""
     end: End = "played"
     try:
-        _confine(owner, memory_mib)
+        _confine(owner, strategy_s, memory_mib)
         return Played(reward(strategy, seed), end)
     except MemoryError:
         end = "out_of_memory"
@@ -103,8 +107,8 @@ def _play(strategy: Strategy, seed: int, owner: int, memory_mib: float) -> Playe
     return Played(0.0, end)
 
 
-def _confine(owner: int, memory_mib: float) -> None:
-    """Confine this process: it dies with its owner, prints nothing, and its memory is limited."""
+def _confine(owner: int, strategy_s: float, memory_mib: float) -> None:
+    """Confine this process: it dies with its owner, prints nothing, its CPU time and memory are limited."""
     die_with_parent(owner)
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):  # the owner's pipes must close with the owner
@@ -115,3 +119,4 @@ def _confine(owner: int, memory_mib: float) -> None:
     if hard_limit != resource.RLIM_INFINITY:
         limit = min(limit, hard_limit)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    signal.setitimer(signal.ITIMER_PROF, strategy_s)  # SIGPROF ends it

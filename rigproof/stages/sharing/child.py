@@ -1,10 +1,10 @@
 """One of the processes that share a device: `python -m rigproof.stages.sharing.child SETTINGS`.
 
-SETTINGS is a JSON object: `kind` and `threads` of the device, `size` of the operands, `round_s`. It reads
-orders as JSON lines from stdin, and writes messages to stdout in the same way:
+SETTINGS is a JSON object: `kind` and `threads` of the device, `precision` and `size` of the
+operands, `round_s`. It reads orders as JSON lines from stdin, and writes messages to stdout in the same way:
 
     messages                                      orders
-    opened (uuid, precision)                      fill (mib)
+    opened (uuid)                                 fill (mib)
     round (warmup), …, ready (mib, checksums)     work (start_s, settled_s, end_s)
     round, …, done                                (stdin closes: it ends)
 
@@ -41,23 +41,24 @@ class SharedPool:
 
     def __init__(self, device: Device, settings: dict[str, Any], orders: Orders) -> None:
         self._device = device
+        self._precision = str(settings["precision"])
         self._size = int(settings["size"])
         self._round_s = float(settings["round_s"])
         self._orders = orders
-        self._pool = Pool(device, self._size, device.half)
+        self._pool = Pool(device, self._size, self._precision)
         self._products = 1
 
     def fill(self, mib: float) -> None:
         """Fill `mib` with operands; the products that make references are reported as warm-up rounds."""
         seconds, products, correct, latest_s = 0.0, 0, True, 0.0
-        for _ in range(matrices_in(mib, self._size, self._device.half)):
+        for _ in range(matrices_in(mib, self._size, self._precision)):
             if self._orders.closed.is_set():
                 return
             for reference, latest_s in self._pool.grow():
                 seconds, products = seconds + latest_s, products + 1
                 if not reference.correct:
                     correct = False
-                    self._report_wrong(*reference.wrong(self._device.half))
+                    self._report_wrong(*reference.wrong(self._precision))
             if seconds >= self._round_s:
                 self._report_round(seconds, products, "warmup", verified=correct)
                 seconds, products, correct = 0.0, 0, True
@@ -86,11 +87,10 @@ class SharedPool:
         self._pool.release()
 
     def _check(self, finished: FinishedRound[tuple[int, ...]]) -> None:
-        precision = self._device.half
         verified, wrong = differing(self._pool.references, finished.work, finished.checksums)
         for result in wrong[:MOST_REPORTED]:
-            message = f"{precision} result of pair {result['pair']} changed between equal products"
-            self._report_wrong(message, {"precision": precision, **result})
+            message = f"{self._precision} result of pair {result['pair']} changed between equal products"
+            self._report_wrong(message, {"precision": self._precision, **result})
         self._report_round(finished.seconds, finished.products, finished.phase, verified=verified)
 
     def _report_round(self, seconds: float, products: int, phase: Phase, *, verified: bool) -> None:
@@ -126,9 +126,9 @@ def main(settings: dict[str, Any]) -> int:
 
 
 def _do(device: Device, settings: dict[str, Any], orders: Orders) -> None:
-    device.use(device.half)
-    _warm(device)
-    tell("opened", uuid=device.uuid, precision=device.half)
+    device.use(settings["precision"])
+    _warm(device, settings["precision"])
+    tell("opened", uuid=device.uuid)
     if (fill := orders.next()) is None:
         return
     shared = SharedPool(device, settings, orders)
@@ -142,9 +142,9 @@ def _do(device: Device, settings: dict[str, Any], orders: Orders) -> None:
     tell("done")
 
 
-def _warm(device: Device) -> None:
+def _warm(device: Device, precision: str) -> None:
     """Do small products, so that context and libraries take their memory before the rest is divided."""
-    pool = Pool(device, WARM_SIZE, device.half)
+    pool = Pool(device, WARM_SIZE, precision)
     pool.grow()
     pool.grow()
     pool.release()

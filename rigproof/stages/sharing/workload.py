@@ -55,7 +55,7 @@ class SharedWork:
         self._clock_offset_s = self._context.now_s() - time.monotonic()
         self._inbox: Inbox = queue.SimpleQueue()
         self._processes: list[SharingProcess] = []
-        self._precision = device.half
+        self._precision = device.half  # of all processes: a CPU's depends on what each of them would measure
 
     def run(self) -> None:
         """Start the processes, let them fill their memory and work together, and end them."""
@@ -73,6 +73,7 @@ class SharedWork:
         settings = {
             "kind": self._device.kind,
             "threads": max(1, int(self._spec.cpus / self._number)),
+            "precision": self._precision,
             "size": self._spec.size,
             "round_s": self._spec.round_s,
         }
@@ -153,7 +154,7 @@ class SharedWork:
     def _opened(self, process: SharingProcess, message: dict[str, Any]) -> None:
         if message["uuid"] != self._device.uuid:
             self._give_up(process, f"uses {message['uuid']}, not {self._device.uuid}")
-        process.state, self._precision = "opened", message["precision"]
+        process.state = "opened"
 
     def _ready(self, process: SharingProcess, message: dict[str, Any]) -> None:
         process.state, process.mib = "ready", message["mib"]

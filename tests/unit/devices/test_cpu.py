@@ -39,6 +39,20 @@ def test_half_is_bf16_only_where_it_is_not_emulated(monkeypatch, bf16, fp32, exp
     assert CpuDevice(cpu_threads=1).half == expected
 
 
+def test_a_probe_that_waits_for_a_cpu_now_and_then_decides_the_same(monkeypatch):
+    """bf16 takes 1 ms and fp32 4; all but one of the products of bf16 wait for others' work."""
+    now_s, calls = [0.0], []
+
+    def multiply(self, a, b, out):
+        calls.append(a.dtype)
+        waits = a.dtype == torch.bfloat16 and calls.count(a.dtype) != 4
+        now_s[0] += {torch.float32: 0.004, torch.bfloat16: 0.001}[a.dtype] + (0.1 if waits else 0)
+
+    monkeypatch.setattr(module.time, "perf_counter", lambda: now_s[0])
+    monkeypatch.setattr(CpuDevice, "multiply", multiply)
+    assert CpuDevice(cpu_threads=1).half == "bf16"
+
+
 def test_memory_follows_what_is_held(cpu):
     before = cpu.memory()
     matrix = cpu.normal(512, "fp32", seed=1)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rigproof.devices.pool import Pool
 from rigproof.devices.run import run_workload
 from rigproof.host import child
 from rigproof.records.measurements import Event, MemoryReading, Round
@@ -29,6 +30,7 @@ class RealTimeContext:
     def __init__(self, stop_when: Callable[["RealTimeContext"], bool] = lambda context: False) -> None:
         self.records: list[object] = []
         self.signs_of_life = 0
+        self.precision = ""
         self._origin_s = time.monotonic()
         self._stop_when = stop_when
 
@@ -72,10 +74,13 @@ def children() -> set[int]:
 
 @pytest.fixture(scope="module")
 def done(cpu):
-    """A whole run by one process, then by two."""
+    """A whole run by one process, then by two, in the precision that this CPU would not choose."""
     context = RealTimeContext()
     before = children()
-    run_workload(SPEC, cpu, context)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu, "half", "fp32" if cpu.half == "bf16" else "bf16")
+        context.precision = cpu.half
+        run_workload(SPEC, cpu, context)
     assert children() == before
     return context
 
@@ -115,6 +120,17 @@ def test_its_products_references_are_reported_once_and_every_process_has_the_sam
     assert {"1·0", "0·1", "1·2"} <= set(event.data["checksums"])
 
 
+def test_all_processes_work_in_the_worker_s_precision_not_in_what_each_would_choose(cpu, done):
+    assert {one.label("precision") for one in done.rounds} == {done.precision} != {cpu.half}
+    (event,) = done.events("reference")
+    pool = Pool(cpu, SPEC.size, done.precision)
+    pool.grow()
+    pool.grow()
+    assert event.data["precision"] == done.precision
+    assert pool.checksums.items() <= event.data["checksums"].items()
+    pool.release()
+
+
 def test_nothing_is_left_and_the_last_record_is_the_memory(cpu, done):
     assert isinstance(done.records[-1], MemoryReading)
     assert cpu.memory().allocated_mib == 0
@@ -129,8 +145,8 @@ def say(what, **more):
 def a_round(phase, verified=True):
     say("round", t_s=time.monotonic(), seconds=0.01, products=3, phase=phase, verified=verified)
 for step in plan:
-    if step == "opened": say("opened", uuid={uuid!r}, precision="fp32")
-    elif step == "elsewhere": say("opened", uuid="GPU-other", precision="fp32")
+    if step == "opened": say("opened", uuid={uuid!r})
+    elif step == "elsewhere": say("opened", uuid="GPU-other")
     elif step == "ready":
         fill = json.loads(sys.stdin.readline())
         a_round("warmup"); say("ready", mib=fill["mib"], checksums=dict(pair="0"))
@@ -269,7 +285,8 @@ def test_memory_that_others_hold_is_not_asked_for(cpu, canned, monkeypatch):
 PARENT = """
 import queue, sys, time
 from rigproof.stages.sharing.process import SharingProcess
-child = SharingProcess(0, dict(kind="cpu", threads=1, size=64, round_s=0.02), queue.SimpleQueue())
+SETTINGS = dict(kind="cpu", threads=1, precision="fp32", size=64, round_s=0.02)
+child = SharingProcess(0, SETTINGS, queue.SimpleQueue())
 print(child.pid, flush=True)
 time.sleep(600)
 """
@@ -284,6 +301,6 @@ def test_the_processes_die_with_the_worker():
         parent.wait()
         parent.stdout.close()
     end_s = time.monotonic() + 30
-    while b"sharing_child" in command_of(child) and time.monotonic() < end_s:
+    while b"sharing.child" in command_of(child) and time.monotonic() < end_s:
         time.sleep(0.05)
-    assert b"sharing_child" not in command_of(child)
+    assert b"sharing.child" not in command_of(child)
