@@ -242,12 +242,22 @@ def _in_words(criterion: Criterion, finding: Finding) -> str:
 
 def _require_stages(criterion: Criterion, evidence: Evidence) -> None:
     """Only a complete load can pass; a failure in a part of it still counts."""
-    for name in _loads(criterion, evidence):
-        stage = evidence.stage(name)
-        if stage.status not in ENDED:
-            raise NotMeasured(f"the {name} stage was aborted")
-        if evidence.kinds[name].duty == "continuous":
-            evidence.complete_window(name)
+    incomplete = evidence.kept(("incomplete", criterion.name), lambda: _incomplete(criterion, evidence))
+    if incomplete:
+        raise NotMeasured(incomplete)
+
+
+def _incomplete(criterion: Criterion, evidence: Evidence) -> str:
+    """Why one of its loads is not complete; empty if all are."""
+    try:
+        for name in _loads(criterion, evidence):
+            if evidence.stage(name).status not in ENDED:
+                return f"the {name} stage was aborted"
+            if evidence.kinds[name].duty == "continuous":
+                evidence.complete_window(name)
+    except NotMeasured as reason:
+        return reason.reason
+    return ""
 
 
 def _loads(criterion: Criterion, evidence: Evidence) -> tuple[str, ...]:

@@ -169,12 +169,20 @@ class DeviceEvidence:
 
     def optional_limit(self, name: str, stage: str = "") -> Limit | None:
         """The same, or None."""
+        loaded = self.evidence.loaded
+        table, rigs = (
+            (self.device.stages[stage], loaded.stages[stage])
+            if stage
+            else (self.device.limits, loaded.rig.limits)
+        )
 
         def stated() -> Limit | None:
-            value = getattr(self.device.stages[stage] if stage else self.device.limits, name)
+            value = getattr(table, name)
             return None if value is None else Limit(float(value), self.source_of(_limit_key(name, stage)))
 
-        return self.kept(("limit", name, stage), stated)
+        # A device without limits of its own has the very table of the rig.
+        keeper = self.evidence if table is rigs else self
+        return keeper.kept(("limit", name, stage), stated)
 
     def source_of(self, key: str) -> str:
         """The file that states this key for the device: its own entry, else the rig's."""
@@ -242,14 +250,15 @@ class DeviceEvidence:
         """
         return self.kept(("stage", stage), lambda: self._valid_rounds(stage))
 
-    def possible(self, rounds: Rounds) -> Rounds:
+    def possible(self, rounds: Rounds, *precisions: str) -> Rounds:
         """The same rounds, for a rate. NotMeasured if one is faster than the device's silicon can be.
 
-        Only arithmetic has a known maximum.
+        Only arithmetic has a known maximum. `precisions`: those that are judged; by default all.
         """
         arithmetic = rounds.only(rounds.same("unit", TFLOP))
         if self.found and not self.is_cpu and len(arithmetic):
-            self.silicon.require_possible(arithmetic.fastest.items())
+            fastest = arithmetic.fastest.items()
+            self.silicon.require_possible(one for one in fastest if not precisions or one[0] in precisions)
         return rounds
 
     def _valid_rounds(self, stage: str) -> Rounds:
@@ -275,7 +284,8 @@ class DeviceEvidence:
 
     def counters(self, moment: str) -> GpuCounters | None:
         """Error counters: the first reading before the load, or the last after it."""
-        found = [one for one in self.evidence.counters(self.subject).items if one.moment == moment]
+        read = self.kept("counters", lambda: list(self.evidence.counters(self.subject).items))
+        found = [one for one in read if one.moment == moment]
         return None if not found else found[0] if moment == "before" else found[-1]
 
     @property

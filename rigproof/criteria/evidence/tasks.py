@@ -70,8 +70,6 @@ def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Ite
     for event in device.events(*LOSSES):
         if event.stage == stage.name:
             losses.setdefault(event.worker, event)
-    own, lent = rounds_by_device(device)
-    worked, helped = (one.only(one.same("stage", stage.name)).distinct("worker") for one in (own, lent))
     kind = device.evidence.kinds[stage.name]
     for worker in planned if kind.all_workers else planned[:1]:
         loss = losses.pop(worker, None)
@@ -83,9 +81,25 @@ def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Ite
             cause = device.cause()
             yield Failure(stage.start_s, f"{worker} did not begin" + (f": {cause}" if cause else ""))
         elif stage.status in ENDED:
-            why = f"{worker} finished no round of {stage.name}"
-            why += " but on the CPU" if worker in helped else ""
-            yield None if worker in worked else Failure(stage.start_s, why)
+            worked, helped = _stages_of(device, worker)
+            if stage.name in worked:
+                yield None
+            else:
+                where = " but on the CPU" if stage.name in helped else ""
+                yield Failure(stage.start_s, f"{worker} finished no round of {stage.name}{where}")
+
+
+def _stages_of(device: DeviceEvidence, worker: str) -> tuple[set[str], set[str]]:
+    """The stages in which a worker finished a round on its device, and those in which it did so elsewhere."""
+
+    def found() -> tuple[set[str], set[str]]:
+        own, lent = rounds_by_device(device)
+        return (
+            own.only(own.same("worker", worker)).distinct("stage"),
+            lent.only(lent.same("worker", worker)).distinct("stage"),
+        )
+
+    return device.kept(("stages of", worker), found)
 
 
 def without_advice(message: str) -> str:

@@ -58,9 +58,9 @@ def step_times(rounds: Rounds, part: str) -> StepTimes:
         if steps <= 0:
             continue
         step_s = float(counted.seconds.sum()) / steps
-        times[precision, batch] = StepTime(
-            precision, batch, step_s, own.rate(), len(own), own.labels("size")[-1]
-        )
+        tflops = float(counted.work.sum() / counted.seconds.sum())
+        size = own.labels("size")[-1]
+        times[precision, batch] = StepTime(precision, batch, step_s, tflops, len(own), size)
     return times
 
 
