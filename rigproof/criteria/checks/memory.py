@@ -21,6 +21,7 @@ from rigproof.simulation.faults.kinds import CONTINUOUS, FROM, MID, FaultKind
 MIB_PER_GIB = 1024
 # Workers read their allocator once a second, between two rounds; the last reading must be from the end.
 LAST_READING_S = 5.0
+COUNTS = ("ooms", "alloc_retries")  # that an allocator keeps
 ROUNDING_MIB = 1.0
 OVERFLOW_BEFORE_S = 0.05  # a worker reports an overflow just before its round
 OTHER_PLAN = "or the run was planned with other work than the profile of `rigproof judge --hwprofile` plans"
@@ -72,21 +73,22 @@ def no_oom(device: DeviceEvidence) -> Finding:
 
 def _require_last_readings(device: DeviceEvidence, window: Window) -> None:
     """NotMeasured if the counts of a planned worker are not known up to the end of the load."""
-    memory, steady = device.memory, device.evidence.steady_stage
-    last_of = {whose: place for place, whose in enumerate(memory.fields("worker", "stage"))}
+    memory, steady = device.evidence.memory(device.subject), device.evidence.steady_stage
+    workers, stages = memory.column("worker"), memory.column("stage")
+    backwards = range(len(workers) - 1, -1, -1)
     for worker in device.planned_workers:
         lost = [one for one in device.events(*LOSSES) if one.worker == worker and one.stage == steady]
         if lost:
             raise NotMeasured(f"{worker} was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
-        place = last_of.get((worker, steady))
+        place = next((one for one in backwards if stages[one] == steady and workers[one] == worker), None)
         if place is None:
             cause = device.cause()
             raise NotMeasured(f"{worker} never reported its memory" + (f": {cause}" if cause else ""))
-        ((last_s, *counts),) = memory[place : place + 1].fields("t_s", "ooms", "alloc_retries")
+        last_s = memory.times_s[place]
         if last_s < window.to_s - LAST_READING_S:
             why = f"{worker} last reported its memory at t={last_s:.0f} s"
             raise NotMeasured(f"{why}; the load ended at t={window.to_s:.0f} s")
-        if not device.is_cpu and None in counts:
+        if not device.is_cpu and any(math.isnan(memory.numbers(name)[place]) for name in COUNTS):
             raise NotMeasured(
                 f"the allocator of {worker} counts no failures; unset the backend that PYTORCH_ALLOC_CONF or "
                 "PYTORCH_CUDA_ALLOC_CONF names there"

@@ -142,8 +142,18 @@ class DeviceEvidence:
         """What its silicon can do; NotMeasured if it was not found."""
 
         def known() -> Silicon:
-            found = (self.device, self.identity, tuple(self.workers), self.evidence.loaded)
-            return Silicon(*found, self._highest_mhz())
+            device, identity = self.device, self.identity
+            facts = (
+                device.sku_stem,
+                device.limits.ceiling_share,
+                identity.brand,
+                identity.virtualization,
+                identity.compute_capability,
+                max((worker.sms or 0 for worker in self.workers), default=0) or None,
+                self._highest_mhz(),
+            )
+            # Most devices of a rig have the same.
+            return self.evidence.kept(("silicon", facts), lambda: Silicon(self.evidence.loaded, *facts))
 
         return self.kept("silicon", known)
 
@@ -169,20 +179,23 @@ class DeviceEvidence:
 
     def optional_limit(self, name: str, stage: str = "") -> Limit | None:
         """The same, or None."""
-        loaded = self.evidence.loaded
-        table, rigs = (
-            (self.device.stages[stage], loaded.stages[stage])
-            if stage
-            else (self.device.limits, loaded.rig.limits)
-        )
 
         def stated() -> Limit | None:
-            value = getattr(table, name)
+            value = getattr(self.device.stages[stage] if stage else self.device.limits, name)
             return None if value is None else Limit(float(value), self.source_of(_limit_key(name, stage)))
 
-        # A device without limits of its own has the very table of the rig.
-        keeper = self.evidence if table is rigs else self
-        return keeper.kept(("limit", name, stage), stated)
+        return self.kept_by_limits(("limit", name, stage), stated, stage)
+
+    def kept_by_limits(self, key: Hashable, make: Callable[[], Made], stage: str = "") -> Made:
+        """As `kept`, for what follows from `key` and the limits: once for all devices with the rig's limits.
+
+        `stage`: the limits are those in its table.
+        """
+        rig = self.evidence.loaded
+        same = (
+            self.device.stages[stage] is rig.stages[stage] if stage else self.device.limits is rig.rig.limits
+        )
+        return (self.evidence if same else self).kept(key, make)
 
     def source_of(self, key: str) -> str:
         """The file that states this key for the device: its own entry, else the rig's."""
