@@ -171,7 +171,7 @@ def success_rate(device: DeviceEvidence) -> Finding:
     moments = [one.t_s for one in tally.failures[:1]] + unverified.t_s[:1].tolist()
     when = min(moments, default=None)
     good = share >= limit.value
-    if good:
+    if good and len(unverified):
         _require_reasons(device, unverified)
     return compared(share, limit, good=good, detail=detail, from_s=when)
 
@@ -188,8 +188,7 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
     overflows: dict[tuple[str | None, str | None], list[float]] = defaultdict(list)
     for event in device.events("overflow"):
         overflows[event.stage, event.worker].append(event.t_s)
-    measured = unverified.measured
-    for one in measured.records() if len(measured) else ():
+    for one in unverified.measured.records():
         where = (one.stage, one.worker)
         if wrong.get(where, math.inf) <= one.t_s + REPORT_DELAY_S:
             continue
