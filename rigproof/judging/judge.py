@@ -107,7 +107,7 @@ class Judgement:
     `loaded` and `champions` replace the recorded ones; `planned_by` is then the profile that the run was
     planned by.
 
-    Subjects are judged one by one, so that the data of one is freed before the next; comparisons come last.
+    Some subjects are judged together, and their data is freed before the next ones; comparisons come last.
     Parts of the subjects can be judged in separate processes.
     """
 
@@ -125,10 +125,10 @@ class Judgement:
             for criterion in CATALOGUE.values()
             for subject in promised(criterion, rig, self._evidence.stages)
         ]
-        self._by_subject: dict[str, list[Criterion]] = {}
+        self._by_subject: dict[str, set[str]] = {}  # the names of its criteria
         for criterion, subject in self._tasks:
             if not criterion.compares:
-                self._by_subject.setdefault(subject, []).append(criterion)
+                self._by_subject.setdefault(subject, set()).add(criterion.name)
 
     @property
     def _together(self) -> int:
@@ -138,7 +138,7 @@ class Judgement:
 
     @property
     def subjects(self) -> list[str]:
-        """The subjects that can be judged one by one."""
+        """The subjects of which each can be judged without the others."""
         return list(self._by_subject)
 
     def part(self, subjects: Iterable[str]) -> Part:
@@ -148,9 +148,12 @@ class Judgement:
         number = self._together
         for together in (remaining[place : place + number] for place in range(0, len(remaining), number)):
             self._evidence.join(together)
-            for subject in together:
+            # Not subject by subject: what one criterion needs of code and data stays in the processor's caches.
+            for name, criterion in CATALOGUE.items():
                 verdicts += [
-                    judge(criterion, subject, self._evidence) for criterion in self._by_subject[subject]
+                    judge(criterion, subject, self._evidence)
+                    for subject in together
+                    if name in self._by_subject[subject]
                 ]
             self._evidence.release(together)
         earlier = self._evidence.earlier
