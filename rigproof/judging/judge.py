@@ -148,7 +148,7 @@ class Judgement:
         number = self._together
         for together in (remaining[place : place + number] for place in range(0, len(remaining), number)):
             self._evidence.join(together)
-            # Not subject by subject: what one criterion needs of code and data stays in the processor's caches.
+            # Not subject by subject: what a criterion needs of code and data stays in the processor's caches.
             for name, criterion in CATALOGUE.items():
                 verdicts += [
                     judge(criterion, subject, self._evidence)

@@ -27,44 +27,45 @@ UNDECIDED = (
 
 Kind = tuple[object, ...]
 Product = tuple[str, Kind, str]  # stage, kind, the seeds of its operands
-
-
-Report = tuple[str, Kind, tuple[tuple[str, str], ...]]  # stage, kind, operands and checksums
+Report = tuple[str, Kind, tuple[tuple[str, str], ...]]  # stage, kind, operands and checksum of each product
 
 
 class References:
-    """The checksums of all cards. Equal cards report the same, so each report is looked into once."""
+    """The checksums of all cards. Equal cards report the same, so each report is looked into once.
+
+    `by_product`: the cards that reported each checksum of each product. `contested`: the products of which
+    there are several checksums.
+    """
 
     def __init__(self, events: Iterable[Event]) -> None:
         """From events of kind "reference". Damaged ones are ignored."""
         cards: dict[Report, set[str]] = defaultdict(set)
-        numbers: dict[str, set[int]] = defaultdict(set)
-        known: dict[Report, int] = {}
+        numbers: dict[Report, int] = {}
+        by_card: dict[str, set[int]] = defaultdict(set)
         for event in events:
             checksums = event.data.get("checksums")
             if event.stage is None or not isinstance(checksums, Mapping):
                 continue
             kind: Kind = tuple([str(event.data.get(name)) for name in KIND])
-            report = (event.stage, kind, tuple([(str(one), str(sum_)) for one, sum_ in checksums.items()]))
+            stated = tuple([(str(operands), str(checksum)) for operands, checksum in checksums.items()])
+            report = (event.stage, kind, stated)
             cards[report].add(event.subject)
-            numbers[event.subject].add(known.setdefault(report, len(known)))
-        # By card, the numbers of its reports.
-        self.by_card = {card: frozenset(found) for card, found in numbers.items()}
+            by_card[event.subject].add(numbers.setdefault(report, len(numbers)))
+        self._by_card = {card: frozenset(found) for card, found in by_card.items()}
         self._products = [
-            {(stage, kind, operands) for operands, _ in checksums} for stage, kind, checksums in known
+            {(stage, kind, operands) for operands, _ in checksums} for stage, kind, checksums in numbers
         ]
         self.by_product: dict[Product, dict[str, set[str]]] = {}
         for (stage, kind, checksums), subjects in cards.items():
             for operands, checksum in checksums:
                 values = self.by_product.setdefault((stage, kind, operands), {})
                 values.setdefault(checksum, set()).update(subjects)
-        # Those for which not all cards have the same checksum.
         self.contested = [product for product, values in self.by_product.items() if len(values) > 1]
         self._known: dict[frozenset[int], tuple[set[Product], int]] = {}
 
     def products_of(self, card: str) -> tuple[set[Product], int]:
-        """The products that a card reported, and the most cards that have the same checksum of one of them."""
-        reports = self.by_card.get(card, frozenset())
+        """The products that a card reported, and the most cards with the same checksum of one of them."""
+        reports = self._by_card.get(card, frozenset())
         if reports not in self._known:
             products = set().union(*(self._products[one] for one in reports))
             most = max((len(cards) for one in products for cards in self.by_product[one].values()), default=0)

@@ -95,11 +95,8 @@ def _one_precision(rounds: Rounds) -> str:
 
 def precision_rounds(device: DeviceEvidence, precision: str) -> Rounds:
     """Measured, verified and possible rounds of the stage that measures precision by precision."""
-    evidence = device.evidence
-    arms = evidence.kept(
-        "arms of precisions", lambda: [one for one in evidence.stages if evidence.kinds[one].arms == "precision"]
-    )
-    done = device.rounds(arms[0] if arms else "")
+    stages = (one for one in device.evidence.stages if device.evidence.kinds[one].arms == "precision")
+    done = device.rounds(next(stages, ""))
     device.possible(done, precision)
     counted = done.verified.measured
     return counted.only(counted.labelled("precision", precision))
