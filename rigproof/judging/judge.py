@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from sys import intern
@@ -134,16 +134,16 @@ class Judgement:
         return list(self._alone)
 
     @cached_property
-    def _alone(self) -> dict[str, list[Criterion]]:
+    def _alone(self) -> dict[str, set[str]]:
         return self._by_subject(compares=False)
 
-    def _by_subject(self, *, compares: bool) -> dict[str, list[Criterion]]:
-        """The criteria for each subject, in the catalogue's order."""
-        found: dict[str, list[Criterion]] = defaultdict(list)
+    def _by_subject(self, *, compares: bool) -> dict[str, set[str]]:
+        """The names of the criteria for each subject."""
+        found: dict[str, set[str]] = defaultdict(set)
         for criterion, those in self._promised:
             if criterion.compares is compares:
                 for subject in those:
-                    found[subject].append(criterion)
+                    found[subject].add(criterion.name)
         return dict(found)
 
     def part(self, subjects: Iterable[str]) -> Part:
@@ -170,7 +170,7 @@ class Judgement:
         return list(self._with_others)
 
     @cached_property
-    def _with_others(self) -> dict[str, list[Criterion]]:
+    def _with_others(self) -> dict[str, set[str]]:
         return self._by_subject(compares=True)
 
     def comparisons(self, subjects: Iterable[str]) -> list[Verdict]:
@@ -194,15 +194,17 @@ class Judgement:
         for one in verdicts:
             self._found[one.criterion][one.subject] = one
 
-    def _judged(self, subjects: Iterable[str], criteria: Mapping[str, Sequence[Criterion]]) -> list[Verdict]:
+    def _judged(self, subjects: Iterable[str], criteria: Mapping[str, Collection[str]]) -> list[Verdict]:
         """By their criteria, some subjects at a time: as many as have SAMPLES_TOGETHER on average."""
         verdicts, remaining, evidence = [], list(subjects), self._evidence
         number = max(1, SAMPLES_TOGETHER * len(self._alone) // max(1, len(evidence.recording.gpu_samples)))
         for place in range(0, len(remaining), number):
             together = remaining[place : place + number]
             evidence.join(together)
-            for subject in together:
-                verdicts += [judge(criterion, subject, evidence) for criterion in criteria[subject]]
+            # Not subject by subject: what a criterion needs of code and data stays in the processor's caches.
+            for name, criterion in CATALOGUE.items():
+                those = [subject for subject in together if name in criteria[subject]]
+                verdicts += [judge(criterion, subject, evidence) for subject in those]
             evidence.release(together)
         return verdicts
 
@@ -273,12 +275,22 @@ def _in_words(criterion: Criterion, finding: Finding) -> str:
 
 def _require_stages(criterion: Criterion, evidence: Evidence) -> None:
     """Only a complete load can pass; a failure in a part of it still counts."""
-    for name in _loads(criterion, evidence):
-        stage = evidence.stage(name)
-        if stage.status not in ENDED:
-            raise NotMeasured(f"the {name} stage was aborted")
-        if evidence.kinds[name].duty == "continuous":
-            evidence.complete_window(name)
+    incomplete = evidence.kept(("incomplete", criterion.name), lambda: _incomplete(criterion, evidence))
+    if incomplete:
+        raise NotMeasured(incomplete)
+
+
+def _incomplete(criterion: Criterion, evidence: Evidence) -> str:
+    """Why one of its loads is not complete; empty if all are."""
+    try:
+        for name in _loads(criterion, evidence):
+            if evidence.stage(name).status not in ENDED:
+                return f"the {name} stage was aborted"
+            if evidence.kinds[name].duty == "continuous":
+                evidence.complete_window(name)
+    except NotMeasured as reason:
+        return reason.reason
+    return ""
 
 
 def _loads(criterion: Criterion, evidence: Evidence) -> tuple[str, ...]:

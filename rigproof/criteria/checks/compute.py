@@ -1,8 +1,8 @@
 """Does each card compute what cards of its kind compute, to the last bit?"""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
@@ -27,25 +27,50 @@ UNDECIDED = (
 
 Kind = tuple[object, ...]
 Product = tuple[str, Kind, str]  # stage, kind, the seeds of its operands
+Report = tuple[str, Kind, tuple[tuple[str, str], ...]]  # stage, kind, operands and checksum of each product
 
 
-@dataclass(slots=True)
 class References:
-    """The checksums of all cards: the cards that reported each checksum of each product."""
+    """The checksums of all cards. Equal cards report the same, so each report is looked into once.
 
-    by_product: dict[Product, dict[str, set[str]]] = field(default_factory=dict)
-    by_card: dict[str, set[Product]] = field(default_factory=lambda: defaultdict(set))
+    `by_product`: the cards that reported each checksum of each product. `contested`: the products of which
+    there are several checksums.
+    """
 
-    def add(self, event: Event) -> None:
-        """Add one event of kind "reference". Damaged entries are ignored."""
-        checksums = event.data.get("checksums")
-        if event.stage is None or not isinstance(checksums, Mapping):
-            return
-        kind = tuple(str(event.data.get(name)) for name in KIND)
-        for operands, checksum in checksums.items():
-            product = (event.stage, kind, str(operands))
-            self.by_product.setdefault(product, {}).setdefault(str(checksum), set()).add(event.subject)
-            self.by_card[event.subject].add(product)
+    def __init__(self, events: Iterable[Event]) -> None:
+        """From events of kind "reference". Damaged ones are ignored."""
+        cards: dict[Report, set[str]] = defaultdict(set)
+        numbers: dict[Report, int] = {}
+        by_card: dict[str, set[int]] = defaultdict(set)
+        for event in events:
+            checksums = event.data.get("checksums")
+            if event.stage is None or not isinstance(checksums, Mapping):
+                continue
+            kind: Kind = tuple([str(event.data.get(name)) for name in KIND])
+            stated = tuple([(str(operands), str(checksum)) for operands, checksum in checksums.items()])
+            report = (event.stage, kind, stated)
+            cards[report].add(event.subject)
+            by_card[event.subject].add(numbers.setdefault(report, len(numbers)))
+        self._by_card = {card: frozenset(found) for card, found in by_card.items()}
+        self._products = [
+            {(stage, kind, operands) for operands, _ in checksums} for stage, kind, checksums in numbers
+        ]
+        self.by_product: dict[Product, dict[str, set[str]]] = {}
+        for (stage, kind, checksums), subjects in cards.items():
+            for operands, checksum in checksums:
+                values = self.by_product.setdefault((stage, kind, operands), {})
+                values.setdefault(checksum, set()).update(subjects)
+        self.contested = [product for product, values in self.by_product.items() if len(values) > 1]
+        self._known: dict[frozenset[int], tuple[set[Product], int]] = {}
+
+    def products_of(self, card: str) -> tuple[set[Product], int]:
+        """The products that a card reported, and the most cards with the same checksum of one of them."""
+        reports = self._by_card.get(card, frozenset())
+        if reports not in self._known:
+            products = set().union(*(self._products[one] for one in reports))
+            most = max((len(cards) for one in products for cards in self.by_product[one].values()), default=0)
+            self._known[reports] = products, most
+        return self._known[reports]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +135,9 @@ def exact(device: DeviceEvidence) -> Finding:
         return _failed(len(differing), first_one.in_words(device.subject), source, None, step)
     _require_others(device)
     _require_references(device)
-    products = references.by_card[device.subject]
     # Nothing differs, so this card agrees with all cards of the product that most cards share.
-    agree = (max(map(len, references.by_product[product].values())) for product in products)
-    others = max(agree, default=1) - 1
+    products, most = references.products_of(device.subject)
+    others = most - 1
     if others < 1:
         raise NotApplicable(
             "no other card of the run has its model, multiprocessors, torch, cuBLAS and size of matrices"
@@ -131,12 +155,8 @@ def _references(evidence: Evidence) -> References:
     """The checksums of all promised CUDA devices, gathered once."""
 
     def gathered() -> References:
-        found = References()
         cards = {one.subject for one in evidence.devices if not one.is_cpu}
-        for event in evidence.events.get("reference", ()):
-            if event.subject in cards:
-                found.add(event)
-        return found
+        return References(one for one in evidence.events.get("reference", ()) if one.subject in cards)
 
     return evidence.kept("references", gathered)
 
@@ -144,12 +164,15 @@ def _references(evidence: Evidence) -> References:
 def _differences(references: References, subject: str) -> list[Difference]:
     """The products that this card has wrong, or for which it is unknown which card is wrong."""
     found = []
-    for product in references.by_card.get(subject, ()):
+    products, _ = references.products_of(subject)
+    for product in references.contested:
+        if product not in products:
+            continue
         values = references.by_product[product]
         own = [checksum for checksum, cards in values.items() if subject in cards]
         if len(own) > 1:
             found.append(Difference(product, own[0], (), undecided=False))
-        elif len(values) > 1:
+        else:
             difference = _against_others(product, own[0], values)
             found += [difference] if difference is not None else []
     return found

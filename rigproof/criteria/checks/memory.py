@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from operator import attrgetter
 
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, WITHOUT_WORK, WORKER_LOST, Also
@@ -20,6 +21,7 @@ from rigproof.simulation.faults.kinds import CONTINUOUS, FROM, MID, FaultKind
 MIB_PER_GIB = 1024
 # Workers read their allocator once a second, between two rounds; the last reading must be from the end.
 LAST_READING_S = 5.0
+COUNTS = ("ooms", "alloc_retries")  # that an allocator keeps
 ROUNDING_MIB = 1.0
 OVERFLOW_BEFORE_S = 0.05  # a worker reports an overflow just before its round
 OTHER_PLAN = "or the run was planned with other work than the profile of `rigproof judge --hwprofile` plans"
@@ -59,8 +61,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
             detail = "; ".join(filter(None, (without_advice(events[0].message), holders)))
         return compared(ooms, allowed, good=False, detail=detail, from_s=events[0].t_s if events else None)
     window = device.evidence.complete_window(device.evidence.steady_stage)
-    for worker in device.planned_workers:
-        _require_last_reading(device, worker, window)
+    _require_last_readings(device, window)
     if not events:
         _require_filled(device)
     retries = _sum_of_highest(device.memory, "alloc_retries")
@@ -70,27 +71,28 @@ def no_oom(device: DeviceEvidence) -> Finding:
     return compared(ooms, allowed, good=True)
 
 
-def _require_last_reading(device: DeviceEvidence, worker: str, window: Window) -> None:
-    """NotMeasured if the worker's counts are not known up to the end of the load."""
-    steady = device.evidence.steady_stage
-    lost = [one for one in device.events(*LOSSES) if one.worker == worker and one.stage == steady]
-    if lost:
-        raise NotMeasured(f"{worker} was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
-    reported = device.memory.fields("worker", "stage", "t_s", "ooms", "alloc_retries")
-    own = (rest for whose, stage, *rest in reversed(reported) if whose == worker and stage == steady)
-    last = next(own, None)
-    if last is None:
-        cause = device.cause()
-        raise NotMeasured(f"{worker} never reported its memory" + (f": {cause}" if cause else ""))
-    last_s, *counts = last
-    if last_s < window.to_s - LAST_READING_S:
-        why = f"{worker} last reported its memory at t={last_s:.0f} s"
-        raise NotMeasured(f"{why}; the load ended at t={window.to_s:.0f} s")
-    if not device.is_cpu and None in counts:
-        raise NotMeasured(
-            f"the allocator of {worker} counts no failures; unset the backend that PYTORCH_ALLOC_CONF or "
-            "PYTORCH_CUDA_ALLOC_CONF names there"
-        )
+def _require_last_readings(device: DeviceEvidence, window: Window) -> None:
+    """NotMeasured if the counts of a planned worker are not known up to the end of the load."""
+    memory, steady = device.evidence.memory(device.subject), device.evidence.steady_stage
+    workers, stages = memory.column("worker"), memory.column("stage")
+    backwards = range(len(workers) - 1, -1, -1)
+    for worker in device.planned_workers:
+        lost = [one for one in device.events(*LOSSES) if one.worker == worker and one.stage == steady]
+        if lost:
+            raise NotMeasured(f"{worker} was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
+        place = next((one for one in backwards if stages[one] == steady and workers[one] == worker), None)
+        if place is None:
+            cause = device.cause()
+            raise NotMeasured(f"{worker} never reported its memory" + (f": {cause}" if cause else ""))
+        last_s = memory.times_s[place]
+        if last_s < window.to_s - LAST_READING_S:
+            why = f"{worker} last reported its memory at t={last_s:.0f} s"
+            raise NotMeasured(f"{why}; the load ended at t={window.to_s:.0f} s")
+        if not device.is_cpu and any(math.isnan(memory.numbers(name)[place]) for name in COUNTS):
+            raise NotMeasured(
+                f"the allocator of {worker} counts no failures; unset the backend that PYTORCH_ALLOC_CONF or "
+                "PYTORCH_CUDA_ALLOC_CONF names there"
+            )
 
 
 def _require_filled(device: DeviceEvidence) -> None:
@@ -116,6 +118,8 @@ def _require_filled(device: DeviceEvidence) -> None:
 
 def _sum_of_highest(memory: Stretch[MemoryReading], field: str) -> int:
     """Sum over workers of the highest count that each reported: the counters only grow."""
+    if not memory.recorded(field).values.any():
+        return 0
     highest: dict[str, int] = {}
     for worker, count in dict.fromkeys(memory.fields("worker", field)):
         highest[worker] = max(highest.get(worker, 0), count or 0)
@@ -167,7 +171,7 @@ def success_rate(device: DeviceEvidence) -> Finding:
     moments = [one.t_s for one in tally.failures[:1]] + unverified.t_s[:1].tolist()
     when = min(moments, default=None)
     good = share >= limit.value
-    if good:
+    if good and len(unverified):
         _require_reasons(device, unverified)
     return compared(share, limit, good=good, detail=detail, from_s=when)
 
@@ -215,18 +219,16 @@ def headroom(device: DeviceEvidence) -> Finding:
     """
     device.require_judged_plan()
     window = device.evidence.loaded_window(device.evidence.steady_stage)
-    free = [
-        (t_s, free_mib)
-        for t_s, free_mib in device.memory.fields("t_s", "device_free_mib")
-        if free_mib is not None and window.from_s <= t_s <= window.to_s
-    ]
+    free = [device.evidence.memory(device.subject).within(window).recorded("device_free_mib")]
     if device.is_cpu:
         samples = device.evidence.node(device.device.node).loaded_samples(window)
-        free += list(samples.readings("ram_available_mib"))
-    if not free:
+        free.append(samples.readings("ram_available_mib"))
+    read = min(free, key=attrgetter("lowest"))
+    if not read:
         cause = device.cause()
         raise NotMeasured("free memory was not read under load" + (f": {cause}" if cause else ""))
-    t_s, least_mib = min(free, key=lambda pair: pair[1])
+    place = int(read.values.argmin())
+    t_s, least_mib = float(read.times_s[place]), float(read.values[place])
     limit = device.limit("headroom_gib")
     least_gib = least_mib / MIB_PER_GIB
     good = least_gib >= limit.value

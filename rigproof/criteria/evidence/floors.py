@@ -25,6 +25,7 @@ from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.planning.floor_basis import Conditions, floor_basis
 from rigproof.profiles.planning.power_curve import power_scale
 from rigproof.profiles.tables.architecture import tflops
+from rigproof.profiles.tables.models import Sku
 from rigproof.records.champions import ChampionRate, same_power
 from rigproof.records.measurements import Labels
 from rigproof.records.rates import FigureRate
@@ -133,9 +134,11 @@ def _champions(device: DeviceEvidence, done: Measured) -> list[ChampionRate]:
     """
     if device.is_cpu:
         return []
+    kept = device.evidence.champions.get(device.identity.uuid, {}).get(done.figure.name, ())
+    if not kept:
+        return []
     ceiling = device.silicon.ceiling(done.here.precision) if done.figure.counts_work else None
     most = done.most if ceiling is None else ceiling.value
-    kept = device.evidence.champions.get(device.identity.uuid, {}).get(done.figure.name, ())
     work = (done.figure.unit, done.labels, done.here.workers)
     return [one for one in kept if (one.unit, one.labels, one.workers) == work and one.value <= most]
 
@@ -171,9 +174,15 @@ def _scaled_champion(device: DeviceEvidence, kept: Sequence[ChampionRate], share
 
 def sku_floor(device: DeviceEvidence, done: Measured) -> Limit | None:
     """A share of the SKU file's figure, by its evidence; None if the file has none for this work."""
-    sku = device.device.sku
+    sku, gpu = device.device.sku, device.identity
     if sku is None:
         return None
+    powers_w = (gpu.power_limit_default_w, gpu.power_limit_w)
+    key = ("sku floor", device.device.sku_stem, done.figure.name, done.here, *powers_w)
+    return device.kept_by_limits(key, lambda: _sku_floor(device, sku, done))
+
+
+def _sku_floor(device: DeviceEvidence, sku: Sku, done: Measured) -> Limit | None:
     evidence = floor_basis(sku, done.figure, done.here, int(device.limit("floor_cards").value))
     if evidence is None:
         return None

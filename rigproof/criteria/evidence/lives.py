@@ -93,20 +93,32 @@ def foreign_lives(device: DeviceEvidence, lives: Sequence[Life], begin_s: float)
     Raises NotApplicable if they cannot be distinguished.
     """
     evidence, node = device.evidence, device.device.node
-    own = evidence.kept(("worker pids", node), lambda: _worker_pids(evidence, node))
+    own = evidence.kept("worker pids", lambda: _worker_pids(evidence)).get(node, frozenset())
     if evidence.kept(("pids agree", node), lambda: _agree(evidence, node, own)):
         return Foreign(tuple(one for one in lives if not _is_own(one, own)), named=True)
     workers = evidence.workers_by_uuid.get(device.identity.uuid, [])
     return Foreign(_by_arrival(device, lives, workers, begin_s), named=False)
 
 
-def _worker_pids(evidence: Evidence, node: str) -> frozenset[int]:
-    return frozenset(one.pid for one in evidence.recording.workers if one.node == node)
+def _worker_pids(evidence: Evidence) -> dict[str, frozenset[int]]:
+    """By node."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for one in evidence.recording.workers:
+        found[one.node].add(one.pid)
+    return {node: frozenset(pids) for node, pids in found.items()}
+
+
+def _seen(evidence: Evidence) -> dict[str, list[GpuProcess]]:
+    """The processes by node."""
+    found: dict[str, list[GpuProcess]] = defaultdict(list)
+    for one in evidence.recording.processes:
+        found[one.subject.partition("/")[0]].append(one)
+    return found
 
 
 def _agree(evidence: Evidence, node: str, own: frozenset[int]) -> bool:
     """Whether the driver reports the pids that our workers have by themselves."""
-    here = (one for one in evidence.recording.processes if one.subject.partition("/")[0] == node)
+    here = evidence.kept("processes by node", lambda: _seen(evidence)).get(node, ())
     return not own or any(one.belongs_to(own) for one in here)
 
 

@@ -6,11 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.criteria.evidence.windows import Window, work_by_slice
+from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.planning import device_plan
 
@@ -33,6 +35,10 @@ def settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
 
     Once the device has settled, all verified work counts, that of a replaced worker too.
     """
+    return device.kept("settled", lambda: _settled(device))
+
+
+def _settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
     stage = device.evidence.steady_stage
     window = device.evidence.complete_window(stage)
     verified = device.possible(device.rounds(stage)).verified
@@ -56,7 +62,9 @@ def sustained_rate(device: DeviceEvidence) -> SustainedRate:
 
     def measured() -> SustainedRate:
         window, verified = settled(device)
-        rate = work_by_slice(verified, (window,))[0] / window.length_s
+        inside_s = np.minimum(verified.t_s, window.to_s) - np.maximum(verified.begins_s, window.from_s)
+        done = verified.work * inside_s.clip(min=0) / verified.seconds
+        rate = float(done.sum()) / window.length_s
         precision = _one_precision(verified)
         if not device.is_cpu:  # its workers together cannot exceed the silicon either
             device.silicon.require_possible([(precision, rate)])
@@ -89,7 +97,9 @@ def precision_rounds(device: DeviceEvidence, precision: str) -> Rounds:
     """Measured, verified and possible rounds of the stage that measures precision by precision."""
     stages = (one for one in device.evidence.stages if device.evidence.kinds[one].arms == "precision")
     done = device.rounds(next(stages, ""))
-    return device.possible(done.only(done.labelled("precision", precision))).verified.measured
+    device.possible(done, precision)
+    counted = done.verified.measured
+    return counted.only(counted.labelled("precision", precision))
 
 
 # Peers

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rigproof.criteria.criterion import Limit, NotMeasured
-from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.architecture import Architecture, tflops
-from rigproof.records.identity import GpuIdentity, WorkerIdentity
+from rigproof.profiles.tables.models import Sku
 
 # NVML's highest clock does not include an offset set by the owner; owners report up to 350 MHz on a 3090.
 OVERCLOCK_RATIO = 1.15
@@ -20,24 +20,34 @@ VGPU_BRANDS = ("grid", "nvidia_vapps", "nvidia_vpc", "nvidia_vcs", "nvidia_vws",
 class Silicon:
     """The silicon of a device that was found, according to NVML, its workers and the profile.
 
-    `highest_mhz` is its highest possible SM clock: NVML's, or that of an overclocked card.
+    `brand`, `virtualization` and `found_capability` are NVML's. `reported_sms`: the most streaming
+    multiprocessors that a worker reported. `highest_mhz` is its highest possible SM clock: NVML's, or that of
+    an overclocked card.
     """
 
-    device: PromisedDevice
-    identity: GpuIdentity
-    workers: tuple[WorkerIdentity, ...]
     loaded: LoadedRig
+    sku_stem: str | None
+    ceiling_share: float | None
+    brand: str | None
+    virtualization: str | None
+    found_capability: tuple[int, int] | None
+    reported_sms: int | None
     highest_mhz: float | None
+
+    @property
+    def sku(self) -> Sku | None:
+        """Its SKU; None without a SKU file."""
+        return None if self.sku_stem is None else self.loaded.skus[self.sku_stem]
 
     @property
     def is_vgpu(self) -> bool:
         """Whether it is a slice of a card, whose share of the silicon is not reported."""
-        return self.identity.virtualization == "vgpu" or self.identity.brand in VGPU_BRANDS
+        return self.virtualization == "vgpu" or self.brand in VGPU_BRANDS
 
     @property
     def capability(self) -> str | None:
         """The compute capability according to NVML, else to the SKU file."""
-        found, sku = self.identity.compute_capability, self.device.sku
+        found, sku = self.found_capability, self.sku
         if found is not None:
             return f"{found[0]}.{found[1]}"
         return None if sku is None else sku.compute_capability
@@ -51,10 +61,9 @@ class Silicon:
     @property
     def sms(self) -> int | None:
         """Streaming multiprocessors: as its workers report, else the SKU file's."""
-        reported = [worker.sms for worker in self.workers if worker.sms]
-        if reported:
-            return max(reported)
-        return None if self.device.sku is None else self.device.sku.sms
+        if self.reported_sms is not None:
+            return self.reported_sms
+        return None if self.sku is None else self.sku.sms
 
     def lowest_fma(self, precision: str) -> tuple[float, str] | None:
         """FMAs per SM and clock, in the rate class that the card has at least, and that class in words."""
@@ -65,8 +74,8 @@ class Silicon:
         lowest = getattr(found.lowest, precision)
         if lowest is None:
             return highest, f"compute capability {self.capability}"
-        if self.identity.brand in found.highest_brands:
-            return highest, f"compute capability {self.capability}, brand {self.identity.brand}"
+        if self.brand in found.highest_brands:
+            return highest, f"compute capability {self.capability}, brand {self.brand}"
         return lowest, f"the lower rate class of compute capability {self.capability}"
 
     def ceiling(self, precision: str) -> Limit | None:
@@ -94,13 +103,11 @@ class Silicon:
         )
 
     def _over_print(self, precision: str) -> Limit | None:
-        sku, share = self.device.sku, self.device.limits.ceiling_share
+        sku, share = self.sku, self.ceiling_share
         peak = None if sku is None else getattr(sku.peak_tflops, precision, None)
         if peak is None or share is None:
             return None
-        return Limit(
-            peak * share, f"{share:g} × the printed peak of hwprofiles/gpus/{self.device.sku_stem}.toml"
-        )
+        return Limit(peak * share, f"{share:g} × the printed peak of hwprofiles/gpus/{self.sku_stem}.toml")
 
     def require_possible(self, rates: Iterable[tuple[str, float]]) -> None:
         """NotMeasured if a precision's TFLOP/s are more than the silicon can do."""

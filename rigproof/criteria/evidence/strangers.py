@@ -312,8 +312,12 @@ def _watch(device: DeviceEvidence) -> ProcessWatch:
 
 def _load(device: DeviceEvidence) -> Window:
     """From the beginning of the first stage to the end of the last one."""
-    stages = device.evidence.recording.stages.values()
-    if not stages:
-        raise NotMeasured("no stage ran")
-    ends_s = [math.inf if one.end_s is None else one.end_s for one in stages]
-    return Window(min(one.start_s for one in stages), max(ends_s))
+
+    def made() -> Window:
+        stages = device.evidence.recording.stages.values()
+        if not stages:
+            raise NotMeasured("no stage ran")
+        ends_s = [math.inf if one.end_s is None else one.end_s for one in stages]
+        return Window(min(one.start_s for one in stages), max(ends_s))
+
+    return device.evidence.kept("all stages", made)

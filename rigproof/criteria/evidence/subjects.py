@@ -95,8 +95,10 @@ class DeviceEvidence:
     @property
     def identity(self) -> GpuIdentity:
         """The device that answered; NotMeasured if none did."""
-        self.require_found()
-        return self.evidence.recording.gpus[self.subject]
+        found = self.evidence.recording.gpus.get(self.subject)
+        if found is None:
+            raise NotMeasured(f"{self.subject} was not found")
+        return found
 
     @property
     def enforced_power_w(self) -> float:
@@ -142,8 +144,18 @@ class DeviceEvidence:
         """What its silicon can do; NotMeasured if it was not found."""
 
         def known() -> Silicon:
-            found = (self.device, self.identity, tuple(self.workers), self.evidence.loaded)
-            return Silicon(*found, self._highest_mhz())
+            device, identity = self.device, self.identity
+            facts = (
+                device.sku_stem,
+                device.limits.ceiling_share,
+                identity.brand,
+                identity.virtualization,
+                identity.compute_capability,
+                max((worker.sms or 0 for worker in self.workers), default=0) or None,
+                self._highest_mhz(),
+            )
+            # Most devices of a rig have the same.
+            return self.evidence.kept(("silicon", facts), lambda: Silicon(self.evidence.loaded, *facts))
 
         return self.kept("silicon", known)
 
@@ -174,7 +186,18 @@ class DeviceEvidence:
             value = getattr(self.device.stages[stage] if stage else self.device.limits, name)
             return None if value is None else Limit(float(value), self.source_of(_limit_key(name, stage)))
 
-        return self.kept(("limit", name, stage), stated)
+        return self.kept_by_limits(("limit", name, stage), stated, stage)
+
+    def kept_by_limits(self, key: Hashable, make: Callable[[], Made], stage: str = "") -> Made:
+        """As `kept`, for what follows from `key` and the limits: once for all devices with the rig's limits.
+
+        `stage`: the limits are those in its table.
+        """
+        rig = self.evidence.loaded
+        same = (
+            self.device.stages[stage] is rig.stages[stage] if stage else self.device.limits is rig.rig.limits
+        )
+        return (self.evidence if same else self).kept(key, make)
 
     def source_of(self, key: str) -> str:
         """The file that states this key for the device: its own entry, else the rig's."""
@@ -242,14 +265,15 @@ class DeviceEvidence:
         """
         return self.kept(("stage", stage), lambda: self._valid_rounds(stage))
 
-    def possible(self, rounds: Rounds) -> Rounds:
+    def possible(self, rounds: Rounds, *precisions: str) -> Rounds:
         """The same rounds, for a rate. NotMeasured if one is faster than the device's silicon can be.
 
-        Only arithmetic has a known maximum.
+        Only arithmetic has a known maximum. `precisions`: those that are judged; by default all.
         """
         arithmetic = rounds.only(rounds.same("unit", TFLOP))
         if self.found and not self.is_cpu and len(arithmetic):
-            self.silicon.require_possible(arithmetic.fastest.items())
+            fastest = arithmetic.fastest.items()
+            self.silicon.require_possible(one for one in fastest if not precisions or one[0] in precisions)
         return rounds
 
     def _valid_rounds(self, stage: str) -> Rounds:
@@ -275,7 +299,8 @@ class DeviceEvidence:
 
     def counters(self, moment: str) -> GpuCounters | None:
         """Error counters: the first reading before the load, or the last after it."""
-        found = [one for one in self.evidence.counters(self.subject).items if one.moment == moment]
+        read = self.kept("counters", lambda: list(self.evidence.counters(self.subject).items))
+        found = [one for one in read if one.moment == moment]
         return None if not found else found[0] if moment == "before" else found[-1]
 
     @property

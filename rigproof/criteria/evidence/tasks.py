@@ -6,7 +6,7 @@ aborted, a task without a failure counts neither way.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import NotMeasured
@@ -46,7 +46,8 @@ def tasks_of(device: DeviceEvidence) -> Tally:
     if not any(worker in device.evidence.began(stage) for worker in planned for stage in stages):
         for event in device.events("gpu_taken", "gpu_skipped"):
             raise NotMeasured(event.message)
-    ends = [end for stage in stages for end in _ends(device, stage, planned)]
+    losses = device.events(*LOSSES)
+    ends = [end for stage in stages for end in _ends(device, stage, planned, losses)]
     failures = [end for end in ends if end is not None]
     failures += [Failure(event.t_s, without_advice(event.message)) for event in device.events("oom")]
     good = ends.count(None) + len(device.events("allocation"))
@@ -64,17 +65,13 @@ def rounds_by_device(device: DeviceEvidence) -> tuple[Rounds, Rounds]:
     return device.kept("rounds by device", divided)
 
 
-def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Iterator[Failure | None]:
+def _ends(
+    device: DeviceEvidence, stage: Stage, planned: tuple[str, ...], losses: Sequence[Event]
+) -> Iterator[Failure | None]:
     """None for each successful task of the stage, the first failure of each other one."""
-    losses: dict[str | None, Event] = {}
-    for event in device.events(*LOSSES):
-        if event.stage == stage.name:
-            losses.setdefault(event.worker, event)
-    own, lent = rounds_by_device(device)
-    worked, helped = (one.only(one.same("stage", stage.name)).distinct("worker") for one in (own, lent))
     kind = device.evidence.kinds[stage.name]
     for worker in planned if kind.all_workers else planned[:1]:
-        loss = losses.pop(worker, None)
+        loss = next((one for one in losses if one.stage == stage.name and one.worker == worker), None)
         if loss is not None:
             yield Failure(loss.t_s, loss.message)
         elif not kind.by_device:  # what a crew did, or why it did not begin, is judged for the crew
@@ -83,9 +80,25 @@ def _ends(device: DeviceEvidence, stage: Stage, planned: tuple[str, ...]) -> Ite
             cause = device.cause()
             yield Failure(stage.start_s, f"{worker} did not begin" + (f": {cause}" if cause else ""))
         elif stage.status in ENDED:
-            why = f"{worker} finished no round of {stage.name}"
-            why += " but on the CPU" if worker in helped else ""
-            yield None if worker in worked else Failure(stage.start_s, why)
+            worked, helped = _stages_of(device, worker)
+            if stage.name in worked:
+                yield None
+            else:
+                where = " but on the CPU" if stage.name in helped else ""
+                yield Failure(stage.start_s, f"{worker} finished no round of {stage.name}{where}")
+
+
+def _stages_of(device: DeviceEvidence, worker: str) -> tuple[set[str], set[str]]:
+    """The stages in which a worker finished a round on its device, and those in which it did so elsewhere."""
+
+    def found() -> tuple[set[str], set[str]]:
+        own, lent = rounds_by_device(device)
+        return (
+            own.only(own.same("worker", worker)).distinct("stage"),
+            lent.only(lent.same("worker", worker)).distinct("stage"),
+        )
+
+    return device.kept(("stages of", worker), found)
 
 
 def without_advice(message: str) -> str:

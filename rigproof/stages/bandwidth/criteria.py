@@ -1,12 +1,12 @@
 """Is a device's own memory as fast as its data sheet says, or as that of its peers?"""
 
 import math
-from collections.abc import Mapping
-from statistics import median
+from collections.abc import Mapping, Sequence
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.floors import Measured, floor_of, torch_of
+from rigproof.criteria.evidence.rates import median_of_others
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
@@ -122,26 +122,28 @@ def _other_floors(device: DeviceEvidence) -> tuple[Limit, ...]:
         )
         return (Limit(share.value * sku.memory_bandwidth_gbps, source),)
     share = device.limit("peer_share")
-    rates = [rate for subject, rate in _rates_of_model(device).items() if subject != device.subject]
-    if not rates:
+    rates = _rates_of_model(device)
+    number = len(rates) - 1
+    if number < 1:
         return ()
-    others = "the other one" if len(rates) == 1 else f"the median of {len(rates)} others"
+    others = "the other one" if number == 1 else f"the median of {number} others"
     source = f"{share.value:g} of {others} of {device.identity.name}; {share.source}"
-    return (Limit(share.value * median(rates), source),)
+    middle = median_of_others(rates, operation_rounds(device, COPY).rate())
+    return (Limit(share.value * middle, source),)
 
 
-def _rates_of_model(device: DeviceEvidence) -> Mapping[str, float]:
-    """Rates of copies of all cards of this model in the run, by subject; cards without one are left out."""
+def _rates_of_model(device: DeviceEvidence) -> Sequence[float]:
+    """Rates of copies of all cards of this model in the run, sorted; cards without one are left out."""
 
-    def measured() -> dict[str, float]:
-        rates: dict[str, float] = {}
+    def measured() -> list[float]:
+        rates = []
         for other in device.evidence.devices:
             if other.found and not other.is_cpu and other.identity.name == device.identity.name:
                 try:
-                    rates[other.subject] = operation_rounds(other, COPY).rate()
+                    rates.append(operation_rounds(other, COPY).rate())
                 except NotMeasured:
                     continue
-        return rates
+        return sorted(rates)
 
     return device.evidence.kept(("copies", device.identity.name), measured)
 

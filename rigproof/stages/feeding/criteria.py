@@ -73,7 +73,7 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
     The rewards must be the same, in the same order. Runs during the generation also count, except for the
     CPU as the device, which has no time for both.
     """
-    batches = device.records(RewardBatch, STAGE)
+    batches = _rewards(device)
     wrong = [batch for batch in batches if batch.matches is False]
     if wrong:
         detail = f"{len(wrong)} parallel runs gave other rewards than the sequential ones; {_losses(wrong)}"
@@ -101,6 +101,10 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
     note = f" × {times.processes} processes"
     limit = device.limit("reward_speedup_share", STAGE).times(times.processes, note)
     return compared(times.speedup, limit, good=times.speedup >= limit.value, detail=detail)
+
+
+def _rewards(device: DeviceEvidence) -> list[RewardBatch]:
+    return device.kept("rewards", lambda: device.records(RewardBatch, STAGE))
 
 
 def _strategy_s(batches: Sequence[RewardBatch]) -> float:
@@ -188,6 +192,8 @@ def idle_gaps(device: DeviceEvidence) -> Finding:
 
 def _require_agreeing(device: DeviceEvidence, readings: Readings) -> None:
     """Raise NotMeasured if NVML saw no activity for a while in which the card did verified work."""
+    if readings.lowest > 0:
+        return
     values, times_s = readings.values.tolist(), readings.times_s.tolist()
     verified = device.rounds(STAGE).verified
     begun = 0
@@ -213,7 +219,7 @@ def _require_steps(device: DeviceEvidence, window: Window) -> None:
         raise NotMeasured(f"its worker was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
     steps = [
         batch
-        for batch in device.records(RewardBatch, STAGE)
+        for batch in _rewards(device)
         if batch.mode == "parallel" and window.from_s <= batch.t_s <= window.to_s
     ]
     if len(steps) < FEWEST_STEPS:

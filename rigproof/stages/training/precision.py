@@ -46,9 +46,9 @@ class TrainingSteps:
 
 def step_times(rounds: Rounds, part: str) -> StepTimes:
     """Step times of one part of the training stage, in the order in which they ran."""
-    measured = rounds.only(rounds.labelled("part", part) & rounds.same("phase", "measure")).verified
-    measured = measured.only(~measured.labelled("batch", None, 0) & ~measured.labelled("steps", None, 0))
-    measured = measured.only(measured.seconds > 0)
+    counts = rounds.labelled("part", part) & rounds.same("phase", "measure") & rounds.same("verified", True)
+    unknown = rounds.labelled("batch", None, 0) | rounds.labelled("steps", None, 0)
+    measured = rounds.only(counts & ~unknown & (rounds.seconds > 0))
     times: StepTimes = {}
     pairs = zip(measured.labels("precision"), measured.labels("batch"), strict=True)
     for precision, batch in dict.fromkeys(pairs):
@@ -57,10 +57,9 @@ def step_times(rounds: Rounds, part: str) -> StepTimes:
         steps = sum(counted.labels("steps"))
         if steps <= 0:
             continue
-        step_s = float(counted.seconds.sum()) / steps
-        times[precision, batch] = StepTime(
-            precision, batch, step_s, own.rate(), len(own), own.labels("size")[-1]
-        )
+        seconds, size = float(counted.seconds.sum()), own.labels("size")[-1]
+        tflops = float(counted.work.sum()) / seconds
+        times[precision, batch] = StepTime(precision, batch, seconds / steps, tflops, len(own), size)
     return times
 
 

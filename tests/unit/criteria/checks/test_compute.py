@@ -28,6 +28,18 @@ def test_equal_cards_that_compute_the_same_pass(bench):
     assert verdict.detail == "12 products are the same on 1 other card"
 
 
+def test_the_same_products_may_come_in_another_order_and_more_than_once(bench):
+    for number, event in enumerate(bench.recording.events):
+        if event.kind == "reference" and event.subject == GPU:
+            checksums = dict(reversed(event.data["checksums"].items()))
+            bench.recording.events[number] = replace(event, data={**event.data, "checksums": checksums})
+    references = [event for event in bench.recording.events if event.kind == "reference"]
+    first = dict([next(iter(references[0].data["checksums"].items()))])
+    bench.recording.add(replace(references[0], data={**references[0].data, "checksums": first}))
+    for subject in (GPU, OTHER):
+        assert bench.verdict(EXACT, subject).detail == "12 products are the same on 1 other card"
+
+
 def test_of_two_cards_that_differ_nobody_knows_which_is_wrong_and_both_fail(bench):
     products_differ(bench, GPU)
     for subject, other in ((GPU, OTHER), (OTHER, GPU)):

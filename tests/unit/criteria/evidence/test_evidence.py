@@ -10,6 +10,7 @@ from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
 from rigproof.profiles.errors import ProfileError
 from rigproof.stages.feeding.records import RewardBatch
+from support.bench import Bench
 from support.recordings import RIG, RTX_3090
 
 GPU, OTHER = "pc1/gpu0", "pc2/gpu0"
@@ -324,6 +325,27 @@ def test_a_limit_that_the_profile_leaves_out_is_named(bench):
     assert reason(lambda: found.node("pc1").coverage_limit()) == (
         "the profile has no limits.sample_coverage_share"
     )
+
+
+@pytest.mark.parametrize("order", [(GPU, OTHER), (OTHER, GPU)])
+def test_limits_of_one_device_are_not_those_of_the_others(order):
+    gpu = {
+        "sku": "h200",
+        "limits": {"peer_share": 0.5},
+        "stages": {"sustained": {"stability_drop_share": 0.4}},
+    }
+    nodes = [RIG["nodes"][0] | {"gpus": [gpu]}, RIG["nodes"][1]]
+    found = evidence(Bench({"nodes": nodes}))
+    values = {
+        one: (
+            found.device(one).limit("peer_share").value,
+            found.device(one).limit("stability_drop_share", "sustained").value,
+        )
+        for one in order
+    }
+    rigs = (RIG["limits"]["peer_share"], RIG["stages"]["sustained"]["stability_drop_share"])
+    assert values == {GPU: (0.5, 0.4), OTHER: rigs}
+    assert 0.5 not in rigs
 
 
 def test_a_nodes_own_table_is_named_before_the_rigs(bench):

@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.judging.judge import judge
 from rigproof.profiles.planning.power_curve import power_scale
 from rigproof.records.champions import ChampionRate, champions_event
 from rigproof.records.verdict import Outcome
@@ -66,6 +68,14 @@ def test_without_more_the_floor_is_a_share_of_the_skus_steady_rate(bench):
 def test_a_lower_power_limit_lowers_the_sku_floor_and_says_so(bench):
     bench.gpu(GPU, power_limit_w=350)
     assert floor(bench) == (660 * 0.75 / 2, FROM_SKU.format(", scaled to 350 W of 700 W"))
+
+
+def test_the_sku_floor_of_each_card_is_scaled_to_its_own_power_limit(bench):
+    bench.gpu("pc2/gpu0", power_limit_w=350)
+    evidence = Evidence(bench.recording, bench.loaded)
+    own, other = (judge(CATALOGUE[BF16], subject, evidence).limit for subject in (GPU, "pc2/gpu0"))
+    assert own == floor(bench)[0]
+    assert other == pytest.approx(own / 2)
 
 
 def test_the_skus_own_default_limit_stands_in_for_one_that_nvml_does_not_give(bench):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import NO_CEILING
 from rigproof.profiles.loading.files import profile_folder, read_toml
 from rigproof.profiles.tables.architecture import Architecture
@@ -220,6 +221,24 @@ def test_an_overclocked_card_s_ceiling_is_the_clock_that_it_reached(highest_mhz,
     bench.rounds(GPU, "sustained", work=lambda one: one.work * 1.7)
     bench.samples(GPU, 40, 41, sm_clock_mhz=read_mhz)
     assert bench.verdict(SUSTAINED, GPU).outcome is outcome
+
+
+def test_cards_share_a_ceiling_only_if_their_silicon_is_the_same():
+    def ceilings(bench):
+        evidence = Evidence(bench.recording, bench.loaded)
+        return [evidence.device(one).silicon.ceiling("bf16").value for one in (GPU, OTHER)]
+
+    own, other = ceilings(unknown())
+    assert own == other
+    for identity in ({"compute_capability": (8, 9)}, {"sm_clock_max_mhz": 1000}):
+        bench = unknown()
+        bench.gpu(OTHER, **identity)
+        assert ceilings(bench)[0] == own > ceilings(bench)[1]
+    bench = unknown()
+    bench.recording.workers = [
+        replace(one, sms=66) if one.subject == OTHER else one for one in bench.recording.workers
+    ]
+    assert ceilings(bench) == [own, own / 2]
 
 
 def test_where_nothing_is_known_there_is_no_ceiling():
