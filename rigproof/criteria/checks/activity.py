@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, POWER_UNKNOWN, WORKER_LOST, Also
 from rigproof.criteria.evidence.loads import Load, load_of, over_stages
@@ -97,7 +99,8 @@ def _by_work(device: DeviceEvidence, stage: str, window: Window) -> Finding:
     """
     duty = device.evidence.kinds[stage].duty
     stretches = (window,) if duty == "continuous" else load_of(device, stage).stretches
-    from_s, to_s = slice_edges(stretches, WINDOW_S)
+    edges_s = np.asarray([(one.from_s, one.to_s) for one in stretches])
+    from_s, to_s, _ = slice_edges(edges_s[:, 0], edges_s[:, 1], WINDOW_S)
     (idle,) = without_work(device.rounds(stage).verified, from_s, to_s).nonzero()
     share = 100 * (1 - len(idle) / len(from_s))
     limit = device.limit("active_work_share").times(100)

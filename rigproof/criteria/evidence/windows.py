@@ -48,13 +48,19 @@ def _slices(from_s: float, to_s: float, width_s: float) -> tuple[Window, ...]:
     return tuple(Window(start, start + width_s) for start in starts)
 
 
-def slice_edges(stretches: Sequence[Window], width_s: float) -> tuple[Floats, Floats]:
-    """When each whole slice of that width of these stretches begins and ends, as in `Window.slices`."""
-    from_s, to_s = (np.asarray([getattr(one, edge) for one in stretches]) for edge in ("from_s", "to_s"))
-    numbers = np.maximum(0, np.floor((to_s - from_s) / width_s + NUDGE)).astype(np.int64)
-    places = np.arange(numbers.sum()) - np.repeat(np.cumsum(numbers) - numbers, numbers)
-    starts_s = np.repeat(from_s, numbers) + places * width_s
-    return starts_s, starts_s + width_s
+def slice_edges(
+    from_s: Floats, to_s: Floats, width_s: float | Floats
+) -> tuple[Floats, Floats, npt.NDArray[np.intp]]:
+    """When each whole slice of that width of these stretches begins and ends, as in `Window.slices`.
+
+    And the place of its stretch, (n,) each.
+    """
+    numbers = np.maximum(0, np.floor((to_s - from_s) / width_s + NUDGE)).astype(np.intp)
+    stretches = np.repeat(np.arange(len(numbers)), numbers)
+    places = np.arange(len(stretches)) - (np.cumsum(numbers) - numbers)[stretches]
+    widths_s = np.broadcast_to(width_s, numbers.shape)[stretches]
+    starts_s = from_s[stretches] + places * widths_s
+    return starts_s, starts_s + widths_s, stretches
 
 
 def without_work(rounds: Rounds, from_s: Floats, to_s: Floats) -> npt.NDArray[np.bool_]:
