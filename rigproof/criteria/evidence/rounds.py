@@ -67,6 +67,12 @@ class RoundTable:
         with np.errstate(invalid="ignore"):
             return self.t_s - self.seconds
 
+    @cached_property
+    def rates(self) -> Floats:
+        """The rate of each round, in its unit per second; infinite if it took almost no time."""
+        with np.errstate(all="ignore"):  # a round is checked before its rate counts
+            return self.work / self.seconds
+
     def mask(self, name: str, label: str, values: tuple[Any, ...]) -> Mask:
         """The rounds with one of these values in a field; in their label of that name, if there is one."""
         key = (name, label, values)
@@ -244,8 +250,7 @@ class Rounds:
     @cached_property
     def fastest(self) -> dict[str, float]:
         """The rate of the fastest round of each precision; infinite if it took almost no time."""
-        with np.errstate(over="ignore"):
-            rates = self.work / self.seconds
+        rates = self.table.rates[self.places]
         values = {str(one): one for one in self.distinct_labels("precision")}
         return {name: float(rates[self.labelled("precision", values[name])].max()) for name in sorted(values)}
 
@@ -255,7 +260,7 @@ class Rounds:
 
     def without_hiccups(self) -> "Rounds":
         """All but the slowest tenth of the rounds, by rate; all if there are fewer than ten."""
-        rates = self.work / self.seconds
+        rates = self.table.rates[self.places]
         fast = np.ones(len(rates), np.bool_)
         fast[np.argsort(rates, kind="stable")[: int(HICCUP_SHARE * len(rates))]] = False
         return self.only(fast)

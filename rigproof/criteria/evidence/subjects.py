@@ -63,6 +63,7 @@ class DeviceEvidence:
         self.subject = device.subject
         self.node_name = device.node
         self._kept: dict[Hashable, Any] = {}
+        self._limits: dict[tuple[str, str], Limit | None] = {}  # by name and stage
 
     @cached_property
     def block(self) -> Block:
@@ -79,6 +80,7 @@ class DeviceEvidence:
     def release(self) -> None:
         """Release what was kept."""
         self._kept.clear()
+        self._limits.clear()
         for name in ("block", "series", "samples", "_keeps_power_limit"):
             vars(self).pop(name, None)
 
@@ -95,8 +97,10 @@ class DeviceEvidence:
     @property
     def identity(self) -> GpuIdentity:
         """The device that answered; NotMeasured if none did."""
-        self.require_found()
-        return self.evidence.recording.gpus[self.subject]
+        found = self.evidence.recording.gpus.get(self.subject)
+        if found is None:
+            raise NotMeasured(f"{self.subject} was not found")
+        return found
 
     @property
     def enforced_power_w(self) -> float:
@@ -169,12 +173,11 @@ class DeviceEvidence:
 
     def optional_limit(self, name: str, stage: str = "") -> Limit | None:
         """The same, or None."""
-
-        def stated() -> Limit | None:
+        if (name, stage) not in self._limits:
             value = getattr(self.device.stages[stage] if stage else self.device.limits, name)
-            return None if value is None else Limit(float(value), self.source_of(_limit_key(name, stage)))
-
-        return self.kept(("limit", name, stage), stated)
+            source = "" if value is None else self.source_of(_limit_key(name, stage))
+            self._limits[name, stage] = None if value is None else Limit(float(value), source)
+        return self._limits[name, stage]
 
     def source_of(self, key: str) -> str:
         """The file that states this key for the device: its own entry, else the rig's."""
