@@ -295,19 +295,18 @@ def _main_reasons(
 
     0 if most have none; None if they were not read in most samples.
     """
-    bits = piece_readings(device, load, "clock_event_reasons").values
-    known = ~np.isnan(bits)
-    low = known & (read.values < least_mhz)
-    masks = np.where(low, bits, 0).astype(np.int64)
-    present = int(np.bitwise_or.reduce(masks))
+    reasons = piece_readings(device, load, "clock_event_reasons")
+    low = reasons.known & (read.values < least_mhz)
+    masks = np.where(low, reasons.values, 0).astype(np.int64)
+    present = EXPLAINS_LOW_CLOCK & int(np.bitwise_or.reduce(masks))
     most_low = MOST * read.sums(low)
     # Each bit by itself: a slowdown that flickered does not explain a clock that was low all the time.
     main = np.zeros(len(read.pieces), np.int64)
     for bit in NAMES:
-        if bit & EXPLAINS_LOW_CLOCK & present:
+        if bit & present:
             main += np.where(read.sums((masks & bit) != 0) > most_low, bit, 0)
-    unread = read.sums(known) <= MOST * read.sums(np.ones_like(bits))
-    return [None if gone else reasons for gone, reasons in zip(unread.tolist(), main.tolist(), strict=True)]
+    unread = reasons.counts <= MOST * reasons.samples
+    return [None if gone else bits for gone, bits in zip(unread.tolist(), main.tolist(), strict=True)]
 
 
 FAULTS = (

@@ -156,6 +156,17 @@ class PieceReadings:
         return self._column.values[self._places]
 
     @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Whether each sample has one, (n,)."""
+        return self._column.known[self._places]
+
+    @property
+    def samples(self) -> Numbers:
+        """The number of samples."""
+        starts = self._table.starts[self._rows.start : self._rows.stop + 1]
+        return starts[1:] - starts[:-1]
+
+    @property
     def counts(self) -> Numbers:
         """The number of readings."""
         return self._column.counts[self._rows]

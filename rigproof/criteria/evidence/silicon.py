@@ -34,7 +34,7 @@ class Silicon:
         """Whether it is a slice of a card, whose share of the silicon is not reported."""
         return self.identity.virtualization == "vgpu" or self.identity.brand in VGPU_BRANDS
 
-    @property
+    @cached_property
     def capability(self) -> str | None:
         """The compute capability according to NVML, else to the SKU file."""
         found, sku = self.identity.compute_capability, self.device.sku
@@ -42,7 +42,7 @@ class Silicon:
             return f"{found[0]}.{found[1]}"
         return None if sku is None else sku.compute_capability
 
-    @property
+    @cached_property
     def architecture(self) -> Architecture | None:
         """Its entry in the profile; None if there is none."""
         known = self.loaded.rig.architectures

@@ -65,8 +65,8 @@ def slice_edges(
 
 def without_work(rounds: Rounds, from_s: Floats, to_s: Floats) -> npt.NDArray[np.bool_]:
     """For each of these spans, whether no round overlaps it. Rounds must have positive, finite lengths."""
-    begun = np.searchsorted(np.sort(rounds.begins_s), to_s)  # before its end
-    ended = np.searchsorted(np.sort(rounds.t_s), from_s, "right")  # by its begin
+    begun = np.sort(rounds.begins_s).searchsorted(to_s)  # before its end
+    ended = np.sort(rounds.t_s).searchsorted(from_s, "right")  # by its begin
     idle: npt.NDArray[np.bool_] = begun == ended
     return idle
 
