@@ -2,10 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
+
+import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, POWER_UNKNOWN, WORKER_LOST, Also
-from rigproof.criteria.evidence.loads import Load, load_of, over_stages
+from rigproof.criteria.evidence.loads import Load, load_of, over_stages, piece_table
+from rigproof.criteria.evidence.pieces import Of
+from rigproof.criteria.evidence.readings import Floats
+from rigproof.criteria.evidence.rounds import Ids
 from rigproof.criteria.evidence.sensors import power_field, readings_by_piece
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
@@ -96,8 +102,12 @@ def _by_work(device: DeviceEvidence, stage: str, window: Window) -> Finding:
     For a fed device any work is enough: how long it waits is judged elsewhere.
     """
     duty = device.evidence.kinds[stage].duty
-    stretches = (window,) if duty == "continuous" else load_of(device, stage).stretches
-    from_s, to_s = slice_edges(stretches, WINDOW_S)
+    if duty == "continuous":
+        from_s, to_s = device.evidence.kept(("seconds", stage), lambda: _seconds([window])[:2])
+    else:
+        load_of(device, stage)  # or why there is none
+        seconds = device.block.kept("seconds of work", lambda: _seconds_of_work(device))
+        from_s, to_s = seconds[device.subject, stage]
     (idle,) = without_work(device.rounds(stage).verified, from_s, to_s).nonzero()
     share = 100 * (1 - len(idle) / len(from_s))
     limit = device.limit("active_work_share").times(100)
@@ -107,6 +117,21 @@ def _by_work(device: DeviceEvidence, stage: str, window: Window) -> Finding:
     cause = device.cause()
     detail += f"; {cause}" if cause else ""
     return compared(share, limit, good=False, detail=detail, from_s=float(from_s[idle[0]]))
+
+
+def _seconds_of_work(device: DeviceEvidence) -> dict[Of, tuple[Floats, Floats]]:
+    """When each whole window of measured work begins and ends, for each device of the block and stage."""
+    pieces = piece_table(device, 0.0).pieces
+    stretches = [[one for piece in own for one in piece.stretches] for own in pieces.values()]
+    from_s, to_s, places = _seconds([one for own in stretches for one in own])
+    ends = np.searchsorted(places, [*accumulate(map(len, stretches))]).tolist()
+    bounds = pairwise([0, *ends])
+    return {of: (from_s[first:end], to_s[first:end]) for of, (first, end) in zip(pieces, bounds, strict=True)}
+
+
+def _seconds(stretches: Sequence[Window]) -> tuple[Floats, Floats, Ids]:
+    edges_s = np.asarray([(one.from_s, one.to_s) for one in stretches])
+    return slice_edges(edges_s[:, 0], edges_s[:, 1], WINDOW_S)
 
 
 def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:

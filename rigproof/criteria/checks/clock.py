@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -88,20 +88,16 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     limit = reference.times(100 / whole_mhz)
     if clocks_mhz.min() >= reference.value:
         return compared(100 * float(clocks_mhz.min()) / whole_mhz, limit, good=True)
-    explained = _explanations(device, load, read, clocks_mhz, reference.value)
-    worst = min(explained, key=lambda one: (_ORDER.index(one.outcome), one.clock_mhz))
+    worst = _worst(device, load, read, clocks_mhz, reference.value)
     return _finding(device, load, worst, whole_mhz, limit)
 
 
-_ORDER = (Outcome.FAIL, Outcome.WARN, Outcome.PASS)
-
-
-@dataclass(frozen=True, slots=True)
-class _Explained:
+class _Explained(NamedTuple):
     """A piece with a low clock, and the reasons that the driver gives for it.
 
     `drawn_w` and `enforced_w` are known if one of them is the power cap; it then counts if `at_cap`, which is
-    None if the driver reports no power limit.
+    None if the driver reports no power limit. Some twenty are made for each device: a dataclass would take
+    three times as long.
     """
 
     piece: Piece
@@ -152,29 +148,31 @@ def _finding(device: DeviceEvidence, load: Load, low: _Explained, whole_mhz: flo
     return Finding(low.outcome, share, limit, detail, remedy)
 
 
-def _explanations(
+def _worst(
     device: DeviceEvidence, load: Load, read: PieceReadings, clocks_mhz: Floats, least_mhz: float
-) -> list[_Explained]:
-    """The pieces with a low clock, from the lowest on, explained.
+) -> _Explained:
+    """A piece with a low clock that fails, else one that warns, else one that passes: the lowest of them.
 
     NotMeasured if the reasons cannot be read, or if nothing explains a piece after the worker was lost.
     """
     every = _main_reasons(device, load, read, least_mhz)
     drawn = _drawn_by_piece(device, load) if any(one and one & POWER_CAP for one in every) else None
-    found = []
+    worst: dict[Outcome, _Explained] = {}
     for place in np.argsort(clocks_mhz, kind="stable").tolist():
         clock_mhz, reasons, piece = float(clocks_mhz[place]), every[place], read.pieces[place]
         if clock_mhz >= least_mhz:
             break
         if reasons is None:
             raise NotMeasured("the clock is low under load, and the reasons for it cannot be read")
-        low = _Explained(piece, clock_mhz, reasons)
         if reasons & POWER_CAP and drawn is not None:
             low = _Explained(piece, clock_mhz, reasons, *_at_its_cap(device, load, piece, drawn[place]))
-        if low.outcome is Outcome.FAIL:
+        else:
+            low = _Explained(piece, clock_mhz, reasons)
+        outcome = low.outcome
+        if outcome is Outcome.FAIL:
             _require_worker(device, load, low, _whole_mhz(device))
-        found.append(low)
-    return found
+        worst.setdefault(outcome, low)
+    return worst.get(Outcome.FAIL) or worst.get(Outcome.WARN) or worst[Outcome.PASS]
 
 
 def _require_worker(device: DeviceEvidence, load: Load, low: _Explained, whole_mhz: float) -> None:
@@ -235,7 +233,7 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load, read: PieceReadi
         return
     rounds = device.rounds(load.stage)
     together = len(rounds.processes(device.evidence.kinds))
-    lowest_mhz = float(np.nanmin(read.lowest))
+    lowest_mhz = float(read.lowest.min())
     for precision, fastest in rounds.fastest.items():
         peak = getattr(sku.peak_tflops, precision, None)
         if peak is None:
@@ -297,19 +295,18 @@ def _main_reasons(
 
     0 if most have none; None if they were not read in most samples.
     """
-    bits = piece_readings(device, load, "clock_event_reasons").values
-    known = ~np.isnan(bits)
-    low = known & (read.values < least_mhz)
-    masks = np.where(low, bits, 0).astype(np.int64)
-    present = int(np.bitwise_or.reduce(masks))
+    reasons = piece_readings(device, load, "clock_event_reasons")
+    low = reasons.known & (read.values < least_mhz)
+    masks = np.where(low, reasons.values, 0).astype(np.int64)
+    present = EXPLAINS_LOW_CLOCK & int(np.bitwise_or.reduce(masks))
     most_low = MOST * read.sums(low)
     # Each bit by itself: a slowdown that flickered does not explain a clock that was low all the time.
     main = np.zeros(len(read.pieces), np.int64)
     for bit in NAMES:
-        if bit & EXPLAINS_LOW_CLOCK & present:
+        if bit & present:
             main += np.where(read.sums((masks & bit) != 0) > most_low, bit, 0)
-    unread = read.sums(known) <= MOST * read.sums(np.ones_like(bits))
-    return [None if gone else reasons for gone, reasons in zip(unread.tolist(), main.tolist(), strict=True)]
+    unread = reasons.counts <= MOST * reasons.samples
+    return [None if gone else bits for gone, bits in zip(unread.tolist(), main.tolist(), strict=True)]
 
 
 FAULTS = (

@@ -5,18 +5,20 @@ Clock, power, activity and the link are judged over a load's `pieces`: the time 
 a stage's window also includes set-up and warm-up. What must never happen is judged over its `window`.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from itertools import pairwise
+
+import numpy as np
 
 from rigproof.criteria.criterion import Finding, NotMeasured
-from rigproof.criteria.evidence.pieces import Piece, PieceTable
+from rigproof.criteria.evidence.pieces import Of, Piece, PieceTable
+from rigproof.criteria.evidence.readings import Floats
+from rigproof.criteria.evidence.rounds import JOINING_S, Ids, unbroken
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.criteria.evidence.windows import Window
+from rigproof.criteria.evidence.windows import Window, slice_edges
 from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.records.verdict import Outcome
-
-Made = TypeVar("Made")
 
 BOOST_S = 2.0  # from a device's first round in a stage: until its clock has come down to the power cap
 SHORTEST_S = 1.0  # of a stretch: a shorter one is over before the sensors follow
@@ -54,8 +56,7 @@ class Load:
         """Its pieces, with neighbours joined until each is at least that long."""
         if not shortest_s:
             return self.pieces
-        joined = _joined(self.pieces, lambda pieces: sum(one.length_s for one in pieces) >= shortest_s)
-        return tuple(map(Piece.of, joined))
+        return _joined(self.pieces, [one.length_s for one in self.pieces], shortest_s)
 
 
 def load_of(device: DeviceEvidence, stage: str) -> Load:
@@ -63,10 +64,12 @@ def load_of(device: DeviceEvidence, stage: str) -> Load:
 
     def made() -> Load:
         window = device.evidence.complete_window(stage)
-        series = device.series
-        alone = [Piece((one,), (series.places(one),)) for one in _stretches(device, stage)]
-        joined = _joined(alone, lambda pieces: sum(one.samples for one in pieces) >= FEWEST_SAMPLES)
-        pieces = tuple(map(Piece.of, joined))
+        if not len(device.rounds(stage).measured):
+            cause = device.cause()
+            raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))
+        pieces = device.block.kept("pieces", lambda: _pieces(device)).get((device.subject, stage))
+        if pieces is None:
+            raise NotMeasured(f"{stage} was never measured for {SHORTEST_S:g} s without a break")
         return Load(stage, device.evidence.kinds[stage].duty, window, pieces)
 
     return device.kept(("load", stage), made)
@@ -149,46 +152,71 @@ def _margin(finding: Finding) -> float:
     return -margin if finding.outcome is Outcome.FAIL else margin
 
 
-def _stretches(device: DeviceEvidence, stage: str) -> tuple[Window, ...]:
-    """When the device's rounds of a stage were measured, from BOOST_S into the load.
+def _pieces(device: DeviceEvidence) -> dict[Of, tuple[Piece, ...]]:
+    """The pieces of each device of the block and each stage that was measured for SHORTEST_S."""
+    of_each, devices = list(device.stage_rounds.numbers), device.block.devices
+    groups, from_s, to_s = _slices(device)
+    stages = len(of_each) // len(devices)
+    bounds = np.searchsorted(groups, stages * np.arange(len(devices) + 1)).tolist()
+    own = [(one.series.times_s, slice(*both)) for one, both in zip(devices, pairwise(bounds), strict=True)]
+    begins = np.concatenate([times_s.searchsorted(from_s[rows]) for times_s, rows in own])
+    ends = np.concatenate([times_s.searchsorted(to_s[rows], "right") for times_s, rows in own])
+    stretches = map(Window, from_s.tolist(), to_s.tolist())
+    places = map(slice, begins.tolist(), ends.tolist())
+    pieces = [Piece((stretch,), (place,)) for stretch, place in zip(stretches, places, strict=True)]
+    sizes = (ends - begins).tolist()
+    bounds = np.searchsorted(groups, np.arange(len(of_each) + 1)).tolist()
+    return {
+        of: _joined(pieces[first:end], sizes[first:end], FEWEST_SAMPLES)
+        for of, (first, end) in zip(of_each, pairwise(bounds), strict=True)
+        if end > first
+    }
 
-    A fed device counts as working from its first measured round to its last: its waiting is what is judged.
+
+def _slices(device: DeviceEvidence) -> tuple[Ids, Floats, Floats]:
+    """The group (`StageRounds`), begin and end of all parts of the block's stretches, in order.
+
+    A device was measured in a stage from BOOST_S into its load. A fed device counts as working from its first
+    measured round to its last: its waiting is what is judged.
     """
-    rounds = device.rounds(stage)
-    measured = rounds.measured
-    if not len(measured):
-        cause = device.cause()
-        raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))
-    begun_s = float(rounds.begins_s.min()) + BOOST_S
-    duty = device.evidence.kinds[stage].duty
-    if duty == "fed":
-        found = [Window(float(measured.begins_s.min()), float(measured.t_s.max()))]
-    else:
-        found = [Window(*pair) for pair in measured.unbroken(device.evidence.kinds)]
-    trimmed = [Window(max(begun_s, one.from_s), one.to_s) for one in found if one.to_s > begun_s]
-    long_enough = [one for one in trimmed if one.length_s >= SHORTEST_S]
-    if not long_enough:
-        raise NotMeasured(f"{stage} was never measured for {SHORTEST_S:g} s without a break")
-    return tuple(piece for one in long_enough for piece in one.slices(_width_s(one, duty, long_enough)))
+    rounds, kinds = device.stage_rounds, device.evidence.kinds
+    duties = [kinds[stage].duty if stage in kinds else None for _, stage in rounds.numbers]
+    fed, continuous = (
+        np.asarray([one == duty for one in duties], np.bool_) for duty in ("fed", "continuous")
+    )
+    begun_s = np.full(len(duties), np.inf)
+    np.minimum.at(begun_s, rounds.groups, rounds.table.begins_s[rounds.rows])
+    measured = rounds.table.mask("phase", "", ("measure",))[rounds.rows]
+    rows, groups = rounds.rows[measured], rounds.groups[measured]
+    work = np.where(fed[groups], -1, rounds.table.ids(kinds.same_work, "unit", rows))
+    joining_s = np.where(fed[groups], np.inf, JOINING_S)
+    groups, from_s, to_s = unbroken(
+        groups, rounds.table.begins_s[rows], rounds.table.t_s[rows], work, joining_s
+    )
+    from_s = np.maximum(from_s, begun_s[groups] + BOOST_S)
+    long_enough = to_s - from_s >= SHORTEST_S
+    groups, from_s, to_s = groups[long_enough], from_s[long_enough], to_s[long_enough]
+    lengths_s = to_s - from_s
+    # Of a continuous load about a quarter of all stretches together.
+    quarters_s = np.bincount(groups, weights=lengths_s, minlength=len(duties)) / QUARTERS
+    parts = np.where(lengths_s >= QUARTERED_S, QUARTERS, 1)
+    whole = continuous[groups]
+    parts[whole] = np.maximum(1, np.rint(lengths_s[whole] / quarters_s[groups[whole]]))
+    starts_s, ends_s, stretches = slice_edges(from_s, to_s, lengths_s / parts)
+    return groups[stretches], starts_s, ends_s
 
 
-def _width_s(stretch: Window, duty: Duty, stretches: list[Window]) -> float:
-    """The length of a stretch's parts; for a continuous load about a quarter of all stretches together."""
-    if duty != "continuous":
-        return stretch.length_s / (QUARTERS if stretch.length_s >= QUARTERED_S else 1)
-    quarter_s = sum(one.length_s for one in stretches) / QUARTERS
-    return stretch.length_s / max(1, round(stretch.length_s / quarter_s))
-
-
-def _joined(ones: Iterable[Made], enough: Callable[[list[Made]], bool]) -> list[list[Made]]:
-    """Neighbours joined until each group is `enough`; what is left at the end joins the last group."""
-    found: list[list[Made]] = []
-    rest: list[Made] = []
-    for one in ones:
-        rest.append(one)
-        if enough(rest):
+def _joined(pieces: Sequence[Piece], sizes: Sequence[float], enough: float) -> tuple[Piece, ...]:
+    """Neighbours joined until each group's size is `enough`; what is left at the end joins the last group."""
+    found: list[list[Piece]] = []
+    rest: list[Piece] = []
+    size = 0.0
+    for piece, its_size in zip(pieces, sizes, strict=True):
+        rest.append(piece)
+        size += its_size
+        if size >= enough:
             found.append(rest)
-            rest = []
+            rest, size = [], 0.0
     if rest:
         found[-1:] = [[*(found[-1] if found else []), *rest]]
-    return found
+    return tuple(map(Piece.of, found))

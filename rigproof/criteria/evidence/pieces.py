@@ -143,10 +143,28 @@ class PieceReadings:
 
     def __init__(self, table: PieceTable, of: Of, field: str) -> None:
         self.pieces = table.pieces[of]
-        self._column, self._rows = table.column(field), table.rows[of]
-        places = slice(table.starts[self._rows.start], table.starts[self._rows.stop])
-        self.values = self._column.values[places]  # (n,) of all pieces; NaN where a sample has none
-        self._piece_of = table.piece_of[places] - self._rows.start
+        self._table, self._column, self._rows = table, table.column(field), table.rows[of]
+
+    @property
+    def _places(self) -> slice:
+        """Of its samples among those of the table."""
+        return slice(self._table.starts[self._rows.start], self._table.starts[self._rows.stop])
+
+    @property
+    def values(self) -> Floats:
+        """Of the samples of all pieces, (n,); NaN where a sample has none."""
+        return self._column.values[self._places]
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Whether each sample has one, (n,)."""
+        return self._column.known[self._places]
+
+    @property
+    def samples(self) -> Numbers:
+        """The number of samples."""
+        starts = self._table.starts[self._rows.start : self._rows.stop + 1]
+        return starts[1:] - starts[:-1]
 
     @property
     def counts(self) -> Numbers:
@@ -174,8 +192,8 @@ class PieceReadings:
         return self._column.lowest[self._rows]
 
     def sums(self, values: npt.NDArray[Any]) -> Floats:
-        """The sum of these values, one for each of `values`."""
-        return _sums(self._piece_of, values, len(self.pieces))
+        """The sum of these values, one for each of `values`, in each piece."""
+        return _sums(self._table.piece_of[self._places] - self._rows.start, values, len(self.pieces))
 
 
 def _sums(piece_of: Numbers, values: npt.NDArray[Any], number: int) -> Floats:

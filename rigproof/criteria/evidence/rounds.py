@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rigproof.profiles.kinds.stages import StageKinds
-from rigproof.records.columns import Coded, Column, columns_of, floats_at
+from rigproof.records.columns import Coded, Column, columns_of, floats_of
 from rigproof.records.fields import LABELS, kinds_of
 from rigproof.records.measurements import Labels, Round
 from rigproof.records.rows import Rows
@@ -18,7 +18,8 @@ QUEUED_ROUNDS = 3
 CLOCKS_APART = 1e-3  # the relative difference between a device's clock and the host's
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-Places = slice | npt.NDArray[np.intp]  # a slice if they are contiguous: then nothing is copied
+Ids = npt.NDArray[np.intp]
+Places = slice | Ids  # a slice if they are contiguous: then nothing is copied
 
 NAMES = tuple(kind.name for kind in kinds_of(Round))
 HICCUP_SHARE = 0.1  # of the rounds: as many may be slow because of the host, which is not the card's fault
@@ -26,12 +27,18 @@ JOINING_S = 0.25  # rounds that are no further apart belong to one stretch of lo
 
 
 class RoundTable:
-    """The columns of many rounds, with a cache of comparisons of their few distinct values."""
+    """The columns of many rounds, with what is often asked of them."""
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
         self.columns = columns
-        self._matches: dict[Hashable, npt.NDArray[np.bool_]] = {}
-        self._label_ids: dict[str, npt.NDArray[np.intp]] = {}
+        self._masks: dict[Hashable, Mask] = {}
+        self._label_ids: dict[str, Ids] = {}
+
+    def taken(self, places: Ids) -> "RoundTable":
+        """The rounds at these places, in this order."""
+        found = RoundTable({name: column.taken(places) for name, column in self.columns.items()})
+        found._label_ids = self._label_ids  # codes mean the same
+        return found
 
     def coded(self, name: str) -> Coded:
         """A coded column."""
@@ -39,16 +46,50 @@ class RoundTable:
         assert isinstance(column, Coded)
         return column
 
-    def matches(self, name: str, label: str, values: tuple[Any, ...]) -> npt.NDArray[np.bool_]:
-        """For each value of a column, whether it (or its label of that name) is one of these values."""
-        key = (name, label, values)
-        if key not in self._matches:
-            distinct = self.coded(name).distinct
-            compared = (value.get(label) for value in distinct) if label else distinct
-            self._matches[key] = np.asarray([one in values for one in compared], np.bool_)
-        return self._matches[key]
+    @cached_property
+    def t_s(self) -> Floats:
+        """The run time at which each round ended; NaN if it was not recorded (so, too, below)."""
+        return floats_of(self.columns["t_s"])
 
-    def label_ids(self, kept: Callable[[str, Labels], tuple[Any, ...]]) -> npt.NDArray[np.intp]:
+    @cached_property
+    def seconds(self) -> Floats:
+        """The duration of each round."""
+        return floats_of(self.columns["seconds"])
+
+    @cached_property
+    def work(self) -> Floats:
+        """The work of each round, in its unit."""
+        return floats_of(self.columns["work"])
+
+    @cached_property
+    def begins_s(self) -> Floats:
+        """The run time at which each round began; NaN if its end and its duration are infinite."""
+        with np.errstate(invalid="ignore"):
+            return self.t_s - self.seconds
+
+    @cached_property
+    def rates(self) -> Floats:
+        """The rate of each round, in its unit per second; infinite if it took almost no time."""
+        with np.errstate(all="ignore"):  # a round is checked before its rate counts
+            return self.work / self.seconds
+
+    def mask(self, name: str, label: str, values: tuple[Any, ...]) -> Mask:
+        """The rounds with one of these values in a field; in their label of that name, if there is one."""
+        key = (name, label, values)
+        if key not in self._masks:
+            column = self.coded(name)
+            compared = (one.get(label) for one in column.distinct) if label else column.distinct
+            self._masks[key] = np.asarray([one in values for one in compared], np.bool_)[column.array]
+        return self._masks[key]
+
+    def ids(self, kept: Callable[[str, Labels], tuple[Any, ...]], field: str, places: Places) -> Ids:
+        """An id for each of the rounds at these places, equal if stage, field, and the `kept` labels are."""
+        stages, labels, fields = self.coded("stage"), self.coded(LABELS), self.coded(field)
+        pairs = stages.array[places].astype(np.intp) * len(labels.distinct) + labels.array[places]
+        ids: Ids = self._ids_of(kept)[pairs] * len(fields.distinct) + fields.array[places]
+        return ids
+
+    def _ids_of(self, kept: Callable[[str, Labels], tuple[Any, ...]]) -> Ids:
         """An id for each pair of a stage and labels, by their codes: equal if stage and kept labels are."""
         if kept.__name__ not in self._label_ids:
             known: dict[tuple[Any, ...], int] = {}
@@ -61,11 +102,80 @@ class RoundTable:
         return self._label_ids[kept.__name__]
 
 
+def contiguous(places: Ids) -> Places:
+    """These rising places; as a slice if none is left out between the first and the last."""
+    if len(places) and places[-1] - places[0] + 1 == len(places):
+        return slice(int(places[0]), int(places[-1]) + 1)
+    return places
+
+
+class Grouped:
+    """Values (n,) of which those of one group adjoin; all groups are cumulated at once, each by itself."""
+
+    def __init__(self, groups: Ids) -> None:
+        begins = np.ones(len(groups), np.bool_)
+        begins[1:] = groups[1:] != groups[:-1]
+        (self._first,) = begins.nonzero()
+        self._row = np.cumsum(begins) - 1
+        self._column = np.arange(len(groups)) - self._first[self._row]
+
+    def cumulated(self, cumulate: Callable[..., Floats], values: Floats, neutral: float) -> Floats:
+        """The values cumulated in each group, (n,); `neutral` stands behind the last of a short group."""
+        rows = np.full((len(self._first), self._column.max(initial=-1) + 1), neutral)
+        rows[self._row, self._column] = values
+        found: Floats = cumulate(rows, axis=1)[self._row, self._column]
+        return found
+
+    def highest(self, values: Floats) -> Floats:
+        """The highest value of each one's group, (n,)."""
+        found: Floats = np.maximum.reduceat(values, self._first)[self._row]
+        return found
+
+
+def overlaps(processes: Ids, t_s: Floats, seconds: Floats) -> Floats:
+    """By how much each round overlaps others of its process, in seconds; none if it is not positive.
+
+    A round is reported after its end; while the host is late, the device continues with its queue. So a
+    round counts as begun when the one before had ended, and may exceed the time of its report by what
+    was queued, however often the host is late. `CLOCKS_APART` allows for the difference of the clocks.
+    Two rounds that end at the same moment are one that was reported twice.
+    """
+    order = np.lexsort((t_s, processes))
+    own, t_s, seconds = processes[order], t_s[order], seconds[order] * (1 - CLOCKS_APART)
+    each = Grouped(own)
+    done_s = each.cumulated(np.cumsum, seconds, 0.0)
+    idle_s = each.cumulated(np.maximum.accumulate, t_s - done_s, -np.inf)
+    over_s = done_s + idle_s - t_s - QUEUED_ROUNDS * each.highest(seconds)
+    twice = (own[1:] == own[:-1]) & (t_s[1:] == t_s[:-1])
+    over_s[1:] = np.maximum(over_s[1:], np.where(twice, seconds[1:], -np.inf))
+    found = np.empty_like(over_s)
+    found[order] = over_s
+    return found
+
+
+def unbroken(
+    groups: Ids, begins_s: Floats, ends_s: Floats, work: Ids, joining_s: float | Floats = JOINING_S
+) -> tuple[Ids, Floats, Floats]:
+    """From when to when rounds of one group and work ran, with breaks of at most `joining_s`.
+
+    The group, begin and end of each such stretch, in order.
+    """
+    order = np.lexsort((begins_s, groups))
+    groups, begins_s, ends_s, work = groups[order], begins_s[order], ends_s[order], work[order]
+    ends_s = Grouped(groups).cumulated(np.maximum.accumulate, ends_s, -np.inf)
+    joining_s = np.broadcast_to(joining_s, order.shape)[order]
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (groups[1:] != groups[:-1]) | (work[1:] != work[:-1])
+    first[1:] |= begins_s[1:] > ends_s[:-1] + joining_s[1:]
+    last = np.append(first[1:], True)[: len(order)]
+    return groups[first], begins_s[first], ends_s[last]
+
+
 class Rounds:
     """Rounds in the order in which they came: rows of a table that may also hold those of other devices."""
 
     def __init__(self, table: RoundTable, places: Places) -> None:
-        self._table, self._places = table, places
+        self.table, self.places = table, places
 
     @classmethod
     def of_subject(cls, rows: Rows[Round], subject: str) -> "Rounds":
@@ -77,68 +187,78 @@ class Rounds:
         """From records."""
         return cls(RoundTable(columns_of(Round, records)), slice(0, len(records)))
 
-    @cached_property
+    @classmethod
+    def joined(cls, parts: Sequence["Rounds"]) -> "Rounds":
+        """Rounds of one table, part after part, in a table of their own."""
+        table = parts[0].table
+        everything = np.arange(len(table.t_s))
+        places = np.concatenate([everything[one.places] for one in parts])
+        return cls(table.taken(places), slice(0, len(places)))
+
+    @property
     def t_s(self) -> Floats:
         """The run time at which each round ended; NaN if it was not recorded (so, too, below)."""
-        return self._floats("t_s")
+        return self.table.t_s[self.places]
 
-    @cached_property
+    @property
     def seconds(self) -> Floats:
         """The duration of each round."""
-        return self._floats("seconds")
+        return self.table.seconds[self.places]
 
-    @cached_property
+    @property
     def work(self) -> Floats:
         """The work of each round, in its unit."""
-        return self._floats("work")
+        return self.table.work[self.places]
 
-    @cached_property
+    @property
     def begins_s(self) -> Floats:
         """The run time at which each round began; NaN if its end and its duration are infinite."""
-        with np.errstate(invalid="ignore"):
-            return self.t_s - self.seconds
+        return self.table.begins_s[self.places]
 
     def same(self, name: str, *values: Any) -> Mask:
         """The rounds that have one of these values in that field."""
-        mask: Mask = self._table.matches(name, "", values)[self._codes(self._coded(name))]
-        return mask
+        return self.table.mask(name, "", values)[self.places]
 
     def labelled(self, name: str, *values: Any) -> Mask:
         """The rounds whose label of that name is one of these values; None matches rounds without it."""
-        mask: Mask = self._table.matches(LABELS, name, values)[self._codes(self._coded(LABELS))]
-        return mask
+        return self.table.mask(LABELS, name, values)[self.places]
 
     def distinct(self, name: str) -> set[Any]:
         """The distinct values of a field."""
-        column = self._coded(name)
+        column = self.table.coded(name)
         return {column.distinct[code] for code in set(self._codes(column).tolist())}
 
     def distinct_labels(self, name: str) -> set[str | int | None]:
         """The distinct values of a label; None if a round has none of that name."""
-        column = self._coded(LABELS)
+        column = self.table.coded(LABELS)
         return {column.distinct[code].get(name) for code in set(self._codes(column).tolist())}
 
     def labels(self, name: str) -> list[Any]:
         """A label of each round; None if it has none of that name."""
-        column = self._coded(LABELS)
+        column = self.table.coded(LABELS)
         values = [value.get(name) for value in column.distinct]
         return [values[code] for code in self._codes(column).tolist()]
 
-    def work_ids(self, kinds: StageKinds) -> npt.NDArray[np.intp]:
+    def work_ids(self, kinds: StageKinds) -> Ids:
         """An id for each round, equal for the same work: stage, unit and the labels that define the work."""
-        return self._ids(kinds.same_work, "unit")
+        return self.table.ids(kinds.same_work, "unit", self.places)
 
-    def process_ids(self, kinds: StageKinds) -> npt.NDArray[np.intp]:
+    def process_ids(self, kinds: StageKinds) -> Ids:
         """An id for each round, equal for the same process: a worker, or one that a worker has started."""
-        return self._ids(kinds.same_process, "worker")
+        return self.table.ids(kinds.same_process, "worker", self.places)
 
     @cached_property
     def fastest(self) -> dict[str, float]:
         """The rate of the fastest round of each precision; infinite if it took almost no time."""
-        with np.errstate(over="ignore"):
-            rates = self.work / self.seconds
-        values = {str(one): one for one in self.distinct_labels("precision")}
-        return {name: float(rates[self.labelled("precision", values[name])].max()) for name in sorted(values)}
+        column = self.table.coded(LABELS)
+        codes = self._codes(column)
+        of_each = np.full(len(column.distinct), -np.inf)
+        np.maximum.at(of_each, codes, self.table.rates[self.places])
+        found: dict[str, float] = {}
+        for code in set(codes.tolist()):
+            name = str(column.distinct[code].get("precision"))
+            found[name] = max(found.get(name, -np.inf), float(of_each[code]))
+        return dict(sorted(found.items()))
 
     def processes(self, kinds: StageKinds) -> set[int]:
         """The distinct `process_ids`."""
@@ -146,7 +266,7 @@ class Rounds:
 
     def without_hiccups(self) -> "Rounds":
         """All but the slowest tenth of the rounds, by rate; all if there are fewer than ten."""
-        rates = self.work / self.seconds
+        rates = self.table.rates[self.places]
         fast = np.ones(len(rates), np.bool_)
         fast[np.argsort(rates, kind="stable")[: int(HICCUP_SHARE * len(rates))]] = False
         return self.only(fast)
@@ -160,36 +280,16 @@ class Rounds:
         return float(counted.work.sum() / counted.seconds.sum())
 
     def worst_overlap(self, kinds: StageKinds) -> tuple[float, int]:
-        """The largest overlap of rounds of one process, in seconds, and the place of such a round.
-
-        A round is reported after its end; while the host is late, the device continues with its queue. So a
-        round counts as begun when the one before had ended, and may exceed the time of its report by what
-        was queued, however often the host is late. `CLOCKS_APART` allows for the difference of the clocks.
-        Two rounds that end at the same moment are one that was reported twice.
-        """
-        ids, t_s, seconds = self.process_ids(kinds), self.t_s, self.seconds * (1 - CLOCKS_APART)
-        most, place = 0.0, 0
-        for process in set(ids.tolist()):
-            (own,) = (ids == process).nonzero()
-            own = own[np.argsort(t_s[own], kind="stable")]
-            done_s = np.cumsum(seconds[own])
-            idle_s = np.maximum.accumulate(t_s[own] - done_s)
-            over = done_s + idle_s - t_s[own] - QUEUED_ROUNDS * seconds[own].max()
-            over[1:] = np.maximum(over[1:], np.where(np.diff(t_s[own]) == 0, seconds[own][1:], -np.inf))
-            worst = int(np.argmax(over))
-            if over[worst] > most:
-                most, place = float(over[worst]), int(own[worst])
-        return most, place
+        """The largest of the `overlaps`, and the place of such a round; 0, 0 if none overlaps."""
+        over_s = overlaps(self.process_ids(kinds), self.t_s, self.seconds)
+        place = int(over_s.argmax())
+        return (float(over_s[place]), place) if over_s[place] > 0 else (0.0, 0)
 
     def unbroken(self, kinds: StageKinds) -> list[tuple[float, float]]:
         """From when to when rounds of the same work ran, with breaks of at most JOINING_S, in order."""
-        order = np.argsort(self.begins_s, kind="stable")
-        begins_s, ends_s = self.begins_s[order], np.maximum.accumulate(self.t_s[order])
-        work = self.work_ids(kinds)[order]
-        apart = (begins_s[1:] > ends_s[:-1] + JOINING_S) | (work[1:] != work[:-1])
-        first = np.concatenate(([0], np.flatnonzero(apart) + 1))
-        last = np.concatenate((first[1:] - 1, [len(begins_s) - 1]))
-        return list(zip(begins_s[first].tolist(), ends_s[last].tolist(), strict=True))
+        alone = np.zeros(len(self), np.intp)
+        _, from_s, to_s = unbroken(alone, self.begins_s, self.t_s, self.work_ids(kinds))
+        return list(zip(from_s.tolist(), to_s.tolist(), strict=True))
 
     def all(self, name: str) -> list[Any]:
         """A field of each round."""
@@ -197,12 +297,10 @@ class Rounds:
 
     def only(self, mask: Mask) -> "Rounds":
         """The rounds that the mask selects."""
-        if mask.all():
-            return self
         (found,) = mask.nonzero()
-        adjoin = len(found) and found[-1] - found[0] + 1 == len(found)
-        places = slice(int(found[0]), int(found[-1]) + 1) if adjoin else found
-        return Rounds(self._table, self._within(places))
+        if len(found) == len(mask):
+            return self
+        return Rounds(self.table, self._within(contiguous(found)))
 
     @cached_property
     def measured(self) -> "Rounds":
@@ -221,40 +319,25 @@ class Rounds:
 
     def __len__(self) -> int:
         """The number of rounds."""
-        if isinstance(self._places, slice):
-            return int(self._places.stop - self._places.start)
-        return len(self._places)
+        if isinstance(self.places, slice):
+            return int(self.places.stop - self.places.start)
+        return len(self.places)
 
     def _within(self, places: Places) -> Places:
         """Places among these rounds, as places in the table."""
-        if not isinstance(self._places, slice):
-            return self._places[places]
-        begin = self._places.start
+        if not isinstance(self.places, slice):
+            return self.places[places]
+        begin = self.places.start
         return (
             slice(begin + places.start, begin + places.stop) if isinstance(places, slice) else begin + places
         )
 
     def _values(self, name: str) -> list[Any]:
-        column = self._table.columns[name]
-        if isinstance(self._places, slice):
-            return column.plain(self._places)
-        return column.taken(self._places).plain(slice(None))
-
-    def _floats(self, name: str) -> Floats:
-        return floats_at(self._table.columns[name], self._places)
-
-    def _coded(self, name: str) -> Coded:
-        return self._table.coded(name)
+        column = self.table.columns[name]
+        if isinstance(self.places, slice):
+            return column.plain(self.places)
+        return column.taken(self.places).plain(slice(None))
 
     def _codes(self, column: Coded) -> npt.NDArray[Any]:
-        codes: npt.NDArray[Any] = column.array[self._places]
+        codes: npt.NDArray[Any] = column.array[self.places]
         return codes
-
-    def _ids(self, kept: Callable[[str, Labels], tuple[Any, ...]], field: str) -> npt.NDArray[np.intp]:
-        """An id for each round, equal if stage, that field, and the `kept` labels are."""
-        stages, labels, fields = self._coded("stage"), self._coded(LABELS), self._coded(field)
-        pairs = self._codes(stages).astype(np.intp) * len(labels.distinct) + self._codes(labels)
-        ids: npt.NDArray[np.intp] = self._table.label_ids(kept)[pairs] * len(fields.distinct) + self._codes(
-            fields
-        )
-        return ids

@@ -44,7 +44,7 @@ class Silicon:
         """Whether it is a slice of a card, whose share of the silicon is not reported."""
         return self.virtualization == "vgpu" or self.brand in VGPU_BRANDS
 
-    @property
+    @cached_property
     def capability(self) -> str | None:
         """The compute capability according to NVML, else to the SKU file."""
         found, sku = self.found_capability, self.sku
@@ -52,7 +52,7 @@ class Silicon:
             return f"{found[0]}.{found[1]}"
         return None if sku is None else sku.compute_capability
 
-    @property
+    @cached_property
     def architecture(self) -> Architecture | None:
         """Its entry in the profile; None if there is none."""
         known = self.loaded.rig.architectures

@@ -13,8 +13,8 @@ from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Series, Stretch
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
-from rigproof.criteria.evidence.windows import LONGEST_S, Window
-from rigproof.profiles.kinds.stages import StageKinds
+from rigproof.criteria.evidence.stage_rounds import StageRounds
+from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import CpuLoad, Node
@@ -79,6 +79,7 @@ class DeviceEvidence:
     def release(self) -> None:
         """Release what was kept."""
         self._kept.clear()
+        self._limits.clear()
         for name in ("block", "series", "samples", "_keeps_power_limit"):
             vars(self).pop(name, None)
 
@@ -263,7 +264,7 @@ class DeviceEvidence:
 
         Raises NotMeasured if one of them is not a valid measurement.
         """
-        return self.kept(("stage", stage), lambda: self._valid_rounds(stage))
+        return self.kept(("stage", stage), lambda: self.stage_rounds.valid(self.subject, stage))
 
     def possible(self, rounds: Rounds, *precisions: str) -> Rounds:
         """The same rounds, for a rate. NotMeasured if one is faster than the device's silicon can be.
@@ -276,17 +277,21 @@ class DeviceEvidence:
             self.silicon.require_possible(one for one in fastest if not precisions or one[0] in precisions)
         return rounds
 
-    def _valid_rounds(self, stage: str) -> Rounds:
-        everything = self.all_rounds
-        own = everything.only(
-            everything.same("stage", stage) & everything.same("device", None, self.device.gpu.device)
-        )
-        return require_valid(own, stage, self.evidence.kinds)
+    @property
+    def stage_rounds(self) -> StageRounds:
+        """The rounds of the devices that are judged together with it, by stage."""
+
+        def made() -> StageRounds:
+            devices = self.block.devices
+            rounds = {one.subject: self.evidence.rounds(one.subject) for one in devices}
+            return StageRounds(rounds, [one.device.gpu.device for one in devices], self.evidence.kinds)
+
+        return self.block.kept("rounds", made)
 
     @property
     def all_rounds(self) -> Rounds:
         """The rounds of all stages, as recorded, including those of the CPU in place of a GPU."""
-        return self.evidence.rounds(self.subject)
+        return self.stage_rounds.all[self.subject]
 
     def records(self, kind: type[Kept], stage: str) -> list[Kept]:
         """One stage's own records of this type."""
@@ -346,28 +351,6 @@ class DeviceEvidence:
                 for event in self.evidence.events_of(subject, kind):
                     return f"{event.message} (at t={event.t_s:.0f} s)"
         return ""
-
-
-def require_valid(found: Rounds, stage: str, kinds: StageKinds) -> Rounds:
-    """The same rounds of one stage; NotMeasured if one of them is not a valid measurement."""
-    t_s, seconds, work = found.t_s, found.seconds, found.work
-    valid = (np.abs(t_s) <= LONGEST_S) & (seconds > 0) & (seconds <= LONGEST_S)
-    valid &= (work > 0) & (work < math.inf)
-    if not valid.all():
-        place = int(np.argmin(valid))
-        raise NotMeasured(
-            f"a round reports {work[place]:g} {found.all('unit')[place]} in {seconds[place]:g} s "
-            f"at t={t_s[place]:g} s, which is not a valid measurement"
-        )
-    if len(found):
-        overlap_s, place = found.worst_overlap(kinds)
-        if overlap_s > 0:
-            raise NotMeasured(
-                f"rounds of {found.all('worker')[place]} in the {stage} stage overlap by "
-                f"{overlap_s:.1f} s at t={found.t_s[place]:.0f} s and would count twice, "
-                "which is not a valid measurement"
-            )
-    return found
 
 
 def _limit_key(name: str, stage: str) -> str:

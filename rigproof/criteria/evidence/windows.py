@@ -48,19 +48,25 @@ def _slices(from_s: float, to_s: float, width_s: float) -> tuple[Window, ...]:
     return tuple(Window(start, start + width_s) for start in starts)
 
 
-def slice_edges(stretches: Sequence[Window], width_s: float) -> tuple[Floats, Floats]:
-    """When each whole slice of that width of these stretches begins and ends, as in `Window.slices`."""
-    from_s, to_s = (np.asarray([getattr(one, edge) for one in stretches]) for edge in ("from_s", "to_s"))
-    numbers = np.maximum(0, np.floor((to_s - from_s) / width_s + NUDGE)).astype(np.int64)
-    places = np.arange(numbers.sum()) - np.repeat(np.cumsum(numbers) - numbers, numbers)
-    starts_s = np.repeat(from_s, numbers) + places * width_s
-    return starts_s, starts_s + width_s
+def slice_edges(
+    from_s: Floats, to_s: Floats, width_s: float | Floats
+) -> tuple[Floats, Floats, npt.NDArray[np.intp]]:
+    """When each whole slice of that width of these stretches begins and ends, as in `Window.slices`.
+
+    And the place of its stretch, (n,) each.
+    """
+    numbers = np.maximum(0, np.floor((to_s - from_s) / width_s + NUDGE)).astype(np.intp)
+    stretches = np.repeat(np.arange(len(numbers)), numbers)
+    places = np.arange(len(stretches)) - (np.cumsum(numbers) - numbers)[stretches]
+    widths_s = np.broadcast_to(width_s, numbers.shape)[stretches]
+    starts_s = from_s[stretches] + places * widths_s
+    return starts_s, starts_s + widths_s, stretches
 
 
 def without_work(rounds: Rounds, from_s: Floats, to_s: Floats) -> npt.NDArray[np.bool_]:
     """For each of these spans, whether no round overlaps it. Rounds must have positive, finite lengths."""
-    begun = np.searchsorted(np.sort(rounds.begins_s), to_s)  # before its end
-    ended = np.searchsorted(np.sort(rounds.t_s), from_s, "right")  # by its begin
+    begun = np.sort(rounds.begins_s).searchsorted(to_s)  # before its end
+    ended = np.sort(rounds.t_s).searchsorted(from_s, "right")  # by its begin
     idle: npt.NDArray[np.bool_] = begun == ended
     return idle
 

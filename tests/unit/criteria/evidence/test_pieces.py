@@ -63,6 +63,8 @@ def test_the_figures_of_all_pieces_are_those_of_each(rig):
             values = [known(stretches) for stretches in pieces]
             assert len(found.pieces) == len(pieces)
             assert found.counts.tolist() == list(map(len, values))
+            assert found.samples.tolist() == [sum(map(len, stretches)) for stretches in pieces]
+            assert found.values[found.known].tolist() == [value for one in values for value in one]
             assert found.means.tolist() == about([fmean(one) if one else math.nan for one in values])
             assert found.medians.tolist() == about([median(one) if one else math.nan for one in values])
             upper = [median_high(one) if one else math.nan for one in values]

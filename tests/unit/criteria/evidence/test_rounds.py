@@ -87,6 +87,16 @@ def test_what_is_left_after_any_steps_is_what_the_records_leave(held, recorded, 
     assert found.begins_s.tolist() == pytest.approx([one.t_s - one.seconds for one in own])
 
 
+@given(rounds())
+def test_the_fastest_round_of_each_precision_is_known_whatever_else_it_is_labelled(recorded):
+    expected: dict[str, float] = {}
+    for one in recorded:
+        name = str(one.label("precision"))
+        expected[name] = max(expected.get(name, 0.0), one.work / one.seconds)
+    found = Rounds.of_records(recorded).fastest
+    assert list(found.items()) == sorted(expected.items())
+
+
 def rows_of(records) -> Rows:
     return Rows.of_records(Round, records)
 

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,14 +99,30 @@ STRETCHES = st.lists(
 def test_a_span_is_without_work_where_no_round_overlaps_it(rounds, stretches, width_s):
     rounds = Rounds.of_records([work(*one) for one in rounds])
     slices = [piece for one in stretches for piece in one.slices(width_s)]
-    from_s, to_s = slice_edges(stretches, width_s)
+    from_s, to_s, places = slice_edges(*edges(stretches), width_s)
     assert list(zip(from_s.tolist(), to_s.tolist(), strict=True)) == [
         (one.from_s, one.to_s) for one in slices
     ]
+    assert places.tolist() == [place for place, one in enumerate(stretches) for _ in one.slices(width_s)]
     overlapped = [bool(((rounds.begins_s < one.to_s) & (rounds.t_s > one.from_s)).any()) for one in slices]
     assert without_work(rounds, from_s, to_s).tolist() == [not one for one in overlapped]
 
 
 def test_a_round_that_only_touches_a_span_does_no_work_there():
     rounds = Rounds.of_records([work(1.0, 1.0), work(3.0, 1.0)])
-    assert without_work(rounds, *slice_edges([Window(0, 3)], 1.0)).tolist() == [False, True, False]
+    from_s, to_s, _ = slice_edges(*edges([Window(0, 3)]), 1.0)
+    assert without_work(rounds, from_s, to_s).tolist() == [False, True, False]
+
+
+def edges(stretches):
+    return np.asarray([(one.from_s, one.to_s) for one in stretches], float).reshape(-1, 2).T
+
+
+def test_stretches_may_each_be_cut_into_slices_of_their_own_width():
+    from_s, to_s, places = slice_edges(*edges([Window(0, 3), Window(5, 7)]), np.asarray([1.5, 1.0]))
+    assert list(zip(from_s.tolist(), to_s.tolist(), places.tolist(), strict=True)) == [
+        (0.0, 1.5, 0),
+        (1.5, 3.0, 0),
+        (5.0, 6.0, 1),
+        (6.0, 7.0, 1),
+    ]

@@ -1,0 +1,97 @@
+"""The rounds of devices that are judged together, by stage, and whether they are valid measurements."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, product
+
+import numpy as np
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.rounds import Floats, Ids, Mask, Rounds, contiguous, overlaps
+from rigproof.criteria.evidence.windows import LONGEST_S
+from rigproof.profiles.kinds.stages import StageKinds
+
+
+class StageRounds:
+    """The rounds of several devices: each device and stage is a group.
+
+    Those that another device did in place of the promised one are in no group. `rows` are the places in
+    `table` of the rounds of all valid groups, group by group, and `groups` the number of each one's group.
+    """
+
+    def __init__(self, rounds: Mapping[str, Rounds], devices: Sequence[str], kinds: StageKinds) -> None:
+        """`rounds` are of one table, by subject; `devices` are the kinds of device that were promised."""
+        self._kinds = kinds
+        self.table = table = Rounds.joined(list(rounds.values())).table
+        lengths = [len(one) for one in rounds.values()]
+        ends = accumulate(lengths)
+        self.all = {
+            subject: Rounds(table, slice(end - length, end))
+            for subject, length, end in zip(rounds, lengths, ends, strict=True)
+        }
+        stages = table.coded("stage")
+        self.numbers = {of: number for number, of in enumerate(product(rounds, stages.distinct))}
+        device = np.repeat(np.arange(len(rounds)), lengths)
+        own = np.zeros(len(device), np.bool_)
+        for kind in set(devices):
+            promised = np.asarray([one == kind for one in devices])[device]
+            own |= promised & table.mask("device", "", (None, kind))
+        (rows,) = own.nonzero()
+        groups = (device * len(stages.distinct) + stages.array)[rows]
+        order = np.argsort(groups, kind="stable")
+        rows, groups = rows[order], groups[order]
+        bounds = np.searchsorted(groups, np.arange(len(self.numbers) + 1)).tolist()
+        self._rounds = {
+            of: Rounds(table, contiguous(rows[bounds[number] : bounds[number + 1]]))
+            for of, number in self.numbers.items()
+        }
+        self._valid = self._without_doubt(rows, groups)
+        valid = self._valid[groups]
+        self.rows, self.groups = rows[valid], groups[valid]
+
+    def _without_doubt(self, rows: Ids, groups: Ids) -> Mask:
+        """Whether all rounds of each group are valid measurements."""
+        table = self.table
+        t_s, seconds = table.t_s[rows], table.seconds[rows]
+        bad = ~_valid(t_s, seconds, table.work[rows])
+        processes = table.ids(self._kinds.same_process, "worker", rows)
+        with np.errstate(invalid="ignore"):  # of bad ones
+            bad |= overlaps(processes + groups * (processes.max(initial=0) + 1), t_s, seconds) > 0
+        found = np.ones(len(self.numbers), np.bool_)
+        found[groups[bad]] = False
+        return found
+
+    def valid(self, subject: str, stage: str) -> Rounds:
+        """The rounds of one device in one stage. NotMeasured if one of them is not a valid measurement."""
+        number = self.numbers.get((subject, stage))
+        if number is None:
+            return Rounds(self.table, slice(0, 0))
+        found = self._rounds[subject, stage]
+        return found if self._valid[number] else require_valid(found, stage, self._kinds)
+
+
+def require_valid(found: Rounds, stage: str, kinds: StageKinds) -> Rounds:
+    """The same rounds of one stage; NotMeasured if one of them is not a valid measurement."""
+    t_s, seconds, work = found.t_s, found.seconds, found.work
+    valid = _valid(t_s, seconds, work)
+    if not valid.all():
+        place = int(np.argmin(valid))
+        raise NotMeasured(
+            f"a round reports {work[place]:g} {found.all('unit')[place]} in {seconds[place]:g} s "
+            f"at t={t_s[place]:g} s, which is not a valid measurement"
+        )
+    if len(found):
+        overlap_s, place = found.worst_overlap(kinds)
+        if overlap_s > 0:
+            raise NotMeasured(
+                f"rounds of {found.all('worker')[place]} in the {stage} stage overlap by "
+                f"{overlap_s:.1f} s at t={found.t_s[place]:.0f} s and would count twice, "
+                "which is not a valid measurement"
+            )
+    return found
+
+
+def _valid(t_s: Floats, seconds: Floats, work: Floats) -> Mask:
+    """The rounds whose time, duration and work are possible."""
+    valid: Mask = (np.abs(t_s) <= LONGEST_S) & (seconds > 0) & (seconds <= LONGEST_S)
+    return valid & (work > 0) & (work < math.inf)

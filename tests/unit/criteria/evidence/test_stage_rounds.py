@@ -1,0 +1,140 @@
+"""The rounds of devices that are judged together are, device by device, what each has by itself."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.rounds import Rounds, RoundTable, overlaps, unbroken
+from rigproof.criteria.evidence.stage_rounds import StageRounds, require_valid
+from rigproof.records.measurements import TFLOP, Round
+from rigproof.records.rows import Rows
+from rigproof.stages.registry import KINDS
+
+SUBJECTS = {"a": "cuda", "b": "cpu", "c": "cuda"}  # and the device that was promised
+STAGES = ("gemm", "sustained", "training")
+IDLE = {"labels": {"precision": "bf16", "size": 1}, "unit": TFLOP, "verified": True}
+
+
+@st.composite
+def recorded(draw):
+    """Rounds of all subjects, mostly one after the other; some are impossible, or overlap."""
+    found, ends_s = [], dict.fromkeys(SUBJECTS, 0.0)
+    for _ in range(draw(st.integers(0, 30))):
+        subject = draw(st.sampled_from(list(SUBJECTS)))
+        seconds = draw(st.sampled_from([0.5, 0.5, 0.5, 1.0, 2.0, 0.0]))
+        ends_s[subject] += draw(st.sampled_from([seconds, seconds, seconds + 5.0, 0.0]))
+        found.append(
+            Round(
+                t_s=ends_s[subject],
+                subject=subject,
+                stage=draw(st.sampled_from(STAGES)),
+                worker=f"{subject}#{draw(st.integers(0, 1))}",
+                phase=draw(st.sampled_from(["warmup", "measure"])),
+                seconds=seconds,
+                work=draw(st.sampled_from([1.0] * 9 + [np.inf])),
+                device=draw(st.sampled_from([None, None, "cuda", "cpu"])),
+                **IDLE,
+            )
+        )
+    return found
+
+
+def together(records):
+    rows = Rows.of_records(Round, records)
+    table = RoundTable(rows.columns)
+    rounds = {one: Rounds(table, rows.places(one)) for one in SUBJECTS}
+    return StageRounds(rounds, list(SUBJECTS.values()), KINDS)
+
+
+def outcome(look):
+    try:
+        return look().records()
+    except NotMeasured as reason:
+        return reason.reason
+
+
+@given(recorded())
+def test_each_has_its_own_rounds_or_the_reason_why_they_do_not_count(records):
+    rounds = together(records)
+    for subject, device in SUBJECTS.items():
+        assert rounds.all[subject].records() == [one for one in records if one.subject == subject]
+        for stage in (*STAGES, "sharing"):
+            own = [
+                one
+                for one in records
+                if (one.subject, one.stage) == (subject, stage) and one.device in (None, device)
+            ]
+            alone = outcome(lambda own=own, stage=stage: require_valid(Rounds.of_records(own), stage, KINDS))
+            assert outcome(lambda of=(subject, stage): rounds.valid(*of)) == alone
+
+
+@given(recorded())
+def test_only_valid_rounds_are_in_groups_and_each_in_that_of_its_device_and_stage(records):
+    rounds = together(records)
+    of_each = list(rounds.numbers)
+    found = {of: [] for of in of_each}
+    for row, group in zip(rounds.rows.tolist(), rounds.groups.tolist(), strict=True):
+        found[of_each[group]] += Rounds(rounds.table, slice(row, row + 1)).records()
+    for of, own in found.items():
+        valid = outcome(lambda of=of: rounds.valid(*of))
+        assert own == ([] if isinstance(valid, str) else valid)
+
+
+SPANS = st.lists(
+    st.tuples(st.integers(0, 2), st.sampled_from([0.0, 0.5, 1.0, 3.0]), st.sampled_from([0.1, 0.5, 4.0])),
+    max_size=20,
+)
+
+
+@given(SPANS)
+def test_overlaps_of_several_processes_are_those_of_each(spans):
+    processes = np.asarray([one for one, _, _ in spans], np.intp)
+    t_s, seconds = (np.asarray([one[place] for one in spans], float) for place in (1, 2))
+    found = overlaps(processes, t_s, seconds)
+    for process in range(3):
+        own = processes == process
+        assert found[own].tolist() == overlaps(processes[own], t_s[own], seconds[own]).tolist()
+
+
+@given(SPANS)
+def test_stretches_of_several_groups_are_those_of_each(spans):
+    groups = np.asarray([one for one, _, _ in spans], np.intp)
+    begins_s, lengths_s = (np.asarray([one[place] for one in spans], float) for place in (1, 2))
+    work = (lengths_s > 1).astype(np.intp)
+    found = unbroken(groups, begins_s, begins_s + lengths_s, work)
+    for group in range(3):
+        own = groups == group
+        alone = unbroken(groups[own], begins_s[own], (begins_s + lengths_s)[own], work[own])
+        mine = found[0] == group
+        assert [one[mine].tolist() for one in found] == [one.tolist() for one in alone]
+
+
+def test_breaks_may_be_of_another_length_for_each_round():
+    """Of what is fed, no break counts."""
+    ends_s = np.asarray([1.0, 3.0, 1.0, 3.0])
+    found = unbroken(
+        np.asarray([0, 0, 1, 1]),
+        ends_s - 1,
+        ends_s,
+        np.zeros(4, np.intp),
+        np.asarray([0.25, 0.25, np.inf, np.inf]),
+    )
+    assert [one.tolist() for one in found] == [[0, 0, 1], [0.0, 2.0, 0.0], [1.0, 3.0, 3.0]]
+
+
+@pytest.mark.parametrize("place", [0, 5])
+def test_one_impossible_round_concerns_its_own_device_and_stage_only(place):
+    records = [
+        Round(float(end), stage, f"{subject}#0", subject, "measure", 0.5, 1.0, **IDLE)
+        for stage in ("gemm", "training")
+        for subject in SUBJECTS
+        for end in range(1, 4)
+    ]
+    bad = records[3 * place]
+    rounds = together([replace(one, seconds=-1.0) if one is bad else one for one in records])
+    found = {of: outcome(lambda of=of: rounds.valid(*of)) for of in rounds.numbers}
+    assert [of for of, one in found.items() if isinstance(one, str)] == [(bad.subject, bad.stage)]
