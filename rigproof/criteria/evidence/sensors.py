@@ -66,12 +66,20 @@ UNITS = {
 
 def moving_readings(device: DeviceEvidence, window: Window, field: str, what: str) -> Readings:
     """Enough readings inside the window of a sensor that is not frozen, else NotMeasured."""
-    pairs = device.loaded_readings(window, field, what)
-    _require_moving(device, window)
+    require_moving(device, window, field, what)
+    return device.loaded_samples(window).readings(field)
+
+
+def require_moving(device: DeviceEvidence, window: Window, field: str, what: str) -> None:
+    """NotMeasured if there are not enough such readings."""
+    device.require_readings(window, field, what)
+    if device.kept(("frozen", window), lambda: _all_still(device, window)):
+        raise NotMeasured(
+            "temperature, power and clock did not change at all under load: the sensors are frozen"
+        )
     reason = device.kept(("doubt", field), lambda: _doubt(device, field, what))
     if reason:
         raise NotMeasured(reason)
-    return pairs
 
 
 def readings_by_piece(
@@ -81,7 +89,7 @@ def readings_by_piece(
 
     NotMeasured if a piece has none, or the sensor cannot be trusted.
     """
-    moving_readings(device, load.window, field, what)
+    require_moving(device, load.window, field, what)
     found = piece_readings(device, load, field, shortest_s)
     if not found.counts.all():
         span = found.pieces[int(np.argmin(found.counts))].span
@@ -109,17 +117,10 @@ def power_field(device: DeviceEvidence) -> str:
     return POWER[0] if device.samples.readings(POWER[0]) else POWER[1]
 
 
-def _require_moving(device: DeviceEvidence, window: Window) -> None:
+def _all_still(device: DeviceEvidence, window: Window) -> bool:
     """Rule 6."""
-
-    def all_still() -> bool:
-        samples = device.loaded_samples(window)
-        return all(_is_constant(samples.readings(name)) for name in CORE)
-
-    if device.kept(("frozen", window), all_still):
-        raise NotMeasured(
-            "temperature, power and clock did not change at all under load: the sensors are frozen"
-        )
+    samples = device.loaded_samples(window)
+    return all(_is_constant(samples.readings(name)) for name in CORE)
 
 
 def _is_constant(pairs: Readings) -> bool:
@@ -249,7 +250,7 @@ def _still_temperature(device: DeviceEvidence, pairs: Readings, field: str, what
 
 
 class _Drawn:
-    """`power_w` (n,): the power every second from `from_s` on; `means_w`: CHANGE_MEAN_S means from each."""
+    """The power in every second from `from_s` on, (n,), and the means over CHANGE_MEAN_S."""
 
     def __init__(self, power: Readings, from_s: float, to_s: float) -> None:
         self.seconds_s = np.arange(from_s, to_s)
