@@ -95,8 +95,10 @@ class DeviceEvidence:
     @property
     def identity(self) -> GpuIdentity:
         """The device that answered; NotMeasured if none did."""
-        self.require_found()
-        return self.evidence.recording.gpus[self.subject]
+        try:
+            return self.evidence.recording.gpus[self.subject]
+        except KeyError:
+            raise NotMeasured(f"{self.subject} was not found") from None
 
     @property
     def enforced_power_w(self) -> float:
@@ -116,15 +118,14 @@ class DeviceEvidence:
 
         A laptop's limit moves with Dynamic Boost.
         """
-
-        def median_w() -> float | None:
-            read = self.loaded_samples(window).readings("power_limit_w").values
-            return float(np.median(read)) if len(read) else self.identity.power_limit_w
-
         limit_w = self.identity.power_limit_w
         if not self.keeps_power_limit:
-            limit_w = self.kept(("power limit", window), median_w)
+            limit_w = self.kept(("power limit", window), lambda: self._median_limit_w(window))
         return limit_w if limit_w is not None and 0 < limit_w < math.inf else None
+
+    def _median_limit_w(self, window: Window) -> float | None:
+        read = self.loaded_samples(window).readings("power_limit_w").values
+        return float(np.median(read)) if len(read) else self.identity.power_limit_w
 
     @cached_property
     def keeps_power_limit(self) -> bool:
@@ -217,11 +218,17 @@ class DeviceEvidence:
         if not number and samples:  # it answers, but not this
             raise NotMeasured(f"no {what} was read under load; {self._where_to_look(field)}")
         if number == samples:  # then one sensor is as good as another
-            reason = self.kept(("uncovered", window), lambda: self._uncovered(series.times_s[places], window))
+            reason = self.uncovered(window)
         else:
             reason = self._uncovered(series.readings(field, places).times_s, window)
         if reason:
             raise NotMeasured(reason.format(what=what))
+
+    def uncovered(self, window: Window) -> str:
+        """Why the samples do not cover the window, with {what} was read; empty if they do."""
+        return self.kept(
+            ("uncovered", window), lambda: self._uncovered(self.loaded_samples(window).times_s, window)
+        )
 
     def _uncovered(self, times_s: Floats, window: Window) -> str:
         return self.evidence.uncovered(times_s, window, self.limit("sample_coverage_share"))
