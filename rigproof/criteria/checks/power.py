@@ -1,10 +1,12 @@
 """Does the card have the right power limit, and does it respect it?"""
 
+from collections.abc import Sequence
 from operator import itemgetter
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.loads import Load, over_loads
+from rigproof.criteria.evidence.pieces import Piece
 from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.working_range import power_failure
@@ -60,8 +62,8 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     over = device.limit("power_over_limit_share")
     found = []
     read = readings_by_piece(device, load, field, "power", SHORTEST_S)
-    for piece, mean_w in zip(read.pieces, read.means.tolist(), strict=True):
-        enforced_w = device.enforced_power_within(piece.span)
+    limits_w = _enforced(device, read.pieces)
+    for piece, mean_w, enforced_w in zip(read.pieces, read.means.tolist(), limits_w, strict=True):
         if mean_w <= 0:
             raise NotMeasured(f"the power reads 0 W at t={piece.span.from_s:.0f} s")
         if enforced_w is None:
@@ -74,6 +76,13 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     if share <= over.value:
         return compared(mean_w, limit, good=True)
     return compared(mean_w, limit, good=False, from_s=piece.span.from_s, length_s=piece.length_s)
+
+
+def _enforced(device: DeviceEvidence, pieces: Sequence[Piece]) -> Sequence[float | None]:
+    """The power limit in each piece, W; None if there was none."""
+    if device.keeps_power_limit:
+        return [device.enforced_power_w] * len(pieces)
+    return [device.enforced_power_within(piece.span) for piece in pieces]
 
 
 @criterion(

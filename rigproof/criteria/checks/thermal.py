@@ -9,7 +9,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotApplicable, compared,
 from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.reasons import THROTTLE, names_of
-from rigproof.criteria.evidence.sensors import moving_readings, require_possible
+from rigproof.criteria.evidence.sensors import require_moving, require_possible
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
 from rigproof.criteria.evidence.working_range import temperature_failure
@@ -143,7 +143,7 @@ def _hottest(
     if passed is not None:
         return passed
     for stage in device.evidence.stages_with(*DUTIES):
-        moving_readings(device, device.evidence.loaded_window(stage), field, what)
+        require_moving(device, device.evidence.loaded_window(stage), field, what)
     hottest_c = pairs.highest
     if limit is None:
         return Finding(Outcome.NO_LIMIT, hottest_c, detail=f"no limit of the {what} is known")
@@ -222,7 +222,7 @@ def throttle(device: DeviceEvidence) -> Finding:
         return compared(worst.share, limit, good=False, detail=detail, from_s=first.from_s)
     for stage in device.evidence.stages_with(*DUTIES):
         window = device.evidence.loaded_window(stage)
-        device.loaded_readings(window, "clock_event_reasons", "clock-event reason")
+        device.require_readings(window, "clock_event_reasons", "clock-event reason")
     if events:
         seen = f"{worst.number} of {worst.known} samples of {worst.stage}"
         detail = f"{names_of(worst.reasons)} once, in {seen}"
@@ -250,6 +250,8 @@ def _slowed(device: DeviceEvidence, stage: str) -> _Slowed:
     """From the beginning of the stage to its end, set-up included."""
     known = device.loaded_samples(device.evidence.whole_window(stage)).recorded("clock_event_reasons")
     bits = known.values.astype(np.int64) & THROTTLE
+    if not bits.any():
+        return _Slowed(stage, len(known), 0, 0, ())
     slowed = bits != 0
     edges = np.flatnonzero(np.diff(slowed, prepend=False, append=False)).reshape(-1, 2)
     times_s = known.times_s.tolist()

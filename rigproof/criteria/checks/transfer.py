@@ -9,7 +9,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasur
 from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.loads import Load, over_loads
-from rigproof.criteria.evidence.pieces import Piece
+from rigproof.criteria.evidence.pieces import Piece, PieceReadings
 from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.kinds.stages import DUTIES
@@ -65,9 +65,11 @@ def link(device: DeviceEvidence) -> Finding:
 
 def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: Limit) -> Finding:
     """The piece in which it was worst for half of the time; else the one in which it was down most often."""
-    generations = _seen(device, load, "pcie_generation", "PCIe generation", best[0])
-    widths = _seen(device, load, "pcie_width", "PCIe width", best[1])
-    seen = list(zip(generations, widths, strict=True))
+    generations = _read(device, load, "pcie_generation", "PCIe generation", GENERATIONS)
+    widths = _read(device, load, "pcie_width", "PCIe width", LANES)
+    if generations.lowest.min() >= best[0] and widths.lowest.min() >= best[1]:
+        return compared(limit.value, limit, good=True)
+    seen = list(zip(_seen(generations, best[0]), _seen(widths, best[1]), strict=True))
     # A link that is better than the owner expects does not make up for one that is worse.
     rates = [_gbps(min(g.usual, best[0]), min(w.usual, best[1])) for g, w in seen]
     worst = rates.index(min(rates))
@@ -100,17 +102,18 @@ class Seen:
     low_share: float
 
 
-def _seen(device: DeviceEvidence, load: Load, field: str, what: str, best: int) -> list[Seen]:
+def _read(device: DeviceEvidence, load: Load, field: str, what: str, possible: range) -> PieceReadings:
+    """NotMeasured if half of a piece's readings are values that no link has."""
     read = readings_by_piece(device, load, field, what, SHORTEST_S)
-    usual = read.upper_medians.astype(np.intp).tolist()
-    possible = GENERATIONS if field == "pcie_generation" else LANES
-    if not all(one in possible for one in usual):
-        raise NotMeasured(f"the {what} reads {min(usual)} to {max(usual)}, which no link has")
-    lowest = read.lowest.astype(np.intp).tolist()
-    if min(lowest) >= best:
-        low_shares = [0.0] * len(lowest)
-    else:
-        low_shares = (read.sums(read.values < best) / read.counts).tolist()
+    usual = read.upper_medians
+    if usual.min() < possible[0] or usual.max() > possible[-1]:
+        raise NotMeasured(f"the {what} reads {usual.min():.0f} to {usual.max():.0f}, which no link has")
+    return read
+
+
+def _seen(read: PieceReadings, best: int) -> list[Seen]:
+    usual, lowest = (one.astype(np.intp).tolist() for one in (read.upper_medians, read.lowest))
+    low_shares = (read.sums(read.values < best) / read.counts).tolist()
     return list(map(Seen, read.pieces, usual, lowest, low_shares))
 
 

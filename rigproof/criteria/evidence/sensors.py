@@ -21,16 +21,18 @@ The rules, all of them about validity and none a limit of a rig:
 """
 
 import math
+from functools import cached_property
 from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence.loads import Load, loads_of, piece_table
+from rigproof.criteria.evidence import energy
+from rigproof.criteria.evidence.loads import Load, piece_table
 from rigproof.criteria.evidence.pieces import PieceReadings
 from rigproof.criteria.evidence.readings import Floats, Readings
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.sensor_tables import FEWEST, sensor_table
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import LONGEST_S, Window
@@ -38,9 +40,7 @@ from rigproof.profiles.kinds.stages import DUTIES
 
 POWER = ("power_w", "power_average_w")
 CORE = ("core_temperature_c", "power_w", "sm_clock_mhz")
-FEWEST = 10  # readings that a rule needs; few enough for a rig that is sampled once a second
 STILL_S, STILL_AGAINST_ENERGY_S = 10.0, 3.0
-ENERGY_SHARE, ENERGY_BLOCK_S = 0.10, 10.0
 STEP_SHARE, STEP_STILL_S = 0.30, 20.0  # of the highest power of the run; how long a temperature may ignore it
 CHANGE_SHARE, CHANGE_MEAN_S = 0.50, 5  # of the highest mean over so long: pauses between stages are as short
 CHANGE_STILL_S = 15.0
@@ -66,12 +66,22 @@ UNITS = {
 
 def moving_readings(device: DeviceEvidence, window: Window, field: str, what: str) -> Readings:
     """Enough readings inside the window of a sensor that is not frozen, else NotMeasured."""
-    pairs = device.loaded_readings(window, field, what)
-    _require_moving(device, window)
+    require_moving(device, window, field, what)
+    return device.loaded_samples(window).readings(field)
+
+
+def require_moving(device: DeviceEvidence, window: Window, field: str, what: str) -> None:
+    """NotMeasured if there are not enough such readings."""
+    complete = device.series.finite(field)
+    if not (complete and device.kept(("sound", window), lambda: _is_sound(device, window))):
+        device.require_readings(window, field, what)
+        if _all_still(device, window):
+            raise NotMeasured(
+                "temperature, power and clock did not change at all under load: the sensors are frozen"
+            )
     reason = device.kept(("doubt", field), lambda: _doubt(device, field, what))
     if reason:
         raise NotMeasured(reason)
-    return pairs
 
 
 def readings_by_piece(
@@ -81,7 +91,7 @@ def readings_by_piece(
 
     NotMeasured if a piece has none, or the sensor cannot be trusted.
     """
-    moving_readings(device, load.window, field, what)
+    require_moving(device, load.window, field, what)
     found = piece_readings(device, load, field, shortest_s)
     if not found.counts.all():
         span = found.pieces[int(np.argmin(found.counts))].span
@@ -109,17 +119,19 @@ def power_field(device: DeviceEvidence) -> str:
     return POWER[0] if device.samples.readings(POWER[0]) else POWER[1]
 
 
-def _require_moving(device: DeviceEvidence, window: Window) -> None:
+def _is_sound(device: DeviceEvidence, window: Window) -> bool:
+    """Whether no reason is found in a window to doubt a sensor that was read in each sample."""
+    return not device.uncovered(window) and not _all_still(device, window)
+
+
+def _all_still(device: DeviceEvidence, window: Window) -> bool:
     """Rule 6."""
 
-    def all_still() -> bool:
+    def constant() -> bool:
         samples = device.loaded_samples(window)
         return all(_is_constant(samples.readings(name)) for name in CORE)
 
-    if device.kept(("frozen", window), all_still):
-        raise NotMeasured(
-            "temperature, power and clock did not change at all under load: the sensors are frozen"
-        )
+    return device.kept(("frozen", window), constant)
 
 
 def _is_constant(pairs: Readings) -> bool:
@@ -137,13 +149,18 @@ def _doubt(device: DeviceEvidence, field: str, what: str) -> str:
     pairs = device.samples.readings(field)
     if len(pairs) < FEWEST:
         return ""  # too few to be a measurement anyway
-    times_s, values = pairs.times_s, pairs.values
     doubt = _impossible(device, pairs, field, what)
     if not doubt and field in POWER:
-        doubt = _still_power(device, times_s, values, field) or _against_energy(device, times_s, values)
+        doubt = _still_power(device, pairs, field) or _against_energy(device, field)
     if not doubt and field.endswith("_temperature_c"):
-        doubt = _still_temperature(device, times_s, values, what)
+        doubt = _still_temperature(device, pairs, field, what)
     return doubt or _out_of_time(device)
+
+
+def _repeated(device: DeviceEvidence, field: str, shortest_s: float) -> list[tuple[int, int]]:
+    """The first and the last place of each value that was read at least three times in a row, for so long."""
+    found = device.block.kept(("repeated", field), lambda: sensor_table(device, field).repeated(shortest_s))
+    return found.get(device.subject, [])
 
 
 def _at(device: DeviceEvidence, t_s: float) -> str:
@@ -177,10 +194,11 @@ def _impossible(device: DeviceEvidence, pairs: Readings, field: str, what: str) 
 # Power
 
 
-def _still_power(device: DeviceEvidence, times_s: Floats, values: Floats, field: str) -> str:
+def _still_power(device: DeviceEvidence, pairs: Readings, field: str) -> str:
     """Rule 2, inside the windows of the stages."""
     what = "power" if field == POWER[0] else "power (1 s average)"
-    for first, last in _repeated(values):
+    times_s, values = pairs.times_s, pairs.values
+    for first, last in _repeated(device, field, STILL_AGAINST_ENERGY_S):
         for window in _windows(device):
             from_s, to_s = max(times_s[first], window.from_s), min(times_s[last], window.to_s)
             held_s = to_s - from_s
@@ -196,139 +214,95 @@ def _still_power(device: DeviceEvidence, times_s: Floats, values: Floats, field:
     return ""
 
 
-def _repeated(values: Floats) -> list[tuple[int, int]]:
-    """The first and the last place of each value that was read at least three times in a row."""
-    edges = np.concatenate(([0], np.flatnonzero(np.diff(values)) + 1, [len(values)]))
-    long = np.diff(edges) > 2
-    return list(zip(edges[:-1][long].tolist(), (edges[1:][long] - 1).tolist(), strict=True))
-
-
 def _energy_differs(device: DeviceEvidence, from_s: float, to_s: float, power_w: float) -> bool:
-    drawn_w = _mean_by_energy(device, from_s, to_s)
-    return drawn_w is not None and drawn_w > 0 and abs(drawn_w - power_w) > ENERGY_SHARE / 2 * power_w
+    drawn_w = energy.mean_by_energy(device, from_s, to_s)
+    return drawn_w > 0 and abs(drawn_w - power_w) > energy.SHARE / 2 * power_w
 
 
-def _mean_by_energy(device: DeviceEvidence, from_s: float, to_s: float) -> float | None:
-    """The mean power by the energy counter; None if it was not read there, or has never counted."""
-    [mean_w] = _means_by_energy(device, np.asarray([from_s]), np.asarray([to_s])).tolist()
-    return None if math.isnan(mean_w) else mean_w
-
-
-def _means_by_energy(device: DeviceEvidence, from_s: Floats, to_s: Floats) -> Floats:
-    """The same for several spans; NaN if it was not read there, or has never counted."""
-    times_s, energy_j = _energy(device)
-    first, last = np.searchsorted(times_s, from_s), np.searchsorted(times_s, to_s, "right") - 1
-    means_w = np.full(len(from_s), np.nan)
-    (known,) = (last > first).nonzero()
-    first, last = first[known], last[known]
-    means_w[known] = _means(energy_j[last] - energy_j[first], times_s[last] - times_s[first])
-    return means_w
-
-
-def _means(energy_j: Floats, length_s: Floats) -> Floats:
-    """W; NaN where no time passed."""
-    means_w = np.full(len(length_s), np.nan)
-    np.divide(energy_j, length_s, out=means_w, where=length_s > 0)
-    return means_w
-
-
-def _energy(device: DeviceEvidence) -> tuple[Floats, Floats]:
-    """The energy counter: run time and J; empty if it has never counted."""
-
-    def counted() -> tuple[Floats, Floats]:
-        pairs = device.samples.readings("energy_j")
-        counted = pairs.highest > pairs.lowest
-        return (pairs.times_s, pairs.values) if counted else (np.zeros(0), np.zeros(0))
-
-    return device.kept("energy", counted)
-
-
-def _against_energy(device: DeviceEvidence, times_s: Floats, values: Floats) -> str:
-    """Rule 3, in blocks that cover each stretch completely."""
-    from_s, to_s = _energy_blocks(device)
-    by_energy_w = _means_by_energy(device, from_s, to_s)
-    first, end = np.searchsorted(times_s, from_s), np.searchsorted(times_s, to_s, "right")
-    enough = (end - first >= FEWEST) & ~np.isnan(by_energy_w)
-    first, last, by_energy_w = first[enough], end[enough] - 1, by_energy_w[enough]
-    read_j = np.concatenate(([0.0], np.cumsum(np.diff(times_s) * (values[1:] + values[:-1]) / 2)))
-    read_w = _means(read_j[last] - read_j[first], times_s[last] - times_s[first])
-    (apart,) = (np.abs(read_w - by_energy_w) > ENERGY_SHARE * by_energy_w).nonzero()
-    if not len(apart):
+def _against_energy(device: DeviceEvidence, field: str) -> str:
+    """Rule 3."""
+    apart = energy.against_energy(device, field)
+    if apart is None:
         return ""
-    begun_s = float(from_s[enough][apart[0]])
+    begun_s, read_w, by_energy_w = apart
     return (
-        f"{_at(device, begun_s)}from t={begun_s:.0f} s the power reads {read_w[apart[0]]:.0f} W, "
-        f"and by the energy counter it was {by_energy_w[apart[0]]:.0f} W"
+        f"{_at(device, begun_s)}from t={begun_s:.0f} s the power reads {read_w:.0f} W, "
+        f"and by the energy counter it was {by_energy_w:.0f} W"
     )
-
-
-def _energy_blocks(device: DeviceEvidence) -> tuple[Floats, Floats]:
-    """When each block of rule 3 begins and ends."""
-
-    def blocks() -> tuple[Floats, Floats]:
-        found = [
-            block
-            for stretch in _stretches(device)
-            if (number := int(stretch.length_s / ENERGY_BLOCK_S))
-            for block in stretch.slices(stretch.length_s / number)
-        ]
-        return np.asarray([one.from_s for one in found]), np.asarray([one.to_s for one in found])
-
-    return device.kept("energy blocks", blocks)
 
 
 # Temperature
 
 
-def _still_temperature(device: DeviceEvidence, times_s: Floats, values: Floats, what: str) -> str:
+def _still_temperature(device: DeviceEvidence, pairs: Readings, field: str, what: str) -> str:
     """Rule 4."""
     power = device.samples.readings(power_field(device))
-    if len(power) < FEWEST or not STEP_STILL_S <= times_s[-1] - times_s[0] <= LONGEST_S:
+    times_s, values = pairs.times_s, pairs.values
+    from_s, to_s = float(times_s[0]), float(times_s[-1])
+    if len(power) < FEWEST or not STEP_STILL_S <= to_s - from_s <= LONGEST_S:
         return ""
-    grid_s = np.arange(times_s[0], times_s[-1])
-    power_w = np.interp(grid_s, power.times_s, power.values)
-    never_moved = np.ptp(values) == 0 and np.ptp(times_s) >= NEVER_MOVED_S
-    if never_moved and power_w.max() > LOAD_RATIO * power_w.min():
+    drawn = device.kept(("drawn", from_s, to_s), lambda: _Drawn(power, from_s, to_s))
+    never_moved = pairs.lowest == pairs.highest and to_s - from_s >= NEVER_MOVED_S
+    if never_moved and drawn.highest_w > LOAD_RATIO * drawn.power_w.min():
         return f"the {what} reads {values[0]:g} °C during the whole run: the sensor is frozen"
-    ignored = _ignored_change(times_s, values, grid_s, power_w)
+    repeated = _repeated(device, field, CHANGE_MEAN_S + CHANGE_STILL_S)
+    ignored = _ignored_change(times_s, values, repeated, drawn)
     if ignored:
         return f"{_at(device, ignored[0])}the {what} {ignored[1]}: the sensor is frozen"
-    least_w = STEP_SHARE * float(power_w.max())
-    after = int(STEP_STILL_S)
-    steps = np.flatnonzero(np.abs(power_w[RISE_S:] - power_w[:-RISE_S]) >= least_w)
-    for place in steps.tolist():
-        begun = place + RISE_S
-        before, lasting = power_w[place + 1 - BEFORE_STEP_S : place + 1], power_w[begun : begun + after]
-        if len(before) < BEFORE_STEP_S or len(lasting) < after:
-            continue
-        from_w = float(before.mean())
-        if not (np.abs(lasting[:, None] - before) >= least_w).all():
-            continue
-        inside = (times_s >= grid_s[begun]) & (times_s <= grid_s[begun] + STEP_STILL_S)
-        if inside.sum() >= FEWEST and np.ptp(values[inside]) == 0:
+    for begun_s, before_w, after_w in drawn.steps:
+        first, end = times_s.searchsorted(begun_s), times_s.searchsorted(begun_s + STEP_STILL_S, "right")
+        if end - first >= FEWEST and (values[first:end] == values[first]).all():
             return (
-                f"{_at(device, grid_s[begun])}the {what} reads {values[inside][0]:g} °C for "
-                f"{STEP_STILL_S:.0f} s after the power went from {from_w:.0f} to {lasting.mean():.0f} W at "
-                f"t={grid_s[begun]:.0f} s: the sensor is frozen"
+                f"{_at(device, begun_s)}the {what} reads {values[first]:g} °C for {STEP_STILL_S:.0f} s after "
+                f"the power went from {before_w:.0f} to {after_w:.0f} W at t={begun_s:.0f} s: the sensor is "
+                "frozen"
             )
     return ""
 
 
+class _Drawn:
+    """The power in every second from `from_s` on, (n,), and the means over CHANGE_MEAN_S."""
+
+    def __init__(self, power: Readings, from_s: float, to_s: float) -> None:
+        self.seconds_s = np.arange(from_s, to_s)
+        self.power_w = np.interp(self.seconds_s, power.times_s, power.values)
+        self.means_w = np.convolve(self.power_w, np.full(CHANGE_MEAN_S, 1 / CHANGE_MEAN_S), "valid")
+        self.highest_w, self.highest_mean_w = float(self.power_w.max()), float(self.means_w.max())
+
+    @cached_property
+    def steps(self) -> list[tuple[float, float, float]]:
+        """Each lasting step: when it ends, and the mean power before and after it."""
+        power_w, least_w = self.power_w, STEP_SHARE * self.highest_w
+        after = int(STEP_STILL_S)
+        (places,) = (np.abs(power_w[RISE_S:] - power_w[:-RISE_S]) >= least_w).nonzero()
+        found = []
+        for place in places.tolist():
+            begun = place + RISE_S
+            before_w, lasting_w = (
+                power_w[place + 1 - BEFORE_STEP_S : place + 1],
+                power_w[begun : begun + after],
+            )
+            if len(before_w) < BEFORE_STEP_S or len(lasting_w) < after:
+                continue
+            if (np.abs(lasting_w[:, None] - before_w) >= least_w).all():
+                found.append((float(self.seconds_s[begun]), float(before_w.mean()), float(lasting_w.mean())))
+        return found
+
+
 def _ignored_change(
-    times_s: Floats, values: Floats, grid_s: Floats, power_w: Floats
+    times_s: Floats, values: Floats, repeated: list[tuple[int, int]], drawn: _Drawn
 ) -> tuple[float, str] | None:
     """When a value began that stayed constant although the mean power had changed, and what to report."""
-    mean_w = np.convolve(power_w, np.full(CHANGE_MEAN_S, 1 / CHANGE_MEAN_S), "valid")  # from each second on
-    for first, last in _repeated(values):
+    begun_s = drawn.seconds_s[0]
+    for first, last in repeated:
         from_s, to_s = float(times_s[first]), float(times_s[last])
-        if to_s - from_s < CHANGE_MEAN_S + CHANGE_STILL_S:
-            continue  # too short for a mean and a constant value after it
-        during_w = mean_w[math.ceil(from_s - grid_s[0]) : math.floor(to_s - grid_s[0]) - CHANGE_MEAN_S + 1]
+        begin, end = math.ceil(from_s - begun_s), math.floor(to_s - begun_s) - CHANGE_MEAN_S + 1
+        during_w = drawn.means_w[begin:end]
         spans_w = np.maximum.accumulate(during_w) - np.minimum.accumulate(during_w)
-        changed = np.flatnonzero(spans_w >= CHANGE_SHARE * mean_w.max())
+        changed = np.flatnonzero(spans_w >= CHANGE_SHARE * drawn.highest_mean_w)
         if not len(changed):
             continue
-        changed_s = math.ceil(from_s - grid_s[0]) + grid_s[0] + changed[0] + CHANGE_MEAN_S
+        changed_s = begin + begun_s + changed[0] + CHANGE_MEAN_S
         if to_s - changed_s >= CHANGE_STILL_S:
             least_w, most_w = during_w.min(), during_w.max()
             return from_s, (
@@ -352,14 +326,14 @@ def _shift(device: DeviceEvidence) -> str:
     power = device.samples.readings(power_field(device))
     if not len(rounds) or len(power) < FEWEST:
         return ""
-    first_s, last_s = float(rounds.begins_s.min()), float(rounds.t_s.max())
+    stages, begins_s, ends_s = rounds.all("stage"), rounds.begins_s, rounds.t_s
+    begun, ended = int(begins_s.argmin()), int(ends_s.argmax())
+    first_s, last_s = float(begins_s[begun]), float(ends_s[ended])
     times_s, power_w = power.times_s, power.values
     # Late readings show the idle time before the load in place of the load's beginning.
     idle_w = float(power_w[times_s < first_s + LONGEST_SHIFT_S].min(initial=math.inf))
-    first, last = (
-        _high(rounds, place, times_s, power_w, idle_w)
-        for place in (int(np.argmin(rounds.begins_s)), int(np.argmax(rounds.t_s)))
-    )
+    own = (rounds.same("stage", stages[place]) for place in (begun, ended))
+    first, last = (_high(power, begins_s[one].min(), ends_s[one].max(), idle_w) for one in own)
     apart_s = _nearest(times_s[1:][first[1:] & ~first[:-1]], first_s)
     if times_s[0] <= first_s + SHIFT_S and not first[0] and SHIFT_S < abs(apart_s) <= LONGEST_SHIFT_S:
         return (
@@ -368,7 +342,7 @@ def _shift(device: DeviceEvidence) -> str:
         )
     apart_s = _nearest(times_s[:-1][last[:-1] & ~last[1:]], last_s)
     if times_s[-1] >= last_s and not last[-1] and -LONGEST_SHIFT_S <= apart_s < -SHIFT_S:
-        slowed_w = float(np.median(power_w[(times_s > last_s + apart_s) & (times_s <= last_s)]))
+        slowed_w = _median(power_w[(times_s > last_s + apart_s) & (times_s <= last_s)])
         if slowed_w > STOP_RATIO * power_w[times_s > last_s].min(initial=math.inf):
             return ""
         return (
@@ -378,14 +352,17 @@ def _shift(device: DeviceEvidence) -> str:
     return ""
 
 
-def _high(
-    rounds: Rounds, place: int, times_s: Floats, power_w: Floats, idle_w: float
-) -> npt.NDArray[np.bool_]:
-    """The readings that are nearer to the power of a round's stage than to idle; none if both are similar."""
-    own = rounds.only(rounds.same("stage", rounds.all("stage")[place]))
-    loaded = power_w[(times_s >= own.begins_s.min() + SETTLING_S) & (times_s <= own.t_s.max())]
-    loaded_w = float(np.median(loaded)) if len(loaded) >= FEWEST else 0.0
-    return power_w > (idle_w + loaded_w) / 2 if loaded_w >= LOAD_RATIO * idle_w else power_w > math.inf
+def _high(power: Readings, begun_s: float, ended_s: float, idle_w: float) -> npt.NDArray[np.bool_]:
+    """The readings that are nearer to the power of such a load than to idle; none if both are similar."""
+    loaded = power.values[(power.times_s >= begun_s + SETTLING_S) & (power.times_s <= ended_s)]
+    loaded_w = _median(loaded) if len(loaded) >= FEWEST else 0.0
+    return power.values > ((idle_w + loaded_w) / 2 if loaded_w >= LOAD_RATIO * idle_w else math.inf)
+
+
+def _median(values: Floats) -> float:
+    """NaN if there is no value; np.median takes ten times as long for a few hundred."""
+    ordered, half = np.sort(values), len(values) // 2
+    return float(ordered[half] + ordered[-half - 1]) / 2 if len(values) else math.nan
 
 
 def _nearest(times_s: Floats, moment_s: float) -> float:
@@ -404,16 +381,4 @@ def _windows(device: DeviceEvidence) -> list[Window]:
             found.append(device.evidence.loaded_window(stage))
         except NotMeasured:  # a criterion that needs this stage reports it
             continue
-    return found
-
-
-def _stretches(device: DeviceEvidence) -> list[Window]:
-    """The stretches of all loads, with adjacent ones joined."""
-    found: list[Window] = []
-    for load in loads_of(device):
-        for stretch in load.stretches:
-            if found and stretch.from_s - found[-1].to_s <= 1e-6:
-                found[-1] = Window(found[-1].from_s, stretch.to_s)
-            else:
-                found.append(stretch)
     return found

@@ -92,7 +92,7 @@ class Series(Generic[Item]):
         return found
 
     def finite(self, field: str) -> bool:
-        """Whether each record has a finite number in that field; of columns, those of all subjects."""
+        """Whether each record has a finite number in that field."""
         if field not in self._finite:
             self._finite[field] = self._all_finite(field)
         return self._finite[field]
@@ -126,7 +126,7 @@ class ColumnSeries(Series[Item]):
         return self._rows.numbers(self._subject, field)
 
     def _all_finite(self, field: str) -> bool:
-        return self._rows.finite(field)
+        return self._rows.finite(field) or super()._all_finite(field)  # most fields, for all subjects at once
 
 
 class Stretch(Sequence[Item]):
@@ -142,6 +142,11 @@ class Stretch(Sequence[Item]):
     def recorded(self, field: str) -> Readings:
         """The same, infinite or not."""
         return self._series.recorded(field, self._places)
+
+    @property
+    def times_s(self) -> Floats:
+        """When each was taken, run time."""
+        return self._series.times_s[self._places]
 
     def fields(self, *names: str) -> list[tuple[Any, ...]]:
         """These fields of each record."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.blocks import Block
-from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.readings import Floats, Readings
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Series, Stretch
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
@@ -79,8 +79,7 @@ class DeviceEvidence:
     def release(self) -> None:
         """Release what was kept."""
         self._kept.clear()
-        self._limits.clear()
-        for name in ("block", "series", "samples", "_keeps_power_limit"):
+        for name in ("block", "series", "samples", "keeps_power_limit"):
             vars(self).pop(name, None)
 
     @property
@@ -96,10 +95,10 @@ class DeviceEvidence:
     @property
     def identity(self) -> GpuIdentity:
         """The device that answered; NotMeasured if none did."""
-        found = self.evidence.recording.gpus.get(self.subject)
-        if found is None:
-            raise NotMeasured(f"{self.subject} was not found")
-        return found
+        try:
+            return self.evidence.recording.gpus[self.subject]
+        except KeyError:
+            raise NotMeasured(f"{self.subject} was not found") from None
 
     @property
     def enforced_power_w(self) -> float:
@@ -119,18 +118,17 @@ class DeviceEvidence:
 
         A laptop's limit moves with Dynamic Boost.
         """
-
-        def median_w() -> float | None:
-            read = self.loaded_samples(window).readings("power_limit_w").values
-            return float(np.median(read)) if len(read) else self.identity.power_limit_w
-
         limit_w = self.identity.power_limit_w
-        if not self._keeps_power_limit:
-            limit_w = self.kept(("power limit", window), median_w)
+        if not self.keeps_power_limit:
+            limit_w = self.kept(("power limit", window), lambda: self._median_limit_w(window))
         return limit_w if limit_w is not None and 0 < limit_w < math.inf else None
 
+    def _median_limit_w(self, window: Window) -> float | None:
+        read = self.loaded_samples(window).readings("power_limit_w").values
+        return float(np.median(read)) if len(read) else self.identity.power_limit_w
+
     @cached_property
-    def _keeps_power_limit(self) -> bool:
+    def keeps_power_limit(self) -> bool:
         """Whether every power limit that was read is the one at the start."""
         read = self.samples.readings("power_limit_w")
         return not read or read.lowest == read.highest == self.identity.power_limit_w
@@ -228,26 +226,33 @@ class DeviceEvidence:
 
     def loaded_readings(self, window: Window, field: str, what: str) -> Readings:
         """Enough readings of one sensor inside the window, else NotMeasured."""
+        self.require_readings(window, field, what)
+        return self.loaded_samples(window).readings(field)
 
-        def covering() -> Readings:
-            samples = self.loaded_samples(window)
-            pairs = samples.readings(field)
-            if not pairs and self.lacks_sensor(field):
-                raise NotApplicable(f"this card's driver reports no {what}")
-            if not pairs and samples:  # it answers, but not this
-                raise NotMeasured(f"no {what} was read under load; {self._where_to_look(field)}")
-            if len(pairs) == len(samples):  # then one sensor is as good as another
-                reason = self.kept(("uncovered", window), lambda: self._uncovered(pairs, window))
-            else:
-                reason = self._uncovered(pairs, window)
-            if reason:
-                raise NotMeasured(reason.format(what=what))
-            return pairs
+    def require_readings(self, window: Window, field: str, what: str) -> None:
+        """NotMeasured if there are not enough readings of one sensor inside the window."""
+        series, places = self.series, self.series.places(window)
+        samples = places.stop - places.start
+        number = samples if series.finite(field) else len(series.readings(field, places))
+        if not number and self.lacks_sensor(field):
+            raise NotApplicable(f"this card's driver reports no {what}")
+        if not number and samples:  # it answers, but not this
+            raise NotMeasured(f"no {what} was read under load; {self._where_to_look(field)}")
+        if number == samples:  # then one sensor is as good as another
+            reason = self.uncovered(window)
+        else:
+            reason = self._uncovered(series.readings(field, places).times_s, window)
+        if reason:
+            raise NotMeasured(reason.format(what=what))
 
-        return self.kept(("covering", window, field), covering)
+    def uncovered(self, window: Window) -> str:
+        """Why the samples do not cover the window, with {what} was read; empty if they do."""
+        return self.kept(
+            ("uncovered", window), lambda: self._uncovered(self.loaded_samples(window).times_s, window)
+        )
 
-    def _uncovered(self, pairs: Readings, window: Window) -> str:
-        return self.evidence.uncovered(pairs.times_s, window, self.limit("sample_coverage_share"))
+    def _uncovered(self, times_s: Floats, window: Window) -> str:
+        return self.evidence.uncovered(times_s, window, self.limit("sample_coverage_share"))
 
     def _where_to_look(self, field: str) -> str:
         """What to do about a sensor that gave no readings while others did."""

@@ -32,7 +32,7 @@ both = pytest.mark.parametrize("held", ["records", "columns"])
 def test_a_window_holds_what_lies_on_its_ends(held):
     series = series_as(held, *(sample(t_s, 10.0 * t_s) for t_s in (1.9, 2.0, 3.0, 4.0, 4.1)))
     found = series.within(INSIDE)
-    assert [one.t_s for one in found] == [2.0, 3.0, 4.0]
+    assert [one.t_s for one in found] == found.times_s.tolist() == [2.0, 3.0, 4.0]
     assert len(found) == 3
     assert list(found.recorded("power_w")) == [(2.0, 20.0), (3.0, 30.0), (4.0, 40.0)]
     assert found.fields("t_s", "power_w") == [(2.0, 20.0), (3.0, 30.0), (4.0, 40.0)]
@@ -92,6 +92,12 @@ def test_a_field_as_numbers_has_nan_for_what_a_record_lacks(held):
     series = series_as(held, *(sample(float(n), None if n == 1 else 10.0 * n) for n in range(3)))
     assert series.numbers("power_w").tolist() == pytest.approx([0.0, math.nan, 20.0], nan_ok=True)
     assert (series.finite("power_w"), series.finite("t_s")) == (False, True)
+
+
+@both
+def test_a_field_is_finite_although_another_subject_lacks_it(held):
+    series = series_as(held, sample(1.0, 5.0), *([sample(2.0, None, "b")] if held == "columns" else []))
+    assert series.finite("power_w")
 
 
 @both
