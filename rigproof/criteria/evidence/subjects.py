@@ -95,10 +95,8 @@ class DeviceEvidence:
     @property
     def identity(self) -> GpuIdentity:
         """The device that answered; NotMeasured if none did."""
-        found = self.evidence.recording.gpus.get(self.subject)
-        if found is None:
-            raise NotMeasured(f"{self.subject} was not found")
-        return found
+        self.require_found()
+        return self.evidence.recording.gpus[self.subject]
 
     @property
     def enforced_power_w(self) -> float:
