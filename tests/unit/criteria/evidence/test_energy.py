@@ -1,0 +1,63 @@
+"""Power against the energy counter: what is found for devices together is what each of them has alone."""
+
+import math
+
+import numpy as np
+import pytest
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.energy import against_energy, mean_by_energy
+from rigproof.criteria.evidence.evidence import Evidence
+
+ONE, OTHER = "pc1/gpu0", "pc2/gpu0"
+
+
+def with_energy(bench, subject, scale=1.0, from_s=0.0):
+    """An energy counter that integrates the instant power, times `scale` from a moment on."""
+    samples = [one for one in bench.recording.gpu_samples if one.subject == subject]
+    steps_j = [0.1 * (one.power_w or 0.0) * (scale if one.t_s >= from_s else 1.0) for one in samples]
+    totals_j = dict(zip((one.t_s for one in samples), np.cumsum(steps_j).tolist(), strict=True))
+    bench.samples(subject, energy_j=lambda one: totals_j[one.t_s])
+
+
+def devices(bench, *, together):
+    evidence = Evidence(bench.recording, bench.loaded)
+    if together:
+        evidence.join([ONE, OTHER])
+    return evidence.device(ONE), evidence.device(OTHER)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_only_the_card_whose_power_differs_is_found(bench, together):
+    with_energy(bench, ONE)
+    with_energy(bench, OTHER, 1.5, from_s=58)
+    one, other = devices(bench, together=together)
+    assert against_energy(one, "power_w") is None
+    apart = against_energy(other, "power_w")
+    assert apart is not None
+    begun_s, read_w, by_energy_w = apart
+    assert 48 < begun_s < 68
+    assert by_energy_w / read_w == pytest.approx(1.5, rel=0.2)
+    assert mean_by_energy(other, 60.0, 68.0) / mean_by_energy(one, 60.0, 68.0) == pytest.approx(1.5, rel=0.1)
+
+
+def test_a_card_finds_the_same_alone_and_beside_another(bench):
+    with_energy(bench, ONE, 1.3)
+    with_energy(bench, OTHER, 0.7)
+    alone, beside = (devices(bench, together=together) for together in (False, True))
+    found = [against_energy(one, "power_average_w") for one in alone]
+    assert found == [against_energy(one, "power_average_w") for one in beside]
+    assert None not in found
+
+
+def test_a_counter_that_never_counted_or_is_infinite_says_nothing_about_the_card_beside_it(bench):
+    with_energy(bench, ONE, 1.3)
+    bench.samples(OTHER, energy_j=7.0)
+    one, other = devices(bench, together=True)
+    assert (against_energy(one, "power_w") is None, against_energy(other, "power_w")) == (False, None)
+    assert math.isnan(mean_by_energy(other, 60.0, 68.0))
+    bench.samples(OTHER, 60, 61, energy_j=math.inf)
+    one, other = devices(bench, together=True)
+    assert against_energy(one, "power_w") is not None
+    with pytest.raises(NotMeasured, match="a reading of energy_j is not a finite number"):
+        against_energy(other, "power_w")
