@@ -34,7 +34,7 @@ class RoundTable:
         self._masks: dict[Hashable, Mask] = {}
         self._label_ids: dict[str, Ids] = {}
 
-    def taken(self, places: Ids) -> "RoundTable":
+    def taken(self, places: Places) -> "RoundTable":
         """The rounds at these places, in this order."""
         found = RoundTable({name: column.taken(places) for name, column in self.columns.items()})
         found._label_ids = self._label_ids  # codes mean the same
@@ -191,9 +191,12 @@ class Rounds:
     def joined(cls, parts: Sequence["Rounds"]) -> "Rounds":
         """Rounds of one table, part after part, in a table of their own."""
         table = parts[0].table
-        everything = np.arange(len(table.t_s))
-        places = np.concatenate([everything[one.places] for one in parts])
-        return cls(table.taken(places), slice(0, len(places)))
+        every = (one.places for one in parts)
+        places = np.concatenate(
+            [np.arange(one.start, one.stop) if isinstance(one, slice) else one for one in every]
+        )
+        rising = bool((places[1:] > places[:-1]).all())
+        return cls(table.taken(contiguous(places) if rising else places), slice(0, len(places)))
 
     @property
     def t_s(self) -> Floats:

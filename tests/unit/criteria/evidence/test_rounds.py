@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.criteria.evidence.rounds import NAMES, Rounds
+from rigproof.criteria.evidence.rounds import NAMES, Rounds, RoundTable
 from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.rows import Rows
 from rigproof.stages.registry import KINDS
@@ -181,3 +181,13 @@ def test_the_slowest_rounds_are_those_with_the_lowest_rate_not_the_longest():
 def test_a_rate_is_work_over_time_without_hiccups():
     assert Rounds.of_records(in_seconds([1.0, 1.0, 4.0])).rate() == pytest.approx(0.5)
     assert Rounds.of_records(in_seconds([1.0] * 8 + [4.0] * 2)).rate() == pytest.approx(9 / 12)
+
+
+@given(rounds(), st.permutations(["a", "b"]))
+def test_joined_rounds_come_part_after_part_however_their_table_has_them(recorded, order):
+    rows = rows_of(recorded)
+    table = RoundTable(rows.columns)
+    parts = [Rounds(table, rows.places(one)) for one in order]
+    late = [one.only(one.t_s > 50) for one in parts]
+    for some in (parts, late):
+        assert Rounds.joined(some).records() == [one for part in some for one in part.records()]
