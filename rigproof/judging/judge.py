@@ -148,7 +148,7 @@ class Judgement:
 
     def part(self, subjects: Iterable[str]) -> Part:
         """The verdicts for these subjects, without comparisons."""
-        verdicts = self._judged(subjects, self._alone)
+        verdicts = self._in_blocks(subjects, self._alone)
         earlier = self._evidence.earlier
         return Part(
             verdicts,
@@ -175,7 +175,7 @@ class Judgement:
 
     def comparisons(self, subjects: Iterable[str]) -> list[Verdict]:
         """The verdicts that compare these subjects with others, once all parts were added."""
-        return self._judged(subjects, self._with_others)
+        return self._in_blocks(subjects, self._with_others)
 
     def whole(self, comparisons: Iterable[Verdict]) -> list[Verdict]:
         """All verdicts, in the catalogue's order: of the parts that were added, and these.
@@ -194,7 +194,7 @@ class Judgement:
         for one in verdicts:
             self._found[one.criterion][one.subject] = one
 
-    def _judged(self, subjects: Iterable[str], criteria: Mapping[str, Collection[str]]) -> list[Verdict]:
+    def _in_blocks(self, subjects: Iterable[str], criteria: Mapping[str, Collection[str]]) -> list[Verdict]:
         """By their criteria, some subjects at a time: as many as have SAMPLES_TOGETHER on average."""
         verdicts, remaining, evidence = [], list(subjects), self._evidence
         number = max(1, SAMPLES_TOGETHER * len(self._alone) // max(1, len(evidence.recording.gpu_samples)))
