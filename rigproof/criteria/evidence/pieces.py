@@ -63,7 +63,6 @@ class PieceTable:
             device: end - len(one.times_s) for (device, one), end in zip(series.items(), ends_of, strict=True)
         }
         every = [(begins[device], one) for (device, _), those in pieces.items() for one in those]
-        self.number = len(every)
         parts = [
             (row, begin + part.start, begin + part.stop)
             for row, (begin, piece) in enumerate(every)
@@ -74,26 +73,25 @@ class PieceTable:
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         self.places: Numbers = np.repeat(first, sizes) + within
         self.piece_of: Numbers = np.repeat(row_of, sizes)
-        self.starts: Numbers = np.searchsorted(self.piece_of, np.arange(self.number + 1))
+        self.starts: Numbers = np.searchsorted(self.piece_of, np.arange(len(every) + 1))
         self._columns: dict[str, PieceColumn] = {}
 
     def column(self, field: str) -> "PieceColumn":
         """A field of the samples."""
         if field not in self._columns:
             everything = np.concatenate([one.numbers(field) for one in self._series.values()])
-            self._columns[field] = PieceColumn(self, everything[self.places])
+            self._columns[field] = PieceColumn(everything[self.places], self.piece_of, self.starts)
         return self._columns[field]
-
-    def sums(self, values: npt.NDArray[Any]) -> Floats:
-        """The sum of these values, one for each sample, in each piece."""
-        return _sums(self.piece_of, values, self.number)
 
 
 class PieceColumn:
-    """A field of the samples of all pieces: `values` (n,), NaN where a sample lacks it."""
+    """A field of the samples of all pieces: `values` (n,), NaN where a sample lacks it.
 
-    def __init__(self, table: PieceTable, values: Floats) -> None:
-        self._table, self.values = table, values
+    It knows the pieces, but not their table: that would refer to itself, and no collection is on to free it.
+    """
+
+    def __init__(self, values: Floats, piece_of: Numbers, starts: Numbers) -> None:
+        self.values, self._piece_of, self._starts = values, piece_of, starts
 
     @cached_property
     def known(self) -> npt.NDArray[np.bool_]:
@@ -104,14 +102,14 @@ class PieceColumn:
     @cached_property
     def counts(self) -> Numbers:
         """The number of values in each piece."""
-        return self._table.sums(self.known).astype(np.intp)
+        return self._sums(self.known).astype(np.intp)
 
     @cached_property
     def means(self) -> Floats:
         """The mean of each piece; NaN if it has no value."""
         values = self.values if self.known.all() else np.where(self.known, self.values, 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return self._table.sums(values) / self.counts
+            return self._sums(values) / self.counts
 
     @cached_property
     def medians(self) -> Floats:
@@ -131,11 +129,14 @@ class PieceColumn:
     @cached_property
     def _sorted(self) -> Floats:
         """The values, sorted within each piece, NaN last; one more NaN behind all."""
-        return np.append(self.values[np.lexsort((self.values, self._table.piece_of))], np.nan)
+        return np.append(self.values[np.lexsort((self.values, self._piece_of))], np.nan)
 
     def _ranked(self, ranks: Numbers) -> Floats:
         """The value of this rank in each piece, 0 for the lowest; NaN if it has none."""
-        return self._sorted[np.where(self.counts > 0, self._table.starts[:-1] + ranks, -1)]
+        return self._sorted[np.where(self.counts > 0, self._starts[:-1] + ranks, -1)]
+
+    def _sums(self, values: npt.NDArray[Any]) -> Floats:
+        return _sums(self._piece_of, values, len(self._starts) - 1)
 
 
 class PieceReadings:

@@ -308,12 +308,17 @@ class Rounds:
     @cached_property
     def measured(self) -> "Rounds":
         """The rounds of a measurement, without those of the warm-up."""
-        return self.only(self.same("phase", "measure"))
+        return self._kept(self.same("phase", "measure"))
 
     @cached_property
     def verified(self) -> "Rounds":
         """The rounds whose result was compared and correct."""
-        return self.only(self.same("verified", True))
+        return self._kept(self.same("verified", True))
+
+    def _kept(self, mask: Mask) -> "Rounds":
+        """As `only`, but never itself: what refers to itself is not freed while no garbage is collected."""
+        found = self.only(mask)
+        return Rounds(self.table, self.places) if found is self else found
 
     def records(self) -> list[Round]:
         """All rounds as records."""

@@ -1,5 +1,6 @@
 """From a finding to a verdict: what is reported, what is required, and what can not pass."""
 
+import gc
 import math
 from dataclasses import replace
 from weakref import ref
@@ -218,6 +219,15 @@ def test_what_was_indexed_is_freed_with_the_judgement(bench):
         assert [device() for device in devices] == [None, None]
         del judgement
         assert evidence() is None
+
+
+def test_nothing_that_was_computed_for_a_block_refers_to_itself(bench):
+    judgement = Judgement(bench.recording, bench.loaded)
+    judgement.part(judgement.subjects)  # what is made once for all
+    with without_collections():
+        gc.collect()
+        judgement.part(judgement.subjects)
+        assert gc.collect() == 0  # else a large rig, during which none is collected, keeps all blocks
 
 
 def test_given_champions_and_profile_come_before_the_recorded_ones(bench):
