@@ -91,15 +91,13 @@ def _verdicts(
         judgement.add([judgement.part(judgement.subjects)])
         return judgement.whole(judgement.comparisons(judgement.compared))
     recording.group()  # else each process would
-    nodes = [subject for subject in judgement.subjects if subject in recording.nodes]
-    others = [subject for subject in judgement.subjects if subject not in recording.nodes]
-    # With the first of each kind what all subjects need is made, which each process would make too.
-    judgement.add([judgement.part([*nodes[:1], *others[:1]])])
+    # The nodes last: what was read of all of them, a hundred MiB, is then read by the last process alone.
+    subjects = sorted(judgement.subjects, key=recording.nodes.__contains__)
+    # With the first one is made what all subjects need, which each process would make too.
+    judgement.add([judgement.part(subjects[:1])])
     give_memory_back()
-    shares = zip(_split(nodes[1:], processes), _split(others[1:], processes), strict=True)
-    judgement.add(side_by_side([partial(judgement.part, [*some, *more]) for some, more in shares]))
-    recording.host_samples.release_lists()  # a hundred MiB
-    give_memory_back()
+    shares = _split(subjects[1:], processes)
+    judgement.add(side_by_side([partial(judgement.part, share) for share in shares]))
     first, rest = judgement.compared[:1], judgement.compared[1:]
     found = [judgement.comparisons(first)]
     found += side_by_side([partial(judgement.comparisons, share) for share in _split(rest, processes)])

@@ -172,10 +172,6 @@ class Lists:
             self._loaded = self._load()
         return self._loaded
 
-    def release(self) -> None:
-        """Free the lists that were read; they are read again on next use."""
-        self._loaded = None
-
     def taken(self, order: Places) -> "Lists":
         """The lists at these places, in this order; this reads nothing."""
         other = Lists(self._load)

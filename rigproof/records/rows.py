@@ -213,12 +213,6 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         where = self.places(subject)  # first: it may move waiting records into the columns
         return floats_at(self._columns[name], where)
 
-    def release_lists(self) -> None:
-        """Free the lists that were read, which may be a hundred MiB; they are still in the file."""
-        for column in self.columns.values():
-            if isinstance(column, Lists):
-                column.release()
-
     def as_they_came(self) -> tuple[Mapping[str, Column], npt.NDArray[np.intp]]:
         """The columns, and the row of each record in them, by the order in which the records came."""
         self._move_waiting()

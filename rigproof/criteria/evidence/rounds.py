@@ -33,11 +33,12 @@ class RoundTable:
         self.columns = columns
         self._masks: dict[Hashable, Mask] = {}
         self._label_ids: dict[str, Ids] = {}
+        self._codes: dict[str, dict[Any, int]] = {}
 
     def taken(self, places: Places) -> "RoundTable":
         """The rounds at these places, in this order."""
         found = RoundTable({name: column.taken(places) for name, column in self.columns.items()})
-        found._label_ids = self._label_ids  # codes mean the same
+        found._label_ids, found._codes = self._label_ids, self._codes  # codes mean the same
         return found
 
     def coded(self, name: str) -> Coded:
@@ -78,9 +79,19 @@ class RoundTable:
         key = (name, label, values)
         if key not in self._masks:
             column = self.coded(name)
-            compared = (one.get(label) for one in column.distinct) if label else column.distinct
-            self._masks[key] = np.asarray([one in values for one in compared], np.bool_)[column.array]
+            if label:
+                codes = [code for code, one in enumerate(column.distinct) if one.get(label) in values]
+            else:  # there may be as many distinct workers as the rig has GPUs
+                code_of = self._codes_of(name)
+                codes = [code_of[value] for value in values if value in code_of]
+            self._masks[key] = column.array == codes[0] if len(codes) == 1 else np.isin(column.array, codes)
         return self._masks[key]
+
+    def _codes_of(self, name: str) -> dict[Any, int]:
+        """The code of each distinct value of a column."""
+        if name not in self._codes:
+            self._codes[name] = {value: code for code, value in enumerate(self.coded(name).distinct)}
+        return self._codes[name]
 
     def ids(self, kept: Callable[[str, Labels], tuple[Any, ...]], field: str, places: Places) -> Ids:
         """An id for each of the rounds at these places, equal if stage, field, and the `kept` labels are."""
