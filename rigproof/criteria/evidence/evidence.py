@@ -1,8 +1,9 @@
 """What criteria see: a Recording and its profile, indexed once, with a view for each device and node.
 
 Everything is indexed on first use, and in linear time: a soak has some 300,000 samples, five minutes of
-16,384 GPUs have five million. Bulk data is prepared for one subject at a time, and released after it was
-judged. Missing data raises NotMeasured with the reason, so that a criterion cannot pass by ignoring it.
+16,384 GPUs have five million. Bulk data is prepared for some subjects at a time (`blocks.py`), and released
+after they were judged. Missing data raises NotMeasured with the reason, so that a criterion cannot pass by
+ignoring it.
 """
 
 import math
