@@ -91,12 +91,16 @@ def _verdicts(
         judgement.add([judgement.part(judgement.subjects)])
         return judgement.whole(judgement.comparisons(judgement.compared))
     recording.group()  # else each process would
-    # The nodes last: what was read of all of them, a hundred MiB, is then read by the last process alone.
+    # The nodes into the last share: their lists are then read by the last process alone, and before anything
+    # else, since that takes hundreds of MiB for a moment.
     subjects = sorted(judgement.subjects, key=recording.nodes.__contains__)
     # With the first one is made what all subjects need, which each process would make too.
     judgement.add([judgement.part(subjects[:1])])
     give_memory_back()
-    shares = _split(subjects[1:], processes)
+    shares = [
+        sorted(share, key=recording.nodes.__contains__, reverse=True)
+        for share in _split(subjects[1:], processes)
+    ]
     judgement.add(side_by_side([partial(judgement.part, share) for share in shares]))
     first, rest = judgement.compared[:1], judgement.compared[1:]
     found = [judgement.comparisons(first)]
