@@ -102,8 +102,7 @@ def readings_by_piece(
 def piece_readings(device: DeviceEvidence, load: Load, field: str, shortest_s: float = 0.0) -> PieceReadings:
     """The same, trusted or not; a piece may have none. NotMeasured if a reading is infinite."""
     found = PieceReadings(piece_table(device, shortest_s), (device.subject, load.stage), field)
-    if not device.series.finite(field) and np.isinf(found.values).any():
-        raise NotMeasured(f"a reading of {field} is not a finite number")
+    device.series.require_finite(field, found.values)
     return found
 
 

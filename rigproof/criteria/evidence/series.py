@@ -87,9 +87,13 @@ class Series(Generic[Item]):
     def readings(self, field: str, places: slice) -> Readings:
         """The same. Raises NotMeasured if a value is infinite."""
         found = self.recorded(field, places)
-        if not self.finite(field) and np.isinf(found.values).any():
-            raise NotMeasured(f"a reading of {field} is not a finite number")
+        self.require_finite(field, found.values)
         return found
+
+    def require_finite(self, field: str, values: Floats) -> None:
+        """NotMeasured if one of these values of a field is infinite."""
+        if not self.finite(field) and np.isinf(values).any():
+            raise NotMeasured(f"a reading of {field} is not a finite number")
 
     def finite(self, field: str) -> bool:
         """Whether each record has a finite number in that field."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from rigproof.criteria.criterion import Limit, NotApplicable, NotMeasured
 from rigproof.criteria.evidence.blocks import Block
-from rigproof.criteria.evidence.readings import Floats, Readings
+from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Series, Stretch
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
@@ -223,11 +223,6 @@ class DeviceEvidence:
     def loaded_samples(self, window: Window) -> Stretch[GpuSample]:
         """The samples inside a window."""
         return self.series.within(window)
-
-    def loaded_readings(self, window: Window, field: str, what: str) -> Readings:
-        """Enough readings of one sensor inside the window, else NotMeasured."""
-        self.require_readings(window, field, what)
-        return self.loaded_samples(window).readings(field)
 
     def require_readings(self, window: Window, field: str, what: str) -> None:
         """NotMeasured if there are not enough readings of one sensor inside the window."""

@@ -229,12 +229,13 @@ def test_a_sensor_that_the_card_lacks_is_not_applicable_where_nothing_was_read(b
     device = evidence(bench).device(GPU)
     assert device.lacks_sensor("memory_temperature_c")
     assert not device.lacks_sensor("memory", "core_temperature_c")
-    assert len(device.loaded_readings(window, "memory_temperature_c", "memory temperature")) == 401
+    device.require_readings(window, "memory_temperature_c", "memory temperature")
+    assert len(device.loaded_samples(window).readings("memory_temperature_c")) == 401
     bench.samples(GPU, memory_temperature_c=None, power_w=None)
     device = evidence(bench).device(GPU)
     with pytest.raises(NotApplicable, match="this card's driver reports no memory temperature"):
-        device.loaded_readings(window, "memory_temperature_c", "memory temperature")
-    assert reason(lambda: device.loaded_readings(window, "power_w", "power")) == (
+        device.require_readings(window, "memory_temperature_c", "memory temperature")
+    assert reason(lambda: device.require_readings(window, "power_w", "power")) == (
         "no power was read under load; check `nvidia-smi -q -d POWER` on pc1; a sensor that its driver does "
         "not have is listed in unsupported_sensors of hwprofiles/gpus/h200.toml"
     )
@@ -253,14 +254,14 @@ def test_where_a_sensor_that_gives_nothing_is_shown(bench, field, query):
     bench.samples(GPU, **{field: None})
     device = evidence(bench).device(GPU)
     assert f"; check {query} on pc1; " in reason(
-        lambda: device.loaded_readings(Window(30.0, 70.0), field, "reading")
+        lambda: device.require_readings(Window(30.0, 70.0), field, "reading")
     )
 
 
 def test_a_card_that_gave_no_sample_at_all_is_no_missing_sensor(bench):
     bench.recording.gpu_samples = [one for one in bench.recording.gpu_samples if one.subject != GPU]
     device = evidence(bench).device(GPU)
-    assert reason(lambda: device.loaded_readings(Window(30.0, 70.0), "power_w", "power")) == (
+    assert reason(lambda: device.require_readings(Window(30.0, 70.0), "power_w", "power")) == (
         "no power was read under load"
     )
 
