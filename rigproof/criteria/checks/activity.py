@@ -2,21 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, POWER_UNKNOWN, WORKER_LOST, Also
+from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.loads import Load, load_of, over_stages, piece_table
 from rigproof.criteria.evidence.pieces import Of
-from rigproof.criteria.evidence.readings import Floats
-from rigproof.criteria.evidence.rounds import Ids
 from rigproof.criteria.evidence.sensors import power_field, readings_by_piece
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window, slice_edges, without_work
-from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import REPEATING, TIMES, FaultKind
@@ -58,17 +57,18 @@ def gpu_active(device: DeviceEvidence) -> Finding:
 
 
 def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
-    window = device.evidence.complete_window(stage)
-    rounds = device.rounds(stage)
-    if not len(rounds.measured.verified):
+    window, duty = device.evidence.complete_window(stage), device.evidence.kinds[stage].duty
+    work = _work(device, stage)
+    if work is None or not work.measured:
         return _without_work(device, window)
-    if device.is_cpu and device.evidence.kinds[stage].duty != "continuous":
+    if device.is_cpu and duty != "continuous":
         limit = device.limit("active_work_share").times(100)
         return compared(100.0, limit, good=True, detail="verified work was measured")
-    finding = _by_work(device, stage, window)
-    if finding.outcome is Outcome.FAIL or device.is_cpu or device.evidence.kinds[stage].duty == "fed":
+    load = None if duty == "continuous" else load_of(device, stage)  # or why there is none
+    finding = _by_work(device, duty, work)
+    if finding.outcome is Outcome.FAIL or device.is_cpu or duty == "fed":
         return finding
-    load = load_of(device, stage)
+    load = load or load_of(device, stage)
     if device.identity.power_limit_w is None and device.has_no_power_limit:
         return _by_utilization(device, load, finding)
     return _by_power(device, load, finding)
@@ -96,49 +96,79 @@ def _without_work(device: DeviceEvidence, window: Window) -> Finding:
     return compared(0.0, limit, good=False, detail=detail, from_s=window.from_s)
 
 
-def _by_work(device: DeviceEvidence, stage: str, window: Window) -> Finding:
+class _Work(NamedTuple):
+    """Whether any verified round was measured, how many seconds a load has, and those without such work."""
+
+    measured: bool
+    seconds: int
+    idle: int
+    idle_from_s: float  # of the first one
+
+
+def _by_work(device: DeviceEvidence, duty: Duty, work: _Work) -> Finding:
     """The whole window of a continuous load; of any other load the stretches in which it measured.
 
     For a fed device any work is enough: how long it waits is judged elsewhere.
     """
-    duty = device.evidence.kinds[stage].duty
-    if duty == "continuous":
-        from_s, to_s = device.evidence.kept(("seconds", stage), lambda: _seconds([window])[:2])
-    else:
-        load_of(device, stage)  # or why there is none
-        seconds = device.block.kept("seconds of work", lambda: _seconds_of_work(device))
-        from_s, to_s = seconds[device.subject, stage]
-    (idle,) = without_work(device.rounds(stage).verified, from_s, to_s).nonzero()
-    share = 100 * (1 - len(idle) / len(from_s))
+    share = 100 * (1 - work.idle / work.seconds)
     limit = device.limit("active_work_share").times(100)
-    detail = f"verified work in {len(from_s) - len(idle)} of {len(from_s)} windows of 1 s"
+    detail = f"verified work in {work.seconds - work.idle} of {work.seconds} windows of 1 s"
     if share >= limit.value or duty == "fed":
         return compared(share, limit, good=True, detail=detail)
     cause = device.cause()
     detail += f"; {cause}" if cause else ""
-    return compared(share, limit, good=False, detail=detail, from_s=float(from_s[idle[0]]))
+    return compared(share, limit, good=False, detail=detail, from_s=work.idle_from_s)
 
 
-def _seconds_of_work(device: DeviceEvidence) -> dict[Of, tuple[Floats, Floats]]:
-    """When each whole window of measured work begins and ends, for each device of the block and stage."""
-    pieces = piece_table(device, 0.0).pieces
-    stretches = [[one for piece in own for one in piece.stretches] for own in pieces.values()]
-    from_s, to_s, places = _seconds([one for own in stretches for one in own])
-    ends = np.searchsorted(places, [*accumulate(map(len, stretches))]).tolist()
-    bounds = pairwise([0, *ends])
-    return {of: (from_s[first:end], to_s[first:end]) for of, (first, end) in zip(pieces, bounds, strict=True)}
+def _work(device: DeviceEvidence, stage: str) -> _Work | None:
+    """What a device did in a stage; None if it has no round. NotMeasured if a round is not valid."""
+    device.rounds(stage)
+    return device.block.kept("work by second", lambda: _by_second(device)).get((device.subject, stage))
 
 
-def _seconds(stretches: Sequence[Window]) -> tuple[Floats, Floats, Ids]:
-    edges_s = np.asarray([(one.from_s, one.to_s) for one in stretches])
-    return slice_edges(edges_s[:, 0], edges_s[:, 1], WINDOW_S)
+def _by_second(device: DeviceEvidence) -> dict[Of, _Work]:
+    """The same for each device of the block and each stage, for those whose rounds are all valid."""
+    rounds, pieces = device.stage_rounds, piece_table(device, 0.0).pieces
+    whole = {stage: _complete(device.evidence, stage) for _, stage in rounds.numbers}
+    stretches = [
+        (number, one.from_s, one.to_s)
+        for of, number in rounds.numbers.items()
+        for one in whole[of[1]] or [one for piece in pieces.get(of, ()) for one in piece.stretches]
+    ]
+    groups, from_s, to_s = np.asarray(stretches).reshape(-1, 3).T
+    from_s, to_s, places = slice_edges(from_s, to_s, WINDOW_S)
+    groups = groups[places].astype(np.intp)
+    rows, own = rounds.rows, rounds.groups
+    verified = rounds.table.mask("verified", "", (True,))[rows]
+    rows, own = rows[verified], own[verified]
+    begins, ends = own + 1j * rounds.table.begins_s[rows], own + 1j * rounds.table.t_s[rows]
+    (idle,) = without_work(begins, ends, groups + 1j * from_s, groups + 1j * to_s).nonzero()
+    measured = rounds.table.mask("phase", "", ("measure",))[rows]
+    numbers = len(rounds.numbers)
+    first = np.searchsorted(groups[idle], np.arange(numbers))
+    columns = (
+        np.bincount(own[measured], minlength=numbers) > 0,
+        *(np.bincount(one, minlength=numbers) for one in (groups, groups[idle])),
+        np.append(from_s[idle], np.nan)[first],
+    )
+    found = map(_Work, *(one.tolist() for one in columns))
+    return dict(zip(rounds.numbers, found, strict=True))
+
+
+def _complete(evidence: Evidence, stage: str) -> tuple[Window, ...]:
+    """The window of a continuous stage; empty for any other stage, and if it was aborted."""
+    if stage not in evidence.stages_with("continuous"):
+        return ()
+    try:
+        return (evidence.complete_window(stage),)
+    except NotMeasured:  # for each device, too
+        return ()
 
 
 def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
     """Judged by the piece in which it drew the least."""
     read = readings_by_piece(device, load, power_field(device), "power")
-    least = int(read.means.argmin())
-    mean_w, piece = float(read.means[least]), read.pieces[least]
+    mean_w, piece = read.least("means"), read.pieces[int(read.means.argmin())]
     enforced_w = device.enforced_power_within(piece.span) or device.enforced_power_w
     limit = device.limit("active_power_share").times(100, f" of the enforced {enforced_w:.0f} W")
     share = 100 * mean_w / enforced_w
@@ -152,7 +182,7 @@ def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
 def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
     """Without a power limit: the driver reports the card as busy, and it did verified work."""
     used = readings_by_piece(device, load, "utilization_percent", "utilisation")
-    mean = float(used.means.min())
+    mean = used.least("means")
     limit = device.limit("active_utilization_share").times(100)
     if mean >= limit.value:
         detail = f"{by_work.detail}, utilisation {mean:.0f} %; the driver reports no power limit"

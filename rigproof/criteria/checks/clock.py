@@ -9,7 +9,7 @@ import numpy as np
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import POWER_UNKNOWN, UNSAMPLED, Also
 from rigproof.criteria.evidence.fed import fed
-from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, over_loads
+from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, load_of, over_loads, piece_table
 from rigproof.criteria.evidence.pieces import Piece, PieceReadings
 from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.reasons import (
@@ -21,10 +21,10 @@ from rigproof.criteria.evidence.reasons import (
 )
 from rigproof.criteria.evidence.sensors import (
     POWER,
-    moving_readings,
     piece_readings,
     power_field,
     readings_by_piece,
+    require_moving,
 )
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.tasks import LOSSES
@@ -155,7 +155,7 @@ def _worst(
 
     NotMeasured if the reasons cannot be read, or if nothing explains a piece after the worker was lost.
     """
-    every = _main_reasons(device, load, read, least_mhz)
+    every = _main_reasons(device, load)
     drawn = _drawn_by_piece(device, load) if any(one and one & POWER_CAP for one in every) else None
     worst: dict[Outcome, _Explained] = {}
     for place in np.argsort(clocks_mhz, kind="stable").tolist():
@@ -233,7 +233,7 @@ def _require_agreeing_rates(device: DeviceEvidence, load: Load, read: PieceReadi
         return
     rounds = device.rounds(load.stage)
     together = len(rounds.processes(device.evidence.kinds))
-    lowest_mhz = float(read.lowest.min())
+    lowest_mhz = read.least("lowest")
     for precision, fastest in rounds.fastest.items():
         peak = getattr(sku.peak_tflops, precision, None)
         if peak is None:
@@ -262,7 +262,7 @@ def _means_mhz(device: DeviceEvidence, load: Load) -> Iterator[tuple[Window, flo
 def _drawn_by_piece(device: DeviceEvidence, load: Load) -> list[tuple[float, float]]:
     """The median power of each piece, and the median of the 1 s average; NaN where it was not read."""
     field = power_field(device)
-    moving_readings(device, load.window, field, "power")  # a frozen one explains nothing
+    require_moving(device, load.window, field, "power")  # a frozen one explains nothing
     power_w, averages_w = (piece_readings(device, load, one).medians for one in (field, POWER[1]))
     return list(zip(power_w.tolist(), averages_w.tolist(), strict=True))
 
@@ -283,30 +283,46 @@ def _at_its_cap(
         return drawn_w, None, None
     least_w = device.limit("clock_capped_power_share").value * enforced_w
     if drawn_w < least_w and not math.isnan(average_w):
-        moving_readings(device, load.window, POWER[1], "power (1 s average)")
+        require_moving(device, load.window, POWER[1], "power (1 s average)")
         drawn_w = max(drawn_w, average_w)
     return drawn_w, enforced_w, drawn_w >= least_w
 
 
-def _main_reasons(
-    device: DeviceEvidence, load: Load, read: PieceReadings, least_mhz: float
-) -> list[int | None]:
+def _main_reasons(device: DeviceEvidence, load: Load) -> list[int | None]:
     """For each piece the explaining bits that most samples of a low clock have, taken together.
 
     0 if most have none; None if they were not read in most samples.
     """
-    reasons = piece_readings(device, load, "clock_event_reasons")
-    low = reasons.known & (read.values < least_mhz)
+    piece_readings(device, load, "clock_event_reasons")  # NotMeasured if one is infinite
+    every = device.block.kept("main reasons", lambda: _every_main_reason(device))
+    return every[piece_table(device, 0.0).rows[device.subject, load.stage]]
+
+
+def _every_main_reason(device: DeviceEvidence) -> list[int | None]:
+    """The same for all pieces of the block."""
+    table = piece_table(device, 0.0)
+    clocks, reasons = table.column("sm_clock_mhz"), table.column("clock_event_reasons")
+    own = {one.subject: one for one in device.block.devices}
+    least_mhz = [_least_mhz(own[subject], load_of(own[subject], stage)) for subject, stage in table.pieces]
+    low = np.isfinite(reasons.values) & (clocks.values < table.each_sample(least_mhz))
     masks = np.where(low, reasons.values, 0).astype(np.int64)
     present = EXPLAINS_LOW_CLOCK & int(np.bitwise_or.reduce(masks))
-    most_low = MOST * read.sums(low)
+    most_low = MOST * clocks.sums(low)
     # Each bit by itself: a slowdown that flickered does not explain a clock that was low all the time.
-    main = np.zeros(len(read.pieces), np.int64)
+    main = np.zeros(len(most_low), np.int64)
     for bit in NAMES:
         if bit & present:
-            main += np.where(read.sums((masks & bit) != 0) > most_low, bit, 0)
+            main += np.where(clocks.sums((masks & bit) != 0) > most_low, bit, 0)
     unread = reasons.counts <= MOST * reasons.samples
     return [None if gone else bits for gone, bits in zip(unread.tolist(), main.tolist(), strict=True)]
+
+
+def _least_mhz(device: DeviceEvidence, load: Load) -> float:
+    """As `_reference`; NaN if there is none, which the device's own finding reports."""
+    try:
+        return _reference(device, load).value
+    except NotMeasured:
+        return math.nan
 
 
 FAULTS = (

@@ -67,7 +67,7 @@ def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: L
     """The piece in which it was worst for half of the time; else the one in which it was down most often."""
     generations = _read(device, load, "pcie_generation", "PCIe generation", GENERATIONS)
     widths = _read(device, load, "pcie_width", "PCIe width", LANES)
-    if generations.lowest.min() >= best[0] and widths.lowest.min() >= best[1]:
+    if generations.least("lowest") >= best[0] and widths.least("lowest") >= best[1]:
         return compared(limit.value, limit, good=True)
     seen = list(zip(_seen(generations, best[0]), _seen(widths, best[1]), strict=True))
     # A link that is better than the owner expects does not make up for one that is worse.
@@ -105,9 +105,9 @@ class Seen:
 def _read(device: DeviceEvidence, load: Load, field: str, what: str, possible: range) -> PieceReadings:
     """NotMeasured if half of a piece's readings are values that no link has."""
     read = readings_by_piece(device, load, field, what, SHORTEST_S)
-    usual = read.upper_medians
-    if usual.min() < possible[0] or usual.max() > possible[-1]:
-        raise NotMeasured(f"the {what} reads {usual.min():.0f} to {usual.max():.0f}, which no link has")
+    least, most = read.least("upper_medians"), read.most("upper_medians")
+    if least < possible[0] or most > possible[-1]:
+        raise NotMeasured(f"the {what} reads {least:.0f} to {most:.0f}, which no link has")
     return read
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from rigproof.criteria.evidence.series import Series
 from rigproof.criteria.evidence.windows import Window
 
 Numbers = npt.NDArray[np.intp]
+Figure = Literal["counts", "means", "upper_medians", "lowest"]
+Extreme = Literal["least", "most"]
+EXTREMES: dict[Extreme, np.ufunc] = {"least": np.minimum, "most": np.maximum}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +54,18 @@ Of = tuple[str, str]  # a device and a stage
 
 
 class PieceTable:
-    """Pieces of several devices and stages, and the samples in each: one array (n,) for all pieces."""
+    """Pieces of several devices and stages, and the samples in each: one array (n,) for all pieces.
+
+    Each of these devices and stages has at least one piece.
+    """
 
     def __init__(self, series: Mapping[str, Series[Any]], pieces: Mapping[Of, Sequence[Piece]]) -> None:
         self.pieces = pieces
         self._series = series
         ends = accumulate(map(len, pieces.values()))
         self.rows = {of: slice(end - len(pieces[of]), end) for of, end in zip(pieces, ends, strict=True)}
+        self.numbers = {of: number for number, of in enumerate(pieces)}
+        self._first_rows: Numbers = np.asarray([one.start for one in self.rows.values()], np.intp)
         ends_of = accumulate(len(one.times_s) for one in series.values())
         begins = {
             device: end - len(one.times_s) for (device, one), end in zip(series.items(), ends_of, strict=True)
@@ -76,11 +84,18 @@ class PieceTable:
         self.starts: Numbers = np.searchsorted(self.piece_of, np.arange(len(every) + 1))
         self._columns: dict[str, PieceColumn] = {}
 
+    def each_sample(self, values: Sequence[float]) -> Floats:
+        """A value of each device and stage, for each of its samples, (n,)."""
+        edges = self.starts[np.append(self._first_rows, len(self.starts) - 1)]
+        return np.repeat(np.asarray(values, np.float64), edges[1:] - edges[:-1])
+
     def column(self, field: str) -> "PieceColumn":
         """A field of the samples."""
         if field not in self._columns:
             everything = np.concatenate([one.numbers(field) for one in self._series.values()])
-            self._columns[field] = PieceColumn(everything[self.places], self.piece_of, self.starts)
+            self._columns[field] = PieceColumn(
+                everything[self.places], self.piece_of, self.starts, self._first_rows
+            )
         return self._columns[field]
 
 
@@ -90,8 +105,21 @@ class PieceColumn:
     It knows the pieces, but not their table: that would refer to itself, and no collection is on to free it.
     """
 
-    def __init__(self, values: Floats, piece_of: Numbers, starts: Numbers) -> None:
-        self.values, self._piece_of, self._starts = values, piece_of, starts
+    def __init__(self, values: Floats, piece_of: Numbers, starts: Numbers, first_rows: Numbers) -> None:
+        self.values, self._piece_of, self._starts, self._first_rows = values, piece_of, starts, first_rows
+        self._extremes: dict[tuple[Extreme, Figure], list[float]] = {}
+
+    def extremes(self, extreme: Extreme, figure: Figure) -> list[float]:
+        """The least or the most of a figure over the pieces of each device and stage."""
+        if (extreme, figure) not in self._extremes:
+            every = EXTREMES[extreme].reduceat(getattr(self, figure), self._first_rows)
+            self._extremes[extreme, figure] = every.tolist()
+        return self._extremes[extreme, figure]
+
+    @property
+    def samples(self) -> Numbers:
+        """The number of samples in each piece."""
+        return self._starts[1:] - self._starts[:-1]
 
     @cached_property
     def known(self) -> npt.NDArray[np.bool_]:
@@ -102,14 +130,14 @@ class PieceColumn:
     @cached_property
     def counts(self) -> Numbers:
         """The number of values in each piece."""
-        return self._sums(self.known).astype(np.intp)
+        return self.sums(self.known).astype(np.intp)
 
     @cached_property
     def means(self) -> Floats:
         """The mean of each piece; NaN if it has no value."""
         values = self.values if self.known.all() else np.where(self.known, self.values, 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return self._sums(values) / self.counts
+            return self.sums(values) / self.counts
 
     @cached_property
     def medians(self) -> Floats:
@@ -135,7 +163,8 @@ class PieceColumn:
         """The value of this rank in each piece, 0 for the lowest; NaN if it has none."""
         return self._sorted[np.where(self.counts > 0, self._starts[:-1] + ranks, -1)]
 
-    def _sums(self, values: npt.NDArray[Any]) -> Floats:
+    def sums(self, values: npt.NDArray[Any]) -> Floats:
+        """The sum of these values, one for each of `values`, in each piece."""
         return _sums(self._piece_of, values, len(self._starts) - 1)
 
 
@@ -145,6 +174,15 @@ class PieceReadings:
     def __init__(self, table: PieceTable, of: Of, field: str) -> None:
         self.pieces = table.pieces[of]
         self._table, self._column, self._rows = table, table.column(field), table.rows[of]
+        self._number = table.numbers[of]
+
+    def least(self, figure: Figure) -> float:
+        """The least of a figure over the pieces; NaN if one has none."""
+        return self._column.extremes("least", figure)[self._number]
+
+    def most(self, figure: Figure) -> float:
+        """The most of a figure over the pieces; NaN if one has none."""
+        return self._column.extremes("most", figure)[self._number]
 
     @property
     def _places(self) -> slice:
@@ -160,12 +198,6 @@ class PieceReadings:
     def known(self) -> npt.NDArray[np.bool_]:
         """Whether each sample has one, (n,)."""
         return self._column.known[self._places]
-
-    @property
-    def samples(self) -> Numbers:
-        """The number of samples."""
-        starts = self._table.starts[self._rows.start : self._rows.stop + 1]
-        return starts[1:] - starts[:-1]
 
     @property
     def counts(self) -> Numbers:

@@ -93,7 +93,7 @@ def readings_by_piece(
     """
     require_moving(device, load.window, field, what)
     found = piece_readings(device, load, field, shortest_s)
-    if not found.counts.all():
+    if not found.least("counts"):
         span = found.pieces[int(np.argmin(found.counts))].span
         raise NotMeasured(f"no {what} was read from t={span.from_s:.0f} to {span.to_s:.0f} s")
     return found

@@ -14,6 +14,7 @@ from rigproof.criteria.evidence.rounds import Rounds
 
 # No run takes a week. A longer stretch means that the clock jumped, and would have endless slices.
 LONGEST_S = 7 * 86400.0
+Moments = npt.NDArray[np.float64] | npt.NDArray[np.complex128]
 NUDGE = 1e-6  # keeps the last slice if a length is a multiple of the width except for rounding
 
 
@@ -63,10 +64,14 @@ def slice_edges(
     return starts_s, starts_s + widths_s, stretches
 
 
-def without_work(rounds: Rounds, from_s: Floats, to_s: Floats) -> npt.NDArray[np.bool_]:
-    """For each of these spans, whether no round overlaps it. Rounds must have positive, finite lengths."""
-    begun = np.sort(rounds.begins_s).searchsorted(to_s)  # before its end
-    ended = np.sort(rounds.t_s).searchsorted(from_s, "right")  # by its begin
+def without_work(begins: Moments, ends: Moments, from_: Moments, to: Moments) -> npt.NDArray[np.bool_]:
+    """For each span, whether no round overlaps it; `begins` and `ends` are of rounds of positive length.
+
+    All four are run times. Of several devices they are complex numbers, with the time as imaginary part and
+    the device's number as real part, which numpy compares first: so its rounds are held against its spans.
+    """
+    begun = np.sort(begins).searchsorted(to)  # before its end
+    ended = np.sort(ends).searchsorted(from_, "right")  # by its begin
     idle: npt.NDArray[np.bool_] = begun == ended
     return idle
 

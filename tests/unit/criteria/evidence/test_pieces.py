@@ -15,7 +15,8 @@ from rigproof.records.samples import GpuSample
 
 # Of a device: for each stage, for each piece, for each stretch, its readings; None if a sample has none.
 stretches = st.lists(st.lists(st.none() | st.floats(-9, 9), max_size=5), min_size=1, max_size=3)
-devices = st.lists(st.lists(st.lists(stretches, max_size=4), min_size=1, max_size=3), min_size=1, max_size=3)
+loads = st.lists(stretches, min_size=1, max_size=4)
+devices = st.lists(st.lists(loads, max_size=3), min_size=1, max_size=3).filter(any)
 
 
 def series_of(stages):
@@ -63,7 +64,10 @@ def test_the_figures_of_all_pieces_are_those_of_each(rig):
             values = [known(stretches) for stretches in pieces]
             assert len(found.pieces) == len(pieces)
             assert found.counts.tolist() == list(map(len, values))
-            assert found.samples.tolist() == [sum(map(len, stretches)) for stretches in pieces]
+            for figure in ("counts", "means", "upper_medians", "lowest"):
+                each = getattr(found, figure)
+                extremes = found.least(figure), found.most(figure)
+                assert extremes == about((float(each.min()), float(each.max())))
             assert found.values[found.known].tolist() == [value for one in values for value in one]
             assert found.means.tolist() == about([fmean(one) if one else math.nan for one in values])
             assert found.medians.tolist() == about([median(one) if one else math.nan for one in values])
@@ -74,13 +78,22 @@ def test_the_figures_of_all_pieces_are_those_of_each(rig):
             assert high == [sum(1 for value in one if value > 0) for one in values]
 
 
-def test_a_device_without_pieces_changes_nothing_for_the_others():
+@given(devices)
+def test_a_column_has_a_figure_for_each_piece_of_all_devices(rig):
+    table = table_of(rig)
+    column = table.column("power_w")
+    loads = [pieces for stages in rig for pieces in stages]
+    sizes = [[sum(map(len, stretches)) for stretches in pieces] for pieces in loads]
+    assert column.samples.tolist() == [size for one in sizes for size in one]
+    values = table.each_sample(range(len(loads)))
+    assert values.tolist() == [number for number, one in enumerate(sizes) for _ in range(sum(one))]
+
+
+def test_a_device_without_loads_changes_nothing_for_the_others():
     one = [[[[[1.0, 2.0, 6.0]]]]]
-    alone, beside = table_of(one), table_of([[[]], *one])
+    alone, beside = table_of(one), table_of([[], *one])
     found = PieceReadings(beside, ("gpu1", "stage0"), "power_w")
     assert found.means.tolist() == PieceReadings(alone, ("gpu0", "stage0"), "power_w").means.tolist() == [3.0]
-    nothing = PieceReadings(beside, ("gpu0", "stage0"), "power_w")
-    assert (nothing.pieces, nothing.means.tolist()) == ([], [])
 
 
 def test_joined_pieces_keep_all_their_stretches():

@@ -105,13 +105,13 @@ def test_a_span_is_without_work_where_no_round_overlaps_it(rounds, stretches, wi
     ]
     assert places.tolist() == [place for place, one in enumerate(stretches) for _ in one.slices(width_s)]
     overlapped = [bool(((rounds.begins_s < one.to_s) & (rounds.t_s > one.from_s)).any()) for one in slices]
-    assert without_work(rounds, from_s, to_s).tolist() == [not one for one in overlapped]
+    assert without_work(rounds.begins_s, rounds.t_s, from_s, to_s).tolist() == [not one for one in overlapped]
 
 
 def test_a_round_that_only_touches_a_span_does_no_work_there():
     rounds = Rounds.of_records([work(1.0, 1.0), work(3.0, 1.0)])
     from_s, to_s, _ = slice_edges(*edges([Window(0, 3)]), 1.0)
-    assert without_work(rounds, from_s, to_s).tolist() == [False, True, False]
+    assert without_work(rounds.begins_s, rounds.t_s, from_s, to_s).tolist() == [False, True, False]
 
 
 def edges(stretches):
