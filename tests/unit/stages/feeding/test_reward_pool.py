@@ -13,8 +13,9 @@ from rigproof.stages.feeding.reward_pool import Job, RewardPool
 from rigproof.stages.feeding.strategies import completion_of, parse, reward
 
 ROOT = str(Path(__file__).resolve().parents[3])
-# Of CPU time: a game takes some ten milliseconds. What blocks signals burns a CPU for ten times as long.
-STRATEGY_S, MEMORY_MIB, SEED = 0.2, 64, 5
+# Of CPU time, which grows too where a virtual machine has to wait for its host's CPU. A game takes some ten
+# milliseconds. A strategy that hangs takes all of it, and one that blocks signals ten times as long.
+STRATEGY_S, HANGING_S, MEMORY_MIB, SEED = 30.0, 0.4, 64, 5
 ENDS = {
     "look ahead 1": "played",
     "raise": "crashed",
@@ -72,6 +73,13 @@ def pool():
         yield pool
 
 
+@pytest.fixture(scope="module")
+def short_pool():
+    """For strategies that hang."""
+    with RewardPool(2, HANGING_S, MEMORY_MIB) as pool:
+        yield pool
+
+
 def test_rewards_come_in_order_and_are_those_of_the_games(pool):
     completions = [completion("look ahead 1", *order) for order in (("left",) * 4, ("up",) * 4)] * 3
     completions.insert(2, BAD_FORM)
@@ -85,7 +93,8 @@ def test_rewards_come_in_order_and_are_those_of_the_games(pool):
 
 
 @pytest.mark.parametrize("kind", MISHAPS)
-def test_a_strategy_that_goes_wrong_costs_only_itself(pool, kind):
+def test_a_strategy_that_goes_wrong_costs_only_itself(pool, short_pool, kind):
+    pool = short_pool if kind in HANGING else pool
     completions = [GOOD, completion(kind), GOOD, GOOD]
     for parallel in (False, True):
         rewards = rewards_of(pool, completions, parallel=parallel)
@@ -99,9 +108,10 @@ kinds = st.sampled_from([kind for kind in ENDS if kind not in HANGING] + ["inval
 
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mix=st.lists(kinds, max_size=5), hanging=st.sampled_from([None, "hang"]), place=st.integers(0, 5))
-def test_any_mix_gives_the_rewards_of_the_sequential_run_in_order(pool, mix, hanging, place):
+def test_any_mix_gives_the_rewards_of_the_sequential_run_in_order(pool, short_pool, mix, hanging, place):
     if hanging is not None:
         mix.insert(place, hanging)
+        pool = short_pool
     completions = [BAD_FORM if kind == "invalid" else completion(kind) for kind in mix]
     good = reward(parse(GOOD), SEED)
     expected = tuple(good if kind == "look ahead 1" else 0.0 for kind in mix)
