@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.stage_rounds import StageRounds
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -41,7 +42,7 @@ def settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
 def _settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
     stage = device.evidence.steady_stage
     window = device.evidence.complete_window(stage)
-    verified = device.possible(device.rounds(stage)).verified
+    verified = device.possible(stage).verified
     starts_s = verified.begins_s[verified.same("phase", "measure")]
     if not len(starts_s):
         cause = device.cause()
@@ -93,13 +94,37 @@ def _one_precision(rounds: Rounds) -> str:
 # Of one precision
 
 
-def precision_rounds(device: DeviceEvidence, precision: str) -> Rounds:
-    """Measured, verified and possible rounds of the stage that measures precision by precision."""
-    stages = (one for one in device.evidence.stages if device.evidence.kinds[one].arms == "precision")
-    done = device.rounds(next(stages, ""))
-    device.possible(done, precision)
-    counted = done.verified.measured
-    return counted.only(counted.labelled("precision", precision))
+@dataclass(frozen=True, slots=True)
+class PrecisionRate:
+    """Measured, verified and possible rounds of one precision, and their rate as in `Rounds.rate`."""
+
+    rounds: Rounds
+    tflops: float
+
+
+def precision_rate(device: DeviceEvidence, precision: str) -> PrecisionRate | None:
+    """In the stage that measures precision by precision; None without such rounds."""
+    evidence = device.evidence
+    stage = evidence.kept("stage of arms", lambda: _stage_of_arms(evidence))
+    device.possible(stage, precision)
+    rates = device.block.kept("precision rates", lambda: _precision_rates(device.stage_rounds, stage))
+    return rates.get(((device.subject, stage), precision))
+
+
+def _stage_of_arms(evidence: Evidence) -> str:
+    return next((one for one in evidence.stages if evidence.kinds[one].arms == "precision"), "")
+
+
+def _precision_rates(done: StageRounds, stage: str) -> dict[Hashable, PrecisionRate]:
+    """By device and stage, and precision."""
+    every = done.every
+    counted = every.same("stage", stage) & every.same("verified", True) & every.same("phase", "measure")
+    parts = done.parts(counted, "precision")
+    rates = parts.sums(parts.rounds.work) / parts.sums(parts.rounds.seconds)
+    return {
+        key: PrecisionRate(rounds, rate)
+        for key, rounds, rate in zip(parts.keys, parts, rates.tolist(), strict=True)
+    }
 
 
 # Peers

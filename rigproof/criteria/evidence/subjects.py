@@ -19,7 +19,7 @@ from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import CpuLoad, Node
 from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
-from rigproof.records.measurements import TFLOP, Event, ForeignMemory, GpuCounters, MemoryReading
+from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading
 from rigproof.records.recording import StageRecord
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -266,15 +266,16 @@ class DeviceEvidence:
         """
         return self.kept(("stage", stage), lambda: self.stage_rounds.valid(self.subject, stage))
 
-    def possible(self, rounds: Rounds, *precisions: str) -> Rounds:
-        """The same rounds, for a rate. NotMeasured if one is faster than the device's silicon can be.
+    def possible(self, stage: str, *precisions: str) -> Rounds:
+        """The same, for a rate. NotMeasured if one is faster than the device's silicon can be.
 
         Only arithmetic has a known maximum. `precisions`: those that are judged; by default all.
         """
-        arithmetic = rounds.only(rounds.same("unit", TFLOP))
-        if self.found and not self.is_cpu and len(arithmetic):
-            fastest = arithmetic.fastest.items()
-            self.silicon.require_possible(one for one in fastest if not precisions or one[0] in precisions)
+        rounds = self.rounds(stage)
+        fastest = self.stage_rounds.fastest(self.subject, stage)
+        if fastest and self.found and not self.is_cpu:
+            chosen = precisions or sorted(fastest)
+            self.silicon.require_possible((one, fastest[one]) for one in chosen if one in fastest)
         return rounds
 
     @property
