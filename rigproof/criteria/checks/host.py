@@ -163,15 +163,16 @@ def responsiveness(node: NodeEvidence) -> Finding:
 def _delays(node: NodeEvidence, window: Window) -> tuple[Floats, float | None]:
     """All delays in the window, ms, and when the longest was reported."""
     reports = [
-        (t_s, np.asarray(delays, np.float64))
+        (t_s, delays)
         for t_s, delays in node.loaded_samples(window).fields("t_s", "wakeup_delays_ms")
         if delays is not None and len(delays)
     ]
     if not reports:
         return np.empty(0), None
-    longest = [delays.max() for _, delays in reports]
-    worst_at_s, _ = reports[int(np.argmax(longest))]
-    return np.concatenate([delays for _, delays in reports]), worst_at_s
+    every = np.concatenate([delays for _, delays in reports], dtype=np.float64)
+    reported = np.cumsum([len(delays) for _, delays in reports])
+    worst_at_s, _ = reports[int(reported.searchsorted(every.argmax(), "right"))]
+    return every, worst_at_s
 
 
 def _require_probe(node: NodeEvidence, window: Window, delays: Floats) -> None:

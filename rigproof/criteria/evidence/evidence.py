@@ -332,6 +332,14 @@ class Evidence:
         return {}
 
     @cached_property
+    def left_out(self) -> dict[tuple[str, str], str]:
+        """Why a criterion was not requested, by subject and criterion: the first reason."""
+        found: dict[tuple[str, str], str] = {}
+        for event in self.events.get("left_out", ()):
+            found.setdefault((event.subject, str(event.data.get("criterion"))), event.message)
+        return found
+
+    @cached_property
     def workers(self) -> dict[str, list[WorkerIdentity]]:
         """The workers by the device that they were planned for."""
         found: dict[str, list[WorkerIdentity]] = defaultdict(list)

@@ -268,7 +268,7 @@ class Rounds:
         """A label of each round that is a number; NaN if it is none."""
         column = self.table.coded(LABELS)
         values = [value.get(name) for value in column.distinct]
-        numbers = np.asarray([one if isinstance(one, int) else np.nan for one in values], np.float64)
+        numbers = np.asarray([one if isinstance(one, int | float) else np.nan for one in values], np.float64)
         found: Floats = numbers[self._codes(column)]
         return found
 

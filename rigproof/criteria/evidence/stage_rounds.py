@@ -20,7 +20,7 @@ class StageRounds:
 
     Those that another device did in place of the promised one are in no group. `rows` are the places in
     `table` of the rounds of all valid groups, group by group, and `groups` the number of each one's group;
-    `every` are the same as Rounds.
+    `every` are the same as Rounds. `own`: whether the promised device did each round of `table`.
     """
 
     def __init__(self, rounds: Mapping[str, Rounds], devices: Sequence[str], kinds: StageKinds) -> None:
@@ -40,6 +40,7 @@ class StageRounds:
         for kind in set(devices):
             promised = np.asarray([one == kind for one in devices])[device]
             own |= promised & table.mask("device", "", (None, kind))
+        self.own = own
         (rows,) = own.nonzero()
         groups = (device * len(stages.distinct) + stages.array)[rows]
         order = np.argsort(groups, kind="stable")

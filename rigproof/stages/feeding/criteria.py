@@ -117,8 +117,8 @@ def _strategy_s(batches: Sequence[RewardBatch]) -> float:
 
 def _most_lost(device: DeviceEvidence, batches: Sequence[RewardBatch]) -> Finding | None:
     """The failure of a run that lost too many of its strategies: crashed ones make it look fast."""
-    worst = max(batches, key=_lost_share, default=None)
-    if worst is None or _lost_share(worst) == 0:
+    worst = max(_lossy(batches), key=_lost_share, default=None)
+    if worst is None:
         return None
     limit = device.limit("reward_loss_share", STAGE)
     if _lost_share(worst) <= limit.value:
@@ -135,6 +135,11 @@ def _most_lost(device: DeviceEvidence, batches: Sequence[RewardBatch]) -> Findin
     )
 
 
+def _lossy(batches: Sequence[RewardBatch]) -> list[RewardBatch]:
+    """The runs that lost strategies."""
+    return [batch for batch in batches if batch.timed_out or batch.crashed or batch.out_of_memory]
+
+
 def _lost_share(batch: RewardBatch) -> float:
     """The share of lost strategies among those that passed the quick check."""
     lost, valid = batch.timed_out + batch.crashed + batch.out_of_memory, batch.strategies - batch.invalid
@@ -143,8 +148,9 @@ def _lost_share(batch: RewardBatch) -> float:
 
 def _losses(batches: Sequence[RewardBatch]) -> str:
     names = ("timed_out", "crashed", "out_of_memory")
-    counts = {name: sum(getattr(batch, name) for batch in batches) for name in names}
-    number = sum(batch.strategies for batch in batches)
+    lossy = _lossy(batches)
+    counts = {name: sum(getattr(batch, name) for batch in lossy) for name in names}
+    number = sum([batch.strategies for batch in batches])
     lost = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
     return f"{lost or 'none lost'} of {number} strategies"
 
