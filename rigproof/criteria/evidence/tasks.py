@@ -103,12 +103,13 @@ def _stages_of(device: DeviceEvidence, worker: str) -> tuple[set[str], set[str]]
 def _stages_of_workers(done: StageRounds) -> dict[tuple[str, str, bool], set[str]]:
     """The same for all devices of a block: by device, worker, and whether the device itself did the round."""
     columns = [done.table.coded(name) for name in ("subject", "worker", "stage")]
+    subjects, workers, stages = (one.distinct for one in columns)
     shape = [*(max(1, len(one.distinct)) for one in columns), 2]
     places = np.ravel_multi_index([*(one.array for one in columns), done.own.astype(np.intp)], shape)
+    codes = np.transpose(np.unravel_index(np.unique(places), shape)).tolist()
     found: dict[tuple[str, str, bool], set[str]] = defaultdict(set)
-    for codes in zip(*np.unravel_index(np.unique(places), shape), strict=True):
-        subject, worker, stage = (one.distinct[code] for one, code in zip(columns, codes, strict=False))
-        found[subject, worker, bool(codes[-1])].add(stage)
+    for subject, worker, stage, own in codes:
+        found[subjects[subject], workers[worker], bool(own)].add(stages[stage])
     return found
 
 

@@ -283,8 +283,9 @@ def _require_steps(device: DeviceEvidence, window: Window) -> None:
     if lost:
         raise NotMeasured(f"its worker was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
     sound = _sound_runs(device)
-    steps_s = sound.steps_s if sound else [one.t_s for one in _rewards(device) if one.mode == "parallel"]
-    number = sum(window.from_s <= t_s <= window.to_s for t_s in steps_s)
+    records = [] if sound else _rewards(device)
+    ends_s = sound.steps_s if sound else np.asarray([one.t_s for one in records if one.mode == "parallel"])
+    number = np.count_nonzero((window.from_s <= ends_s) & (ends_s <= window.to_s))
     if number < FEWEST_STEPS:
         raise NotMeasured(f"rewards of only {number} steps were computed during the generation")
 
