@@ -180,23 +180,27 @@ class DeviceEvidence:
 
     def optional_limit(self, name: str, stage: str = "") -> Limit | None:
         """The same, or None."""
-
-        def stated() -> Limit | None:
+        key = (name, stage)
+        if key not in self._limits:
             value = getattr(self.device.stages[stage] if stage else self.device.limits, name)
-            return None if value is None else Limit(float(value), self.source_of(_limit_key(name, stage)))
+            source = self.source_of(_limit_key(name, stage))
+            self._limits[key] = None if value is None else Limit(float(value), source)
+        return self._limits[key]
 
-        return self.kept_by_limits(("limit", name, stage), stated, stage)
+    @cached_property
+    def _limits(self) -> dict[tuple[str, str], Limit | None]:
+        """The limits that were asked for, by name and stage: the same for all devices with the rig's."""
+        own, below = self.device.stages, self.evidence.loaded.stages
+        same = self._has_rig_limits and all(own[name] is below[name] for name in own)
+        return self.evidence.kept("limits", dict) if same else {}
 
-    def kept_by_limits(self, key: Hashable, make: Callable[[], Made], stage: str = "") -> Made:
-        """As `kept`, for what follows from `key` and the limits: once for all devices with the rig's limits.
+    @property
+    def _has_rig_limits(self) -> bool:
+        return self.device.limits is self.evidence.loaded.rig.limits
 
-        `stage`: the limits are those in its table.
-        """
-        rig = self.evidence.loaded
-        same = (
-            self.device.stages[stage] is rig.stages[stage] if stage else self.device.limits is rig.rig.limits
-        )
-        return (self.evidence if same else self).kept(key, make)
+    def kept_by_limits(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """As `kept`, for what follows from `key` and the limits: once for all that have the rig's."""
+        return (self.evidence if self._has_rig_limits else self).kept(key, make)
 
     def source_of(self, key: str) -> str:
         """The file that states this key for the device: its own entry, else the rig's."""
