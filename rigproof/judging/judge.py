@@ -79,9 +79,9 @@ def judge(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
 def _judged(criterion: Criterion, subject: str, evidence: Evidence) -> Verdict:
     """The verdict from one attempt at each stage."""
     about = _about(criterion, subject, evidence)
-    for event in evidence.events_of(subject, "left_out"):
-        if event.data.get("criterion") == criterion.name:
-            return not_judged(criterion, subject, event.message)
+    not_requested = evidence.left_out.get((subject, criterion.name))
+    if not_requested is not None:
+        return not_judged(criterion, subject, not_requested)
     try:
         if not criterion.judges_absence and not isinstance(about, Evidence):
             about.require_found()

@@ -208,6 +208,11 @@ class Rows(Sequence[RecordType], Generic[RecordType]):
         column = self.columns[name]
         return not isinstance(column, Lists) and column.finite
 
+    def zero(self, name: str) -> bool:
+        """Whether each record has a zero in that field."""
+        column = self.columns[name]
+        return not (column.numbers if isinstance(column, Coded) else floats_of(column)).any()
+
     def numbers(self, subject: str, name: str) -> Floats:
         """A field of numbers of the subject's rows, in the order of `moments`: NaN for None."""
         where = self.places(subject)  # first: it may move waiting records into the columns

@@ -7,14 +7,12 @@ from operator import attrgetter
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, WITHOUT_WORK, WORKER_LOST, Also
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.series import Stretch
 from rigproof.criteria.evidence.strangers import crowded_by, holders_at
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.tasks import LOSSES, rounds_by_device, tasks_of, without_advice
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.operands import ITEM_BYTES, matrix_mib
 from rigproof.profiles.planning.room import IDLE_MIB
-from rigproof.records.measurements import MemoryReading
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import CONTINUOUS, FROM, MID, FaultKind
 
@@ -52,7 +50,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
     device.require_judged_plan()
     allowed = device.limit("ooms")
     events = device.events("oom")
-    counted = _sum_of_highest(device.memory, "ooms")
+    counted = _sum_of_highest(device, "ooms")
     ooms = max(len(events), counted)
     if ooms > allowed.value:
         detail = "the allocator counted them, and a retry hid them"
@@ -64,7 +62,7 @@ def no_oom(device: DeviceEvidence) -> Finding:
     _require_last_readings(device, window)
     if not events:
         _require_filled(device)
-    retries = _sum_of_highest(device.memory, "alloc_retries")
+    retries = _sum_of_highest(device, "alloc_retries")
     if retries > 0:
         detail = f"{retries} allocations succeeded only after the cache was emptied"
         return Finding(Outcome.WARN, ooms, allowed, detail)
@@ -116,12 +114,13 @@ def _require_filled(device: DeviceEvidence) -> None:
             )
 
 
-def _sum_of_highest(memory: Stretch[MemoryReading], field: str) -> int:
+def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
     """Sum over workers of the highest count that each reported: the counters only grow."""
-    if not memory.recorded(field).values.any():
+    evidence = device.evidence
+    if evidence.kept(("zero", field), lambda: evidence.recording.memory.zero(field)):
         return 0
     highest: dict[str, int] = {}
-    for worker, count in dict.fromkeys(memory.fields("worker", field)):
+    for worker, count in dict.fromkeys(device.memory.fields("worker", field)):
         highest[worker] = max(highest.get(worker, 0), count or 0)
     return sum(highest.values())
 

@@ -224,6 +224,11 @@ class Evidence:
             rounds = rounds.only(~other)
         return rounds
 
+    @property
+    def single_attempts(self) -> bool:
+        """Whether no stage was measured twice: then all records are of the same attempt."""
+        return not self._spans
+
     def records(self, kind: type[Kept], subject: str) -> list[Kept]:
         """A stage's own records of this type about one device, in the order in which they came."""
         found = self.kept_for_subject((kind, subject), lambda: self.recording.of(kind).of(subject))
@@ -330,6 +335,14 @@ class Evidence:
     @cached_property
     def _events_by_subject(self) -> dict[str, dict[str, list[Event]]]:
         return {}
+
+    @cached_property
+    def left_out(self) -> dict[tuple[str, str], str]:
+        """Why a criterion was not requested, by subject and criterion: the first reason."""
+        found: dict[tuple[str, str], str] = {}
+        for event in self.events.get("left_out", ()):
+            found.setdefault((event.subject, str(event.data.get("criterion"))), event.message)
+        return found
 
     @cached_property
     def workers(self) -> dict[str, list[WorkerIdentity]]:

@@ -34,11 +34,11 @@ def fed_by(rounds: Rounds) -> Fed:
         raise NotMeasured(f"{window.length_s:.1f} s of generation are too short to measure")
     verified = generation.verified
     order = np.argsort(verified.t_s, kind="stable")
-    ends = [window.from_s, *verified.t_s[order].tolist()]
-    starts = [*verified.begins_s[order].tolist(), window.to_s]
-    gap_s, gap_from_s = max((start - end, end) for end, start in zip(ends, starts, strict=True))
-    idle_share = 1 - sum(verified.seconds.tolist()) / window.length_s
-    return Fed(window, max(0.0, idle_share), max(0.0, gap_s), gap_from_s)
+    ends_s = np.append(window.from_s, verified.t_s[order])
+    gaps_s = np.append(verified.begins_s[order], window.to_s) - ends_s
+    last = len(gaps_s) - 1 - int(gaps_s[::-1].argmax())  # of the longest ones
+    idle_share = 1 - float(verified.seconds.sum()) / window.length_s
+    return Fed(window, max(0.0, idle_share), max(0.0, float(gaps_s[last])), float(ends_s[last]))
 
 
 def fed(device: DeviceEvidence) -> Fed:

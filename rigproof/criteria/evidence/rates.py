@@ -3,14 +3,16 @@
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.rounds import Floats, Rounds
+from rigproof.criteria.evidence.stage_rounds import StageRounds
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -30,6 +32,40 @@ class SustainedRate:
     precision: str
 
 
+class Steady:
+    """The verified rounds of a continuous load, of all devices of a block.
+
+    `groups` (n,) are the numbers of the rounds' devices. `from_s`: when each group's first measured round
+    began, infinite if it has none, or the load, if that was later; `to_s`: when the load ended.
+    """
+
+    def __init__(self, done: StageRounds, stage: str, window: Window) -> None:
+        verified = done.every.same("stage", stage) & done.every.same("verified", True)
+        self.rounds, self.groups, self.to_s = done.every.only(verified), done.groups[verified], window.to_s
+        measured = self.rounds.same("phase", "measure")
+        begun_s = np.full(len(done.numbers), np.inf)
+        np.minimum.at(begun_s, self.groups[measured], self.rounds.begins_s[measured])
+        self.from_s: Floats = np.maximum(begun_s, window.from_s)
+
+    @cached_property
+    def rates(self) -> Floats:
+        """TFLOP/s of each group from its `from_s` on."""
+        rounds, ends_s = self.rounds, np.minimum(self.rounds.t_s, self.to_s)
+        inside_s = (ends_s - np.maximum(rounds.begins_s, self.from_s[self.groups])).clip(min=0)
+        done = np.bincount(self.groups, rounds.work * inside_s / rounds.seconds, len(self.from_s))
+        with np.errstate(invalid="ignore"):  # of a group that began when the load had ended
+            return np.asarray(done / (self.to_s - self.from_s), np.float64)
+
+
+def steady(device: DeviceEvidence) -> tuple[Steady, int]:
+    """That of its block, and the number of the device in it, -1 if it has no rounds."""
+    evidence, done = device.evidence, device.stage_rounds
+    stage = evidence.steady_stage
+    window = evidence.complete_window(stage)
+    found = device.block.kept("steady", lambda: Steady(done, stage, window))
+    return found, done.numbers.get((device.subject, stage), -1)
+
+
 def settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
     """The part of the continuous load after this device's warm-up, and its verified rounds.
 
@@ -41,12 +77,12 @@ def settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
 def _settled(device: DeviceEvidence) -> tuple[Window, Rounds]:
     stage = device.evidence.steady_stage
     window = device.evidence.complete_window(stage)
-    verified = device.possible(device.rounds(stage)).verified
-    starts_s = verified.begins_s[verified.same("phase", "measure")]
-    if not len(starts_s):
+    verified = device.possible(stage).verified
+    all_of_them, number = steady(device)
+    start_s = float(all_of_them.from_s[number]) if number >= 0 else math.inf
+    if start_s == math.inf:
         cause = device.cause()
         raise NotMeasured(f"no verified rounds in the {stage} stage" + (f": {cause}" if cause else ""))
-    start_s = max(window.from_s, float(starts_s.min()))
     if start_s >= window.to_s:
         raise NotMeasured("its first verified round began after the load had ended")
     if window.to_s - start_s < LEAST_SETTLED_SHARE * window.length_s:
@@ -61,10 +97,9 @@ def sustained_rate(device: DeviceEvidence) -> SustainedRate:
     """The device's rate over the time that it was under load. NotMeasured if it has none."""
 
     def measured() -> SustainedRate:
-        window, verified = settled(device)
-        inside_s = np.minimum(verified.t_s, window.to_s) - np.maximum(verified.begins_s, window.from_s)
-        done = verified.work * inside_s.clip(min=0) / verified.seconds
-        rate = float(done.sum()) / window.length_s
+        _, verified = settled(device)
+        all_of_them, number = steady(device)
+        rate = float(all_of_them.rates[number])
         precision = _one_precision(verified)
         if not device.is_cpu:  # its workers together cannot exceed the silicon either
             device.silicon.require_possible([(precision, rate)])
@@ -93,13 +128,37 @@ def _one_precision(rounds: Rounds) -> str:
 # Of one precision
 
 
-def precision_rounds(device: DeviceEvidence, precision: str) -> Rounds:
-    """Measured, verified and possible rounds of the stage that measures precision by precision."""
-    stages = (one for one in device.evidence.stages if device.evidence.kinds[one].arms == "precision")
-    done = device.rounds(next(stages, ""))
-    device.possible(done, precision)
-    counted = done.verified.measured
-    return counted.only(counted.labelled("precision", precision))
+@dataclass(frozen=True, slots=True)
+class PrecisionRate:
+    """Measured, verified and possible rounds of one precision, and their rate as in `Rounds.rate`."""
+
+    rounds: Rounds
+    tflops: float
+
+
+def precision_rate(device: DeviceEvidence, precision: str) -> PrecisionRate | None:
+    """In the stage that measures precision by precision; None without such rounds."""
+    evidence = device.evidence
+    stage = evidence.kept("stage of arms", lambda: _stage_of_arms(evidence))
+    device.possible(stage, precision)
+    rates = device.block.kept("precision rates", lambda: _precision_rates(device.stage_rounds, stage))
+    return rates.get(((device.subject, stage), precision))
+
+
+def _stage_of_arms(evidence: Evidence) -> str:
+    return next((one for one in evidence.stages if evidence.kinds[one].arms == "precision"), "")
+
+
+def _precision_rates(done: StageRounds, stage: str) -> dict[Hashable, PrecisionRate]:
+    """By device and stage, and precision."""
+    every = done.every
+    counted = every.same("stage", stage) & every.same("verified", True) & every.same("phase", "measure")
+    parts = done.parts(counted, "precision")
+    rates = parts.sums(parts.rounds.work) / parts.sums(parts.rounds.seconds)
+    return {
+        key: PrecisionRate(rounds, rate)
+        for key, rounds, rate in zip(parts.keys, parts, rates.tolist(), strict=True)
+    }
 
 
 # Peers

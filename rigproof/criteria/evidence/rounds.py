@@ -1,7 +1,8 @@
 """The rounds of one device as columns, so that computing over hundreds of them needs no object for each."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,13 @@ class RoundTable:
         if name not in self._codes:
             self._codes[name] = {value: code for code, value in enumerate(self.coded(name).distinct)}
         return self._codes[name]
+
+    def values(self, labels: tuple[str, ...], places: Places) -> tuple[Ids, list[tuple[Any, ...]]]:
+        """An id for each of the rounds at these places, equal if these labels are; their values by id."""
+        column = self.coded(LABELS)
+        known: dict[tuple[Any, ...], int] = {}
+        ids = [known.setdefault(tuple(map(one.get, labels)), len(known)) for one in column.distinct]
+        return np.asarray(ids, np.intp)[column.array[places]], list(known)
 
     def ids(self, kept: Callable[[str, Labels], tuple[Any, ...]], field: str, places: Places) -> Ids:
         """An id for each of the rounds at these places, equal if stage, field, and the `kept` labels are."""
@@ -202,12 +210,15 @@ class Rounds:
     def joined(cls, parts: Sequence["Rounds"]) -> "Rounds":
         """Rounds of one table, part after part, in a table of their own."""
         table = parts[0].table
-        every = (one.places for one in parts)
-        places = np.concatenate(
-            [np.arange(one.start, one.stop) if isinstance(one, slice) else one for one in every]
-        )
+        places = np.concatenate([one.rows for one in parts])
         rising = bool((places[1:] > places[:-1]).all())
         return cls(table.taken(contiguous(places) if rising else places), slice(0, len(places)))
+
+    @property
+    def rows(self) -> Ids:
+        """The places in the table, (n,)."""
+        places = self.places
+        return np.arange(places.start, places.stop) if isinstance(places, slice) else places
 
     @property
     def t_s(self) -> Floats:
@@ -253,6 +264,14 @@ class Rounds:
         values = [value.get(name) for value in column.distinct]
         return [values[code] for code in self._codes(column).tolist()]
 
+    def label_numbers(self, name: str) -> Floats:
+        """A label of each round that is a number; NaN if it is none."""
+        column = self.table.coded(LABELS)
+        values = [value.get(name) for value in column.distinct]
+        numbers = np.asarray([one if isinstance(one, int | float) else np.nan for one in values], np.float64)
+        found: Floats = numbers[self._codes(column)]
+        return found
+
     def work_ids(self, kinds: StageKinds) -> Ids:
         """An id for each round, equal for the same work: stage, unit and the labels that define the work."""
         return self.table.ids(kinds.same_work, "unit", self.places)
@@ -280,10 +299,7 @@ class Rounds:
 
     def without_hiccups(self) -> "Rounds":
         """All but the slowest tenth of the rounds, by rate; all if there are fewer than ten."""
-        rates = self.table.rates[self.places]
-        fast = np.ones(len(rates), np.bool_)
-        fast[np.argsort(rates, kind="stable")[: int(HICCUP_SHARE * len(rates))]] = False
-        return self.only(fast)
+        return self.only(Parts.of(self).fast)
 
     def rate(self) -> float:
         """Their work over the time that it took, without hiccups of the host, in their unit per second.
@@ -360,3 +376,49 @@ class Rounds:
     def _codes(self, column: Coded) -> npt.NDArray[Any]:
         codes: npt.NDArray[Any] = column.array[self.places]
         return codes
+
+
+class Parts:
+    """Rounds in parts: those of one group and with the same values of some labels.
+
+    `keys` are the name of the group and the values of each part, in the order in which their first rounds
+    came. `rounds` are (n,), part by part, and `part_of` (n,) is the number of each one's part.
+    """
+
+    def __init__(self, rounds: Rounds, groups: Ids, names: Sequence[Hashable], *labels: str) -> None:
+        """`groups` (n,) are the numbers of the rounds' groups, by which `names` are known."""
+        ids, values = rounds.table.values(labels, rounds.places)
+        both, first, parts = np.unique(groups * len(values) + ids, return_index=True, return_inverse=True)
+        by_first = np.argsort(first)
+        parts = np.argsort(by_first)[parts]
+        order = np.argsort(parts, kind="stable")
+        self.keys = [
+            (names[one // len(values)], *values[one % len(values)]) for one in both[by_first].tolist()
+        ]
+        self.part_of: Ids = parts[order]
+        self.rounds = Rounds(rounds.table, rounds.rows[order])
+        self.starts: Ids = np.searchsorted(self.part_of, np.arange(len(self.keys) + 1))
+
+    @classmethod
+    def of(cls, rounds: Rounds, *labels: str) -> "Parts":
+        """Of a single group, whose name is empty."""
+        return cls(rounds, np.zeros(len(rounds), np.intp), ("",), *labels)
+
+    @cached_property
+    def fast(self) -> Mask:
+        """All but the slowest tenth of each part, by rate; all of a part with fewer than ten rounds."""
+        slow = (HICCUP_SHARE * (self.starts[1:] - self.starts[:-1])).astype(np.intp)
+        order = np.lexsort((self.rounds.table.rates[self.rounds.places], self.part_of))
+        fast = np.empty(len(order), np.bool_)
+        fast[order] = np.arange(len(order)) >= (self.starts[:-1] + slow)[self.part_of]
+        return fast
+
+    def sums(self, values: npt.NDArray[Any]) -> Floats:
+        """The sum over the `fast` rounds of each part of these values (n,)."""
+        sums = np.bincount(self.part_of[self.fast], values[self.fast], len(self.keys))
+        return np.asarray(sums, np.float64)
+
+    def __iter__(self) -> Iterator[Rounds]:
+        """The rounds of each part."""
+        for begin, end in pairwise(self.starts.tolist()):
+            yield Rounds(self.rounds.table, contiguous(self.rounds.rows[begin:end]))

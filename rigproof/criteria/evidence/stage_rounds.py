@@ -1,22 +1,26 @@
 """The rounds of devices that are judged together, by stage, and whether they are valid measurements."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate, product
 
 import numpy as np
 
 from rigproof.criteria.criterion import NotMeasured
-from rigproof.criteria.evidence.rounds import Floats, Ids, Mask, Rounds, contiguous, overlaps
+from rigproof.criteria.evidence.rounds import Floats, Ids, Mask, Parts, Rounds, contiguous, overlaps
 from rigproof.criteria.evidence.windows import LONGEST_S
 from rigproof.profiles.kinds.stages import StageKinds
+from rigproof.records.measurements import TFLOP
 
 
 class StageRounds:
     """The rounds of several devices: each device and stage is a group.
 
     Those that another device did in place of the promised one are in no group. `rows` are the places in
-    `table` of the rounds of all valid groups, group by group, and `groups` the number of each one's group.
+    `table` of the rounds of all valid groups, group by group, and `groups` the number of each one's group;
+    `every` are the same as Rounds. `own`: whether the promised device did each round of `table`.
     """
 
     def __init__(self, rounds: Mapping[str, Rounds], devices: Sequence[str], kinds: StageKinds) -> None:
@@ -36,6 +40,7 @@ class StageRounds:
         for kind in set(devices):
             promised = np.asarray([one == kind for one in devices])[device]
             own |= promised & table.mask("device", "", (None, kind))
+        self.own = own
         (rows,) = own.nonzero()
         groups = (device * len(stages.distinct) + stages.array)[rows]
         order = np.argsort(groups, kind="stable")
@@ -48,6 +53,7 @@ class StageRounds:
         self._valid = self._without_doubt(rows, groups)
         valid = self._valid[groups]
         self.rows, self.groups = rows[valid], groups[valid]
+        self.every = Rounds(table, self.rows)
 
     def _without_doubt(self, rows: Ids, groups: Ids) -> Mask:
         """Whether all rounds of each group are valid measurements."""
@@ -59,6 +65,23 @@ class StageRounds:
             bad |= overlaps(processes + groups * (processes.max(initial=0) + 1), t_s, seconds) > 0
         found = np.ones(len(self.numbers), np.bool_)
         found[groups[bad]] = False
+        return found
+
+    def parts(self, counted: Mask, *labels: str) -> Parts:
+        """The rounds of `every` that count, by device and stage and by the values of these labels."""
+        return Parts(self.every.only(counted), self.groups[counted], list(self.numbers), *labels)
+
+    def fastest(self, subject: str, stage: str) -> Mapping[str, float]:
+        """TFLOP/s of the fastest round of each precision, of one device in one stage that is valid."""
+        return self._fastest.get((subject, stage), {})
+
+    @cached_property
+    def _fastest(self) -> dict[tuple[str, str], dict[str, float]]:
+        parts = self.parts(self.every.same("unit", TFLOP), "precision")
+        highest = np.maximum.reduceat(self.table.rates[parts.rounds.places], parts.starts[:-1])
+        found: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+        for (of, precision), rate in zip(parts.keys, highest.tolist(), strict=True):
+            found[of][str(precision)] = rate
         return found
 
     def valid(self, subject: str, stage: str) -> Rounds:

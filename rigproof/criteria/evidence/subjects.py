@@ -19,7 +19,7 @@ from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import CpuLoad, Node
 from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
-from rigproof.records.measurements import TFLOP, Event, ForeignMemory, GpuCounters, MemoryReading
+from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading
 from rigproof.records.recording import StageRecord
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -180,23 +180,27 @@ class DeviceEvidence:
 
     def optional_limit(self, name: str, stage: str = "") -> Limit | None:
         """The same, or None."""
-
-        def stated() -> Limit | None:
+        key = (name, stage)
+        if key not in self._limits:
             value = getattr(self.device.stages[stage] if stage else self.device.limits, name)
-            return None if value is None else Limit(float(value), self.source_of(_limit_key(name, stage)))
+            source = self.source_of(_limit_key(name, stage))
+            self._limits[key] = None if value is None else Limit(float(value), source)
+        return self._limits[key]
 
-        return self.kept_by_limits(("limit", name, stage), stated, stage)
+    @cached_property
+    def _limits(self) -> dict[tuple[str, str], Limit | None]:
+        """The limits that were asked for, by name and stage: the same for all devices with the rig's."""
+        own, below = self.device.stages, self.evidence.loaded.stages
+        same = self._has_rig_limits and all(own[name] is below[name] for name in own)
+        return self.evidence.kept("limits", dict) if same else {}
 
-    def kept_by_limits(self, key: Hashable, make: Callable[[], Made], stage: str = "") -> Made:
-        """As `kept`, for what follows from `key` and the limits: once for all devices with the rig's limits.
+    @property
+    def _has_rig_limits(self) -> bool:
+        return self.device.limits is self.evidence.loaded.rig.limits
 
-        `stage`: the limits are those in its table.
-        """
-        rig = self.evidence.loaded
-        same = (
-            self.device.stages[stage] is rig.stages[stage] if stage else self.device.limits is rig.rig.limits
-        )
-        return (self.evidence if same else self).kept(key, make)
+    def kept_by_limits(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """As `kept`, for what follows from `key` and the limits: once for all that have the rig's."""
+        return (self.evidence if self._has_rig_limits else self).kept(key, make)
 
     def source_of(self, key: str) -> str:
         """The file that states this key for the device: its own entry, else the rig's."""
@@ -266,15 +270,16 @@ class DeviceEvidence:
         """
         return self.kept(("stage", stage), lambda: self.stage_rounds.valid(self.subject, stage))
 
-    def possible(self, rounds: Rounds, *precisions: str) -> Rounds:
-        """The same rounds, for a rate. NotMeasured if one is faster than the device's silicon can be.
+    def possible(self, stage: str, *precisions: str) -> Rounds:
+        """The same, for a rate. NotMeasured if one is faster than the device's silicon can be.
 
         Only arithmetic has a known maximum. `precisions`: those that are judged; by default all.
         """
-        arithmetic = rounds.only(rounds.same("unit", TFLOP))
-        if self.found and not self.is_cpu and len(arithmetic):
-            fastest = arithmetic.fastest.items()
-            self.silicon.require_possible(one for one in fastest if not precisions or one[0] in precisions)
+        rounds = self.rounds(stage)
+        fastest = self.stage_rounds.fastest(self.subject, stage)
+        if fastest and self.found and not self.is_cpu:
+            chosen = precisions or sorted(fastest)
+            self.silicon.require_possible((one, fastest[one]) for one in chosen if one in fastest)
         return rounds
 
     @property

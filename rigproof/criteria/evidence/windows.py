@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rigproof.criteria.evidence.readings import Floats, Readings
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.rounds import Ids, Rounds
 
 # No run takes a week. A longer stretch means that the clock jumped, and would have endless slices.
 LONGEST_S = 7 * 86400.0
@@ -77,26 +77,33 @@ def without_work(begins: Moments, ends: Moments, from_: Moments, to: Moments) ->
 
 
 def work_by_slice(rounds: Rounds, slices: Sequence[Window]) -> list[float]:
-    """The work done in each of the adjacent, equal slices; a round counts in proportion to its overlap.
+    """The work done in each of the adjacent, equal slices; a round counts in proportion to its overlap."""
+    if not slices:
+        return []
+    group = np.zeros(len(rounds), np.intp)
+    origin_s, width_s = (np.asarray([one]) for one in (slices[0].from_s, slices[0].length_s))
+    work: list[float] = work_of_groups(rounds, group, origin_s, width_s, np.asarray([len(slices)])).tolist()
+    return work
 
-    Linear in the number of rounds. Rounds must have positive, finite lengths.
+
+def work_of_groups(rounds: Rounds, groups: Ids, origins_s: Floats, widths_s: Floats, numbers: Ids) -> Floats:
+    """The same for the slices of several groups of rounds, group by group; `groups` are (n,) numbers.
+
+    Each group has `numbers` slices of `widths_s` from `origins_s` on. Linear in the number of rounds, which
+    must have positive, finite lengths.
     """
-    if not slices or not len(rounds):
-        return [0.0] * len(slices)
-    origin_s, width_s = slices[0].from_s, slices[0].length_s
-    ends_s, begins_s = rounds.t_s, rounds.begins_s
-    first = np.clip(np.floor((begins_s - origin_s) / width_s), 0, len(slices)).astype(np.int64)
-    last = np.clip(np.floor((ends_s - origin_s) / width_s), -1, len(slices) - 1).astype(np.int64)
+    ends_s, begins_s, origin_s, width_s = rounds.t_s, rounds.begins_s, origins_s[groups], widths_s[groups]
+    first = np.clip(np.floor((begins_s - origin_s) / width_s), 0, numbers[groups]).astype(np.int64)
+    last = np.clip(np.floor((ends_s - origin_s) / width_s), -1, numbers[groups] - 1).astype(np.int64)
     # One row for each slice that a round touches.
     touched = np.maximum(0, last - first + 1)
     rows = np.repeat(np.arange(len(rounds)), touched)
     places = np.arange(len(rows)) - np.repeat(np.cumsum(touched) - touched, touched) + first[rows]
-    from_s = np.asarray([piece.from_s for piece in slices])[places]
-    to_s = np.asarray([piece.to_s for piece in slices])[places]
-    overlaps_s = np.minimum(ends_s[rows], to_s) - np.maximum(begins_s[rows], from_s)
+    from_s = origin_s[rows] + places * width_s[rows]
+    overlaps_s = np.minimum(ends_s[rows], from_s + width_s[rows]) - np.maximum(begins_s[rows], from_s)
     done = np.where(overlaps_s > 0, rounds.work[rows] * overlaps_s / rounds.seconds[rows], 0.0)
-    work: list[float] = np.bincount(places, weights=done, minlength=len(slices)).tolist()
-    return work
+    places += (np.cumsum(numbers) - numbers)[groups[rows]]
+    return np.asarray(np.bincount(places, done, numbers.sum()), np.float64)
 
 
 def values_by_slice(readings: Readings, slices: Sequence[Window]) -> list[list[float]]:

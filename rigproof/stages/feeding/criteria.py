@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from statistics import median
 
@@ -10,11 +11,14 @@ import numpy as np
 from rigproof.criteria.criterion import Finding, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.fed import fed
-from rigproof.criteria.evidence.readings import Readings
+from rigproof.criteria.evidence.readings import Floats, Readings
+from rigproof.criteria.evidence.rounds import Mask
 from rigproof.criteria.evidence.sensors import moving_readings
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.tasks import LOSSES
 from rigproof.criteria.evidence.windows import Window
+from rigproof.records.columns import Coded
+from rigproof.records.rows import Rows
 from rigproof.records.verdict import Outcome
 from rigproof.stages.feeding.records import RewardBatch
 
@@ -73,7 +77,8 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
     The rewards must be the same, in the same order. Runs during the generation also count, except for the
     CPU as the device, which has no time for both.
     """
-    batches = _rewards(device)
+    sound = _sound_runs(device)
+    batches = [] if sound else _rewards(device)
     wrong = [batch for batch in batches if batch.matches is False]
     if wrong:
         detail = f"{len(wrong)} parallel runs gave other rewards than the sequential ones; {_losses(wrong)}"
@@ -86,15 +91,15 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
             from_s=wrong[0].t_s,
         )
     device.evidence.stage(STAGE)
-    cause = "" if batches else device.cause()
+    cause = "" if sound or batches else device.cause()
     if cause:
         raise NotMeasured(f"no rewards: {cause}")
     lost = _most_lost(device, batches)
     if lost is not None:
         return lost
-    times = reward_times(batches, beside_generation=not device.is_cpu)
+    times = sound.times if sound else reward_times(batches, beside_generation=not device.is_cpu)
     detail = f"{1e3 * times.alone_s:.1f} ms per strategy, {1e3 * times.together_s:.1f} ms in the pool"
-    detail += f"; {_losses(batches)}"
+    detail += f"; {sound.losses if sound else _losses(batches)}"
     if times.processes == 1:
         detail += "; a pool of one process gives no speed-up"
         return Finding(Outcome.NO_LIMIT, times.speedup, detail=detail)
@@ -107,6 +112,60 @@ def _rewards(device: DeviceEvidence) -> list[RewardBatch]:
     return device.kept("rewards", lambda: device.records(RewardBatch, STAGE))
 
 
+@dataclass(frozen=True, slots=True)
+class SoundRuns:
+    """A device's runs, none of which lost a strategy or has a reward that differs: no record of them is made.
+
+    `steps_s`: when the parallel ones ended, run time.
+    """
+
+    times: RewardTimes
+    losses: str
+    steps_s: Floats
+
+
+class RewardColumns:
+    """All runs of a recording as columns (n,). `sound`: whether nothing but its time is to be judged."""
+
+    def __init__(self, rows: Rows[RewardBatch]) -> None:
+        def same(name: str, *values: object) -> Mask:
+            column = rows.columns[name]
+            assert isinstance(column, Coded)
+            found: Mask = column.same(values.__contains__)[column.array]
+            return found
+
+        self.places = rows.places
+        self.t_s, self.processes, self.strategies = map(rows.column, ("t_s", "processes", "strategies"))
+        self.sequential, self.parallel = same("mode", "sequential"), same("mode", "parallel")
+        self.matching = same("matches", True)
+        lost = sum(rows.column(name) != 0 for name in ("timed_out", "crashed", "out_of_memory"))
+        valid = self.strategies - rows.column("invalid")
+        with np.errstate(all="ignore"):
+            self.times_s = rows.column("seconds") / valid
+        self.sound = same("stage", STAGE) & ~same("matches", False) & (lost == 0) & (valid > 0)
+        self.sound &= (self.times_s > 0) & (self.times_s < math.inf)
+
+
+def _sound_runs(device: DeviceEvidence) -> SoundRuns | None:
+    """None if they are not sound, or too few: `reward_times` then says why."""
+
+    def made() -> SoundRuns | None:
+        evidence = device.evidence
+        every = evidence.kept("rewards", lambda: RewardColumns(copy(evidence.recording.of(RewardBatch))))
+        own = every.places(device.subject)
+        sequential, parallel, matching = every.sequential[own], every.parallel[own], every.matching[own]
+        few = min(map(np.count_nonzero, (sequential, parallel, matching))) < FEWEST_RUNS
+        if few or not evidence.single_attempts or not every.sound[own].all():
+            return None
+        together = matching if device.is_cpu else parallel
+        alone_s, together_s = (median(every.times_s[own][one].tolist()) for one in (sequential, together))
+        times = RewardTimes(alone_s, together_s, int(every.processes[own][together].max()))
+        losses = f"none lost of {every.strategies[own].sum():.0f} strategies"
+        return SoundRuns(times, losses, every.t_s[own][parallel])
+
+    return device.kept("sound rewards", made)
+
+
 def _strategy_s(batches: Sequence[RewardBatch]) -> float:
     valid = [(batch.seconds, batch.strategies - batch.invalid) for batch in batches]
     times_s = [seconds / number for seconds, number in valid if number > 0]
@@ -117,8 +176,8 @@ def _strategy_s(batches: Sequence[RewardBatch]) -> float:
 
 def _most_lost(device: DeviceEvidence, batches: Sequence[RewardBatch]) -> Finding | None:
     """The failure of a run that lost too many of its strategies: crashed ones make it look fast."""
-    worst = max(batches, key=_lost_share, default=None)
-    if worst is None or _lost_share(worst) == 0:
+    worst = max(_lossy(batches), key=_lost_share, default=None)
+    if worst is None:
         return None
     limit = device.limit("reward_loss_share", STAGE)
     if _lost_share(worst) <= limit.value:
@@ -135,6 +194,11 @@ def _most_lost(device: DeviceEvidence, batches: Sequence[RewardBatch]) -> Findin
     )
 
 
+def _lossy(batches: Sequence[RewardBatch]) -> list[RewardBatch]:
+    """The runs that lost strategies."""
+    return [batch for batch in batches if batch.timed_out or batch.crashed or batch.out_of_memory]
+
+
 def _lost_share(batch: RewardBatch) -> float:
     """The share of lost strategies among those that passed the quick check."""
     lost, valid = batch.timed_out + batch.crashed + batch.out_of_memory, batch.strategies - batch.invalid
@@ -143,8 +207,9 @@ def _lost_share(batch: RewardBatch) -> float:
 
 def _losses(batches: Sequence[RewardBatch]) -> str:
     names = ("timed_out", "crashed", "out_of_memory")
-    counts = {name: sum(getattr(batch, name) for batch in batches) for name in names}
-    number = sum(batch.strategies for batch in batches)
+    lossy = _lossy(batches)
+    counts = {name: sum(getattr(batch, name) for batch in lossy) for name in names}
+    number = sum([batch.strategies for batch in batches])
     lost = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
     return f"{lost or 'none lost'} of {number} strategies"
 
@@ -217,13 +282,12 @@ def _require_steps(device: DeviceEvidence, window: Window) -> None:
     lost = [event for event in device.events(*LOSSES) if event.stage == STAGE]
     if lost:
         raise NotMeasured(f"its worker was lost at t={lost[0].t_s:.0f} s: {lost[0].message}")
-    steps = [
-        batch
-        for batch in _rewards(device)
-        if batch.mode == "parallel" and window.from_s <= batch.t_s <= window.to_s
-    ]
-    if len(steps) < FEWEST_STEPS:
-        raise NotMeasured(f"rewards of only {len(steps)} steps were computed during the generation")
+    sound = _sound_runs(device)
+    records = [] if sound else _rewards(device)
+    ends_s = sound.steps_s if sound else np.asarray([one.t_s for one in records if one.mode == "parallel"])
+    number = np.count_nonzero((window.from_s <= ends_s) & (ends_s <= window.to_s))
+    if number < FEWEST_STEPS:
+        raise NotMeasured(f"rewards of only {number} steps were computed during the generation")
 
 
 CRITERIA = (parallel_rewards, idle_gaps)

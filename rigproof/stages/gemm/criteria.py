@@ -1,11 +1,11 @@
 """How fast is each precision, by verified work over time?"""
 
-from typing import get_args
+from typing import NoReturn, get_args
 
 from rigproof.criteria.criterion import Criterion, Finding, NotApplicable, NotMeasured, criterion
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
-from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, precision_rounds
+from rigproof.criteria.evidence.rates import FEWEST_ROUNDS, precision_rate
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.loading.loaded import PromisedDevice
@@ -19,11 +19,11 @@ def _gemm(precision: Precision) -> Criterion:
         return device.sku is None or getattr(device.sku.peak_tflops, precision) is not None
 
     def gemm(device: DeviceEvidence) -> Finding:
-        rounds = precision_rounds(device, precision)
-        if len(rounds) < FEWEST_ROUNDS:
-            _raise_without_rounds(device, precision, len(rounds))
-        measured = Measured.of(device, FIGURES[precision], precision, workers=1, rounds=rounds)
-        return against(device, rounds.rate(), measured)
+        done = precision_rate(device, precision)
+        if done is None or len(done.rounds) < FEWEST_ROUNDS:
+            _raise_without_rounds(device, precision, 0 if done is None else len(done.rounds))
+        measured = Measured.of(device, FIGURES[precision], precision, workers=1, rounds=done.rounds)
+        return against(device, done.tflops, measured)
 
     gemm.__doc__ = (
         f"Verified {precision} matrix products in the steady state: their work over time by the device's own "
@@ -48,7 +48,7 @@ def _gemm(precision: Precision) -> Criterion:
     )(gemm)
 
 
-def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -> None:
+def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -> NoReturn:
     device.evidence.stage("gemm")
     supported = {each for worker in device.workers for each in worker.precisions}
     if supported and precision not in supported:

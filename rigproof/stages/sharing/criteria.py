@@ -93,7 +93,7 @@ def sharing(device: DeviceEvidence) -> Finding:
     numbers = device.device.settings(SharingSettings).workers
     if len(numbers) < 2 or numbers[0] != 1:
         raise NotMeasured(f"stages.sharing.workers = {list(numbers)} allows no comparison with one process")
-    rounds, events = device.possible(device.rounds("sharing")).records(), device.events("allocation")
+    rounds, events = device.possible("sharing").records(), device.events("allocation")
     if not rounds:
         cause = device.cause()
         raise NotMeasured("no round in the sharing stage" + (f": {cause}" if cause else ""))

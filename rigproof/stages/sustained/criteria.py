@@ -2,6 +2,8 @@
 
 from statistics import median
 
+import numpy as np
+
 from rigproof.criteria.criterion import (
     Finding,
     Limit,
@@ -12,10 +14,11 @@ from rigproof.criteria.criterion import (
 from rigproof.criteria.effects import ABSENT, BROKEN, WORKER_LOST, Also
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
-from rigproof.criteria.evidence.rates import settled, sustained_rate
+from rigproof.criteria.evidence.rates import Steady, settled, steady, sustained_rate
+from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.criteria.evidence.windows import work_by_slice
+from rigproof.criteria.evidence.windows import work_of_groups
 from rigproof.records.verdict import Outcome
 from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
 from rigproof.stages.sustained.peers import peer_outlier
@@ -104,16 +107,16 @@ def combined(rig: Evidence) -> Finding:
 )
 def stability(device: DeviceEvidence) -> Finding:
     """The rate at the end of the sustained stage equals that at its start, and no window is far below."""
-    window, verified = settled(device)
-    number = max(FEWEST_WINDOWS, int(window.length_s / STABILITY_WINDOW_S))
-    width_s = window.length_s / number  # without a remainder: a card may slow down in the last seconds
+    window, _ = settled(device)
+    all_of_them, group = steady(device)
+    rates = device.block.kept("rates by window", lambda: _by_window(all_of_them))[group].tolist()
+    number = len(rates)
+    width_s = window.length_s / number
     if width_s < SHORTEST_WINDOW_S:
         raise NotMeasured(
             f"{window.length_s:.1f} s of settled load do not hold {FEWEST_WINDOWS} windows of 1 s"
         )
-    slices = window.slices(width_s)
-    rates = [work / width_s for work in work_by_slice(verified, slices)]
-    quarter = len(rates) // 4
+    quarter = number // 4
     middle = median(rates)
     first, last = median(rates[:quarter]), median(rates[-quarter:])
     if middle <= 0 or first <= 0:
@@ -128,16 +131,26 @@ def stability(device: DeviceEvidence) -> Finding:
     )
     if end_share < drop.value:
         detail = f"{last:.1f} TFLOP/s in the last quarter, {first:.1f} in the first"
-        return compared(
-            100 * end_share, drop.times(100), good=False, detail=detail, from_s=slices[-quarter].from_s
-        )
-    where = slices[rates.index(min(rates))]
+        from_s = window.from_s + (number - quarter) * width_s
+        return compared(100 * end_share, drop.times(100), good=False, detail=detail, from_s=from_s)
     detail = f"worst window {min(rates):.1f} TFLOP/s, median {middle:.1f}"
     if worst < dip.value:
+        from_s = window.from_s + rates.index(min(rates)) * width_s
         return compared(
-            100 * worst, dip.times(100), good=False, detail=detail, from_s=where.from_s, length_s=width_s
+            100 * worst, dip.times(100), good=False, detail=detail, from_s=from_s, length_s=width_s
         )
     return compared(100 * end_share, drop.times(100), good=True, detail=detail)
+
+
+def _by_window(load: Steady) -> list[Floats]:
+    """TFLOP/s of each device in each of its windows; none of one whose load had ended before it began."""
+    lengths_s = (load.to_s - load.from_s).clip(min=0)
+    numbers = np.maximum(FEWEST_WINDOWS, lengths_s / STABILITY_WINDOW_S).astype(np.intp)
+    numbers[lengths_s == 0] = 0
+    # Without a remainder: a card may slow down in the last seconds.
+    widths_s = np.where(numbers, lengths_s, 1.0) / np.maximum(numbers, 1)
+    work = work_of_groups(load.rounds, load.groups, load.from_s, widths_s, numbers)
+    return np.split(work / np.repeat(widths_s, numbers), np.cumsum(numbers)[:-1])
 
 
 CRITERIA = (sustained, combined, stability, peer_outlier)

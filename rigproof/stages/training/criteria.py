@@ -8,7 +8,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, c
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import SLOW, Measured, against
-from rigproof.criteria.evidence.rates import median_of_others, precision_rounds
+from rigproof.criteria.evidence.rates import median_of_others, precision_rate
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
@@ -106,14 +106,13 @@ def _gemm_floor(device: DeviceEvidence, own: StepTime) -> Limit | None:
     if device.device.sku is not None or share is None:
         return None
     try:
-        rounds = precision_rounds(device, own.precision)
+        done = precision_rate(device, own.precision)
     except NotMeasured:
         return None
-    if len(rounds) < FEWEST_ROUNDS:
+    if done is None or len(done.rounds) < FEWEST_ROUNDS:
         return None
-    rate = rounds.rate()
-    source = f"{share.value:g} of {figure(rate, 'TFLOP/s')}, its own throughput.gemm_{own.precision}"
-    return Limit(share.value * rate, f"{source}; {share.source}")
+    source = f"{share.value:g} of {figure(done.tflops, 'TFLOP/s')}, its own throughput.gemm_{own.precision}"
+    return Limit(share.value * done.tflops, f"{source}; {share.source}")
 
 
 def _slow_sweep(device: DeviceEvidence, own: StepTime) -> Finding | None:

@@ -1,13 +1,16 @@
 """Does 16-bit arithmetic speed up training?"""
 
 from collections import defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NoReturn
+
+import numpy as np
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.floors import Measured, sku_floor, torch_of
-from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.rounds import Mask, Parts, Rounds
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.loading.loaded import PromisedDevice
@@ -46,21 +49,31 @@ class TrainingSteps:
 
 def step_times(rounds: Rounds, part: str) -> StepTimes:
     """Step times of one part of the training stage, in the order in which they ran."""
+    counted = rounds.only(_counts(rounds, part))
+    return _by_group(Parts.of(counted, "precision", "batch")).get("", {})
+
+
+def _counts(rounds: Rounds, part: str) -> Mask:
+    """Whether each round counts in one part of the training stage."""
     counts = rounds.labelled("part", part) & rounds.same("phase", "measure") & rounds.same("verified", True)
     unknown = rounds.labelled("batch", None, 0) | rounds.labelled("steps", None, 0)
-    measured = rounds.only(counts & ~unknown & (rounds.seconds > 0))
-    times: StepTimes = {}
-    pairs = zip(measured.labels("precision"), measured.labels("batch"), strict=True)
-    for precision, batch in dict.fromkeys(pairs):
-        own = measured.only(measured.labelled("precision", precision) & measured.labelled("batch", batch))
-        counted = own.without_hiccups()
-        steps = sum(counted.labels("steps"))
-        if steps <= 0:
-            continue
-        seconds, size = float(counted.seconds.sum()), own.labels("size")[-1]
-        tflops = float(counted.work.sum()) / seconds
-        times[precision, batch] = StepTime(precision, batch, seconds / steps, tflops, len(own), size)
-    return times
+    return counts & ~unknown & (rounds.seconds > 0)
+
+
+def _by_group(parts: Parts) -> dict[Hashable, StepTimes]:
+    """The step times of each group, from its parts by precision and batch size."""
+    done = parts.rounds
+    totals = [parts.sums(one).tolist() for one in (done.label_numbers("steps"), done.seconds, done.work)]
+    sizes = Rounds(done.table, done.rows[parts.starts[1:] - 1]).labels("size")
+    numbers = np.diff(parts.starts).tolist()
+    found: dict[Hashable, StepTimes] = defaultdict(dict)
+    for (group, precision, batch), steps, seconds, work, size, number in zip(
+        parts.keys, *totals, sizes, numbers, strict=True
+    ):
+        if steps > 0:
+            time = StepTime(precision, batch, seconds / steps, work / seconds, number, size)
+            found[group][precision, batch] = time
+    return found
 
 
 def training_steps(device: DeviceEvidence) -> TrainingSteps:
@@ -70,14 +83,20 @@ def training_steps(device: DeviceEvidence) -> TrainingSteps:
     """
 
     def measured() -> TrainingSteps:
-        rounds = device.possible(device.rounds("training"))
-        return TrainingSteps(_measured(rounds, PART), _measured(rounds, SWEEP))
+        device.possible("training")
+        return TrainingSteps(_measured(device, PART), _measured(device, SWEEP))
 
     return device.evidence.figure_of("training steps", device.subject, measured)
 
 
-def _measured(rounds: Rounds, part: str) -> StepTimes:
-    return {key: time for key, time in step_times(rounds, part).items() if time.rounds >= FEWEST_ROUNDS}
+def _measured(device: DeviceEvidence, part: str) -> StepTimes:
+    def of_all() -> dict[Hashable, StepTimes]:
+        every = device.stage_rounds.every
+        counts = every.same("stage", "training") & _counts(every, part)
+        return _by_group(device.stage_rounds.parts(counts, "precision", "batch"))
+
+    times = device.block.kept(("step times", part), of_all).get((device.subject, "training"), {})
+    return {key: time for key, time in times.items() if time.rounds >= FEWEST_ROUNDS}
 
 
 def trains_in_fp16(device: PromisedDevice) -> bool:

@@ -177,3 +177,12 @@ def test_a_table_gives_records_of_the_type_that_is_asked_for():
 def test_a_table_of_something_else_is_refused_where_its_records_are_asked_for(changed, expected):
     with pytest.raises(TableError, match=expected):
         raw(**changed).typed(RewardBatch)
+
+
+def test_a_field_is_zero_if_no_record_counts_anything_nor_leaves_it_open():
+    def reading(ooms):
+        return MemoryReading(1.0, "sustained", "w", "a", *[1.0] * 5, ooms=ooms)
+
+    for counts, zero in (([], True), ([0, 0], True), ([0, 1], False), ([0, None], False)):
+        assert Rows.of_records(MemoryReading, map(reading, counts)).zero("ooms") is zero
+    assert not Rows.of_records(MemoryReading, [reading(0)]).zero("t_s")

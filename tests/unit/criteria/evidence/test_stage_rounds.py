@@ -138,3 +138,34 @@ def test_one_impossible_round_concerns_its_own_device_and_stage_only(place):
     rounds = together([replace(one, seconds=-1.0) if one is bad else one for one in records])
     found = {of: outcome(lambda of=of: rounds.valid(*of)) for of in rounds.numbers}
     assert [of for of, one in found.items() if isinstance(one, str)] == [(bad.subject, bad.stage)]
+
+
+@given(recorded(), st.data())
+def test_the_parts_of_rounds_are_what_selecting_them_one_by_one_gives(records, data):
+    precision, work = st.sampled_from(["fp16", "bf16", None]), st.sampled_from([1.0, 2.0])
+    rounds = together(
+        [
+            replace(one, work=data.draw(work), labels={"precision": data.draw(precision), "size": 1})
+            for one in records
+        ]
+    )
+    counted = rounds.every.same("phase", "measure")
+    parts = rounds.parts(counted, "precision")
+    sums = zip(parts.sums(parts.rounds.work), parts.sums(parts.rounds.seconds), strict=True)
+    found = {
+        key: (own.records(), pytest.approx(work / seconds))
+        for key, own, (work, seconds) in zip(parts.keys, parts, sums, strict=True)
+    }
+    expected = {}
+    for of in rounds.numbers:
+        try:
+            measured = rounds.valid(*of).measured
+        except NotMeasured:
+            continue
+        for precision in measured.distinct_labels("precision"):
+            own = measured.only(measured.labelled("precision", precision))
+            expected[of, precision] = (own.records(), own.rate())
+        fastest = {name: pytest.approx(rate) for name, rate in rounds.fastest(*of).items()}
+        assert dict(rounds.valid(*of).fastest) == fastest
+    assert found.keys() == expected.keys()
+    assert all(found[key] == expected[key] for key in found)

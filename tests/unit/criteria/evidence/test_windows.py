@@ -11,6 +11,7 @@ from rigproof.criteria.evidence.windows import (
     values_by_slice,
     without_work,
     work_by_slice,
+    work_of_groups,
 )
 from support.recordings import gemm_round
 
@@ -44,6 +45,27 @@ def test_no_work_is_lost_nor_found(rounds):
         for one in rounds
     )
     assert sum(work_in(rounds, Window(0, 20).slices(2.5))) == pytest.approx(inside)
+
+
+ROUND = st.tuples(st.integers(0, 2), st.floats(-5, 25), st.floats(0.01, 8), st.floats(0.1, 100))
+
+
+@given(st.lists(ROUND, max_size=20))
+def test_the_work_of_groups_is_that_of_each(rounds):
+    windows, numbers = [Window(0, 20), Window(5, 5), Window(3, 9)], [8, 0, 4]
+    groups = np.asarray([one for one, *_ in rounds], np.intp)
+    found = work_of_groups(
+        Rounds.of_records([work(*one) for _, *one in rounds]),
+        groups,
+        np.asarray([0.0, 5.0, 3.0]),
+        np.asarray([2.5, 1.0, 1.5]),
+        np.asarray(numbers),
+    )
+    expected = []
+    for group, (window, number) in enumerate(zip(windows, numbers, strict=True)):
+        slices = window.slices(window.length_s / number) if number else ()
+        expected += work_in([work(*one) for own, *one in rounds if own == group], slices)
+    assert found.tolist() == pytest.approx(expected)
 
 
 def test_values_fall_into_the_slice_of_their_moment():

@@ -6,6 +6,7 @@ from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.fed import fed
 from rigproof.records.verdict import Outcome
+from rigproof.stages.feeding.criteria import _sound_runs
 from rigproof.stages.feeding.records import RewardBatch
 
 GPU, OTHER, WORKER = "pc1/gpu0", "pc2/gpu0", "pc1/gpu0#0"
@@ -250,3 +251,27 @@ def test_where_the_driver_has_no_instant_power_its_average_is_taken(bench):
     ]
     bench.limits(working_power_w=(600.0, 700.0))
     assert bench.verdict(POWER, GPU).outcome is PASS
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"matches": lambda one: one.matches or (one.t_s < 95 and None)},
+        {"strategies": lambda one: one.strategies + int(one.t_s), "processes": 3},
+        {"seconds": lambda one: one.seconds * one.t_s},
+        {"invalid": lambda one: int(one.t_s) % 64},
+        {"timed_out": lambda one: int(one.t_s > 95)},
+        {"mode": "parallel"},
+        {"stage": "sustained"},
+    ],
+    ids=["sound", "uncompared", "more", "slower", "invalid", "lost", "parallel", "elsewhere"],
+)
+def test_sound_runs_are_judged_as_their_records_are(bench, monkeypatch, changes):
+    bench.rewards(GPU, **changes)
+    by_columns = [bench.verdict(name, GPU) for name in (REWARDS, IDLE)]
+    assert (_sound_runs(device(bench)) is not None) is (
+        set(changes) <= {"strategies", "processes", "seconds"}
+    )
+    monkeypatch.setattr("rigproof.stages.feeding.criteria._sound_runs", lambda _device: None)
+    assert [bench.verdict(name, GPU) for name in (REWARDS, IDLE)] == by_columns
