@@ -66,7 +66,11 @@ class SensorTable:
         before = np.maximum(first - 1, self._starts[devices])
         after = np.minimum(last + 1, self._starts[devices + 1] - 1)
         long = self.times_s[after] - self.times_s[before] >= shortest_s
-        return {self.devices[one] for one in devices[long].tolist()}
+        return self.with_any(first[long])
+
+    def with_any(self, chosen: npt.NDArray[Any]) -> set[str]:
+        """The devices, by subject, that have one of these readings: places among all, or a mask."""
+        return {self.devices[one] for one in self._device_of[chosen].tolist()}
 
     @cached_property
     def ranges(self) -> tuple[Floats, Floats]:

@@ -57,3 +57,10 @@ def test_the_range_of_each_device_is_infinite_without_readings():
     assert lowest.tolist() == [np.inf, -1, np.inf, 4, np.inf]
     assert highest.tolist() == [-np.inf, 3, -np.inf, 4, -np.inf]
     assert [one.tolist() for one in table(a=[]).ranges] == [[np.inf], [-np.inf]]
+
+
+def test_a_device_is_found_by_any_of_its_readings():
+    three = table(a=[1, 2, 2], b=[], c=[2, 1])
+    assert three.with_any(three.values == 2) == {"a", "c"}
+    assert three.with_any(np.array([4])) == {"c"}
+    assert three.with_any(three.values == 3) == set()
