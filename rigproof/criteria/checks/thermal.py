@@ -9,6 +9,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotApplicable, compared,
 from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.readings import Readings
 from rigproof.criteria.evidence.reasons import THROTTLE, names_of
+from rigproof.criteria.evidence.sensor_tables import sensor_table
 from rigproof.criteria.evidence.sensors import require_moving, require_possible
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.criteria.evidence.windows import Window
@@ -19,6 +20,7 @@ from rigproof.records.verdict import Outcome
 
 # "Sustained", beside a limit that no single reading may pass: as long as the windows of throughput.stability.
 SUSTAINED_S = 5.0
+REASONS = "clock_event_reasons"
 FEW_SAMPLES = 2  # slowed samples: more than 1 % of a short stage, but still only one short event
 
 
@@ -222,7 +224,7 @@ def throttle(device: DeviceEvidence) -> Finding:
         return compared(worst.share, limit, good=False, detail=detail, from_s=first.from_s)
     for stage in device.evidence.stages_with(*DUTIES):
         window = device.evidence.loaded_window(stage)
-        device.require_readings(window, "clock_event_reasons", "clock-event reason")
+        device.require_readings(window, REASONS, "clock-event reason")
     if events:
         seen = f"{worst.number} of {worst.known} samples of {worst.stage}"
         detail = f"{names_of(worst.reasons)} once, in {seen}"
@@ -235,7 +237,7 @@ class _Slowed:
     """How much a card was slowed down in a stage."""
 
     stage: str
-    known: int  # samples with known reasons
+    known: int  # samples with known reasons; not counted for a card that never was
     number: int  # of those, slowed
     reasons: int
     events: tuple[Window, ...]  # stretches of slowed samples
@@ -248,7 +250,10 @@ class _Slowed:
 
 def _slowed(device: DeviceEvidence, stage: str) -> _Slowed:
     """From the beginning of the stage to its end, set-up included."""
-    known = device.loaded_samples(device.evidence.whole_window(stage)).recorded("clock_event_reasons")
+    window = device.evidence.whole_window(stage)
+    if device.subject in device.block.kept("never slowed", lambda: _never_slowed(device)):
+        return _Slowed(stage, 0, 0, 0, ())
+    known = device.loaded_samples(window).recorded(REASONS)
     bits = known.values.astype(np.int64) & THROTTLE
     if not bits.any():
         return _Slowed(stage, len(known), 0, 0, ())
@@ -257,3 +262,10 @@ def _slowed(device: DeviceEvidence, stage: str) -> _Slowed:
     times_s = known.times_s.tolist()
     events = tuple(Window(times_s[first], times_s[end - 1]) for first, end in edges.tolist())
     return _Slowed(stage, len(known), int(slowed.sum()), int(np.bitwise_or.reduce(bits)), events)
+
+
+def _never_slowed(device: DeviceEvidence) -> set[str]:
+    """Those of the devices that are judged together whose reasons are known in all samples and never slow."""
+    reasons = sensor_table(device, REASONS)
+    known = {one.subject for one in device.block.devices if one.series.finite(REASONS)}
+    return known - reasons.with_any(reasons.values.astype(np.int64) & THROTTLE != 0)

@@ -47,10 +47,7 @@ class SensorTable:
 
         Of each the first and the last place among its own readings.
         """
-        begins = np.ones(len(self.values) + 1, np.bool_)
-        begins[1:-1] = (self.values[1:] != self.values[:-1]) | (self._device_of[1:] != self._device_of[:-1])
-        (edges,) = begins.nonzero()
-        first, last = edges[:-1], edges[1:] - 1
+        first, last = self._runs
         long = (last - first >= 2) & (self.times_s[last] - self.times_s[first] >= shortest_s)
         devices = self._device_of[first[long]]
         places = (one[long] - self._starts[devices] for one in (first, last))
@@ -58,6 +55,39 @@ class SensorTable:
         for device, begin, end in zip(devices.tolist(), *(one.tolist() for one in places), strict=True):
             found[self.devices[device]].append((begin, end))
         return found
+
+    def still(self, shortest_s: float) -> set[str]:
+        """The devices, by subject, that may have had one value for so long.
+
+        It may have come right after the reading before it, and stayed until the one after it.
+        """
+        first, last = self._runs
+        devices = self._device_of[first]
+        before = np.maximum(first - 1, self._starts[devices])
+        after = np.minimum(last + 1, self._starts[devices + 1] - 1)
+        long = self.times_s[after] - self.times_s[before] >= shortest_s
+        return self.with_any(first[long])
+
+    def with_any(self, chosen: npt.NDArray[Any]) -> set[str]:
+        """The devices, by subject, that have one of these readings: places among all, or a mask."""
+        return {self.devices[one] for one in self._device_of[chosen].tolist()}
+
+    @cached_property
+    def ranges(self) -> tuple[Floats, Floats]:
+        """The lowest and the highest value of each device; infinity and minus infinity if there is none."""
+        (some,) = np.diff(self._starts).nonzero()
+        lowest, highest = np.full(len(self.devices), np.inf), np.full(len(self.devices), -np.inf)
+        lowest[some] = np.minimum.reduceat(self.values, self._starts[some])
+        highest[some] = np.maximum.reduceat(self.values, self._starts[some])
+        return lowest, highest
+
+    @cached_property
+    def _runs(self) -> tuple[Numbers, Numbers]:
+        """The places of the first and the last reading of each stretch of one value of one device."""
+        begins = np.ones(len(self.values) + 1, np.bool_)
+        begins[1:-1] = (self.values[1:] != self.values[:-1]) | (self._device_of[1:] != self._device_of[:-1])
+        (edges,) = begins.nonzero()
+        return edges[:-1], edges[1:] - 1
 
 
 def sensor_table(device: DeviceEvidence, field: str) -> SensorTable:

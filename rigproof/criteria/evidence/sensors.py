@@ -21,6 +21,7 @@ The rules, all of them about validity and none a limit of a rig:
 """
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 from operator import attrgetter
 
@@ -72,13 +73,14 @@ def moving_readings(device: DeviceEvidence, window: Window, field: str, what: st
 
 def require_moving(device: DeviceEvidence, window: Window, field: str, what: str) -> None:
     """NotMeasured if there are not enough such readings."""
-    complete = device.series.finite(field)
-    if not (complete and device.kept(("sound", window), lambda: _is_sound(device, window))):
-        device.require_readings(window, field, what)
-        if _all_still(device, window):
-            raise NotMeasured(
-                "temperature, power and clock did not change at all under load: the sensors are frozen"
-            )
+    clear = device.subject in device.block.kept(("clear", field), lambda: _clear(device, field))
+    if clear and device.kept(("sound", window), lambda: _is_sound(device, window)):
+        return
+    device.require_readings(window, field, what)
+    if _all_still(device, window):
+        raise NotMeasured(
+            "temperature, power and clock did not change at all under load: the sensors are frozen"
+        )
     reason = device.kept(("doubt", field), lambda: _doubt(device, field, what))
     if reason:
         raise NotMeasured(reason)
@@ -102,20 +104,67 @@ def readings_by_piece(
 def piece_readings(device: DeviceEvidence, load: Load, field: str, shortest_s: float = 0.0) -> PieceReadings:
     """The same, trusted or not; a piece may have none. NotMeasured if a reading is infinite."""
     found = PieceReadings(piece_table(device, shortest_s), (device.subject, load.stage), field)
-    device.series.require_finite(field, found.values)
+    if not device.series.finite(field):
+        device.series.require_finite(field, found.values)
     return found
 
 
 def require_possible(device: DeviceEvidence, field: str, what: str) -> None:
     """NotMeasured if any reading of the run is impossible: such a reading does not prove a fault either."""
-    reason = _impossible(device, device.samples.readings(field), field, what)
-    if reason:
-        raise NotMeasured(reason)
+    if device.subject not in _possible(device, field):
+        reason = _impossible(device, device.samples.readings(field), field, what)
+        if reason:
+            raise NotMeasured(reason)
 
 
 def power_field(device: DeviceEvidence) -> str:
     """Instant power if the driver reports it, else the average over a second."""
-    return POWER[0] if device.samples.readings(POWER[0]) else POWER[1]
+    return device.kept("power field", lambda: POWER[0] if device.samples.readings(POWER[0]) else POWER[1])
+
+
+def _without_doubt(device: DeviceEvidence, doubt: Callable[[DeviceEvidence], object]) -> frozenset[str]:
+    """Those of the devices that are judged together for which it finds nothing, and raises no NotMeasured."""
+    found = set()
+    for one in device.block.devices:
+        try:
+            if not doubt(one):
+                found.add(one.subject)
+        except NotMeasured:  # a criterion that needs its readings reports it
+            continue
+    return frozenset(found)
+
+
+def _clear(device: DeviceEvidence, field: str) -> frozenset[str]:
+    """Those of the devices that are judged together with a reading in each sample, and no reason for doubt.
+
+    Found for all at once, and cautiously: `_doubt` decides about the others.
+    """
+    found = _possible(device, field) & device.block.kept(
+        "in time", lambda: _without_doubt(device, _out_of_time)
+    )
+    if field in POWER:
+        found -= _all_repeated(device, field, STILL_AGAINST_ENERGY_S).keys()
+        found &= _without_doubt(device, lambda one: energy.against_energy(one, field))
+    if field.endswith("_temperature_c"):
+        # A step's last second may be one without readings.
+        found -= sensor_table(device, field).still(STEP_STILL_S - 1)
+    return found
+
+
+def _possible(device: DeviceEvidence, field: str) -> frozenset[str]:
+    """Those of the devices that are judged together with a possible reading in each sample."""
+
+    def found() -> frozenset[str]:
+        table = sensor_table(device, field)
+        lowest, highest = (dict(zip(table.devices, one.tolist(), strict=True)) for one in table.ranges)
+
+        def doubt(one: DeviceEvidence) -> bool:
+            of = one.subject
+            return not (one.series.finite(field) and lowest[of] >= 0 and highest[of] <= _most(one, field))
+
+        return _without_doubt(device, doubt)
+
+    return device.block.kept(("possible", field), found)
 
 
 def _is_sound(device: DeviceEvidence, window: Window) -> bool:
@@ -127,10 +176,18 @@ def _all_still(device: DeviceEvidence, window: Window) -> bool:
     """Rule 6."""
 
     def constant() -> bool:
+        if device.subject in device.block.kept("moving", lambda: _without_doubt(device, _may_be_still)):
+            return False
         samples = device.loaded_samples(window)
         return all(_is_constant(samples.readings(name)) for name in CORE)
 
     return device.kept(("frozen", window), constant)
+
+
+def _may_be_still(device: DeviceEvidence) -> bool:
+    """Whether its power was constant anywhere in the run, or one of its sensors was not always read."""
+    always_read = all(map(device.series.finite, CORE))
+    return not always_read or bool(_repeated(device, POWER[0], STILL_AGAINST_ENERGY_S))
 
 
 def _is_constant(pairs: Readings) -> bool:
@@ -158,8 +215,12 @@ def _doubt(device: DeviceEvidence, field: str, what: str) -> str:
 
 def _repeated(device: DeviceEvidence, field: str, shortest_s: float) -> list[tuple[int, int]]:
     """The first and the last place of each value that was read at least three times in a row, for so long."""
-    found = device.block.kept(("repeated", field), lambda: sensor_table(device, field).repeated(shortest_s))
-    return found.get(device.subject, [])
+    return _all_repeated(device, field, shortest_s).get(device.subject, [])
+
+
+def _all_repeated(device: DeviceEvidence, field: str, shortest_s: float) -> dict[str, list[tuple[int, int]]]:
+    """The same for all devices that are judged together, by subject; those without any may be missing."""
+    return device.block.kept(("repeated", field), lambda: sensor_table(device, field).repeated(shortest_s))
 
 
 def _at(device: DeviceEvidence, t_s: float) -> str:
@@ -168,8 +229,8 @@ def _at(device: DeviceEvidence, t_s: float) -> str:
     return f"{max(begun, key=attrgetter('start_s')).name}: " if begun else ""
 
 
-def _impossible(device: DeviceEvidence, pairs: Readings, field: str, what: str) -> str:
-    """Rule 1."""
+def _most(device: DeviceEvidence, field: str) -> float:
+    """The highest possible reading; infinite if that is not known."""
     limit_w, clock_mhz = device.identity.power_limit_w, device.identity.sm_clock_max_mhz
     highest = {
         "core_temperature_c": HIGHEST_C,
@@ -179,7 +240,12 @@ def _impossible(device: DeviceEvidence, pairs: Readings, field: str, what: str) 
         "sm_clock_mhz": None if clock_mhz is None else OVERCLOCK_RATIO * clock_mhz,
         "utilization_percent": 100.0,
     }.get(field)
-    most = highest if highest is not None and highest > 0 else math.inf
+    return highest if highest is not None and highest > 0 else math.inf
+
+
+def _impossible(device: DeviceEvidence, pairs: Readings, field: str, what: str) -> str:
+    """Rule 1."""
+    most = _most(device, field)
     if not pairs or 0 <= pairs.lowest <= pairs.highest <= most:
         return ""
     t_s, value = next(pair for pair in pairs if not 0 <= pair[1] <= most)

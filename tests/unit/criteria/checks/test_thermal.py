@@ -328,3 +328,11 @@ def test_a_sensor_that_gives_nothing_is_reported_with_where_to_look(bench):
         "check `nvidia-smi -q -d TEMPERATURE` on pc1; a sensor that its driver does not have is listed in "
         "unsupported_sensors of hwprofiles/gpus/h200.toml"
     )
+
+
+@pytest.mark.parametrize(("changes", "outcome"), [(0x40, Outcome.FAIL), (None, Outcome.NOT_MEASURED)])
+def test_a_card_beside_a_slowed_one_is_not_slowed(bench, changes, outcome):
+    bench.samples(GPU, 40, 60, clock_event_reasons=changes)
+    found = {one.subject: one.outcome for one in bench.verdicts() if one.criterion == THROTTLE}
+    assert found[GPU] is outcome
+    assert found["pc2/gpu0"] is Outcome.PASS

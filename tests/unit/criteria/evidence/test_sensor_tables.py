@@ -42,3 +42,25 @@ def test_a_moment_is_searched_among_the_readings_of_its_device():
     devices, moments_s = np.array([0, 0, 0, 1, 2, 2]), np.array([1.0, -5.0, 999.0, 100.0, 200.0, 202.0])
     assert three.places(devices, moments_s, "left").tolist() == [1, 0, 3, 3, 3, 5]
     assert three.places(devices, moments_s, "right").tolist() == [2, 0, 3, 3, 4, 5]
+
+
+def test_a_value_may_be_still_from_the_reading_before_it_to_the_one_after_it():
+    both = table(a=[1, 2, 3, 3, 4, 5], b=[7, 7, 8, 9, 9, 8])  # 3 s from 2 to 4; 2 s at each end of b
+    assert both.still(3.0) == {"a", "b"}  # 8, 9, 9, 8
+    assert both.still(3.1) == set()
+    assert table(a=[1, 1, 1], b=[1, 1, 1]).still(2.0) == {"a", "b"}
+    assert table(a=[1, 1, 1], b=[1, 1, 1]).still(2.1) == set()
+
+
+def test_the_range_of_each_device_is_infinite_without_readings():
+    lowest, highest = table(a=[], b=[3, -1, 2], c=[], d=[4], e=[]).ranges
+    assert lowest.tolist() == [np.inf, -1, np.inf, 4, np.inf]
+    assert highest.tolist() == [-np.inf, 3, -np.inf, 4, -np.inf]
+    assert [one.tolist() for one in table(a=[]).ranges] == [[np.inf], [-np.inf]]
+
+
+def test_a_device_is_found_by_any_of_its_readings():
+    three = table(a=[1, 2, 2], b=[], c=[2, 1])
+    assert three.with_any(three.values == 2) == {"a", "c"}
+    assert three.with_any(np.array([4])) == {"c"}
+    assert three.with_any(three.values == 3) == set()

@@ -1,9 +1,13 @@
 """Readings that do not agree with the rest are not measured, in any stage."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.criteria.evidence.sensors import _clear, _doubt, require_moving, require_possible
 from rigproof.records.verdict import Outcome
 
 GPU = "pc1/gpu0"
@@ -291,3 +295,65 @@ def test_power_that_is_still_high_as_the_readings_end_did_not_fall_early(bench):
     assert outcome(bench, ACTIVE) is PASS
     bench.samples(GPU, 126.5, power_w=lambda one: 80.0 + one.t_s % 1)
     assert outcome(bench, ACTIVE) is NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("core_temperature_c", {"core_temperature_c": -3.0}),
+        ("core_temperature_c", {"core_temperature_c": 50.0}),
+        ("core_temperature_c", {"power_w": math.inf}),
+        ("core_temperature_c", {"energy_j": math.inf}),
+        ("power_w", {"energy_j": math.inf}),
+        ("power_w", {"power_w": 550.0}),
+        ("power_w", {"power_w": None}),
+        ("sm_clock_mhz", {"core_temperature_c": math.inf}),
+        ("sm_clock_mhz", {"core_temperature_c": 50.0, "power_w": 550.0, "sm_clock_mhz": 1500.0}),
+        ("memory_temperature_c", {}),
+    ],
+)
+def test_a_card_is_doubted_beside_another_as_alone(bench, field, changes):
+    bench.samples(GPU, 30, 60, **changes)
+    both = (GPU, "pc2/gpu0")
+
+    def doubts(*, together):
+        evidence, found = Evidence(bench.recording, bench.loaded), []
+        if together:
+            evidence.join(both)
+        for subject in both:
+            device = evidence.device(subject)
+            window = evidence.loaded_window("sustained")
+            for require in (
+                lambda one=device: require_possible(one, field, "sensor"),
+                lambda one=device, span=window: require_moving(one, span, field, "sensor"),
+            ):
+                try:
+                    require()
+                    found.append("")
+                except NotMeasured as reason:
+                    found.append(str(reason))
+        return found
+
+    assert doubts(together=True) == doubts(together=False)
+    assert doubts(together=True)[2:] == ["", ""]
+
+
+@pytest.mark.parametrize("field", ["core_temperature_c", "memory_temperature_c", "power_w", "sm_clock_mhz"])
+@pytest.mark.parametrize(
+    ("from_s", "to_s", "changes"),
+    [
+        (0, 0, {}),
+        (50, 69.5, {"core_temperature_c": 50.0, "memory_temperature_c": 50.0}),
+        (68, 89, {"core_temperature_c": 50.0, "memory_temperature_c": 50.0}),
+        (0, 200, {"core_temperature_c": 50.0, "memory_temperature_c": 50.0}),
+        (35, 38.5, {"power_w": 550.0}),
+        (80, 81, {"power_w": -1.0, "sm_clock_mhz": 1e6}),
+    ],
+)
+def test_nothing_is_clear_that_is_doubted(bench, field, from_s, to_s, changes):
+    with_energy(bench)
+    bench.samples(GPU, from_s, to_s, **changes)
+    device = Evidence(bench.recording, bench.loaded).device(GPU)
+    assert not (device.subject in _clear(device, field) and _doubt(device, field, "sensor"))
+    if not changes:
+        assert device.subject in _clear(device, field)
