@@ -439,6 +439,7 @@ LONG_LINE = b'{"type":"event","message":"' + b"x" * RECORDING_LINE_BYTES_MAX + b
         (BEGUN + b',"data":{"a":[-Infinity]}}', "line 3: "),
         (BEGUN + b',"type":"ode"}', "type = 'ode' is not"),
         (BEGUN + b',"type":"run"}', "schema_version = None"),
+        (BEGUN + rb',"t\u0079pe":"ode"}', "type = 'ode' is not"),
         (b"[" * 100000, "line 3: "),
         (b'{"type":"run"}', "schema_version = None: this rigproof reads 1"),
         (LONG_LINE, f"is longer than {RECORDING_LINE_BYTES_MAX} bytes"),
