@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -85,12 +86,16 @@ def _verdicts(
 ) -> list[Verdict]:
     """All verdicts. Several processes judge a large recording, each of them a share of the devices."""
     planned_by = None if loaded is None else LoadedRig.restore(recording.run.rig, KINDS)
-    judgement = Judgement(recording, loaded, champions, planned_by)
     processes = processes_for(recording.count())
     if processes == 1:
+        judgement = Judgement(recording, loaded, champions, planned_by)
         judgement.add([judgement.part(judgement.subjects)])
         return judgement.whole(judgement.comparisons(judgement.compared))
-    recording.group()  # else each process would
+    with ThreadPoolExecutor(1) as pool:
+        grouped = pool.submit(recording.group)  # else each process would; mostly without Python's lock
+        judgement = Judgement(recording, loaded, champions, planned_by)
+        judgement.index()
+        grouped.result()
     # The nodes into the last share: their lists are then read by the last process alone, and before anything
     # else, since that takes hundreds of MiB for a moment.
     subjects = sorted(judgement.subjects, key=recording.nodes.__contains__)

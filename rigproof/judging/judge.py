@@ -128,6 +128,10 @@ class Judgement:
         ]
         self._found: dict[str, dict[str, Verdict]] = defaultdict(dict)  # by criterion and subject
 
+    def index(self) -> None:
+        """Index what every subject needs, except tables: they may be grouped meanwhile, in another thread."""
+        self._evidence.index()
+
     @property
     def subjects(self) -> list[str]:
         """The subjects that can be judged one by one."""

@@ -9,6 +9,7 @@ ignoring it.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -269,6 +270,12 @@ class Evidence:
         if isinstance(found, NotMeasured):
             raise type(found)(found.reason)
         return found
+
+    def index(self) -> None:
+        """Index the plan, the events and the workers, which every subject needs; reads no table."""
+        with suppress(ProfileError):  # a criterion that needs the plan reports it
+            self.kept("plan", self._recorded_plan)
+        _ = self.events, self.workers
 
     def join(self, subjects: Sequence[str]) -> None:
         """These subjects are judged next: what the devices among them need is computed for all at once."""
