@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from rigproof.cluster.launch.commands import GCS_PORT, lines_to_type
-from rigproof.cluster.launch.file import Launch, launch_text
-from rigproof.cluster.launch.launching import addressed, down, up
+from rigproof.cluster.launch.file import Launch
+from rigproof.cluster.launch.launching import addressed, down, up, write_file
 from rigproof.cluster.launch.remote import NoSsh
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import USAGE
@@ -57,7 +57,7 @@ def start(
     launch = _launch(rig, port, ssh_user, ssh_key, ray)
     file = file or Path(f"{launch.name}.yaml")
     if write_only:
-        file.write_text(launch_text(launch))
+        write_file(launch, file)
         typer.echo(f"written: {file}")
         return
     try:
