@@ -53,7 +53,7 @@ def start(
     ] = False,
     limit: Annotated[float, typer.Option(min=1, help="seconds to wait for the nodes to join")] = 180.0,
 ) -> None:
-    """Start the cluster with `ray up` over ssh; prints the address for --ray-address at the end."""
+    """Start the cluster with `ray up` over ssh; prints the line that starts the test on it."""
     launch = _launch(rig, port, ssh_user, ssh_key, ray)
     file = file or Path(f"{launch.name}.yaml")
     if write_only:
@@ -66,7 +66,7 @@ def start(
         typer.echo(f"rigproof: {error}; without ssh, type this yourself:\n", err=True)
         typer.echo(_lines(rig, port, ray))
         raise typer.Exit(USAGE) from error
-    typer.echo(f"it is up; run: pytest -m hardware --ray-address {launch.head_address} --hwprofile {rig}")
+    typer.echo(f"it is up; run: pytest -m hardware --hw-ray-address {launch.head_address} --hwprofile {rig}")
 
 
 @app.command("down")

@@ -20,7 +20,7 @@ def test_lines_are_printed_for_a_rig():
     ]
     assert "chmod 600 ~/.ray/auth_token" in lines
     assert lines[-1].endswith(
-        "pytest -m hardware --ray-address 192.168.1.10:7000 --hwprofile dual-3090-3070"
+        "pytest -m hardware --hw-ray-address 192.168.1.10:7000 --hwprofile dual-3090-3070"
     )
 
 
