@@ -98,12 +98,18 @@ def test_an_option_beside_an_expression_that_selects_other_tests_is_refused():
     assert "write -m hardware" in done.stderr
 
 
-def test_an_option_of_addopts_is_a_default_and_asks_for_nothing(monkeypatch):
-    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(SIMULATED))
+@pytest.mark.parametrize("options", [SIMULATED, ("--hw-plan",)], ids=" ".join)
+def test_an_option_of_addopts_is_a_default_and_asks_for_nothing(monkeypatch, options):
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(options))
     done = run_pytest("--collect-only", "-q", "tests/unit/plugin")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tests/unit/plugin/test_signals.py::" in done.stdout
-    assert "test_core_temperature[pc1/gpu0]" in run_pytest("--collect-only", "-q", "-m", "hardware").stdout
+
+
+def test_an_option_of_addopts_counts_in_an_acceptance_run(monkeypatch):
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(SIMULATED))
+    done = run_pytest("--collect-only", "-q", "-m", "hardware")
+    assert "test_core_temperature[pc1/gpu0]" in done.stdout
 
 
 def test_collecting_an_acceptance_run_makes_no_run(hardware, tmp_path, two_nodes):
