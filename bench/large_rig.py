@@ -157,7 +157,7 @@ def lines(shape: work.Shape, rig: LoadedRig) -> Iterator[str]:
     """recording.jsonl, line by line."""
     run = RunInfo(
         "20261121T120000Z-large-0001", "2026-11-21T12:00:00Z", "standard", "0.1.0", "3.12.3", rig.dump(),
-        tuple(work.STAGE_SHARES), command=("-m", "hardware", "--hwprofile=large.toml", "--level=standard"),
+        tuple(work.STAGE_SHARES), command=("-m", "hardware", "--hwprofile=large.toml", "--hw-level=standard"),
     )  # fmt: skip
     yield line(run, schema_version=RECORDING_SCHEMA_VERSION)
     yield line(recorded(make_plan(rig, "standard")))

@@ -66,8 +66,8 @@ def main() -> None:
         rig = folder / "rig.toml"
         rig.write_text(profile(args.nodes, args.gpus, args.sku, args.rate))
         reports = folder / "reports"
-        accept = ("-m", "pytest", "-p", "no:cacheprovider", "-m", "hardware", "--simulate-inline", "-q")
-        options = (f"--hwprofile={rig}", f"--level={args.level}", f"--report-dir={reports}")
+        accept = ("-m", "pytest", "-p", "no:cacheprovider", "-m", "hardware", "--hw-simulate-inline", "-q")
+        options = (f"--hwprofile={rig}", f"--hw-level={args.level}", f"--hw-report-dir={reports}")
         figures: dict[str, object] = {
             "nodes": args.nodes,
             "gpus": args.nodes * args.gpus,

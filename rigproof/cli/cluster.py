@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from rigproof.cluster.launch.commands import GCS_PORT, lines_to_type
-from rigproof.cluster.launch.file import Launch, launch_text
-from rigproof.cluster.launch.launching import addressed, down, up
+from rigproof.cluster.launch.file import Launch
+from rigproof.cluster.launch.launching import addressed, down, up, write_file
 from rigproof.cluster.launch.remote import NoSsh
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import USAGE
@@ -53,11 +53,11 @@ def start(
     ] = False,
     limit: Annotated[float, typer.Option(min=1, help="seconds to wait for the nodes to join")] = 180.0,
 ) -> None:
-    """Start the cluster with `ray up` over ssh; prints the address for --ray-address at the end."""
+    """Start the cluster with `ray up` over ssh; prints the line that starts the test on it."""
     launch = _launch(rig, port, ssh_user, ssh_key, ray)
     file = file or Path(f"{launch.name}.yaml")
     if write_only:
-        file.write_text(launch_text(launch))
+        write_file(launch, file)
         typer.echo(f"written: {file}")
         return
     try:
@@ -66,7 +66,7 @@ def start(
         typer.echo(f"rigproof: {error}; without ssh, type this yourself:\n", err=True)
         typer.echo(_lines(rig, port, ray))
         raise typer.Exit(USAGE) from error
-    typer.echo(f"it is up; run: pytest -m hardware --ray-address {launch.head_address} --hwprofile {rig}")
+    typer.echo(f"it is up; run: pytest -m hardware --hw-ray-address {launch.head_address} --hwprofile {rig}")
 
 
 @app.command("down")

@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from rigproof.cli import cluster
+from rigproof.cli.refused import Refused
 from rigproof.cluster.ray.errors import ClusterError
 from rigproof.profiles.errors import ProfileError
 from rigproof.records.verdict import INTERRUPTED, USAGE
-from rigproof.run.suite import suite_folder
+from rigproof.run.options import short
 from rigproof.stages.registry import KINDS
 
 TYPER_INTERRUPTED = 130  # what newer versions of typer raise for Ctrl-C
@@ -30,29 +31,14 @@ app = typer.Typer(
 app.add_typer(cluster.app, name="cluster")
 
 
-class Refused(Exception):  # noqa: N818 - says what is the case
-    """Bad input; the message names it and the remedy. Becomes exit status 4."""
-
-
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(
+    add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
 def accept(context: typer.Context) -> None:
-    """Run the acceptance suite here; takes every option of `pytest -m hardware`."""
-    import pytest  # noqa: PLC0415 - the other commands do not need it
+    """Run the acceptance suite here; `rigproof accept --help` lists its options."""
+    from rigproof.cli.accept import accept as run_suite  # noqa: PLC0415 - the other commands need no pytest
 
-    # The suite's own configuration, so that the project around it changes nothing.
-    own = [
-        "-c",
-        os.devnull,
-        f"--rootdir={Path.cwd()}",
-        "--import-mode=importlib",
-        "-o",
-        "junit_family=xunit1",
-        # rigproof is already imported, by this very command.
-        "-W",
-        "ignore::pytest.PytestAssertRewriteWarning",
-    ]
-    own += ["-p", "rigproof.plugin", "-m", "hardware", str(suite_folder())]
-    raise typer.Exit(int(pytest.main([*own, *context.args])))
+    raise typer.Exit(run_suite(context.args))
 
 
 @app.command()
@@ -231,7 +217,7 @@ def main() -> None:
         ClusterError,
         Refused,
     ) as error:
-        typer.echo(f"rigproof: {error}", err=True)
+        typer.echo(f"rigproof: {short(str(error))}", err=True)
         status = USAGE
     except UsageError as error:
         error.show()  # type: ignore[attr-defined]  # with the command's usage above it

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Also:
-    """Faults that also change a criterion's verdict, as written after `--inject`, without a subject.
+    """Faults that also change a criterion's verdict, as written after `--hw-inject`, without a subject.
 
     Faults made for the criterion (`FaultKind.trips`) are listed only if they have keys of their own. Faults
     that remove a device or node altogether (`FaultKind.absent`) are listed only if the criterion judges the

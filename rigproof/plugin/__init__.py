@@ -1,15 +1,12 @@
 """The pytest plugin: options, parametrization over what the profile promises, verdicts, exit status.
 
-Loaded in every pytest session of an environment that has rigproof, so it imports nothing heavy and does
-nothing until `-m` asks for tests marked `hardware`.
+Loaded in every pytest session of an environment that has rigproof, so it imports nothing heavy. Where
+rigproof is not wanted (`options.acts`), it only declares its options.
 """
-
-import gc
 
 import pytest
 
-from rigproof.host.garbage import without_collections
-from rigproof.plugin.options import add_options, wants_hardware
+from rigproof.plugin.options import acts, add_options, select_hardware, wants_hardware
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,38 +16,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the markers; if hardware tests are selected, prepare the run or refuse it (exit 4)."""
-    config.addinivalue_line("markers", "hardware: judges this machine's hardware; needs `-m hardware`")
-    config.addinivalue_line("markers", "criterion(name): the criterion that a hardware test judges")
-    if wants_hardware(config):
-        with without_collections(lasting=True):
-            from rigproof.plugin.session import HardwareSession  # noqa: PLC0415 - only where it is used
+    """Load the rest where it is wanted; its own `pytest_configure` is called then."""
+    if acts(config):
+        from rigproof.plugin import wanted  # noqa: PLC0415 - only where it is used
 
-        HardwareSession.register(config)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Take what is there from garbage collection.
-
-    Else pytest, in its own hook of this name, and Python at its end traverse all of Ray and the charts.
-    """
-    if wants_hardware(config):
-        gc.freeze()
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Outside an acceptance run hardware tests have no subjects; they are deselected by `-m` anyway."""
-    judges = metafunc.definition.get_closest_marker("criterion") and "subject" in metafunc.fixturenames
-    if judges and not wants_hardware(metafunc.config):
-        metafunc.parametrize("subject", [])
+        config.pluginmanager.register(wanted, "rigproof-wanted")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """`--plan` answers without a session: nothing is collected, nothing is loaded."""
-    if not config.getoption("--plan"):
+    """`--hw-plan` answers without a session: nothing is collected, nothing is loaded."""
+    select_hardware(config)
+    if not (config.getoption("hw_plan") and wants_hardware(config)):
         return None
-    from rigproof.plugin.plan import print_plan  # noqa: PLC0415 - only where it is used
+    from rigproof.plugin.wanted import plan  # noqa: PLC0415 - only where it is used
 
-    return print_plan(config)
+    return plan(config)

@@ -31,13 +31,13 @@ def keep_champions(
     """Keep the figures that are better than the kept ones. Returns a sentence for each, and the errors."""
     folder = champions_folder(prepared.request.report_dir, prepared.loaded.rig.name)
     profile = profile_file(folder, recording.run.run_id)
-    command = ["pytest", "-m", "hardware", f"--hwprofile={profile}", f"--level={prepared.level}"]
+    command = ["pytest", "-m", "hardware", f"--hwprofile={profile}", f"--hw-level={prepared.level}"]
     if prepared.request.duration_s is not None:
-        command.append(f"--duration={prepared.request.duration_s / 60:g}")
+        command.append(f"--hw-duration={prepared.request.duration_s / 60:g}")
     if prepared.request.ray_address is not None:
-        command.append(f"--ray-address={prepared.request.ray_address}")
+        command.append(f"--hw-ray-address={prepared.request.ray_address}")
     if prepared.request.allow_open:
-        command.append("--allow-open-cluster")
+        command.append("--hw-allow-open-cluster")
     run = champion_run(recording, shlex.join(command))
     try:
         figures, combined = gpu_figures(recording, verdicts), rig_figures(recording, verdicts)

@@ -1,25 +1,21 @@
-"""`--plan`: what would be run and judged, by which limits. Loads nothing."""
-
-import sys
+"""`--hw-plan`: what would be run and judged, by which limits. Loads nothing."""
 
 import pytest
 
 from rigproof.history.listing import champion_lines
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
-from rigproof.plugin.options import Request
 from rigproof.plugin.preparation import Refused, prepare
-from rigproof.records.verdict import USAGE
+from rigproof.plugin.request import Request
 from rigproof.report.terminal.plan_text import plan_lines
 
 
 def print_plan(config: pytest.Config) -> int:
-    """Print the plan, or why there is none. Returns the exit status."""
+    """Print the plan. Returns the exit status. Raises pytest.UsageError (exit 4) if there is none."""
     try:
         prepared = prepare(Request.of(config))
     except Refused as refusal:
-        print(f"ERROR: {refusal}", file=sys.stderr)  # noqa: T201 - there is no session to report through
-        return USAGE
+        raise pytest.UsageError(str(refusal)) from refusal
     for line in plan_lines(
         prepared.loaded,
         prepared.plan,
@@ -28,7 +24,7 @@ def print_plan(config: pytest.Config) -> int:
         nvml_error=prepared.inventory.nvml_error,
         simulated=prepared.simulated is not None,
     ):
-        print(line)  # noqa: T201
+        print(line)  # noqa: T201 - there is no session to report through
     for line in champion_lines(prepared.champions, prepared.loaded.rig.name):
         print(line)  # noqa: T201
     return 0

@@ -8,7 +8,7 @@ from rigproof.cluster.ray.errors import ClusterUnreachable
 from rigproof.cluster.ray.version import check_ray_version
 from rigproof.history.champions import ChampionError, KeptChampions, champions_folder, read_champions
 from rigproof.judging.catalogue import FAULTS
-from rigproof.plugin.options import Request
+from rigproof.plugin.request import Request
 from rigproof.profiles.auto import AUTO, completed, rig_of, unknown_gpus
 from rigproof.profiles.errors import ProfileError, problem
 from rigproof.profiles.lint.rig import lint_rig
@@ -58,7 +58,7 @@ def prepare(request: Request) -> Prepared:
         promises_gpu = any(device.gpu.device == "cuda" for device in loaded.devices())
         if request.require_gpu and not promises_gpu:
             raise Refused(
-                f"{loaded.file}: promises no GPU, but --require-gpu requires one; drop one of the two"
+                f"{loaded.file}: promises no GPU, but --hw-require-gpu requires one; drop one of the two"
             )
         level: LevelName = request.level or ("standard" if promises_gpu else "quick")
         problems = lint_rig(loaded, level)
@@ -80,7 +80,7 @@ def _rig(request: Request) -> tuple[LoadedRig, HostInventory]:
     if request.simulate is not None:
         if stated is None:
             raise Refused(
-                "--simulate: there is no rig to simulate; name one, such as --hwprofile dual-3090-3070"
+                "--hw-simulate: there is no rig to simulate; name one, such as --hwprofile dual-3090-3070"
             )
         inventory = simulated_inventory(stated)
         return completed(stated, inventory), inventory
@@ -96,19 +96,21 @@ def _simulated(request: Request, loaded: LoadedRig, plan: Plan) -> "SimulatedRig
     """The rig to simulate, with its faults; None for a real rig. Raises Refused."""
     if request.simulate is None:
         if request.inject:
-            raise Refused(f"--inject {request.inject[0]}: real hardware has its own faults; add --simulate")
+            raise Refused(
+                f"--hw-inject {request.inject[0]}: real hardware has its own faults; add --hw-simulate"
+            )
         return None
     if request.ray_address is not None:
-        raise Refused(f"--ray-address {request.ray_address}: a simulated rig is on this machine; drop it")
+        raise Refused(f"--hw-ray-address {request.ray_address}: a simulated rig is on this machine; drop it")
     for device in loaded.devices():
         if device.gpu.device != "cuda":
             raise Refused(
-                f"--simulate: {loaded.file} promises the CPU as the device ({device.subject}), which is not "
-                "simulated; name a rig with GPUs, such as --hwprofile dual-3090-3070"
+                f"--hw-simulate: {loaded.file} promises the CPU as the device ({device.subject}), which is "
+                "not simulated; name a rig with GPUs, such as --hwprofile dual-3090-3070"
             )
         if device.sku is None:
             raise Refused(
-                f"--simulate: {loaded.file}: {device.key}.sku = {device.gpu.sku!r}: this card is "
+                f"--hw-simulate: {loaded.file}: {device.key}.sku = {device.gpu.sku!r}: this card is "
                 "unknown; write an SKU of hwprofiles/gpus there, such as rtx-3090"
             )
     try:

@@ -21,8 +21,8 @@ from rigproof.plugin import fixtures
 from rigproof.plugin.benchmarks import BenchmarkHooks
 from rigproof.plugin.conclusion import Conclusion, Judged, Key, conclude
 from rigproof.plugin.keys import SESSION, criterion_and_subject
-from rigproof.plugin.options import Request
 from rigproof.plugin.preparation import Prepared, Refused, prepare
+from rigproof.plugin.request import Request
 from rigproof.plugin.run import Run
 from rigproof.plugin.signals import SignalGuard
 from rigproof.profiles.loading.levels import default_rig
@@ -66,7 +66,8 @@ class HardwareSession:
         try:
             if config.getoption("numprocesses", None):
                 raise Refused(
-                    "-n/--numprocesses: the acceptance suite itself loads all GPUs at the same time; drop it"
+                    "-n/--numprocesses: the acceptance suite itself loads all GPUs at the same time; "
+                    "give -n 0"
                 )
             prepared = prepare(Request.of(config))
             folder = None
@@ -110,7 +111,7 @@ class HardwareSession:
         for item in items:
             key = criterion_and_subject(item)
             judges = item.get_closest_marker("criterion") is not None
-            if judges:
+            if judges and self.config.pluginmanager.hasplugin("timeout"):
                 item.add_marker(pytest.mark.timeout(ITEM_LIMIT_S, func_only=True))
             if not judges or key:
                 kept.append(item)

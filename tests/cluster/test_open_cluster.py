@@ -67,7 +67,7 @@ def test_it_is_refused_with_both_ways_out(
     rig = rig_of("pc1")
     with (
         pytest.raises(
-            ClusterUnreachable, match=r"has no token authentication.*auth-token.*--allow-open-cluster"
+            ClusterUnreachable, match=r"has no token authentication.*auth-token.*--hw-allow-open-cluster"
         ),
         rig.cluster(open_cluster),
     ):
@@ -91,7 +91,7 @@ def test_it_is_joined_on_demand_whatever_token_is_here_and_the_recording_says_so
     assert rig.rounds("sustained", "pc1/cpu0") > 0
     (event,) = rig.events("open_cluster")
     assert event.data == {"address": open_cluster}
-    assert "--allow-open-cluster" in event.message
+    assert "--hw-allow-open-cluster" in event.message
     assert not rig.events("agent_died", "worker_died", "worker_failed", "timeout")
     assert dict(os.environ) == before
 
@@ -113,12 +113,12 @@ def test_the_suite_ends_with_4_and_no_traceback(open_cluster: str, tmp_path: Pat
         '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\ngemm_size = 256\nvram_gib_per_worker = 0.02\n'
     )
     done = python(
-        *(*PYTEST, "-m", "hardware", "--level=quick"),
-        *(f"--hwprofile={profile}", f"--ray-address={open_cluster}"),
-        f"--report-dir={tmp_path / 'reports'}",
+        *(*PYTEST, "-m", "hardware", "--hw-level=quick"),
+        *(f"--hwprofile={profile}", f"--hw-ray-address={open_cluster}"),
+        f"--hw-report-dir={tmp_path / 'reports'}",
     )
     output = done.stdout + done.stderr
     assert done.returncode == 4, output
     assert "has no token authentication" in output
-    assert "--allow-open-cluster" in output
+    assert "--hw-allow-open-cluster" in output
     assert "Traceback" not in output

@@ -45,9 +45,9 @@ def run(folder: Path, tmp_path: Path) -> Callable[..., tuple[Run, set[int]]]:
     """Run the rig with these options; what it left, and the raylets that were seen meanwhile."""
 
     def start(rig: object, *options: str) -> tuple[Run, set[int]]:
-        command = [sys.executable, *PYTEST, "-m", "hardware", "--simulate"]
+        command = [sys.executable, *PYTEST, "-m", "hardware", "--hw-simulate"]
         with subprocess.Popen(
-            [*command, "--level=quick", f"--hwprofile={rig}", f"--report-dir={tmp_path}", *options],
+            [*command, "--hw-level=quick", f"--hwprofile={rig}", f"--hw-report-dir={tmp_path}", *options],
             cwd=CHECKOUT,
             env=os.environ | {"PYTHONPATH": str(CHECKOUT), "TMPDIR": str(folder)} | NONE_IN_ADVANCE,
             stdin=subprocess.DEVNULL,
@@ -133,7 +133,7 @@ def test_a_killed_worker_is_a_killed_process_and_a_node_that_never_joins_is_miss
     run, folder, patient
 ):
     """Another worker takes over."""
-    done, raylets = run(patient, "--inject=worker-killed@pc1/gpu0", "--inject=node-missing@pc2")
+    done, raylets = run(patient, "--hw-inject=worker-killed@pc1/gpu0", "--hw-inject=node-missing@pc2")
     assert done.status == 1, done.output
     assert done.outcome("cluster.no_timeouts", "rig") == "fail"
     recording = read_recording(done.folder)

@@ -38,6 +38,6 @@ def test_a_folder_that_takes_no_reports_is_refused_before_any_load(start_run, tm
     run = start_run(small_rig(tmp_path), report_dir=disk)
     run.hurt_now()
     assert run.finish() == 4, run.text()
-    assert f"--report-dir {disk}: not writable (Read-only file system)" in run.text()
+    assert f"--hw-report-dir {disk}: not writable (Read-only file system)" in run.text()
     run.check_nothing_is_left()
     run.record("report folder is read-only", "start", deadline_s=0, outcome="refused, exit 4; it is named")

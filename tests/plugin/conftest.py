@@ -20,7 +20,7 @@ def hardware(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run `pytest -m hardware` with these options; reports go below tmp_path."""
 
     def run(*options: str) -> subprocess.CompletedProcess[str]:
-        return run_pytest("-m", "hardware", f"--report-dir={tmp_path / 'reports'}", *options)
+        return run_pytest("-m", "hardware", f"--hw-report-dir={tmp_path / 'reports'}", *options)
 
     return run
 

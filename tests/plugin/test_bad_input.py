@@ -77,10 +77,10 @@ def test_missing_profile_names_what_there_is(hardware, tmp_path):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--level", "thorough"], "quick, standard, extended, soak"),
-        (["--duration", "-3"], "-3"),
-        (["--duration", "nan"], "nan"),
-        (["--ray-address", "pc1"], "HOST:PORT"),
+        (["--hw-level", "thorough"], "quick, standard, extended, soak"),
+        (["--hw-duration", "-3"], "-3"),
+        (["--hw-duration", "nan"], "nan"),
+        (["--hw-ray-address", "pc1"], "HOST:PORT"),
     ],
 )
 def test_bad_option_is_refused(hardware, tmp_path, options, expected):
@@ -91,7 +91,7 @@ def test_unreachable_cluster_is_refused_with_the_line_to_type(hardware, tmp_path
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
-    output = refused(hardware("--ray-address", address), tmp_path)
+    output = refused(hardware("--hw-ray-address", address), tmp_path)
     assert address in output
     assert "ray start --head" in output
 
@@ -99,7 +99,7 @@ def test_unreachable_cluster_is_refused_with_the_line_to_type(hardware, tmp_path
 def test_report_folder_that_is_a_file_is_refused(hardware, tmp_path):
     taken = tmp_path / "taken"
     taken.write_text("mine")
-    output = refused(hardware(f"--report-dir={taken}"), tmp_path)
+    output = refused(hardware(f"--hw-report-dir={taken}"), tmp_path)
     assert str(taken) in output
     assert taken.read_text() == "mine"
 
@@ -110,7 +110,7 @@ def test_require_gpu_of_a_profile_without_one_is_refused(hardware, tmp_path):
         'name = "lab"\n[[nodes]]\nname = "here"\nram_gib = 8\ncpus = 2\n'
         '[[nodes.gpus]]\nsku = "unknown"\ndevice = "cpu"\n'
     )
-    assert "--require-gpu" in refused(hardware(f"--hwprofile={profile}", "--require-gpu"), tmp_path)
+    assert "--hw-require-gpu" in refused(hardware(f"--hwprofile={profile}", "--hw-require-gpu"), tmp_path)
 
 
 def test_an_old_ray_is_refused_before_anything_else(tmp_path):
@@ -124,7 +124,7 @@ def test_an_old_ray_is_refused_before_anything_else(tmp_path):
     )
     result = python(
         *("-c", code, tmp_path / "site", "-p", "no:cacheprovider", "-m", "hardware"),
-        f"--report-dir={tmp_path / 'reports'}",
+        f"--hw-report-dir={tmp_path / 'reports'}",
     )
     output = refused(result, tmp_path)
     assert "Ray 2.51.2 has no token authentication" in output

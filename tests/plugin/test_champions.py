@@ -47,7 +47,7 @@ def test_the_command_of_a_champion_names_a_profile_that_plans_the_same(acceptanc
     (named,) = read_champions(champions_of(run.reports)).rig.runs.values()
     words = named.command.split()
     assert words[:3] == ["pytest", "-m", "hardware"]
-    assert "--level=standard" in words
+    assert "--hw-level=standard" in words
     (profile,) = (word.partition("=")[2] for word in words if word.startswith("--hwprofile="))
     assert make_plan(load_rig(profile, KINDS), "standard") == make_plan(
         load_rig(str(two_nodes), KINDS), "standard"

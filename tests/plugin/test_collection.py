@@ -73,6 +73,45 @@ def test_plain_pytest_collects_no_hardware_test():
     assert "::test_" not in done.stdout
 
 
+@pytest.mark.parametrize("expression", ["not slow", "slow or not hardware"])
+def test_an_expression_that_does_not_ask_for_the_marker_loads_nothing(expression):
+    """Every test that is not slow is selected by the first, also those of the suite."""
+    done = run_pytest("--collect-only", "-m", expression, "-o", "markers=slow", "tests/unit/plugin")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rigproof:" not in done.stdout
+
+
+SIMULATED = ("--hw-simulate-inline", "--hwprofile=dual-3090-3070")
+
+
+def test_an_option_that_was_typed_selects_the_marker(tmp_path):
+    done = run_pytest(*SIMULATED, "--collect-only", "-q")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tests/hardware/test_thermal.py::test_core_temperature[pc1/gpu0]" in done.stdout
+    assert "tests/unit" not in done.stdout
+
+
+def test_an_option_beside_an_expression_that_selects_other_tests_is_refused():
+    done = run_pytest(*SIMULATED, "-m", "not hardware")
+    assert done.returncode == 4, done.stdout
+    assert "--hw-simulate-inline: an acceptance run has this option" in done.stderr
+    assert "write -m hardware" in done.stderr
+
+
+@pytest.mark.parametrize("options", [SIMULATED, ("--hw-plan",)], ids=" ".join)
+def test_an_option_of_addopts_is_a_default_and_asks_for_nothing(monkeypatch, options):
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(options))
+    done = run_pytest("--collect-only", "-q", "tests/unit/plugin")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tests/unit/plugin/test_signals.py::" in done.stdout
+
+
+def test_an_option_of_addopts_counts_in_an_acceptance_run(monkeypatch):
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(SIMULATED))
+    done = run_pytest("--collect-only", "-q", "-m", "hardware")
+    assert "test_core_temperature[pc1/gpu0]" in done.stdout
+
+
 def test_collecting_an_acceptance_run_makes_no_run(hardware, tmp_path, two_nodes):
     done = hardware(f"--hwprofile={two_nodes}", "--collect-only", "-q")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -83,7 +122,7 @@ def test_collecting_an_acceptance_run_makes_no_run(hardware, tmp_path, two_nodes
 def test_spreading_tests_over_processes_is_refused(acceptance):
     run = acceptance("healthy", "--numprocesses=2")
     assert run.status == 4, run.output
-    assert "the acceptance suite itself loads all GPUs at the same time; drop it" in run.output
+    assert "the acceptance suite itself loads all GPUs at the same time; give -n 0" in run.output
     assert "Traceback" not in run.output
     assert not (run.reports / "runs").exists()
 
@@ -92,4 +131,4 @@ def test_the_short_form_of_it_is_refused_too(acceptance):
     pytest.importorskip("xdist", reason="pytest-xdist declares -n, and is not installed here")
     run = acceptance("healthy", "-n", "2")
     assert run.status == 4, run.output
-    assert "drop it" in run.output
+    assert "give -n 0" in run.output

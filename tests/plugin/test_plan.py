@@ -1,4 +1,4 @@
-"""`--plan` says what would be done and judged, and loads nothing."""
+"""`--hw-plan` says what would be done and judged, and loads nothing."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 ASK = """
 import sys, pytest
-status = pytest.main(["-m", "hardware", "--plan", "-p", "no:cacheprovider", *sys.argv[1:]])
+status = pytest.main(["-m", "hardware", "--hw-plan", "-p", "no:cacheprovider", *sys.argv[1:]])
 heavy = [name for name in ("torch", "ray", "pyarrow", "bokeh", "pynvml") if name in sys.modules]
 print("HEAVY", heavy)
 sys.exit(status)

@@ -6,8 +6,8 @@ import pytest
 
 from rigproof.host import child
 from rigproof.plugin import preparation
-from rigproof.plugin.options import Request
 from rigproof.plugin.preparation import Refused, prepare
+from rigproof.plugin.request import Request
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 

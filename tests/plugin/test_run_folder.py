@@ -85,7 +85,7 @@ def test_each_run_has_a_folder_of_its_own(acceptance, scenario):
 
 
 def test_a_copy_to_share_is_written_at_the_end(acceptance):
-    run = acceptance("healthy", "--share")
+    run = acceptance("healthy", "--hw-share")
     assert run.status == 0
     assert f"to share: {run.folder / 'shared'}" in run.output
     shared = json.loads((run.folder / "shared" / "verdict.json").read_text())

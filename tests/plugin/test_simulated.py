@@ -43,14 +43,14 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
     @cache
     def run(*options: str) -> Run:
         reports = tmp_path_factory.mktemp("reports")
-        done = run_pytest("-m", "hardware", "--simulate-inline", f"--report-dir={reports}", *options)
+        done = run_pytest("-m", "hardware", "--hw-simulate-inline", f"--hw-report-dir={reports}", *options)
         return Run(done.returncode, done.stdout + done.stderr, reports)
 
     return run
 
 
 def quick(simulated: Callable[..., Run], *options: str) -> Run:
-    return simulated(RIG, "--level=quick", *options)
+    return simulated(RIG, "--hw-level=quick", *options)
 
 
 def test_the_rig_of_two_pcs_is_accepted(simulated):
@@ -100,7 +100,9 @@ def test_judging_it_again_says_simulated_too(simulated):
 
 
 def test_its_report_written_again_says_simulated_too(simulated, tmp_path):
-    run = simulated(RIG, "--level=quick", "--simulate-seed=1")  # a run of its own: files of it are written
+    run = simulated(
+        RIG, "--hw-level=quick", "--hw-simulate-seed=1"
+    )  # a run of its own: files of it are written
     done = rigproof("report", run.folder)
     assert done.returncode == 0, done.stderr
     assert "SIMULATED" in done.stdout
@@ -109,7 +111,7 @@ def test_its_report_written_again_says_simulated_too(simulated, tmp_path):
 
 
 def test_a_fault_rejects_the_rig_by_name(simulated):
-    run = quick(simulated, "--inject=overheat@pc2/gpu0")
+    run = quick(simulated, "--hw-inject=overheat@pc2/gpu0")
     assert run.status == 1, run.output
     assert run.outcome("thermal.core_temperature", "pc2/gpu0") == "fail"
     assert run.outcome("thermal.core_temperature", "pc1/gpu0") == "pass"
@@ -117,7 +119,7 @@ def test_a_fault_rejects_the_rig_by_name(simulated):
 
 
 def test_a_plan_whose_memory_others_take_really_runs_out(simulated):
-    run = quick(simulated, "--inject=memory-taken@pc1/gpu0:to=6500")
+    run = quick(simulated, "--hw-inject=memory-taken@pc1/gpu0:to=6500")
     assert run.status == 1, run.output
     assert run.outcome("memory.no_oom", "pc1/gpu0") == "fail"
     assert run.outcome("memory.no_oom", "pc2/gpu0") == "pass"
@@ -139,7 +141,7 @@ def test_what_a_geforce_cannot_have_does_not_apply_to_it_and_stands_in_every_out
 
 
 def test_a_soak_of_six_seconds_says_so_in_every_output_and_when_it_is_judged_again(simulated):
-    run = simulated("--hwprofile=h200-x2", "--level=soak", "--duration=0.1")
+    run = simulated("--hwprofile=h200-x2", "--hw-level=soak", "--hw-duration=0.1")
     assert run.status == 0, run.output
     (short,) = run.result["shortened"]
     assert (short["stage"], short["length_s"]) == ("sustained", 3600)
@@ -160,7 +162,7 @@ def test_a_soak_of_six_seconds_says_so_in_every_output_and_when_it_is_judged_aga
 
 def test_a_rate_that_misses_its_limit_by_little_is_measured_once_more_and_warns(simulated):
     run = simulated(
-        "--hwprofile=h200-x2", "--level=quick", "--inject=straggler@localhost/gpu1:by=7%,for=100%"
+        "--hwprofile=h200-x2", "--hw-level=quick", "--hw-inject=straggler@localhost/gpu1:by=7%,for=100%"
     )
     assert run.status == 0, run.output
     peer = run.criteria["throughput.peer_outlier", "localhost/gpu1"]
@@ -179,13 +181,13 @@ def test_a_rate_that_misses_its_limit_by_little_is_measured_once_more_and_warns(
 
 def test_another_seed_is_another_run(simulated):
     key = ("throughput.sustained", "pc1/gpu0")
-    one, other = quick(simulated), quick(simulated, "--simulate-seed=1")
+    one, other = quick(simulated), quick(simulated, "--hw-simulate-seed=1")
     assert one.criteria[key]["measured"] != other.criteria[key]["measured"]
     assert other.status == 0
 
 
 def test_a_plan_of_it_loads_nothing(hardware, tmp_path):
-    done = hardware("--simulate", RIG, "--plan")
+    done = hardware("--hw-simulate", RIG, "--hw-plan")
     assert done.returncode == 0, done.stdout
     assert "SIMULATED" in done.stdout
     assert not (tmp_path / "reports" / "runs").exists()
@@ -194,12 +196,12 @@ def test_a_plan_of_it_loads_nothing(hardware, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--simulate",), ("--simulate", "--hwprofile dual-3090-3070")),
-        (("--simulate", RIG, "--ray-address=127.0.0.1:1"), ("--ray-address", "drop it")),
-        ((RIG, "--inject=oom"), ("--inject oom", "add --simulate")),
-        (("--simulate", RIG, "--inject=oomm"), ("did you mean 'oom'?",)),
-        (("--simulate", RIG, "--inject=oom@pc9"), ("pc1/gpu0", "pc2/gpu0")),
-        (("--simulate", RIG, "--inject=oom:by=3%"), ("takes no 'by'",)),
+        (("--hw-simulate",), ("--hw-simulate", "--hwprofile dual-3090-3070")),
+        (("--hw-simulate", RIG, "--hw-ray-address=127.0.0.1:1"), ("--hw-ray-address", "drop it")),
+        ((RIG, "--hw-inject=oom"), ("--hw-inject oom", "add --hw-simulate")),
+        (("--hw-simulate", RIG, "--hw-inject=oomm"), ("did you mean 'oom'?",)),
+        (("--hw-simulate", RIG, "--hw-inject=oom@pc9"), ("pc1/gpu0", "pc2/gpu0")),
+        (("--hw-simulate", RIG, "--hw-inject=oom:by=3%"), ("takes no 'by'",)),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_before_anything_starts(hardware, tmp_path, options, words):
@@ -219,7 +221,7 @@ def test_what_cannot_be_simulated_is_refused_before_anything_starts(hardware, tm
 def test_a_rig_without_known_gpus_is_refused(hardware, tmp_path: Path, profile, words):
     file = tmp_path / "rig.toml"
     file.write_text(profile)
-    done = hardware("--simulate", f"--hwprofile={file}")
+    done = hardware("--hw-simulate", f"--hwprofile={file}")
     output = done.stdout + done.stderr
     assert done.returncode == 4, output
     assert all(word in output for word in words), output

@@ -1,4 +1,4 @@
-"""Faults through the whole of `pytest -m hardware --simulate-inline`: exit status and verdict.json."""
+"""Faults through the whole of `pytest -m hardware --hw-simulate-inline`: exit status and verdict.json."""
 
 import pytest
 
@@ -11,17 +11,17 @@ def simulated(tmp_path, *options):
     done = run_pytest(
         "-m",
         "hardware",
-        "--simulate-inline",
+        "--hw-simulate-inline",
         f"--hwprofile={PROFILE}",
-        f"--level={LEVEL}",
-        f"--report-dir={reports}",
+        f"--hw-level={LEVEL}",
+        f"--hw-report-dir={reports}",
         *options,
     )
     return Run(done.returncode, done.stdout + done.stderr, reports)
 
 
 def test_the_seeds_rig_is_accepted_and_says_that_it_is_simulated(tmp_path):
-    run = simulated(tmp_path, "--hwprofile=dual-3090-3070", "--level=quick")
+    run = simulated(tmp_path, "--hwprofile=dual-3090-3070", "--hw-level=quick")
     assert run.status == 0, run.output
     assert "SIMULATED" in run.output
     assert run.result["verdict"] == "ACCEPTED"
@@ -41,13 +41,15 @@ ENDS = {
 @pytest.mark.parametrize("fault", ENDS)
 def test_a_fault_decides_the_exit_status_and_is_named_in_verdict_json(tmp_path, fault):
     status, criterion, subject, outcome = ENDS[fault]
-    run = simulated(tmp_path, f"--inject={fault}")
+    run = simulated(tmp_path, f"--hw-inject={fault}")
     assert run.status == status, run.output
     assert run.outcome(criterion, subject) == outcome
 
 
 def test_two_faults_at_once_are_both_named(tmp_path):
-    run = simulated(tmp_path, f"--inject=overheat@{FIRST}:to=82", f"--inject=pcie-degraded@{OTHER}:after=20%")
+    run = simulated(
+        tmp_path, f"--hw-inject=overheat@{FIRST}:to=82", f"--hw-inject=pcie-degraded@{OTHER}:after=20%"
+    )
     assert run.status == 1
     failed = {key for key, one in run.criteria.items() if one["outcome"] == "fail"}
     assert failed == {("thermal.core_temperature", FIRST), ("transfer.link", OTHER)}
@@ -63,7 +65,7 @@ def test_two_faults_at_once_are_both_named(tmp_path):
     ],
 )
 def test_what_cannot_be_injected_is_refused_before_any_load(tmp_path, fault, expected):
-    run = simulated(tmp_path, f"--inject={fault}")
+    run = simulated(tmp_path, f"--hw-inject={fault}")
     assert run.status == 4
     assert expected in run.output
     assert "Traceback" not in run.output
@@ -71,9 +73,9 @@ def test_what_cannot_be_injected_is_refused_before_any_load(tmp_path, fault, exp
 
 
 def test_a_fault_without_a_simulated_rig_is_refused(tmp_path):
-    done = run_pytest("-m", "hardware", f"--report-dir={tmp_path}", "--inject=overheat")
+    done = run_pytest("-m", "hardware", f"--hw-report-dir={tmp_path}", "--hw-inject=overheat")
     assert done.returncode == 4
-    assert "add --simulate" in done.stdout + done.stderr
+    assert "add --hw-simulate" in done.stdout + done.stderr
 
 
 def test_lint_lists_the_faults_with_keys_defaults_and_what_each_trips():

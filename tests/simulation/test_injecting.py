@@ -1,4 +1,4 @@
-"""What `--inject` understands: a fault with all its values, or a refusal that says what to write."""
+"""What `--hw-inject` understands: a fault with all its values, or a refusal that says what to write."""
 
 from dataclasses import replace
 
@@ -49,7 +49,7 @@ def test_any_text_is_a_fault_or_a_refusal(text):
         found = parsed(text)
     except FaultError as error:
         found = str(error)
-    assert isinstance(found, InjectedFault) or found.startswith("--inject")
+    assert isinstance(found, InjectedFault) or found.startswith("--hw-inject")
 
 
 def figures(low, high):
@@ -172,7 +172,7 @@ REFUSED = {
     "sensor-shifted:by=0s": "write over 0s and up to 600s, such as 5s",
     "sensor-shifted:field=sm_clock": "nothing else shows what sm_clock should read",
     "sensor-impossible:field=clock_event_reasons": "any value of clock_event_reasons is possible",
-    "sensor-missing:stage=gemm,field=utilization": "choose another --level",
+    "sensor-missing:stage=gemm,field=utilization": "choose another --hw-level",
     f"overheat:after={LATER_S:g}": f"of the sustained stage the load takes {LATER_S:g} s, write less",
     "throughput-sag:stage=bandwidth": "in the bandwidth stage: its rates follow the memory, not the core",
     "straggler:by=0%": "over 0% and under 100%",
@@ -218,7 +218,7 @@ def test_a_fault_that_nothing_could_notice_on_this_card_is_refused(text, why):
     ["rewards-slow", "tensor-cores-unused", "sharing-collapse", "sensor-missing:field=utilization"],
 )
 def test_a_fault_of_a_stage_that_the_level_lacks_is_refused(text):
-    assert "choose another --level" in refusal(text, ("gemm", "sustained"))
+    assert "choose another --hw-level" in refusal(text, ("gemm", "sustained"))
 
 
 @pytest.mark.parametrize(

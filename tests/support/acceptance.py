@@ -159,7 +159,7 @@ def accept(reports: Path, profile: Path, scenario: str, *options: str) -> Run:
         "-m",
         "hardware",
         f"--hwprofile={profile}",
-        f"--report-dir={reports}",
+        f"--hw-report-dir={reports}",
         *options,
     )
     return Run(done.returncode, done.stdout + done.stderr, reports)

@@ -28,8 +28,8 @@ class Attack:
     @property
     def command(self) -> str:
         """As it is typed."""
-        inject = f" --inject {self.fault}" if self.fault else ""
-        return f"--simulate-inline --hwprofile {self.rig} --level {self.level}{inject}"
+        inject = f" --hw-inject {self.fault}" if self.fault else ""
+        return f"--hw-simulate-inline --hwprofile {self.rig} --hw-level {self.level}{inject}"
 
 
 @dataclass(frozen=True)
@@ -454,7 +454,7 @@ TESTED = (
         "unit/criteria/checks/test_inventory.py::test_different_drivers_on_purpose_pass",
     ),
     Tested(
-        "`--level soak --duration 0.1`",
+        "`--hw-level soak --hw-duration 0.1`",
         "“fit for training”",
         "“ACCEPTED for … s of load, not a soak”",
         "plugin/test_simulated.py::test_",

@@ -34,7 +34,7 @@ def subject_of(fault: FaultKind) -> str:
 
 
 def written(fault: FaultKind, keys: str = "") -> str:
-    """As it stands behind `--inject`."""
+    """As it stands behind `--hw-inject`."""
     return f"{fault.name}@{subject_of(fault)}" + (f":{keys}" if keys else "")
 
 

@@ -236,7 +236,7 @@ class RayHosts:
         pytest = (*PYTEST, "-m", "hardware", f"--hwprofile={profile}")
         with log.open("w") as output:
             process = host.start(
-                *(sys.executable, *pytest, f"--ray-address={self.address}", f"--report-dir={folder}"),
+                *(sys.executable, *pytest, f"--hw-ray-address={self.address}", f"--hw-report-dir={folder}"),
                 *options,
                 output=output,
                 environment=self.environment(host, environment),

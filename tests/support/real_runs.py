@@ -265,7 +265,7 @@ def start(
     command = [*prefix, sys.executable, *PYTEST, "-p", "support.stacks"]
     with output.open("wb") as stdout:
         process = subprocess.Popen(
-            [*command, "-m", "hardware", f"--report-dir={report_dir}", *options],
+            [*command, "-m", "hardware", f"--hw-report-dir={report_dir}", *options],
             cwd=CHECKOUT,
             stdout=stdout,
             stderr=subprocess.STDOUT,

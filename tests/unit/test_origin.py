@@ -18,7 +18,7 @@ from support.recordings import MODELS
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "origin" / "seeds.md"
 CLAIMS = ROOT / "docs" / "origin" / "claims.md"
-OPTIONS = ROOT / "rigproof" / "plugin" / "options.py"
+OPTIONS = ROOT / "rigproof" / "run" / "options.py"
 QUOTED = re.compile(r"`([^`]+)`")
 NOT_TAKEN = "not taken: "
 

@@ -23,7 +23,7 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
     line = ray_start_line(node, head)
     message = f"{node.name} is not in the cluster; type on {node.name}: {line}"
     if ray_address is None:
-        message += f" (then give --ray-address={head_of(nodes)})"
+        message += f" (then give --hw-ray-address={head_of(nodes)})"
     data: dict[str, Any] = {"remedy": line, "address": node.address}
     events = [Event(t_s, "node_missing", node.name, message, data=data)]
     for device in loaded.devices():

@@ -38,7 +38,7 @@ __all__ = ["ClusterError", "ClusterStartFailed", "ClusterUnreachable", "HostLoad
 
 OPEN_SAID = (
     "the cluster has no token authentication: anyone who can reach it could run code on its nodes and change "
-    "what was measured; it was joined because of --allow-open-cluster"
+    "what was measured; it was joined because of --hw-allow-open-cluster"
 )
 SESSION_SHARE = 0.6  # of the time for taking down: Ray itself; the rest is for our actors
 

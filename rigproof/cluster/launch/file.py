@@ -53,7 +53,7 @@ class Launch:
 
     @property
     def head_address(self) -> str:
-        """HOST:PORT, for --ray-address."""
+        """HOST:PORT, for --hw-ray-address."""
         return f"{self.addresses[0]}:{self.port}"
 
     def start_line(self, node: Node) -> str:

@@ -58,6 +58,17 @@ def addressed(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     return numeric(nodes, found)
 
 
+def write_file(launch: Launch, file: Path) -> None:
+    """Write the file for `ray up`. Raises ClusterStartFailed with the way out."""
+    try:
+        file.write_text(launch_text(launch))
+    except OSError as error:
+        raise ClusterStartFailed(
+            f"{file.absolute()}: not written: {error.strerror or error}; give --file FILE in a folder "
+            "where you may write"
+        ) from error
+
+
 def up(launch: Launch, file: Path, *, limit_s: float, say: Say) -> None:
     """Start the cluster and wait, at most `limit_s`, until every node is in it. Writes `file` for `ray up`.
 
@@ -68,7 +79,7 @@ def up(launch: Launch, file: Path, *, limit_s: float, say: Say) -> None:
     found = _on_all(launch, lambda remote: _found(remote.run(LOOK, launch.mark, launch.ray, limit_s=LOOK_S)))
     _refuse(launch, found)
     _keep_tokens(launch, found)
-    file.write_text(launch_text(launch))
+    write_file(launch, file)
     say(f"{file}: written; `ray up` starts {', '.join(node.name for node in launch.nodes)}")
     try:
         _ray_up(file, limit_s)

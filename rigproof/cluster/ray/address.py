@@ -19,13 +19,13 @@ def check_listening(address: str) -> None:
     host, _, port = address.rpartition(":")
     if "://" in address or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ClusterUnreachable(
-            f"--ray-address {address}: not an address; write HOST:PORT as `ray start --head` printed it, "
+            f"--hw-ray-address {address}: not an address; write HOST:PORT as `ray start --head` printed it, "
             "such as 192.168.1.10:6379 (ray:// is Ray's client port and does not work here)"
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
     except OSError as error:
         raise ClusterUnreachable(
-            f"--ray-address {address}: no answer from there ({error}); start the cluster with "
+            f"--hw-ray-address {address}: no answer from there ({error}); start the cluster with "
             f"`ray start --head --port={port}` on {host}, or leave the option out to use this machine alone"
         ) from error

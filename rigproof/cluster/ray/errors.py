@@ -6,7 +6,7 @@ class ClusterError(Exception):
 
 
 class ClusterUnreachable(ClusterError):  # noqa: N818 - named for the condition
-    """The cluster of `--ray-address` cannot be joined."""
+    """The cluster of `--hw-ray-address` cannot be joined."""
 
 
 class ClusterStartFailed(ClusterError):  # noqa: N818 - named for the condition

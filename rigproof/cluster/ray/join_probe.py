@@ -57,7 +57,7 @@ def _sentence(address: str, kind: str, message: str) -> str:
         "or the same ~/.ray/auth_token as on the head",
         OPEN_CLUSTER: "start it again with a token, on every node: `ray get-auth-token --generate` on the "
         "head, the same ~/.ray/auth_token everywhere, RAY_AUTH_MODE=token before `ray start` "
-        "(docs/cluster.md); or accept it as it is with --allow-open-cluster",
+        "(docs/cluster.md); or accept it as it is with --hw-allow-open-cluster",
         "VersionError": "install the same Python and ray on every node",
     }
     way_out = ways_out.get(
@@ -65,7 +65,7 @@ def _sentence(address: str, kind: str, message: str) -> str:
         "is it a Ray head, is its token known here, and was `ray start` also run on this machine? "
         "rigproof joins from one of the cluster's nodes",
     )
-    return f"--ray-address {address}: {message.rstrip('.')}; {way_out}"
+    return f"--hw-ray-address {address}: {message.rstrip('.')}; {way_out}"
 
 
 def main(address: str, open_clusters: str) -> None:

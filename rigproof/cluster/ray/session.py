@@ -232,7 +232,7 @@ def start_local(
         return ClusterStartFailed(
             f"Ray did not start on this machine: {_first_line(error)}; is there space in {folder.parent} "
             "and /dev/shm? Or start Ray yourself with `ray start --head` and give "
-            "--ray-address"
+            "--hw-ray-address"
         )
 
     _open(
@@ -266,7 +266,7 @@ def join(
     }
 
     def failed(error: BaseException) -> ClusterUnreachable:
-        return ClusterUnreachable(f"--ray-address {address}: {_first_line(error)}")
+        return ClusterUnreachable(f"--hw-ray-address {address}: {_first_line(error)}")
 
     _open(
         session,

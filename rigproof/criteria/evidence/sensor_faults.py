@@ -20,7 +20,7 @@ def _steady(sensor: str, stage: str, stages: Stages) -> str:
     if sensor.endswith("temperature") and not {"bursts", "arms"} & set(later):
         return (
             f"after the {stage} stage the power does not change for long enough: a healthy sensor could stay "
-            "the same too; choose another --level or stage"
+            "the same too; choose another --hw-level or stage"
         )
     return ""
 

@@ -36,7 +36,7 @@ _COMMENTS = {
 
 def profile_text(loaded: LoadedRig) -> str:
     """TOML that `load_rig` reads back to the same plan: everything that is not a default, with comments."""
-    import tomlkit  # noqa: PLC0415 - `pytest --plan` does not need it
+    import tomlkit  # noqa: PLC0415 - `pytest --hw-plan` does not need it
 
     document = tomlkit.document()
     document.add(tomlkit.comment(":schema ../schema/rig.schema.json"))

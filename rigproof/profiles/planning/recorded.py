@@ -62,8 +62,8 @@ def _require_stage(stage: StagePlan) -> None:
 def differing(plan: Plan, other: Plan) -> str:
     """The name of the first worker that the plans describe differently; empty if there is none.
 
-    A worker that only one plan has counts too. The lengths of stages are not compared, since `--duration` may
-    have changed them for one run.
+    A worker that only one plan has counts too. The lengths of stages are not compared, since `--hw-duration`
+    may have changed them for one run.
     """
     theirs = {one.worker: one for one in other.workers}
     for one in plan.workers:

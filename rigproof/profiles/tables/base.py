@@ -9,7 +9,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
 # Strict: a number written as text, or a boolean in place of a number, is an error to report.
 Positive = Annotated[float, Field(gt=0, strict=True)]
 Wait = Annotated[float, Field(gt=0, le=3600, strict=True)]  # longer than an hour is no useful wait
-StageLength = Annotated[float, Field(gt=0, le=7 * 24 * 3600, strict=True)]  # a week, as for --duration
+StageLength = Annotated[float, Field(gt=0, le=7 * 24 * 3600, strict=True)]  # a week, as for --hw-duration
 PerhapsNone = Annotated[float, Field(ge=0, le=7 * 24 * 3600, strict=True)]  # 0: the stage is left out
 Share = Annotated[float, Field(gt=0, le=1, strict=True)]
 Percent = Annotated[float, Field(ge=0, le=100, strict=True)]

@@ -1,13 +1,11 @@
 """The levels of a run, and lengths that each of them has."""
 
-from typing import Literal, get_args
-
 from pydantic import Field
 
 from rigproof.profiles.tables.base import PerhapsNone, Share, StageLength, Table
+from rigproof.profiles.tables.level_names import LEVELS, LevelName
 
-LevelName = Literal["quick", "standard", "extended", "soak"]
-LEVELS: tuple[LevelName, ...] = get_args(LevelName)
+__all__ = ["LEVELS", "EveryLevel", "LevelName", "Levels", "SomeLevels"]
 
 
 class EveryLevel(Table):

@@ -299,12 +299,12 @@ def disk_problem(folder: Path, error: BaseException) -> str:
     """A message about what went wrong with a run's files, and the way out."""
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOSPC:
-        way_out = "free some space there, or give --report-dir on another disk"
+        way_out = "free some space there, or give --hw-report-dir on another disk"
     elif number in (errno.EACCES, errno.EPERM, errno.EROFS):
-        way_out = "make it writable, or give another --report-dir"
+        way_out = "make it writable, or give another --hw-report-dir"
     elif number == errno.EIO:
-        way_out = "check that disk (dmesg), or give --report-dir on another one"
+        way_out = "check that disk (dmesg), or give --hw-report-dir on another one"
     else:
-        way_out = "look at that folder, or give another --report-dir"
+        way_out = "look at that folder, or give another --hw-report-dir"
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
     return f"{folder}: the recording could not be written: {reason.splitlines()[0]}; {way_out}"

@@ -39,8 +39,8 @@ def new_run_folder(reports_dir: Path, rig_name: str, now: datetime) -> Path:
         with contextlib.suppress(OSError):
             folder.rmdir()
         raise ReportFolderError(
-            f"--report-dir {reports_dir}: only {free_mib:.0f} MiB are free there, a run needs "
-            f"{FREE_MIB_MIN}; free some space, or give --report-dir on another disk"
+            f"--hw-report-dir {reports_dir}: only {free_mib:.0f} MiB are free there, a run needs "
+            f"{FREE_MIB_MIN}; free some space, or give --hw-report-dir on another disk"
         )
     return folder
 
@@ -67,7 +67,7 @@ def require_inside(folder: Path, path: Path) -> None:
     if not _resolved(path).is_relative_to(_resolved(folder)):
         raise ReportFolderError(
             f"{path}: a symbolic link leads out of {folder}, and nothing is written through it; remove the "
-            "link, or give another --report-dir"
+            "link, or give another --hw-report-dir"
         )
 
 
@@ -103,15 +103,15 @@ def _prove_writable(folder: Path) -> None:
 
 
 def _problem(reports_dir: Path, error: OSError) -> str:
-    place = f"--report-dir {reports_dir}"
+    place = f"--hw-report-dir {reports_dir}"
     if error.errno in (errno.EEXIST, errno.ENOTDIR):
         name = error.filename or reports_dir
         return f"{place}: {name} is a file, not a folder; move it away, or give another one"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{place}: not writable ({error.strerror}); change its mode, or give another --report-dir"
+        return f"{place}: not writable ({error.strerror}); change its mode, or give another --hw-report-dir"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"{place}: no space ({error.strerror}); free some, or give --report-dir on another disk"
-    return f"{place}: {error.strerror or error}; give another --report-dir"
+        return f"{place}: no space ({error.strerror}); free some, or give --hw-report-dir on another disk"
+    return f"{place}: {error.strerror or error}; give another --hw-report-dir"
 
 
 def point_latest(reports_dir: Path, run_folder: Path) -> str | None:

@@ -1,1 +1,1 @@
-"""A report that can be published: `--share`."""
+"""A report that can be published: `--hw-share`."""

@@ -1,4 +1,4 @@
-"""A copy of a run's report that can be published: `--share`.
+"""A copy of a run's report that can be published: `--hw-share`.
 
 The copy holds the recording, its samples and the reports made from them, with pseudonyms for hosts,
 addresses, UUIDs, users and folders. The files of pytest and pytest-benchmark (junit.xml, benchmark.json) are
@@ -181,7 +181,7 @@ def _hosts(recording: Recording) -> set[str]:
     arguments = recording.run.command
     for argument, following in pairwise((*arguments, "")):
         option, _, value = argument.partition("=")
-        if option == "--ray-address":
+        if option == "--hw-ray-address":
             hosts.add((value or following).rpartition(":")[0])
     names = {name.strip("[]") for name in hosts}
     names |= {name.partition(".")[0] for name in names if not name.replace(".", "").isdigit()}

@@ -1,4 +1,4 @@
-"""The output of `--plan`: what would be done, for how long, and by which limits it would be judged."""
+"""The output of `--hw-plan`: what would be done, for how long, and by which limits it would be judged."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Parses `--inject FAULT[@SUBJECT][:key=value,…]`; errors suggest the nearest valid word."""
+"""Parses `--hw-inject FAULT[@SUBJECT][:key=value,…]`; errors suggest the nearest valid word."""
 
 import difflib
 import itertools
@@ -45,7 +45,7 @@ def _parse(
     text: str, faults: Faults, loaded: LoadedRig, plans: tuple[StagePlan, ...], forms: Forms
 ) -> InjectedFault:
     if len(text) > LONGEST_TEXT:
-        raise FaultError(f"--inject: {len(text)} characters; write FAULT[@SUBJECT][:key=value,…]")
+        raise FaultError(f"--hw-inject: {len(text)} characters; write FAULT[@SUBJECT][:key=value,…]")
     shape = SHAPE.fullmatch(text)
     assert shape is not None, "every text has this shape"
     kind = _kind(text, shape["name"].strip(), faults)
@@ -57,14 +57,14 @@ def _parse(
     within = "stage" in given or not kind.anywhere
     why = kind.lacks(loaded, device) if kind.lacks is not None else ""
     if why:
-        raise FaultError(f"--inject {text}: nothing could notice {kind.name} on {subject}: {why}")
+        raise FaultError(f"--hw-inject {text}: nothing could notice {kind.name} on {subject}: {why}")
     values = {**kind.defaults, **given}
     if "after" in given and "for" not in given and not kind.brief:
         values.pop("for", None)  # with a given beginning but no length, it lasts to the end
     sensor = _field(text, values.get("field"))
     why = unseen_field(kind, sensor, device, stages, stage, within=within) if sensor else ""
     if why:
-        raise FaultError(f"--inject {text}: nothing could notice field={sensor} on {subject}: {why}")
+        raise FaultError(f"--hw-inject {text}: nothing could notice field={sensor} on {subject}: {why}")
     after, length = (_span(text, key, values.get(key)) for key in ("after", "for"))
     by, late_s = _by(text, kind, values.get("by"))
     fault = InjectedFault(
@@ -85,7 +85,7 @@ def _parse(
     if device is not None and begins_in in stages:
         why = forms[begins_in].unnoticed(kind.name, CardWork(loaded, device))
         if why:
-            raise FaultError(f"--inject {text}: nothing could notice it in the {begins_in} stage: {why}")
+            raise FaultError(f"--hw-inject {text}: nothing could notice it in the {begins_in} stage: {why}")
     return fault
 
 
@@ -94,16 +94,16 @@ def _stage(text: str, kind: FaultKind, written: str | None, all_stages: Stages, 
     stage = written or kind.home(all_stages)
     if stage not in all_stages:
         raise FaultError(
-            f"--inject {text}: there is no stage {stage!r}; "
+            f"--hw-inject {text}: there is no stage {stage!r}; "
             f"{_nearest(stage, all_stages)}write one of {', '.join(all_stages)}"
         )
     if stage not in kind.acts_in(all_stages) and written is not None:
         raise FaultError(
-            f"--inject {text}: it would never act, or nothing would notice it, in the {stage} stage; "
+            f"--hw-inject {text}: it would never act, or nothing would notice it, in the {stage} stage; "
             f"{kind.name} can act in: {', '.join(kind.acts_in(all_stages))}"
         )
     if stage not in stages and (written is not None or not kind.anywhere):
-        raise FaultError(f"--inject {text}: the level has no {stage} stage; choose another --level")
+        raise FaultError(f"--hw-inject {text}: the level has no {stage} stage; choose another --hw-level")
     return stage
 
 
@@ -111,9 +111,9 @@ def _kind(text: str, name: str, faults: Faults) -> FaultKind:
     if name in faults:
         return faults[name]
     if name in ARRIVES_WITH:
-        raise FaultError(f"--inject {text}: {name} will come with its criterion {ARRIVES_WITH[name]}")
+        raise FaultError(f"--hw-inject {text}: {name} will come with its criterion {ARRIVES_WITH[name]}")
     raise FaultError(
-        f"--inject {text}: there is no fault {name!r}; "
+        f"--hw-inject {text}: there is no fault {name!r}; "
         f"{_nearest(name, faults)}`rigproof lint --faults` lists all of them"
     )
 
@@ -126,11 +126,11 @@ def _subject(
     nodes = [node.name for node in loaded.rig.nodes]
     choices = list(devices) if kind.scope == "gpu" else nodes
     if not choices:
-        raise FaultError(f"--inject {text}: {loaded.file} promises no {kind.scope} that it could hit")
+        raise FaultError(f"--hw-inject {text}: {loaded.file} promises no {kind.scope} that it could hit")
     subject = choices[0] if written is None else written.strip()
     if subject not in choices:
         raise FaultError(
-            f"--inject {text}: {kind.name} hits a {kind.scope}, and this rig has no {subject!r}; "
+            f"--hw-inject {text}: {kind.name} hits a {kind.scope}, and this rig has no {subject!r}; "
             f"{_nearest(subject, choices)}write one of {', '.join(choices[:8])}"
         )
     return devices.get(subject), subject
@@ -142,13 +142,14 @@ def _keys(text: str, kind: FaultKind, written: str | None) -> dict[str, str]:
         key, equals, value = part.partition("=")
         key = key.strip()
         if not equals or not value.strip():
-            raise FaultError(f"--inject {text}: {part!r} is not key=value")
+            raise FaultError(f"--hw-inject {text}: {part!r} is not key=value")
         if key in given:
-            raise FaultError(f"--inject {text}: {key} is given twice")
+            raise FaultError(f"--hw-inject {text}: {key} is given twice")
         if key not in kind.keys:
             takes = ", ".join(kind.keys) or "none"
             raise FaultError(
-                f"--inject {text}: {kind.name} takes no {key!r}; {_nearest(key, kind.keys)}its keys: {takes}"
+                f"--hw-inject {text}: {kind.name} takes no {key!r}; {_nearest(key, kind.keys)}its keys: "
+                f"{takes}"
             )
         given[key] = value.strip()
     return given
@@ -174,7 +175,7 @@ def unseen_field(
         return "its driver reports no such sensor"
     acts = {stages[stage]} if within else set(stages.values())
     if acts.isdisjoint(SENSORS[sensor].duties):
-        return f"no stage in which it acts is judged by {sensor}; choose another --level or stage"
+        return f"no stage in which it acts is judged by {sensor}; choose another --hw-level or stage"
     return ""
 
 
@@ -184,12 +185,12 @@ def _span(text: str, key: str, value: str | None) -> Span | None:
     if value.endswith("%"):
         share = _figure(text, key, value[:-1]) / 100
         if not 0 <= share <= 1:
-            raise FaultError(f"--inject {text}: {key}={value}: a share of the stage is 0% to 100%")
+            raise FaultError(f"--hw-inject {text}: {key}={value}: a share of the stage is 0% to 100%")
         return Span(share, share=True)
     seconds = _figure(text, key, value.removesuffix("s"))
     if seconds < 0:
         raise FaultError(
-            f"--inject {text}: {key}={value}: write seconds, such as 20, or a share, such as 80%"
+            f"--hw-inject {text}: {key}={value}: write seconds, such as 20, or a share, such as 80%"
         )
     return Span(seconds)
 
@@ -211,7 +212,8 @@ def _check_that_it_acts(
     stage_s = left[0].expected_s if left else 0.0
     if fault.length is not None and fault.length.seconds(stage_s) < SHORTEST_S:
         raise FaultError(
-            f"--inject {text}: for={fault.length}: too short to act reliably; write {SHORTEST_S:g} s or more"
+            f"--hw-inject {text}: for={fault.length}: too short to act reliably; write {SHORTEST_S:g} s "
+            "or more"
         )
     if fault.after is None:
         return fault.stage
@@ -224,14 +226,15 @@ def _check_that_it_acts(
         if fault.within or not kind.duties or plan.name in kind.acts_in(stages):
             return plan.name
         raise FaultError(
-            f"--inject {text}: after={fault.after}: it would begin in the {plan.name} stage, where it would "
-            f"never act, or nothing would notice it; the {fault.stage} stage takes {stage_s:g} s, write less"
+            f"--hw-inject {text}: after={fault.after}: it would begin in the {plan.name} stage, where it "
+            f"would never act, or nothing would notice it; the {fault.stage} stage "
+            f"takes {stage_s:g} s, write less"
         )
     stage = f"the {fault.stage} stage"
     what = f"the simulated work of {stage}" if alone else f"from the beginning of {stage} the load"
     other = "; stage= selects another one" if alone and "stage" in kind.keys and not fault.within else ""
     raise FaultError(
-        f"--inject {text}: after={fault.after}: it would never begin; {what} takes {end_s:g} s, "
+        f"--hw-inject {text}: after={fault.after}: it would never begin; {what} takes {end_s:g} s, "
         f"write less{other}"
     )
 
@@ -256,7 +259,7 @@ def _by(text: str, kind: FaultKind, value: str | None) -> tuple[float | None, fl
     late_s = _figure(text, "by", value[:-1])
     if not 0 < late_s <= LONGEST_DELAY_S:
         raise FaultError(
-            f"--inject {text}: by={value}: write over 0s and up to {LONGEST_DELAY_S:g}s, such as 5s"
+            f"--hw-inject {text}: by={value}: write over 0s and up to {LONGEST_DELAY_S:g}s, such as 5s"
         )
     return None, late_s
 
@@ -266,7 +269,7 @@ def _share(text: str, value: str | None) -> float | None:
         return None
     share = _figure(text, "by", value[:-1]) / 100 if value.endswith("%") else _figure(text, "by", value)
     if not 0 < share < 1:
-        raise FaultError(f"--inject {text}: by={value}: write a share over 0% and under 100%, such as 15%")
+        raise FaultError(f"--hw-inject {text}: by={value}: write a share over 0% and under 100%, such as 15%")
     return share
 
 
@@ -275,7 +278,7 @@ def _number(text: str, key: str, value: str | None) -> float | None:
         return None
     number = _figure(text, key, value)
     if number <= 0:
-        raise FaultError(f"--inject {text}: {key}={value}: write a figure over 0")
+        raise FaultError(f"--hw-inject {text}: {key}={value}: write a figure over 0")
     return number
 
 
@@ -283,7 +286,7 @@ def _code(text: str, value: str | None) -> int | None:
     if value is None:
         return None
     if not re.fullmatch(r"[0-9]{1,4}", value):
-        raise FaultError(f"--inject {text}: code={value}: an Xid is a whole number, such as 79")
+        raise FaultError(f"--hw-inject {text}: code={value}: an Xid is a whole number, such as 79")
     return int(value)
 
 
@@ -291,7 +294,7 @@ def _field(text: str, value: str | None) -> str | None:
     if value is None or value in SENSORS:
         return value
     raise FaultError(
-        f"--inject {text}: field={value}: {_nearest(value, SENSORS)}write one of {', '.join(SENSORS)}"
+        f"--hw-inject {text}: field={value}: {_nearest(value, SENSORS)}write one of {', '.join(SENSORS)}"
     )
 
 
@@ -301,7 +304,7 @@ def _figure(text: str, key: str, value: str) -> float:
     except ValueError:
         number = math.nan
     if not (math.isfinite(number) and abs(number) <= HIGHEST):
-        raise FaultError(f"--inject {text}: {key}={value}: that is not a number")
+        raise FaultError(f"--hw-inject {text}: {key}={value}: that is not a number")
     return number
 
 

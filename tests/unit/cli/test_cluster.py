@@ -1,5 +1,8 @@
 """`rigproof cluster` without any machine to reach."""
 
+from pathlib import Path
+
+import pytest
 import yaml
 
 from support.acceptance import rigproof
@@ -16,7 +19,9 @@ def test_lines_are_printed_for_a_rig():
         "--node-name=pc2 --num-cpus=16 --num-gpus=1",
     ]
     assert "chmod 600 ~/.ray/auth_token" in lines
-    assert lines[-1].endswith("--ray-address 192.168.1.10:7000 --hwprofile dual-3090-3070")
+    assert lines[-1].endswith(
+        "pytest -m hardware --hw-ray-address 192.168.1.10:7000 --hwprofile dual-3090-3070"
+    )
 
 
 def test_the_file_for_ray_up_is_written_alone(tmp_path):
@@ -26,6 +31,20 @@ def test_the_file_for_ray_up_is_written_alone(tmp_path):
     config = yaml.safe_load(path.read_text())
     assert config["auth"] == {"ssh_user": "anna"}
     assert config["provider"]["head_ip"] == "192.168.1.10"
+
+
+@pytest.mark.parametrize("place", ["read-only", "missing", "a folder"])
+def test_a_file_that_cannot_be_written_is_refused_with_the_way_out(tmp_path, place):
+    file = tmp_path / "place" / "up.yaml"
+    if place == "read-only":
+        file = Path("/sys/up.yaml")  # where root cannot make a file either
+    elif place == "a folder":
+        file.mkdir(parents=True)
+    done = rigproof("cluster", "up", "dual-3090-3070", "--write-only", "--file", file)
+    assert done.returncode == 4, done.stdout
+    assert f"{file}: not written: " in done.stderr
+    assert "give --file FILE in a folder where you may write" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_rig_without_addresses_is_refused():

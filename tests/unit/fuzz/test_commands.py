@@ -163,7 +163,9 @@ def test_a_profile_that_is_a_pipe_is_refused_by_monitor_and_judge(cli, run, tmp_
 def test_a_bad_profile_is_refused_by_the_plan_of_a_run(tmp_path, case):
     profile = tmp_path / "lab.toml"
     profile.write_bytes(PROFILES[case])
-    done = run_pytest("-m", "hardware", f"--report-dir={tmp_path / 'r'}", f"--hwprofile={profile}", "--plan")
+    done = run_pytest(
+        "-m", "hardware", f"--hw-report-dir={tmp_path / 'r'}", f"--hwprofile={profile}", "--hw-plan"
+    )
     assert done.returncode == 4
     assert "lab.toml" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr

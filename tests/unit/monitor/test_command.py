@@ -173,7 +173,7 @@ def test_it_ends_when_nobody_reads_any_more(start, profile):
     ("arguments", "expected"),
     [
         (["--hwprofile=no-such-rig"], "no rig of that name"),
-        (["--ray-address=127.0.0.1:1"], "no answer from there"),
+        (["--ray-address=127.0.0.1:1"], "--ray-address 127.0.0.1:1: no answer from there"),
         (["--interval=0"], "--interval"),
     ],
 )

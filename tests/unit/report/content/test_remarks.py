@@ -10,7 +10,7 @@ from rigproof.records.verdict import Decision
 from rigproof.report.content.remarks import remarks
 from rigproof.report.files.files import result_of, write_reports
 
-REMARK = "the cluster has no token authentication; it was joined because of --allow-open-cluster"
+REMARK = "the cluster has no token authentication; it was joined because of --hw-allow-open-cluster"
 
 
 @pytest.fixture

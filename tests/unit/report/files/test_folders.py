@@ -43,14 +43,14 @@ def test_a_file_where_the_folder_should_be_is_named(tmp_path):
 def test_a_folder_without_permission_is_named(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(
-        ReportFolderError, match=r"not writable .*; change its mode, or give another --report-dir"
+        ReportFolderError, match=r"not writable .*; change its mode, or give another --hw-report-dir"
     ):
         new_run_folder(tmp_path, "lab", NOW)
 
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [(13, "not writable"), (30, "not writable"), (28, "no space"), (5, "give another --report-dir")],
+    [(13, "not writable"), (30, "not writable"), (28, "no space"), (5, "give another --hw-report-dir")],
 )
 def test_what_the_disk_says_is_passed_on_with_the_way_out(tmp_path, monkeypatch, number, words):
     def failing(_):

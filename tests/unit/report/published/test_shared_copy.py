@@ -44,8 +44,8 @@ def identified(recording, monkeypatch):
         run_id=f"20260102T030405Z-{SHORT}-a1b2c3",
         rig=rig,
         command=(
-            *("-m", "hardware", "--ray-address", "head.platypus.net:6379"),
-            "--report-dir=/home/edwina/moonshot/reports",
+            *("-m", "hardware", "--hw-ray-address", "head.platypus.net:6379"),
+            "--hw-report-dir=/home/edwina/moonshot/reports",
         ),
     )
     old = recording.nodes["pc1"]

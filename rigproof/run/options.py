@@ -1,0 +1,96 @@
+"""The options of an acceptance run, in one table: `--hw-level` in pytest, `--level` of `rigproof accept`.
+
+Every pytest session of an environment that has rigproof imports it, so it imports nothing heavy.
+"""
+
+import argparse
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rigproof.profiles.tables.level_names import LEVELS
+
+PREFIX = "--hw-"
+
+
+def short(text: str) -> str:
+    """A text with the options' names as the command line `rigproof` has them: `--level` for `--hw-level`."""
+    return text.replace(PREFIX, "--")
+
+
+def _level(text: str) -> str:
+    if text not in LEVELS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a level: use one of {', '.join(LEVELS)}")
+    return text
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = math.nan
+    if not (math.isfinite(minutes) and 0 < minutes <= 7 * 24 * 60):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a length: write minutes, more than 0 and at most a week, such as 3"
+        )
+    return minutes
+
+
+def _switch(help_text: str) -> dict[str, Any]:
+    return {"action": "store_true", "default": None, "help": help_text}
+
+
+# By group: the names of an option, and what argparse is told of it. All are None where they are not given.
+OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
+    "what is tested, and for how long": {
+        ("--hw-profile", "--hwprofile"): {
+            "metavar": "NAME|PATH|auto",
+            "help": "rig of hwprofiles/rigs, a TOML file, or auto: the hardware found here (default)",
+        },
+        ("--hw-level",): {
+            "type": _level,
+            "metavar": "|".join(LEVELS),
+            "help": "about 1, 3, 15 or 60 minutes, whatever the number of GPUs "
+            "(default: standard, without a GPU quick)",
+        },
+        ("--hw-duration",): {"type": _minutes, "metavar": "MIN", "help": "length of the continuous load"},
+        ("--hw-plan",): _switch("print what would be run and judged; load nothing"),
+        ("--hw-require-gpu",): _switch("fail if no GPU is found"),
+    },
+    "a cluster of several machines": {
+        ("--hw-ray-address",): {
+            "metavar": "ADDR",
+            "help": "join this Ray cluster instead of starting a local one",
+        },
+        ("--hw-allow-open-cluster",): _switch(
+            "with --hw-ray-address: join even a cluster without token authentication; the report says so"
+        ),
+    },
+    "a simulated rig": {
+        ("--hw-simulate",): _switch(
+            "the profile's rig on simulated silicon, in simulated time, on a real local Ray"
+        ),
+        ("--hw-simulate-inline",): _switch(
+            "the same without Ray, in this process: for large rigs and for many runs"
+        ),
+        ("--hw-simulate-seed",): {
+            "type": int,
+            "metavar": "N",
+            "help": "seed of the simulated noise (default: 0)",
+        },
+        ("--hw-inject",): {
+            "action": "append",
+            "metavar": "FAULT[@SUBJECT][:key=value,…]",
+            "help": "a simulated fault by name, repeatable; `rigproof lint --faults` lists them",
+        },
+    },
+    "what is written": {
+        ("--hw-report-dir",): {
+            "metavar": "DIR",
+            "help": "folder of runs and history (default: reports)",
+        },
+        ("--hw-share",): _switch(
+            "also write a copy of the report without names of hosts, addresses and UUIDs"
+        ),
+    },
+}
