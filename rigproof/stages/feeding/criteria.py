@@ -200,9 +200,9 @@ def _lossy(batches: Sequence[RewardBatch]) -> list[RewardBatch]:
 
 
 def _lost_share(batch: RewardBatch) -> float:
-    """The share of lost strategies among those that passed the quick check."""
+    """The share of lost strategies among those that passed the quick check, of a run that lost some."""
     lost, valid = batch.timed_out + batch.crashed + batch.out_of_memory, batch.strategies - batch.invalid
-    return lost / valid if valid > 0 else float(lost > 0)
+    return lost / valid if valid > 0 else 1.0
 
 
 def _losses(batches: Sequence[RewardBatch]) -> str:

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.criteria.evidence.reasons import names_of
+from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.verdict import Outcome
 
 GPU, RATIO = "pc1/gpu0", "clock.ratio"
@@ -124,6 +125,9 @@ def test_a_cap_that_no_limit_confirms_warns(bench):
     verdict = bench.verdict(RATIO, GPU)
     assert verdict.outcome is Outcome.WARN
     assert "the driver reports none" in verdict.detail
+    bench.samples(GPU, 5, clock_event_reasons=0x6)  # one that a user set is undone by a command
+    remedy = bench.verdict(RATIO, GPU).remedy
+    assert verdict.remedy == remedy == CATALOGUE[RATIO].remedy
 
 
 def test_a_clock_at_which_the_card_could_not_do_its_work_is_no_reading(bench):

@@ -191,3 +191,10 @@ def test_joined_rounds_come_part_after_part_however_their_table_has_them(recorde
     late = [one.only(one.t_s > 50) for one in parts]
     for some in (parts, late):
         assert Rounds.joined(some).records() == [one for part in some for one in part.records()]
+
+
+def test_rounds_that_took_turns_are_joined_part_after_part():
+    recorded = [Round(float(t_s), "gemm", "w", "a", "measure", 1.0, 1.0, TFLOP, True) for t_s in range(4)]
+    every = Rounds.of_records(recorded)
+    parts = [every.only(every.t_s % 2 == rest) for rest in (0, 1)]
+    assert Rounds.joined(parts).t_s.tolist() == [0, 2, 1, 3]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.criteria.criterion import NotMeasured
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import NO_CEILING
 from rigproof.profiles.loading.files import profile_folder, read_toml
@@ -184,6 +185,13 @@ def test_a_million_times_the_rate_is_not_measured(make, name):
     assert verdict.outcome is Outcome.NOT_MEASURED
     assert "a measurement error, not a rate" in verdict.detail
     assert bench.verdict("throughput.combined", "rig").outcome is Outcome.NOT_MEASURED
+
+
+def test_of_several_precisions_the_first_by_name_is_reported():
+    bench = bench_of()
+    bench.rounds(GPU, "gemm", work=lambda one: one.work * 1e6)
+    with pytest.raises(NotMeasured, match="in bf16 "):
+        Evidence(bench.recording, bench.loaded).device(GPU).possible("gemm")
 
 
 def test_one_round_that_no_silicon_can_do_is_enough():

@@ -84,6 +84,21 @@ def test_only_valid_rounds_are_in_groups_and_each_in_that_of_its_device_and_stag
         assert own == ([] if isinstance(valid, str) else valid)
 
 
+@pytest.mark.parametrize("workers", ["xyxy", "yxyx", "xxyy", "yyxx"])
+def test_devices_that_work_at_the_same_time_do_not_overlap_whatever_their_workers_are_called(workers):
+    subjects = {"a": "x", "b": "x", "c": "x", "d": "x"} | dict(zip("abcd", workers, strict=True))
+    records = [
+        Round(t_s, "gemm", worker, subject, "measure", 1.0, 1.0, device="cuda", **IDLE)
+        for t_s in (1.0, 2.0)
+        for subject, worker in subjects.items()
+    ]
+    rows = Rows.of_records(Round, records)
+    table = RoundTable(rows.columns)
+    rounds = {one: Rounds(table, rows.places(one)) for one in subjects}
+    found = StageRounds(rounds, ["cuda"] * len(subjects), KINDS)
+    assert len(found.rows) == len(records)
+
+
 SPANS = st.lists(
     st.tuples(st.integers(0, 2), st.sampled_from([0.0, 0.5, 1.0, 3.0]), st.sampled_from([0.1, 0.5, 4.0])),
     max_size=20,

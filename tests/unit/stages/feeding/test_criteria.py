@@ -36,6 +36,12 @@ def test_the_speed_up_is_what_a_strategy_takes_alone_and_in_the_pool(bench):
     assert verdict.detail == "30.0 ms per strategy, 5.0 ms in the pool; none lost of 960 strategies"
 
 
+def test_the_detail_gives_both_times_in_milliseconds(bench):
+    bench.rewards(GPU, seconds=lambda one: (one.strategies - one.invalid) * 2.0)
+    detail = bench.verdict(REWARDS, GPU).detail
+    assert detail.startswith("2000.0 ms per strategy, 2000.0 ms in the pool")
+
+
 @pytest.mark.parametrize(("seconds", "outcome"), [(0.0099, PASS), (0.0101, FAIL)])
 def test_the_floor_is_a_share_of_the_processes(bench, seconds, outcome):
     def slow(one):

@@ -6,7 +6,7 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.judging.judge import promised
 from rigproof.records.measurements import TFLOP, Round
 from rigproof.records.verdict import Outcome
-from rigproof.stages.training.precision import speedup, step_times
+from rigproof.stages.training.precision import measured_rounds, speedup, step_times
 from support.faults import GPU
 from support.recordings import H200, loaded_rig, relabelled
 
@@ -220,3 +220,29 @@ def test_without_any_worker_it_is_the_rounds_that_are_missing(bench):
     bench.recording.workers.clear()
     without(bench, lambda one: one.label("precision") != "fp16")
     assert bench.verdict(NAME, GPU).detail.startswith("too few verified rounds")
+
+
+def test_the_rounds_in_the_report_are_those_of_the_largest_batch_with_enough_of_them(bench):
+    def batches(*numbers):
+        made = [
+            round_("fp16", 1.0 + place, subject=GPU, batch=batch)
+            for batch, number in numbers
+            for place in range(number)
+        ]
+        bench.recording.rounds = made
+        return [one.label("batch") for one in measured_rounds(bench.recording, GPU)]
+
+    assert batches((4, 30), (8, 30), (16, 1)) == [8] * 30
+    assert batches((8, 30), (4, 30)) == [8] * 30
+    assert batches((16, 1)) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"batch": 0}, {"batch": None}, {"batch": 4, "verified": False}, {"batch": 4, "phase": "warmup"}],
+)
+def test_other_rounds_are_not_in_the_report(bench, fields):
+    bench.recording.rounds = [round_("fp16", 1.0, subject=GPU, **fields) for _ in range(30)]
+    assert measured_rounds(bench.recording, GPU) == []
+    bench.recording.rounds = [round_("bf16", 1.0, subject=GPU, batch=4) for _ in range(30)]
+    assert measured_rounds(bench.recording, GPU) == []
