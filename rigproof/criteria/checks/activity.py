@@ -64,11 +64,12 @@ def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
     if device.is_cpu and duty != "continuous":
         limit = device.limit("active_work_share").times(100)
         return compared(100.0, limit, good=True, detail="verified work was measured")
-    load = None if duty == "continuous" else load_of(device, stage)  # or why there is none
+    if duty != "continuous":
+        load_of(device, stage)  # or why there is none
     finding = _by_work(device, duty, work)
     if finding.outcome is Outcome.FAIL or device.is_cpu or duty == "fed":
         return finding
-    load = load or load_of(device, stage)
+    load = load_of(device, stage)
     if device.identity.power_limit_w is None and device.has_no_power_limit:
         return _by_utilization(device, load, finding)
     return _by_power(device, load, finding)
