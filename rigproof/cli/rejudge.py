@@ -22,7 +22,7 @@ from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.champions import Champions
-from rigproof.records.disk.reading import give_memory_back
+from rigproof.records.disk.reading import TABLE, give_memory_back
 from rigproof.records.disk.store import RecordingError, read_recording
 from rigproof.records.inventory import HostInventory
 from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
@@ -39,6 +39,7 @@ from rigproof.stages.registry import KINDS
 # read.
 ELAPSED = re.compile(rb'^ "elapsed_s": (\d{1,9}(?:\.\d{1,6})?),?$', re.MULTILINE)
 HEAD_BYTES = 4096
+ROW_BYTES = 50  # of a sample on disk; other records take less
 VERDICT_COSTS = 10  # writing one verdict takes as long as judging so many records
 EXIT_NOT_WRITTEN = 6  # the same as for a run whose files could not be written
 
@@ -57,7 +58,7 @@ def rejudge(
     `champions`: a rig's folder of them, instead of those that the run recorded. Another profile is linted as
     before a run: ProfileError with all its problems.
     """
-    recording = read_recording(run)
+    recording = _read(run)
     add_last_words(run, recording)
     loaded = None if hwprofile is None else _linted(_rig(hwprofile, recording), recording.run.level)
     rates = None if champions is None else read_champions(_folder(champions)).rates()
@@ -79,6 +80,13 @@ def rejudge(
         short=short,
     )
     return EXIT_STATUS[decision]
+
+
+def _read(run: Path) -> Recording:
+    """The recording; two processes read a large one."""
+    files = run.glob(f"*{TABLE}") if run.is_dir() else ()
+    size = sum(file.stat().st_size for file in files)
+    return read_recording(run, side_by_side if processes_for(size // ROW_BYTES) > 1 else None)
 
 
 def _verdicts(
@@ -170,7 +178,7 @@ def rewrite(
     folder to write into.
     """
     source = own_folder(run) if output is None else run.resolve()
-    recording = read_recording(source)
+    recording = _read(source)
     add_last_words(source, recording)
     verdicts = _verdicts(recording)
     stopped = interrupted(recording)

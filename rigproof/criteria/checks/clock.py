@@ -1,7 +1,7 @@
 """Does the card reach its clock, or say why not?"""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -157,11 +157,14 @@ def _worst(
     """
     every = _main_reasons(device, load)
     drawn = _drawn_by_piece(device, load) if any(one and one & POWER_CAP for one in every) else None
+    order = [one for one in np.argsort(clocks_mhz, kind="stable").tolist() if clocks_mhz[one] < least_mhz]
+    if drawn is not None and (enforced_w := _cap_of_all(device, order, every, drawn)) is not None:
+        lowest = order[0]
+        drawn_w, reasons = drawn[lowest][0], every[lowest] or 0
+        return _Explained(read.pieces[lowest], float(clocks_mhz[lowest]), reasons, drawn_w, enforced_w, True)
     worst: dict[Outcome, _Explained] = {}
-    for place in np.argsort(clocks_mhz, kind="stable").tolist():
+    for place in order:
         clock_mhz, reasons, piece = float(clocks_mhz[place]), every[place], read.pieces[place]
-        if clock_mhz >= least_mhz:
-            break
         if reasons is None:
             raise NotMeasured("the clock is low under load, and the reasons for it cannot be read")
         if reasons & POWER_CAP and drawn is not None:
@@ -173,6 +176,21 @@ def _worst(
             _require_worker(device, load, low, _whole_mhz(device))
         worst.setdefault(outcome, low)
     return worst.get(Outcome.FAIL) or worst.get(Outcome.WARN) or worst[Outcome.PASS]
+
+
+def _cap_of_all(
+    device: DeviceEvidence,
+    places: Sequence[int],
+    reasons: Sequence[int | None],
+    drawn: Sequence[tuple[float, float]],
+) -> float | None:
+    """The power limit, W, if it never changed, and the power cap alone explains every piece; else None."""
+    enforced_w = device.identity.power_limit_w
+    if enforced_w is None or not device.keeps_power_limit or not 0 < enforced_w < math.inf:
+        return None
+    least_w = device.limit("clock_capped_power_share").value * enforced_w
+    capped = all(reasons[one] == POWER_CAP and drawn[one][0] >= least_w for one in places)
+    return enforced_w if capped else None
 
 
 def _require_worker(device: DeviceEvidence, load: Load, low: _Explained, whole_mhz: float) -> None:

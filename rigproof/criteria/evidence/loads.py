@@ -208,6 +208,8 @@ def _slices(device: DeviceEvidence) -> tuple[Ids, Floats, Floats]:
 
 def _joined(pieces: Sequence[Piece], sizes: Sequence[float], enough: float) -> tuple[Piece, ...]:
     """Neighbours joined until each group's size is `enough`; what is left at the end joins the last group."""
+    if sizes and min(sizes) >= enough:
+        return tuple(pieces)
     found: list[list[Piece]] = []
     rest: list[Piece] = []
     size = 0.0

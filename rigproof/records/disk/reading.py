@@ -8,8 +8,8 @@ import contextlib
 import ctypes
 import os
 import re
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, get_args, get_origin, get_type_hints
@@ -31,10 +31,19 @@ from rigproof.records.limits import (
     open_plain,
     require_inside,
 )
-from rigproof.records.measurements import BootReading, Event, ForeignMemory, GpuCounters, Stage
+from rigproof.records.measurements import (
+    BootReading,
+    Event,
+    ForeignMemory,
+    GpuCounters,
+    MemoryReading,
+    Round,
+    Stage,
+)
 from rigproof.records.message_text import first_problem, one_line
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import RecordedPlan, Recording, RecordingError
+from rigproof.records.rows import Rows, TableError
 from rigproof.records.samples import GpuSample, HostSample
 
 RECORDING_SCHEMA_VERSION = 1
@@ -60,7 +69,8 @@ RECORD_TYPES: dict[str, type] = {
 TYPE_FIRST = re.compile(rb'\{"type": ?"([a-z_]+)",')
 # In such a line there may be another type, also one in escaped letters, or a number that JSON does not know.
 PARSED_IF = (b'"type"', b"\\u006", b"\\u007", b"NaN", b"Infinity")
-FREED_FROM = 1_000_000  # records
+MANY = 1_000_000  # records
+GROUPED: dict[str, type] = {table_name(kind): kind for kind in (Round, MemoryReading)}
 FIRST_LINE = "the first line, and only that, holds the run"
 RUN_FOLDER = "give the folder of a run, one that holds this file"
 RESTORE = "restore the file, or name another run"
@@ -69,21 +79,27 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {}
 _WHOLE: dict[str, tuple[str, ...]] = {}  # fields
 
 
-def read_recording(folder: Path) -> Recording:
+def read_recording(
+    folder: Path, each: Callable[[Sequence[Callable[[], Any]]], Sequence[Any]] | None = None
+) -> Recording:
     """The Recording in a run's folder, whether the run ended or was cut short.
 
+    `each` calls functions and returns their results, by default one after the other: two that take about
+    as long, the second of which may run in another process.
     Raises RecordingError if a file is absent, foreign, damaged before its end, or too large.
     """
     folder = Path(folder)
-    with ThreadPoolExecutor(2) as pool:  # all at the same time: while Arrow reads, Python's lock is free
-        pending_samples = pool.submit(_read_samples, folder)
-        pending_tables = pool.submit(_read_tables, folder)
-        recording = _read_records(folder / RECORDING_FILE)
-        samples, read_tables = pending_samples.result(), pending_tables.result()
+    shares: list[Callable[[], Any]] = [
+        partial(_read_records_and_samples, folder),
+        partial(_read_tables, folder),
+    ]
+    # Not in threads: both hold Python's lock most of the time, and passing it on costs more than is gained.
+    first, read_tables = [share() for share in shares] if each is None else each(shares)
+    recording: Recording = first[0]
     for path, table in read_tables.items():
         _put_table(recording, path, table)
-    _put_samples(recording, samples)
-    if recording.count() > FREED_FROM:
+    _put_samples(recording, first[1])
+    if recording.count() > MANY:
         give_memory_back()
     return recording
 
@@ -200,6 +216,10 @@ def _note(recording: Recording, message: str) -> None:
     recording.add(Event(last_s, "storage", "rig", message, data={"error": message}))
 
 
+def _read_records_and_samples(folder: Path) -> tuple[Recording, tuple[Path, Samples] | None]:
+    return _read_records(folder / RECORDING_FILE), _read_samples(folder)
+
+
 def _read_samples(folder: Path) -> tuple[Path, Samples] | None:
     """The file and its samples; None if there is none."""
     opened = _open_table(folder, Path(PARQUET_FILE).stem)
@@ -215,7 +235,7 @@ def _read_samples(folder: Path) -> tuple[Path, Samples] | None:
 
 
 def _read_tables(folder: Path) -> dict[Path, RecordTable]:
-    """The folder's other tables, by file."""
+    """The folder's other tables, by file; large ones that every judgement needs already grouped."""
     names = sorted({path.stem for path in _listed(folder) if path.suffix in (STREAM, TABLE)})
     names = [name for name in names if name != Path(PARQUET_FILE).stem and NAME.fullmatch(name)]
     if len(names) > TABLES_MAX:
@@ -234,6 +254,13 @@ def _read_tables(folder: Path) -> dict[Path, RecordTable]:
                 read_tables[path] = tables.table_from_parquet(file, name)
             elif table := tables.table_from_stream(file, name):
                 read_tables[path] = table
+    for path, table in read_tables.items():
+        kind = GROUPED.get(path.stem)
+        if kind is not None and len(table.rows) > MANY:
+            with contextlib.suppress(TableError):  # `Recording.of` raises it again, if they are needed
+                rows: Rows[Any] = table.rows.typed(kind)
+                rows.subjects()
+                read_tables[path] = replace(table, rows=rows)
     return read_tables
 
 

@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 
+import numpy as np
 import pytest
 
 from rigproof.cli.shares import LARGE, PROCESSES_MAX, processes_for, side_by_side
@@ -62,3 +63,43 @@ def test_collections_go_on_afterwards():
     with without_collections():
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("memfd", [True, False])
+def test_arrays_come_back_as_they_were_and_can_be_written_to(memfd, monkeypatch):
+    if not memfd:  # as on macOS
+        monkeypatch.delattr(os, "memfd_create")
+    made = {
+        "odd": np.arange(3, dtype=np.uint8),
+        "numbers": np.linspace(0.0, 1.0, 2**18),
+        "none": np.zeros(0),
+        "objects": np.array([None, "text"], np.object_),
+        "columns": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    }
+    here, there = side_by_side([lambda: made, lambda: made])
+    assert here is made
+    assert there.keys() == made.keys()
+    for name, array in there.items():
+        np.testing.assert_array_equal(array, made[name])
+        assert array.flags.aligned
+        array[...] = array[::-1]
+
+
+def test_the_share_of_a_child_that_raised_an_error_is_done_here(capfd):
+    parent = os.getpid()
+
+    def fail():
+        if os.getpid() != parent:
+            raise KeyError("there")
+        return 2
+
+    assert side_by_side([lambda: 1, fail]) == [1, 2]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_error_that_both_raise_reaches_the_caller():
+    def fail():
+        raise KeyError("both")
+
+    with pytest.raises(KeyError, match="both"):
+        side_by_side([lambda: 1, fail])
