@@ -30,7 +30,7 @@ CALLS = frozenset(
 )
 # Where one of them is right: "file: what", with the reason.
 JUSTIFIED = {
-    "cli/shares.py: import pickle": "results of a forked child, through a pipe that only it and its parent have"
+    "cli/shares.py: import pickle": "a forked child's results, from a pipe that only it and its parent have"
 }
 
 
