@@ -13,6 +13,8 @@ from rigproof.profiles.subjects import Scope
 from rigproof.records.rates import FigureRate
 from rigproof.records.verdict import Outcome
 
+TITLE_MAX = 20  # beside eight GPUs there is room for no more in a terminal of 80 columns
+
 
 class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
     """Raised if the evidence does not suffice; the report shows the reason."""
@@ -89,6 +91,7 @@ def all_of_them(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> Sequen
 class Criterion:
     """One criterion of the catalogue.
 
+    `title`: what tables call it, at most TITLE_MAX characters. `key_figure`: every table shows it.
     `applies_to_cpu`: also promised if the CPU is the device (for a node: if it has no CUDA GPU; for a pair or
     group: if that is so for one of its members).
     `judges_absence`: this criterion reports a missing node or GPU; all others are then not measured.
@@ -107,6 +110,7 @@ class Criterion:
     """
 
     name: str
+    title: str
     scope: Scope
     unit: str
     summary: str
@@ -126,6 +130,7 @@ class Criterion:
     figures: tuple[FigureKind, ...] = ()
     sum_of: str = ""
     explained: Callable[[Any, Trouble], str | None] | None = None
+    key_figure: bool = False
 
     def loads(self, stages: Collection[str], kinds: StageKinds) -> tuple[str, ...]:
         """The stages that it judges at a level with these; empty if one that it needs is missing."""
@@ -159,6 +164,7 @@ class Criterion:
 def criterion(
     name: str,
     *,
+    title: str,
     scope: Scope,
     unit: str,
     limit: str,
@@ -176,12 +182,14 @@ def criterion(
     figures: tuple[FigureKind, ...] = (),
     sum_of: str = "",
     explained: Callable[[Any, Trouble], str | None] | None = None,
+    key_figure: bool = False,
 ) -> Callable[[Callable[[Any], Finding]], Criterion]:
     """Make a function a Criterion; its docstring becomes the description in the catalogue."""
 
     def declare(find: Callable[[Any], Finding]) -> Criterion:
         return Criterion(
             name=name,
+            title=title,
             scope=scope,
             unit=unit,
             summary=" ".join((find.__doc__ or "").split()),
@@ -201,6 +209,7 @@ def criterion(
             figures=figures,
             sum_of=sum_of,
             explained=explained,
+            key_figure=key_figure,
         )
 
     return declare

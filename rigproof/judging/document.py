@@ -75,6 +75,7 @@ def _entry(criterion: Criterion) -> str:
     if not criterion.applies_to_cpu:
         judged += " with CUDA GPUs" if criterion.scope in ("node", "node_pair") else " but the CPU"
     rows = [
+        ("In tables", criterion.title),
         ("Judged for", judged + (f"; in {criterion.unit}" if criterion.unit else "")),
         ("Needs", _needs(criterion)),
         ("Limit", criterion.limit),

@@ -81,7 +81,7 @@ def figure(value: float, unit: str = "", more_digits: int = 0) -> str:
     """
     if not math.isfinite(value):
         return f"{value} {unit}".rstrip()
-    digits = 0 if abs(value) >= 100 or value == int(value) else (1 if abs(value) >= 10 else 2)
+    digits = 0 if abs(value) >= 99.95 or value == int(value) else (1 if abs(value) >= 9.995 else 2)
     if value == 1 and len(unit) > 2 and unit.isalpha():
         unit = unit.removesuffix("s")
     return f"{value:.{digits + more_digits}f} {unit}".rstrip()

@@ -43,7 +43,7 @@ def test_not_measured_is_shown_as_that_and_not_as_a_pass_or_a_skip(acceptance):
     others = len(acceptance("healthy").criteria) - 1
     assert f"{others} passed, 1 not measured in " in run.output
     assert "skipped" not in run.output
-    assert "NOT MEASURED  thermal.core_temperature" in run.output
+    assert "\n?    core temperature " in run.output
     (skip,) = run.junit["test_core_temperature[pc2/gpu0]"].iter("skipped")
     assert "pc2/gpu0 thermal.core_temperature: not measured, no core temperature" in skip.attrib["message"]
 

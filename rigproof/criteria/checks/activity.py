@@ -25,6 +25,7 @@ WINDOW_S = 1.0  # the meaning of "a second with work"
 
 @criterion(
     "activity.gpu_active",
+    title="GPU active",
     scope="device",
     unit="%",
     limit="`limits.active_work_share` of 1 s windows with verified work, and a mean power of at least "

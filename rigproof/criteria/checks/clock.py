@@ -40,6 +40,7 @@ OVER_PEAK_SHARE = 1.10
 
 @criterion(
     "clock.ratio",
+    title="clock ratio",
     scope="device",
     unit="%",
     limit="`limits.clock_ratio_share` of the boost clock that the SKU file states; for a card without one "

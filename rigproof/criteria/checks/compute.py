@@ -103,6 +103,7 @@ class Difference:
 
 @criterion(
     "compute.exact",
+    title="wrong results",
     scope="device",
     unit="products",
     limit="none may differ. The products of the same operands are compared with those of every card of the "

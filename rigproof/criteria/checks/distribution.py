@@ -12,6 +12,7 @@ NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
 
 @criterion(
     "distribution.workers_spread",
+    title="workers per GPU",
     scope="device",
     unit="workers",
     limit="the workers that the rig profile plans for this device",

@@ -14,6 +14,7 @@ from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind, Variant
 
 @criterion(
     "activity.undisturbed",
+    title="foreign processes",
     scope="device",
     unit="strangers",
     limit="no foreign process that starts during the run and computes. One that was there before, or draws a "

@@ -21,6 +21,7 @@ UNKNOWN_ACTION = "read the GPU recovery action in `nvidia-smi -q`, and carry it 
 
 @criterion(
     "health.xid",
+    title="Xid errors",
     scope="device",
     unit="Xids",
     limit="`hwprofiles/xids.toml`, where each Xid has its meaning, severity, action and source: `fail` "

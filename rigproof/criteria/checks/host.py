@@ -32,6 +32,7 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
 
 @criterion(
     "host.cpu_band",
+    title="CPU load in band",
     scope="node",
     unit="%",
     limit="`cpu.in_band_share` of 1 s windows with the CPU inside `cpu.band_percent`. It warns if the "
@@ -125,6 +126,8 @@ def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
 
 @criterion(
     "host.responsiveness",
+    title="wake-up delay",
+    key_figure=True,
     scope="node",
     unit="ms",
     limit="`responsiveness.p99_ms` and `responsiveness.max_ms`; a single delay of up to twice the latter "

@@ -32,6 +32,7 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
 
 @criterion(
     "inventory.gpus_present",
+    title="GPU present",
     scope="device",
     unit="",
     limit="the GPUs that the rig profile promises, with their SKU and, if pinned, their UUID",
@@ -93,6 +94,7 @@ def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> tuple[str, str]:
 
 @criterion(
     "inventory.driver",
+    title="driver",
     scope="node",
     unit="",
     limit="`limits.driver_minimum`, and the version that most nodes have unless `limits.driver_mixed`",
@@ -142,6 +144,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 @criterion(
     "inventory.foreign_memory",
+    title="memory others hold",
     scope="device",
     unit="MiB",
     limit="more than `limits.foreign_memory_warn_mib` warns, on a card without a display; more than the plan "

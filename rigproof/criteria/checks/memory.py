@@ -28,6 +28,7 @@ REPORT_DELAY_S = 1.0  # a wrong result of a process that shares the device is re
 
 @criterion(
     "memory.no_oom",
+    title="out of memory",
     scope="device",
     unit="OOMs",
     limit="`limits.ooms`",
@@ -127,6 +128,7 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
 
 @criterion(
     "memory.success_rate",
+    title="success rate",
     scope="device",
     unit="%",
     limit="`limits.success_share`, for the worse of two shares. Tasks: each planned worker in the "
@@ -201,6 +203,8 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
 
 @criterion(
     "memory.headroom",
+    title="memory headroom",
+    key_figure=True,
     scope="device",
     unit="GiB",
     limit="`limits.headroom_gib`; if less is free only because of what others held before the run, it warns",

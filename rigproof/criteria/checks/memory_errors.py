@@ -15,6 +15,7 @@ SWITCH_ON = "switch it on, unless it is off deliberately: `nvidia-smi -i GPU -e 
 
 @criterion(
     "memory.ecc",
+    title="uncorrected ECC",
     scope="device",
     unit="errors",
     limit="`limits.ecc_uncorrected`",
@@ -67,6 +68,7 @@ def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> b
 
 @criterion(
     "memory.row_remap",
+    title="remapped rows",
     scope="device",
     unit="rows",
     limit="a pending or failed remap fails; `limits.remapped_rows_fail`; for retired pages "

@@ -22,6 +22,8 @@ SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and excee
 
 @criterion(
     "power.draw",
+    title="power",
+    key_figure=True,
     scope="device",
     unit="W",
     limit="`limits.power_over_limit_share` of the power limit that NVML enforces; in the feeding stage "
@@ -87,6 +89,7 @@ def _enforced(device: DeviceEvidence, pieces: Sequence[Piece]) -> Sequence[float
 
 @criterion(
     "power.limit",
+    title="power limit",
     scope="device",
     unit="W",
     limit="`limits.power_limit_w`; if the rig states none, the card's default limit (NVML's, else the SKU "

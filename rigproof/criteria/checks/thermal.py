@@ -26,6 +26,8 @@ FEW_SAMPLES = 2  # slowed samples: more than 1 % of a short stage, but still onl
 
 @criterion(
     "thermal.core_temperature",
+    title="core temperature",
+    key_figure=True,
     scope="device",
     unit="°C",
     limit="`limits.core_temperature_c` of the rig; else NVML's GPU_MAX, else its SLOWDOWN; else the SKU "
@@ -82,6 +84,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
 
 @criterion(
     "thermal.memory_temperature",
+    title="memory temperature",
     scope="device",
     unit="°C",
     limit="`limits.memory_temperature_c` of the rig; else NVML's MEM_MAX; else the SKU file's",
@@ -186,6 +189,7 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
 
 @criterion(
     "thermal.throttle",
+    title="throttling",
     scope="device",
     unit="%",
     limit="at most `limits.throttle_events` stretches of slowed samples in the whole run (both attempts at a "

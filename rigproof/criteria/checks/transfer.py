@@ -24,6 +24,7 @@ LOW_SHARE = 0.2  # of a piece's readings: a sound link is down for a moment at m
 
 @criterion(
     "transfer.link",
+    title="PCIe link",
     scope="device",
     unit="GB/s",
     limit="the nominal rate of the best link that NVML reports for card and slot together, or of "

@@ -20,6 +20,7 @@ UNIT = "GB/s"
 
 @criterion(
     "memory.bandwidth",
+    title="memory bandwidth",
     scope="device",
     unit=UNIT,
     limit="for each operation the floor in the rig profile; else the highest of `limits.champion_share` of "

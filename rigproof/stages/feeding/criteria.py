@@ -61,6 +61,7 @@ def reward_times(batches: Sequence[RewardBatch], *, beside_generation: bool) -> 
 
 @criterion(
     "feeding.parallel_rewards",
+    title="parallel rewards",
     scope="device",
     unit="×",
     limit="`stages.feeding.reward_speedup_share` × the number of processes in the pool; none with one "
@@ -216,6 +217,7 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
 
 @criterion(
     "feeding.idle_gaps",
+    title="idle gaps",
     scope="device",
     unit="%",
     limit="`limits.idle_share` of the time from the first to the last measured round of generation, both for "

@@ -31,6 +31,7 @@ def _gemm(precision: Precision) -> Criterion:
     )
     return criterion(
         f"throughput.gemm_{precision}",
+        title=f"{precision} matmul",
         scope="device",
         unit="TFLOP/s",
         limit=FLOORS,

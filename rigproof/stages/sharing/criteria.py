@@ -70,6 +70,7 @@ def _gib_each(events: Iterable[Event], number: int) -> float | None:
 
 @criterion(
     "scaling.sharing",
+    title="shared by processes",
     scope="device",
     unit="×",
     limit="`stages.sharing.sharing_share`, for the worst number of processes; and for one process alone "

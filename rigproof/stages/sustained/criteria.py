@@ -31,6 +31,8 @@ FEWEST_WINDOWS = 4
 
 @criterion(
     "throughput.sustained",
+    title="sustained rate",
+    key_figure=True,
     scope="device",
     unit="TFLOP/s",
     limit=FLOORS,
@@ -57,6 +59,7 @@ def sustained(device: DeviceEvidence) -> Finding:
 
 @criterion(
     "throughput.combined",
+    title="combined rate",
     scope="rig",
     unit="TFLOP/s",
     limit="`stages.sustained.combined_floor_tflops`; else none",
@@ -92,6 +95,7 @@ def combined(rig: Evidence) -> Finding:
 
 @criterion(
     "throughput.stability",
+    title="rate stability",
     scope="device",
     unit="%",
     limit="`stages.sustained.stability_drop_share` (median window of the last quarter, relative to the "

@@ -17,6 +17,7 @@ from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
 
 @criterion(
     "throughput.peer_outlier",
+    title="against its peers",
     scope="device",
     unit="%",
     limit="`limits.peer_share`, of the median of the sustained rates of the other GPUs of the same SKU with "

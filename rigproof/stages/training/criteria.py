@@ -35,6 +35,7 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
 
 @criterion(
     "training.step",
+    title="training step",
     scope="device",
     unit="TFLOP/s",
     limit="the floor in the rig profile; else the highest of: `limits.champion_share` of this GPU's "

@@ -106,6 +106,7 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
 
 @criterion(
     "precision.speedup",
+    title="fp16 speed-up",
     scope="device",
     unit="×",
     limit="`stages.training.training_speedup` of the rig profile; else a share of the SKU file's "
