@@ -98,6 +98,7 @@ def looked_for(evidence: Evidence) -> bool:
     "cluster.no_timeouts",
     scope="rig",
     unit="faults",
+    direction="at_most",
     limit="no wait past its deadline and no lost process: any of them leaves a training session hanging",
     remedy=FIRST_LOSS,
     unmeasured="no stage ran, or one was aborted before its waits were over",

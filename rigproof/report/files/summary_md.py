@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rigproof.records.disk.durable import replacing
-from rigproof.records.verdict import Outcome, Verdict, figure, sentence
+from rigproof.records.verdict import Outcome, Verdict, figure, limit_text, sentence
 from rigproof.report.content.excerpt import excerpt_of
 from rigproof.report.content.order import (
     count_line,
@@ -90,7 +90,7 @@ def _table(verdicts: Sequence[Verdict]) -> Iterable[str]:
             f"`{verdict.criterion}`",
             _text(verdict.subject),
             "" if verdict.measured is None else figure(verdict.measured, verdict.unit),
-            "" if verdict.limit is None else figure(verdict.limit, verdict.unit),
+            "" if verdict.limit is None else limit_text(verdict.limit, verdict.unit, verdict.direction),
             _text(verdict.limit_source),
         )
         yield f"| {' | '.join(cells)} |"

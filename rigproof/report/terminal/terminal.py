@@ -14,7 +14,7 @@ from rich.text import Text
 
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
-from rigproof.records.verdict import Decision, Outcome, Verdict, figure, sentence
+from rigproof.records.verdict import SIGNS, Decision, Outcome, Verdict, figure, sentence
 from rigproof.report.content.order import (
     FOLDED_FROM,
     count_line,
@@ -109,7 +109,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
             verdict.criterion if len(criteria) == 1 else f"{len(criteria)} criteria",
             Text(verdict.subject if len(subjects) == 1 else many),
             Text(_range([each.measured for each in group], verdict.unit)),
-            Text(_range([each.limit for each in group], "")),
+            Text(_limits(group)),
         )
     return table
 
@@ -136,6 +136,12 @@ def _range(values: Sequence[float | None], unit: str) -> str:
         return ""
     low, high = figure(min(known)), figure(max(known), unit)
     return high if figure(min(known), unit) == high else f"{low}–{high}"
+
+
+def _limits(group: Sequence[Verdict]) -> str:
+    """The limits of a row, in the unit of the measured values: `≤ 80`, `≥ 495–660`."""
+    signs = {SIGNS[each.direction] for each in group if each.direction is not None}
+    return " ".join(filter(None, [*sorted(signs), _range([each.limit for each in group], "")]))
 
 
 def table_lines(verdicts: Sequence[Verdict], width: int = 80, *, color: bool = False) -> list[str]:

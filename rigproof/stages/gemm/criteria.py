@@ -33,6 +33,7 @@ def _gemm(precision: Precision) -> Criterion:
         f"throughput.gemm_{precision}",
         scope="device",
         unit="TFLOP/s",
+        direction="at_least",
         limit=FLOORS,
         remedy=SLOW,
         unmeasured="too few verified rounds of this precision; not applicable if an unknown device lacks it",

@@ -28,14 +28,14 @@ def test_the_header_says_why_no_gpu_was_looked_for_and_that_a_run_is_simulated(l
 
 def test_the_table_fits_eighty_columns_without_colour(verdicts):
     assert table_lines(verdicts) == [
-        "Outcome         Criterion                 Subject       Measured  Limit",
-        "FAIL            thermal.core_temperature  pc1/gpu1         84 °C     80",
-        "WARN            host.cpu_band             pc1               91 %     90",
+        "Outcome         Criterion                 Subject       Measured   Limit",
+        "FAIL            thermal.core_temperature  pc1/gpu1         84 °C    ≤ 80",
+        "WARN            host.cpu_band             pc1               91 %    ≤ 90",
         "NOT MEASURED    power.draw                pc1/gpu1",
         "no limit        throughput.gemm_bf16      pc1/gpu1  40.2 TFLOP/s",
-        "pass            throughput.gemm_bf16      pc1/gpu0  71.0 TFLOP/s   53.4",
-        "pass            thermal.core_temperature  pc1/gpu0         79 °C     80",
-        "pass            throughput.sustained      pc1/gpu0  69.1 TFLOP/s   53.4",
+        "pass            throughput.gemm_bf16      pc1/gpu0  71.0 TFLOP/s  ≥ 53.4",
+        "pass            thermal.core_temperature  pc1/gpu0         79 °C    ≤ 80",
+        "pass            throughput.sustained      pc1/gpu0  69.1 TFLOP/s  ≥ 53.4",
         "not applicable  memory.ecc                pc1/gpu0",
     ]
 
@@ -76,9 +76,9 @@ def test_the_summary_ends_with_the_decision_and_what_it_means(verdicts, tmp_path
     (tmp_path / "report.html").touch()
     lines = summary_lines(Decision.REJECTED, verdicts, tmp_path)
     assert lines == [
-        "pc1/gpu1 thermal.core_temperature: 84 °C, limit 80 °C (from t=41 s, 15 s long): "
+        "pc1/gpu1 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=41 s, 15 s long): "
         "clean the heatsink or raise the fan curve; see docs/criteria.md#thermal",
-        "pc1 host.cpu_band: 91 %, limit 90 %: stop other programs on this host; see docs/criteria.md#host",
+        "pc1 host.cpu_band: 91 %, limit ≤ 90 %: stop other programs on this host; see docs/criteria.md#host",
         "pc1/gpu1 power.draw: not measured, no power samples: look at nvidia-smi -q -d POWER; "
         "see docs/criteria.md#power",
         "pc1/gpu0 memory.ecc: not applicable, no ECC here",
