@@ -11,7 +11,7 @@ from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.subjects import Scope
 from rigproof.records.rates import FigureRate
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import Direction, Outcome
 
 TITLE_MAX = 20  # beside eight GPUs there is room for no more in a terminal of 80 columns
 
@@ -34,21 +34,26 @@ class NotApplicable(NotMeasured):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit in its criterion's unit, and the file or reading that it comes from."""
+    """A limit in its criterion's unit, and the file or reading that it comes from.
+
+    `direction`: of an edge of a range; None: the criterion's.
+    """
 
     value: float
     source: str
+    direction: Direction | None = None
 
     def times(self, factor: float, note: str = "") -> "Limit":
         """The same limit in another unit, or a share of it; `note` is appended to the source."""
-        return Limit(self.value * factor, f"{self.source}{note}")
+        return Limit(self.value * factor, f"{self.source}{note}", self.direction)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What a criterion found. `measured` and `limit` are in the criterion's unit, times in run time.
 
-    `rates`: what it measured of each of its figures.
+    `rates`: what it measured of each of its figures. `excused`: why the figure is good although it is beyond
+    its limit; the verdict then has that reason instead of the limit.
     """
 
     outcome: Outcome
@@ -60,6 +65,7 @@ class Finding:
     from_s: float | None = None
     length_s: float | None = None
     rates: tuple[FigureRate, ...] = ()
+    excused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,7 @@ class Criterion:
     """One criterion of the catalogue.
 
     `title`: what tables call it, at most TITLE_MAX characters. `key_figure`: every table shows it.
+    `direction`: how a figure meets the limit; None for a criterion without numeric limits.
     `applies_to_cpu`: also promised if the CPU is the device (for a node: if it has no CUDA GPU; for a pair or
     group: if that is so for one of its members).
     `judges_absence`: this criterion reports a missing node or GPU; all others are then not measured.
@@ -118,6 +125,7 @@ class Criterion:
     remedy: str
     unmeasured: str
     find: Callable[[Any], Finding]
+    direction: Direction | None = None
     also: Also = NOTHING_ELSE
     stages: tuple[str, ...] = ()
     needs: tuple[Duty, ...] = ()
@@ -170,6 +178,7 @@ def criterion(
     limit: str,
     remedy: str,
     unmeasured: str,
+    direction: Direction | None = None,
     also: Also = NOTHING_ELSE,
     stages: tuple[str, ...] = (),
     needs: tuple[Duty, ...] = (),
@@ -196,6 +205,7 @@ def criterion(
             limit=limit,
             remedy=remedy,
             unmeasured=unmeasured,
+            direction=direction,
             also=also,
             find=find,
             stages=stages,

@@ -100,6 +100,7 @@ def looked_for(evidence: Evidence) -> bool:
     title="timeouts and losses",
     scope="rig",
     unit="faults",
+    direction="at_most",
     limit="no wait past its deadline and no lost process: any of them leaves a training session hanging",
     remedy=FIRST_LOSS,
     unmeasured="no stage ran, or one was aborted before its waits were over",

@@ -147,6 +147,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     title="memory others hold",
     scope="device",
     unit="MiB",
+    direction="at_most",
     limit="more than `limits.foreign_memory_warn_mib` warns, on a card without a display; more than the plan "
     "leaves free fails: the card's memory less the driver's reserve, the workers' memory, and a CUDA "
     "context and workspaces for each",
@@ -165,7 +166,7 @@ def foreign_memory(device: DeviceEvidence) -> Finding:
     loaded = device.evidence.loaded
     workers = device.evidence.judged_plan.workers_of(device.subject)
     room = room_of(workers, device.identity, foreign)
-    free = Limit(room.free_mib, f"free beside the plan of {loaded.file}")
+    free = Limit(room.most_mib, f"free beside the plan of {loaded.file}")
     if not room.holds(foreign.used_mib):
         return compared(foreign.used_mib, free, good=False, detail=f"{detail}; {room.breakdown}")
     warn = device.limit("foreign_memory_warn_mib")

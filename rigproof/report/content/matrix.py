@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.records.verdict import Decision, Outcome, Verdict, figure
+from rigproof.records.verdict import SIGNS, Decision, Outcome, Verdict, figure, limit_text
 from rigproof.report.content.order import FOLDED_FROM, READING_ORDER, instead, not_measured_groups
 
 COLUMNS_MAX = 8  # of more GPUs a row has the range and the worst
@@ -38,6 +38,7 @@ class Cell:
 class Row:
     """One criterion. `outcome`: its worst. `limit`: with its unit; the unit alone if each cell has its own.
 
+    `sign`: that of the limits of the cells, `≤`.
     `cells`: one for each column of the matrix, None where nothing is promised; empty for a row of other
     subjects. `spread`: the figures of all in a few words, for a row without cells or without room for them.
     """
@@ -46,9 +47,16 @@ class Row:
     title: str
     outcome: Outcome
     limit: str
+    sign: str
     cells: tuple[Cell | None, ...]
     spread: str
     subjects: int
+
+    def text(self, cell: Cell | None) -> str:
+        """A cell's figure, with its own limit if it has one: `78.0 ≥ 58.5`; empty for None."""
+        if cell is None:
+            return ""
+        return f"{cell.text} {self.sign or '/'} {cell.limit}" if cell.limit else cell.text
 
     @property
     def word(self) -> str:
@@ -161,7 +169,8 @@ def _row(
         name,
         title_of(name),
         min((verdict.outcome for verdict in own or group), key=READING_ORDER.index),
-        _with_unit(judged[0]) if same else unit,
+        limit_text(judged[0].limit or 0.0, unit, judged[0].direction) if same else unit,
+        next((SIGNS[verdict.direction] for verdict in judged if verdict.direction is not None), ""),
         cells,
         _spread(group, same=same),
         len(group),
@@ -169,12 +178,12 @@ def _row(
 
 
 def limit_of(verdict: Verdict) -> str:
-    """Its limit as text, without the unit; empty if it has none."""
+    """Its limit as text, without sign and unit; empty if it has none."""
     return "" if verdict.limit is None else figure(verdict.limit)
 
 
-def _with_unit(verdict: Verdict) -> str:
-    return "" if verdict.limit is None else figure(verdict.limit, verdict.unit)
+def _signed(verdict: Verdict) -> str:
+    return f"limit {'' if verdict.direction is None else SIGNS[verdict.direction] + ' '}{limit_of(verdict)}"
 
 
 def _cell(verdict: Verdict, *, same: bool) -> Cell:
@@ -223,13 +232,13 @@ def _spread(group: Sequence[Verdict], *, same: bool) -> str:
     text = texts[0] if texts[0] == texts[1] else "…".join(texts)
     if worst.outcome in LOUD or (worst.limit is not None and texts[0] != texts[1]):
         at_end = any(worst is one or worst.measured == one.measured for one in (low, high))
-        limit = "" if same or worst.limit is None else f" (limit {limit_of(worst)})"
+        limit = "" if same or worst.limit is None else f" ({_signed(worst)})"
         text += f", worst {'' if at_end else text_of(worst) + ' '}{worst.subject}{limit}"
     return ", ".join([text, *counted])
 
 
 def _alone(verdict: Verdict, *, same: bool) -> str:
-    limit = "" if same or verdict.limit is None else f" (limit {limit_of(verdict)})"
+    limit = "" if same or verdict.limit is None else f" ({_signed(verdict)})"
     subject = "" if verdict.subject == "rig" else f" {verdict.subject}"
     return f"{text_of(verdict)}{limit}{subject}"
 

@@ -94,16 +94,16 @@ def _rows(columns: Sequence[str], rows: Sequence[Row]) -> Iterable[str]:
     yield f"| | Criterion | Limit | {' | '.join(map(_text, names or ['Measured']))} |"
     yield "|---|---|---:|" + "---:|" * max(len(columns), 1)
     for row in rows:
-        texts = [_cell(cell) for cell in row.cells] or [_text(row.spread)]
+        texts = [_cell(row, cell) for cell in row.cells] or [_text(row.spread)]
         texts += [""] * (len(columns) - len(texts))
         word = f"**{row.word}**" if row.word else ""
         yield f"| {word} | {_text(row.title)} | {_text(row.limit)} | {' | '.join(texts)} |"
 
 
-def _cell(cell: Cell | None) -> str:
+def _cell(row: Row, cell: Cell | None) -> str:
     if cell is None:
         return ""
-    text = _text(cell.text + (f" / {cell.limit}" if cell.limit else ""))
+    text = _text(row.text(cell))
     return f"**{text}**" if cell.outcome in (Outcome.FAIL, Outcome.WARN) else text
 
 

@@ -98,7 +98,11 @@ class _Layout:
         )
 
     def _cell_width(self, row: Row, *, beside: bool = False) -> int:
-        return max(len(_text(cell, beside=beside)) for cell in row.cells) + 1
+        return max(len(self._text(row, cell, beside=beside)) for cell in row.cells) + 1
+
+    @staticmethod
+    def _text(row: Row, cell: Cell | None, *, beside: bool) -> str:
+        return row.text(cell) if beside or cell is None else cell.text
 
     def _headings(self) -> Iterator[str]:
         """The devices' names: with their node if there is room, else without."""
@@ -141,12 +145,12 @@ class _Layout:
         line = Text.assemble((row.word.ljust(WORD), style), title.ljust(self._left - WORD))
         if id(row) in self._fitting:
             for cell in row.cells:
-                text = _text(cell, beside=self._beside).rjust(self._cell)
+                text = self._text(row, cell, beside=self._beside).rjust(self._cell)
                 line.append(text, "" if cell is None else STYLES.get(cell.outcome, ""))
             yield line
             limits = ["" if cell is None else cell.limit for cell in row.cells]
             if any(limits) and not self._beside:
-                start = f"{'':{WORD}}  limit".ljust(self._left)
+                start = f"{'':{WORD}}  limit {row.sign}".ljust(self._left)
                 yield Text(start + "".join(limit.rjust(self._cell) for limit in limits))
             return
         first, _, rest = row.spread.partition(" ")
@@ -157,9 +161,3 @@ class _Layout:
             yield line
             for part in wrapped(row.spread, self._width - WORD, ""):
                 yield Text(" " * WORD + part, style)
-
-
-def _text(cell: Cell | None, *, beside: bool) -> str:
-    if cell is None:
-        return ""
-    return f"{cell.text} / {cell.limit}" if beside and cell.limit else cell.text

@@ -34,6 +34,7 @@ def _gemm(precision: Precision) -> Criterion:
         title=f"{precision} matmul",
         scope="device",
         unit="TFLOP/s",
+        direction="at_least",
         limit=FLOORS,
         remedy=SLOW,
         unmeasured="too few verified rounds of this precision; not applicable if an unknown device lacks it",

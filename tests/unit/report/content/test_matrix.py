@@ -15,7 +15,13 @@ HOT, RATE, POWER = "thermal.core_temperature", "throughput.sustained", "power.dr
 def verdicts_of(criterion, values, limit, unit="", subjects=GPUS, bad=()):
     return [
         Verdict(
-            criterion, subject, Outcome.FAIL if subject in bad else Outcome.PASS, unit, value, limit, "x.toml"
+            criterion,
+            subject,
+            Outcome.FAIL if subject in bad else Outcome.PASS,
+            unit,
+            value,
+            limit,
+            direction=CATALOGUE[criterion].direction,
         )
         for subject, value in zip(subjects, values, strict=True)
     ]
@@ -51,8 +57,8 @@ def test_failures_come_first_then_key_figures_and_the_rest_is_counted():
     ]
     matrix = matrix_of(verdicts, GPUS)
     assert [(row.word, row.title, row.limit) for row in matrix.rows] == [
-        ("FAIL", "core temperature", "87 °C"),
-        ("", "sustained rate", "495 TFLOP/s"),
+        ("FAIL", "core temperature", "≤ 87 °C"),
+        ("", "sustained rate", "≥ 495 TFLOP/s"),
     ]
     assert texts(matrix.rows[0]) == ["72", "72", "72", "[91]", "72", "72", "72", "72"]
     assert [row.title for row in matrix.quiet] == ["Xid errors", "out of memory"]
@@ -72,13 +78,14 @@ def test_warnings_come_after_failures_and_what_follows_from_another_failure_afte
 
 def test_unlike_cards_have_their_limit_in_the_cell():
     verdicts = [
-        Verdict(RATE, "n/gpu0", Outcome.PASS, "TFLOP/s", 78.2, 58.5, "a"),
+        Verdict(RATE, "n/gpu0", Outcome.PASS, "TFLOP/s", 78.2, 58.5, direction="at_least"),
         Verdict(RATE, "n/gpu1", Outcome.NO_LIMIT, "TFLOP/s", 40.6),
     ]
     (row,) = matrix_of(verdicts, GPUS[:2]).rows
     assert row.limit == "TFLOP/s"
     assert [(cell.text, cell.limit) for cell in row.cells] == [("78.2", "58.5"), ("40.6", "")]
-    assert row.spread == "78.2 (limit 58.5) n/gpu0, 40.6 n/gpu1"
+    assert [row.text(cell) for cell in (*row.cells, None)] == ["78.2 ≥ 58.5", "40.6", ""]
+    assert row.spread == "78.2 (limit ≥ 58.5) n/gpu0, 40.6 n/gpu1"
 
 
 def test_beyond_eight_gpus_a_row_has_the_range_and_the_worst():
@@ -112,9 +119,9 @@ def test_a_figure_that_misses_its_limit_does_not_look_like_it():
 
 def test_criteria_of_nodes_pairs_and_the_rig_have_rows_without_columns():
     verdicts = [
-        Verdict("host.responsiveness", "pc1", Outcome.PASS, "ms", 0.5, 50.0, "x"),
-        Verdict("host.responsiveness", "pc2", Outcome.FAIL, "ms", 90.0, 50.0, "x"),
-        Verdict("cluster.no_timeouts", "rig", Outcome.FAIL, "faults", 2, 0, "x"),
+        Verdict("host.responsiveness", "pc1", Outcome.PASS, "ms", 0.5, 50.0),
+        Verdict("host.responsiveness", "pc2", Outcome.FAIL, "ms", 90.0, 50.0),
+        Verdict("cluster.no_timeouts", "rig", Outcome.FAIL, "faults", 2, 0),
         Verdict("cluster.nodes_present", "pc1", Outcome.FAIL),
     ]
     rows = matrix_of(verdicts, ["pc1/gpu0", "pc2/gpu0"]).rows

@@ -20,14 +20,14 @@ def test_the_table_comes_first_then_a_sentence_for_each_failure_then_what_is_fol
     text = summary_text(result)
     assert text.startswith("# rigproof: REJECTED\n")
     failure = (
-        "- pc1/gpu1 thermal.core_temperature: 84 °C, limit 80 °C (from t=41 s, 15 s long): "
+        "- pc1/gpu1 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=41 s, 15 s long): "
         "clean the heatsink or raise the fan curve; see docs/criteria.md#thermal\n"
     )
     assert "- 1 × NVIDIA GeForce RTX 3090\n" in text
-    row = "| **FAIL** | core temperature | 80 °C | 79 | **\\[84]** |\n"
+    row = "| **FAIL** | core temperature | ≤ 80 °C | 79 | **\\[84]** |\n"
     assert text.index("| | Criterion | Limit | gpu0 | gpu1 |\n") < text.index(row) < text.index(failure)
     assert (
-        text.index(failure) < text.index("<details>") < text.index("| bf16 matmul | TFLOP/s | 71.0 / 53.4 |")
+        text.index(failure) < text.index("<details>") < text.index("| bf16 matmul | TFLOP/s | 71.0 ≥ 53.4 |")
     )
     assert "1 not applicable: uncorrected ECC." in text
     assert "- pc1/gpu0 memory.ecc: not applicable, no ECC here\n" in text
@@ -65,11 +65,11 @@ def test_it_fits_a_github_summary_however_much_failed(result):
 def test_eight_gpus_of_every_criterion_and_many_tables_fit_into_120_lines(result):
     devices = [f"pc1/gpu{number}" for number in range(8)]
     verdicts = [
-        Verdict(name, subject, Outcome.PASS, "W", 300.0, 350.0 + number, "x.toml")
+        Verdict(name, subject, Outcome.PASS, "W", 300.0, 350.0 + number, direction="at_most")
         for name, criterion in CATALOGUE.items()
         for number, subject in enumerate(devices if criterion.scope == "device" else ["pc1"])
     ]
-    for number, subject in enumerate(devices[2:], start=2):
+    for subject in devices[2:]:
         result.recording.gpus[subject] = replace(result.recording.gpus["pc1/gpu0"], subject=subject)
         for stage in range(20):
             reading = MemoryReading(50.0, f"stage{stage}", f"{subject}#0", subject, 1.0, 2.0, 3.0, None, None)
@@ -77,7 +77,7 @@ def test_eight_gpus_of_every_criterion_and_many_tables_fit_into_120_lines(result
     result = replace(result, facts=run_facts(result.recording), verdicts=verdicts)
     text = summary_text(result)
     assert text.count("\n") < 120
-    assert "300 / 357 |\n" in text
+    assert "300 ≤ 357 |\n" in text
     assert "In report.html: What each worker held.\n" in text
     assert len(tables_of(result.recording)) == 1
 

@@ -12,8 +12,17 @@ HOT, RATE, PEERS = "thermal.core_temperature", "throughput.sustained", "throughp
 
 
 def row(criterion, values, limit, unit, bad=(), subjects=GPUS):
+    direction = CATALOGUE[criterion].direction
     return [
-        Verdict(criterion, subject, Outcome.FAIL if place in bad else Outcome.PASS, unit, value, limit, "x")
+        Verdict(
+            criterion,
+            subject,
+            Outcome.FAIL if place in bad else Outcome.PASS,
+            unit,
+            value,
+            limit,
+            direction=direction,
+        )
         for place, (subject, value) in enumerate(zip(subjects, values, strict=True))
     ]
 
@@ -27,47 +36,47 @@ def test_eight_gpus_in_eighty_columns():
         *row(HOT, [72, 72, 72, 91, 72, 72, 72, 72], 87, "°C", bad=[3]),
         *row(PEERS, [100, 100, 100, 100, 100, 90, 100, 100], 94, "%", bad=[5]),
         *row(RATE, [660, 660, 660, 660, 660, 594, 660, 660], 495, "TFLOP/s"),
-        *row("health.xid", [0] * 8, 0, "Xids"),
+        *row("memory.no_oom", [0] * 8, 0, "OOMs"),
         Verdict("memory.ecc", GPUS[0], Outcome.NOT_APPLICABLE, detail="no ECC"),
     ]
     head = "h200-x8 REJECTED  2 of 222 failed"
     assert lines_of(verdicts, head=head) == [
-        "h200-x8 REJECTED  2 of 222 failed  gpu0 gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7",
-        "FAIL core temperature  87 °C         72   72   72 [91]   72   72   72   72",
-        "FAIL against its peers 94 %         100  100  100  100  100 [90]  100  100",
-        "     sustained rate    495 TFLOP/s  660  660  660  660  660  594  660  660",
+        "h200-x8 REJECTED  2 of 222 failed    gpu0 gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7",
+        "FAIL core temperature  ≤ 87 °C         72   72   72 [91]   72   72   72   72",
+        "FAIL against its peers ≥ 94 %         100  100  100  100  100 [90]  100  100",
+        "     sustained rate    ≥ 495 TFLOP/s  660  660  660  660  660  594  660  660",
         "[ ] failed",
         "1 more pass on all (-v)",
         "1 not applicable: uncorrected ECC",
     ]
     everything = lines_of(verdicts, everything=True)
-    assert "     Xid errors        0 Xids         0    0    0    0    0    0    0    0" in everything
+    assert "     out of memory     0                0    0    0    0    0    0    0    0" in everything
     assert not any("(-v)" in line for line in everything)
 
 
 def test_two_unlike_cards_have_their_limits_beside_their_figures():
     devices = ("pc1/gpu0", "pc2/gpu0")
     verdicts = [
-        Verdict(RATE, devices[0], Outcome.PASS, "TFLOP/s", 78.2, 58.5, "a"),
-        Verdict(RATE, devices[1], Outcome.FAIL, "TFLOP/s", 20.6, 30.5, "b"),
-        Verdict("host.responsiveness", "pc1", Outcome.PASS, "ms", 0.5, 50.0, "x"),
+        Verdict(RATE, devices[0], Outcome.PASS, "TFLOP/s", 78.2, 58.5, direction="at_least"),
+        Verdict(RATE, devices[1], Outcome.FAIL, "TFLOP/s", 20.6, 30.5, direction="at_least"),
+        Verdict("host.responsiveness", "pc1", Outcome.PASS, "ms", 0.5, 50.0, direction="at_most"),
     ]
     assert lines_of(verdicts, devices, head="pair REJECTED  1 of 3 failed") == [
         "pair REJECTED  1 of 3 failed      pc1/gpu0      pc2/gpu0",
-        "FAIL sustained rate TFLOP/s    78.2 / 58.5 [20.6] / 30.5",
-        "     wake-up delay  50 ms             0.50 pc1",
+        "FAIL sustained rate TFLOP/s    78.2 ≥ 58.5 [20.6] ≥ 30.5",
+        "     wake-up delay  ≤ 50 ms           0.50 pc1",
         "[ ] failed",
     ]
 
 
 def test_without_room_beside_them_limits_are_on_a_line_below():
     verdicts = [
-        Verdict(RATE, gpu, Outcome.PASS, "TFLOP/s", 656.0 - place, 552.0 + place, "a")
+        Verdict(RATE, gpu, Outcome.PASS, "TFLOP/s", 656.0 - place, 552.0 + place, direction="at_least")
         for place, gpu in enumerate(GPUS)
     ]
     assert lines_of(verdicts)[1:] == [
         "     sustained rate TFLOP/s        656  655  654  653  652  651  650  649",
-        "       limit                       552  553  554  555  556  557  558  559",
+        "       limit ≥                     552  553  554  555  556  557  558  559",
     ]
 
 
@@ -85,7 +94,7 @@ def test_nodes_stand_above_their_devices():
 def test_a_row_whose_figures_are_too_wide_is_a_range():
     values = [60123.0, *[70123.0] * 7]
     lines = lines_of([*row(HOT, [70] * 8, 87, "°C"), *row(RATE, values, 65000, "TFLOP/s", bad=[0])])
-    assert "FAIL sustained rate   65000 TFLOP/s [60123]…70123, worst node1/gpu0" in lines
+    assert "FAIL sustained rate   ≥ 65000 TFLOP/s [60123]…70123, worst node1/gpu0" in lines
     assert lines[2].endswith("70   70   70   70   70   70   70   70")
 
 
