@@ -109,6 +109,8 @@ def judge(
         Path | None,
         typer.Option(help="a rig's champions, such as reports/champions/NAME, instead of the recorded ones"),
     ] = None,
+    *,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="also list what passed")] = False,
 ) -> None:
     """Judge a recorded run again, on any machine, with the recorded or with other limits.
 
@@ -116,7 +118,7 @@ def judge(
     """
     from rigproof.cli.rejudge import rejudge  # noqa: PLC0415
 
-    raise typer.Exit(rejudge(run, hwprofile, typer.echo, champions))
+    raise typer.Exit(rejudge(run, hwprofile, typer.echo, champions, everything=verbose))
 
 
 @app.command()

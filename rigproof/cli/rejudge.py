@@ -1,6 +1,7 @@
 """Judge a recorded run again: the same criteria on the same data, perhaps with other limits."""
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -28,10 +29,12 @@ from rigproof.records.inventory import HostInventory
 from rigproof.records.limits import VERDICT_BYTES_MAX, FileRefusedError, open_plain
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import EXIT_STATUS, Verdict, decide
+from rigproof.report.content.facts import run_facts
 from rigproof.report.content.remarks import remarks
 from rigproof.report.files.files import FILES, PAGE, result_of, write_reports
 from rigproof.report.files.folders import own_folder
 from rigproof.report.published.shared_copy import write_shared
+from rigproof.report.terminal.matrix_lines import terminal_width
 from rigproof.report.terminal.terminal import print_summary
 from rigproof.stages.registry import KINDS
 
@@ -51,12 +54,17 @@ def interrupted(recording: Recording) -> bool:
 
 @without_collections()
 def rejudge(
-    run: Path, hwprofile: str | None, echo: Callable[[str], None], champions: Path | None = None
+    run: Path,
+    hwprofile: str | None,
+    echo: Callable[[str], None],
+    champions: Path | None = None,
+    *,
+    everything: bool = False,
 ) -> int:
     """Print the verdicts of `run` by its own or another profile; returns the exit status. Writes nothing.
 
     `champions`: a rig's folder of them, instead of those that the run recorded. Another profile is linted as
-    before a run: ProfileError with all its problems.
+    before a run: ProfileError with all its problems. `everything`: also list what passed.
     """
     recording = _read(run)
     add_last_words(run, recording)
@@ -69,10 +77,16 @@ def rejudge(
         echo(remark)
     simulated = recording.run.simulated
     short = in_place_of_level(shortfalls(recording, default_rig(KINDS)), recording.run.level)
+    facts = run_facts(recording)
     print_summary(
         decision,
         verdicts,
         run if loaded is None and rates is None else None,  # the run's report is not by these limits
+        rig=facts.rig,
+        devices=[device.subject for device in facts.devices],
+        width=terminal_width(),
+        on_terminal=sys.stdout.isatty(),
+        everything=everything,
         problems=[],
         write_line=echo,
         simulated=simulated,

@@ -11,7 +11,9 @@ from rigproof.profiles.kinds.stages import Duty, StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.subjects import Scope
 from rigproof.records.rates import FigureRate
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import Direction, Outcome
+
+TITLE_MAX = 20  # beside eight GPUs there is room for no more in a terminal of 80 columns
 
 
 class NotMeasured(Exception):  # noqa: N818 - an outcome, not an error
@@ -32,21 +34,26 @@ class NotApplicable(NotMeasured):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit in its criterion's unit, and the file or reading that it comes from."""
+    """A limit in its criterion's unit, and the file or reading that it comes from.
+
+    `direction`: of an edge of a range; None: the criterion's.
+    """
 
     value: float
     source: str
+    direction: Direction | None = None
 
     def times(self, factor: float, note: str = "") -> "Limit":
         """The same limit in another unit, or a share of it; `note` is appended to the source."""
-        return Limit(self.value * factor, f"{self.source}{note}")
+        return Limit(self.value * factor, f"{self.source}{note}", self.direction)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What a criterion found. `measured` and `limit` are in the criterion's unit, times in run time.
 
-    `rates`: what it measured of each of its figures.
+    `rates`: what it measured of each of its figures. `excused`: why the figure is good although it is beyond
+    its limit; the verdict then has that reason instead of the limit.
     """
 
     outcome: Outcome
@@ -58,6 +65,7 @@ class Finding:
     from_s: float | None = None
     length_s: float | None = None
     rates: tuple[FigureRate, ...] = ()
+    excused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,8 @@ def all_of_them(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> Sequen
 class Criterion:
     """One criterion of the catalogue.
 
+    `title`: what tables call it, at most TITLE_MAX characters. `key_figure`: every table shows it.
+    `direction`: how a figure meets the limit; None for a criterion without numeric limits.
     `applies_to_cpu`: also promised if the CPU is the device (for a node: if it has no CUDA GPU; for a pair or
     group: if that is so for one of its members).
     `judges_absence`: this criterion reports a missing node or GPU; all others are then not measured.
@@ -107,6 +117,7 @@ class Criterion:
     """
 
     name: str
+    title: str
     scope: Scope
     unit: str
     summary: str
@@ -114,6 +125,7 @@ class Criterion:
     remedy: str
     unmeasured: str
     find: Callable[[Any], Finding]
+    direction: Direction | None = None
     also: Also = NOTHING_ELSE
     stages: tuple[str, ...] = ()
     needs: tuple[Duty, ...] = ()
@@ -126,6 +138,7 @@ class Criterion:
     figures: tuple[FigureKind, ...] = ()
     sum_of: str = ""
     explained: Callable[[Any, Trouble], str | None] | None = None
+    key_figure: bool = False
 
     def loads(self, stages: Collection[str], kinds: StageKinds) -> tuple[str, ...]:
         """The stages that it judges at a level with these; empty if one that it needs is missing."""
@@ -159,11 +172,13 @@ class Criterion:
 def criterion(
     name: str,
     *,
+    title: str,
     scope: Scope,
     unit: str,
     limit: str,
     remedy: str,
     unmeasured: str,
+    direction: Direction | None = None,
     also: Also = NOTHING_ELSE,
     stages: tuple[str, ...] = (),
     needs: tuple[Duty, ...] = (),
@@ -176,18 +191,21 @@ def criterion(
     figures: tuple[FigureKind, ...] = (),
     sum_of: str = "",
     explained: Callable[[Any, Trouble], str | None] | None = None,
+    key_figure: bool = False,
 ) -> Callable[[Callable[[Any], Finding]], Criterion]:
     """Make a function a Criterion; its docstring becomes the description in the catalogue."""
 
     def declare(find: Callable[[Any], Finding]) -> Criterion:
         return Criterion(
             name=name,
+            title=title,
             scope=scope,
             unit=unit,
             summary=" ".join((find.__doc__ or "").split()),
             limit=limit,
             remedy=remedy,
             unmeasured=unmeasured,
+            direction=direction,
             also=also,
             find=find,
             stages=stages,
@@ -201,6 +219,7 @@ def criterion(
             figures=figures,
             sum_of=sum_of,
             explained=explained,
+            key_figure=key_figure,
         )
 
     return declare

@@ -47,7 +47,10 @@ Rules for all of them:
   failed, the whole stage is measured once more before any of it is judged. A rate that passes only once
   warns, with both figures; one that misses its limit twice fails. Everything else is judged by the worse of
   both attempts.
-- Work only counts if its result was verified. Figures at the limit pass.
+- Work only counts if its result was verified.
+- A limit has a direction: at least (≥), at most (≤) or equal (=). Figures at the limit pass. A figure that is
+  good although it is beyond the limit, such as a clock that the power cap explains, has that reason
+  instead of a limit.
 """
 SCOPES: dict[Scope, str] = {
     "device": "each promised device",
@@ -74,8 +77,15 @@ def _entry(criterion: Criterion) -> str:
     judged = SCOPES[criterion.scope]
     if not criterion.applies_to_cpu:
         judged += " with CUDA GPUs" if criterion.scope in ("node", "node_pair") else " but the CPU"
+    if criterion.unit:
+        judged += f"; in {criterion.unit}"
+    if criterion.direction:
+        judged += (
+            f", {criterion.direction.replace('_', ' ')} {'to ' * (criterion.direction == 'equal')}the limit"
+        )
     rows = [
-        ("Judged for", judged + (f"; in {criterion.unit}" if criterion.unit else "")),
+        ("In tables", criterion.title),
+        ("Judged for", judged),
         ("Needs", _needs(criterion)),
         ("Limit", criterion.limit),
         ("Not measured", criterion.unmeasured),

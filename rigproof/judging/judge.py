@@ -8,7 +8,7 @@ from functools import cached_property
 from sys import intern
 from typing import Any
 
-from rigproof.criteria.criterion import Criterion, Finding, NotMeasured, Trouble
+from rigproof.criteria.criterion import Criterion, Finding, Limit, NotMeasured, Trouble
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.shared import SharedEvidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
@@ -19,7 +19,7 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.subjects import RIG, subjects
 from rigproof.records.champions import Champions
 from rigproof.records.recording import Recording
-from rigproof.records.verdict import Outcome, Verdict, figure_and_limit
+from rigproof.records.verdict import Direction, Outcome, Verdict, figure_and_limit
 from rigproof.stages.registry import KINDS
 
 About = Evidence | DeviceEvidence | NodeEvidence | SharedEvidence
@@ -271,7 +271,9 @@ def _in_words(criterion: Criterion, finding: Finding) -> str:
     """A finding in words: the figure and its limit, since when, and the detail."""
     parts = []
     if finding.measured is not None and finding.limit is not None:
-        parts += figure_and_limit(finding.measured, finding.limit.value, criterion.unit)
+        parts += figure_and_limit(
+            finding.measured, finding.limit.value, criterion.unit, _direction(criterion, finding.limit)
+        )
     if finding.from_s is not None:
         parts.append(f"from t={finding.from_s:.0f} s")
     return ", ".join(filter(None, [*parts, finding.detail]))
@@ -304,7 +306,8 @@ def _loads(criterion: Criterion, evidence: Evidence) -> tuple[str, ...]:
 
 
 def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:
-    limit = finding.limit
+    limit = None if finding.excused else finding.limit
+    source = finding.excused or (finding.source if limit is None else limit.source)
     troubled = finding.outcome in (Outcome.FAIL, Outcome.WARN)
     return Verdict(
         criterion.name,
@@ -313,13 +316,18 @@ def _verdict(criterion: Criterion, subject: str, finding: Finding) -> Verdict:
         unit=criterion.unit,
         measured=finding.measured,
         limit=None if limit is None else limit.value,
-        limit_source=intern(finding.source if limit is None else limit.source),  # the same for many
+        direction=None if limit is None else _direction(criterion, limit),
+        limit_source=intern(source),  # the same for many
         detail=intern(finding.detail),
         remedy=(finding.remedy or criterion.remedy) if troubled else "",
         from_s=_finite(finding.from_s),
         length_s=_finite(finding.length_s),
         rates=finding.rates,
     )
+
+
+def _direction(criterion: Criterion, limit: Limit) -> Direction | None:
+    return limit.direction or criterion.direction
 
 
 def _finite(moment_s: float | None) -> float | None:

@@ -48,6 +48,6 @@ def _message(stage: str, marginal: list[Verdict]) -> str:
     first = marginal[0]
     assert first.measured is not None
     assert first.limit is not None
-    figures = ", ".join(figure_and_limit(first.measured, first.limit, first.unit))
+    figures = ", ".join(figure_and_limit(first.measured, first.limit, first.unit, first.direction))
     more = f" (and {len(marginal) - 1} more)" if len(marginal) > 1 else ""
     return f"{stage} is measured once more: {first.subject} {first.criterion}: {figures}{more}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rigproof.criteria.evidence.reasons import THROTTLE, names_of
 from rigproof.monitor.gathering import RECENT_S, STALE_S
 from rigproof.monitor.snapshot import GpuNow, NodeNow, RunNow, Snapshot
-from rigproof.records.verdict import figure, figure_and_limit
+from rigproof.records.verdict import Direction, figure, figure_and_limit, limit_text
 
 # Signs of values over their limit.
 UNITS = {
@@ -21,13 +21,17 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class WarningSign:
-    """One sign: `text` is a sentence with what was measured and its limit, which are in `unit`."""
+    """One sign: `text` is a sentence with what was measured and its limit, which are in `unit`.
+
+    `direction`: how a figure would meet that limit; None without a limit.
+    """
 
     kind: str
     subject: str
     text: str
     measured: float | None = None
     limit: float | None = None
+    direction: Direction | None = None
     unit: str = ""
 
 
@@ -50,13 +54,13 @@ def _of_run(run: RunNow) -> Iterator[WarningSign]:
     limit = run.ooms_limit
     if run.timeouts:
         text = f"{_times(len(run.timeouts), 'timeout')} in the run, limit 0: {run.timeouts[-1]}"
-        yield WarningSign("timed_out", "rig", text, len(run.timeouts), 0)
+        yield WarningSign("timed_out", "rig", text, len(run.timeouts), 0, "at_most")
     if run.losses:
         text = f"{_times(len(run.losses), 'process')} lost in the run, limit 0: {run.losses[-1]}"
-        yield WarningSign("lost", "rig", text, len(run.losses), 0)
+        yield WarningSign("lost", "rig", text, len(run.losses), 0, "at_most")
     if limit is not None and run.ooms > limit:
-        text = f"{_times(run.ooms, 'failed allocation')} (out of memory) in the run, limit {limit}"
-        yield WarningSign("oom", "rig", text, run.ooms, limit)
+        text = f"{_times(run.ooms, 'failed allocation')} (out of memory) in the run, {_at_most(limit)}"
+        yield WarningSign("oom", "rig", text, run.ooms, limit, "at_most")
 
 
 def _distribution(snapshot: Snapshot) -> Iterator[WarningSign]:
@@ -77,7 +81,8 @@ def _distribution(snapshot: Snapshot) -> Iterator[WarningSign]:
         others = f"{', '.join(active)} {'works' if len(active) == 1 else 'work'}"
         text = f"idle ({_draw(gpu)}) while {others} in stage {run.stage.name}: distribution failure"
         limit_w = _active_power_w(gpu)
-        yield WarningSign("idle", gpu.subject, text, gpu.power_average_w, limit_w, "W")
+        direction: Direction | None = None if limit_w is None else "at_least"
+        yield WarningSign("idle", gpu.subject, text, gpu.power_average_w, limit_w, direction, "W")
 
 
 def _active(gpu: GpuNow) -> bool | None:
@@ -126,28 +131,28 @@ def _of_gpu(gpu: GpuNow) -> Iterator[WarningSign]:
     share, least = gpu.coverage_share, limits.sample_coverage_share
     if share is not None and least is not None and share < least:
         text = (
-            f"the driver answers slowly: {100 * share:.0f} % of the readings due came in time, limit "
+            f"the driver answers slowly: {100 * share:.0f} % of the readings due came in time, limit ≥ "
             f"{100 * least:.0f} %"
         )
-        yield WarningSign("driver_slow", name, text, 100 * share, 100 * least, "%")
+        yield WarningSign("driver_slow", name, text, 100 * share, 100 * least, "at_least", "%")
     yield from _heat(gpu)
     slowed = (gpu.clock_event_reasons or 0) & THROTTLE
     if slowed:
         text = f"slowed down in the last {RECENT_S:g} s: {names_of(slowed)}; any slowdown warns"
-        yield WarningSign("throttled", name, text, slowed.bit_count(), 0)
+        yield WarningSign("throttled", name, text, slowed.bit_count(), 0, "at_most")
     if gpu.memory_used_mib is not None and gpu.memory_total_mib and limits.headroom_mib is not None:
         free_mib = gpu.memory_total_mib - gpu.memory_used_mib
         if free_mib < limits.headroom_mib:
-            text = f"{free_mib:.0f} MiB of VRAM free, limit {limits.headroom_mib:.0f} MiB"
-            yield WarningSign("headroom", name, text, free_mib, limits.headroom_mib, "MiB")
+            text = f"{free_mib:.0f} MiB of VRAM free, limit ≥ {limits.headroom_mib:.0f} MiB"
+            yield WarningSign("headroom", name, text, free_mib, limits.headroom_mib, "at_least", "MiB")
     if gpu.xids:
         numbers = ", ".join(str(xid) for xid in dict.fromkeys(gpu.xids))
         text = f"{_times(len(gpu.xids), 'Xid')} since the monitor started ({numbers}), limit 0"
-        yield WarningSign("xid", name, text, len(gpu.xids), 0)
+        yield WarningSign("xid", name, text, len(gpu.xids), 0, "at_most")
     new, allowed = gpu.ecc_uncorrected, limits.ecc_uncorrected
     if new is not None and allowed is not None and new > allowed:
-        text = f"{_times(new, 'uncorrected memory error')} since the monitor started, limit {allowed}"
-        yield WarningSign("ecc", name, text, new, allowed)
+        text = f"{_times(new, 'uncorrected memory error')} since the monitor started, {_at_most(allowed)}"
+        yield WarningSign("ecc", name, text, new, allowed, "at_most")
     for message in gpu.errors:
         yield WarningSign("error", name, message)
 
@@ -176,8 +181,12 @@ def _if_over(
 
 def _over(kind: str, subject: str, what: str, measured: float, limit: float) -> WarningSign:
     unit = UNITS[kind]
-    text = f"{what} {', '.join(figure_and_limit(measured, limit, unit))}"
-    return WarningSign(kind, subject, text, measured, limit, unit)
+    text = f"{what} {', '.join(figure_and_limit(measured, limit, unit, 'at_most'))}"
+    return WarningSign(kind, subject, text, measured, limit, "at_most", unit)
+
+
+def _at_most(limit: int) -> str:
+    return f"limit {limit_text(limit, '', 'at_most')}"
 
 
 def _times(number: int, what: str) -> str:

@@ -64,6 +64,7 @@ def judge(request: pytest.FixtureRequest) -> Callable[[str], Verdict]:
             ("subject", subject),
             ("measured", verdict.measured),
             ("limit", verdict.limit),
+            ("direction", verdict.direction),
             ("unit", verdict.unit),
             ("limit_source", verdict.limit_source),
         ]

@@ -31,6 +31,7 @@ from rigproof.records.verdict import USAGE, Outcome, Verdict
 from rigproof.report.content.remarks import remarks
 from rigproof.report.files.folders import ReportFolderError, new_run_folder
 from rigproof.report.terminal.live import terminal_copy
+from rigproof.report.terminal.matrix_lines import terminal_width
 from rigproof.report.terminal.terminal import header_lines, print_summary
 from rigproof.run.acceptance import AcceptanceRun
 from rigproof.run.suite import suite_folder
@@ -290,7 +291,11 @@ class HardwareSession:
             self.folder,
             problems=self.conclusion.problems,
             write_line=terminalreporter.write_line,
-            width=terminalreporter._tw.fullwidth,  # noqa: SLF001 - pytest's own width, no public name
+            rig=self.prepared.loaded.rig.name,
+            devices=[device.subject for device in self.prepared.loaded.devices()],
+            width=terminal_width(),
+            on_terminal=terminalreporter.isatty(),
+            everything=terminalreporter.verbosity > 0,
             interrupted=self.conclusion.interrupted,
             simulated=self.prepared.simulated is not None,
             color=terminalreporter.hasmarkup,

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from rigproof.records.rates import FigureRate
 
@@ -20,6 +20,10 @@ class Outcome(StrEnum):
     NOT_APPLICABLE = "not_applicable"  # the hardware cannot provide it, and it was not promised
     NO_LIMIT = "no_limit"
 
+
+# A figure meets its limit if it is so: at least as high, at most as high, equal.
+Direction = Literal["at_least", "at_most", "equal"]
+SIGNS: dict[Direction, str] = {"at_least": "≥", "at_most": "≤", "equal": "="}
 
 FOLLOWS = "follows from "  # begins the remedy of a failure that another one explains
 UNJUDGED = (Outcome.NOT_MEASURED, Outcome.NOT_APPLICABLE)  # their `detail` says why
@@ -43,7 +47,8 @@ USAGE = 4  # refused before any load
 class Verdict:
     """The verdict of one criterion on one subject. `measured` and `limit` are in `unit`.
 
-    `rates`: the measured rate of each figure that can become a champion.
+    `direction`: how a figure meets the limit; None if there is none. `rates`: the measured rate of each
+    figure that can become a champion.
     """
 
     criterion: str
@@ -57,6 +62,7 @@ class Verdict:
     remedy: str = ""
     from_s: float | None = None  # when in the run the fault was seen
     length_s: float | None = None
+    direction: Direction | None = None
     rates: tuple[FigureRate, ...] = field(default=(), compare=False)
 
     def __reduce__(self) -> tuple[type["Verdict"], tuple[Any, ...]]:
@@ -81,19 +87,38 @@ def figure(value: float, unit: str = "", more_digits: int = 0) -> str:
     """
     if not math.isfinite(value):
         return f"{value} {unit}".rstrip()
-    digits = 0 if abs(value) >= 100 or value == int(value) else (1 if abs(value) >= 10 else 2)
+    digits = 0 if abs(value) >= 99.95 or value == int(value) else (1 if abs(value) >= 9.995 else 2)
     if value == 1 and len(unit) > 2 and unit.isalpha():
         unit = unit.removesuffix("s")
     return f"{value:.{digits + more_digits}f} {unit}".rstrip()
 
 
-def figure_and_limit(value: float, limit: float, unit: str) -> list[str]:
+def meets(value: float, limit: float, direction: Direction) -> bool:
+    """Whether a figure is within its limit; the limit itself is."""
+    match direction:
+        case "at_least":
+            return value >= limit
+        case "at_most":
+            return value <= limit
+        case "equal":
+            return value == limit
+
+
+def limit_text(limit: float, unit: str, direction: Direction | None, more_digits: int = 0) -> str:
+    """A limit for people to read: `≤ 80 °C`, `≥ 0.50 GiB`; `0` where none is allowed."""
+    if direction == "at_most" and limit == 0:
+        return "0"
+    text = figure(limit, unit, more_digits)
+    return text if direction is None else f"{SIGNS[direction]} {text}"
+
+
+def figure_and_limit(value: float, limit: float, unit: str, direction: Direction | None) -> list[str]:
     """Both for people to read, with as many digits as it takes to distinguish them."""
     for more_digits in range(4):
-        texts = [figure(value, unit, more_digits), figure(limit, unit, more_digits)]
-        if texts[0] != texts[1] or value == limit:
+        measured, allowed = figure(value, unit, more_digits), figure(limit, unit, more_digits)
+        if measured != allowed or value == limit:
             break
-    return [texts[0], f"limit {texts[1]}"]
+    return [measured, f"limit {limit_text(limit, unit, direction, more_digits)}"]
 
 
 def sentence(verdict: Verdict) -> str:
@@ -102,9 +127,11 @@ def sentence(verdict: Verdict) -> str:
     parts = []
     if verdict.measured is not None:
         if verdict.limit is not None:
-            parts += figure_and_limit(verdict.measured, verdict.limit, verdict.unit)
+            parts += figure_and_limit(verdict.measured, verdict.limit, verdict.unit, verdict.direction)
         else:
             parts.append(figure(verdict.measured, verdict.unit))
+            if verdict.outcome is Outcome.PASS and verdict.limit_source:  # why it is good without a limit
+                parts.append(verdict.limit_source)
     elif verdict.outcome in UNJUDGED:
         parts.append(verdict.outcome.value.replace("_", " "))
     when = []

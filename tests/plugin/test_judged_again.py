@@ -34,7 +34,7 @@ def test_other_limits_give_another_verdict(acceptance, tmp_path):
     strict.write_text(profile_text(stage_changes("sustained", combined_floor_tflops=1400.0)))
     done = rigproof("judge", acceptance("healthy").folder, "--hwprofile", strict)
     assert done.returncode == 1, done.stderr
-    assert "rig throughput.combined: 1320 TFLOP/s, limit 1400 TFLOP/s" in done.stdout
+    assert "rig throughput.combined: 1320 TFLOP/s, limit ≥ 1400 TFLOP/s" in done.stdout
     others = len(acceptance("healthy").criteria) - 1
     assert f"{others} pass, 1 fail" in done.stdout
 

@@ -60,7 +60,7 @@ def test_a_rate_that_missed_its_limit_by_little_once_warns_with_both_figures():
     assert list(recording.first_attempts) == ["sustained"]
     (message,) = again(recording)
     assert message.startswith(f"sustained is measured once more: {SLOW} {PEER}: 9")
-    assert ", limit 94 %" in message
+    assert ", limit ≥ 94 %" in message
     bad, own = judged(recording)
     assert bad == {(PEER, SLOW): Outcome.WARN}
     assert own.measured == pytest.approx(100, abs=1)

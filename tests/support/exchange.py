@@ -132,6 +132,7 @@ def records(task: Task, spec: ExchangeSpec) -> Records:
 
 @criterion(
     "exchange.messages",
+    title="messages",
     scope="pair",
     unit="messages",
     limit="one at least",

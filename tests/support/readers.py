@@ -38,6 +38,7 @@ from rigproof.records.disk.reading import PARQUET_FILE, RECORDING_FILE, STREAM_F
 from rigproof.records.disk.store import RecordingError, read_recording
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import decide
+from rigproof.report.content.facts import run_facts
 from rigproof.report.terminal.terminal import print_summary
 from rigproof.stages.registry import KINDS
 from support.acceptance import CHECKOUT
@@ -129,7 +130,18 @@ def judged(folder: Path) -> Recording | None:
     decision = decide(verdicts, interrupted=interrupted(recording))
     content = repr((decision, verdicts))
     if content not in PRINTED:  # most changes of a file leave them as they are
-        print_summary(decision, verdicts, folder, problems=[], write_line=lines.append)
+        facts = run_facts(recording)
+        devices = [device.subject for device in facts.devices]
+        print_summary(
+            decision,
+            verdicts,
+            folder,
+            rig=facts.rig,
+            devices=devices,
+            problems=[],
+            write_line=lines.append,
+            everything=True,
+        )
         assert lines
         PRINTED.add(content)
     return recording

@@ -21,7 +21,7 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
     if head is None and node.name != nodes[0].name:
         head = head_of(nodes)
     line = ray_start_line(node, head)
-    message = f"{node.name} is not in the cluster; type on {node.name}: {line}"
+    message = f"{node.name} is not in the cluster; type on {node.name}: `{line}`"
     if ray_address is None:
         message += f" (then give --hw-ray-address={head_of(nodes)})"
     data: dict[str, Any] = {"remedy": line, "address": node.address}

@@ -40,8 +40,10 @@ OVER_PEAK_SHARE = 1.10
 
 @criterion(
     "clock.ratio",
+    title="clock ratio",
     scope="device",
     unit="%",
+    direction="at_least",
     limit="`limits.clock_ratio_share` of the boost clock that the SKU file states; for a card without one "
     "`limits.clock_unknown_share` of the highest SM clock that NVML reports. In the feeding stage "
     "`limits.working_clock_mhz`, if the rig states it",
@@ -85,11 +87,16 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
     _require_agreeing_rates(device, load, read)
     # A median ignores drops that are shorter than half of the time, so a lower mean counts.
     clocks_mhz = np.minimum(read.medians, read.means)
-    limit = reference.times(100 / whole_mhz)
     if clocks_mhz.min() >= reference.value:
-        return compared(100 * float(clocks_mhz.min()) / whole_mhz, limit, good=True)
+        share, limit = _shares(float(clocks_mhz.min()), reference, whole_mhz)
+        return compared(share, limit, good=True)
     worst = _worst(device, load, read, clocks_mhz, reference.value)
-    return _finding(device, load, worst, whole_mhz, limit)
+    return _finding(device, load, worst, reference, whole_mhz)
+
+
+def _shares(clock_mhz: float, reference: Limit, whole_mhz: float) -> tuple[float, Limit]:
+    """A clock and the least one, % of `whole_mhz`; equal clocks give equal shares."""
+    return 100 / whole_mhz * clock_mhz, reference.times(100 / whole_mhz)
 
 
 class _Explained(NamedTuple):
@@ -129,9 +136,11 @@ class _Explained(NamedTuple):
         return f", at {self.drawn_w:.0f} of {self.enforced_w:.0f} W"
 
 
-def _finding(device: DeviceEvidence, load: Load, low: _Explained, whole_mhz: float, limit: Limit) -> Finding:
-    """The value and the limit are in % of `whole_mhz`."""
-    share, span = 100 * low.clock_mhz / whole_mhz, low.piece.span
+def _finding(
+    device: DeviceEvidence, load: Load, low: _Explained, reference: Limit, whole_mhz: float
+) -> Finding:
+    share, limit = _shares(low.clock_mhz, reference, whole_mhz)
+    span = low.piece.span
     where = f"{low.clock_mhz:.0f} MHz of {whole_mhz:.0f} MHz"
     if low.outcome is Outcome.FAIL:
         return compared(
@@ -143,6 +152,9 @@ def _finding(device: DeviceEvidence, load: Load, low: _Explained, whole_mhz: flo
             from_s=span.from_s,
             length_s=low.piece.length_s,
         )
+    if low.outcome is Outcome.PASS:
+        excused = f"explained by {names_of(low.counted)}"
+        return Finding(Outcome.PASS, share, limit, f"{where}{low.power}", excused=excused)
     detail = f"{where}, explained by {names_of(low.counted)}{low.power}"
     remedy = _set_on_purpose(device) if low.counted & SET_BY_USER and low.at_cap is not None else ""
     return Finding(low.outcome, share, limit, detail, remedy)

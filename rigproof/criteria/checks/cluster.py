@@ -17,6 +17,7 @@ WITH_LINE = "switch that machine on, check its network cable, and run that line 
 
 @criterion(
     "cluster.nodes_present",
+    title="node present",
     scope="node",
     unit="",
     limit="the nodes that the rig profile promises",
@@ -96,8 +97,10 @@ def looked_for(evidence: Evidence) -> bool:
 
 @criterion(
     "cluster.no_timeouts",
+    title="timeouts and losses",
     scope="rig",
     unit="faults",
+    direction="at_most",
     limit="no wait past its deadline and no lost process: any of them leaves a training session hanging",
     remedy=FIRST_LOSS,
     unmeasured="no stage ran, or one was aborted before its waits were over",

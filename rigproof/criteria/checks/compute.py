@@ -4,13 +4,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.kinds.stages import Duty
 from rigproof.records.measurements import Event
-from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.faults.lacks import no_peer
 
@@ -19,6 +18,7 @@ REPEATING: tuple[Duty, ...] = ("continuous", "arms")  # duties of stages that re
 # with as many multiprocessors may get different kernels of one library.
 KIND = ("precision", "size", "device", "torch", "cublas", "multiprocessors", "capability")
 
+SAME = "the same products of comparable cards"
 UNDECIDED = (
     "do not train on any of them until you know which is wrong: check that NVIDIA_TF32_OVERRIDE and "
     "CUBLAS_WORKSPACE_CONFIG are the same on all nodes, swap the cards' slots and run again, or add another "
@@ -103,8 +103,10 @@ class Difference:
 
 @criterion(
     "compute.exact",
+    title="wrong results",
     scope="device",
     unit="products",
+    direction="at_most",
     limit="none may differ. The products of the same operands are compared with those of every card of the "
     "run of the same model, number of multiprocessors and compute capability, with the same torch and "
     "cuBLAS, in each precision and size; the value of the majority is right, and without a majority all "
@@ -130,9 +132,8 @@ def exact(device: DeviceEvidence) -> Finding:
     differing = _differences(references, device.subject)
     if differing:
         first_one = min(differing, key=lambda one: (bool(one.others), one.in_order))
-        source = "the same products of comparable cards"
         step = UNDECIDED if first_one.undecided else ""
-        return _failed(len(differing), first_one.in_words(device.subject), source, None, step)
+        return _failed(len(differing), first_one.in_words(device.subject), SAME, None, step)
     _require_others(device)
     _require_references(device)
     # Nothing differs, so this card agrees with all cards of the product that most cards share.
@@ -144,11 +145,11 @@ def exact(device: DeviceEvidence) -> Finding:
         )
     count = f"{others} other card{'s' if others > 1 else ''}"
     detail = f"{len(products)} products are the same on {count}"
-    return Finding(Outcome.PASS, 0.0, detail=detail, source="the same products of comparable cards")
+    return compared(0.0, Limit(0, SAME), good=True, detail=detail)
 
 
 def _failed(count: int, detail: str, source: str, t_s: float | None, remedy: str = "") -> Finding:
-    return Finding(Outcome.FAIL, float(count), detail=detail, remedy=remedy, source=source, from_s=t_s)
+    return compared(count, Limit(0, source), good=False, detail=detail, remedy=remedy, from_s=t_s)
 
 
 def _references(evidence: Evidence) -> References:

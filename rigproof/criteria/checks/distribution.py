@@ -5,6 +5,7 @@ from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.identity import WorkerIdentity
+from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FaultKind
 
 NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
@@ -12,8 +13,10 @@ NOT_UP = "see cluster.no_timeouts, and those workers' first lines in the report"
 
 @criterion(
     "distribution.workers_spread",
+    title="workers per GPU",
     scope="device",
     unit="workers",
+    direction="equal",
     limit="the workers that the rig profile plans for this device",
     remedy="check CUDA_VISIBLE_DEVICES and the `--num-gpus` that `ray start` got on the node",
     unmeasured="no worker started anywhere, or this device was deliberately left out; or the run was planned "
@@ -36,7 +39,10 @@ def workers_spread(device: DeviceEvidence) -> Finding:
         device.require_judged_plan()
     detail = "" if good else _whereabouts(device, strayed, strangers)
     lost = not good and not strayed and not strangers  # none runs elsewhere: some did not start
-    return compared(measured, planned, good=good, detail=detail, remedy=NOT_UP if lost else "")
+    remedy = NOT_UP if lost else ""
+    if not good and measured == planned.value:  # as many as planned, but not those
+        return Finding(Outcome.FAIL, detail=detail, remedy=remedy, source=planned.source)
+    return compared(measured, planned, good=good, detail=detail, remedy=remedy)
 
 
 def _planned(device: DeviceEvidence) -> Limit:

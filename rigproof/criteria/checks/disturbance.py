@@ -14,8 +14,10 @@ from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind, Variant
 
 @criterion(
     "activity.undisturbed",
+    title="foreign processes",
     scope="device",
     unit="strangers",
+    direction="at_most",
     limit="no foreign process that starts during the run and computes. One that was there before, or draws a "
     "desktop, may use at most `limits.stranger_sm_percent` of the SMs and grow by at most "
     "`limits.stranger_growth_mib`. One that draws, or whose context holds no memory and uses no SM, only "

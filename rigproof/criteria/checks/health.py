@@ -21,8 +21,10 @@ UNKNOWN_ACTION = "read the GPU recovery action in `nvidia-smi -q`, and carry it 
 
 @criterion(
     "health.xid",
+    title="Xid errors",
     scope="device",
     unit="Xids",
+    direction="at_most",
     limit="`hwprofiles/xids.toml`, where each Xid has its meaning, severity, action and source: `fail` "
     "fails, all others warn, including numbers in no catalogue; `limits.xid_fail` and `limits.xid_warn` take "
     "precedence. A recovery action that NVML reports before or after the load fails, even without an Xid",

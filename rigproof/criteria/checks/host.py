@@ -32,8 +32,10 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
 
 @criterion(
     "host.cpu_band",
+    title="CPU load in band",
     scope="node",
     unit="%",
+    direction="at_least",
     limit="`cpu.in_band_share` of 1 s windows with the CPU inside `cpu.band_percent`. It warns if the "
     "mean is over `cpu.warn_percent`, or more than `cpu.warn_windows_share` of the windows are over it",
     remedy="end other programs on this machine; if there are none, adapt `cpu.band_percent` or the node's "
@@ -125,8 +127,11 @@ def _means(node: NodeEvidence) -> tuple[list[Window], list[float]]:
 
 @criterion(
     "host.responsiveness",
+    title="wake-up delay",
+    key_figure=True,
     scope="node",
     unit="ms",
+    direction="at_most",
     limit="`responsiveness.p99_ms` and `responsiveness.max_ms`; a single delay of up to twice the latter "
     "warns",
     remedy="lower the CPU load in the profile (`cpu.band_percent`), or end other programs on this machine",

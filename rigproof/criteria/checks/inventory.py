@@ -32,6 +32,7 @@ LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, the
 
 @criterion(
     "inventory.gpus_present",
+    title="GPU present",
     scope="device",
     unit="",
     limit="the GPUs that the rig profile promises, with their SKU and, if pinned, their UUID",
@@ -93,6 +94,7 @@ def _mismatch(device: DeviceEvidence, found: GpuIdentity) -> tuple[str, str]:
 
 @criterion(
     "inventory.driver",
+    title="driver",
     scope="node",
     unit="",
     limit="`limits.driver_minimum`, and the version that most nodes have unless `limits.driver_mixed`",
@@ -142,8 +144,10 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 @criterion(
     "inventory.foreign_memory",
+    title="memory others hold",
     scope="device",
     unit="MiB",
+    direction="at_most",
     limit="more than `limits.foreign_memory_warn_mib` warns, on a card without a display; more than the plan "
     "leaves free fails: the card's memory less the driver's reserve, the workers' memory, and a CUDA "
     "context and workspaces for each",
@@ -162,7 +166,7 @@ def foreign_memory(device: DeviceEvidence) -> Finding:
     loaded = device.evidence.loaded
     workers = device.evidence.judged_plan.workers_of(device.subject)
     room = room_of(workers, device.identity, foreign)
-    free = Limit(room.free_mib, f"free beside the plan of {loaded.file}")
+    free = Limit(room.most_mib, f"free beside the plan of {loaded.file}")
     if not room.holds(foreign.used_mib):
         return compared(foreign.used_mib, free, good=False, detail=f"{detail}; {room.breakdown}")
     warn = device.limit("foreign_memory_warn_mib")

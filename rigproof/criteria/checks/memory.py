@@ -28,8 +28,10 @@ REPORT_DELAY_S = 1.0  # a wrong result of a process that shares the device is re
 
 @criterion(
     "memory.no_oom",
+    title="out of memory",
     scope="device",
     unit="OOMs",
+    direction="at_most",
     limit="`limits.ooms`",
     remedy="lower `vram_share` or the number of workers in the rig profile, or free the card's memory",
     unmeasured="a planned worker did not report its allocator up to the end of the load, was lost, or has an "
@@ -127,8 +129,10 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
 
 @criterion(
     "memory.success_rate",
+    title="success rate",
     scope="device",
     unit="%",
+    direction="at_least",
     limit="`limits.success_share`, for the worse of two shares. Tasks: each planned worker in the "
     "sustained stage, the device's first one in each other stage that ran, and each allocation. A "
     "worker's task ended well if it began, its device finished a round, and the worker did not fail, die "
@@ -201,8 +205,11 @@ def _require_reasons(device: DeviceEvidence, unverified: Rounds) -> None:
 
 @criterion(
     "memory.headroom",
+    title="memory headroom",
+    key_figure=True,
     scope="device",
     unit="GiB",
+    direction="at_least",
     limit="`limits.headroom_gib`; if less is free only because of what others held before the run, it warns",
     remedy="lower `vram_share` or `vram_gib_per_worker` in the rig profile, or `limits.headroom_gib` if "
     "less will do",

@@ -15,8 +15,10 @@ SWITCH_ON = "switch it on, unless it is off deliberately: `nvidia-smi -i GPU -e 
 
 @criterion(
     "memory.ecc",
+    title="uncorrected ECC",
     scope="device",
     unit="errors",
+    direction="at_most",
     limit="`limits.ecc_uncorrected`",
     remedy="reset or restart the machine; if errors come back, have the card replaced",
     unmeasured="a counter is missing before or after the run; not applicable if the SKU file lists `ecc` "
@@ -67,8 +69,10 @@ def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> b
 
 @criterion(
     "memory.row_remap",
+    title="remapped rows",
     scope="device",
     unit="rows",
+    direction="at_most",
     limit="a pending or failed remap fails; `limits.remapped_rows_fail`; for retired pages "
     "`limits.retired_pages_fail` and `limits.retired_pages_warn`",
     remedy="restart the machine so that the remap takes effect; if one failed or there are many, have "
@@ -88,13 +92,18 @@ def row_remap(device: DeviceEvidence) -> Finding:
     if latest is None:
         raise NotMeasured("remapped rows were not read")
     rows = latest.remapped_uncorrectable
-    limit = device.limit("remapped_rows_fail")
+    limit = _fewer_than(device.limit("remapped_rows_fail"))
     if latest.remap_failed or latest.remap_pending:
         word = "failed" if latest.remap_failed else "is pending"
-        return Finding(Outcome.FAIL, rows, limit, f"a row remap {word}")
-    if rows is not None and rows >= limit.value:
+        return Finding(Outcome.FAIL, detail=f"a row remap {word}", source="NVML's row-remap state")
+    if rows is not None and rows > limit.value:
         return compared(rows, limit, good=False, detail="rows remapped for uncorrectable errors")
     return _by_pages(device, before, after) or _by_new_remaps(limit, before, after)
+
+
+def _fewer_than(number: Limit) -> Limit:
+    """The most that is allowed, where this many rows or pages fail."""
+    return Limit(number.value - 1, f"fewer than {number.value:g}, {number.source}")
 
 
 def _by_pages(
@@ -105,8 +114,8 @@ def _by_pages(
     pages = None if latest is None else latest.retired_pages
     if pages is None:
         return None
-    fail, warn = device.limit("retired_pages_fail"), device.limit("retired_pages_warn")
-    if pages >= fail.value:
+    fail, warn = _fewer_than(device.limit("retired_pages_fail")), device.limit("retired_pages_warn")
+    if pages > fail.value:
         return compared(pages, fail, good=False, detail="retired memory pages")
     if pages > warn.value:
         return Finding(Outcome.WARN, pages, warn, "retired memory pages")

@@ -9,7 +9,7 @@ from rigproof.criteria.evidence.loads import Load, over_loads
 from rigproof.criteria.evidence.pieces import Piece
 from rigproof.criteria.evidence.sensors import readings_by_piece
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.criteria.evidence.working_range import power_failure
+from rigproof.criteria.evidence.working_range import nearest_edge, power_failure
 from rigproof.profiles.kinds.stages import DUTIES
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.verdict import Outcome
@@ -22,8 +22,11 @@ SHORTEST_S = 2.5  # of a mean: the "average" of some cards is instant, and excee
 
 @criterion(
     "power.draw",
+    title="power",
+    key_figure=True,
     scope="device",
     unit="W",
+    direction="at_most",
     limit="`limits.power_over_limit_share` of the power limit that NVML enforces; in the feeding stage "
     "`limits.working_power_w`, if the rig states it",
     remedy="set the power limit again (`nvidia-smi -pl`), and check that the power supply carries all "
@@ -69,11 +72,11 @@ def _in_load(device: DeviceEvidence, load: Load) -> Finding:
         if enforced_w is None:
             raise NotMeasured("NVML does not report the enforced power limit")
         found.append((mean_w / enforced_w, mean_w, enforced_w, piece))
-    share, mean_w, enforced_w, piece = max(found, key=itemgetter(0))
+    _, mean_w, enforced_w, piece = max(found, key=itemgetter(0))
     limit = Limit(
         enforced_w * over.value, f"NVML's enforced {enforced_w:.0f} W × {over.value:g} of {over.source}"
     )
-    if share <= over.value:
+    if mean_w <= limit.value:
         return compared(mean_w, limit, good=True)
     return compared(mean_w, limit, good=False, from_s=piece.span.from_s, length_s=piece.length_s)
 
@@ -87,8 +90,10 @@ def _enforced(device: DeviceEvidence, pieces: Sequence[Piece]) -> Sequence[float
 
 @criterion(
     "power.limit",
+    title="power limit",
     scope="device",
     unit="W",
+    direction="at_least",
     limit="`limits.power_limit_w`; if the rig states none, the card's default limit (NVML's, else the SKU "
     "file's): a lower one warns, and one under `limits.power_cap_fail_share` of it fails",
     remedy="set it with `nvidia-smi -pl`, or state the intended range as `limits.power_limit_w`",
@@ -124,7 +129,7 @@ def limit(device: DeviceEvidence) -> Finding:
         step = _restore(device, enforced_w, default.value)
         return Finding(Outcome.WARN, enforced_w, default, _joined(detail, changed), step)
     raised = "above the card's default" if enforced_w > default.value + ROUNDING_W else ""
-    return compared(enforced_w, default, good=True, detail=_joined(raised, changed))
+    return compared(_unrounded(enforced_w, default), default, good=True, detail=_joined(raised, changed))
 
 
 def _restore(device: DeviceEvidence, enforced_w: float, default_w: float) -> str:
@@ -140,11 +145,19 @@ def _in_range(
     low_w, high_w = allowed
     # The value furthest outside the range is reported; the lowest if all are inside.
     enforced_w = max(in_force, key=lambda one: (max(low_w - one, one - high_w, 0.0), -one))
-    nearest = Limit(low_w if enforced_w < low_w else high_w, device.source_of("limits.power_limit_w"))
+    nearest = nearest_edge(enforced_w, allowed, device.source_of("limits.power_limit_w"))
     good = low_w - ROUNDING_W <= enforced_w <= high_w + ROUNDING_W
     return compared(
-        enforced_w, nearest, good=good, detail=_joined(f"allowed: {low_w:g} to {high_w:g} W", changed)
+        _unrounded(enforced_w, nearest),
+        nearest,
+        good=good,
+        detail=_joined(f"allowed: {low_w:g} to {high_w:g} W", changed),
     )
+
+
+def _unrounded(watts: float, limit: Limit) -> float:
+    """A reading that differs from the limit by rounding only is that limit."""
+    return limit.value if abs(watts - limit.value) <= ROUNDING_W else watts
 
 
 def require_power_limit(device: DeviceEvidence) -> None:

@@ -19,6 +19,7 @@ WENT_ON = "find the reason first (the kernel's out-of-memory killer, a user's `k
 
 @criterion(
     "health.reset",
+    title="host stayed up",
     scope="node",
     unit="",
     limit="the host's boot id is the same before and after the load",

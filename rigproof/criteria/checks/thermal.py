@@ -26,8 +26,11 @@ FEW_SAMPLES = 2  # slowed samples: more than 1 % of a short stage, but still onl
 
 @criterion(
     "thermal.core_temperature",
+    title="core temperature",
+    key_figure=True,
     scope="device",
     unit="°C",
+    direction="at_most",
     limit="`limits.core_temperature_c` of the rig; else NVML's GPU_MAX, else its SLOWDOWN; else the SKU "
     "file's. If the rig states `limits.core_temperature_never_c`, that applies to every reading, and the "
     "limit to the mean of 5 s. Over `limits.core_temperature_warn_c` it warns. In the feeding stage "
@@ -82,8 +85,10 @@ def core_temperature(device: DeviceEvidence) -> Finding:
 
 @criterion(
     "thermal.memory_temperature",
+    title="memory temperature",
     scope="device",
     unit="°C",
+    direction="at_most",
     limit="`limits.memory_temperature_c` of the rig; else NVML's MEM_MAX; else the SKU file's",
     remedy="check airflow over the card's backplate; dried-out thermal pads on its memory are the usual "
     "cause",
@@ -186,8 +191,10 @@ def _time_over_s(device: DeviceEvidence, pairs: Readings, limit_c: float) -> flo
 
 @criterion(
     "thermal.throttle",
+    title="throttling",
     scope="device",
     unit="%",
+    direction="at_most",
     limit="at most `limits.throttle_events` stretches of slowed samples in the whole run (both attempts at a "
     "repeated stage count), none longer than `limits.throttle_event_s`, and, where more than two samples are "
     "slowed, at most `limits.throttle_share` of the samples of any stage. A slowdown within all three warns. "
@@ -221,7 +228,12 @@ def throttle(device: DeviceEvidence) -> Finding:
         if number > 1:
             detail += f", {number} times in the run"
         first = min(events, key=lambda one: one.from_s)
-        return compared(worst.share, limit, good=False, detail=detail, from_s=first.from_s)
+        if worst.share > limit.value:
+            return compared(worst.share, limit, good=False, detail=detail, from_s=first.from_s)
+        longest = max(one.length_s for one in events)
+        allowed = "1 slowdown" if most == 1 else f"{most:g} slowdowns"
+        detail += f"; allowed: {allowed} of {longest_s:g} s, the longest was {longest:.1f} s"
+        return Finding(Outcome.FAIL, worst.share, None, detail, source=limit.source, from_s=first.from_s)
     for stage in device.evidence.stages_with(*DUTIES):
         window = device.evidence.loaded_window(stage)
         device.require_readings(window, REASONS, "clock-event reason")

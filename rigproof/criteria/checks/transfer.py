@@ -24,8 +24,10 @@ LOW_SHARE = 0.2  # of a piece's readings: a sound link is down for a moment at m
 
 @criterion(
     "transfer.link",
+    title="PCIe link",
     scope="device",
     unit="GB/s",
+    direction="at_least",
     limit="the nominal rate of the best link that NVML reports for card and slot together, or of "
     "`limits.pcie_generation` and `limits.pcie_width` if the rig states less; more replays than "
     "`limits.pcie_replays_warn` warn",

@@ -17,6 +17,14 @@ def temperature_failure(device: DeviceEvidence) -> Finding | None:
     return _failure(device, "working_temperature_c", "core_temperature_c", "core temperature")
 
 
+def nearest_edge(value: float, allowed: tuple[float, float], source: str) -> Limit:
+    """The edge of a range that a value is closest to, as a limit."""
+    low, high = allowed
+    if abs(value - low) < abs(value - high):
+        return Limit(low, source, "at_least")
+    return Limit(high, source, "at_most")
+
+
 def _failure(device: DeviceEvidence, key: str, field: str, what: str) -> Finding | None:
     """NotMeasured if a range is stated and the stage ran, but the sensor was not read."""
     allowed: tuple[float, float] | None = getattr(device.device.limits, key)
@@ -28,10 +36,9 @@ def _failure(device: DeviceEvidence, key: str, field: str, what: str) -> Finding
     low, high = allowed
     if low <= mean <= high:
         return None
-    nearest = Limit(low if mean < low else high, device.source_of(f"limits.{key}"))
     return compared(
         mean,
-        nearest,
+        nearest_edge(mean, allowed, device.source_of(f"limits.{key}")),
         good=False,
         detail=f"mean {what} in the {stages[0]} stage; allowed: {low:g} to {high:g}",
         remedy="see in the report what the card waited for, or state the range that is right for this work",

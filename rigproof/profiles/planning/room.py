@@ -26,13 +26,18 @@ class Room:
         """MiB that other processes may hold beside the plan."""
         return self.total_mib - self.reserved_mib - self.planned_mib - self.contexts_mib
 
-    def holds(self, others_mib: float) -> bool:
-        """Whether the plan fits beside the `others_mib` that others hold; without workers it always does.
+    @property
+    def most_mib(self) -> float:
+        """MiB that others may hold: all of it without workers.
 
         Others that hold no more than an idle card does (IDLE_MIB) are not blamed for a plan that does not
         fit.
         """
-        return not self.workers or others_mib <= max(self.free_mib, IDLE_MIB)
+        return max(self.free_mib, IDLE_MIB) if self.workers else self.total_mib
+
+    def holds(self, others_mib: float) -> bool:
+        """Whether the plan fits beside the `others_mib` that others hold."""
+        return others_mib <= self.most_mib
 
     @property
     def breakdown(self) -> str:

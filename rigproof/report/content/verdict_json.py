@@ -111,6 +111,7 @@ def criterion_json(verdict: Verdict) -> dict[str, Any]:
         "outcome": verdict.outcome.value,
         "measured": verdict.measured,
         "limit": verdict.limit,
+        "direction": verdict.direction,
         "unit": verdict.unit,
         "limit_source": verdict.limit_source,
         "detail": verdict.detail,

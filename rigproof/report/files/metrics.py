@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.utils import floatToGoString
 
 from rigproof.records.disk.durable import replacing
-from rigproof.records.verdict import Decision
+from rigproof.records.verdict import Decision, Verdict
 from rigproof.report.content.verdict_json import RunResult
 
 
@@ -79,9 +79,10 @@ def _criteria_lines(result: RunResult, labels: dict[str, str]) -> Iterator[str]:
         yield _head(name, what)
         read = attrgetter(name.rpartition("_")[2])
         for criterion, verdicts in groupby(result.verdicts, attrgetter("criterion")):
-            begin = f"{name}{{{_label('criterion', criterion)},{level},{rig},{simulated}"
+            begin = f"{name}{{{_label('criterion', criterion)}"
             yield "".join(
-                f"{begin},{subjects[verdict.subject]},{_label('unit', verdict.unit)},"
+                f"{begin}{_direction(verdict) if name == LIMIT else ''},{level},{rig},{simulated},"
+                f"{subjects[verdict.subject]},{_label('unit', verdict.unit)},"
                 f"{uuids[verdict.subject]}}} {_figure(value)}\n"
                 for verdict in verdicts
                 if (value := read(verdict)) is not None
@@ -96,11 +97,16 @@ def _criteria_lines(result: RunResult, labels: dict[str, str]) -> Iterator[str]:
         )
 
 
+LIMIT = "rigproof_criterion_limit"
 _FIGURES = {
     "rigproof_criterion_measured": "What was measured, in `unit`",
-    "rigproof_criterion_limit": "The limit, in `unit`",
+    LIMIT: "The limit, in `unit`: the measured figure must be at_least, at_most or equal to it",
 }
 OUTCOME = "rigproof_criterion_outcome"
+
+
+def _direction(verdict: Verdict) -> str:
+    return f",{_label('direction', verdict.direction)}" if verdict.direction else ""
 
 
 def _head(name: str, what: str) -> str:

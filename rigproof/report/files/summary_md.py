@@ -1,11 +1,13 @@
 """summary.md: the result as Markdown, for `$GITHUB_STEP_SUMMARY` and merge requests."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rigproof.records.disk.durable import replacing
-from rigproof.records.verdict import Outcome, Verdict, figure, sentence
+from rigproof.records.verdict import Outcome, Verdict, sentence
 from rigproof.report.content.excerpt import excerpt_of
+from rigproof.report.content.matrix import Cell, Matrix, Row, matrix_of
 from rigproof.report.content.order import (
     count_line,
     instead,
@@ -14,15 +16,15 @@ from rigproof.report.content.order import (
     not_measured_groups,
     not_measured_sentence,
     of_outcome,
-    reading_order,
-    word,
 )
 from rigproof.report.content.stage_tables import tables_of
 from rigproof.report.content.verdict_json import RunResult
+from rigproof.stages.tables import StageTable
 
 BYTES_MAX = 900_000  # GitHub does not show a step summary over 1 MiB
 CELL_MAX = 300
-HEAD_LINES = 3  # of the table of all criteria
+LINES_MAX = 118  # with the stages' tables, of which the others are only in report.html
+DEVICES_MAX = 16  # that were not found
 
 
 def write_summary(path: Path, result: RunResult) -> None:
@@ -50,21 +52,72 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
         lines += [f"> {_text(remark)}", ""]
     if result.write_error:
         lines += [f"**{_text(result.write_error)}**", ""]
-    excerpt = excerpt_of(result)
-    lines += [f"- {_text(device.label)}" for device in excerpt.result.facts.devices]
-    lines += ["", excerpt.note] if excerpt.note else []
-    head = "\n".join(lines) + "\n"
-    room = bytes_max - len(head.encode())
+    head = "\n".join([*lines, *_devices(result), ""])
+    matrix = matrix_of(result.verdicts, [device.subject for device in result.facts.devices])
+    shown = "\n".join(_matrix(matrix)) + "\n"
+    everything = "\n".join(_everything(matrix, result.verdicts)) + "\n"
+    room = bytes_max - len((head + shown + everything).encode()) - 400
     findings = _fitting(list(_findings(result.verdicts)), room // 2, "- {} more in verdict.json")
-    room -= len(findings.encode()) + 400
-    measured = _fitting(list(_stage_tables(excerpt.result)), room // 2, "\n{} more lines in report.html")
-    rows = _fitting(
-        _table(result.verdicts),
-        room - len(measured.encode()),
-        "\n{} more rows in verdict.json",
-        HEAD_LINES + len(result.verdicts),
+    text = f"{head}{shown}{findings}{everything}"
+    excerpt = excerpt_of(result)
+    tables = tables_of(excerpt.result.recording)
+    return text + _measurements(
+        tables, excerpt.note, LINES_MAX - text.count("\n"), bytes_max - len(text.encode())
     )
-    return f"{head}{findings}\n{rows}{measured}"
+
+
+def _devices(result: RunResult) -> Iterable[str]:
+    """One line for each model, with its number; those that were not found by name."""
+    devices = result.facts.devices
+    models = Counter(device.identity.name for device in devices if device.identity is not None)
+    yield from (f"- {number} × {_text(name)}" for name, number in models.items())
+    missing = [device.label for device in devices if device.identity is None]
+    yield from (f"- {_text(label)}" for label in missing[:DEVICES_MAX])
+    if missing[DEVICES_MAX:]:
+        yield f"- {len(missing) - DEVICES_MAX} more not found"
+
+
+def _matrix(matrix: Matrix) -> Iterable[str]:
+    if matrix.rows:
+        yield ""
+        yield from _rows(matrix.columns, matrix.rows)
+        yield ""
+    legend = matrix.legend(matrix.rows)
+    notes = [*([legend] if legend else []), *matrix.notes, *matrix.last_notes]
+    yield "  \n".join(f"{_text(note)}." for note in notes)
+
+
+def _rows(columns: Sequence[str], rows: Sequence[Row]) -> Iterable[str]:
+    """The table; a row of other subjects than the columns' is in their first one, or in its only one."""
+    nodes = {subject.partition("/")[0] for subject in columns}
+    names = [subject.partition("/")[2] if len(nodes) == 1 else subject for subject in columns]
+    yield f"| | Criterion | Limit | {' | '.join(map(_text, names or ['Measured']))} |"
+    yield "|---|---|---:|" + "---:|" * max(len(columns), 1)
+    for row in rows:
+        texts = [_cell(row, cell) for cell in row.cells] or [_text(row.spread)]
+        texts += [""] * (len(columns) - len(texts))
+        word = f"**{row.word}**" if row.word else ""
+        yield f"| {word} | {_text(row.title)} | {_text(row.limit)} | {' | '.join(texts)} |"
+
+
+def _cell(row: Row, cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    text = _text(row.text(cell))
+    return f"**{text}**" if cell.outcome in (Outcome.FAIL, Outcome.WARN) else text
+
+
+def _everything(matrix: Matrix, verdicts: Sequence[Verdict]) -> Iterable[str]:
+    """What is folded: the rows of what passed, and why criteria do not apply."""
+    if matrix.quiet:
+        yield from _folded("All that passed or has no limit yet", _rows(matrix.columns, matrix.quiet))
+    reasons = not_applicable_sentences(verdicts)
+    if reasons:
+        yield from _folded("Not applicable", [f"- {_text(reason)}" for reason in reasons])
+
+
+def _folded(title: str, lines: Iterable[str]) -> Iterable[str]:
+    yield from (f"\n<details><summary>{title}</summary>", "", *lines, "", "</details>")
 
 
 def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
@@ -72,7 +125,6 @@ def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
         "Failed": [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)],
         "Warnings": [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)],
         "Not measured": [not_measured_sentence(group) for group in not_measured_groups(verdicts)],
-        "Not applicable": not_applicable_sentences(verdicts),
     }
     for title, sentences in findings.items():
         if sentences:
@@ -80,51 +132,46 @@ def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
             yield from (f"- {_text(line, 2000)}" for line in sentences)
 
 
-def _table(verdicts: Sequence[Verdict]) -> Iterable[str]:
-    yield "\n## All criteria\n"
-    yield "| Outcome | Criterion | Subject | Measured | Limit | Limit from |"
-    yield "|---|---|---|---:|---:|---|"
-    for verdict in reading_order(verdicts):
-        cells = (
-            word(verdict),
-            f"`{verdict.criterion}`",
-            _text(verdict.subject),
-            "" if verdict.measured is None else figure(verdict.measured, verdict.unit),
-            "" if verdict.limit is None else figure(verdict.limit, verdict.unit),
-            _text(verdict.limit_source),
-        )
-        yield f"| {' | '.join(cells)} |"
+def _measurements(tables: Sequence[StageTable], note: str, lines_max: int, bytes_max: int) -> str:
+    """The stages' tables that fit into so many lines and bytes, folded; the names of the others."""
+    left = bytes_max - 1000
+    lines_left = lines_max - 10
+    shown: list[str] = []
+    others: list[str] = []
+    for table in tables:
+        lines = list(_stage_table(table))
+        size = sum(len(line.encode()) + 1 for line in lines)
+        if sum(line.count("\n") + 1 for line in lines) <= lines_left and size <= left:
+            shown += lines
+            lines_left -= sum(line.count("\n") + 1 for line in lines)
+            left -= size
+        else:
+            others.append(table.title)
+    lines = list(_folded("Measurements of the stages", shown)) if shown else []
+    if others:
+        lines += ["", f"In report.html: {_text(', '.join(others))}."]
+    if note:
+        lines += ["", f"The tables show {note}"]
+    return "\n".join(lines) + "\n" if lines else ""
 
 
-def _stage_tables(result: RunResult) -> Iterable[str]:
-    section = ""
-    for table in tables_of(result.recording):
-        if table.section != section:
-            section = table.section
-            yield f"\n## {section}"
-        yield f"\n**{_text(table.title)}**\n"
-        yield f"| {' | '.join(_text(column) for column in table.columns)} |"
-        yield "|" + "---|" * table.labels + "---:|" * (len(table.columns) - table.labels)
-        yield from (f"| {' | '.join(_text(cell) for cell in row)} |" for row in table.rows)
-        if table.note:
-            yield f"\n{_text(table.note)}"
+def _stage_table(table: StageTable) -> Iterable[str]:
+    yield f"\n**{_text(table.section)}: {_text(table.title)}**\n"
+    yield f"| {' | '.join(_text(column) for column in table.columns)} |"
+    yield "|" + "---|" * table.labels + "---:|" * (len(table.columns) - table.labels)
+    yield from (f"| {' | '.join(_text(cell) for cell in row)} |" for row in table.rows)
+    if table.note:
+        yield f"\n{_text(table.note)}"
 
 
-def _fitting(lines: Iterable[str], room: int, rest: str, total: int | None = None) -> str:
-    """As many lines as fit into `room` bytes, then `rest` with the number of those that do not.
-
-    `total`: the number of lines, if known; then those that do not fit need not be made.
-    """
+def _fitting(lines: Sequence[str], room: int, rest: str) -> str:
+    """As many lines as fit into `room` bytes, then `rest` with the number of those that do not."""
     taken = 0
-    fitting: list[str] = []
-    lines = iter(lines)
-    for line in lines:
+    for place, line in enumerate(lines):
         taken += len(line.encode()) + 1
         if taken > room:
-            left = 1 + sum(1 for _ in lines) if total is None else total - len(fitting)
-            return "\n".join([*fitting, rest.format(left)]) + "\n"
-        fitting.append(line)
-    return "\n".join(fitting) + "\n"
+            return "\n".join([*lines[:place], rest.format(len(lines) - place)]) + "\n"
+    return "\n".join(lines) + "\n" if lines else ""
 
 
 def _upper(text: str) -> str:

@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from rigproof.records.disk.durable import replacing
-from rigproof.records.verdict import Outcome, counts, figure, sentence
+from rigproof.records.verdict import Outcome, counts, figure, limit_text, sentence
 from rigproof.report.content.excerpt import excerpt_of
 from rigproof.report.content.order import WORDS, count_line, instead, meaning, reading_order, word
 from rigproof.report.content.stage_tables import tables_of
@@ -44,7 +44,7 @@ def page_text(result: RunResult) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(figure=figure, sentence=sentence, word=word)
+    environment.globals.update(figure=figure, limit_text=limit_text, sentence=sentence, word=word)
     loud = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
     ordered = reading_order(result.verdicts)
     findings = [v for v in ordered if v.outcome in loud]

@@ -1,22 +1,14 @@
-"""The terminal output before and after a run: the header, the verdict table, what to do about failures."""
+"""The terminal output before and after a run: header, matrix of verdicts, what to do about failures."""
 
-import io
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
-from rigproof.records.verdict import Decision, Outcome, Verdict, figure, sentence
+from rigproof.records.verdict import Decision, Outcome, Verdict, sentence
+from rigproof.report.content.matrix import heading, matrix_of
 from rigproof.report.content.order import (
-    FOLDED_FROM,
     count_line,
     instead,
     meaning,
@@ -24,19 +16,10 @@ from rigproof.report.content.order import (
     not_measured_groups,
     not_measured_sentence,
     of_outcome,
-    reading_order,
-    word,
 )
+from rigproof.report.terminal.matrix_lines import matrix_lines, wrapped
 
 SIMULATED = "SIMULATED: no real device is measured; this says nothing about any rig"
-LOUD = (Outcome.FAIL, Outcome.WARN)
-FOLDED = (Outcome.PASS, Outcome.NOT_APPLICABLE)
-STYLES = {
-    Outcome.FAIL: "bold red",
-    Outcome.WARN: "yellow",
-    Outcome.NOT_MEASURED: "yellow",
-    Outcome.PASS: "green",
-}
 COLORS = {Decision.ACCEPTED: "32;1", Decision.REJECTED: "31;1", Decision.INCOMPLETE: "33;1"}
 
 
@@ -87,85 +70,21 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def verdict_table(verdicts: Sequence[Verdict]) -> Table:
-    """One row for each verdict, failures first.
-
-    Many passes of one criterion are one row; so are criteria that apply to no subject, and those that one
-    cause prevented from being measured. A limit is in the unit of the measured value.
-    """
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("Outcome", no_wrap=True)
-    table.add_column("Criterion", no_wrap=True)
-    table.add_column("Subject", overflow="fold")
-    table.add_column("Measured", justify="right")
-    table.add_column("Limit", justify="right")
-    for verdict, group in _rows(verdicts):
-        criteria, subjects = {each.criterion for each in group}, {each.subject for each in group}
-        many = (
-            f"{len(subjects)} subjects" if verdict.outcome is Outcome.NOT_MEASURED else f"all {len(subjects)}"
-        )
-        table.add_row(
-            Text(word(verdict), STYLES.get(verdict.outcome, "")),
-            verdict.criterion if len(criteria) == 1 else f"{len(criteria)} criteria",
-            Text(verdict.subject if len(subjects) == 1 else many),
-            Text(_range([each.measured for each in group], verdict.unit)),
-            Text(_range([each.limit for each in group], "")),
-        )
-    return table
-
-
-def _rows(verdicts: Sequence[Verdict]) -> Iterator[tuple[Verdict, Sequence[Verdict]]]:
-    """The first verdict of each row, and all verdicts that the row stands for."""
-    for outcome in LOUD:
-        yield from ((verdict, [verdict]) for verdict in of_outcome(verdicts, outcome))
-    yield from ((group[0], group) for group in not_measured_groups(verdicts))
-    judged = Counter(verdict.criterion for verdict in verdicts)
-    shown = (*LOUD, Outcome.NOT_MEASURED)
-    rest = [verdict for verdict in reading_order(verdicts) if verdict.outcome not in shown]
-    for (outcome, criterion), same in groupby(rest, attrgetter("outcome", "criterion")):
-        group = list(same)
-        if outcome in FOLDED and len(group) == judged[criterion] and len(group) >= FOLDED_FROM:
-            yield group[0], group
-        else:
-            yield from ((verdict, [verdict]) for verdict in group)
-
-
-def _range(values: Sequence[float | None], unit: str) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return ""
-    low, high = figure(min(known)), figure(max(known), unit)
-    return high if figure(min(known), unit) == high else f"{low}–{high}"
-
-
-def table_lines(verdicts: Sequence[Verdict], width: int = 80, *, color: bool = False) -> list[str]:
-    """The verdict table as lines of at most `width` columns."""
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=width,
-        color_system="standard" if color else None,
-        force_terminal=color,
-        highlight=False,
-        legacy_windows=False,
-        _environ={},
-    )
-    console.print(verdict_table(verdicts))
-    return [line.rstrip() for line in out.getvalue().splitlines()]
-
-
 def summary_lines(
     decision: Decision,
     verdicts: Sequence[Verdict],
     folder: Path | None,
     *,
     problems: Sequence[str] = (),
+    everything: bool = False,
     simulated: bool = False,
     interrupted: bool = False,
     color: bool = False,
     short: str = "",
 ) -> list[str]:
-    """Failures, warnings, what was not measured or does not apply; counts; the decision and its meaning.
+    """Failures, warnings, what was not measured; counts; the decision and its meaning.
+
+    With `everything` also why criteria do not apply.
 
     `folder`: the run's, to name its report; None if there is none. `short`: what was done instead of the
     whole level (`in_place_of_level`).
@@ -173,7 +92,7 @@ def summary_lines(
     lines = [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
     lines += [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)]
     lines += [not_measured_sentence(group) for group in not_measured_groups(verdicts)]
-    lines += not_applicable_sentences(verdicts)
+    lines += not_applicable_sentences(verdicts) if everything else []
     lines += [f"problem: {problem}" for problem in problems]
     if lines:
         lines.append("")
@@ -192,16 +111,26 @@ def print_summary(
     verdicts: Sequence[Verdict],
     folder: Path | None,
     *,
+    rig: str,
+    devices: Sequence[str],
     problems: Sequence[str],
     write_line: Callable[[str], None],
     width: int = 80,
+    on_terminal: bool = False,
+    everything: bool = False,
     simulated: bool = False,
     interrupted: bool = False,
     color: bool = False,
     short: str = "",
 ) -> None:
-    """The table and the summary, line by line."""
-    for line in table_lines(verdicts, width, color=color):
+    """The matrix and the summary, line by line. `devices`: subjects, in the order of the columns.
+
+    `on_terminal`: sentences are wrapped to `width` too; elsewhere each is one line, for grep. `everything`:
+    also the rows of what passed, and why criteria do not apply.
+    """
+    head = heading(rig, decision, verdicts, simulated=simulated, short=short)
+    matrix = matrix_of(verdicts, devices)
+    for line in matrix_lines(matrix, head, decision, width, everything=everything, color=color):
         write_line(line)
     write_line("")
     for line in summary_lines(
@@ -209,9 +138,11 @@ def print_summary(
         verdicts,
         folder,
         problems=problems,
+        everything=everything,
         simulated=simulated,
         interrupted=interrupted,
         color=color,
         short=short,
     ):
-        write_line(line)
+        for part in wrapped(line, width) if on_terminal and "\x1b" not in line else [line]:
+            write_line(part)

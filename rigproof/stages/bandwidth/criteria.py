@@ -20,8 +20,10 @@ UNIT = "GB/s"
 
 @criterion(
     "memory.bandwidth",
+    title="memory bandwidth",
     scope="device",
     unit=UNIT,
+    direction="at_least",
     limit="for each operation the floor in the rig profile; else the highest of `limits.champion_share` of "
     "this GPU's champion (docs/champions.md) and of a share of the SKU file's figure, by its evidence "
     "(`limits.floor_measured_share`, `limits.floor_similar_share`), both scaled to the enforced power limit; "

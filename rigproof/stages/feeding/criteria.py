@@ -61,8 +61,10 @@ def reward_times(batches: Sequence[RewardBatch], *, beside_generation: bool) -> 
 
 @criterion(
     "feeding.parallel_rewards",
+    title="parallel rewards",
     scope="device",
     unit="×",
+    direction="at_least",
     limit="`stages.feeding.reward_speedup_share` × the number of processes in the pool; none with one "
     "process. In each run at most `stages.feeding.reward_loss_share` of the valid strategies may time out, "
     "crash or run out of memory",
@@ -216,8 +218,10 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
 
 @criterion(
     "feeding.idle_gaps",
+    title="idle gaps",
     scope="device",
     unit="%",
+    direction="at_most",
     limit="`limits.idle_share` of the time from the first to the last measured round of generation, both for "
     "the part without verified rounds and for 100 % less NVML's mean utilisation. None for the CPU as the "
     "device, which also computes the rewards",

@@ -31,8 +31,10 @@ def _gemm(precision: Precision) -> Criterion:
     )
     return criterion(
         f"throughput.gemm_{precision}",
+        title=f"{precision} matmul",
         scope="device",
         unit="TFLOP/s",
+        direction="at_least",
         limit=FLOORS,
         remedy=SLOW,
         unmeasured="too few verified rounds of this precision; not applicable if an unknown device lacks it",

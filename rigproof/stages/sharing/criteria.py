@@ -70,8 +70,10 @@ def _gib_each(events: Iterable[Event], number: int) -> float | None:
 
 @criterion(
     "scaling.sharing",
+    title="shared by processes",
     scope="device",
     unit="×",
+    direction="at_least",
     limit="`stages.sharing.sharing_share`, for the worst number of processes; and for one process alone "
     "`limits.stability_worst_window_share` of the sustained rate of the same run. None for the CPU as "
     "the device, whose threads are divided among the processes and which others also use",
@@ -120,12 +122,13 @@ def _slow_alone(device: DeviceEvidence, alone: SharedRate) -> Finding | None:
     if sustained is None or sustained.precision != alone.precision:
         return None
     limit = device.limit("stability_worst_window_share")
-    if alone.tflops >= limit.value * sustained.tflops:
+    share = alone.tflops / sustained.tflops
+    if share >= limit.value:
         return None
     detail = f"one process alone did {figure(alone.tflops, 'TFLOP/s')}"
     detail += f", and the sustained stage {figure(sustained.tflops, 'TFLOP/s')}"
     return compared(
-        alone.tflops / sustained.tflops,
+        share,
         Limit(limit.value, f"its own sustained rate in this run; {limit.source}"),
         good=False,
         detail=detail,

@@ -31,8 +31,11 @@ FEWEST_WINDOWS = 4
 
 @criterion(
     "throughput.sustained",
+    title="sustained rate",
+    key_figure=True,
     scope="device",
     unit="TFLOP/s",
+    direction="at_least",
     limit=FLOORS,
     remedy=SLOW,
     unmeasured="the stage was aborted, or this device did no verified round",
@@ -57,8 +60,10 @@ def sustained(device: DeviceEvidence) -> Finding:
 
 @criterion(
     "throughput.combined",
+    title="combined rate",
     scope="rig",
     unit="TFLOP/s",
+    direction="at_least",
     limit="`stages.sustained.combined_floor_tflops`; else none",
     remedy="find the slow device in throughput.sustained and repair it",
     unmeasured="a promised device has no sustained rate, without which the sum would look low",
@@ -92,8 +97,10 @@ def combined(rig: Evidence) -> Finding:
 
 @criterion(
     "throughput.stability",
+    title="rate stability",
     scope="device",
     unit="%",
+    direction="at_least",
     limit="`stages.sustained.stability_drop_share` (median window of the last quarter, relative to the "
     "first) and `limits.stability_worst_window_share` (worst window, relative to the median). The settled "
     "load is divided into windows of about 5 s, at least four. None for the CPU as the device, which others "
@@ -121,25 +128,21 @@ def stability(device: DeviceEvidence) -> Finding:
     first, last = median(rates[:quarter]), median(rates[-quarter:])
     if middle <= 0 or first <= 0:
         raise NotMeasured("the rate of most windows is zero; there is nothing to compare")
-    end_share, worst = last / first, min(rates) / middle
+    end_share, worst = 100 * last / first, 100 * min(rates) / middle
     if device.is_cpu:
         detail = "the CPU's rate depends on what else runs on it"
-        return Finding(Outcome.NO_LIMIT, 100 * end_share, detail=detail)
-    drop, dip = (
-        device.limit("stability_drop_share", "sustained"),
-        device.limit("stability_worst_window_share"),
-    )
+        return Finding(Outcome.NO_LIMIT, end_share, detail=detail)
+    drop = device.limit("stability_drop_share", "sustained").times(100)
+    dip = device.limit("stability_worst_window_share").times(100)
     if end_share < drop.value:
         detail = f"{last:.1f} TFLOP/s in the last quarter, {first:.1f} in the first"
         from_s = window.from_s + (number - quarter) * width_s
-        return compared(100 * end_share, drop.times(100), good=False, detail=detail, from_s=from_s)
+        return compared(end_share, drop, good=False, detail=detail, from_s=from_s)
     detail = f"worst window {min(rates):.1f} TFLOP/s, median {middle:.1f}"
     if worst < dip.value:
         from_s = window.from_s + rates.index(min(rates)) * width_s
-        return compared(
-            100 * worst, dip.times(100), good=False, detail=detail, from_s=from_s, length_s=width_s
-        )
-    return compared(100 * end_share, drop.times(100), good=True, detail=detail)
+        return compared(worst, dip, good=False, detail=detail, from_s=from_s, length_s=width_s)
+    return compared(end_share, drop, good=True, detail=detail)
 
 
 def _by_window(load: Steady) -> list[Floats]:

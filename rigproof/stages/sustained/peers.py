@@ -17,8 +17,10 @@ from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
 
 @criterion(
     "throughput.peer_outlier",
+    title="against its peers",
     scope="device",
     unit="%",
+    direction="at_least",
     limit="`limits.peer_share`, of the median of the sustained rates of the other GPUs of the same SKU with "
     "the same number of workers, matrix size, precision and enforced power limit. Promised if the "
     "profile has another such GPU",

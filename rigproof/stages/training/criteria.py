@@ -35,8 +35,10 @@ def _with_the_others(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> S
 
 @criterion(
     "training.step",
+    title="training step",
     scope="device",
     unit="TFLOP/s",
+    direction="at_least",
     limit="the floor in the rig profile; else the highest of: `limits.champion_share` of this GPU's "
     "champion; a share of the SKU file's `training_tflops`, by its evidence, unless that is for a larger "
     "model or batch; `limits.peer_share` of the median of the other GPUs of the same SKU that trained the "

@@ -106,8 +106,10 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
 
 @criterion(
     "precision.speedup",
+    title="fp16 speed-up",
     scope="device",
     unit="×",
+    direction="at_least",
     limit="`stages.training.training_speedup` of the rig profile; else a share of the SKU file's "
     "`training_speedup`, by its evidence (`limits.floor_measured_share`, "
     "`limits.floor_similar_share`, `limits.floor_printed_share`); else none, and the figure is "

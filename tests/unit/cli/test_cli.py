@@ -79,9 +79,9 @@ def test_judge_accepts_what_is_well(cli, run):
     [
         (
             stage_changes("sustained", combined_floor_tflops=1400.0),
-            "rig throughput.combined: 1320 TFLOP/s, limit 1400 TFLOP/s",
+            "rig throughput.combined: 1320 TFLOP/s, limit ≥ 1400 TFLOP/s",
         ),
-        ({"limits": {"core_temperature_c": 60}}, "pc2/gpu0 thermal.core_temperature: 66 °C, limit 60 °C"),
+        ({"limits": {"core_temperature_c": 60}}, "pc2/gpu0 thermal.core_temperature: 66 °C, limit ≤ 60 °C"),
     ],
     ids=["floor", "temperature"],
 )

@@ -1,5 +1,6 @@
 """What holds for every criterion, whatever a Recording holds."""
 
+import contextlib
 import json
 from dataclasses import replace
 
@@ -25,7 +26,8 @@ from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
 from rigproof.records.verdict import Decision, Outcome, decide, sentence
 from rigproof.stages.feeding.records import RewardBatch
-from support.faults import stranger_takes_memory
+from support.directions import agrees
+from support.faults import FAULTS, stranger_takes_memory
 from support.recordings import CANNED, stage_changes
 
 GPU, OTHER, CPU = "pc1/gpu0", "pc2/gpu0", "pc1/cpu0"
@@ -386,6 +388,34 @@ def test_no_recording_makes_judging_raise_or_a_figure_that_is_not_finite(new_ben
         assert "judging it failed" not in verdict.detail, verdict
         assert sentence(verdict)
         json.dumps([verdict.measured, verdict.limit, verdict.from_s, verdict.length_s], allow_nan=False)
+        assert agrees(verdict), verdict
+
+
+SHARES = ("throttle_share", "success_share", "active_work_share", "peer_share", "idle_share")
+NUMBERS = ("ooms", "ecc_uncorrected", "throttle_events", "remapped_rows_fail", "retired_pages_fail")
+DEGREES = ("core_temperature_c", "memory_temperature_c", "headroom_gib")
+
+
+@SLOW
+@given(
+    faults=st.lists(st.sampled_from(FAULTS), max_size=3),
+    limits=st.fixed_dictionaries(
+        {},
+        optional={name: st.floats(0.01, 0.99) for name in SHARES}
+        | {name: st.integers(1, 3) for name in NUMBERS}
+        | {name: st.floats(1, 120) for name in DEGREES}
+        | {"power_limit_w": st.sampled_from([(300.0, 699.6), (700.3, 750.0), (200.0, 350.0)])},
+    ),
+)
+def test_a_pass_is_within_its_limit_and_a_failure_is_not(new_bench, faults, limits):
+    bench = new_bench()
+    bench.limits(**limits)
+    for fault in faults:
+        with contextlib.suppress(KeyError):  # two faults may take the same away
+            fault.change(bench)
+    for verdict in bench.verdicts():
+        assert "judging it failed" not in verdict.detail, verdict
+        assert agrees(verdict), verdict
 
 
 @SLOW
@@ -434,11 +464,11 @@ def test_fewer_samples_never_turn_a_failure_of_coverage_into_a_pass(new_bench, k
 def test_what_somebody_else_explains_says_since_when_where_that_is_known(bench):
     stranger_takes_memory(bench)
     own = bench.verdict("memory.no_oom", GPU).detail.partition("so this is not the card's own: ")[2]
-    assert "1 OOM, limit 0 OOMs, from t=50 s, " in own
+    assert "1 OOM, limit 0, from t=50 s, " in own
 
 
 def test_what_somebody_else_explains_names_no_moment_that_nobody_knows(bench):
     bench.stranger(31, gone_s=52, used_mib=[520], sm_percent=[48])
     bench.slow(GPU, 0.5)
     detail = bench.verdict("throughput.sustained", GPU).detail
-    assert detail.endswith("so this is not the card's own: 330 TFLOP/s, limit 446 TFLOP/s")
+    assert detail.endswith("so this is not the card's own: 330 TFLOP/s, limit ≥ 446 TFLOP/s")

@@ -21,7 +21,7 @@ LIMIT = Limit(10.0, "defaults.toml")
 
 def made(find, scope="device", **more):
     """A criterion of this function alone."""
-    more = {"unit": "W", "limit": "", "remedy": "mend it", "unmeasured": ""} | more
+    more = {"title": "made", "unit": "W", "limit": "", "remedy": "mend it", "unmeasured": ""} | more
     return criterion("test.made", scope=scope, **more)(find)
 
 

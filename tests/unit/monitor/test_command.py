@@ -103,7 +103,7 @@ def test_once_with_warnings_ends_with_1_and_is_plain_text_of_80_columns(start, p
     assert status == 1
     assert "\x1b" not in out
     assert max(map(len, out.splitlines())) <= 80
-    assert "! pc1/gpu0: core at 96 °C, limit 93 °C" in out.splitlines()
+    assert "! pc1/gpu0: core at 96 °C, limit ≤ 93 °C" in out.splitlines()
 
 
 def test_a_machine_without_a_gpu_shows_its_host(start, cpu_profile):

@@ -29,9 +29,10 @@ def test_it_holds_the_snapshot_and_its_signs():
         {
             "kind": "core_temperature",
             "subject": "pc1/gpu0",
-            "text": "core at 82 °C, limit 80 °C",
+            "text": "core at 82 °C, limit ≤ 80 °C",
             "measured": 82,
             "limit": 80,
+            "direction": "at_most",
             "unit": "°C",
         }
     ]

@@ -67,8 +67,8 @@ def test_every_sign_has_a_mark_and_is_not_only_a_colour(calm):
     snapshot = replace(calm, nodes=(node_now("pc1", hot, cpu_percent=95.0), calm.nodes[1]))
     lines = plain(snapshot)
     assert lines[0].startswith("rigproof monitor  03:04:05Z  ! 2 warnings")
-    assert lines[1] == "! pc1: CPU at 95 %, limit 90 %"
-    assert lines[2] == "! pc1/gpu0: core, which must never exceed the limit, at 84 °C, limit 83 °C"
+    assert lines[1] == "! pc1: CPU at 95 %, limit ≤ 90 %"
+    assert lines[2] == "! pc1/gpu0: core, which must never exceed the limit, at 84 °C, limit ≤ 83 °C"
     marked = [line for line in lines[3:] if line.startswith("!")]
     assert [line.split()[1] for line in marked] == ["pc1", "gpu0"]
 

@@ -20,18 +20,18 @@ def test_a_calm_rig_has_none(calm):
 @pytest.mark.parametrize(
     ("changes", "kind", "text"),
     [
-        ({"cpu_percent": 91.0}, "cpu", "CPU at 91 %, limit 90 %"),
+        ({"cpu_percent": 91.0}, "cpu", "CPU at 91 %, limit ≤ 90 %"),
         (
             {"wakeup_p99_ms": 51.0},
             "unresponsive",
-            "unresponsive: 99th percentile of wake-up delays 51 ms, limit 50 ms",
+            "unresponsive: 99th percentile of wake-up delays 51 ms, limit ≤ 50 ms",
         ),
         (
             {"wakeup_p99_ms": 60.0, "wakeup_max_ms": 1200.0},
             "unresponsive",
-            "unresponsive: wake-up delay of 1200 ms, limit 250 ms",
+            "unresponsive: wake-up delay of 1200 ms, limit ≤ 250 ms",
         ),
-        ({"reading_age_s": 12.0, "cpu_percent": None}, "silent", "no reading for 12 s, limit 10 s"),
+        ({"reading_age_s": 12.0, "cpu_percent": None}, "silent", "no reading for 12 s, limit ≤ 10 s"),
         (
             {"presence": "missing", "reason": "pc1 is not in the cluster; type on pc1: ray start …"},
             "missing",
@@ -51,14 +51,18 @@ def test_signs_of_a_node(changes, kind, text):
 @pytest.mark.parametrize(
     ("changes", "kind", "text"),
     [
-        ({"core_temperature_c": 79.0}, "core_temperature_early", "early warning: core at 79 °C, limit 78 °C"),
-        ({"core_temperature_c": 82.0}, "core_temperature", "core at 82 °C, limit 80 °C"),
+        (
+            {"core_temperature_c": 79.0},
+            "core_temperature_early",
+            "early warning: core at 79 °C, limit ≤ 78 °C",
+        ),
+        ({"core_temperature_c": 82.0}, "core_temperature", "core at 82 °C, limit ≤ 80 °C"),
         (
             {"core_temperature_c": 84.0},
             "core_temperature",
-            "core, which must never exceed the limit, at 84 °C, limit 83 °C",
+            "core, which must never exceed the limit, at 84 °C, limit ≤ 83 °C",
         ),
-        ({"memory_temperature_c": 96.0}, "memory_temperature", "memory at 96 °C, limit 95 °C"),
+        ({"memory_temperature_c": 96.0}, "memory_temperature", "memory at 96 °C, limit ≤ 95 °C"),
         (
             {"clock_event_reasons": 0x40 | 0x4},
             "throttled",
@@ -69,13 +73,13 @@ def test_signs_of_a_node(changes, kind, text):
             "throttled",
             "slowed down in the last 5 s: HW slowdown (0x8), HW power brake (0x80); any slowdown warns",
         ),
-        ({"memory_used_mib": 24300.0}, "headroom", "276 MiB of VRAM free, limit 512 MiB"),
+        ({"memory_used_mib": 24300.0}, "headroom", "276 MiB of VRAM free, limit ≥ 512 MiB"),
         ({"xids": (31, 79, 31)}, "xid", "3 Xids since the monitor started (31, 79), limit 0"),
         ({"ecc_uncorrected": 1}, "ecc", "1 uncorrected memory error since the monitor started, limit 0"),
         (
             {"coverage_share": 0.55},
             "driver_slow",
-            "the driver answers slowly: 55 % of the readings due came in time, limit 80 %",
+            "the driver answers slowly: 55 % of the readings due came in time, limit ≥ 80 %",
         ),
         ({"presence": "missing", "reason": "rtx-3090 is not on pc1"}, "missing", "rtx-3090 is not on pc1"),
         ({"errors": ("nvmlDeviceGetName: unknown",)}, "error", "nvmlDeviceGetName: unknown"),

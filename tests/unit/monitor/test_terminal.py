@@ -85,7 +85,7 @@ def test_at_80_columns_it_is_drawn_over_itself_and_stays_when_it_ends(terminal):
     assert sum(line.startswith("rigproof monitor") for line in lines) == 1
     assert max(map(len, lines)) <= 80
     assert any(re.search(r"^! gpu0 +99% .* 96/93 ", line) for line in lines)
-    assert any(line.startswith("! ") and "core at 96 °C, limit 93 °C" in line for line in lines)
+    assert any(line.startswith("! ") and "core at 96 °C, limit ≤ 93 °C" in line for line in lines)
     assert any(COLOUR.search(line) for line in window.until("RTX 3070  ECC", "-e"))
     window.keys("C-c")
     lines = window.until("ended with 0")

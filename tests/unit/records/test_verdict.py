@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.records.verdict import Decision, Outcome, Verdict, counts, decide, figure, sentence
+from rigproof.records.verdict import (
+    SIGNS,
+    Decision,
+    Outcome,
+    Verdict,
+    counts,
+    decide,
+    figure,
+    limit_text,
+    meets,
+    sentence,
+)
 
 HOT = Verdict(
     "thermal.core_temperature",
@@ -16,6 +27,7 @@ HOT = Verdict(
     remedy="clean the heatsink or raise the fan curve",
     from_s=92,
     length_s=41,
+    direction="at_most",
 )
 
 
@@ -25,7 +37,7 @@ def verdict(outcome, **fields):
 
 def test_the_sentence_of_a_failure_says_measured_limit_when_how_long_and_what_to_do():
     assert sentence(HOT) == (
-        "pc1/gpu0 thermal.core_temperature: 84 °C, limit 80 °C (from t=92 s, 41 s long): "
+        "pc1/gpu0 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=92 s, 41 s long): "
         "clean the heatsink or raise the fan curve; see docs/criteria.md#thermal"
     )
 
@@ -43,8 +55,10 @@ def test_the_sentence_of_what_does_not_apply_says_why():
 
 
 def test_the_sentence_of_a_pass_gives_no_advice():
-    passed = verdict(Outcome.PASS, unit="W", measured=340.4, limit=367.5, remedy="do something")
-    assert sentence(passed) == "pc1/gpu0 power.draw: 340 W, limit 368 W"
+    passed = verdict(
+        Outcome.PASS, unit="W", measured=340.4, limit=367.5, direction="at_most", remedy="do something"
+    )
+    assert sentence(passed) == "pc1/gpu0 power.draw: 340 W, limit ≤ 368 W"
 
 
 def test_the_sentence_of_a_failure_without_figures_is_its_detail():
@@ -53,8 +67,8 @@ def test_the_sentence_of_a_failure_without_figures_is_its_detail():
 
 
 def test_figures_that_differ_look_different():
-    close = verdict(Outcome.FAIL, unit="W", measured=367.6, limit=367.5)
-    assert sentence(close).startswith("pc1/gpu0 power.draw: 367.6 W, limit 367.5 W")
+    close = verdict(Outcome.FAIL, unit="W", measured=367.6, limit=367.5, direction="at_most")
+    assert sentence(close).startswith("pc1/gpu0 power.draw: 367.6 W, limit ≤ 367.5 W")
 
 
 @pytest.mark.parametrize(
@@ -74,6 +88,29 @@ def test_figures_that_differ_look_different():
 )
 def test_a_figure_has_three_digits_and_its_unit(value, unit, text):
     assert figure(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("limit", "direction", "text"),
+    [
+        (80, "at_most", "≤ 80 °C"),
+        (0.5, "at_least", "≥ 0.50 °C"),
+        (2, "equal", "= 2 °C"),
+        (0, "at_most", "0"),
+        (0, "equal", "= 0 °C"),
+        (80, None, "80 °C"),
+    ],
+)
+def test_a_limit_says_its_direction(limit, direction, text):
+    assert limit_text(limit, "°C", direction) == text
+
+
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_a_figure_at_its_limit_meets_it_whatever_the_direction(value, limit):
+    assert all(meets(limit, limit, direction) for direction in SIGNS)
+    assert meets(value, limit, "equal") is (
+        meets(value, limit, "at_least") and meets(value, limit, "at_most")
+    )
 
 
 def test_any_failure_rejects():

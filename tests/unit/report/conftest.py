@@ -151,15 +151,17 @@ def verdicts() -> list[Verdict]:
     """One failure, one warning, one baseline, one not measured, one that does not apply, passes."""
     rig, rtx_3090 = "hwprofiles/rigs/lab.toml", "hwprofiles/gpus/rtx-3090.toml"
     found = [
-        Verdict("throughput.gemm_bf16", "pc1/gpu0", Outcome.PASS, "TFLOP/s", 71.04, 53.4, rtx_3090),
+        Verdict("throughput.gemm_bf16", "pc1/gpu0", Outcome.PASS, "TFLOP/s", 71.04, 53.4, rtx_3090,
+                direction="at_least"),
         Verdict("throughput.gemm_bf16", "pc1/gpu1", Outcome.NO_LIMIT, "TFLOP/s", 40.2, detail="no floor"),
-        Verdict("thermal.core_temperature", "pc1/gpu0", Outcome.PASS, "°C", 79, 80, rig),
+        Verdict("thermal.core_temperature", "pc1/gpu0", Outcome.PASS, "°C", 79, 80, rig, direction="at_most"),
         Verdict(
             "thermal.core_temperature", "pc1/gpu1", Outcome.FAIL, "°C", 84, 80, rig,
             remedy="clean the heatsink or raise the fan curve", from_s=41.2, length_s=14.8,
+            direction="at_most",
         ),
         Verdict("host.cpu_band", "pc1", Outcome.WARN, "%", 91, 90, "hwprofiles/defaults.toml",
-                remedy="stop other programs on this host"),
+                direction="at_most", remedy="stop other programs on this host"),
         Verdict("memory.ecc", "pc1/gpu0", Outcome.NOT_APPLICABLE, detail="no ECC here"),
         Verdict("power.draw", "pc1/gpu1", Outcome.NOT_MEASURED, "W", detail="no power samples",
                 remedy="look at nvidia-smi -q -d POWER"),

@@ -10,10 +10,10 @@ from rigproof.profiles.subjects import subjects
 from rigproof.records.disk.store import read_recording
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Decision, Outcome, Verdict
+from rigproof.report.content.matrix import matrix_of
 from rigproof.report.content.order import not_measured_groups, not_measured_sentence
 from rigproof.report.files.files import result_of, write_reports
 from rigproof.report.published.shared_copy import write_shared
-from rigproof.report.terminal.terminal import table_lines
 from rigproof.stages.registry import KINDS
 
 PAIR = "pc1/gpu0-pc1/gpu1"
@@ -80,4 +80,5 @@ def test_what_one_missing_card_keeps_from_its_pairs_is_reported_once():
     assert [not_measured_sentence(group) for group in groups] == [
         f"transfer.peer: 7 subjects not measured, {detail}; see docs/criteria.md"
     ]
-    assert "7 subjects" in "\n".join(table_lines(missing))
+    (row,) = matrix_of(missing, ["pc1/gpu0", "pc9/gpu0"]).rows
+    assert (row.word, row.cells, row.spread) == ("?", (), f"? {pairs[0]}, 7 not measured")

@@ -103,6 +103,7 @@ def test_every_key_of_the_policy_reaches_the_plan():
 def test_a_criterion_is_promised_where_its_stages_are(tmp_path, stages, found):
     trained = criterion(
         "precision.trained",
+        title="trained",
         scope="device",
         unit="",
         limit="",

@@ -4,7 +4,7 @@ import pytest
 
 from rigproof.criteria.evidence.reasons import names_of
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import Outcome, sentence
 
 GPU, RATIO = "pc1/gpu0", "clock.ratio"
 
@@ -47,8 +47,20 @@ def test_a_low_clock_passes_where_the_driver_explains_it(bench, reasons, outcome
 def test_the_explanation_is_reported(bench):
     at_its_cap(bench)
     bench.samples(GPU, 5, sm_clock_mhz=1470, clock_event_reasons=0x4)
-    detail = "1470 MHz of 1980 MHz, explained by power cap (0x4), at 690 of 700 W, in the gemm stage"
-    assert bench.verdict(RATIO, GPU).detail == detail
+    verdict = bench.verdict(RATIO, GPU)
+    assert verdict.detail == "1470 MHz of 1980 MHz, at 690 of 700 W, in the gemm stage"
+    assert verdict.limit_source == "explained by power cap (0x4)"
+
+
+def test_a_clock_that_is_explained_shows_no_limit_that_it_misses(bench):
+    at_its_cap(bench)
+    bench.samples(GPU, 5, sm_clock_mhz=1470, clock_event_reasons=0x4)
+    verdict = bench.verdict(RATIO, GPU)
+    assert (verdict.outcome, verdict.limit, verdict.direction) == (Outcome.PASS, None, None)
+    assert sentence(verdict) == (
+        f"{GPU} clock.ratio: 74.2 %, explained by power cap (0x4), 1470 MHz of 1980 MHz, at 690 of 700 W, "
+        "in the gemm stage"
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,7 +214,7 @@ def test_what_explains_the_low_part_of_the_time_explains_the_mean(bench):
     bench.samples(GPU, clock_event_reasons=lambda one: 0x40 if slowed(one) else 0x0)
     verdict = bench.verdict(RATIO, GPU)
     assert (verdict.outcome, verdict.measured) == (Outcome.PASS, pytest.approx(79, abs=1))
-    assert "explained by HW thermal slowdown (0x40)" in verdict.detail
+    assert verdict.limit_source == "explained by HW thermal slowdown (0x40)"
     bench.samples(GPU, clock_event_reasons=lambda one: 0x0 if slowed(one) else 0x40)
     assert bench.verdict(RATIO, GPU).outcome is Outcome.FAIL
 

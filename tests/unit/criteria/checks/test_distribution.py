@@ -34,7 +34,12 @@ def test_two_workers_that_changed_places_fail(bench):
     move(bench, "pc1/gpu0#1", f"GPU-{OTHER}")
     move(bench, "pc2/gpu0#0", f"GPU-{GPU}")
     verdict = bench.verdict(SPREAD, GPU)
-    assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 2)
+    assert (verdict.outcome, verdict.measured, verdict.limit) == (
+        Outcome.FAIL,
+        None,
+        None,
+    )  # 2 of 2, but not those
+    assert "pc1/gpu0#1 really runs on pc2/gpu0" in verdict.detail
 
 
 def test_a_card_outside_the_profile_is_named_by_its_uuid(bench):

@@ -309,7 +309,7 @@ def test_a_rate_that_a_stranger_took_is_not_measured_with_its_name(bench):
     verdict = bench.verdict(STABILITY, GPU)
     assert (verdict.outcome, verdict.measured) == (NOT_MEASURED, None)
     assert verdict.detail.startswith("pid 5263 (python3, user ml) computed on this card from t=60 s on")
-    assert "limit 95 %" in verdict.detail
+    assert "limit ≥ 95 %" in verdict.detail
 
 
 def test_without_the_stranger_the_same_rate_is_the_card_s(bench):

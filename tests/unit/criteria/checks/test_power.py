@@ -82,21 +82,28 @@ def test_an_unknown_enforced_limit_is_no_measurement(bench):
 
 
 @pytest.mark.parametrize(
-    ("enforced_w", "outcome", "limit"),
+    ("enforced_w", "outcome", "measured_w", "edge"),
     [
-        (349, Outcome.FAIL, 350),
-        (349.5, Outcome.PASS, 350),  # NVML counts milliwatts
-        (350, Outcome.PASS, 420),
-        (420, Outcome.PASS, 420),
-        (420.5, Outcome.PASS, 420),
-        (420.6, Outcome.FAIL, 420),
+        (349, Outcome.FAIL, 349, (350, "at_least")),
+        (349.5, Outcome.PASS, 350, (350, "at_least")),  # NVML counts milliwatts
+        (350, Outcome.PASS, 350, (350, "at_least")),
+        (390, Outcome.PASS, 390, (420, "at_most")),  # the nearest one
+        (420, Outcome.PASS, 420, (420, "at_most")),
+        (420.5, Outcome.PASS, 420, (420, "at_most")),
+        (420.6, Outcome.FAIL, 420.6, (420, "at_most")),
     ],
 )
-def test_the_enforced_limit_lies_in_the_range_that_the_rig_states(bench, enforced_w, outcome, limit):
+def test_the_enforced_limit_lies_in_the_range_that_the_rig_states(
+    bench, enforced_w, outcome, measured_w, edge
+):
     bench.limits(power_limit_w=(350.0, 420.0))
     bench.gpu(GPU, power_limit_w=enforced_w, power_limit_default_w=350)
     verdict = bench.verdict(LIMIT, GPU)
-    assert (verdict.outcome, verdict.measured, verdict.limit) == (outcome, enforced_w, limit)
+    assert (verdict.outcome, verdict.measured, verdict.limit, verdict.direction) == (
+        outcome,
+        measured_w,
+        *edge,
+    )
     assert verdict.limit_source == "hwprofiles/rigs/two-nodes.toml"
     assert verdict.detail == "allowed: 350 to 420 W"
 

@@ -12,7 +12,7 @@ def test_an_overheated_core_is_reported_in_the_sentence_of_every_output(bench):
     bench.limits(core_temperature_c=80)
     bench.samples(GPU, 20.05, 61.05, core_temperature_c=84)
     assert sentence(bench.verdict(CORE, GPU)) == (
-        "pc1/gpu0 thermal.core_temperature: 84 °C, limit 80 °C (from t=20 s, 41 s long): "
+        "pc1/gpu0 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=20 s, 41 s long): "
         "clean the heatsink or raise the fan curve; see docs/criteria.md#thermal"
     )
 
@@ -296,7 +296,9 @@ def test_a_slowdown_of_more_than_a_second_is_no_short_one_however_long_the_run(b
     bench.samples(GPU, 40.05, 41.05, clock_event_reasons=0x20)
     assert bench.verdict(THROTTLE, GPU).outcome is Outcome.WARN
     bench.samples(GPU, 40.05, 41.25, clock_event_reasons=0x20)
-    assert bench.verdict(THROTTLE, GPU).outcome is Outcome.FAIL
+    verdict = bench.verdict(THROTTLE, GPU)
+    assert (verdict.outcome, verdict.limit) == (Outcome.FAIL, None)  # its share of the samples is allowed
+    assert verdict.detail.endswith("; allowed: 1 slowdown of 1 s, the longest was 1.1 s")
 
 
 @pytest.mark.parametrize("stage", ["gemm", "sustained", "training", "feeding", "sharing"])

@@ -49,6 +49,7 @@ def test_the_file_has_the_promised_keys(tmp_path, result, written):
         "outcome": "fail",
         "measured": 84,
         "limit": 80,
+        "direction": "at_most",
         "unit": "°C",
         "limit_source": "hwprofiles/rigs/lab.toml",
         "detail": "",

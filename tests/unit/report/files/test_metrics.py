@@ -41,7 +41,7 @@ def test_prometheus_reads_what_was_written(tmp_path, result):
     assert value(samples, "rigproof_run_timestamp_seconds", rig="lab") == 1767323045
     hot = {"criterion": "thermal.core_temperature", "subject": "pc1/gpu1"}
     assert value(samples, "rigproof_criterion_measured", unit="°C", **hot) == 84
-    assert value(samples, "rigproof_criterion_limit", **hot) == 80
+    assert value(samples, "rigproof_criterion_limit", direction="at_most", **hot) == 80
     assert value(samples, "rigproof_criterion_outcome", outcome="fail", **hot) == 1
     assert {dict(labels)["simulated"] for _, labels in samples} == {"false"}
     assert [path.name for path in tmp_path.iterdir()] == ["metrics.prom"]

@@ -2,8 +2,11 @@ from dataclasses import replace
 
 import pytest
 
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.records.measurements import MemoryReading
 from rigproof.records.verdict import Decision, Outcome, Verdict, sentence
 from rigproof.report.content.facts import run_facts
+from rigproof.report.content.stage_tables import tables_of
 from rigproof.report.content.verdict_json import RunResult
 from rigproof.report.files.summary_md import BYTES_MAX, summary_text
 
@@ -13,17 +16,21 @@ def result(recording, verdicts):
     return RunResult(recording, run_facts(recording), verdicts, Decision.REJECTED, 61.2)
 
 
-def test_failures_come_as_sentences_before_the_table(result):
+def test_the_table_comes_first_then_a_sentence_for_each_failure_then_what_is_folded(result):
     text = summary_text(result)
     assert text.startswith("# rigproof: REJECTED\n")
     failure = (
-        "- pc1/gpu1 thermal.core_temperature: 84 °C, limit 80 °C (from t=41 s, 15 s long): "
+        "- pc1/gpu1 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=41 s, 15 s long): "
         "clean the heatsink or raise the fan curve; see docs/criteria.md#thermal\n"
     )
-    assert text.index(failure) < text.index("## All criteria")
+    assert "- 1 × NVIDIA GeForce RTX 3090\n" in text
+    row = "| **FAIL** | core temperature | ≤ 80 °C | 79 | **\\[84]** |\n"
+    assert text.index("| | Criterion | Limit | gpu0 | gpu1 |\n") < text.index(row) < text.index(failure)
     assert (
-        "| FAIL | `thermal.core_temperature` | pc1/gpu1 | 84 °C | 80 °C | hwprofiles/rigs/lab.toml |" in text
+        text.index(failure) < text.index("<details>") < text.index("| bf16 matmul | TFLOP/s | 71.0 ≥ 53.4 |")
     )
+    assert "1 not applicable: uncorrected ECC." in text
+    assert "- pc1/gpu0 memory.ecc: not applicable, no ECC here\n" in text
     assert "SIMULATED" not in text
 
 
@@ -51,8 +58,28 @@ def test_it_fits_a_github_summary_however_much_failed(result):
     text = summary_text(replace(result, verdicts=many))
     assert len(text.encode()) <= BYTES_MAX
     assert " more in verdict.json" in text
-    assert " more rows in verdict.json" in text
+    assert "\\[no] node0/gpu0, 20000 failed" in text
     assert sentence(many[0]) in text
+
+
+def test_eight_gpus_of_every_criterion_and_many_tables_fit_into_120_lines(result):
+    devices = [f"pc1/gpu{number}" for number in range(8)]
+    verdicts = [
+        Verdict(name, subject, Outcome.PASS, "W", 300.0, 350.0 + number, direction="at_most")
+        for name, criterion in CATALOGUE.items()
+        for number, subject in enumerate(devices if criterion.scope == "device" else ["pc1"])
+    ]
+    for subject in devices[2:]:
+        result.recording.gpus[subject] = replace(result.recording.gpus["pc1/gpu0"], subject=subject)
+        for stage in range(20):
+            reading = MemoryReading(50.0, f"stage{stage}", f"{subject}#0", subject, 1.0, 2.0, 3.0, None, None)
+            result.recording.add(reading)
+    result = replace(result, facts=run_facts(result.recording), verdicts=verdicts)
+    text = summary_text(result)
+    assert text.count("\n") < 120
+    assert "300 ≤ 357 |\n" in text
+    assert "In report.html: What each worker held.\n" in text
+    assert len(tables_of(result.recording)) == 1
 
 
 def test_a_storage_error_is_reported(result):

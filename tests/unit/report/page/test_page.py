@@ -35,7 +35,7 @@ def titles(result):
 def test_the_page_says_the_verdict_the_rig_and_the_failures(result):
     page = without_scripts(page_text(result))
     assert "<h1><b>REJECTED</b> lab</h1>" in page
-    assert "pc1/gpu1 thermal.core_temperature: 84 °C, limit 80 °C (from t=41 s, 15 s long)" in page
+    assert "pc1/gpu1 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=41 s, 15 s long)" in page
     assert "GPU-01111111-2222-3333-4444-555555555555" in page
     assert "NVIDIA GeForce RTX 3090" in page
     assert "580.65.06" in page

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ from rigproof.report.terminal.terminal import (
     header_lines,
     print_summary,
     summary_lines,
-    table_lines,
 )
 
 
@@ -26,62 +24,32 @@ def test_the_header_says_why_no_gpu_was_looked_for_and_that_a_run_is_simulated(l
     assert "NVML does not answer: library missing" in lines
 
 
-def test_the_table_fits_eighty_columns_without_colour(verdicts):
-    assert table_lines(verdicts) == [
-        "Outcome         Criterion                 Subject       Measured  Limit",
-        "FAIL            thermal.core_temperature  pc1/gpu1         84 °C     80",
-        "WARN            host.cpu_band             pc1               91 %     90",
-        "NOT MEASURED    power.draw                pc1/gpu1",
-        "no limit        throughput.gemm_bf16      pc1/gpu1  40.2 TFLOP/s",
-        "pass            throughput.gemm_bf16      pc1/gpu0  71.0 TFLOP/s   53.4",
-        "pass            thermal.core_temperature  pc1/gpu0         79 °C     80",
-        "pass            throughput.sustained      pc1/gpu0  69.1 TFLOP/s   53.4",
-        "not applicable  memory.ecc                pc1/gpu0",
-    ]
+DEVICES = ("pc1/gpu0", "pc1/gpu1")
 
 
-def test_long_names_are_folded_not_cut():
-    long = Verdict(
-        "thermal.memory_temperature", "node-with-a-long-name-17/gpu10", Outcome.FAIL, "°C", 1234.5, 1000
-    )
-    lines = table_lines([long], 80)
-    assert all(len(line) <= 80 for line in lines)
-    start = lines[0].index("Subject")
-    end = lines[0].index("Measured") - 2
-    assert "".join(line[start:end].strip() for line in lines[1:]) == "node-with-a-long-name-17/gpu10"
-    assert "thermal.memory_temperature" in lines[1]
-
-
-def test_many_passes_of_one_criterion_are_one_row_and_failures_never():
-    same = [
-        Verdict("throughput.gemm_bf16", f"n/gpu{n}", Outcome.PASS, "TFLOP/s", 600 + n, 500) for n in range(8)
-    ]
-    lines = table_lines(same)
-    assert lines[1:] == ["pass     throughput.gemm_bf16  all 8    600–607 TFLOP/s    500"]
-    failed = [replace(one, outcome=Outcome.FAIL) for one in same]
-    assert len(table_lines(failed)) == 9
-    mixed = [*same[:7], replace(same[7], outcome=Outcome.FAIL)]
-    assert len(table_lines(mixed)) == 9  # "all 7" would hide who is left
+def printed(decision, verdicts, **more):
+    lines = []
+    options = {"rig": "lab", "devices": DEVICES, "problems": [], "write_line": lines.append} | more
+    print_summary(decision, verdicts, Path("r"), **options)
+    return lines
 
 
 def test_colour_is_only_there_when_it_is_asked_for(verdicts):
-    assert "\x1b[" in "".join(table_lines(verdicts, color=True))
-    assert "\x1b" not in "".join(table_lines(verdicts))
-    assert (
-        "\x1b[31;1mREJECTED\x1b[0m" in summary_lines(Decision.REJECTED, verdicts, Path("r"), color=True)[-1]
-    )
+    colored = "\n".join(printed(Decision.REJECTED, verdicts, color=True))
+    assert "\x1b[1;31mFAIL" in colored
+    assert "\x1b[31;1mREJECTED\x1b[0m" in colored
+    assert "\x1b" not in "\n".join(printed(Decision.REJECTED, verdicts))
 
 
 def test_the_summary_ends_with_the_decision_and_what_it_means(verdicts, tmp_path):
     (tmp_path / "report.html").touch()
     lines = summary_lines(Decision.REJECTED, verdicts, tmp_path)
     assert lines == [
-        "pc1/gpu1 thermal.core_temperature: 84 °C, limit 80 °C (from t=41 s, 15 s long): "
+        "pc1/gpu1 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=41 s, 15 s long): "
         "clean the heatsink or raise the fan curve; see docs/criteria.md#thermal",
-        "pc1 host.cpu_band: 91 %, limit 90 %: stop other programs on this host; see docs/criteria.md#host",
+        "pc1 host.cpu_band: 91 %, limit ≤ 90 %: stop other programs on this host; see docs/criteria.md#host",
         "pc1/gpu1 power.draw: not measured, no power samples: look at nvidia-smi -q -d POWER; "
         "see docs/criteria.md#power",
-        "pc1/gpu0 memory.ecc: not applicable, no ECC here",
         "",
         "3 pass, 1 warn, 1 fail, 1 not measured, 1 not applicable, 1 no limit",
         f"report: {tmp_path}/report.html",
@@ -110,12 +78,21 @@ def test_problems_of_the_files_are_reported(verdicts):
     assert "could be written to disk" in incomplete[-1]
 
 
-def test_printing_goes_line_by_line(verdicts):
-    lines = []
-    print_summary(Decision.REJECTED, verdicts, Path("r"), problems=[], write_line=lines.append)
-    assert lines[0].startswith("Outcome")
-    assert lines[-1].startswith("REJECTED")
+def test_why_a_criterion_does_not_apply_is_said_when_everything_is(verdicts):
+    reason = "pc1/gpu0 memory.ecc: not applicable, no ECC here"
+    assert reason not in printed(Decision.REJECTED, verdicts)
+    assert reason in printed(Decision.REJECTED, verdicts, everything=True)
+
+
+def test_printing_goes_line_by_line_and_no_line_is_longer_than_the_terminal(verdicts):
+    lines = printed(Decision.REJECTED, verdicts, on_terminal=True)
+    assert lines[0] == "lab REJECTED  1 of 7 failed          pc1/gpu0 pc1/gpu1"
+    assert lines[-1] == "REJECTED: 1 criterion failed; do not train on this rig until that is fixed"
     assert not any("\n" in line for line in lines)
+    assert max(map(len, lines)) <= 80
+    sentence = "pc1/gpu1 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=41 s, 15 s"
+    assert sentence in lines
+    assert max(map(len, printed(Decision.REJECTED, verdicts))) > 120  # a sentence that grep finds
 
 
 @pytest.mark.parametrize(
@@ -132,11 +109,13 @@ def test_what_one_cause_kept_from_measuring_is_reported_once():
     ]
     failed = Verdict("inventory.gpus_present", "pc2/gpu0", Outcome.FAIL)
     alone = Verdict("host.cpu_band", "pc1", Outcome.NOT_MEASURED, detail="no samples")
-    lines = table_lines([failed, *absent, alone])
-    assert [line.split()[:4] for line in lines[1:]] == [
-        ["FAIL", "inventory.gpus_present", "pc2/gpu0"],
-        ["NOT", "MEASURED", "4", "criteria"],
-        ["NOT", "MEASURED", "host.cpu_band", "pc1"],
+    lines = printed(Decision.REJECTED, [failed, *absent, alone], devices=["pc2/gpu0"])
+    assert lines[1:6] == [
+        "FAIL GPU present                [no]",
+        "?    CPU load in band              ? pc1",
+        "?    power                         ?",
+        "[ ] failed, ? not measured",
+        "3 more not measured on any: clock ratio, Xid errors, uncorrected ECC",
     ]
     lines = summary_lines(Decision.REJECTED, [failed, *absent, alone], Path("r"))
     assert "pc2/gpu0: 4 criteria not measured, pc2/gpu0 was not found; see docs/criteria.md" in lines

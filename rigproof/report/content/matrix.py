@@ -1,0 +1,274 @@
+"""The table criterion × GPU that terminal, summary.md and report.html show: failures first, passes folded."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.records.verdict import SIGNS, Decision, Outcome, Verdict, figure, limit_text
+from rigproof.report.content.order import FOLDED_FROM, READING_ORDER, instead, not_measured_groups
+
+COLUMNS_MAX = 8  # of more GPUs a row has the range and the worst
+LISTED_MAX = 3  # subjects that are no column and have each its own figure; of more, also the range
+LOUD = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
+FIGURELESS = {Outcome.FAIL: "no", Outcome.WARN: "!", Outcome.NOT_APPLICABLE: "-"}
+MARKED = {Outcome.FAIL: "[{}]", Outcome.WARN: "({})", Outcome.NOT_MEASURED: "?"}
+MARKS = {
+    Outcome.FAIL: "[ ] failed",
+    Outcome.WARN: "( ) warning",
+    Outcome.NOT_MEASURED: "? not measured",
+    Outcome.NOT_APPLICABLE: "- not applicable",
+}
+WORDS = {Outcome.FAIL: "FAIL", Outcome.WARN: "WARN", Outcome.NOT_MEASURED: "?"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One subject's figure as text, marked if it is not good: `[91]` failed, `(91)` warned, `?` not measured.
+
+    `limit` is empty if the row's limit is that of all.
+    """
+
+    subject: str
+    outcome: Outcome
+    text: str
+    limit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One criterion. `outcome`: its worst. `limit`: with its unit; the unit alone if each cell has its own.
+
+    `sign`: that of the limits of the cells, `≤`.
+    `cells`: one for each column of the matrix, None where nothing is promised; empty for a row of other
+    subjects. `spread`: the figures of all in a few words, for a row without cells or without room for them.
+    """
+
+    criterion: str
+    title: str
+    outcome: Outcome
+    limit: str
+    sign: str
+    cells: tuple[Cell | None, ...]
+    spread: str
+    subjects: int
+
+    def text(self, cell: Cell | None) -> str:
+        """A cell's figure, with its own limit if it has one: `78.0 ≥ 58.5`; empty for None."""
+        if cell is None:
+            return ""
+        return f"{cell.text} {self.sign or '/'} {cell.limit}" if cell.limit else cell.text
+
+    @property
+    def word(self) -> str:
+        """What stands before the row: empty if nothing is wrong."""
+        return WORDS.get(self.outcome, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """`rows`: failures, warnings, not measured, then the key figures; `quiet`: passes and baselines.
+
+    `columns`: the devices, up to COLUMNS_MAX; empty if there are more.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    quiet: tuple[Row, ...]
+    notes: tuple[str, ...]  # about quiet rows, one line each
+    last_notes: tuple[str, ...]  # about what is in no row
+
+    def shown(self, *, everything: bool) -> tuple[Row, ...]:
+        """The rows, with `everything` the quiet ones too."""
+        return (*self.rows, *self.quiet) if everything else self.rows
+
+    def legend(self, rows: Iterable[Row]) -> str:
+        """What the marks in these rows' cells mean; empty if there are none."""
+        outcomes = {row.outcome for row in rows}
+        outcomes |= {cell.outcome for row in rows for cell in row.cells if cell is not None}
+        return ", ".join(text for outcome, text in MARKS.items() if outcome in outcomes)
+
+
+def heading(rig: str, decision: Decision, verdicts: Sequence[Verdict], *, simulated: bool, short: str) -> str:
+    """For example `h200-x8 REJECTED  2 of 222 failed`."""
+    judged = [verdict.outcome for verdict in verdicts if verdict.outcome is not Outcome.NOT_APPLICABLE]
+    failed, missing = judged.count(Outcome.FAIL), judged.count(Outcome.NOT_MEASURED)
+    what = f"{missing} of {len(judged)} not measured" if missing and not failed else ""
+    what = what or f"{failed or 'none'} of {len(judged)} failed"
+    mark = "SIMULATED " if simulated else ""
+    return f"{rig} {mark}{decision.value}{instead(decision, short)}  {what}"
+
+
+def title_of(criterion: str) -> str:
+    """The title that is declared beside the criterion; the name of one that the catalogue lacks."""
+    known = CATALOGUE.get(criterion)
+    return criterion if known is None else known.title
+
+
+def matrix_of(verdicts: Sequence[Verdict], devices: Sequence[str]) -> Matrix:
+    """The matrix of all verdicts. `devices`: the subjects of all devices, in the order of the columns."""
+    columns = tuple(devices) if len(devices) <= COLUMNS_MAX else ()
+    explained = _explained_together(verdicts)
+    by_criterion: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        by_criterion.setdefault(verdict.criterion, []).append(verdict)
+    loud: list[tuple[tuple[int, bool], Row]] = []
+    key: list[Row] = []
+    quiet: list[Row] = []
+    absent: list[str] = []
+    inapplicable: list[str] = []
+    for name, group in by_criterion.items():
+        own = [verdict for verdict in group if id(verdict) not in explained]
+        row = _row(name, group, own, columns, set(devices))
+        known = CATALOGUE.get(name)
+        if row.outcome in LOUD and own:
+            first = min(own, key=_loudness)
+            loud.append((_loudness(first), row))
+        elif known is not None and known.key_figure:
+            key.append(row)
+        elif not own:
+            absent.append(row.title)
+        elif row.outcome is Outcome.NOT_APPLICABLE:
+            inapplicable.append(row.title)
+        else:
+            quiet.append(row)
+    loud.sort(key=lambda pair: pair[0])
+    return Matrix(
+        columns,
+        (*(row for _, row in loud), *key),
+        tuple(sorted(quiet, key=lambda row: READING_ORDER.index(row.outcome))),
+        tuple(_notes(quiet, explained=bool(explained))),
+        tuple(_last_notes(absent, inapplicable, verdicts)),
+    )
+
+
+def _loudness(verdict: Verdict) -> tuple[int, bool]:
+    return READING_ORDER.index(verdict.outcome), verdict.follows
+
+
+def _explained_together(verdicts: Sequence[Verdict]) -> set[int]:
+    """Ids of verdicts "not measured" that one sentence explains for a whole subject, such as a lost GPU."""
+    groups = [group for group in not_measured_groups(verdicts) if len(group) >= FOLDED_FROM]
+    whole = [group for group in groups if len({verdict.subject for verdict in group}) == 1]
+    return {id(verdict) for group in whole for verdict in group}
+
+
+def _row(
+    name: str, group: Sequence[Verdict], own: Sequence[Verdict], columns: tuple[str, ...], devices: set[str]
+) -> Row:
+    judged = [verdict for verdict in group if verdict.limit is not None]
+    unit = next((verdict.unit for verdict in group if verdict.unit), "")
+    limits = {limit_of(verdict) for verdict in judged}
+    applies = [one for one in group if one.outcome is not Outcome.NOT_APPLICABLE]
+    same = len(limits) == 1 and all(one.limit is not None or one.measured is None for one in applies)
+    by_device = bool(columns) and all(verdict.subject in devices for verdict in group)
+    cells: tuple[Cell | None, ...] = ()
+    if by_device:
+        by_subject = {verdict.subject: _cell(verdict, same=same) for verdict in group}
+        cells = tuple(by_subject.get(subject) for subject in columns)
+    return Row(
+        name,
+        title_of(name),
+        min((verdict.outcome for verdict in own or group), key=READING_ORDER.index),
+        limit_text(judged[0].limit or 0.0, unit, judged[0].direction) if same else unit,
+        next((SIGNS[verdict.direction] for verdict in judged if verdict.direction is not None), ""),
+        cells,
+        _spread(group, same=same),
+        len(group),
+    )
+
+
+def limit_of(verdict: Verdict) -> str:
+    """Its limit as text, without sign and unit; empty if it has none."""
+    return "" if verdict.limit is None else figure(verdict.limit)
+
+
+def _signed(verdict: Verdict) -> str:
+    return f"limit {'' if verdict.direction is None else SIGNS[verdict.direction] + ' '}{limit_of(verdict)}"
+
+
+def _cell(verdict: Verdict, *, same: bool) -> Cell:
+    limit = "" if same or verdict.measured is None else limit_of(verdict)
+    return Cell(verdict.subject, verdict.outcome, text_of(verdict), limit)
+
+
+def text_of(verdict: Verdict) -> str:
+    """Its figure without the unit, marked by its outcome."""
+    text = FIGURELESS.get(verdict.outcome, "ok")
+    if verdict.measured is not None:
+        text = figure(verdict.measured)
+        digits = 0
+        while verdict.outcome is Outcome.FAIL and digits < 3 and _looks_like_limit(text, verdict):
+            digits += 1
+            text = figure(verdict.measured, more_digits=digits)
+    return MARKED.get(verdict.outcome, "{}").format(text)
+
+
+def _looks_like_limit(text: str, verdict: Verdict) -> bool:
+    return verdict.limit is not None and float(text) == float(figure(verdict.limit)) != verdict.measured
+
+
+def _spread(group: Sequence[Verdict], *, same: bool) -> str:
+    """All figures in a few words, such as `[594]…660, worst node3/gpu2`."""
+    if len(group) <= LISTED_MAX:
+        return ", ".join(_alone(verdict, same=same) for verdict in group)
+    worst = max(group, key=_badness)
+    figures = [(verdict.measured, verdict) for verdict in group if verdict.measured is not None]
+    counted = [
+        f"{number} {words}"
+        for outcome, words in (
+            (Outcome.FAIL, "failed"),
+            (Outcome.WARN, "warned"),
+            (Outcome.NOT_MEASURED, "not measured"),
+        )
+        if (number := sum(verdict.outcome is outcome for verdict in group)) > 1
+        or (number and outcome is Outcome.NOT_MEASURED and worst.outcome is not outcome)
+    ]
+    if not figures:
+        bad = worst.outcome in LOUD
+        first = f"{text_of(worst)} {worst.subject}" if bad else f"{text_of(worst)} on all {len(group)}"
+        return ", ".join([first, *counted])
+    low, high = (pick(figures, key=lambda pair: pair[0])[1] for pick in (min, max))
+    texts = [text_of(low), text_of(high)]
+    text = texts[0] if texts[0] == texts[1] else "…".join(texts)
+    if worst.outcome in LOUD or (worst.limit is not None and texts[0] != texts[1]):
+        at_end = any(worst is one or worst.measured == one.measured for one in (low, high))
+        limit = "" if same or worst.limit is None else f" ({_signed(worst)})"
+        text += f", worst {'' if at_end else text_of(worst) + ' '}{worst.subject}{limit}"
+    return ", ".join([text, *counted])
+
+
+def _alone(verdict: Verdict, *, same: bool) -> str:
+    limit = "" if same or verdict.limit is None else f" ({_signed(verdict)})"
+    subject = "" if verdict.subject == "rig" else f" {verdict.subject}"
+    return f"{text_of(verdict)}{limit}{subject}"
+
+
+def _badness(verdict: Verdict) -> tuple[int, float]:
+    """How bad: first by outcome, then by how near the limit is, or how far beyond."""
+    loud = -READING_ORDER.index(verdict.outcome)
+    if verdict.measured is None or verdict.limit is None:
+        return loud, -1e9
+    away = abs(verdict.measured - verdict.limit) / max(abs(verdict.limit), 1e-9)
+    return loud, away if verdict.outcome is Outcome.FAIL else -away
+
+
+def _notes(quiet: Sequence[Row], *, explained: bool) -> Iterable[str]:
+    passed = sum(row.outcome is Outcome.PASS for row in quiet)
+    where = "wherever they were measured" if explained else "on all"
+    if passed:
+        yield f"{passed} more pass {where}"
+    baselines = [row.title for row in quiet if row.outcome is Outcome.NO_LIMIT]
+    if baselines:
+        yield f"{len(baselines)} measured without a limit yet: {', '.join(baselines)}"
+
+
+def _last_notes(
+    absent: Sequence[str], inapplicable: Sequence[str], verdicts: Sequence[Verdict]
+) -> Iterable[str]:
+    if absent:
+        yield f"{len(absent)} more not measured on any: {', '.join(absent)}"
+    number = sum(verdict.outcome is Outcome.NOT_APPLICABLE for verdict in verdicts)
+    if number:
+        elsewhere = {title_of(one.criterion) for one in verdicts if one.outcome is Outcome.NOT_APPLICABLE}
+        names = [*inapplicable, *sorted(elsewhere - set(inapplicable))]
+        yield f"{number} not applicable: {', '.join(names)}"

@@ -1,0 +1,163 @@
+"""The matrix as lines of a terminal."""
+
+import io
+import re
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from rich.console import Console
+from rich.text import Text
+
+from rigproof.records.verdict import Decision, Outcome
+from rigproof.report.content.matrix import Cell, Matrix, Row
+
+WIDTH_MAX = 120  # of what is no terminal, such as a CI's log
+CELL_MIN = 5
+WORD = 5  # `FAIL `
+COMMAND = re.compile(r"`[^`]*`")
+UNBROKEN = "\x1f"  # for a space; no text of a run has control characters
+STYLES = {
+    Outcome.FAIL: "bold red",
+    Outcome.WARN: "yellow",
+    Outcome.NOT_MEASURED: "yellow",
+}
+DECISIONS = {
+    Decision.ACCEPTED: "bold green",
+    Decision.REJECTED: "bold red",
+    Decision.INCOMPLETE: "bold yellow",
+}
+
+
+def terminal_width() -> int:
+    """The columns of the terminal, or COLUMNS; WIDTH_MAX if it is neither."""
+    return max(shutil.get_terminal_size((WIDTH_MAX, 24)).columns, 40)
+
+
+def wrapped(text: str, width: int, indent: str = "  ") -> list[str]:
+    """Lines of at most `width`. A longer word is not broken, nor is a `command`, which may be copied."""
+    whole = COMMAND.sub(lambda found: found[0].replace(" ", UNBROKEN), text)
+    lines = textwrap.wrap(
+        whole, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
+    return [line.replace(UNBROKEN, " ") for line in lines] or [""]
+
+
+def matrix_lines(
+    matrix: Matrix,
+    head: str,
+    decision: Decision,
+    width: int,
+    *,
+    everything: bool = False,
+    color: bool = False,
+) -> list[str]:
+    """Lines of at most `width` columns. `head` stands beside the columns' names; `everything`: `-v`."""
+    rows = matrix.shown(everything=everything)
+    lines = [*_Layout(matrix.columns, rows, width).lines(head, decision)]
+    legend = matrix.legend(rows)
+    notes = [legend] if legend else []
+    notes += [] if everything else [f"{note} (-v)" for note in matrix.notes]
+    notes += matrix.last_notes
+    lines += [Text(line) for note in notes for line in wrapped(note, width)]
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=width,
+        color_system="standard" if color else None,
+        force_terminal=color,
+        highlight=False,
+        legacy_windows=False,
+        _environ={},
+    )
+    for line in lines:
+        line.truncate(width, overflow="ellipsis")
+        console.print(line, no_wrap=True, overflow="ignore", crop=False)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+class _Layout:
+    """Where the parts of each row stand."""
+
+    def __init__(self, columns: Sequence[str], rows: Sequence[Row], width: int) -> None:
+        self._columns = columns
+        self._rows = rows
+        self._width = width
+        self._title = max([len(row.title) for row in rows], default=0) + 1
+        self._left = WORD + self._title + max([len(row.limit) for row in rows], default=0)
+        self._most = max(width - self._left, 0) // max(len(columns), 1)
+        fitting = [row for row in rows if row.cells and self._cell_width(row) <= self._most]
+        # With each cell's own limit beside it, where there is room for that, else on a line below.
+        self._beside = all(self._cell_width(row, beside=True) <= self._most for row in fitting)
+        self._fitting = {id(row) for row in fitting}
+        needed = [self._cell_width(row, beside=self._beside) for row in fitting]
+        self._heads = list(self._headings())
+        self._cell = min(
+            max([CELL_MIN, *needed, *(len(name) + 1 for name in self._heads)]), max(self._most, 1)
+        )
+
+    def _cell_width(self, row: Row, *, beside: bool = False) -> int:
+        return max(len(self._text(row, cell, beside=beside)) for cell in row.cells) + 1
+
+    @staticmethod
+    def _text(row: Row, cell: Cell | None, *, beside: bool) -> str:
+        return row.text(cell) if beside or cell is None else cell.text
+
+    def _headings(self) -> Iterator[str]:
+        """The devices' names: with their node if there is room, else without."""
+        longest = max(map(len, self._columns), default=0)
+        for subject in self._columns:
+            yield subject if longest < self._most else subject.partition("/")[2] or subject
+
+    def lines(self, head: str, decision: Decision) -> Iterator[Text]:
+        """The heading, with the columns' names beside it or below it, then each row."""
+        if len(head) + len(self._columns) * self._cell <= self._width:
+            self._left = max(self._left, len(head))
+        above, names = self._nodes(), "".join(name.rjust(self._cell) for name in self._heads)
+        if not self._fitting:
+            above = names = ""
+        beside = len(head) <= self._left and not above
+        heads = [head.ljust(self._left) + names] if beside else wrapped(head, self._width)
+        for line in heads:
+            text = Text(line)
+            text.highlight_words([decision.value], DECISIONS[decision])
+            yield text
+        yield from (Text(" " * self._left + line) for line in (above, "" if beside else names) if line)
+        for row in self._rows:
+            yield from self._row(row)
+
+    def _nodes(self) -> str:
+        """The nodes' names above their devices, if the devices' names are without them and of several."""
+        nodes = [subject.partition("/")[0] for subject in self._columns]
+        if len(set(nodes)) == 1 or self._heads == list(self._columns):
+            return ""
+        parts = []
+        for node, same in groupby(nodes):
+            room = self._cell * len(list(same))
+            short = node if len(node) < room else "…" + node[len(node) - room + 2 :]
+            parts.append(short.rjust(room))
+        return "".join(parts)
+
+    def _row(self, row: Row) -> Iterator[Text]:
+        style = STYLES.get(row.outcome, "")
+        title = row.title.ljust(self._title) + row.limit
+        line = Text.assemble((row.word.ljust(WORD), style), title.ljust(self._left - WORD))
+        if id(row) in self._fitting:
+            for cell in row.cells:
+                text = self._text(row, cell, beside=self._beside).rjust(self._cell)
+                line.append(text, "" if cell is None else STYLES.get(cell.outcome, ""))
+            yield line
+            limits = ["" if cell is None else cell.limit for cell in row.cells]
+            if any(limits) and not self._beside:
+                start = f"{'':{WORD}}  limit {row.sign}".ljust(self._left)
+                yield Text(start + "".join(limit.rjust(self._cell) for limit in limits))
+            return
+        first, _, rest = row.spread.partition(" ")
+        spread = f" {first.rjust(self._cell - 1 if self._fitting else 0)} {rest}".rstrip()
+        if len(spread) <= self._width - self._left:
+            yield line.append(spread, style)
+        else:
+            yield line
+            for part in wrapped(row.spread, self._width - WORD, ""):
+                yield Text(" " * WORD + part, style)

@@ -1,0 +1,154 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.records.verdict import Decision, Outcome, Verdict
+from rigproof.report.content.matrix import matrix_of
+from rigproof.report.terminal.matrix_lines import matrix_lines, terminal_width, wrapped
+
+GPUS = tuple(f"node1/gpu{number}" for number in range(8))
+HOT, RATE, PEERS = "thermal.core_temperature", "throughput.sustained", "throughput.peer_outlier"
+
+
+def row(criterion, values, limit, unit, bad=(), subjects=GPUS):
+    direction = CATALOGUE[criterion].direction
+    return [
+        Verdict(
+            criterion,
+            subject,
+            Outcome.FAIL if place in bad else Outcome.PASS,
+            unit,
+            value,
+            limit,
+            direction=direction,
+        )
+        for place, (subject, value) in enumerate(zip(subjects, values, strict=True))
+    ]
+
+
+def lines_of(verdicts, devices=GPUS, width=80, head="h200-x8 REJECTED  2 of 222 failed", **more):
+    return matrix_lines(matrix_of(verdicts, devices), head, Decision.REJECTED, width, **more)
+
+
+def test_eight_gpus_in_eighty_columns():
+    verdicts = [
+        *row(HOT, [72, 72, 72, 91, 72, 72, 72, 72], 87, "°C", bad=[3]),
+        *row(PEERS, [100, 100, 100, 100, 100, 90, 100, 100], 94, "%", bad=[5]),
+        *row(RATE, [660, 660, 660, 660, 660, 594, 660, 660], 495, "TFLOP/s"),
+        *row("memory.no_oom", [0] * 8, 0, "OOMs"),
+        Verdict("memory.ecc", GPUS[0], Outcome.NOT_APPLICABLE, detail="no ECC"),
+    ]
+    head = "h200-x8 REJECTED  2 of 222 failed"
+    assert lines_of(verdicts, head=head) == [
+        "h200-x8 REJECTED  2 of 222 failed    gpu0 gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7",
+        "FAIL core temperature  ≤ 87 °C         72   72   72 [91]   72   72   72   72",
+        "FAIL against its peers ≥ 94 %         100  100  100  100  100 [90]  100  100",
+        "     sustained rate    ≥ 495 TFLOP/s  660  660  660  660  660  594  660  660",
+        "[ ] failed",
+        "1 more pass on all (-v)",
+        "1 not applicable: uncorrected ECC",
+    ]
+    everything = lines_of(verdicts, everything=True)
+    assert "     out of memory     0                0    0    0    0    0    0    0    0" in everything
+    assert not any("(-v)" in line for line in everything)
+
+
+def test_two_unlike_cards_have_their_limits_beside_their_figures():
+    devices = ("pc1/gpu0", "pc2/gpu0")
+    verdicts = [
+        Verdict(RATE, devices[0], Outcome.PASS, "TFLOP/s", 78.2, 58.5, direction="at_least"),
+        Verdict(RATE, devices[1], Outcome.FAIL, "TFLOP/s", 20.6, 30.5, direction="at_least"),
+        Verdict("host.responsiveness", "pc1", Outcome.PASS, "ms", 0.5, 50.0, direction="at_most"),
+    ]
+    assert lines_of(verdicts, devices, head="pair REJECTED  1 of 3 failed") == [
+        "pair REJECTED  1 of 3 failed      pc1/gpu0      pc2/gpu0",
+        "FAIL sustained rate TFLOP/s    78.2 ≥ 58.5 [20.6] ≥ 30.5",
+        "     wake-up delay  ≤ 50 ms           0.50 pc1",
+        "[ ] failed",
+    ]
+
+
+def test_without_room_beside_them_limits_are_on_a_line_below():
+    verdicts = [
+        Verdict(RATE, gpu, Outcome.PASS, "TFLOP/s", 656.0 - place, 552.0 + place, direction="at_least")
+        for place, gpu in enumerate(GPUS)
+    ]
+    assert lines_of(verdicts)[1:] == [
+        "     sustained rate TFLOP/s        656  655  654  653  652  651  650  649",
+        "       limit ≥                     552  553  554  555  556  557  558  559",
+    ]
+
+
+def test_nodes_stand_above_their_devices():
+    devices = tuple(f"{node}/gpu{gpu}" for node in ("alpha", "beta") for gpu in range(4))
+    lines = lines_of(row(HOT, [70] * 8, 87, "°C", subjects=devices), devices)
+    assert lines[1].split() == ["alpha", "beta"]
+    assert lines[2].split() == ["gpu0", "gpu1", "gpu2", "gpu3"] * 2
+    assert lines[1].index("alpha") + 5 == lines[2].index("gpu3") + 4
+    long = tuple(f"workstation-{number}/gpu0" for number in range(8))
+    lines = lines_of(row(HOT, [70] * 8, 87, "°C", subjects=long), long)
+    assert lines[1].split() == [f"…n-{number}" for number in range(8)]
+
+
+def test_a_row_whose_figures_are_too_wide_is_a_range():
+    values = [60123.0, *[70123.0] * 7]
+    lines = lines_of([*row(HOT, [70] * 8, 87, "°C"), *row(RATE, values, 65000, "TFLOP/s", bad=[0])])
+    assert "FAIL sustained rate   ≥ 65000 TFLOP/s [60123]…70123, worst node1/gpu0" in lines
+    assert lines[2].endswith("70   70   70   70   70   70   70   70")
+
+
+def test_figures_are_marked_in_colour_too():
+    text = "\n".join(lines_of(row(HOT, [72] * 7 + [91], 87, "°C", bad=[7]), color=True))
+    assert "\x1b[1;31m [91]\x1b[0m" in text
+    assert "\x1b[1;31mREJECTED\x1b[0m" in text
+
+
+OUTCOMES = st.sampled_from(list(Outcome))
+
+
+@st.composite
+def tables(draw):
+    many = draw(st.integers(0, 12))
+    devices = [f"{draw(st.sampled_from(['a', 'workstation-17']))}{n}/gpu{n % 3}" for n in range(many)]
+    numbers = st.none() | st.floats(-1e7, 1e7)
+    subjects = {"device": devices, "node": ["node-with-a-long-name", "b"], "rig": ["rig"]}
+    return devices, [
+        Verdict(name, subject, draw(OUTCOMES), CATALOGUE[name].unit, draw(numbers), limit)
+        for name in draw(st.lists(st.sampled_from(sorted(CATALOGUE)), unique=True, max_size=6))
+        for limit in [draw(numbers)]
+        for subject in subjects[CATALOGUE[name].scope]
+    ]
+
+
+@given(tables(), st.integers(60, 200), st.booleans())
+def test_no_line_is_longer_than_the_terminal_and_none_is_cut(table, width, everything):
+    devices, verdicts = table
+    lines = lines_of(verdicts, devices, width, everything=everything)
+    assert max(map(len, lines)) <= width
+    matrix = matrix_of(verdicts, devices)
+    for one in matrix.shown(everything=everything):
+        assert any(one.title in line for line in lines)
+        for cell in filter(None, one.cells):
+            if cell.outcome is Outcome.FAIL:
+                assert any("[" in line for line in lines)
+
+
+def test_a_command_is_not_broken():
+    text = "pc2 is not there; type on pc2: `ray start --address=10.0.0.1:6379 --num-gpus=1` (and wait)"
+    assert wrapped(text, 50) == [
+        "pc2 is not there; type on pc2:",
+        "  `ray start --address=10.0.0.1:6379 --num-gpus=1`",
+        "  (and wait)",
+    ]
+    assert wrapped("", 50) == [""]
+
+
+@pytest.mark.parametrize(("columns", "width"), [("200", 200), ("20", 40), (None, 120)])
+def test_the_width_is_the_terminals_or_that_of_a_log(monkeypatch, columns, width):
+    if columns is None:
+        monkeypatch.delenv("COLUMNS", raising=False)
+        monkeypatch.setattr("sys.__stdout__", None)
+    else:
+        monkeypatch.setenv("COLUMNS", columns)
+    assert terminal_width() == width
