@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rigproof.cli import cluster
+from rigproof.cli import cluster, screen
 from rigproof.cli.refused import Refused
 from rigproof.cluster.ray.errors import ClusterError
 from rigproof.profiles.errors import ProfileError
@@ -145,7 +145,7 @@ def history(
     from rigproof.history.listing import champions_listing, listing_lines, unreadable  # noqa: PLC0415
 
     folder = report_dir / "history"
-    lines = "\n".join(listing_lines(folder, rig))
+    lines = "\n".join(listing_lines(folder, rig, color=screen.colored()))
     best = "\n".join(champions_listing(report_dir / "champions", rig))
     if rig is not None and rig not in {path.name for path in folder.glob("*")}:
         if not best:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import cast, get_args
 
+from rigproof.cli import screen
 from rigproof.cli.last_words import add_last_words
 from rigproof.cli.shares import processes_for, side_by_side
 from rigproof.history.champions import ChampionError, read_champions
@@ -74,6 +75,8 @@ def rejudge(
         run if loaded is None and rates is None else None,  # the run's report is not by these limits
         problems=[],
         write_line=echo,
+        width=screen.width(),
+        color=screen.colored(),
         simulated=simulated,
         interrupted=stopped,
         short=short,

@@ -37,6 +37,7 @@ from rigproof.run.suite import suite_folder
 from rigproof.stages.registry import KINDS
 
 LETTERS = ". pass, F FAIL, w WARN, n not measured, a not applicable, b no limit yet (baseline)"
+COLLECTING = ("collectonly", "showfixtures", "show_fixtures_per_test", "setupplan")  # nothing is run
 ITEM_LIMIT_S = 60  # a hardware test only judges; stages have their own deadlines
 
 
@@ -72,7 +73,7 @@ class HardwareSession:
                 )
             prepared = prepare(Request.of(config))
             folder = None
-            if not config.option.collectonly:
+            if not any(getattr(config.option, name, None) for name in COLLECTING):
                 folder = new_run_folder(
                     prepared.request.report_dir, prepared.loaded.rig.name, datetime.now(UTC)
                 )
