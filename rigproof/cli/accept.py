@@ -1,15 +1,20 @@
 """`rigproof accept`: the acceptance suite in a pytest session of its own, with short names of its options."""
 
 import argparse
+import difflib
 import os
-from collections.abc import Generator, Sequence
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import pytest
+import typer
 
 from rigproof.cli.refused import Refused
-from rigproof.run.options import OPTIONS, PREFIX, short
+from rigproof.records.verdict import USAGE
+from rigproof.run.options import OPTIONS, short
 from rigproof.run.suite import suite_folder
 
 ABOUT = """\
@@ -23,6 +28,7 @@ examples:
   rigproof accept --hwprofile my-rig.toml --plan      what would be run and judged
   rigproof accept --hwprofile my-rig.toml --ray-address 192.168.1.10:6379
   rigproof accept --simulate --hwprofile dual-3090-3070 --inject overheat@pc2/gpu0
+  rigproof accept --json | jq -r .verdict             for scripts
   rigproof accept -k thermal -v                       options of pytest work too
 
 `rigproof detect` prints a profile of what is found here, `rigproof lint --faults` lists the faults.
@@ -34,8 +40,16 @@ class _Parser(argparse.ArgumentParser):
         raise Refused(f"{message}; `rigproof accept --help` lists the options")
 
 
-class _ShortNames:
-    """A pytest plugin: a refusal names options as they are typed here."""
+class _Watching:
+    """A pytest plugin: a refusal names options as they are typed here, and the run's folder is remembered."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None  # of a run that has been judged
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        session: Any = config.pluginmanager.get_plugin("rigproof-session")
+        if session is not None and session.conclusion is not None:
+            self.folder = session.folder
 
     @pytest.hookimpl(wrapper=True)
     def pytest_cmdline_main(self) -> Generator[None, object, object]:
@@ -52,20 +66,54 @@ def accept(given: Sequence[str]) -> int:
     own += ["-o", "rigproof=true", "-o", "junit_family=xunit1"]
     # rigproof is already imported, by this very command.
     own += ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "rigproof.plugin", "-m", "hardware"]
-    return int(pytest.main([*own, str(suite_folder()), *_for_pytest(given)], plugins=[_ShortNames()]))
-
-
-def _for_pytest(given: Sequence[str]) -> list[str]:
-    """These arguments with the options' names in pytest; what is not an option of ours is left as it is."""
     options, others = _parser().parse_known_args(given)
+    as_json = vars(options).pop("json")
+    if as_json and options.hw_plan:
+        raise Refused("--json: a plan has no verdict; leave out one of --json and --plan")
+    watching = _Watching()
+    arguments = [*own, str(suite_folder()), *_for_pytest(options), *others]
+    with _elsewhere() if as_json else nullcontext() as answer:
+        status = int(pytest.main(arguments, plugins=[watching]))
+        if answer is not None and watching.folder is not None:
+            answer.write((watching.folder / "verdict.json").read_text())
+    if status == USAGE:
+        _suggest(others)
+    return status
+
+
+@contextmanager
+def _elsewhere() -> Iterator[TextIO]:
+    """Whatever is written to standard output goes to standard error; yields what standard output was."""
+    sys.stdout.flush()
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answer:
+        os.dup2(2, 1)
+        try:
+            yield answer
+        finally:
+            sys.stdout.flush()
+            answer.flush()
+            os.dup2(answer.fileno(), 1)
+
+
+def _suggest(others: Sequence[str]) -> None:
+    """After pytest has refused: which of our options somebody may have meant by one that is none of ours."""
+    ours = [short(name) for group in OPTIONS.values() for names in group for name in names]
+    for one in others:
+        near = difflib.get_close_matches(one.partition("=")[0], ours, 1, 0.75) if one[:2] == "--" else []
+        if near:
+            typer.echo(f"rigproof: {one.partition('=')[0]}: did you mean {near[0]}?", err=True)
+
+
+def _for_pytest(options: argparse.Namespace) -> list[str]:
+    """These options with their names in pytest."""
     arguments = []
     for key, value in vars(options).items():
-        name = PREFIX + key.replace("_", "-")
+        name = f"--{key.replace('_', '-')}"
         if value is True:
             arguments.append(name)
         elif value is not None:
             arguments += [f"{name}={one}" for one in (value if isinstance(value, list) else [value])]
-    return [*arguments, *others]
+    return arguments
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,5 +123,9 @@ def _parser() -> argparse.ArgumentParser:
     for title, options in OPTIONS.items():
         group = parser.add_argument_group(title)
         for names, settings in options.items():
-            group.add_argument(*map(short, names), **{**settings, "help": short(settings["help"])})
+            key = names[0].removeprefix("--").replace("-", "_")
+            group.add_argument(*map(short, names), dest=key, **{**settings, "help": short(settings["help"])})
+    group.add_argument(
+        "--json", action="store_true", help="verdict.json on standard output, all else on standard error"
+    )
     return parser

@@ -1,4 +1,4 @@
-"""`rigproof cluster up|down|lines`: the Ray cluster of a rig of several machines."""
+"""`rigproof cluster up|down|status|lines`: the Ray cluster of a rig of several machines."""
 
 import getpass
 from pathlib import Path
@@ -8,17 +8,19 @@ import typer
 
 from rigproof.cluster.launch.commands import GCS_PORT, lines_to_type
 from rigproof.cluster.launch.file import Launch
-from rigproof.cluster.launch.launching import addressed, down, up, write_file
+from rigproof.cluster.launch.launching import addressed, down, nodes_in, up, write_file
 from rigproof.cluster.launch.remote import NoSsh
 from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import USAGE
 from rigproof.stages.registry import KINDS
 
 LEFT = 1  # exit status: some processes did not end
+MISSING = 1  # exit status: not all nodes are in the cluster
 
 app = typer.Typer(
-    help="Start or end the Ray cluster of a rig's machines, or print the commands for it.",
+    help="Start, look at or end the Ray cluster of a rig's machines, or print the commands for it.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Rig = Annotated[str, typer.Argument(help="a rig's name or file, with an address for each node")]
@@ -77,6 +79,24 @@ def end(
     left = down(_launch(rig, port, ssh_user, ssh_key, ray), say=typer.echo)
     if left:
         raise typer.Exit(LEFT)
+
+
+@app.command()
+def status(rig: Rig, *, port: Port = GCS_PORT) -> None:
+    """Print which machines of the rig are in its cluster; exit status 1 if one is not. Changes nothing."""
+    nodes = addressed(load_rig(rig, KINDS).rig.nodes)
+    head = f"{nodes[0].address}:{port}"
+    there, problem = nodes_in(head)
+    if problem:
+        typer.echo(f"{head}: {problem}")
+    for node in nodes:
+        joined = not there.isdisjoint({node.name, node.address})
+        typer.echo(f"{node.name}  {node.address}  {'in the cluster' if joined else 'MISSING'}")
+        problem = problem or ("" if joined else "missing")
+    if problem:
+        typer.echo(f"start it with: rigproof cluster up {rig}")
+        raise typer.Exit(MISSING)
+    typer.echo(f"run: pytest -m hardware --hw-ray-address {head} --hwprofile {rig}")
 
 
 def _launch(rig: str, port: int, user: str | None, key: Path | None, ray: str) -> Launch:

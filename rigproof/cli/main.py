@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-from rigproof.cli import cluster
+from rigproof import __version__
+from rigproof.cli import cluster, screen
+from rigproof.cli.completion import AcceptCommand
 from rigproof.cli.refused import Refused
 from rigproof.cluster.ray.errors import ClusterError
 from rigproof.profiles.errors import ProfileError
@@ -23,16 +25,33 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="rigproof",
-    help="Prove that a GPU training rig is fit before a training session starts.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(cluster.app, name="cluster")
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rigproof {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def rigproof(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version")
+    ] = False,
+) -> None:
+    """Prove that a GPU training rig is fit before a training session starts."""
+
+
 @app.command(
-    add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+    cls=AcceptCommand,
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
 def accept(context: typer.Context) -> None:
     """Run the acceptance suite here; `rigproof accept --help` lists its options."""
@@ -147,7 +166,7 @@ def history(
     from rigproof.history.listing import champions_listing, listing_lines, unreadable  # noqa: PLC0415
 
     folder = report_dir / "history"
-    lines = "\n".join(listing_lines(folder, rig))
+    lines = "\n".join(listing_lines(folder, rig, color=screen.colored()))
     best = "\n".join(champions_listing(report_dir / "champions", rig))
     if rig is not None and rig not in {path.name for path in folder.glob("*")}:
         if not best:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import cast, get_args
 
+from rigproof.cli import screen
 from rigproof.cli.last_words import add_last_words
 from rigproof.cli.shares import processes_for, side_by_side
 from rigproof.history.champions import ChampionError, read_champions
@@ -89,6 +90,8 @@ def rejudge(
         everything=everything,
         problems=[],
         write_line=echo,
+        width=screen.width(),
+        color=screen.colored(),
         simulated=simulated,
         interrupted=stopped,
         short=short,

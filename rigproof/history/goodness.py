@@ -13,14 +13,20 @@ def keep_good(
 ) -> dict[str, Any]:
     """pytest-benchmark's JSON with only the benchmarks whose criterion accepted their subject.
 
-    A benchmark without a verdict is dropped too, and so are all benchmarks of a simulated run. `output_json`
-    itself is not changed.
+    Each of them gets `rate` in its extra info: the figure's rate as the verdict judged it, such as a median,
+    which pytest-benchmark's own statistics need not agree with. A benchmark without such a rate is dropped,
+    and so are all benchmarks of a simulated run. `output_json` itself is not changed.
     """
-    good = {(verdict.criterion, verdict.subject) for verdict in verdicts if verdict.outcome in GOOD}
-    kept = [] if simulated else [one for one in output_json["benchmarks"] if _key(one) in good]
+    judged: dict[tuple[Any, Any, Any], float] = {
+        (verdict.criterion, verdict.subject, rate.figure): rate.value
+        for verdict in verdicts
+        if verdict.outcome in GOOD
+        for rate in verdict.rates
+    }
+    kept = []
+    for one in () if simulated else output_json["benchmarks"]:
+        extra = one.get("extra_info") or {}
+        rate = judged.get((extra.get("criterion"), extra.get("subject"), extra.get("figure")))
+        if rate is not None:
+            kept.append({**one, "extra_info": {**extra, "rate": rate}})
     return {**output_json, "benchmarks": kept}
-
-
-def _key(benchmark: Mapping[str, Any]) -> tuple[Any, Any]:
-    extra = benchmark.get("extra_info") or {}
-    return extra.get("criterion"), extra.get("subject")

@@ -21,6 +21,8 @@ from rigproof.records.rates import Rate
 from rigproof.records.verdict import figure
 
 LINE = 400  # characters
+BOLD, RED, GREEN = "1", "31", "32"
+NOTABLE_PERCENT = 1.0  # from this change on, it has a colour
 NOTHING = "nothing is kept yet; an accepted run of real devices keeps its rates"
 # It is printed to a terminal, which would execute control characters.
 Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
@@ -37,7 +39,7 @@ class Kept:
     subject: str
     gpu_uuid: str
     gpu_name: str
-    rate: Rate  # the device's work over its time
+    rate: Rate  # as it was judged
     rounds: int
     driver: str | None
     torch: str | None
@@ -60,13 +62,13 @@ class _Stored(BaseModel):
 
 
 class _Stats(_Stored):
-    ops: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     rounds: Annotated[int, Field(ge=0)]
 
 
 class _Extra(_Stored):
     run_id: Text | None = None
     title: Text
+    rate: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     unit: Text
     subject: Text
     gpu_uuid: Text | None
@@ -134,7 +136,7 @@ def _kept(file: str, content: _File, benchmark: _Benchmark) -> Kept:
         subject=extra.subject,
         gpu_uuid=str(extra.gpu_uuid),
         gpu_name=extra.gpu_name or "",
-        rate=Rate(benchmark.stats.ops, extra.unit),
+        rate=Rate(extra.rate, extra.unit),
         rounds=benchmark.stats.rounds,
         driver=extra.driver,
         torch=extra.torch,
@@ -142,7 +144,7 @@ def _kept(file: str, content: _File, benchmark: _Benchmark) -> Kept:
     )
 
 
-def listing_lines(history: Path, rig: str | None = None) -> Iterator[str]:
+def listing_lines(history: Path, rig: str | None = None, *, color: bool = False) -> Iterator[str]:
     """What `rigproof history` prints: the rates of each rig, card and figure, oldest first.
 
     `history` is the folder that holds one folder for each rig. Cards are identified by UUID, so a card that
@@ -155,28 +157,35 @@ def listing_lines(history: Path, rig: str | None = None) -> Iterator[str]:
         what = f"{rig}: no such rig; there are: {known}" if rig and known else NOTHING
         yield f"{history}: {what}"
     for folder in chosen:
-        yield from _rig_lines(read_history(folder))
+        yield from _rig_lines(read_history(folder), color=color)
 
 
-def _rig_lines(history: History) -> Iterator[str]:
+def _rig_lines(history: History, *, color: bool) -> Iterator[str]:
+    def styled(text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if color and code else text
+
     runs = len({one.file for one in history.kept})
     if not runs and not history.problems:
         yield f"{history.rig}: {NOTHING}"
         return
-    yield f"{history.rig}: {figure(len(history.kept), 'measurements')} of {figure(runs, 'runs')}"
+    counted = f"{figure(len(history.kept), 'measurements')} of {figure(runs, 'runs')}"
+    yield f"{styled(history.rig, BOLD)}: {counted}"
     groups: dict[tuple[str, str, str], list[Kept]] = {}
     for one in history.kept:
         groups.setdefault((one.gpu_uuid, one.title, one.rate.unit), []).append(one)
     for (uuid, title, _), group in groups.items():
-        yield f"  {group[-1].subject} {title}  {group[-1].gpu_name} {uuid}"
+        yield f"  {styled(f'{group[-1].subject} {title}', BOLD)}  {group[-1].gpu_name} {uuid}"
         before: float | None = None
         for one in group:
-            change = "" if before is None else f"{(one.rate.value / before - 1) * 100:+.1f} %"
+            percent = 0.0 if before is None else (one.rate.value / before - 1) * 100
+            change = "" if before is None else f"{percent:+.1f} %"
+            style = RED if percent <= -NOTABLE_PERCENT else GREEN if percent >= NOTABLE_PERCENT else ""
             before = one.rate.value
             versions = f"driver {one.driver or 'none'}, torch {one.torch or 'unknown'}"
             when = one.measured_at[:16].replace("T", " ")
             short = f", {one.shortened}" if one.shortened else ""
-            yield f"    {when}  {one.rate.value:9.2f} {one.rate.unit} {change:>8}  {versions}{short}"
+            rate = f"{one.rate.value:9.2f} {one.rate.unit} {styled(f'{change:>8}', style)}"
+            yield f"    {when}  {rate}  {versions}{short}"
     yield from (f"  {problem}" for problem in history.problems)
 
 

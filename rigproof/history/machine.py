@@ -3,22 +3,15 @@
 from typing import Any
 
 from rigproof.profiles.loading.loaded import LoadedRig
-from rigproof.records.recording import Recording
 
 
-def machine_info(source: Recording | LoadedRig) -> dict[str, Any]:
-    """The rig and its cards: these must be the same for two measurements to be comparable.
+def machine_info(loaded: LoadedRig, *, simulated: bool) -> dict[str, Any]:
+    """The rig and the cards that its profile promises: equal for two runs that can be compared.
 
-    Drivers, torch and clocks change between runs of one rig, so they are in each benchmark's extra info.
-    A Recording names the cards that were found, a profile those that it promises.
+    pytest-benchmark compares it before the first card has been looked at, so what a run finds is no part of
+    it; the cards found, drivers, torch and clocks are in each benchmark's extra info.
     """
-    if isinstance(source, LoadedRig):
-        devices = {
-            device.subject: {"sku": device.gpu.sku, "uuid": device.gpu.uuid} for device in source.devices()
-        }
-        return {"rig": source.rig.name, "simulated": False, "devices": devices}
-    found = {
-        subject: {"name": gpu.name, "sku": gpu.sku, "uuid": gpu.uuid}
-        for subject, gpu in sorted(source.gpus.items())
+    devices = {
+        device.subject: {"sku": device.gpu.sku, "uuid": device.gpu.uuid} for device in loaded.devices()
     }
-    return {"rig": source.run.rig.get("name"), "simulated": source.run.simulated, "devices": found}
+    return {"rig": loaded.rig.name, "simulated": simulated, "devices": devices}

@@ -4,7 +4,9 @@ This takes two steps, because pytest-benchmark's own `pytest_configure`, which r
 `direct_storage` in ours, and `install_storage` once the session starts.
 """
 
+import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,20 @@ from rigproof.records.disk.durable import replacing
 from rigproof.records.limits import HISTORY_BYTES_MAX, FileRefusedError, require_inside
 
 Keep = Callable[[Mapping[str, Any]], dict[str, Any]]
+COMPARE = pytest.StashKey[Any]()  # the option --benchmark-compare
 DEFAULT_STORAGE = "file://./.benchmarks"  # pytest-benchmark's own; any other one was chosen by the user
 
 
 def history_folder(report_dir: Path, rig_name: str) -> Path:
     """Where the history of a rig is kept, independent of the machine and the Python that measured it."""
     return Path(report_dir) / "history" / rig_name
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Remove a rig's folder, and the one of all rigs, as far as nothing is in them."""
+    with suppress(OSError):
+        folder.rmdir()
+        folder.parent.rmdir()
 
 
 class RigStorage(FileStorage):  # type: ignore[misc]  # pytest-benchmark is not typed
@@ -89,6 +99,9 @@ def direct_storage(config: pytest.Config, folder: Path, run_id: str) -> None:
         return
     if option.benchmark_storage == DEFAULT_STORAGE:
         option.benchmark_storage = f"file://{folder}"
+        # What is compared with is read by our storage: pytest-benchmark's own, which is configured first,
+        # has no limits and fails outside the working directory.
+        config.stash[COMPARE], option.benchmark_compare = option.benchmark_compare, None
     if not option.benchmark_save and not option.benchmark_autosave:
         option.benchmark_save = run_id
     option.benchmark_save_data = True  # for the run's own copy; the history leaves them out
@@ -108,6 +121,12 @@ def install_storage(
         return None
     storage = RigStorage(folder, session.logger, run_json=run_json, keep=keep)
     session.storage = storage
+    session.compare = config.stash.get(COMPARE, None)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")  # here the project's filters could make an error of one
+        session.handle_loading()
+    for one in caught:
+        config.issue_config_time_warning(one.message, stacklevel=2)  # type: ignore[arg-type]  # no text
     return storage
 
 

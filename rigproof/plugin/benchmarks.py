@@ -9,7 +9,13 @@ import pytest
 from rigproof.history.goodness import keep_good
 from rigproof.history.machine import machine_info
 from rigproof.history.rounds import benchmark_marker, clock_of, extra_info, figure_rounds, replay
-from rigproof.history.storage import RigStorage, direct_storage, history_folder, install_storage
+from rigproof.history.storage import (
+    RigStorage,
+    direct_storage,
+    history_folder,
+    install_storage,
+    remove_if_empty,
+)
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.plugin.conclusion import Key
 from rigproof.plugin.keys import SESSION, criterion_and_subject
@@ -47,6 +53,17 @@ class BenchmarkHooks:
         """Why the history was not written; None if it was."""
         return None if self._storage is None else self._storage.problem
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_header(self) -> Generator[None, list[Any], list[Any]]:
+        """Without pytest-benchmark's line of its defaults: a device's own timer is used, and none of them."""
+        return [line for line in (yield) if not str(line).startswith("benchmark: ")]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """Remove the folder that pytest-benchmark has created, if nothing was kept in it."""
+        if self._session.folder is not None:
+            remove_if_empty(self._folder)
+
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Now that pytest-benchmark is configured, give it our storage."""
         if self._session.folder is not None:
@@ -73,7 +90,8 @@ class BenchmarkHooks:
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_benchmark_generate_machine_info(self) -> dict[str, Any]:
         """The rig's identity instead of the CPU's."""
-        return machine_info(self._session.recording or self._session.prepared.loaded)
+        prepared = self._session.prepared
+        return machine_info(prepared.loaded, simulated=prepared.simulated is not None)
 
     def _keep(self, output_json: Mapping[str, Any]) -> dict[str, Any]:
         recording = self._session.recording

@@ -10,6 +10,7 @@ from rigproof.run.options import OPTIONS
 MARKER = "hardware"
 OWN = [names for group in OPTIONS.values() for names in group]
 TYPED = {name for names in OWN for name in names}
+QUESTIONS = ("help", "version", "markers", "cacheshow")  # options with which pytest collects nothing
 STORED = [names[0].removeprefix("--").replace("-", "_") for names in OWN]  # as pytest has them
 
 
@@ -33,8 +34,12 @@ def acts(config: pytest.Config) -> bool:
 
 
 def wants_hardware(config: pytest.Config) -> bool:
-    """Whether this is an acceptance run: rigproof is wanted, and `-m` selects the marker `hardware`."""
-    return acts(config) and _selects(config.option.markexpr)
+    """Whether this is an acceptance run: rigproof is wanted, and `-m` selects the marker `hardware`.
+
+    Not if pytest is only asked something, such as for its markers, and runs no test.
+    """
+    asked = any(getattr(config.option, name, None) for name in QUESTIONS)
+    return acts(config) and not asked and _selects(config.option.markexpr)
 
 
 def select_hardware(config: pytest.Config) -> None:
@@ -45,7 +50,7 @@ def select_hardware(config: pytest.Config) -> None:
     """
     typed = [str(argument) for argument in config.invocation_params.args]
     option = _first(typed)
-    if option is None or wants_hardware(config):
+    if option is None or _selects(config.option.markexpr):
         return
     if any(argument.startswith("-m") for argument in typed):
         raise pytest.UsageError(

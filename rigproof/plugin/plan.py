@@ -1,5 +1,7 @@
 """`--hw-plan`: what would be run and judged, by which limits. Loads nothing."""
 
+import shutil
+
 import pytest
 
 from rigproof.history.listing import champion_lines
@@ -23,6 +25,8 @@ def print_plan(config: pytest.Config) -> int:
         promised,
         nvml_error=prepared.inventory.nvml_error,
         simulated=prepared.simulated is not None,
+        verbose=config.get_verbosity() > 0,
+        width=shutil.get_terminal_size().columns,
     ):
         print(line)  # noqa: T201 - there is no session to report through
     for line in champion_lines(prepared.champions, prepared.loaded.rig.name):

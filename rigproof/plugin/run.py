@@ -1,7 +1,7 @@
 """One run in progress: its recording, its rig, its live view, and the judging of what is recorded so far."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,7 +33,12 @@ class Run:
     """From the first record to the last. `close` can be called again, and in any state."""
 
     def __init__(
-        self, prepared: Prepared, folder: Path, terminal: TextIO | None, command: tuple[str, ...]
+        self,
+        prepared: Prepared,
+        folder: Path,
+        terminal: TextIO | None,
+        command: tuple[str, ...],
+        column: Callable[[], int],
     ) -> None:
         self._prepared = prepared
         self._origin_s = time.monotonic()
@@ -45,7 +50,7 @@ class Run:
         self._resources.callback(self.writer.close)
         if terminal is not None:
             self._resources.callback(terminal.close)
-        self._view = LiveView(self.recording, prepared.plan, terminal, self.now_s)
+        self._view = LiveView(self.recording, prepared.plan, terminal, self.now_s, column)
         self._resources.callback(self._view.close)
 
     def now_s(self) -> float:
@@ -71,6 +76,7 @@ class Run:
             needed=needed,
             now_s=self.now_s,
             on_tick=self._view.tick,
+            say=self._view.say,
             ground=self._ground(),
             again=lambda stage: second_chance(self.recording, self._prepared.loaded, stage),
         )
@@ -102,6 +108,10 @@ class Run:
         rates = {uuid: own for uuid, own in self._prepared.champions.rates().items() if uuid in found}
         if rates:
             self.writer.add(champions_event(rates, self.now_s()))
+
+    def yield_terminal(self) -> None:
+        """Leave the terminal to pytest, which is about to write."""
+        self._view.hide()
 
     def close(self) -> None:
         """Take the rig down, and flush the recording to the disk."""

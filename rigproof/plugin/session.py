@@ -37,6 +37,8 @@ from rigproof.run.acceptance import AcceptanceRun
 from rigproof.run.suite import suite_folder
 from rigproof.stages.registry import KINDS
 
+LETTERS = ". pass, F FAIL, w WARN, n not measured, a not applicable, b no limit yet (baseline)"
+COLLECTING = ("collectonly", "showfixtures", "show_fixtures_per_test", "setupplan")  # nothing is run
 ITEM_LIMIT_S = 60  # a hardware test only judges; stages have their own deadlines
 
 
@@ -72,7 +74,7 @@ class HardwareSession:
                 )
             prepared = prepare(Request.of(config))
             folder = None
-            if not config.option.collectonly:
+            if not any(getattr(config.option, name, None) for name in COLLECTING):
                 folder = new_run_folder(
                     prepared.request.report_dir, prepared.loaded.rig.name, datetime.now(UTC)
                 )
@@ -146,7 +148,7 @@ class HardwareSession:
         """Start the rig. Ends the session with exit status 4 if the cluster does not start."""
         assert self.folder is not None
         command = tuple(map(str, self.config.invocation_params.args))
-        self.run = Run(self.prepared, self.folder, self._terminal, command)
+        self.run = Run(self.prepared, self.folder, self._terminal, command, self._column)
         self.run.leave_out(self._unjudged)
         try:
             return self.run.open(frozenset(self._needed))
@@ -253,6 +255,28 @@ class HardwareSession:
 
     # What a terminal shows
 
+    def _column(self) -> int:
+        """How much of the terminal's current line pytest has written: names of files, letters of tests."""
+        reporter = self.config.pluginmanager.getplugin("terminalreporter")
+        if reporter is None:
+            return 0
+        writer = reporter._tw  # noqa: SLF001 - pytest has no public name for it
+        return int(writer.width_of_current_line % writer.fullwidth)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logstart(self) -> None:
+        """pytest is about to write the name of a test or of its file."""
+        self._yield_terminal()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self) -> None:
+        """pytest is about to write how a test ended."""
+        self._yield_terminal()
+
+    def _yield_terminal(self) -> None:
+        if self.run is not None:
+            self.run.yield_terminal()
+
     def pytest_report_header(self) -> list[str]:
         """Profile, rig, driver, torch, plan with expected time."""
         inventory = self.prepared.inventory
@@ -263,6 +287,10 @@ class HardwareSession:
             driver_version=inventory.driver_version,
             simulated=self.prepared.simulated is not None,
         )
+
+    def pytest_report_collectionfinish(self) -> list[str]:
+        """The letters of the tests that follow; with -v they are words."""
+        return [LETTERS] if self.config.get_verbosity() == 0 and self.folder is not None else []
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Show tests that were not measured or do not apply as such, not as ordinary skips."""

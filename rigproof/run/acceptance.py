@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from rigproof.cluster.driver.ground import Ground
-from rigproof.cluster.driver.rig_cluster import RigCluster
+from rigproof.cluster.driver.rig_cluster import RigCluster, Say, unheard
 from rigproof.host.cpu_band import HostLoad
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -31,7 +31,7 @@ class AcceptanceRun:
 
     `again` is called with the name of each stage that has ended. It returns why the stage must be measured
     once more, or an empty text. `sink` adds to `recording`. `needed` are the names of the stages that will be
-    judged. `on_tick` is called about twice a second while a stage runs.
+    judged. `on_tick` is called about twice a second while a stage runs, `say` with what is done before.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class AcceptanceRun:
         on_tick: Callable[[], None],
         ground: Ground | None = None,
         again: Again = never_again,
+        say: Say = unheard,
     ) -> None:
         self._loaded = loaded
         self._plan = plan
@@ -67,6 +68,7 @@ class AcceptanceRun:
             now_s=now_s,
             run_id=recording.run.run_id,
             ground=ground,
+            say=say,
         )
 
     def __enter__(self) -> Self:

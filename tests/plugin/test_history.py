@@ -1,6 +1,7 @@
 """The throughput history that runs leave, as pytest-benchmark and `rigproof history` read it."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -58,6 +59,28 @@ def test_operations_per_second_are_tflops(two_runs):
     assert rates["test_gemm_bf16[pc2/gpu0]"] == pytest.approx(660)
     assert rates["test_sustained[pc1/gpu0]"] == pytest.approx(660)  # of two workers together
     assert {one["extra_info"]["gpu_uuid"] for one in stored} == {"GPU-pc1/gpu0", "GPU-pc2/gpu0"}
+
+
+def test_what_the_history_lists_is_what_was_judged(two_runs):
+    kept = read_history(two_runs.reports / "history" / "two-nodes").kept
+    listed = {
+        (one.title, one.subject): one.rate.value for one in kept if one.file == two_runs.history[-1].name
+    }
+    assert len(listed) == 12
+    for (criterion, subject), rate in listed.items():
+        assert rate == pytest.approx(two_runs.criteria[criterion, subject]["measured"], rel=1e-6), criterion
+
+
+@pytest.mark.parametrize(("sku", "other"), [("h200-sxm", False), ("h100-sxm", True)])
+def test_a_comparison_warns_of_another_machine_only_if_it_is_one(two_runs, two_nodes, tmp_path, sku, other):
+    reports, profile = tmp_path / "reports", tmp_path / "two-nodes.toml"
+    shutil.copytree(two_runs.reports / "history", reports / "history")
+    text = two_nodes.read_text()
+    assert 'sku = "h200-sxm"' in text
+    profile.write_text(text.replace('sku = "h200-sxm"', f'sku = "{sku}"'))
+    output = accept(reports, profile, "healthy", "--benchmark-compare", "--benchmark-verbose").output
+    assert "Comparing against benchmarks from" in output
+    assert ("machine_info is different" in output) is other
 
 
 def test_pytest_benchmark_compares_the_runs(two_runs, tmp_path):

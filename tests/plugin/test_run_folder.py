@@ -6,7 +6,7 @@ import re
 import pyarrow.parquet as pq
 import pytest
 
-from support.acceptance import accept, properties
+from support.acceptance import accept, properties, run_pytest
 from support.recordings import END_S, STEP_S
 
 FILES = {
@@ -99,3 +99,13 @@ def test_a_copy_to_share_is_written_at_the_end(acceptance):
         assert not [one for one in (*uuids, *hosts) if one.encode() in content], path.name
     assert (run.reports / "share.key").stat().st_mode & 0o777 == 0o600
     assert not (run.folder / "share.key").exists()
+
+
+@pytest.mark.parametrize(
+    "question", ["--markers", "--fixtures", "--setup-plan", "--collect-only", "--version"]
+)
+def test_a_question_leaves_no_folder(tmp_path, question):
+    done = run_pytest(*("-m", "hardware", "--hw-simulate-inline", "--hwprofile=dual-3090-3070", question),
+                      f"--hw-report-dir={tmp_path / 'reports'}")  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not (tmp_path / "reports").exists()

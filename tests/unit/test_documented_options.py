@@ -9,7 +9,7 @@ from rigproof.run.options import OPTIONS, short
 from support.acceptance import CHECKOUT
 
 OURS = {name for group in OPTIONS.values() for names in group for name in names}
-ACCEPT = {"--help", *map(short, OURS)}
+ACCEPT = {"--help", "--json", *map(short, OURS)}
 PYTEST = OURS | {"--benchmark-compare", "--benchmark-verbose"}
 DOCUMENTS = [
     "README.md",

@@ -138,6 +138,10 @@ class Ground(Protocol):
     actors: Actors
 
     @property
+    def opening(self) -> str:
+        """What `open` does, for whoever waits for it; empty if it takes no time."""
+
+    @property
     def up(self) -> bool:
         """Whether there is something to release."""
 
@@ -193,6 +197,11 @@ class RayGround:
         self._stop_s = timeouts.stop_s
         self._wait_nodes_s = min(timeouts.start_s, wait_nodes_s or timeouts.start_s)
         self._session: RaySession | None = None
+
+    @property
+    def opening(self) -> str:
+        """Which Ray is started or joined."""
+        return "starting Ray" if self._ray_address is None else f"joining the Ray at {self._ray_address}"
 
     @property
     def up(self) -> bool:

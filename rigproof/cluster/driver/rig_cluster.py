@@ -3,7 +3,7 @@
 import dataclasses
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from types import TracebackType
 from typing import Literal, Self
 
@@ -43,6 +43,11 @@ OPEN_SAID = (
 SESSION_SHARE = 0.6  # of the time for taking down: Ray itself; the rest is for our actors
 
 Sink = Callable[[Record | Sample], None]
+Say = Callable[[str], None]
+
+
+def unheard(_text: str) -> None:
+    """Nobody waits in front of a screen."""
 
 
 class RigCluster:
@@ -53,6 +58,7 @@ class RigCluster:
 
     `run_id`: the nodes keep their last words on their disks under this id; None: they keep none.
     `allow_open`: also join a cluster without token authentication; an event then reports it.
+    `say` is called with each thing that takes seconds while the rig is brought up.
 
     Raises on entering:
         ClusterUnreachable, ClusterStartFailed: nothing started, and nothing is left of the attempt.
@@ -70,6 +76,7 @@ class RigCluster:
         allow_open: bool = False,
         run_id: str | None = None,
         ground: Ground | None = None,
+        say: Say = unheard,
     ) -> None:
         timeouts = loaded.rig.timeouts
         self._loaded = loaded
@@ -78,6 +85,7 @@ class RigCluster:
         self._sink = sink = reporting_once(naming_holders(sink))
         self._now_s = now_s
         self._run_id = run_id
+        self._say = say
         self._start_s = timeouts.start_s
         self._stop_s = timeouts.stop_s
         prefix = f"rigproof-{uuid.uuid4().hex[:8]}"
@@ -181,6 +189,8 @@ class RigCluster:
                 self._event("timeout", "rig", message, limit_s=self._stop_s, pids=pids)
 
     def _open(self) -> None:
+        if self._ground.opening:
+            self._say(self._ground.opening)
         found = self._ground.open()
         for node in self._loaded.rig.nodes:
             if node.name not in found:
@@ -192,6 +202,7 @@ class RigCluster:
         self._watch = self._ground.watch(found, self._now_s)
         self._reservations = self._ground.reservations(found)
         with_gpu = {device.node for device in self._loaded.devices() if device.gpu.device == "cuda"}
+        self._say(f"starting the agent{_s(found)} of {len(found)} node{_s(found)}")
         facts = self._agents.start(found, with_gpu)
         skus = all_skus(self._loaded.kinds)
         gpus, missing = gpus_there(self._loaded, facts, lambda name: match_sku(name, skus), self._now_s())
@@ -222,6 +233,7 @@ class RigCluster:
             and worker.subject not in refused
             and (worker.device == "cpu" or worker.subject in gpus)
         ]
+        self._say(f"starting {len(plans)} worker{_s(plans)}")
         self._workers.start(plans, self._reservations.groups, self._reservations.cpus)
         self._until_up(None)
 
@@ -301,6 +313,10 @@ class RigCluster:
 
     def _event(self, kind: str, subject: str, message: str, **data: object) -> None:
         self._sink(Event(self._now_s(), kind, subject, message, data=data))
+
+
+def _s(counted: Sized) -> str:
+    return "" if len(counted) == 1 else "s"
 
 
 def _watched(loaded: LoadedRig) -> ProcessLimits | None:

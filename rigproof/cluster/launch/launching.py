@@ -16,6 +16,7 @@ from pathlib import Path
 from rigproof.cluster.launch.file import Launch, launch_text, numeric
 from rigproof.cluster.launch.remote import Answer, NoSsh, Remote
 from rigproof.cluster.launch.scripts import END, LOOK, SAVE_IT
+from rigproof.cluster.ray.address import check_listening
 from rigproof.cluster.ray.auth_token import TokenPlace, check_private
 from rigproof.cluster.ray.errors import ClusterError, ClusterStartFailed
 from rigproof.cluster.ray.node_list import node_names
@@ -58,15 +59,30 @@ def addressed(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     return numeric(nodes, found)
 
 
+def nodes_in(head: str) -> tuple[frozenset[str], str]:
+    """The names and addresses of the nodes of the cluster at this address, and why there are none."""
+    try:
+        check_listening(head)
+    except ClusterError:
+        return frozenset(), "nothing answers there: no cluster is running"
+    there = node_names(head, ASK_S)
+    token = "is it a Ray, and is its token in ~/.ray/auth_token or RAY_AUTH_TOKEN here?"  # noqa: S105
+    return there, "" if there else f"something answers there but lists no nodes; {token}"
+
+
 def write_file(launch: Launch, file: Path) -> None:
     """Write the file for `ray up`. Raises ClusterStartFailed with the way out."""
     try:
         file.write_text(launch_text(launch))
     except OSError as error:
-        raise ClusterStartFailed(
-            f"{file.absolute()}: not written: {error.strerror or error}; give --file FILE in a folder "
-            "where you may write"
-        ) from error
+        raise _unwritten(file, error) from error
+
+
+def _unwritten(file: Path, error: OSError) -> ClusterStartFailed:
+    return ClusterStartFailed(
+        f"{file.absolute()}: not written: {error.strerror or error}; give --file FILE in a folder where you "
+        "may write"
+    )
 
 
 def up(launch: Launch, file: Path, *, limit_s: float, say: Say) -> None:
@@ -184,8 +200,12 @@ def _ray_up(file: Path, limit_s: float) -> None:
     """Run `ray up` to its end. Its output goes to a log file, and is quoted only if it fails."""
     environment = os.environ | {"RAY_USAGE_STATS_ENABLED": "0", "RAY_UP_enable_autoscaler_v2": "0"}
     log = file.with_suffix(".log")
+    try:
+        output = log.open("w")
+    except OSError as error:
+        raise _unwritten(log, error) from error
     # No `host.child.Child`: Ray's own program, in a session of its own, so that its ssh can be ended with it.
-    with log.open("w") as output:
+    with output:
         process = subprocess.Popen(
             [*RAY_UP, str(file)],
             env=environment,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rigproof.profiles.loading.files import DEFAULTS
+from rigproof.profiles.loading.files import DEFAULTS, profile_folder
 from rigproof.profiles.loading.loaded import LoadedRig
 
 _HEAD = (
@@ -39,7 +39,8 @@ def profile_text(loaded: LoadedRig) -> str:
     import tomlkit  # noqa: PLC0415 - `pytest --hw-plan` does not need it
 
     document = tomlkit.document()
-    document.add(tomlkit.comment(":schema ../schema/rig.schema.json"))
+    schema = profile_folder() / "schema" / "rig.schema.json"
+    document.add(tomlkit.comment(f":schema {schema.as_uri()}"))  # for editors, wherever the file is saved
     document["name"] = loaded.rig.name
     for line in _HEAD:
         document.add(tomlkit.comment(line.format(name=loaded.rig.name)))

@@ -83,7 +83,9 @@ def _named_rig(file: str, key: str, name: str) -> Path:
     known = stems("rigs")
     if name in known:
         return profile_folder() / "rigs" / f"{name}.toml"
-    way_out = f"{nearest(name, known)}; a file of your own is named with its path, such as ./lab.toml"
+    hint = nearest(name, known)
+    end = "" if hint.endswith("?") else ";"
+    way_out = f"{hint}{end} a file of your own is named with its path, such as ./lab.toml"
     raise ProfileError([problem(file, key, name, "no rig of that name in hwprofiles/rigs", way_out)])
 
 

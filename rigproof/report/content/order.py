@@ -124,6 +124,7 @@ def meaning(
     interrupted: bool = False,
     whole: bool = True,
     short: str = "",
+    simulated: bool,
 ) -> str:
     """What the decision means to someone who wants to train, in one sentence.
 
@@ -132,7 +133,7 @@ def meaning(
     verdicts = list(verdicts)
     if decision is Decision.ACCEPTED:
         warned = len(of_outcome(verdicts, Outcome.WARN))
-        fit = "this rig is fit for training"
+        fit = "nothing failed on the simulated rig" if simulated else "this rig is fit for training"
         if short:
             fit = "nothing failed in that time; the whole level is not proven"
         if only_cpu(verdicts):
@@ -141,7 +142,9 @@ def meaning(
     if decision is Decision.REJECTED:
         failed = len(of_outcome(verdicts, Outcome.FAIL))
         what = _some(failed, "criterion failed", "criteria failed")
-        return f"{what}; do not train on this rig until that is fixed"
+        return what + (
+            " on the simulated rig" if simulated else "; do not train on this rig until that is fixed"
+        )
     if interrupted:
         return "the run was interrupted; the rig is not proven fit"
     missing = len(of_outcome(verdicts, Outcome.NOT_MEASURED))

@@ -38,7 +38,13 @@ def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
     run = result.recording.run
     mark = "SIMULATED " if result.simulated else ""
     lines = [f"# rigproof: {mark}{result.decision.value}{instead(result.decision, result.short)}", ""]
-    sense = meaning(result.decision, result.verdicts, interrupted=result.interrupted, short=result.short)
+    sense = meaning(
+        result.decision,
+        result.verdicts,
+        interrupted=result.interrupted,
+        short=result.short,
+        simulated=result.recording.run.simulated,
+    )
     if result.simulated:
         lines += ["> **SIMULATED**: no real device was measured. This says nothing about any rig.", ""]
     lines += [

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from rich.console import Console
@@ -20,6 +20,7 @@ PLAIN_EVERY_S = 30.0
 DRAW_EVERY_S = 0.5
 BAR = 20  # characters
 UNKNOWN = "–"
+BETWEEN = "between stages"
 
 
 def terminal_copy(stream: TextIO | None = None) -> TextIO | None:
@@ -38,26 +39,49 @@ def terminal_copy(stream: TextIO | None = None) -> TextIO | None:
     return os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", buffering=1)
 
 
+def _at_the_left() -> int:
+    return 0
+
+
 class LiveView:
     """Shows a growing Recording on `stream`; nothing if that is None.
 
     `tick` may be called as often as you like, from one thread; it draws only when a drawing is due, by
-    `now_s`, the run time. If the stream breaks, the view ends, but not the run. `close`
-    restores the terminal.
+    `now_s`, the run time. `column` returns how much of the current line pytest has written: the view is below
+    that line. Whoever else writes calls `hide` before, else it would be wiped with the next drawing. If the
+    stream breaks, the view ends, but not the run. `close` restores the terminal.
     """
 
     def __init__(
-        self, recording: Recording, plan: Plan, stream: TextIO | None, now_s: Callable[[], float]
+        self,
+        recording: Recording,
+        plan: Plan,
+        stream: TextIO | None,
+        now_s: Callable[[], float],
+        column: Callable[[], int] = _at_the_left,
     ) -> None:
         self._recording = recording
         self._plan = plan
         self._stream = stream
         self._now_s = now_s
+        self._column = column
         self._bands = {node.name: node.band_percent for node in run_facts(recording).nodes}
+        self._doing = BETWEEN
         self._drawn_s: float | None = None
         self._live: Live | None = None
+        self._left_column = 0  # where pytest was when the view was drawn
+        self._broken_column = 0  # where a plain line broke pytest's
         self._console: Console | None = None
         self._terminal = stream is not None and _is_terminal(stream)
+
+    def say(self, doing: str) -> None:
+        """Show immediately what is being done outside of any stage, such as `starting Ray`."""
+        self._doing = doing
+        with self._giving_up():
+            if self._terminal:
+                self._draw(self._state(self._now_s()))
+            else:
+                self._write_plain(f"{_clock(self._now_s())} | {doing}")
 
     def tick(self) -> None:
         """Draw, if a drawing is due."""
@@ -69,36 +93,68 @@ class LiveView:
         if since_s is not None and now_s - since_s < every_s:
             return
         self._drawn_s = now_s
-        state = state_of(self._recording, self._plan, now_s, QUIET_EVENTS)
-        try:
+        state = self._state(now_s)
+        if state.stage is not None:
+            self._doing = BETWEEN
+        with self._giving_up():
             if self._terminal:
                 self._draw(state)
             else:
-                mark = "SIMULATED " if self._recording.run.simulated else ""
-                self._stream.write(f"rigproof: {mark}{plain_line(state)}\n")
-                self._stream.flush()
-        except (OSError, ValueError):
-            self._give_up()
+                self._write_plain(plain_line(state, self._doing))
+
+    def hide(self) -> None:
+        """Remove the view if it is there, and return the cursor to where pytest had left it.
+
+        The next drawing brings it back.
+        """
+        live, self._live = self._live, None
+        if live is None or self._stream is None:
+            return
+        with self._giving_up():
+            live.stop()
+            if self._left_column:
+                self._stream.write(f"\x1b[A\x1b[{self._left_column + 1}G")
+            self._stream.flush()
+            self._drawn_s = None
 
     def close(self) -> None:
         """Remove the view from the terminal. A second call does nothing."""
+        self.hide()
+        self._give_up()
+
+    @contextlib.contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """End the view if its stream breaks."""
         try:
-            if self._live is not None:
-                self._live.stop()
+            yield
         except (OSError, ValueError):
-            pass
-        finally:
             self._give_up()
 
     def _give_up(self) -> None:
         self._stream = None
         self._live = None
 
+    def _state(self, now_s: float) -> RunNow:
+        return state_of(self._recording, self._plan, now_s, QUIET_EVENTS)
+
+    def _write_plain(self, text: str) -> None:
+        if self._stream is None:
+            return
+        column = self._column()
+        start = "\n" if column != self._broken_column else ""  # once for each line that pytest has begun
+        self._broken_column = column
+        mark = "SIMULATED " if self._recording.run.simulated else ""
+        self._stream.write(f"{start}rigproof: {mark}{text}\n")
+        self._stream.flush()
+
     def _draw(self, state: RunNow) -> None:
-        assert self._stream is not None
+        if self._stream is None:
+            return
         if self._live is None or self._console is None:
-            self._stream.write("\n")  # pytest has begun a line that must not be overwritten
-            self._stream.flush()
+            self._left_column = self._column()
+            if self._left_column:
+                self._stream.write("\n")
+                self._stream.flush()
             self._console = Console(file=self._stream, force_terminal=True, highlight=False)
             self._live = Live(
                 console=self._console,
@@ -119,7 +175,9 @@ class LiveView:
         whole = Table.grid(padding=0)
         mark = "[SIMULATED] " if self._recording.run.simulated else ""
         trouble = f"  {state.troubles} event{'' if state.troubles == 1 else 's'}" if state.troubles else ""
-        whole.add_row(Text(f"{mark}{_clock(state.now_s)}  {_stage_bar(state.stage)}{trouble}", "bold"))
+        whole.add_row(Text(f"{mark}{_clock(state.now_s)}  {self._stage_bar(state.stage)}{trouble}", "bold"))
+        if not any(device.sample or device.rate or device.alive for device in state.devices):
+            return whole  # still starting
         devices = Table.grid(padding=(0, 1))
         for _ in range(7):
             devices.add_column(justify="right", no_wrap=True)
@@ -131,6 +189,12 @@ class LiveView:
             whole.add_row(Text(_host_text(host, self._bands.get(host.subject))))
         return whole
 
+    def _stage_bar(self, stage: StageNow | None) -> str:
+        if stage is None:
+            return self._doing
+        full = round(stage.share * BAR)
+        return f"{stage.name} {'█' * full}{'░' * (BAR - full)} {stage.elapsed_s:.0f}/{stage.expected_s:.0f} s"
+
 
 def _is_terminal(stream: TextIO) -> bool:
     try:
@@ -139,13 +203,11 @@ def _is_terminal(stream: TextIO) -> bool:
         return False
 
 
-def plain_line(state: RunNow) -> str:
-    """The run in one line."""
+def plain_line(state: RunNow, doing: str = BETWEEN) -> str:
+    """The run in one line; `doing`: what is done if no stage runs."""
     parts = [_clock(state.now_s)]
     stage = state.stage
-    parts.append(
-        f"{stage.name} {stage.elapsed_s:.0f}/{stage.expected_s:.0f} s" if stage else "between stages"
-    )
+    parts.append(f"{stage.name} {stage.elapsed_s:.0f}/{stage.expected_s:.0f} s" if stage else doing)
     for device in state.devices:
         cells = [cell.strip() for cell in _device_cells(device)]
         parts.append(" ".join([cells[0], *(cell for cell in cells[1:] if UNKNOWN not in cell)]))
@@ -160,13 +222,6 @@ def plain_line(state: RunNow) -> str:
 def _clock(now_s: float) -> str:
     minutes, seconds = divmod(max(int(now_s), 0), 60)
     return f"{minutes:02d}:{seconds:02d}"
-
-
-def _stage_bar(stage: StageNow | None) -> str:
-    if stage is None:
-        return "between stages"
-    full = round(stage.share * BAR)
-    return f"{stage.name} {'█' * full}{'░' * (BAR - full)} {stage.elapsed_s:.0f}/{stage.expected_s:.0f} s"
 
 
 def _device_cells(device: DeviceNow) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from rigproof.criteria.criterion import Criterion
 from rigproof.profiles.kinds.figures import FigureKind
@@ -16,7 +17,6 @@ from rigproof.report.terminal.terminal import duration, header_lines
 
 Promised = Callable[[Criterion, LoadedRig, Collection[str]], tuple[str, ...]]
 KEY = re.compile(r"`((?:limits|cpu|responsiveness|stages\.\w+)\.\w+)`")
-UNSTATED = " is not stated"
 
 
 def plan_lines(
@@ -27,8 +27,14 @@ def plan_lines(
     *,
     nvml_error: str | None = None,
     simulated: bool = False,
+    verbose: bool = False,
+    width: int = 80,
 ) -> Iterator[str]:
-    """All lines; loads nothing. `catalogue` holds the criteria in the order to print; see `Promised`."""
+    """All lines; loads nothing. `catalogue` holds the criteria in the order to print; see `Promised`.
+
+    `verbose`: each criterion's rule in full, with the file of each value; else a line of at most `width` for
+    each.
+    """
     yield from header_lines(loaded, plan, nvml_error=nvml_error, simulated=simulated)
     yield from _stages(plan, loaded.kinds)
     share = loaded.rig.limits.marginal_share
@@ -39,20 +45,10 @@ def plan_lines(
         )
     yield from _workers(plan)
     yield ""
-    yield "criteria: what is judged, for which subjects, by which limit"
-    rule = ""
-    for criterion in catalogue.values():
-        subjects = promised(criterion, loaded, plan.stage_names)
-        if subjects:
-            yield f"  {criterion.name} ({_some(subjects)})"
-            if criterion.limit == rule:
-                yield "    the same rule"
-            elif _says_more_than_keys(criterion.limit):
-                yield f"    {criterion.limit.replace('`', '')}"
-            rule = criterion.limit
-            yield from (f"    {line}" for line in _limits(criterion, subjects, loaded))
-            if criterion.name == "compute.exact":
-                yield from _alone(subjects, loaded)
+    yield f"criteria: what is judged, for which subjects, by which limit{'' if verbose else '; more with -v'}"
+    judged = {each: promised(each, loaded, plan.stage_names) for each in catalogue.values()}
+    judged = {each: subjects for each, subjects in judged.items() if subjects}
+    yield from _in_full(judged, loaded) if verbose else _briefly(judged, loaded, width)
     criteria = catalogue.values()
     unpromised = [each.name for each in criteria if not promised(each, loaded, loaded.kinds.names)]
     of_other_levels = [
@@ -64,6 +60,65 @@ def plan_lines(
         yield f"not at level {plan.level}, for lack of these stages: {', '.join(of_other_levels)}"
     if unpromised:
         yield f"not promised by this rig, so not judged: {', '.join(unpromised)}"
+
+
+def _in_full(judged: Mapping[Criterion, Sequence[str]], loaded: LoadedRig) -> Iterator[str]:
+    rule = ""
+    for criterion, subjects in judged.items():
+        yield f"  {criterion.name} ({_some(subjects)})"
+        if criterion.limit == rule:
+            yield "    the same rule"
+        elif _says_more_than_keys(criterion.limit):
+            yield f"    {criterion.limit.replace('`', '')}"
+        rule = criterion.limit
+        for limit, having in _limits(criterion, subjects, loaded).items():
+            yield f"    {_some(having)}: {limit.full}"
+        if criterion.name == "compute.exact":
+            yield from _alone(subjects, loaded)
+
+
+def _briefly(judged: Mapping[Criterion, Sequence[str]], loaded: LoadedRig, width: int) -> Iterator[str]:
+    rows = [
+        (each.name, _whom(subjects, loaded), _short(each, subjects, loaded))
+        for each, subjects in judged.items()
+    ]
+    widths = [max((len(row[place]) for row in rows), default=0) for place in range(2)]
+    for name, whom, limit in rows:
+        line = f"  {name:{widths[0]}}  {whom:{widths[1]}}  {limit}"
+        yield line if len(line) <= width else f"{line[: width - 1].rstrip()}…"
+
+
+def _short(criterion: Criterion, subjects: Sequence[str], loaded: LoadedRig) -> str:
+    """The limit in a few words: its values, or where the profile has none, the beginning of its rule."""
+    limits_of: dict[str, list[str]] = {}  # by subject
+    for limit, having in _limits(criterion, subjects, loaded).items():
+        for subject in having:
+            limits_of.setdefault(subject, []).extend([limit.short] if limit.short else [])
+    alike: dict[str, list[str]] = {}  # subjects by their limits
+    for subject, limits in limits_of.items():
+        alike.setdefault(", ".join(limits), []).append(subject)
+    if len(alike) < 2:
+        return next(iter(alike), "") or _first_clause(criterion.limit)
+    units = {limits.rpartition(" ")[2] for limits in alike}
+    shared = f" {units.pop()}" if len(units) == 1 else ""
+    values = (f"{_whom(having, loaded)} {limits.removesuffix(shared)}" for limits, having in alike.items())
+    return ", ".join(values) + shared
+
+
+def _first_clause(rule: str) -> str:
+    """The first clause of a rule without a key, since none of its keys has a value; else the first one."""
+    clauses = re.split(r"[;:.] ", rule)
+    free = (clause for clause in clauses if not KEY.search(clause))
+    return next(free, clauses[0]).removeprefix("else ").replace("`", "")
+
+
+def _whom(subjects: Sequence[str], loaded: LoadedRig) -> str:
+    """These subjects in a few words: their names, or that all of their kind are meant."""
+    if set(subjects) == {device.subject for device in loaded.devices()}:
+        return "each GPU" if any(device.gpu.device == "cuda" for device in loaded.devices()) else "the CPU"
+    if set(subjects) == {node.name for node in loaded.rig.nodes}:
+        return "each node"
+    return ", ".join(subjects) if len(subjects) <= 2 else f"{len(subjects)} of them"
 
 
 def _stages(plan: Plan, kinds: StageKinds) -> Iterator[str]:
@@ -84,13 +139,17 @@ def _stages(plan: Plan, kinds: StageKinds) -> Iterator[str]:
 def _workers(plan: Plan) -> Iterator[str]:
     yield ""
     yield "workers: one process each"
+    alike: dict[str, list[str]] = {}
     for worker in plan.workers:
         share = f"{worker.gpu_share:g} GPU" if worker.device == "cuda" else "the CPU as the device"
         memory = "VRAM" if worker.device == "cuda" else "RAM"
-        yield (
-            f"  {worker.worker}: {share}, {figure(worker.cpus)} CPU{'' if worker.cpus == 1 else 's'}, "
+        has = (
+            f"{share}, {figure(worker.cpus)} CPU{'' if worker.cpus == 1 else 's'}, "
             f"{figure(worker.vram_mib / 1024, 'GiB')} {memory}, GEMM {worker.gemm_size}"
         )
+        alike.setdefault(has, []).append(worker.worker)
+    for has, workers in alike.items():
+        yield f"  {_some(workers)}: {has}{' each' if len(workers) > 1 else ''}"
 
 
 def _alone(subjects: Iterable[str], loaded: LoadedRig) -> Iterator[str]:
@@ -108,24 +167,30 @@ def _says_more_than_keys(limit: str) -> bool:
     return bool(KEY.sub("", limit).replace(" and ", "").strip())
 
 
-def _limits(criterion: Criterion, subjects: Iterable[str], loaded: LoadedRig) -> Iterator[str]:
-    """Each value that the profile has for the limit, with its file."""
+class Limit(NamedTuple):
+    """One value of a limit: with its key and file, and in short; that is empty if there is no value."""
+
+    full: str
+    short: str
+
+
+def _limits(criterion: Criterion, subjects: Iterable[str], loaded: LoadedRig) -> dict[Limit, list[str]]:
+    """Each value that the profile has for the limit, and the subjects that it is for."""
     devices = {device.subject: device for device in loaded.devices()}
-    subjects_of: dict[str, list[str]] = {}  # by value
+    subjects_of: dict[Limit, list[str]] = {}
     for subject in subjects:
         if criterion.floored and subject in devices:
             values = _floors(criterion, devices[subject], loaded)
         else:
             values = [_value(key, subject, devices, loaded) for key in KEY.findall(criterion.limit)]
-            stated = [value for value in values if not value.endswith(UNSTATED)]
+            stated = [value for value in values if value.short]
             values = stated or values  # all but one of several limits are optional
         for value in values:
             subjects_of.setdefault(value, []).append(subject)
-    for value, having in subjects_of.items():
-        yield f"{_some(having)}: {value}"
+    return subjects_of
 
 
-def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded: LoadedRig) -> str:
+def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded: LoadedRig) -> Limit:
     """One key of the profile with its value for one subject."""
     table, _, name = key.rpartition(".")
     stage = table.removeprefix("stages.")
@@ -141,37 +206,46 @@ def _value(key: str, subject: str, devices: Mapping[str, PromisedDevice], loaded
     else:
         value, keys = getattr(getattr(loaded.rig, table), name), (key,)
     if value is None:
-        return f"{key}{UNSTATED}"
-    return f"{key} = {_plain(value)} ({loaded.source_of(*keys)})"
+        return Limit(f"{key} is not stated", "")
+    return Limit(f"{key} = {_plain(value)} ({loaded.source_of(*keys)})", f"{name} {_plain(value)}")
 
 
-def _floors(criterion: Criterion, device: PromisedDevice, loaded: LoadedRig) -> list[str]:
+def _floors(criterion: Criterion, device: PromisedDevice, loaded: LoadedRig) -> list[Limit]:
     """The floor of each of its figures, which are named if there are several."""
     if len(criterion.figures) == 1:
         return [_floor(criterion.figures[0], device, loaded)]
-    return [f"{kind.name}: {_floor(kind, device, loaded)}" for kind in criterion.figures]
+    floors = {kind: _floor(kind, device, loaded) for kind in criterion.figures}
+    return [
+        Limit(f"{kind.name}: {floor.full}", f"{' '.join(map(str, kind.labels.values()))} {floor.short}")
+        for kind, floor in floors.items()
+    ]
 
 
-def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> str:
+def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> Limit:
     """The floor from the files; champion, peers, power limit, torch and model can still change it."""
     own = getattr(device.gpu.floors, kind.name)
     if own is not None:
-        return f"{kind.name} = {own:g} {kind.unit} ({loaded.source_of(f'{device.key}.floors.{kind.name}')})"
+        source = loaded.source_of(f"{device.key}.floors.{kind.name}")
+        return Limit(f"{kind.name} = {own:g} {kind.unit} ({source})", figure(own, kind.unit))
     basis = _basis(kind, device, loaded)
     share = None if basis is None else getattr(device.limits, basis.share)
     if basis is None or share is None:
         if device.gpu.device == "cpu":
-            return "no floor is known: the measured figure becomes the baseline"
+            return Limit("no floor is known: the measured figure becomes the baseline", "no floor yet")
         if not kind.architecture:
-            return (
-                "no figure is known: what else the rule names; else the measured figure becomes the baseline"
+            return Limit(
+                "no figure is known: what else the rule names; else the measured figure becomes the baseline",
+                "no floor yet",
             )
-        return "no figure is known: a share of what its architecture does at the measured clock"
+        return Limit(
+            "no figure is known: a share of what its architecture does at the measured clock",
+            "a share of what its architecture does",
+        )
     shared = (device.limits.floor_sharing_share or 1.0) if basis.shares_device and kind.scaled else 1.0
     floor = figure(basis.figure.value * share * shared, kind.unit)
     at = " at the default power limit" if kind.scaled else ""
     source = f"{share:g} of {figure(basis.figure.value, kind.unit)}, {basis.reason}"
-    return f"{floor}{at} ({source}; hwprofiles/gpus/{device.sku_stem}.toml)"
+    return Limit(f"{floor}{at} ({source}; hwprofiles/gpus/{device.sku_stem}.toml)", floor)
 
 
 def _basis(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> FloorBasis | None:

@@ -149,6 +149,8 @@ class Granted:
 class InlineGround:
     """The whole rig in this process, without Ray: for large rigs, and for many runs."""
 
+    opening = ""
+
     def __init__(self, rig: SimulatedRig, clock: SimulatedClock) -> None:
         self._local = LocalActors(rig, clock)
         self.actors: Actors = self._local

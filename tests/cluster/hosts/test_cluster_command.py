@@ -85,6 +85,10 @@ def test_up_starts_the_rig_and_down_ends_it_and_no_other_ray(ssh_hosts: RayHosts
         assert token.read_text() == ssh_hosts.token
         assert token.stat().st_mode & 0o777 == 0o600
 
+        status = command(ssh_hosts, "status", rig)
+        assert status.returncode == 0, status.stdout
+        assert "pc2  10.77.0.2  in the cluster" in status.stdout
+
         again = command(ssh_hosts, "up", rig, ray)
         assert again.returncode == 4
         assert "rigproof cluster down" in again.stdout

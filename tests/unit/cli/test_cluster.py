@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rigproof.cluster.launch import launching
+from rigproof.cluster.ray.errors import ClusterStartFailed
 from support.acceptance import rigproof
 
 
@@ -52,3 +54,21 @@ def test_a_rig_without_addresses_is_refused():
     assert done.returncode == 4
     assert "has no address in the profile" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_status_of_a_cluster_that_is_not_up_says_how_to_start_it(tmp_path):
+    rig = tmp_path / "lab.toml"
+    rig.write_text('name = "lab"\n[[nodes]]\nname = "pc1"\naddress = "127.0.0.1"\n')
+    done = rigproof("cluster", "status", rig, "--port", "9")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "127.0.0.1:9: nothing answers there: no cluster is running",
+        "pc1  127.0.0.1  MISSING",
+        f"start it with: rigproof cluster up {rig}",
+    ]
+
+
+def test_a_log_that_cannot_be_written_is_refused_with_the_way_out(tmp_path):
+    (tmp_path / "up.log").mkdir()
+    with pytest.raises(ClusterStartFailed, match=r"up\.log: not written: .*; give --file FILE in a folder"):
+        launching._ray_up(tmp_path / "up.yaml", 1.0)

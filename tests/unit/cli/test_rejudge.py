@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from rigproof.cli import screen
 from rigproof.cli.rejudge import rejudge, rewrite
 from rigproof.profiles.auto import completed
 from rigproof.profiles.loading.load import load_rig
@@ -91,3 +92,19 @@ def test_several_processes_give_the_verdicts_that_one_gives(tmp_path, monkeypatc
     assert rewrite(run, print, output=tmp_path / "by-several") == 0
     by_one, by_several = (tmp_path / name / "verdict.json" for name in ("by-one", "by-several"))
     assert by_several.read_bytes() == by_one.read_bytes()
+
+
+def test_colours_are_for_terminals_that_want_them(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(screen.sys.stdout, "isatty", lambda: True)
+    assert screen.colored()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not screen.colored()
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert not screen.colored()
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(screen.sys.stdout, "isatty", lambda: False)
+    assert not screen.colored()
+    assert screen.width() == 80

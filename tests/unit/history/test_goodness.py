@@ -1,15 +1,22 @@
 import pytest
 
 from rigproof.history.goodness import keep_good
+from rigproof.records.rates import FigureRate
 from rigproof.records.verdict import Outcome, Verdict
 
 
 def stored(criterion="throughput.gemm_bf16", subject="pc1/gpu0"):
-    return {"name": "x", "extra_info": {"criterion": criterion, "subject": subject}, "stats": {"ops": 70}}
+    extra = {"criterion": criterion, "subject": subject, "figure": "gemm_bf16_tflops"}
+    return {"name": "x", "extra_info": extra, "stats": {"ops": 70}}
+
+
+def kept_as(rate, benchmark):
+    return benchmark | {"extra_info": benchmark["extra_info"] | {"rate": rate}}
 
 
 def verdict(outcome, criterion="throughput.gemm_bf16", subject="pc1/gpu0"):
-    return Verdict(criterion, subject, outcome)
+    rate = FigureRate("gemm_bf16_tflops", 71.5, "TFLOP/s", {"precision": "bf16"}, 1)
+    return Verdict(criterion, subject, outcome, rates=(rate,))
 
 
 @pytest.mark.parametrize(
@@ -25,8 +32,8 @@ def verdict(outcome, criterion="throughput.gemm_bf16", subject="pc1/gpu0"):
 def test_only_what_a_criterion_accepted_is_kept(outcome, stays):
     content = {"version": "5", "benchmarks": [stored()]}
     kept = keep_good(content, [verdict(outcome)])
-    assert kept == {"version": "5", "benchmarks": [stored()] if stays else []}
-    assert len(content["benchmarks"]) == 1
+    assert kept == {"version": "5", "benchmarks": [kept_as(71.5, stored())] if stays else []}
+    assert content["benchmarks"] == [stored()]
 
 
 def test_each_card_is_kept_or_dropped_for_itself():
@@ -36,7 +43,13 @@ def test_each_card_is_kept_or_dropped_for_itself():
         verdict(Outcome.FAIL, subject="pc1/gpu1"),
         verdict(Outcome.PASS, "throughput.sustained"),
     ]
-    assert keep_good(content, verdicts)["benchmarks"] == [stored(), stored("throughput.sustained")]
+    kept = [kept_as(71.5, one) for one in (stored(), stored("throughput.sustained"))]
+    assert keep_good(content, verdicts)["benchmarks"] == kept
+
+
+def test_a_benchmark_without_a_judged_rate_is_not_kept():
+    bare = Verdict("throughput.gemm_bf16", "pc1/gpu0", Outcome.PASS)
+    assert keep_good({"benchmarks": [stored()]}, [bare])["benchmarks"] == []
 
 
 def test_what_nobody_judged_is_not_kept():

@@ -16,7 +16,7 @@ from rigproof.history.listing import (
 
 def stored(rate=70.0, **extra):
     known = {"title": "throughput.gemm_bf16", "unit": "TFLOP/s", "subject": "pc1/gpu0", "gpu_uuid": "GPU-1"}
-    return {"extra_info": known | extra, "stats": {"ops": rate, "rounds": 20}}
+    return {"extra_info": known | {"rate": rate} | extra, "stats": {"ops": 1.0, "rounds": 20}}
 
 
 def write(folder, name, *benchmarks, when="2026-01-02T03:04:05+00:00"):
@@ -60,6 +60,17 @@ def test_a_change_is_computed_from_the_rate_before(history):
     lines = list(listing_lines(history, "lab"))[2:5]
     changes = [line.partition("TFLOP/s")[2].partition("driver")[0].strip() for line in lines]
     assert changes == ["", "+10.0 %", "-50.0 %"]
+
+
+def test_on_a_terminal_names_are_bold_and_notable_changes_are_coloured(history):
+    for number, rate in ((2, 77.0), (3, 38.5), (4, 38.6)):
+        write(history / "lab", f"000{number}_run-{number}.json", stored(rate))
+    rig, card, first, up, down, same, *_ = listing_lines(history, "lab", color=True)
+    assert rig.startswith("\x1b[1mlab\x1b[0m: ")
+    assert card.startswith("  \x1b[1mpc1/gpu0 throughput.gemm_bf16\x1b[0m  ")
+    assert "\x1b" not in first + same
+    assert "\x1b[32m +10.0 %\x1b[0m" in up
+    assert "\x1b[31m -50.0 %\x1b[0m" in down
 
 
 def test_what_was_left_out_stands_below_what_was_not(history):

@@ -17,11 +17,11 @@ import os
 from pathlib import Path
 import pytest
 from rigproof.history.goodness import keep_good
-from rigproof.history.machine import machine_info
 from rigproof.history.rounds import ReplayClock, benchmark_marker, clock_of, extra_info, replay
 from rigproof.history.storage import direct_storage, history_folder, install_storage
 from rigproof.records.identity import GpuIdentity, RunInfo
 from rigproof.records.measurements import Round
+from rigproof.records.rates import FigureRate
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict
 from rigproof.stages.registry import KINDS
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_benchmark_generate_machine_info(config):
-    return machine_info(recording)
+    return {"rig": "lab"}
 
 @pytest.fixture
 def keep_rounds(benchmark, request):
@@ -70,13 +70,14 @@ def keep_rounds(benchmark, request):
 """
 TESTS = """
 import pytest
-from conftest import Outcome, Verdict, verdicts
+from conftest import FigureRate, Outcome, Verdict, verdicts
 
 @pytest.mark.parametrize("subject", ["pc1/gpu0", "pc1/gpu1", "pc1/gpu9"])
 def test_gemm_bf16(subject, keep_rounds):
     assert keep_rounds(subject) == (subject != "pc1/gpu9")
     outcome = Outcome.FAIL if subject == "pc1/gpu1" else Outcome.PASS
-    verdicts.append(Verdict("throughput.gemm_bf16", subject, outcome))
+    rate = FigureRate("gemm_bf16_tflops", 70.0, "TFLOP/s", {}, 1)
+    verdicts.append(Verdict("throughput.gemm_bf16", subject, outcome, rates=(rate,)))
     if outcome is Outcome.FAIL:
         pytest.fail("too slow", pytrace=False)
 """

@@ -129,3 +129,16 @@ def test_a_token_is_made_once_for_its_owner_alone(monkeypatch, tmp_path):
 def test_a_rig_that_cannot_be_addressed_is_refused(nodes, expected):
     with pytest.raises(ClusterError, match=expected):
         launching.addressed(nodes)
+
+
+def test_what_a_cluster_has_is_told_from_what_does_not_answer(monkeypatch):
+    monkeypatch.setattr(launching, "check_listening", lambda address: None)
+    for names, problem in (
+        (frozenset({"pc1"}), ""),
+        (frozenset(), "something answers there but lists no nodes"),
+    ):
+        monkeypatch.setattr(launching, "node_names", lambda address, limit_s, names=names: names)
+        there, why = launching.nodes_in("10.0.0.1:6379")
+        assert there == names
+        assert why.startswith(problem)
+        assert bool(why) is bool(problem)

@@ -40,7 +40,23 @@ def test_counts_are_shown_in_one_line(verdicts):
     ],
 )
 def test_a_decision_says_what_it_means(decision, verdicts, words):
-    assert words in meaning(decision, verdicts)
+    assert words in meaning(decision, verdicts, simulated=False)
+
+
+@pytest.mark.parametrize("short", ["", "for 6 s of load, not a soak"])
+@pytest.mark.parametrize(
+    ("decision", "verdicts", "start"),
+    [
+        (Decision.ACCEPTED, of(Outcome.PASS, Outcome.WARN), "nothing failed"),
+        (Decision.REJECTED, of(Outcome.FAIL), "1 criterion failed on the simulated rig"),
+        (Decision.INCOMPLETE, of(Outcome.NOT_MEASURED), "nothing failed, but 1 criterion was not measured"),
+    ],
+)
+def test_of_a_simulated_rig_nobody_is_told_to_train_on_it_or_not_to(decision, verdicts, start, short):
+    said = meaning(decision, verdicts, simulated=True, short=short)
+    assert said.startswith(start)
+    assert "fit for training" not in said
+    assert "do not train" not in said
 
 
 def test_one_reason_why_something_does_not_apply_is_reported_once():
@@ -53,6 +69,5 @@ def test_one_reason_why_something_does_not_apply_is_reported_once():
 
 
 def test_an_interrupted_run_says_so():
-    assert meaning(Decision.INCOMPLETE, of(Outcome.NOT_MEASURED), interrupted=True).startswith(
-        "the run was interrupted"
-    )
+    said = meaning(Decision.INCOMPLETE, of(Outcome.NOT_MEASURED), interrupted=True, simulated=False)
+    assert said.startswith("the run was interrupted")

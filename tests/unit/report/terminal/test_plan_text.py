@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
 from rigproof.profiles.loading.load import load_rig
@@ -11,8 +13,9 @@ from rigproof.stages.registry import KINDS
 from support.recordings import MODELS
 
 
-def lines_of(loaded, level="quick"):
-    return list(plan_lines(loaded, make_plan(loaded, level), CATALOGUE, promised))
+def lines_of(loaded, level="quick", **options):
+    options = {"verbose": True} | options
+    return list(plan_lines(loaded, make_plan(loaded, level), CATALOGUE, promised, **options))
 
 
 def block(lines, name):
@@ -142,7 +145,7 @@ def test_a_stage_in_which_crews_take_turns_says_in_how_many_and_how_long_all_of_
     plan = make_plan(loaded, "quick")
     sustained = plan.stage("sustained")
     turns = replace(plan, stages=(replace(sustained, expected_s=20.0).in_turns(3),))
-    lines = plan_lines(loaded, turns, CATALOGUE, promised)
+    lines = plan_lines(loaded, turns, CATALOGUE, promised, verbose=True)
     (line,) = [one for one in lines if one.startswith("  sustained:")]
     assert line.startswith("  sustained: about 60 s")
     assert line.endswith(", in 3 turns")
@@ -165,3 +168,34 @@ def test_of_a_card_that_is_not_known_nothing_is_reported():
         rig, rig=rig.rig.model_copy(update={"nodes": (MODELS.all["Node"](name="pc1", cpus=8, gpus=(gpu,)),)})
     )
     assert "the only card" not in "\n".join(lines_of(lone))
+
+
+@pytest.mark.parametrize("rig", ["h200-x2", "dual-3090-3070"])
+@pytest.mark.parametrize("width", [80, 200])
+def test_without_v_there_is_a_line_for_each_criterion_that_fits(rig, width):
+    loaded = load_rig(rig, KINDS)
+    lines = lines_of(loaded, "standard", verbose=False, width=width)
+    start = next(place for place, line in enumerate(lines) if line.startswith("criteria: ")) + 1
+    criteria = [line for line in lines[start:] if line.startswith("  ")]
+    plan = make_plan(loaded, "standard")
+    names = [each.name for each in CATALOGUE.values() if promised(each, loaded, plan.stage_names)]
+    assert [line.split()[0] for line in criteria] == names
+    assert max(map(len, criteria)) <= width
+    assert all(line.split()[2:] for line in criteria), "each says something of its limit"
+
+
+def test_without_v_a_line_has_the_values_of_its_limit():
+    lines = [line.split("  ") for line in lines_of(load_rig("dual-3090-3070", KINDS), verbose=False)]
+    brief = {parts[1]: parts[-1].strip() for parts in lines if len(parts) > 2}
+    assert brief["thermal.core_temperature"] == "core_temperature_c 80"
+    assert brief["thermal.memory_temperature"] == "NVML's MEM_MAX"
+    assert brief["throughput.gemm_bf16"] == "pc1/gpu0 58.5, pc2/gpu0 30.5 TFLOP/s"
+    assert brief["host.responsiveness"] == "p99_ms 50, max_ms 250"
+    assert brief["memory.no_oom"] == "ooms 0"
+
+
+def test_workers_that_are_planned_alike_are_one_line():
+    lines = lines_of(load_rig("h200-x2", KINDS))
+    (line,) = [line for line in lines if "#0" in line]
+    assert line.startswith("  localhost/gpu0#0, localhost/gpu1#0: 1 GPU, 1 CPU, ")
+    assert line.endswith(", GEMM 8192 each")

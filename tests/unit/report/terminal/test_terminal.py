@@ -61,7 +61,7 @@ def test_the_summary_ends_with_the_decision_and_what_it_means(verdicts, tmp_path
     ("decision", "options", "last"),
     [
         (Decision.ACCEPTED, {}, "ACCEPTED: this rig is fit for training"),
-        (Decision.ACCEPTED, {"simulated": True}, "SIMULATED ACCEPTED: this rig is fit for training"),
+        (Decision.ACCEPTED, {"simulated": True}, "SIMULATED ACCEPTED: nothing failed on the simulated rig"),
         (Decision.INCOMPLETE, {"interrupted": True}, "INCOMPLETE: the run was interrupted"),
     ],
 )

@@ -1,0 +1,75 @@
+"""What a newcomer types first: versions, helps, a shell's completion; and what scripts type."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from rigproof import __version__
+from rigproof.cli.main import app
+from rigproof.run.options import OPTIONS, short
+from support.acceptance import CHECKOUT, rigproof
+
+SIMULATED = ("accept", "--simulate-inline", "--hwprofile", "dual-3090-3070", "--level", "quick")
+COMMANDS = [one.callback.__name__ for one in app.registered_commands]
+
+
+@pytest.mark.parametrize("module", ["rigproof", "rigproof.cli.main"])
+def test_its_version_is_that_of_the_package(module):
+    command = [sys.executable, "-m", module, "--version"]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=240, check=False)
+    assert (done.returncode, done.stdout) == (0, f"rigproof {__version__}\n"), done.stderr
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS), ("cluster",), ("cluster", "up")])
+def test_h_is_help_everywhere(command):
+    brief, full = rigproof(*command, "-h"), rigproof(*command, "--help")
+    assert (brief.returncode, full.returncode) == (0, 0)
+    assert "usage: rigproof" in brief.stdout.lower()
+    assert brief.stdout == full.stdout
+
+
+def completed(monkeypatch, *words):
+    monkeypatch.setenv("_RIGPROOF_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", " ".join(("rigproof", *words)))
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    done = rigproof()
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_a_shell_completes_commands_and_every_option_of_accept(monkeypatch):
+    assert completed(monkeypatch, "acc") == ["accept"]
+    assert completed(monkeypatch, "cluster", "st") == ["status"]
+    options = [short(name) for group in OPTIONS.values() for names in group for name in names]
+    assert sorted(completed(monkeypatch, "accept", "--")) == sorted(options)
+    assert completed(monkeypatch, "accept", "--level", "") == ["quick", "standard", "extended", "soak"]
+    assert completed(monkeypatch, "accept", "--share", "--hwprofile", "h") == ["h200-x2"]
+
+
+def test_a_script_gets_the_verdict_alone_on_standard_output(tmp_path):
+    done = rigproof(*SIMULATED, "--json", "--inject=overheat@pc2/gpu0", cwd=tmp_path)
+    assert done.returncode == 1
+    verdict = json.loads(done.stdout)
+    assert verdict == json.loads((tmp_path / "reports" / "latest" / "verdict.json").read_text())
+    assert verdict["verdict"] == "REJECTED"
+    assert "SIMULATED REJECTED: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"), [("--plan", "a plan has no verdict"), ("--level=x", "not a level")]
+)
+def test_a_script_gets_nothing_where_nothing_was_judged(tmp_path, option, expected):
+    done = rigproof(*SIMULATED, "--json", option, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert expected in done.stderr
+
+
+def test_of_a_misspelt_option_it_says_which_was_meant(tmp_path):
+    done = rigproof("accept", "--levle", "quick", cwd=tmp_path)
+    assert done.returncode == 4
+    assert done.stderr.splitlines()[-1] == "rigproof: --levle: did you mean --level?"
+    other = rigproof("accept", "--no-such-thing", cwd=tmp_path)
+    assert other.returncode == 4
+    assert "did you mean" not in other.stderr
