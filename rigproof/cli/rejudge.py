@@ -90,7 +90,6 @@ def rejudge(
         everything=everything,
         problems=[],
         write_line=echo,
-        width=screen.width(),
         color=screen.colored(),
         simulated=simulated,
         interrupted=stopped,

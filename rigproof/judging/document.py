@@ -39,8 +39,9 @@ Rules for all of them:
 - A criterion is only not applicable if the hardware or its driver cannot provide the data: the SKU file lists
   the sensor in `unsupported_sensors`; ECC is switched off; the driver delivers no Xid events, has no power
   limit, or cannot list or distinguish processes; the boot id cannot be read, or is a container's own; an
-  unknown card has no ECC, has no such precision, or reports neither its memory temperature nor a limit for
-  it; no other GPU of its kind has its power limit, or can be compared with it bit by bit.
+  unknown card has no ECC, has no such precision, or lacked a sensor from the beginning while NVML answered
+  everything else; no other GPU of its kind has its power limit, or can be compared with it bit by bit. A
+  sensor that went silent during the run is not measured, on any card.
 - If a node or GPU is missing, only the criterion that looks for it fails; the others are not measured.
 - If a rate (`throughput.gemm_*`, `sustained`, `combined` and `peer_outlier`, `precision`, `training.step`,
   `scaling`) misses its limit by less than `limits.marginal_share` of it, and nothing else in its stage

@@ -292,8 +292,12 @@ class HardwareSession:
         """The letters of the tests that follow; with -v they are words."""
         return [LETTERS] if self.config.get_verbosity() == 0 and self.folder is not None else []
 
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+    def pytest_report_teststatus(
+        self, report: pytest.TestReport | pytest.CollectReport
+    ) -> tuple[str, str, str] | None:
         """Show tests that were not measured or do not apply as such, not as ordinary skips."""
+        if not isinstance(report, pytest.TestReport):
+            return None  # a file that could not be collected
         outcome = dict(report.user_properties).get("outcome")
         if report.when == "call" and outcome == Outcome.NOT_MEASURED:
             return "not measured", "n", "NOT MEASURED"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import BROKEN, POWER_UNKNOWN, WORKER_LOST, Also
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.loads import Load, load_of, over_stages, piece_table
@@ -73,7 +73,8 @@ def _in_stage(device: DeviceEvidence, stage: str) -> Finding:
     if finding.outcome is Outcome.FAIL or device.is_cpu or duty == "fed":
         return finding
     load = load_of(device, stage)
-    if device.identity.power_limit_w is None and device.has_no_power_limit:
+    no_limit = device.identity.power_limit_w is None and device.has_no_power_limit
+    if no_limit or device.lacks_sensor(power_field(device)):
         return _by_utilization(device, load, finding)
     return _by_power(device, load, finding)
 
@@ -186,12 +187,16 @@ def _by_power(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
 
 
 def _by_utilization(device: DeviceEvidence, load: Load, by_work: Finding) -> Finding:
-    """Without a power limit: the driver reports the card as busy, and it did verified work."""
-    used = readings_by_piece(device, load, "utilization_percent", "utilisation")
+    """Without a power limit or a power sensor: the driver reports it as busy, and it did verified work."""
+    try:
+        used = readings_by_piece(device, load, "utilization_percent", "utilisation")
+    except NotApplicable as reason:  # whether it worked is asked of any card
+        raise NotMeasured(f"neither power nor utilisation can be read: {reason.reason}") from reason
     mean = used.least("means")
     limit = device.limit("active_utilization_share").times(100)
     if mean >= limit.value:
-        detail = f"{by_work.detail}, utilisation {mean:.0f} %; the driver reports no power limit"
+        lacking = "power limit" if device.identity.power_limit_w is None else "power"
+        detail = f"{by_work.detail}, utilisation {mean:.0f} %; the driver reports no {lacking}"
         return replace(by_work, detail=detail)
     detail = f"mean utilisation {mean:.0f} % while its workers reported work"
     return compared(mean, limit, good=False, detail=detail, from_s=load.window.from_s)

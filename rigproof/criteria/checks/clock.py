@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import POWER_UNKNOWN, UNSAMPLED, Also
 from rigproof.criteria.evidence.fed import fed
 from rigproof.criteria.evidence.loads import FEWEST_SAMPLES, Load, load_of, over_loads, piece_table
@@ -178,7 +178,10 @@ def _worst(
     for place in order:
         clock_mhz, reasons, piece = float(clocks_mhz[place]), every[place], read.pieces[place]
         if reasons is None:
-            raise NotMeasured("the clock is low under load, and the reasons for it cannot be read")
+            lacks = device.lacks_sensor("clock_event_reasons")
+            raise (NotApplicable if lacks else NotMeasured)(
+                "the clock is low under load, and the reasons for it cannot be read"
+            )
         if reasons & POWER_CAP and drawn is not None:
             low = _Explained(piece, clock_mhz, reasons, *_at_its_cap(device, load, piece, drawn[place]))
         else:
@@ -252,7 +255,8 @@ def _whole_mhz(device: DeviceEvidence) -> float:
 def _highest_mhz(device: DeviceEvidence) -> float:
     highest_mhz = device.identity.sm_clock_max_mhz
     if highest_mhz is None or highest_mhz <= 0:
-        raise NotMeasured("NVML does not report the maximum SM clock")
+        never = device.device.sku is None and device.answers and highest_mhz is None
+        raise (NotApplicable if never else NotMeasured)("NVML does not report the maximum SM clock")
     return highest_mhz
 
 

@@ -33,7 +33,7 @@ def ecc(device: DeviceEvidence) -> Finding:
     if device.identity.ecc_enabled is False and device.device.sku and not device.lacks_sensor("ecc"):
         return Finding(Outcome.WARN, detail="ECC is switched off, so no error is counted", remedy=SWITCH_ON)
     if not _any(before, after, "ecc_uncorrected") and device.identity.ecc_enabled is not True:
-        _excuse(device, "ecc", "this card has no ECC")
+        _excuse(device, "ecc", "this card has no ECC", counted=before or after)
     uncorrected = growth(before, after, "ecc_uncorrected", "uncorrected memory errors")
     limit = device.limit("ecc_uncorrected")
     if uncorrected > limit.value:
@@ -51,13 +51,16 @@ def ecc(device: DeviceEvidence) -> Finding:
     return compared(uncorrected, limit, good=True)
 
 
-def _excuse(device: DeviceEvidence, sensor: str, lacks: str) -> None:
-    """NotApplicable if the card cannot count errors; for a known SKU only if its file says so."""
+def _excuse(device: DeviceEvidence, sensor: str, lacks: str, *, counted: GpuCounters | None) -> None:
+    """NotApplicable if the card cannot count errors; for a known SKU only if its file says so.
+
+    A card without a SKU file must have answered, without these: `counted` is a reading of its counters.
+    """
     enabled = device.identity.ecc_enabled
     if enabled is False:
         raise NotApplicable("ECC is switched off")
     if device.device.sku is None:
-        if enabled is None:
+        if enabled is None and counted is not None:
             raise NotApplicable(lacks)
     elif device.lacks_sensor(sensor):
         raise NotApplicable(f"{lacks}, as {device.sku_file} says")
@@ -87,7 +90,7 @@ def row_remap(device: DeviceEvidence) -> Finding:
     """The card has no broken memory rows waiting for a remap, nor so many remapped rows that it wears out."""
     before, after = device.counters("before"), device.counters("after")
     if not any(_any(before, after, field) for field in ("remapped_uncorrectable", "retired_pages")):
-        _excuse(device, "row_remap", "this card does not report remapped rows")
+        _excuse(device, "row_remap", "this card does not report remapped rows", counted=before or after)
     latest = after or before
     if latest is None:
         raise NotMeasured("remapped rows were not read")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -45,6 +46,12 @@ CAUSES = (
 
 
 # The section of `nvidia-smi -q -d` that shows a reading, by a part of its name.
+SENSORS = frozenset(field.name for field in fields(GpuSample))
+# A driver that has a limit of a sensor has the sensor.
+LIMITED = {
+    "core_temperature_c": ("temperature_gpu_max_c", "temperature_slowdown_c"),
+    "memory_temperature_c": ("temperature_memory_max_c",),
+}
 SECTIONS = {
     "temperature": "TEMPERATURE",
     "power": "POWER",
@@ -206,11 +213,23 @@ class DeviceEvidence:
         """The file that states this key for the device: its own entry, else the rig's."""
         return self.evidence.source_of(f"{self.device.key}.{key}", key)
 
-    def lacks_sensor(self, *names: str) -> bool:
-        """Whether the SKU's file lists one of them as unsupported; `power` there includes `power_w`."""
+    def lacks_sensor(self, name: str) -> bool:
+        """Whether the card cannot have it: the SKU file lists it; `power` there includes `power_w`.
+
+        A card without a SKU file is promised no sensor: it lacks each of which the driver says so from the
+        beginning, which means that no sample has it, no query failed, and NVML has no limit of it.
+        """
         sku = self.device.sku
-        listed = () if sku is None else sku.unsupported_sensors
-        return any(name == one or name.startswith(f"{one}_") for name in names for one in listed)
+        if sku is None:
+            limits = (getattr(self.identity, one) for one in LIMITED.get(name, ()))
+            known = name in SENSORS and not any(one is not None for one in limits)
+            return known and self.answers and not self.samples.recorded(name)
+        return any(name == one or name.startswith(f"{one}_") for one in sku.unsupported_sensors)
+
+    @property
+    def answers(self) -> bool:
+        """Whether NVML answered all queries, so that whatever is missing is not supported."""
+        return bool(self.samples) and not self.events("nvml_error", "gpu_lost", "timeout")
 
     # What was recorded
 

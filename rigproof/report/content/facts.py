@@ -17,6 +17,8 @@ QUIET_EVENTS = frozenset(
         *(kind for stage in STAGES for kind in stage.quiet_events),
     ]
 )
+# Events that explain a run and are no trouble: charts mark them, but not in red.
+NOTICES = frozenset(["gpu_skipped", "measured_again", "open_cluster"])
 
 
 @dataclass(frozen=True, slots=True)

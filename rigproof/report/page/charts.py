@@ -1,21 +1,23 @@
 """The charts of report.html, made from the Recording."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from bokeh.layouts import gridplot
 from bokeh.models import ColumnDataSource, HoverTool, Range1d
 
+from rigproof.criteria.criterion import Criterion
 from rigproof.records.columns import Coded
+from rigproof.records.measurements import TFLOP, Event
 from rigproof.records.rates import unit_of_rate
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample
 from rigproof.report.content.excerpt import Excerpt, Floats, Ranges, excerpt_of
-from rigproof.report.content.facts import QUIET_EVENTS
+from rigproof.report.content.facts import NOTICES, QUIET_EVENTS
 from rigproof.report.content.verdict_json import RunResult
-from rigproof.report.page.plots import PlotLine, TimePlots, band
+from rigproof.report.page.plots import Chart, Key, PlotLine, TimePlots, band
 
 MARKS_MAX = 2000  # events
 POINTS_MAX = 2000  # of one line
@@ -24,27 +26,54 @@ POINTS_ALL = 250_000  # of all lines: 8 bytes each and a third more as base64, s
 
 @dataclass(frozen=True, slots=True)
 class GpuChart:
-    """A chart of one sensor, all GPUs: its title, the sample's field, the criterion whose limit is drawn."""
+    """A chart of one sensor, all GPUs: its title, the sample's field, the criterion whose limit is drawn.
+
+    `criteria`: those that judge what it shows.
+    """
 
     title: str
     field: str
+    criteria: tuple[str, ...] = ()
     limited_by: str = ""
     zero: bool = False
     per: float = 1.0  # the field's units in one unit of the chart
 
 
+CORE, MEMORY = "thermal.core_temperature", "thermal.memory_temperature"
+POWER = ("power.draw", "power.limit")
+ACTIVE = ("activity.gpu_active", "activity.undisturbed")
+HELD = ("memory.headroom", "memory.no_oom", "inventory.foreign_memory")
 GPU_CHARTS = (
-    GpuChart("Core temperature, °C", "core_temperature_c", "thermal.core_temperature"),
-    GpuChart("Memory temperature, °C", "memory_temperature_c", "thermal.memory_temperature"),
-    GpuChart("Power (dashed: the enforced limit), W", "power_w", "enforced", zero=True),
-    GpuChart("SM clock, MHz", "sm_clock_mhz"),
-    GpuChart("GPU utilization, %", "utilization_percent", zero=True),
-    GpuChart("GPU memory in use, GiB", "memory_used_mib", zero=True, per=1024),
+    GpuChart("Core temperature, °C", "core_temperature_c", (CORE,), CORE),
+    GpuChart("Memory temperature, °C", "memory_temperature_c", (MEMORY,), MEMORY),
+    GpuChart("Power (dashed: the enforced limit), W", "power_w", POWER, "enforced", zero=True),
+    GpuChart("SM clock, MHz", "sm_clock_mhz", ("clock.ratio", "thermal.throttle")),
+    GpuChart("GPU utilization, %", "utilization_percent", ACTIVE, zero=True),
+    GpuChart("GPU memory in use, GiB", "memory_used_mib", HELD, zero=True, per=1024),
 )
+TIMELINE, HOST_CPU = "chart-events", "chart-cpu"
 
 
-def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> Any:
-    """All charts below each other, with one time axis and one toolbar; None if nothing was recorded.
+def chart_of(criterion: Criterion) -> str:
+    """The anchor of the chart that shows what it judges; empty if no chart does."""
+    for chart in GPU_CHARTS:
+        if criterion.name in chart.criteria:
+            return _anchor(chart.field)
+    if criterion.figures:
+        return _anchor(criterion.unit)
+    if criterion.rate or criterion.sum_of:  # made of rates of matrix products or training steps
+        return _anchor(unit_of_rate(TFLOP))
+    if criterion.name == "host.cpu_band":
+        return HOST_CPU
+    return TIMELINE if criterion.family in ("cluster", "health") else ""
+
+
+def _anchor(name: str) -> str:
+    return "chart-" + re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> list[Chart]:
+    """All charts, in their order on the page, with one time axis; none if nothing was recorded.
 
     For a large rig, they show the devices of its excerpt, and the range of all devices.
     """
@@ -54,26 +83,27 @@ def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> Any:
     ends = [rows.last_s() for rows in (recording.rounds, recording.gpu_samples, recording.host_samples)]
     moments = [end_s for end_s in ends if end_s is not None]
     if not moments:
-        return None
+        return []
     subjects = [device.subject for device in shown.facts.devices] + [node.name for node in shown.facts.nodes]
     rounds = _rounds(recording)
     lines = len(subjects) * (len(GPU_CHARTS) + 1) + sum(map(len, rounds.values()))
     points = max(100, min(POINTS_MAX, POINTS_ALL // max(lines, 1)))
     plots = TimePlots(max(moments), subjects, recording.attempts, points)
     whole = result.recording if excerpt.note else None
-    figures = [_timeline(recording, plots)]
+    charts: list[Chart | None] = [_timeline(recording, plots)]
     for unit, series in rounds.items():
         title = f"Rate of each round, {unit_of_rate(unit)}"
-        figures.append(plots.lines(title, series + _range_of_rounds(whole, unit), zero=True))
+        anchor = _anchor(unit_of_rate(unit))
+        charts.append(plots.lines(anchor, title, series + _range_of_rounds(whole, unit), zero=True))
     samples = recording.gpu_samples
     by_subject = {subject: samples.of(subject) for subject in samples.subjects()}
     ranges = None if whole is None else Ranges(whole.gpu_samples)
-    figures += [_sensor(chart, by_subject, shown, plots, ranges) for chart in GPU_CHARTS]
-    figures.append(_host_cpu(shown, plots, whole))
-    drawn = [plot for plot in figures if plot is not None]
-    drawn[-1].xaxis.axis_label = "seconds since the run began"
-    toolbar = {"logo": None, "autohide": False}
-    return gridplot(drawn, ncols=1, sizing_mode="stretch_width", toolbar_options=toolbar)
+    charts += [_sensor(chart, by_subject, shown, plots, ranges) for chart in GPU_CHARTS]
+    charts.append(_host_cpu(shown, plots, whole))
+    drawn = [chart for chart in charts if chart is not None]
+    for chart in drawn:
+        chart.plot.xaxis.axis_label = "seconds since the run began"
+    return drawn
 
 
 def _range_of_rounds(whole: Recording | None, unit: str) -> list[PlotLine]:
@@ -98,14 +128,32 @@ def _range_lines(ranges: Ranges, series: Mapping[str, Floats], per: float = 1.0)
     ]
 
 
-def _timeline(recording: Recording, plots: TimePlots) -> Any:
-    """Stages by name and events as markers."""
-    plot = plots.empty("Stages and events", height=110)
+def _timeline(recording: Recording, plots: TimePlots) -> Chart:
+    """Stages by name and events as markers: trouble in red, what only explains the run is a circle."""
+    plot = plots.empty(height=120)
     plot.y_range = Range1d(start=0, end=2)
     plot.yaxis.visible = False
     plot.ygrid.visible = False
     plots.stage_names(plot, height=1.25)
-    events = [event for event in recording.events if event.kind not in QUIET_EVENTS][:MARKS_MAX]
+    events = loud_events(recording)[:MARKS_MAX]
+    keys = []
+    for name, label, color, marker, some in (
+        ("trouble", "trouble", "#d32f2f", "inverted_triangle", [e for e in events if e.kind not in NOTICES]),
+        ("notice", "for information", "#5b84b1", "circle", [e for e in events if e.kind in NOTICES]),
+    ):
+        if some:
+            keys.append(Key(label, color, f"{TIMELINE}:{name}"))
+            _mark(plot, some, keys[-1], marker)
+    return Chart(TIMELINE, "Stages and events", plot, tuple(keys))
+
+
+def loud_events(recording: Recording) -> list[Event]:
+    """All events that not every good run has, in the order of time."""
+    events = (event for event in recording.events if event.kind not in QUIET_EVENTS)
+    return sorted(events, key=lambda event: event.t_s)
+
+
+def _mark(plot: Any, events: Sequence[Event], key: Key, marker: str) -> None:
     columns = {
         "t_s": [event.t_s for event in events],
         "row": [0.6] * len(events),
@@ -114,11 +162,16 @@ def _timeline(recording: Recording, plots: TimePlots) -> Any:
         "message": [event.message[:200] for event in events],
     }
     markers = plot.scatter(
-        "t_s", "row", source=ColumnDataSource(columns), marker="inverted_triangle", size=11, color="#c62828"
+        "t_s",
+        "row",
+        source=ColumnDataSource(columns),
+        marker=marker,
+        size=11,
+        color=key.color,
+        name=key.glyph,
     )
     hover = [("t", "@t_s{0.0} s"), ("", "@kind @subject"), ("", "@message")]
     plot.add_tools(HoverTool(renderers=[markers], tooltips=hover, visible=False))
-    return plot
 
 
 def _sensor(
@@ -127,14 +180,14 @@ def _sensor(
     result: RunResult,
     plots: TimePlots,
     ranges: Ranges | None,
-) -> Any:
+) -> Chart | None:
     series = [
         PlotLine(subject, subject, [sample.t_s for sample in own], _scaled(own, chart))
         for subject, own in samples.items()
     ]
     if ranges is not None:
         series += _range_lines(ranges, ranges.of_field(chart.field), chart.per)
-    return plots.lines(chart.title, series, _limits(chart, result), zero=chart.zero)
+    return plots.lines(_anchor(chart.field), chart.title, series, _limits(chart, result), zero=chart.zero)
 
 
 def _scaled(samples: Sequence[GpuSample], chart: GpuChart) -> list[float | None]:
@@ -167,7 +220,7 @@ def _rounds(recording: Recording) -> dict[str, list[PlotLine]]:
     }
 
 
-def _host_cpu(result: RunResult, plots: TimePlots, whole: Recording | None) -> Any:
+def _host_cpu(result: RunResult, plots: TimePlots, whole: Recording | None) -> Chart | None:
     """CPU of each host, the promised band shaded."""
     samples = result.recording.host_samples  # by columns: each record also has the load of every CPU
     series = [
@@ -177,9 +230,9 @@ def _host_cpu(result: RunResult, plots: TimePlots, whole: Recording | None) -> A
     if whole is not None and whole.host_samples:
         ranges = Ranges(whole.host_samples)
         series += _range_lines(ranges, ranges.of_field("cpu_percent"))
-    plot = plots.lines("Host CPU (green: the promised band), %", series, zero=True)
-    if plot is not None:
-        plot.y_range.end = 105
+    chart = plots.lines(HOST_CPU, "Host CPU (green: the promised band), %", series, zero=True)
+    if chart is not None:
+        chart.plot.y_range.end = 105
         for low, high in {node.band_percent for node in result.facts.nodes if node.band_percent is not None}:
-            band(plot, low, high)
-    return plot
+            band(chart.plot, low, high)
+    return chart

@@ -4,7 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bokeh.models import BoxAnnotation, ColumnDataSource, HoverTool, Label, Range1d, Span
+from bokeh.models import (
+    BoxAnnotation,
+    ColumnDataSource,
+    HoverTool,
+    Label,
+    Range1d,
+    Span,
+    WheelZoomTool,
+)
 from bokeh.palettes import Category10_10
 from bokeh.plotting import figure
 
@@ -12,8 +20,8 @@ from rigproof.records.measurements import Stage
 from rigproof.report.page.downsample import line_of
 
 STAGE_TINTS = ("#dbe9f6", "#fde8cf", "#e2f0d9", "#ece2f2")
-HEIGHT = 230
-LEGEND_COLUMNS = 8
+HEIGHT = 220
+TIME_AXIS = "time"  # the name of the one time axis, by which the page's buttons find it
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +34,30 @@ class PlotLine:
     values: Sequence[float | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An entry of a chart's legend: a line's name and colour, and the name of the glyph that draws it."""
+
+    label: str
+    color: str
+    glyph: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart of the page. `anchor`: what links lead to; the glyphs' names begin with it."""
+
+    anchor: str
+    title: str
+    plot: Any
+    keys: tuple[Key, ...] = ()
+
+
 class TimePlots:
     """Makes the plots of one page. `subjects` determine the colours; a line has at most `points` points."""
 
     def __init__(self, end_s: float, subjects: Sequence[str], stages: Sequence[Stage], points: int) -> None:
-        self._time_axis = Range1d(start=0, end=max(end_s, 1.0), bounds="auto")
+        self._time_axis = Range1d(start=0, end=max(end_s, 1.0), bounds="auto", name=TIME_AXIS)
         self._places = {subject: place for place, subject in enumerate(subjects)}
         self._stages = stages
         self._points = points
@@ -48,19 +75,21 @@ class TimePlots:
         color: str = Category10_10[self._places.get(subject, len(self._places)) % len(Category10_10)]
         return color
 
-    def empty(self, title: str, height: int = HEIGHT) -> Any:
-        """A plot with shaded stages and no lines yet."""
+    def empty(self, height: int = HEIGHT) -> Any:
+        """A plot with shaded stages and no lines yet. Its title, legend and buttons are the page's."""
         plot = figure(
-            title=title,
             height=height,
             sizing_mode="stretch_width",
             x_range=self._time_axis,
-            tools="xpan,xbox_zoom,xwheel_zoom,reset,save",
+            tools="xbox_zoom",
             active_drag="xbox_zoom",
+            toolbar_location=None,
         )
-        plot.title.text_font_size = "10pt"
+        # Without a key held the wheel scrolls the page, which is many charts long.
+        plot.add_tools(WheelZoomTool(dimensions="width", modifiers="ctrl"))
+        plot.background_fill_color = plot.border_fill_color = None  # the page's own
         plot.xgrid.grid_line_alpha = 0.4
-        plot.outline_line_color = "#cccccc"
+        plot.outline_line_color = "#a8b0b8"
         plot.min_border_left = 56  # the same for all, so that their time axes are aligned
         plot.vstrip(
             x0="from_s",
@@ -90,12 +119,13 @@ class TimePlots:
 
     def lines(
         self,
+        anchor: str,
         title: str,
         series: Sequence[PlotLine],
         limits: Mapping[str, float] | None = None,
         *,
         zero: bool = False,
-    ) -> Any:
+    ) -> Chart | None:
         """One line for each series with a value, and its subject's limit dashed; None if there is no line.
 
         The title ends in a comma and the unit. With `zero`, the value axis begins at 0.
@@ -104,9 +134,10 @@ class TimePlots:
         if not shown:
             return None
         limits = limits or {}
-        plot = self.empty(title)
-        for line in shown:
-            self._draw(plot, line, unit=title.rpartition(", ")[2])
+        plot = self.empty()
+        keys = [Key(line.name, self.color(line.subject), f"{anchor}:{n}") for n, line in enumerate(shown)]
+        for line, key in zip(shown, keys, strict=True):
+            self._draw(plot, line, key, unit=title.rpartition(", ")[2])
         limits_shown = {line.subject: limits[line.subject] for line in shown if line.subject in limits}
         for subject, limit in limits_shown.items():
             plot.add_layout(
@@ -122,25 +153,17 @@ class TimePlots:
         values += limits_shown.values()
         margin = max((max(values) - min(values)) * 0.06, abs(max(values)) * 0.01, 0.1)
         plot.y_range = Range1d(start=0 if zero else min(values) - margin, end=max(values) + margin)
-        plot.legend.click_policy = "hide"
-        plot.legend.label_text_font_size = "8pt"
-        plot.legend.spacing = 12
-        plot.legend.padding = 2
-        plot.legend.border_line_color = None
-        plot.legend.orientation = "horizontal"
-        plot.legend.ncols = min(len(shown), LEGEND_COLUMNS)
-        plot.add_layout(plot.legend[0], "above")  # at the side it would narrow the plot
-        return plot
+        return Chart(anchor, title, plot, tuple(keys))
 
-    def _draw(self, plot: Any, series: PlotLine, unit: str) -> None:
+    def _draw(self, plot: Any, series: PlotLine, key: Key, unit: str) -> None:
         times_s, values = line_of(series.times_s, series.values, self._points)
         line = plot.line(
             "t_s",
             "value",
             source=ColumnDataSource({"t_s": times_s, "value": values}),
-            color=self.color(series.subject),
+            color=key.color,
             line_width=1.5,
-            legend_label=series.name,
+            name=key.glyph,
         )
         hover = [("", series.name), ("t", "@t_s{0.0} s"), (unit, "@value{0.0}")]
         plot.add_tools(HoverTool(renderers=[line], tooltips=hover, description=series.name, visible=False))

@@ -20,4 +20,7 @@ KIND = StageKind(
         "generation": "the length of a step's generation; data.tokens, aimed_s, pass_s, completions, overlap"
     },
 )
-FEEDING = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=feeding_tables)
+QUIET = ("generation",)
+FEEDING = StageSlice(
+    KIND, specs, SIMULATED, CRITERIA, FAULTS, NOTICED, tables=feeding_tables, quiet_events=QUIET
+)

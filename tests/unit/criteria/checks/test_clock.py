@@ -175,12 +175,14 @@ def test_a_card_that_lost_its_worker_is_not_sent_to_the_repair_shop(bench):
     assert "its worker was lost at t=40 s" in verdict.detail
 
 
-@pytest.mark.parametrize("maximum_mhz", [None, 0])
-def test_without_a_boost_clock_and_a_maximum_there_is_nothing_to_compare_with(bench, maximum_mhz):
+@pytest.mark.parametrize(
+    ("maximum_mhz", "outcome"), [(None, Outcome.NOT_APPLICABLE), (0, Outcome.NOT_MEASURED)]
+)
+def test_without_a_boost_clock_and_a_maximum_there_is_nothing_to_compare_with(bench, maximum_mhz, outcome):
     unknown_card(bench)
     bench.gpu(GPU, sm_clock_max_mhz=maximum_mhz)
     verdict = bench.verdict(RATIO, GPU)
-    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.outcome is outcome
     assert verdict.detail.endswith("NVML does not report the maximum SM clock")
 
 

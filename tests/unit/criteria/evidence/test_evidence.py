@@ -228,7 +228,8 @@ def test_a_sensor_that_the_card_lacks_is_not_applicable_where_nothing_was_read(b
     window = Window(30.0, 70.0)
     device = evidence(bench).device(GPU)
     assert device.lacks_sensor("memory_temperature_c")
-    assert not device.lacks_sensor("memory", "core_temperature_c")
+    assert not device.lacks_sensor("memory")
+    assert not device.lacks_sensor("core_temperature_c")
     device.require_readings(window, "memory_temperature_c", "memory temperature")
     assert len(device.loaded_samples(window).readings("memory_temperature_c")) == 401
     bench.samples(GPU, memory_temperature_c=None, power_w=None)

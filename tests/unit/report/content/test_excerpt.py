@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from bokeh.plotting import figure
 
 from rigproof.records.rows import Rows
 from rigproof.records.samples import GpuSample
@@ -48,10 +47,8 @@ def test_places_that_are_left_go_to_the_first_devices(result):
 
 
 def test_charts_show_the_range_of_all_devices(result):
-    plots = list(charts_of(result, excerpt_of(result, most=1)).select({"type": figure}))
-    names = {
-        plot.title.text: [item.label.value for item in plot.legend[0].items] for plot in plots if plot.legend
-    }
+    charts = charts_of(result, excerpt_of(result, most=1))
+    names = {chart.title: [key.label for key in chart.keys] for chart in charts}
     all_of_them = ["lowest of all", "mean of all", "highest of all"]
     assert names["Core temperature, °C"] == ["pc1/gpu1", *all_of_them]
     assert names["Rate of each round, TFLOP/s"] == ["pc1/gpu1#0", *all_of_them]
@@ -60,8 +57,7 @@ def test_charts_show_the_range_of_all_devices(result):
 def test_the_range_of_rates_is_that_of_work_in_the_same_unit(result):
     copies = [replace(one, seconds=1.0, work=9000.0, unit="GB") for one in result.recording.rounds]
     result.recording.rounds = [*result.recording.rounds, *copies]
-    plots = list(charts_of(result, excerpt_of(result, most=1)).select({"type": figure}))
-    by_title = {plot.title.text: plot for plot in plots}
+    by_title = {chart.title: chart.plot for chart in charts_of(result, excerpt_of(result, most=1))}
     for title, highest in (("TFLOP/s", 100), ("GB/s", 9000)):
         sources = [line.data_source.data for line in by_title[f"Rate of each round, {title}"].renderers]
         rates = np.concatenate([np.asarray(one["value"], float) for one in sources if "value" in one])

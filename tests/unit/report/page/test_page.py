@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 from bokeh.models import BoxAnnotation, Span, VStrip
-from bokeh.plotting import figure
 
 from rigproof.records.measurements import Event
 from rigproof.records.recording import Recording
@@ -29,7 +28,7 @@ def without_scripts(page):
 
 
 def titles(result):
-    return [plot.title.text for plot in charts_of(result).select({"type": figure})]
+    return [chart.title for chart in charts_of(result)]
 
 
 def test_the_page_says_the_verdict_the_rig_and_the_failures(result):
@@ -43,9 +42,43 @@ def test_the_page_says_the_verdict_the_rig_and_the_failures(result):
     assert "SIMULATED" not in page
 
 
+def test_what_one_click_leads_to_is_there(result):
+    """Each link's target, each label's owner, and no id twice."""
+    page = without_scripts(page_text(result))
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(set(ids)) == len(ids)
+    targets = re.findall(r'href="#([^"]+)"', page)
+    assert {"verdicts", "findings", "criteria", "rig", "chart-core-temperature-c", "chart-tflop-s"} <= set(
+        targets
+    )
+    assert set(targets) <= set(ids)
+    (failed,) = re.findall(
+        r'<td class="figure fail" data-label="pc1/gpu1"><a href="#(\w+)">\[84\]</a></td>', page
+    )
+    row = page[page.index(f'id="{failed}"') :]
+    assert row.index("thermal.core_temperature") < row.index("chart-core-temperature-c") < row.index("84 °C")
+
+
+def test_only_trouble_is_red(result):
+    """What every good run records is not marked at all, and what only explains a run has another colour."""
+    for kind in ("generation", "measured_again", "xid"):
+        result.recording.add(Event(30.0, kind, "pc1/gpu0", "a message"))
+    timeline = charts_of(result)[0]
+    marks = {one.name: one for one in timeline.plot.renderers if one.name}
+    kinds = {name: list(one.data_source.data["kind"]) for name, one in marks.items()}
+    assert kinds == {"chart-events:trouble": ["xid", "nvml_error"], "chart-events:notice": ["measured_again"]}
+    assert [(key.label, key.glyph) for key in timeline.keys] == [
+        ("trouble", "chart-events:trouble"),
+        ("for information", "chart-events:notice"),
+    ]
+    assert timeline.keys[0].color != timeline.keys[1].color
+    events = page_text(result).partition('<details id="events">')[2].partition("</details>")[0]
+    assert re.findall(r"<td>(\w+)</td><td>", events) == ["measured_again", "xid", "nvml_error"]
+
+
 def test_failures_are_the_first_rows_and_every_verdict_has_one(result, verdicts):
     page = page_text(result)
-    rows = re.findall(r'<tr class="[^"]*" data-outcome="(\w+)">', page)
+    rows = re.findall(r'<tr class="[^"]*" data-outcome="(\w+)" id="v\d+">', page)
     assert rows == ["fail", "warn", "not_measured", "no_limit", "pass", "pass", "pass", "not_applicable"]
     assert re.findall(r'<button type="button" data-outcome="(\w*)"', page) == [
         "", "pass", "warn", "fail", "not_measured", "not_applicable", "no_limit",
@@ -75,10 +108,9 @@ def test_work_of_each_unit_has_a_chart_of_its_own(result):
 
 
 def test_charts_share_their_time_axis_and_show_limits_and_band(result):
-    grid = charts_of(result)
-    plots = list(grid.select({"type": figure}))
-    assert len({id(plot.x_range) for plot in plots}) == 1
-    by_title = {plot.title.text.partition(",")[0]: plot for plot in plots}
+    charts = charts_of(result)
+    assert len({id(chart.plot.x_range) for chart in charts}) == 1
+    by_title = {chart.title.partition(",")[0]: chart.plot for chart in charts}
     assert [span.location for span in by_title["Core temperature"].select({"type": Span})] == [80, 80]
     power = by_title["Power (dashed: the enforced limit)"]
     assert sorted(span.location for span in power.select({"type": Span})) == [220, 350]

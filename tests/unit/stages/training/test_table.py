@@ -76,10 +76,10 @@ def test_summary_and_page_show_the_tables_under_one_heading():
     recording = recorded()
     result = RunResult(recording, run_facts(recording), (), Decision.ACCEPTED, 61.2)
     text = summary_text(result)
-    assert text.count("\n## Training\n") == 1
+    assert text.count("\n**Training: Batch sizes**\n") == 1
     assert "| pc1/gpu0 | fp16 | 16 | 80 ms | 102,400 | 400 TFLOP/s | 9.00 × |" in text
     assert "|---|---|---:|---:|---:|---:|---:|" in text
     page = page_text(result)
     assert page.count("<h2>Training</h2>") == 1
     assert page.count("<h3>Batch sizes</h3>") == 1
-    assert '<td class="figure">9.00 ×</td>' in page
+    assert '<td class="figure" data-label="Of fp32">9.00 ×</td>' in page

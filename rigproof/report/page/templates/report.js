@@ -1,0 +1,101 @@
+'use strict';
+(function () {
+  var all = function (selector) { return Array.from(document.querySelectorAll(selector)); };
+
+  // A link into folded content unfolds it.
+  function unfold() {
+    var target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) { return; }
+    for (var part = target; part; part = part.parentElement) {
+      if (part.tagName === 'DETAILS') { part.open = true; }
+    }
+    if (target.hidden) { all('.filter button')[0].click(); }
+    target.scrollIntoView();
+  }
+  addEventListener('hashchange', unfold);
+  addEventListener('click', function (event) {  // also to where the address points already
+    var link = event.target.closest && event.target.closest('a[href^="#"]');
+    if (link && link.hash === location.hash) { unfold(); }
+  });
+  unfold();
+
+  all('.filter button').forEach(function (button) {
+    button.addEventListener('click', function () {
+      var wanted = button.dataset.outcome;
+      all('.filter button').forEach(function (other) {
+        other.setAttribute('aria-pressed', String(other === button));
+      });
+      all('#criteria tbody tr').forEach(function (row) {
+        row.hidden = Boolean(wanted) && row.dataset.outcome !== wanted;
+      });
+    });
+  });
+
+  function charts() { return typeof Bokeh === 'undefined' ? undefined : Bokeh.documents[0]; }
+
+  all('.legend button').forEach(function (button) {
+    button.addEventListener('click', function () {
+      var line = charts() && charts().get_model_by_name(button.dataset.line);
+      if (!line) { return; }
+      line.visible = !line.visible;
+      button.setAttribute('aria-pressed', String(line.visible));
+    });
+  });
+
+  all('.zoom button').forEach(function (button) {
+    button.addEventListener('click', function () {
+      var axis = charts() && charts().get_model_by_name('time');
+      if (!axis) { return; }
+      var first = axis.reset_start, last = axis.reset_end, length = axis.end - axis.start;
+      var start = axis.start, end = axis.end;
+      switch (button.dataset.zoom) {
+        case 'in': start += length / 4; end -= length / 4; break;
+        case 'out': start -= length / 2; end += length / 2; break;
+        case 'earlier': start -= length / 2; end -= length / 2; break;
+        case 'later': start += length / 2; end += length / 2; break;
+        default: start = first; end = last;
+      }
+      if (start < first) { end += first - start; start = first; }
+      if (end > last) { start -= end - last; end = last; }
+      axis.setv({start: Math.max(start, first), end: Math.min(end, last)});
+    });
+  });
+
+  // The charts' canvases follow the page's colours, which no style sheet can tell them.
+  var dark = matchMedia('(prefers-color-scheme: dark)');
+  function paint() {
+    var doc = charts();
+    if (!doc) { return; }
+    var style = getComputedStyle(document.documentElement);
+    var ink = style.getPropertyValue('--ink').trim(), quiet = style.getPropertyValue('--quiet').trim();
+    var line = style.getPropertyValue('--line').trim();
+    doc.all_models.forEach(function (model) {
+      if (model.type === 'LinearAxis') {
+        model.setv({axis_label_text_color: ink, major_label_text_color: ink, axis_line_color: quiet,
+          major_tick_line_color: quiet, minor_tick_line_color: quiet});
+      } else if (model.type === 'Grid') {
+        model.setv({grid_line_color: line});
+      } else if (model.type === 'Label') {
+        model.setv({text_color: ink});
+      } else if (model.type === 'VStrip') {
+        model.setv({fill_alpha: dark.matches ? 0.13 : 0.45});
+      }
+    });
+  }
+  dark.addEventListener('change', paint);
+
+  // On paper a chart is as wide as the paper: it is drawn as on the screen, then made smaller.
+  addEventListener('beforeprint', function () {
+    var paper = 680;
+    all('.plot').forEach(function (plot) {
+      var width = plot.getBoundingClientRect().width;
+      plot.style.setProperty('--drawn-width', width + 'px');
+      plot.style.setProperty('--print-zoom', String(Math.min(1, paper / width)));
+    });
+  });
+
+  (function whenDrawn() {
+    if (all('.plot').length === 0) { return; }
+    if (charts() && charts().is_idle) { paint(); } else { setTimeout(whenDrawn, 50); }
+  })();
+})();
