@@ -63,7 +63,7 @@ def accept(given: Sequence[str]) -> int:
     """Run the suite with these arguments; returns the exit status. Raises Refused."""
     # The suite's own configuration, so that the project around it changes nothing.
     own = ["-c", os.devnull, f"--rootdir={Path.cwd()}", "--import-mode=importlib"]
-    own += ["-o", "rigproof=true", "-o", "junit_family=xunit1"]
+    own += ["-o", "rigproof=true"]
     # rigproof is already imported, by this very command.
     own += ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "rigproof.plugin", "-m", "hardware"]
     options, others = _parser().parse_known_args(given)

@@ -8,8 +8,11 @@ import pytest
 from rigproof.plugin.benchmarks import keep_rounds
 from rigproof.plugin.keys import SESSION
 from rigproof.records.measurements import Stage
+from rigproof.records.message_text import one_line
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import UNJUDGED, Outcome, Verdict, sentence
+from rigproof.report.content.order import word
+from rigproof.report.files.junit import FOUND, LINE
 from rigproof.run.acceptance import AcceptanceRun
 from rigproof.stages.registry import KINDS
 
@@ -57,19 +60,12 @@ def judge(request: pytest.FixtureRequest) -> Callable[[str], Verdict]:
 
     def judge_subject(subject: str) -> Verdict:
         verdict: Verdict = session.judge(marker.args[0], subject)
+        mark = "SIMULATED " if session.prepared.simulated is not None else ""
         # `record_property` would warn each time where the project's junit_family is pytest's default.
         request.node.user_properties += [
             ("outcome", verdict.outcome.value),
-            ("criterion", verdict.criterion),
-            ("subject", subject),
-            ("measured", verdict.measured),
-            ("limit", verdict.limit),
-            ("direction", verdict.direction),
-            ("unit", verdict.unit),
-            ("limit_source", verdict.limit_source),
+            (FOUND, one_line(f"{mark}{word(verdict)}: {sentence(verdict)}", LINE)),
         ]
-        if session.prepared.simulated is not None:
-            request.node.user_properties.append(("simulated", "true"))
         if verdict.outcome is Outcome.FAIL:
             pytest.fail(sentence(verdict), pytrace=False)
         if verdict.outcome in UNJUDGED:

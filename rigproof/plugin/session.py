@@ -30,6 +30,7 @@ from rigproof.records.recording import Recording
 from rigproof.records.verdict import USAGE, Outcome, Verdict
 from rigproof.report.content.remarks import remarks
 from rigproof.report.files.folders import ReportFolderError, new_run_folder
+from rigproof.report.files.junit import finish_junit
 from rigproof.report.terminal.live import terminal_copy
 from rigproof.report.terminal.matrix_lines import terminal_width
 from rigproof.report.terminal.terminal import header_lines, print_summary
@@ -231,6 +232,8 @@ class HardwareSession:
             problems.append(f"{error.filename or self.folder}: not written: {error.strerror or error}")
         if self.folder is None:
             return
+        if self.run is not None and not problems:
+            problems += self._finish_junit()
         problems += self._copy_junit()
         if self.run is None:
             shutil.rmtree(self.folder, ignore_errors=True)  # nothing ran: only JUnit's file is in it
@@ -241,6 +244,23 @@ class HardwareSession:
         judged = Judged(self.verdicts, self._interrupted, self._broken, exitstatus, tuple(problems))
         self.conclusion = conclude(self.prepared, self.run, self.folder, judged, self._started_s)
         session.exitstatus = self.conclusion.exit_status
+
+    def _finish_junit(self) -> list[str]:
+        """Bring pytest's JUnit file into the form that CI systems read; nothing if there is none."""
+        assert self.folder is not None
+        path = self.folder / "junit.xml"
+        run = {
+            "rig": self.prepared.loaded.rig.name,
+            "level": self.prepared.level,
+            "run_id": self.folder.name,
+            "simulated": str(self.prepared.simulated is not None).lower(),
+        }
+        try:
+            if path.exists():  # not with -p no:junitxml
+                finish_junit(path, run)
+        except OSError as error:
+            return [f"{error.filename or path}: not written: {error.strerror or error}"]
+        return []
 
     def _copy_junit(self) -> list[str]:
         """Copy the run's JUnit file to the user's own --junitxml."""

@@ -132,3 +132,12 @@ def test_the_short_form_of_it_is_refused_too(acceptance):
     run = acceptance("healthy", "-n", "2")
     assert run.status == 4, run.output
     assert "give -n 0" in run.output
+
+
+def test_a_file_that_cannot_be_collected_is_reported_as_pytest_reports_it(hardware, tmp_path):
+    broken = tmp_path / "test_broken.py"
+    broken.write_text("import no_such_module\n")
+    done = hardware(*SIMULATED, str(broken))
+    assert "ModuleNotFoundError: No module named 'no_such_module'" in done.stdout
+    assert "AttributeError" not in done.stdout + done.stderr
+    assert done.returncode == 2

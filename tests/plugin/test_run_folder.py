@@ -2,11 +2,14 @@
 
 import json
 import re
+from xml.etree import ElementTree
 
 import pyarrow.parquet as pq
 import pytest
 
+from rigproof.report.content.order import WORDS
 from support.acceptance import accept, properties, run_pytest
+from support.jenkins import refusals
 from support.recordings import END_S, STEP_S
 
 FILES = {
@@ -63,12 +66,24 @@ def test_the_recording_names_the_options_and_the_profile_of_the_run(acceptance, 
     assert run["simulated"] is False
 
 
-def test_junit_and_verdict_json_agree(acceptance):
-    run = acceptance("slow")
-    cases = [properties(case) for case in run.junit.values()]
-    assert {(one["criterion"], one["subject"]): one["outcome"] for one in cases} == {
-        key: one["outcome"] for key, one in run.criteria.items()
-    }
+@pytest.mark.parametrize("scenario", ["slow", "without-sensor"])
+def test_junit_and_verdict_json_agree(acceptance, scenario):
+    run = acceptance(scenario)
+    words = {outcome.value: said for outcome, said in WORDS.items()}
+    said = sorted(case.findtext("system-out").partition(": ") for case in run.junit.values())
+    assert [(begin, rest.split(": ")[0]) for begin, _, rest in said] == sorted(
+        (words[one["outcome"]], f"{one['subject']} {one['criterion']}") for one in run.criteria.values()
+    )
+    failed = {name for name, case in run.junit.items() if case.find("failure") is not None}
+    assert len(failed) == run.result["counts"]["fail"]
+
+
+@pytest.mark.parametrize("scenario", ["healthy", "slow", "without-sensor"])
+def test_jenkins_takes_the_junit_file_as_it_is(acceptance, scenario):
+    root = ElementTree.parse(acceptance(scenario).folder / "junit.xml").getroot()
+    assert refusals(root) == []
+    suite = properties(root.find("testsuite"))
+    assert (suite["rig"], suite["simulated"]) == ("two-nodes", "false")
 
 
 def test_an_own_junit_file_is_written_too(acceptance, two_nodes, tmp_path):

@@ -62,9 +62,9 @@ class Run:
         return sorted((self.reports / "history" / "two-nodes").glob("*"))
 
 
-def properties(case: ElementTree.Element) -> dict[str, str]:
-    """What a JUnit test case says besides its outcome."""
-    return {one.attrib["name"]: one.attrib["value"] for one in case.iter("property")}
+def properties(suite: ElementTree.Element) -> dict[str, str]:
+    """What a JUnit test suite says of the run."""
+    return {one.attrib["name"]: one.attrib["value"] for one in suite.iter("property")}
 
 
 def python(

@@ -1,3 +1,5 @@
+import shutil
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -45,6 +47,20 @@ def test_prometheus_reads_what_was_written(tmp_path, result):
     assert value(samples, "rigproof_criterion_outcome", outcome="fail", **hot) == 1
     assert {dict(labels)["simulated"] for _, labels in samples} == {"false"}
     assert [path.name for path in tmp_path.iterdir()] == ["metrics.prom"]
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool (package prometheus) is not installed")
+@pytest.mark.parametrize("simulated", [False, True])
+def test_promtool_has_nothing_to_say_of_it(tmp_path, result, simulated):
+    result.recording.run = replace(result.recording.run, simulated=simulated)
+    write_metrics(tmp_path / "metrics.prom", result)
+    text = (tmp_path / "metrics.prom").read_text()
+    check = ["promtool", "check", "metrics"]
+    done = subprocess.run(check, input=text, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    broken = text.replace("# TYPE rigproof_verdict gauge\n", "# TYPE rigproof_verdict counter\n", 1)
+    done = subprocess.run(check, input=broken, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0, "promtool accepts anything"
 
 
 def test_what_was_not_measured_has_no_figure(tmp_path, result):
