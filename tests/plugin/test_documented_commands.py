@@ -1,0 +1,151 @@
+"""Every shell line of README and docs is typed as it stands, in a clone, on a simulated rig."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.acceptance import CHECKOUT
+
+DOCUMENTS = [
+    *(
+        CHECKOUT / name
+        for name in ("README.md", "CONTRIBUTING.md", "bench/README.md", "reports/samples/README.md")
+    ),
+    *sorted((CHECKOUT / "docs").rglob("*.md")),
+]
+FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+LANGUAGES = {"sh", "toml", "yaml", "json", "python", "sql", "text"}
+SIMULATED = "--hw-simulate-inline --hw-level=quick --hw-profile=dual-3090-3070"  # what is typed overrides it
+
+PACKAGES = "it installs packages"
+TWO_PCS = "it needs two PCs; tests/cluster/hosts has hosts of its own"
+ENDLESS = "it runs until Ctrl-C; tests/unit/monitor/test_terminal.py ends it so"
+NOT_TYPED = {
+    r".*\bpip install\b.*": PACKAGES,
+    r"rigproof cluster (up|down|status) .*": TWO_PCS,
+    r".* --(hw-)?ray-address .*": TWO_PCS,
+    r"RAY_AUTH_MODE=token ray start .*": TWO_PCS,
+    r"\(umask 077; ray get-auth-token --generate\)": "it writes a token into the home folder",
+    r"(chmod|scp) .*~/.ray/auth_token.*": TWO_PCS,
+    r"rigproof monitor( --json .*| --hwprofile .*)?": ENDLESS,
+}
+ENDS_WITH = {  # where the exit status is not 0
+    r".* --hw-inject .*": {1},  # REJECTED, as it is meant to be
+    r"rigproof monitor --once .*": {0, 1},  # 1 is a warning, such as this host's CPU load
+}
+
+
+def commands(text: str) -> Iterator[str]:
+    """Lines of the blocks in sh, and of the steps of a workflow."""
+    for indent, language, block in FENCE.findall(text):
+        lines = re.sub(rf"^{indent}", "", block, flags=re.MULTILINE)
+        if language == "sh":
+            every = lines.replace("\\\n", " ").splitlines()
+            yield from filter(None, (re.sub(r"(^|\s+)#\s.*", "", line).strip() for line in every))
+        if language == "yaml":
+            yield from re.findall(r"^\s*(?:- )?run: (.+)$", lines, re.MULTILINE)
+
+
+def reason(command: str) -> str | None:
+    """Why a command is not typed here."""
+    return next((why for pattern, why in NOT_TYPED.items() if re.fullmatch(pattern, command)), None)
+
+
+def typed() -> dict[str, list[str]]:
+    """Commands by document; one that stands in several is typed once."""
+    found: dict[str, list[str]] = {}
+    for path in DOCUMENTS:
+        seen = [command for several in found.values() for command in several]
+        every = dict.fromkeys(commands(path.read_text()))
+        new = [command for command in every if reason(command) is None and command not in seen]
+        if new:
+            found[str(path.relative_to(CHECKOUT))] = new
+    return found
+
+
+TYPED = typed()
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """What a clone holds and an installation puts on the PATH, two kept runs, and one that was rejected."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in ("rigproof", "hwprofiles", "tests/hardware"):
+        shutil.copytree(CHECKOUT / name, folder / name)
+    for name in ("conftest.py", "pyproject.toml"):
+        shutil.copy2(CHECKOUT / name, folder)
+    (folder / "lab.toml").write_text(
+        'name = "lab"\n[[nodes]]\nname = "pc1"\n[[nodes.gpus]]\nsku = "rtx-3090"\n'
+    )
+    (folder / "DIR").mkdir()
+    kept = folder / "reports" / "history" / "NAME"
+    kept.mkdir(parents=True)
+    for number, run in (("0001", "h200-quick"), ("0007", "h200-standard")):
+        shutil.copy2(CHECKOUT / "reports/samples" / run / "benchmark.json", kept / f"{number}_{run}.json")
+    programs = folder / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    modules = {
+        "pytest": "pytest",
+        "rigproof": "rigproof",
+        "pytest-benchmark": "pytest_benchmark",
+        "python": "",
+    }
+    for name, module in modules.items():
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {f"-m {module}" if module else ""} "$@"\n')
+        program.chmod(0o755)
+    done = typed_in(folder, "pytest -m hardware --hw-level quick --hw-inject overheat@pc2/gpu0")
+    assert done.returncode == 1, done.stdout + done.stderr  # so that `reports/latest` is a run with a failure
+    return folder
+
+
+def typed_in(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
+    """The command in a shell; an acceptance run is one of a simulated rig, in simulated time."""
+    environment = os.environ | {
+        "PATH": f"{folder / '.venv' / 'bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": str(folder),
+        "EDITOR": "true",
+        "GITHUB_STEP_SUMMARY": str(folder / "step-summary.md"),
+    }
+    if "--hw-plan" not in command:  # which loads nothing
+        environment["PYTEST_ADDOPTS"] = f"-p no:cacheprovider {SIMULATED}"
+    return subprocess.run(
+        ["sh", "-c", command],
+        cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240,
+        check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("document", TYPED)
+def test_the_commands_of_a_document_do_what_it_says(document, clone):
+    if shutil.which("jq") is None and any("jq " in command for command in TYPED[document]):
+        pytest.skip("jq is not installed")
+    latest = clone / "reports" / "latest"
+    latest.unlink()
+    latest.symlink_to(min((clone / "reports" / "runs").iterdir()))  # the first one, which was rejected
+    for command in TYPED[document]:
+        done = typed_in(clone, command)
+        allowed = next((ends for pattern, ends in ENDS_WITH.items() if re.fullmatch(pattern, command)), {0})
+        assert done.returncode in allowed, f"{command}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stdout + done.stderr, command
+        if command.startswith("jq "):
+            assert done.stdout.strip(), command
+            assert not re.search(r"\bnull\b", done.stdout), command
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_each_block_says_what_it_is(path):
+    unnamed = [block for _, language, block in FENCE.findall(path.read_text()) if language not in LANGUAGES]
+    assert unnamed == [], "a block of commands is `sh`, an output is `text`"
+
+
+def test_each_exception_is_in_a_document():
+    every = [command for path in DOCUMENTS for command in commands(path.read_text())]
+    for pattern in (*NOT_TYPED, *ENDS_WITH):
+        assert any(re.fullmatch(pattern, command) for command in every), pattern
