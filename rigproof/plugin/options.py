@@ -15,7 +15,7 @@ STORED = [names[0].removeprefix("--").replace("-", "_") for names in OWN]  # as 
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Declare every option; names and meanings are those of the README."""
+    """Declare every option; names and meanings are those of docs/running.md."""
     group = parser.getgroup("rigproof", "hardware acceptance (pytest -m hardware)")
     for options in OPTIONS.values():
         for names, settings in options.items():

@@ -23,6 +23,8 @@ FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {"sh", "toml", "yaml", "json", "python", "sql", "text"}
 SIMULATED = "--hw-simulate-inline --hw-level=quick --hw-profile=dual-3090-3070"  # what is typed overrides it
 
+LAB = 'name = "lab"\n[[nodes]]\nname = "pc1"\n[[nodes.gpus]]\nsku = "rtx-3090"\n'
+
 PACKAGES = "it installs packages"
 TWO_PCS = "it needs two PCs; tests/cluster/hosts has hosts of its own"
 ENDLESS = "it runs until Ctrl-C; tests/unit/monitor/test_terminal.py ends it so"
@@ -113,7 +115,7 @@ def typed_in(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
         "EDITOR": "true",
         "GITHUB_STEP_SUMMARY": str(folder / "step-summary.md"),
     }
-    if "--hw-plan" not in command:  # which loads nothing
+    if "-plan" not in command:  # which loads nothing
         environment["PYTEST_ADDOPTS"] = f"-p no:cacheprovider {SIMULATED}"
     return subprocess.run(
         ["sh", "-c", command],
@@ -126,6 +128,7 @@ def typed_in(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
 def test_the_commands_of_a_document_do_what_it_says(document, clone):
     if shutil.which("jq") is None and any("jq " in command for command in TYPED[document]):
         pytest.skip("jq is not installed")
+    (clone / "lab.toml").write_text(LAB)
     latest = clone / "reports" / "latest"
     latest.unlink()
     latest.symlink_to(min((clone / "reports" / "runs").iterdir()))  # the first one, which was rejected

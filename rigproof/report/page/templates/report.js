@@ -42,11 +42,12 @@
     });
   });
 
+  var whole;  // of the run: where the time axis begins and ends
   all('.zoom button').forEach(function (button) {
     button.addEventListener('click', function () {
       var axis = charts() && charts().get_model_by_name('time');
-      if (!axis) { return; }
-      var first = axis.reset_start, last = axis.reset_end, length = axis.end - axis.start;
+      if (!axis || !whole) { return; }
+      var first = whole[0], last = whole[1], length = axis.end - axis.start;
       var start = axis.start, end = axis.end;
       switch (button.dataset.zoom) {
         case 'in': start += length / 4; end -= length / 4; break;
@@ -81,6 +82,7 @@
         model.setv({fill_alpha: dark.matches ? 0.13 : 0.45});
       }
     });
+    document.documentElement.dataset.painted = 'yes';
   }
   dark.addEventListener('change', paint);
 
@@ -96,6 +98,9 @@
 
   (function whenDrawn() {
     if (all('.plot').length === 0) { return; }
-    if (charts() && charts().is_idle) { paint(); } else { setTimeout(whenDrawn, 50); }
+    if (!charts() || !charts().is_idle) { setTimeout(whenDrawn, 50); return; }
+    var axis = charts().get_model_by_name('time');
+    whole = [axis.start, axis.end];
+    paint();
   })();
 })();

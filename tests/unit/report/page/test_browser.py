@@ -1,0 +1,288 @@
+"""The page in a real Chromium: values are read off it, not out of its source."""
+
+import io
+import shutil
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
+
+import pytest
+from PIL import Image, ImageStat
+
+from rigproof.judging.catalogue import CATALOGUE
+from rigproof.records.verdict import Decision, Outcome, Verdict
+from rigproof.report.content.facts import run_facts
+from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.page.page import write_page
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to open the page with")
+
+GPUS = 8
+DESKTOP, PHONE, PAPER = (
+    {"width": 1280, "height": 900},
+    {"width": 390, "height": 844},
+    {"width": 794, "height": 1123},
+)
+MOST_MS = 240_000  # for a host that is busy with other tests
+HOTTEST = "pc1/gpu5"
+AXIS = (
+    "(() => { const axis = Bokeh.documents[0].get_model_by_name('time'); return [axis.start, axis.end]; })()"
+)
+# Elements that Tab reaches: neither hidden nor in folded content.
+FOCUSABLE = (
+    "[...document.querySelectorAll('a[href], button, summary')].filter(one => one.checkVisibility()).length"
+)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def address(recorded, tmp_path_factory):
+    """The page of a node with eight GPUs, of which one is too hot."""
+    recording = copy(recorded)
+    recording.gpus = dict(recording.gpus)
+    subjects = [f"pc1/gpu{number}" for number in range(GPUS)]
+    for subject in subjects[2:]:
+        recording.gpus[subject] = replace(recording.gpus["pc1/gpu0"], subject=subject)
+        for sample in recorded.gpu_samples.of("pc1/gpu0"):
+            recording.add(replace(sample, subject=subject))
+    verdicts = [
+        Verdict(name, subject, Outcome.PASS, one.unit, 70.0, 80.0, "x.toml", direction=one.direction)
+        for name, one in CATALOGUE.items()
+        for subject in {"device": subjects, "node": ["pc1"]}.get(one.scope, ["rig"])
+    ]
+    for place, verdict in enumerate(verdicts):
+        if (verdict.criterion, verdict.subject) == ("thermal.core_temperature", HOTTEST):
+            verdicts[place] = replace(verdict, outcome=Outcome.FAIL, measured=91.0, remedy="clean it")
+        if verdict.criterion == "memory.ecc":
+            verdicts[place] = replace(verdict, outcome=Outcome.NOT_APPLICABLE, measured=None, limit=None)
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_page(path, RunResult(recording, run_facts(recording), verdicts, Decision.REJECTED, 61.2))
+    return path.as_uri()
+
+
+@pytest.fixture
+def opened(browser, address):
+    """Opens the page, waits until its charts are drawn, and finds nothing on the console but greetings."""
+
+    @contextmanager
+    def open_page(viewport=DESKTOP, **options):
+        page = browser.new_page(viewport=viewport, **options)
+        page.set_default_timeout(MOST_MS)
+        said = []
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(address)
+        until(page, "document.documentElement.dataset.painted === 'yes'")
+        yield page
+        page.close()
+        assert [line for line in said if not line.startswith("[bokeh ")] == []
+
+    return open_page
+
+
+def until(page, condition):
+    """Waits for it. Not by wait_for_function, whose eval the page's own policy forbids."""
+    for _ in range(MOST_MS // 50):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(condition)
+
+
+def box(page, selector):
+    found = page.locator(selector).first.bounding_box()
+    assert found is not None, selector
+    return found
+
+
+def test_the_charts_begin_where_a_reader_looks_and_the_table_has_every_gpu(opened):
+    with opened() as page:
+        assert box(page, ".chart")["y"] < 1500
+        first = page.locator(".matrix tbody tr").first
+        assert first.inner_text().split() == [
+            "FAIL", "core", "temperature", "chart", "≤", "80", "°C", *["70"] * 5, "[91]", "70", "70",
+        ]  # fmt: skip
+        titles = page.locator("#verdicts .matrix").first.locator("tbody th").all_inner_texts()
+        assert [title.removesuffix(" chart") for title in titles] == [
+            "FAIL core temperature", "sustained rate", "memory headroom", "power", "wake-up delay",
+        ]  # fmt: skip
+
+
+def test_each_chart_has_its_title_and_its_legend_above_it(opened):
+    with opened() as page:
+        charts = page.locator(".chart")
+        assert charts.count() == 8
+        for place in range(charts.count()):
+            title, plot = (charts.nth(place).locator(one).bounding_box() for one in ("h3", ".plot"))
+            legend = charts.nth(place).locator(".legend").bounding_box()
+            assert title["y"] + title["height"] <= legend["y"]
+            assert legend["y"] + legend["height"] <= plot["y"]
+            assert plot["height"] > 100
+            canvas = charts.nth(place).locator("canvas").first.bounding_box()
+            assert plot["y"] <= canvas["y"] <= plot["y"] + plot["height"]
+
+
+def test_a_figure_leads_to_its_verdict_and_that_to_its_chart(opened):
+    with opened() as page:
+        assert not page.locator("#criteria table").is_visible()
+        page.locator(".matrix td.fail a").click()
+        row = page.locator("#criteria tr:target")
+        row.wait_for(state="visible")
+        assert row.inner_text().split()[:3] == ["FAIL", "thermal.core_temperature", "chart"]
+        assert HOTTEST in row.inner_text()
+        assert 0 <= row.bounding_box()["y"] <= 900
+        row.locator("a.to-chart").click()
+        assert page.locator(".chart:target h3").inner_text() == "Core temperature, °C"
+        until(page, "Math.abs(document.querySelector(':target').getBoundingClientRect().top) < 100")
+
+
+def test_a_link_unfolds_what_it_leads_to_even_if_it_is_filtered_out(opened):
+    with opened() as page:
+        page.locator("nav a", has_text="All criteria").click()
+        page.locator(".filter button", has_text="not applicable").click()
+        assert page.locator("#criteria tbody tr:visible").count() == GPUS
+        page.locator(".matrix td.fail a").click()
+        page.locator("#criteria tr:target").wait_for(state="visible")
+
+
+def test_the_wheel_scrolls_and_zooms_with_ctrl(opened):
+    with opened() as page:
+        whole = page.evaluate(AXIS)
+        page.locator("#chart-core-temperature-c").scroll_into_view_if_needed()
+        plot = box(page, "#chart-core-temperature-c .plot")
+        page.mouse.move(plot["x"] + plot["width"] / 2, plot["y"] + plot["height"] / 2)
+        before = page.evaluate("scrollY")
+        page.mouse.wheel(0, -200)
+        until(page, f"scrollY < {before}")
+        assert page.evaluate(AXIS) == whole
+        plot = box(page, "#chart-core-temperature-c .plot")
+        page.mouse.move(plot["x"] + plot["width"] / 2, plot["y"] + plot["height"] / 2)
+        at = page.evaluate("scrollY")
+        page.keyboard.down("Control")
+        page.mouse.wheel(0, -200)
+        page.keyboard.up("Control")
+        until(page, f"{AXIS}[1] - {AXIS}[0] < {whole[1] - whole[0]}")
+        assert page.evaluate("scrollY") == at
+
+
+def test_a_drag_zooms_all_charts_and_a_button_shows_the_whole_run_again(opened):
+    with opened() as page:
+        whole = page.evaluate(AXIS)
+        page.locator("#chart-power-w").scroll_into_view_if_needed()
+        plot = box(page, "#chart-power-w .plot")
+        middle = plot["y"] + plot["height"] / 2
+        page.mouse.move(plot["x"] + plot["width"] * 0.4, middle)
+        page.mouse.down()
+        page.mouse.move(plot["x"] + plot["width"] * 0.6, middle, steps=5)
+        page.mouse.up()
+        until(page, f"{AXIS}[1] - {AXIS}[0] < {(whole[1] - whole[0]) / 2}")
+        assert page.evaluate("new Set(Bokeh.documents[0].roots().map(one => one.x_range)).size") == 1
+        page.locator("[data-zoom=all]").click()
+        assert page.evaluate(AXIS) == whole
+
+
+def test_everything_is_reached_and_used_by_keyboard(opened):
+    with opened() as page:
+        reached = set()
+        plots = page.locator(".plot").count()  # Bokeh's own, which Tab reaches too
+        for _ in range(page.evaluate(FOCUSABLE) + plots):
+            page.keyboard.press("Tab")
+            here = "(document.activeElement.closest('.plot') ?? document.activeElement)"
+            assert page.evaluate(f"getComputedStyle({here}).outlineStyle") == "solid"
+            reached.add(
+                page.evaluate(f"[...document.querySelectorAll('a, button, summary')].indexOf({here})")
+            )
+        assert len(reached - {-1}) == page.evaluate(FOCUSABLE)
+        whole = page.evaluate(AXIS)
+        page.locator("[data-zoom=in]").focus()
+        page.keyboard.press("Enter")
+        start, end = page.evaluate(AXIS)
+        assert whole[0] < start < end < whole[1]
+        page.locator("[data-zoom=later]").focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate(AXIS)[0] > start
+        line = page.locator("#chart-power-w .legend button").first
+        line.focus()
+        page.keyboard.press("Space")
+        assert line.get_attribute("aria-pressed") == "false"
+        assert page.evaluate("Bokeh.documents[0].get_model_by_name('chart-power-w:0').visible") is False
+        page.locator("#rig summary").focus()
+        page.keyboard.press("Enter")
+        assert page.locator("#rig table").is_visible()
+
+
+def test_on_a_telephone_every_figure_is_visible(opened):
+    with opened(PHONE) as page:
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        outside = page.evaluate(
+            """[...document.querySelectorAll('td, .legend button, h2, h3, .zoom button')].filter(one => {
+                if (!one.textContent.trim()) { return false; }
+                const range = document.createRange();
+                range.selectNodeContents(one);
+                const box = range.getBoundingClientRect();
+                return box.width === 0 || box.left < 0 || box.right > innerWidth;
+            }).map(one => one.textContent)"""
+        )
+        assert outside == []
+        cell = page.locator(".matrix td.fail")
+        assert page.evaluate("one => getComputedStyle(one, '::before').content", cell.element_handle()) == (
+            f'"{HOTTEST} "'
+        )
+
+
+def brightness(picture):
+    return ImageStat.Stat(Image.open(io.BytesIO(picture)).convert("L")).mean[0]
+
+
+def test_in_the_dark_it_is_dark_charts_included(opened):
+    with opened(color_scheme="dark") as page:
+        assert brightness(page.screenshot()) < 60
+        chart = page.locator("#chart-sm-clock-mhz .plot")
+        assert brightness(chart.screenshot()) < 60
+        ink = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()")
+        axes = "[...Bokeh.documents[0].all_models].filter(one => one.type === 'LinearAxis')"
+        assert page.evaluate(f"[...new Set({axes}.map(one => one.major_label_text_color))]") == [ink]
+        page.emulate_media(color_scheme="light")
+        until(page, f"{axes}.every(one => one.major_label_text_color !== '{ink}')")
+        assert brightness(chart.screenshot()) > 200
+
+
+def test_on_paper_no_chart_is_cut(opened):
+    with opened() as page:
+        drawn = box(page, "#chart-power-w .plot")["width"]
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.emulate_media(media="print")
+        page.set_viewport_size(PAPER)
+        assert page.evaluate("document.documentElement.scrollWidth") <= PAPER["width"]
+        for selector in (".plot", ".plot canvas", ".matrix td"):
+            for one in page.locator(selector).all():
+                found = one.bounding_box()
+                if found is not None:
+                    assert found["x"] + found["width"] <= PAPER["width"], selector
+        assert page.evaluate("getComputedStyle(document.querySelector('.chart')).breakInside") == "avoid"
+        assert drawn > PAPER["width"]
+        page.emulate_media(media="screen")
+        page.set_viewport_size(DESKTOP)
+        assert box(page, "#chart-power-w .plot")["width"] == drawn
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE])
+def test_an_accessibility_checker_finds_nothing(opened, viewport, scheme):
+    """Contrast of at least 4.5 is one of its rules."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    with opened(viewport, color_scheme=scheme) as page:
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        found = axe.run(page).response
+    assert "color-contrast" in {rule["id"] for rule in found["passes"]}
+    assert [(rule["id"], [node["html"] for node in rule["nodes"]][:3]) for rule in found["violations"]] == []
