@@ -1,25 +1,31 @@
 """The pictures of the documents: terminal, report and monitor, of real runs and of a simulated rig of eight GPUs.
 
 `PYTHONPATH=.:tests python docs/pictures/make.py` writes them all beside this file; names of pictures after it
-write only those, and `--output DIR` elsewhere. It needs tmux, Chromium and the packages of the group `test`.
+write only those, and `--output DIR` elsewhere. It needs tmux, Chromium, pdftoppm (Debian: poppler-utils) and the
+packages of the group `test`.
 """
 
 import argparse
+import io
+import os
+import re
+import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-from rigproof.report.files.folders import latest_run
 from support.terminals import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +35,10 @@ LARGEST = 150_000  # bytes of a picture
 PATIENCE_MS = 240_000  # for a host that is busy with other work
 COLOURS = 96
 RIG = "h200-x8"
-PROFILE = f'name = "{RIG}"\n[[nodes]]\nname = "node"\ncpus = 128\nram_gib = 1024\n' + '[[nodes.gpus]]\nsku = "h200-sxm"\n' * 8
+PROFILE = (
+    f'name = "{RIG}"\n[[nodes]]\nname = "node"\ncpus = 128\nram_gib = 1024\n'
+    + '[[nodes.gpus]]\nsku = "h200-sxm"\n' * 8
+)
 ACCEPT = f"accept --simulate-inline --level quick --hwprofile ./{RIG}.toml --inject overheat@node/gpu5"
 FONT = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 
@@ -81,7 +90,9 @@ class Studio:
 
 def drawn(name: str, columns: int, command: str, lines: Sequence[str]) -> str:
     """An SVG of a terminal; it asks no other host for a font."""
-    console = Console(record=True, width=columns, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console = Console(
+        record=True, width=columns, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+    )
     console.print(Text.from_ansi("\n".join(lines)), no_wrap=True, overflow="crop")
     svg = console.export_svg(title=command, theme=MONOKAI, unique_id=name)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
@@ -93,3 +104,126 @@ def summary(lines: Sequence[str], folder: Path, first: str) -> list[str]:
     (start, *_) = [number for number, line in enumerate(lines) if first in line]
     shown = [line.replace(str(folder), "…") for line in lines[start:]]
     return [line for line in shown if not line.startswith("ended with")]
+
+
+def accepted(studio: Studio) -> bytes:
+    """A real run on four H200, judged as the run itself did at its end."""
+    command = "judge reports/samples/h200-x4-quick"
+    lines = studio.screen(80, command.replace("reports", str(SAMPLES.parent)), "ended with 0")
+    return terminal_svg("accepted", 80, command, summary(lines, studio.folder, "ACCEPTED"))
+
+
+def rejected(studio: Studio) -> bytes:
+    """The end of a run of eight simulated H200, of which one overheats, at 80 columns."""
+    lines = summary(studio.rejected, studio.folder, "SIMULATED REJECTED")
+    return terminal_svg("rejected", 80, ACCEPT, lines)
+
+
+def rejected_wide(studio: Studio) -> bytes:
+    """The same run at 200 columns."""
+    assert studio.simulated_report
+    lines = studio.screen(200, "judge reports/latest", "ended with 1")
+    return terminal_svg(
+        "wide", 200, "judge reports/latest", summary(lines, studio.folder, "SIMULATED REJECTED")
+    )
+
+
+def monitor(studio: Studio) -> bytes:
+    """The live view of eight simulated H200 under load."""
+    command = f"monitor --simulate --hwprofile ./{RIG}.toml --inject overheat@node/gpu5"
+    return terminal_svg("monitor", 80, command, studio.screen(80, command, "TFLOP/s"))
+
+
+def desktop(studio: Studio) -> bytes:
+    """The report of the two real H200."""
+    return page_png(studio, studio.real_report, 1280, 1400)
+
+
+def dark(studio: Studio) -> bytes:
+    """The report of the eight simulated ones, for a reader who prefers dark pages."""
+    return page_png(studio, studio.simulated_report, 1280, 1000, color_scheme="dark")
+
+
+def phone(studio: Studio) -> bytes:
+    """The same report on a telephone."""
+    return page_png(studio, studio.simulated_report, 390, 1400)
+
+
+def printed(studio: Studio) -> bytes:
+    """The first two pages of the real report on A4."""
+    with opened(studio, studio.real_report, 794, 1123) as page:
+        page.pdf(path=studio.folder / "printed.pdf", format="A4")
+    command = ["pdftoppm", "-r", "60", "-l", "2", "-png", "printed.pdf", "page"]
+    subprocess.run(command, cwd=studio.folder, check=True)
+    sheets = [Image.open(path).convert("RGB") for path in sorted(studio.folder.glob("page-*.png"))]
+    gap = 12
+    both = Image.new(
+        "RGB", (sum(one.width + gap for one in sheets) + gap, sheets[0].height + 2 * gap), "#888888"
+    )
+    for number, one in enumerate(sheets):
+        both.paste(one, (gap + number * (one.width + gap), gap))
+    return small(both)
+
+
+def terminal_svg(name: str, columns: int, arguments: str, lines: Sequence[str]) -> bytes:
+    """The terminal with the command above its output."""
+    return drawn(name, columns, f"rigproof {arguments}", lines).encode()
+
+
+@contextmanager
+def opened(studio: Studio, report: Path, width: int, height: int, **options: Any) -> Iterator[Page]:
+    """The report in a window of this size, once its charts are drawn."""
+    page = studio.browser.new_page(viewport={"width": width, "height": height}, **options)
+    page.goto(report.as_uri())
+    page.wait_for_selector("html[data-painted=yes]", state="attached", timeout=PATIENCE_MS)
+    yield page
+    page.close()
+
+
+def page_png(studio: Studio, report: Path, width: int, height: int, **options: Any) -> bytes:
+    """What the window shows first."""
+    with opened(studio, report, width, height, **options) as page:
+        return small(Image.open(io.BytesIO(page.screenshot(timeout=PATIENCE_MS))).convert("RGB"))
+
+
+def small(image: Image.Image) -> bytes:
+    """A PNG of few colours, which a page of text and lines shows as well as many."""
+    file = io.BytesIO()
+    image.quantize(COLOURS, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+PICTURES: dict[str, Callable[[Studio], bytes]] = {
+    "terminal-80-h200-x4.svg": accepted,
+    "terminal-80-rejected.svg": rejected,
+    "terminal-200-rejected.svg": rejected_wide,
+    "monitor-80.svg": monitor,
+    "report-desktop.png": desktop,
+    "report-dark.png": dark,
+    "report-phone.png": phone,
+    "report-printed.png": printed,
+}
+
+
+def main() -> None:
+    """Write the pictures, and say how large each is."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PICTURES)}; default: all")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent, metavar="DIR")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rigproof-") as folder, sync_playwright() as playwright:
+
+        def browser() -> Browser:
+            return playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+
+        studio = Studio(Path(folder), browser)
+        for name in options.names or PICTURES:
+            content = PICTURES[name](studio)
+            if len(content) > LARGEST:
+                raise SystemExit(f"{name}: {len(content)} bytes, more than {LARGEST}")
+            (options.output / name).write_bytes(content)
+            print(f"{name}: {len(content) / 1000:.0f} kB", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -199,6 +199,14 @@ def monitor(
         bool, typer.Option("--json", help="JSON instead of text, one document per frame")
     ] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="like NO_COLOR in the environment")] = False,
+    simulate: Annotated[
+        bool,
+        typer.Option("--simulate", help="the profile's rig on simulated silicon, without a GPU"),
+    ] = False,
+    inject: Annotated[
+        list[str] | None,
+        typer.Option(help="a fault of the simulated rig, by name, repeatable"),
+    ] = None,
 ) -> None:
     """Show the state of every node and GPU, next to the profile's limits, until Ctrl-C. Loads nothing."""
     from rigproof.monitor.command import Options  # noqa: PLC0415
@@ -213,6 +221,8 @@ def monitor(
         once=once,
         as_json=json,
         color=not no_color and not os.environ.get("NO_COLOR"),
+        simulate=simulate,
+        inject=tuple(inject or ()),
     )
     raise typer.Exit(run_monitor(options, sys.stdout))
 
@@ -223,6 +233,7 @@ def main() -> None:
     from rigproof.records.disk.store import RecordingError  # noqa: PLC0415
     from rigproof.report.files.folders import ReportFolderError  # noqa: PLC0415
     from rigproof.report.published.pseudonyms import ShareError  # noqa: PLC0415
+    from rigproof.run.simulated.making import NotSimulated  # noqa: PLC0415
 
     for stream in (sys.stdout, sys.stderr):  # a file's name or content may not be encodable by the streams
         if isinstance(stream, io.TextIOWrapper):
@@ -236,6 +247,7 @@ def main() -> None:
         ShareError,
         ChampionError,
         ClusterError,
+        NotSimulated,
         Refused,
     ) as error:
         typer.echo(f"rigproof: {short(str(error))}", err=True)

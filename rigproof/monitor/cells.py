@@ -8,11 +8,25 @@ from rigproof.monitor.snapshot import GpuNow, RunDevice
 
 NONE = "-"
 MIB_PER_GIB = 1024
+BAR = 10  # characters
 
 
 def number(value: float | None, digits: int = 0) -> str:
     """A number without a unit."""
     return NONE if value is None else f"{value:.{digits}f}"
+
+
+def percent(value: float | None) -> str:
+    """`47%`."""
+    return NONE if value is None else f"{value:.0f}%"
+
+
+def bar(value: float | None, whole: float | None) -> str:
+    """A value's share of the whole as a bar; empty if it is not known."""
+    if value is None or not whole:
+        return ""
+    full = round(min(max(value / whole, 0.0), 1.0) * BAR)
+    return "█" * full + "░" * (BAR - full)
 
 
 def pair(value: float | None, limit: float | None, digits: int = 0) -> str:

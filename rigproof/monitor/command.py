@@ -22,6 +22,7 @@ from rigproof.monitor.view import PlainView, TerminalView, View, is_terminal
 from rigproof.profiles.auto import AUTO
 from rigproof.profiles.loading.load import load_rig
 from rigproof.profiles.loading.loaded import LoadedRig
+from rigproof.run.simulated.making import NotSimulated
 from rigproof.stages.registry import KINDS
 
 CALM, WARNED = 0, 1  # exit status of --once
@@ -46,6 +47,8 @@ class Options:
     once: bool = False
     as_json: bool = False
     color: bool = True
+    simulate: bool = False
+    inject: tuple[str, ...] = ()
 
 
 class Source(Protocol):
@@ -114,7 +117,7 @@ def monitor(options: Options, stream: TextIO) -> int:
     0 at the end of a live view and of a `once` without warnings, 1 for a `once` with warnings.
 
     Raises:
-        ProfileError, ClusterUnreachable: it cannot begin.
+        ProfileError, ClusterUnreachable, NotSimulated: it cannot begin.
         KeyboardInterrupt: `once` was interrupted before it could show anything.
     """
     try:
@@ -160,12 +163,28 @@ def _live(rig: Monitor, options: Options, stream: TextIO) -> int:
 
 
 def _show(view: View, snapshot: Snapshot, signs: list[WarningSign]) -> None:
-    view.show(lambda width, most_signs: frame(snapshot, signs, width, most_signs))
+    view.show(lambda width, most_signs, rows: frame(snapshot, signs, width, most_signs, rows))
 
 
 def _source(
     options: Options, rig: LoadedRig | None, gathering: Gathering, now_s: Callable[[], float]
 ) -> Source:
+    if options.simulate:
+        from rigproof.monitor.simulated_source import SimulatedSource  # noqa: PLC0415 - loads the simulator
+
+        if rig is None:
+            raise NotSimulated(
+                "--hw-simulate: there is no rig to simulate; name one, such as --hwprofile dual-3090-3070"
+            )
+        if options.ray_address is not None:
+            raise NotSimulated(
+                f"--hw-ray-address {options.ray_address}: a simulated rig is on this machine; drop it"
+            )
+        return SimulatedSource(rig, options.inject, gathering, now_s)
+    if options.inject:
+        raise NotSimulated(
+            f"--hw-inject {options.inject[0]}: real hardware has its own faults; add --hw-simulate"
+        )
     if options.ray_address is None:
         return LocalSource(rig, gathering, now_s)
     from rigproof.monitor.cluster_source import ClusterSource  # noqa: PLC0415 - imports Ray

@@ -14,11 +14,13 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.loading.matching import match_sku
 from rigproof.records.inventory import HostInventory
 from rigproof.records.measurements import Event
+from rigproof.records.processes import ProcessLimits
 from rigproof.records.recording import Record
 from rigproof.stages.registry import KINDS
 
 POLL_S = 0.5
 COUNTERS_EVERY_S = 10.0
+WATCHED = ProcessLimits(growth_mib=1.0, sm_percent=5.0)  # smaller changes of a process are not shown
 COUNTERS_LIMIT_S = 5.0  # shorter than the age at which a node's readings count as stale
 
 
@@ -130,7 +132,7 @@ class Follower:
         answers = facts.driver_version is not None  # a hung NVML has already been waited for
         stuck_s = loaded.rig.timeouts.stall_s if answers else POLL_S
         uuids: Mapping[str, str] = {gpu.uuid: subject for subject, gpu in gpus.items()}
-        duty = AgentDuty(self.node, self._port.clock_offset_s, RATE_HZ, stuck_s, uuids)
+        duty = AgentDuty(self.node, self._port.clock_offset_s, RATE_HZ, stuck_s, uuids, processes=WATCHED)
         self._gathering.begin(self.node, facts, self._port.begin(duty), self._now_s())
         self.begun = True
         return stuck_s

@@ -1,7 +1,7 @@
 """A snapshot as lines of text. Whatever colour says is also marked with "!". Pure."""
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from rich.text import Text
 
@@ -12,38 +12,62 @@ from rigproof.monitor.snapshot import GpuNow, NodeNow, RunDevice, RunNow, Snapsh
 MARK = "!"
 ALARM, EARLY, FAINT, TITLE = "bold red", "yellow", "dim", "bold"
 EARLY_KINDS = frozenset({"core_temperature_early"})
-HEADER = (
-    "GPU",
-    "util",
-    "VRAM GiB",
-    "core °C",
-    "mem °C",
-    "power W",
-    "SM MHz",
-    "mem MHz",
-    "PCIe",
-)  # and the rate
-# The cell of a GPU's row that a sign is about; other signs mark only the row.
-CELL_OF = {
-    "idle": 1,
-    "headroom": 2,
-    "core_temperature": 3,
-    "core_temperature_early": 3,
-    "memory_temperature": 4,
+MARGIN = 2  # columns, for the mark
+# The column that a sign about a GPU is about; other signs mark only the row.
+COLUMN_OF = {
+    "idle": "util",
+    "headroom": "VRAM GiB",
+    "core_temperature": "core °C",
+    "core_temperature_early": "core °C",
+    "memory_temperature": "mem °C",
+    "throttled": "clocks",
+    "xid": "Xid",
+    "ecc": "ECC",
 }
+ALWAYS = ("GPU", "util", "VRAM GiB", "core °C", "mem °C", "fan", "power W", "SM MHz", "rate")
+# Added one after the other, as long as the table fits.
+WHERE_ROOM = (
+    "model",
+    "PCIe",
+    "ECC",
+    "Xid",
+    "clocks",
+    "mem MHz",
+    "workers",
+    "util bar",
+    "VRAM bar",
+    "power bar",
+)
+COLUMNS = (
+    *("GPU", "model", "util bar", "util", "VRAM bar", "VRAM GiB", "core °C", "mem °C", "fan"),
+    *("power bar", "power W", "SM MHz", "mem MHz", "PCIe", "ECC", "Xid", "rate", "workers", "clocks"),
+)
+LEFT = frozenset({"GPU", "model", "workers", "clocks"})  # aligned left; so are bars
+PROCESS_COLUMNS = ("process", "pid", "user", "program", "MiB", "SM")
 
 Parts = list[tuple[str, str]]  # text and its style
 
 
 def frame(
-    snapshot: Snapshot, signs: Sequence[WarningSign], width: int = 80, most_signs: int | None = None
+    snapshot: Snapshot,
+    signs: Sequence[WarningSign],
+    width: int = 80,
+    most_signs: int | None = None,
+    rows: int | None = None,
 ) -> list[Text]:
-    """The lines of one frame, at most `width` wide, with at most `most_signs` signs."""
+    """The lines of one frame, at most `width` wide, with at most `most_signs` signs.
+
+    Processes are shown as far as the frame has no more than `rows` lines then; None: all of them.
+    """
     lines = [_title(snapshot, signs), *_signs(signs, width, most_signs)]
     if snapshot.run is not None:
         lines += _run(snapshot, snapshot.run)
-    for node in snapshot.nodes:
-        lines += [Text(), *_node(snapshot, node, signs)]
+    nodes = [[Text(), *_node(snapshot, node, signs, width)] for node in snapshot.nodes]
+    room = None if rows is None else rows - len(lines) - sum(map(len, nodes))
+    for node, shown in zip(snapshot.nodes, nodes, strict=True):
+        processes = _processes(node, room)
+        room = None if room is None else room - len(processes)
+        lines += [*shown, *processes]
     if not snapshot.nodes:
         lines.append(Text("waiting for the first readings"))
     for line in lines:
@@ -90,7 +114,7 @@ def _run_device(device: RunDevice) -> Text:
     return _line([(text, "")])
 
 
-def _node(snapshot: Snapshot, node: NodeNow, signs: Sequence[WarningSign]) -> list[Text]:
+def _node(snapshot: Snapshot, node: NodeNow, signs: Sequence[WarningSign], width: int) -> list[Text]:
     kinds = {sign.kind for sign in signs if sign.subject == node.name}
     mark = _mark(kinds)
     if node.presence != "here":
@@ -101,13 +125,88 @@ def _node(snapshot: Snapshot, node: NodeNow, signs: Sequence[WarningSign]) -> li
         found = node.gpus_found
         lines.append(Text("  no GPU was found here" if not found else f"  no GPU is promised, {found} found"))
         return lines
+    return lines + _table(snapshot, node.gpus, signs, width)
+
+
+def _table(
+    snapshot: Snapshot, gpus: Sequence[GpuNow], signs: Sequence[WarningSign], width: int
+) -> list[Text]:
+    """A row for each GPU, with the columns for which there is room."""
     unit = cells.rate_unit(snapshot.run.devices if snapshot.run is not None else ())
-    rows = cells.aligned([(*HEADER, unit), *(_cells(snapshot, gpu, unit) for gpu in node.gpus)])
-    lines.append(_line([("  " + " ".join(rows[0]), FAINT)]))
-    for gpu, row in zip(node.gpus, rows[1:], strict=True):
-        own = {sign.kind for sign in signs if sign.subject == gpu.subject}
-        lines += [_row(gpu, row, own), *_second_row(snapshot, gpu, own)]
+    known = {gpu.subject: _cells(snapshot, gpu, unit) for gpu in gpus if gpu.presence != "missing"}
+    names = [_name(gpu) for gpu in gpus]
+    rows = list(known.values())
+    widths = {
+        column: max([len(_title_of(column, unit)), *(len(row[column]) for row in rows)]) for column in COLUMNS
+    }
+    widths["GPU"] = max(widths["GPU"], *map(len, names))
+    shown = set(ALWAYS)
+    for column in WHERE_ROOM:
+        empty = not any(row[column] for row in rows)
+        if not empty and MARGIN + sum(widths[one] + 1 for one in {*shown, column}) - 1 <= width:
+            shown.add(column)
+    columns = [column for column in COLUMNS if column in shown]
+    titles = [_aligned(_title_of(column, unit), column, widths) for column in columns]
+    lines = [_line([(" " * MARGIN + " ".join(titles), FAINT)])]
+    for gpu in gpus:
+        kinds = {sign.kind for sign in signs if sign.subject == gpu.subject}
+        parts: Parts = [_mark(kinds)]
+        if gpu.subject not in known:
+            state = "missing" if gpu.name is None else f"{_model(gpu)} does not answer"
+            parts += [(_aligned(_name(gpu), "GPU", widths), FAINT), (f" {state}", ALARM)]
+        else:
+            styles = {
+                COLUMN_OF[kind]: EARLY if kind in EARLY_KINDS else ALARM for kind in kinds & COLUMN_OF.keys()
+            }
+            for column in columns:
+                cell = _aligned(known[gpu.subject][column], column, widths)
+                parts += [(" " if column != columns[0] else "", ""), (cell, styles.get(column, ""))]
+        lines.append(_line(parts))
     return lines
+
+
+def _aligned(text: str, column: str, widths: Mapping[str, int]) -> str:
+    left = column in LEFT or column.endswith(" bar")
+    return text.ljust(widths[column]) if left else text.rjust(widths[column])
+
+
+def _title_of(column: str, unit: str) -> str:
+    return "" if column.endswith(" bar") else unit if column == "rate" else column
+
+
+def _processes(node: NodeNow, room: int | None) -> list[Text]:
+    """The processes on the node's GPUs, one on each line; at most `room` lines, or none."""
+    rows = [
+        (
+            _name(gpu),
+            str(one.pid),
+            one.user or cells.NONE,
+            one.name or cells.NONE,
+            cells.number(one.used_mib),
+            cells.percent(one.sm_percent),
+        )
+        for gpu in node.gpus
+        if gpu.presence != "missing"
+        for one in gpu.processes or ()
+    ]
+    if not rows or (room is not None and room < 2):
+        return []
+    lines = [
+        _line([(" " * MARGIN + " ".join(row), "" if place else FAINT)])
+        for place, row in enumerate(cells.aligned([PROCESS_COLUMNS, *rows]))
+    ]
+    if room is None or len(lines) <= room:
+        return lines
+    left = len(rows) - (room - 2)
+    return [*lines[: room - 1], Text(f"{' ' * MARGIN}and {left} more", FAINT)]
+
+
+def _name(gpu: GpuNow) -> str:
+    return gpu.subject.partition("/")[2]
+
+
+def _model(gpu: GpuNow) -> str:
+    return (gpu.name or "").removeprefix("NVIDIA ").removeprefix("GeForce ")
 
 
 def _cpu(node: NodeNow, mark: tuple[str, str], kinds: Collection[str]) -> Text:
@@ -138,47 +237,30 @@ def _host(node: NodeNow, kinds: Collection[str]) -> Text:
     )
 
 
-def _cells(snapshot: Snapshot, gpu: GpuNow, rate_unit: str) -> tuple[str, ...]:
-    name = gpu.subject.partition("/")[2]
-    if gpu.presence == "missing":
-        return (name, *[cells.NONE] * len(HEADER))
-    return (
-        name,
-        cells.number(gpu.utilization_percent) + ("" if gpu.utilization_percent is None else "%"),
-        cells.gib(gpu.memory_used_mib, gpu.memory_total_mib),
-        cells.pair(gpu.core_temperature_c, gpu.limits.core_temperature_c),
-        cells.pair(gpu.memory_temperature_c, gpu.limits.memory_temperature_c),
-        cells.pair(gpu.power_average_w, gpu.limits.power_w),
-        cells.pair(gpu.sm_clock_mhz, gpu.sm_clock_max_mhz),
-        cells.pair(gpu.memory_clock_mhz, gpu.memory_clock_max_mhz),
-        cells.link(gpu),
-        cells.rate(snapshot.in_run(gpu), rate_unit),
-    )
-
-
-def _row(gpu: GpuNow, row: Sequence[str], kinds: Collection[str]) -> Text:
-    styles = dict.fromkeys(range(len(row)), FAINT if gpu.presence == "missing" else "")
-    for kind in kinds & CELL_OF.keys():
-        styles[CELL_OF[kind]] = EARLY if kind in EARLY_KINDS else ALARM
-    parts: Parts = [_mark(kinds)]
-    for place, cell in enumerate(row):
-        parts += [(" " if place else "", ""), (cell, styles[place])]
-    return _line(parts)
-
-
-def _second_row(snapshot: Snapshot, gpu: GpuNow, kinds: Collection[str]) -> list[Text]:
-    if gpu.presence == "missing":
-        state = "missing" if gpu.name is None else f"{gpu.name} does not answer"
-        return [_line([(f"       {state}", ALARM)])]
+def _cells(snapshot: Snapshot, gpu: GpuNow, rate_unit: str) -> dict[str, str]:
+    """The cell of each column; an empty one where the column has nothing to say of this GPU."""
     device = snapshot.in_run(gpu)
-    name = (gpu.name or "").removeprefix("NVIDIA ").removeprefix("GeForce ")
-    facts = [name] if name else []
-    facts += [f"workers: {cells.workers(device)}"] if device is not None else []
-    facts += [f"ECC {cells.number(gpu.ecc_uncorrected)}"]
-    facts += [f"Xid {cells.NONE if gpu.xids is None else len(gpu.xids)}"]
-    clocks = f"  clocks: {cells.reasons(gpu.clock_event_reasons)}"
-    parts = [("       " + "  ".join(facts), ""), (clocks, ALARM if "throttled" in kinds else "")]
-    return [_line(parts)]
+    return {
+        "GPU": _name(gpu),
+        "model": cells.printable(_model(gpu)),
+        "util bar": cells.bar(gpu.utilization_percent, 100),
+        "util": cells.percent(gpu.utilization_percent),
+        "VRAM bar": cells.bar(gpu.memory_used_mib, gpu.memory_total_mib),
+        "VRAM GiB": cells.gib(gpu.memory_used_mib, gpu.memory_total_mib),
+        "core °C": cells.pair(gpu.core_temperature_c, gpu.limits.core_temperature_c),
+        "mem °C": cells.pair(gpu.memory_temperature_c, gpu.limits.memory_temperature_c),
+        "fan": cells.percent(gpu.fan_percent),
+        "power bar": cells.bar(gpu.power_average_w, gpu.limits.power_w),
+        "power W": cells.pair(gpu.power_average_w, gpu.limits.power_w),
+        "SM MHz": cells.pair(gpu.sm_clock_mhz, gpu.sm_clock_max_mhz),
+        "mem MHz": cells.pair(gpu.memory_clock_mhz, gpu.memory_clock_max_mhz),
+        "PCIe": cells.link(gpu),
+        "ECC": cells.number(gpu.ecc_uncorrected),
+        "Xid": cells.NONE if gpu.xids is None else str(len(gpu.xids)),
+        "rate": cells.rate(device, rate_unit),
+        "workers": "" if device is None else cells.workers(device),
+        "clocks": cells.reasons(gpu.clock_event_reasons),
+    }
 
 
 def _mark(kinds: Collection[str]) -> tuple[str, str]:

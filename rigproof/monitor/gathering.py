@@ -7,10 +7,11 @@ from collections.abc import Collection, Sequence
 
 from rigproof.cluster.actors.messages import AgentFacts
 from rigproof.monitor.limits import gpu_limits, node_limits
-from rigproof.monitor.snapshot import GpuNow, NodeNow
+from rigproof.monitor.snapshot import GpuNow, NodeNow, ProcessNow
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event, GpuCounters
+from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample, HostSample
 
@@ -150,11 +151,13 @@ class _Gpu:
         self._counters: list[GpuCounters] = []  # the first and the last
         self._xids: list[int] | None = None
         self._silent: str | None = None
+        self._processes: dict[int, GpuProcess] | None = None  # by pid; None: the driver has listed none yet
         self._errors: list[str] = []
 
     def begin(self, now_s: float, *, xids: bool) -> None:
         self._begun_s = now_s
         self._samples.clear()
+        self._processes = None
         self._counters.clear()  # a machine that was started again counts from zero
         self._xids = (self._xids or []) if xids else self._xids
 
@@ -164,6 +167,14 @@ class _Gpu:
                 _keep(self._samples, record)
             case GpuIdentity():
                 self._identity, self._silent = record, None
+            case GpuProcess():
+                listed = self._processes = self._processes or {}
+                if record.gone:
+                    listed.pop(record.pid, None)
+                else:
+                    listed[record.pid] = record
+            case ProcessWatch(readings=readings) if readings:
+                self._processes = self._processes or {}
             case GpuCounters():
                 self._counters = [*self._counters[:1], record]
             case Event(kind="xid"):
@@ -208,7 +219,18 @@ class _Gpu:
             ecc_uncorrected=self._new("ecc_uncorrected"),
             ecc_corrected=self._new("ecc_corrected"),
             xids=None if self._xids is None else tuple(self._xids),
+            fan_percent=self._counters[-1].fan_percent if self._counters and fresh else None,
+            processes=self._listed() if fresh else None,
             errors=tuple(self._errors),
+        )
+
+    def _listed(self) -> tuple[ProcessNow, ...] | None:
+        """Its processes, the one with the most memory first."""
+        if self._processes is None:
+            return None
+        return tuple(
+            ProcessNow(one.pid, one.user, one.name, one.used_mib, one.sm_percent)
+            for one in sorted(self._processes.values(), key=lambda one: (-(one.used_mib or 0.0), one.pid))
         )
 
     def _coverage_share(self, polled_s: float | None) -> float | None:

@@ -15,6 +15,17 @@ WorkerState = Literal["starting", "ready", "working", "died", "hung", "failed", 
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessNow:
+    """A process on a GPU. `pid` is as the driver reports it; `sm_percent`: of the SMs, lately."""
+
+    pid: int
+    user: str | None
+    name: str | None
+    used_mib: float | None
+    sm_percent: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class GpuNow:
     """One promised GPU. `reason`: why it is missing, or is no longer queried.
 
@@ -48,6 +59,8 @@ class GpuNow:
     ecc_uncorrected: int | None = None
     ecc_corrected: int | None = None
     xids: tuple[int, ...] | None = None  # None: this driver reports none
+    fan_percent: float | None = None  # of its highest speed, read every ten seconds
+    processes: tuple[ProcessNow, ...] | None = None  # None: the driver does not list them
     errors: tuple[str, ...] = ()
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 PLAIN_WIDTH = 80
 SIGNS_SHOWN = 8  # on a terminal, where they would push the readings off the screen
 
-Lines = Callable[[int, int | None], Sequence[Text]]  # arguments: width, and the most signs
+Lines = Callable[[int, int | None, int | None], Sequence[Text]]  # arguments: width, most signs, rows
 
 
 class View(Protocol):
@@ -36,7 +36,7 @@ class PlainView:
         if not self._first:
             self._stream.write("\n")
         self._first = False
-        for line in lines(PLAIN_WIDTH, None):
+        for line in lines(PLAIN_WIDTH, None, None):
             if self._console is not None:
                 self._console.print(line, soft_wrap=True)
             else:
@@ -69,7 +69,7 @@ class TerminalView:
 
     def show(self, lines: Lines) -> None:
         """Draw it."""
-        self._live.update(Group(*lines(self._console.width, SIGNS_SHOWN)), refresh=True)
+        self._live.update(Group(*lines(self._console.width, SIGNS_SHOWN, self._console.height)), refresh=True)
 
 
 def is_terminal(stream: TextIO) -> bool:

@@ -7,7 +7,6 @@ from rigproof.cluster.ray.address import check_listening
 from rigproof.cluster.ray.errors import ClusterUnreachable
 from rigproof.cluster.ray.version import check_ray_version
 from rigproof.history.champions import ChampionError, KeptChampions, champions_folder, read_champions
-from rigproof.judging.catalogue import FAULTS
 from rigproof.plugin.request import Request
 from rigproof.profiles.auto import AUTO, completed, rig_of, unknown_gpus
 from rigproof.profiles.errors import ProfileError, problem
@@ -18,9 +17,9 @@ from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.records.inventory import HostInventory
-from rigproof.simulation.faults.parsing import FaultError, parse_faults
+from rigproof.run.simulated.making import NotSimulated, simulated_rig
 from rigproof.simulation.inventory import simulated_inventory
-from rigproof.stages.registry import FORMS, KINDS
+from rigproof.stages.registry import KINDS
 from rigproof.telemetry.inventory import detect
 
 if TYPE_CHECKING:
@@ -102,25 +101,10 @@ def _simulated(request: Request, loaded: LoadedRig, plan: Plan) -> "SimulatedRig
         return None
     if request.ray_address is not None:
         raise Refused(f"--hw-ray-address {request.ray_address}: a simulated rig is on this machine; drop it")
-    for device in loaded.devices():
-        if device.gpu.device != "cuda":
-            raise Refused(
-                f"--hw-simulate: {loaded.file} promises the CPU as the device ({device.subject}), which is "
-                "not simulated; name a rig with GPUs, such as --hwprofile dual-3090-3070"
-            )
-        if device.sku is None:
-            raise Refused(
-                f"--hw-simulate: {loaded.file}: {device.key}.sku = {device.gpu.sku!r}: this card is "
-                "unknown; write an SKU of hwprofiles/gpus there, such as rtx-3090"
-            )
     try:
-        faults = parse_faults(request.inject, FAULTS, loaded, plan.stages, FORMS)
-    except FaultError as error:
+        return simulated_rig(loaded, plan, request.inject, request.seed)
+    except NotSimulated as error:
         raise Refused(str(error)) from error
-    # Here, since it loads NVML's bindings: the plan of a real rig needs none.
-    from rigproof.simulation.rig import SimulatedRig  # noqa: PLC0415
-
-    return SimulatedRig(loaded, plan, FORMS, faults, request.seed)
 
 
 def _refuse_unseen(stated: LoadedRig | None, nvml_error: str) -> None:

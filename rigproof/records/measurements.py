@@ -56,7 +56,7 @@ class MemoryReading:
 
 @dataclass(frozen=True, slots=True)
 class GpuCounters:
-    """Error counters of one GPU, read once before and once after the load."""
+    """Error counters of one GPU, and its fan, read once before and once after the load."""
 
     t_s: float
     subject: str
@@ -69,6 +69,7 @@ class GpuCounters:
     remap_failed: bool | None = None
     retired_pages: int | None = None
     pcie_replays: int | None = None
+    fan_percent: float | None = None  # of its highest speed; None: it has no fan of its own
     recovery_action: int | None = None  # nvmlDeviceGpuRecoveryAction_t: what the driver asks for; 0: nothing
 
 

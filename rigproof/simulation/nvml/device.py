@@ -31,6 +31,7 @@ _numbers(
     ("nvmlDeviceGetMaxPcieLinkGeneration", lambda gpu: gpu.pcie_generation_max),
     ("nvmlDeviceGetMaxPcieLinkWidth", lambda gpu: gpu.pcie_width_max),
     ("nvmlDeviceGetPcieReplayCounter", lambda gpu: gpu.pcie_replays),
+    ("nvmlDeviceGetFanSpeed", lambda gpu: gpu.fan_percent),
 )
 
 

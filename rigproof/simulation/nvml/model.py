@@ -49,6 +49,7 @@ FUNCTION_NAMES = frozenset(
         "nvmlDeviceGetMaxPcieLinkGeneration",
         "nvmlDeviceGetMaxPcieLinkWidth",
         "nvmlDeviceGetPcieReplayCounter",
+        "nvmlDeviceGetFanSpeed",
         "nvmlDeviceGetTotalEccErrors",
         "nvmlDeviceGetRemappedRows",
         "nvmlDeviceGetRetiredPages",
@@ -127,6 +128,7 @@ class SimulatedGpu:
     pcie_width: int | None = 16
     pcie_width_max: int | None = 16
     pcie_replays: int | None = 0
+    fan_percent: int | None = 30  # None: it has no fan of its own
     recovery_action: int | None = 0  # None: a driver that has none
     ecc_enabled: bool | None = None
     ecc_corrected: int | None = None

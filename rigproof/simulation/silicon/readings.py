@@ -15,6 +15,7 @@ IDLE_PCIE_GENERATION = 1  # a link without traffic slows down to save power
 # HBM's readings vary: 53 to 58 °C with a core at 63 to 64, at constant load (two H200, level standard).
 MEMORY_VARIES_C, MOST_VARIATION_C = 50.0, 2.0
 CLOCK_STEP_MHZ = 15  # NVIDIA's SM clocks are multiples of it
+FAN_LEAST, FAN_FROM_C, FAN_PER_C = 30, 50.0, 1.6  # a fan's curve: percent, and from which temperature on
 CORRECTED_PER_S = 2.0  # of the fault ecc-corrected-rate
 REPLAYS_PER_S = 20.0  # of the fault pcie-replays
 # The fields of SimulatedGpu behind each named sensor.
@@ -55,6 +56,7 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
         ecc_corrected=0 if has_ecc else None,
         ecc_uncorrected=0 if has_ecc else None,
         remapped_correctable=0 if has_remap else None,
+        fan_percent=FAN_LEAST if "GeForce" in name else None,  # the chassis cools the others
     )
     if foreign_mib:
         gpu.processes = [SimulatedProcess(FOREIGN_PID, foreign_mib)]
@@ -74,6 +76,7 @@ def show(
     values: dict[str, Any] = {
         **_sensed(card, state),
         "energy_j": state.energy_at(t_s),
+        "fan_percent": None if gpu.fan_percent is None else _fan_percent(state.core_c),
         "memory_clock_mhz": gpu.memory_clock_max_mhz if awake else 405,
         "memory_used_mib": IDLE_MEMORY_MIB + max(held_mib, listed_mib),
         "pcie_generation": gpu.pcie_generation_max if awake else IDLE_PCIE_GENERATION,
@@ -89,6 +92,10 @@ def show(
     if card.begun("gpu-lost", t_s, stages):
         gpu.lost = True
     return state
+
+
+def _fan_percent(core_c: float) -> int:
+    return round(max(FAN_LEAST, min(100.0, FAN_LEAST + FAN_PER_C * (core_c - FAN_FROM_C))))
 
 
 def _sensed(card: SimulatedCard, state: CardState) -> dict[str, Any]:

@@ -20,7 +20,7 @@ PROCESS_LISTS = (COMPUTE, GRAPHICS)
 
 
 def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> GpuCounters:
-    """The GPU's error counters, and the recovery action that the driver requests.
+    """The GPU's error counters, its fan, and the recovery action that the driver requests.
 
     ECC errors count since the driver was loaded; remapped rows and retired pages stay for the card's life.
 
@@ -41,6 +41,7 @@ def read_counters(queries: GpuQueries, moment: Literal["before", "after"]) -> Gp
         remap_failed=None if failed is None else bool(failed),
         retired_pages=_retired_pages(queries),
         pcie_replays=queries.number("nvmlDeviceGetPcieReplayCounter"),
+        fan_percent=queries.number("nvmlDeviceGetFanSpeed"),
         recovery_action=_recovery_action(queries),
     )
 

@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 
 from rigproof.monitor.limits import GpuLimits, NodeLimits
-from rigproof.monitor.snapshot import GpuNow, NodeNow, RunDevice, RunNow, RunStage, RunWorker, Snapshot
+from rigproof.monitor.snapshot import (
+    GpuNow,
+    NodeNow,
+    ProcessNow,
+    RunDevice,
+    RunNow,
+    RunStage,
+    RunWorker,
+    Snapshot,
+)
 from rigproof.records.rates import Rate
 
 GPU_LIMITS = GpuLimits(
@@ -50,6 +59,8 @@ def gpu_now(subject: str, **changes: Any) -> GpuNow:
         ecc_uncorrected=0,
         ecc_corrected=0,
         xids=(),
+        fan_percent=47.0,
+        processes=(ProcessNow(5263, "ml", "python3", 17612.8, 98.0),),
     )
     return replace(calm, **changes)
 

@@ -6,6 +6,7 @@ from rigproof.cluster.actors.messages import AgentFacts
 from rigproof.host.processes import ProcessId
 from rigproof.monitor.gathering import Gathering
 from rigproof.records.measurements import Event, GpuCounters
+from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.samples import GpuSample, HostSample
 from support.recordings import gpu_identity, loaded_rig
 
@@ -186,3 +187,45 @@ def test_records_of_nobody_promised_are_left_out(gathering):
     gathering.add(GpuSample(1.0, "pc1/gpu7", core_temperature_c=99.0))
     assert [node.name for node in gathering.nodes(1.0)] == ["pc1", "pc2"]
     assert len(pc1(gathering, 1.0).gpus) == 1
+
+
+def process(t_s, pid, **fields):
+    return GpuProcess(t_s, "pc1/gpu0", pid, **fields)
+
+
+def test_the_processes_are_those_that_are_still_there_the_largest_first(gathering):
+    gathering.add(gpu(1.0))
+    assert card(gathering, 1.0).processes is None
+    for record in (
+        process(1.0, 7, used_mib=100.0, user="ml", name="python3", sm_percent=5.0),
+        process(1.0, 8, used_mib=50.0),
+        process(1.0, 9, used_mib=75.0),
+        process(2.0, 8, used_mib=900.0),
+        process(3.0, 9, gone=True),
+    ):
+        gathering.add(record)
+    gathering.add(gpu(3.0))
+    assert [(one.pid, one.used_mib, one.user) for one in card(gathering, 3.0).processes] == [
+        (8, 900.0, None),
+        (7, 100.0, "ml"),
+    ]
+    assert card(gathering, 60.0).processes is None  # nothing is known of now
+    gathering.begin("pc1", FACTS, {"pc1/gpu0"}, 61.0)
+    gathering.add(gpu(61.0))
+    assert card(gathering, 61.0).processes is None
+
+
+@pytest.mark.parametrize(("readings", "expected"), [(0, None), (1, ())])
+def test_no_process_is_told_from_a_driver_that_lists_none(gathering, readings, expected):
+    gathering.add(gpu(1.0))
+    gathering.add(ProcessWatch(1.0, "pc1/gpu0", 0.0, readings, 0.0, sm_readable=True))
+    assert card(gathering, 1.0).processes == expected
+
+
+def test_the_fan_is_that_of_the_last_counters(gathering):
+    gathering.add(gpu(1.0))
+    assert card(gathering, 1.0).fan_percent is None
+    for t_s, percent in ((1.0, 30.0), (2.0, 47.0)):
+        gathering.add(GpuCounters(t_s, "pc1/gpu0", "after", fan_percent=percent))
+    assert card(gathering, 2.0).fan_percent == 47.0
+    assert card(gathering, 60.0).fan_percent is None

@@ -63,7 +63,7 @@ def test_a_function_that_is_not_simulated_is_not_found() -> None:
     with installed(driver_of()):
         pynvml.nvmlInit()
         with pytest.raises(pynvml.NVMLError_FunctionNotFound):
-            pynvml.nvmlDeviceGetFanSpeed(pynvml.nvmlDeviceGetHandleByIndex(0))
+            pynvml.nvmlDeviceGetNumFans(pynvml.nvmlDeviceGetHandleByIndex(0))
 
 
 def test_a_function_that_the_driver_lacks_is_not_found() -> None:
