@@ -1,8 +1,8 @@
-"""The pictures of the documents: terminal, report and monitor, of real runs and of a simulated rig of eight GPUs.
+"""The pictures of the documents: terminal, report and monitor, of real runs and of eight simulated GPUs.
 
 `PYTHONPATH=.:tests python docs/pictures/make.py` writes them all beside this file; names of pictures after it
-write only those, and `--output DIR` elsewhere. It needs tmux, Chromium, pdftoppm (Debian: poppler-utils) and the
-packages of the group `test`.
+write only those, and `--output DIR` elsewhere. It needs tmux, Chromium, pdftoppm (Debian's poppler-utils) and
+the packages of the group `test`.
 """
 
 import argparse
@@ -100,8 +100,8 @@ def drawn(name: str, columns: int, command: str, lines: Sequence[str]) -> str:
 
 
 def summary(lines: Sequence[str], folder: Path, first: str) -> list[str]:
-    """The lines from the table on, without what the shell said last; the folder of this script's runs is shortened."""
-    (start, *_) = [number for number, line in enumerate(lines) if first in line]
+    """The lines from the table on, without the shell's last one; the folder of these runs is shortened."""
+    (start, *_) = [number for number, line in enumerate(lines) if first in Text.from_ansi(line).plain]
     shown = [line.replace(str(folder), "…") for line in lines[start:]]
     return [line for line in shown if not line.startswith("ended with")]
 
@@ -130,8 +130,8 @@ def rejected_wide(studio: Studio) -> bytes:
 
 def monitor(studio: Studio) -> bytes:
     """The live view of eight simulated H200 under load."""
-    command = f"monitor --simulate --hwprofile ./{RIG}.toml --inject overheat@node/gpu5"
-    return terminal_svg("monitor", 80, command, studio.screen(80, command, "TFLOP/s"))
+    command = f"monitor --simulate --hwprofile ./{RIG}.toml --inject overheat@node/gpu5:stage=gemm"
+    return terminal_svg("monitor", 80, command, studio.screen(80, command, "gpu5: core at"))
 
 
 def desktop(studio: Studio) -> bytes:
