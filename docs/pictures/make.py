@@ -88,50 +88,49 @@ class Studio:
             terminal.end()
 
 
-def drawn(name: str, columns: int, command: str, lines: Sequence[str]) -> str:
-    """An SVG of a terminal; it asks no other host for a font."""
+def drawn(name: str, columns: int, command: str, lines: Sequence[str]) -> bytes:
+    """An SVG of a terminal, with what was typed; it asks no other host for a font."""
     console = Console(
         record=True, width=columns, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )
+    console.print(Text(f"$ rigproof {command}"))
     console.print(Text.from_ansi("\n".join(lines)), no_wrap=True, overflow="crop")
-    svg = console.export_svg(title=command, theme=MONOKAI, unique_id=name)
+    svg = console.export_svg(title="", theme=MONOKAI, unique_id=name)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
-    return svg.replace("Fira Code, monospace", FONT)
+    return svg.replace("Fira Code, monospace", FONT).encode()
 
 
 def summary(lines: Sequence[str], folder: Path, first: str) -> list[str]:
     """The lines from the table on, without the shell's last one; the folder of these runs is shortened."""
     (start, *_) = [number for number, line in enumerate(lines) if first in Text.from_ansi(line).plain]
     shown = [line.replace(str(folder), "…") for line in lines[start:]]
-    return [line for line in shown if not line.startswith("ended with")]
+    return [line for line in shown if not Text.from_ansi(line).plain.startswith("ended with")]
 
 
 def accepted(studio: Studio) -> bytes:
     """A real run on four H200, judged as the run itself did at its end."""
     command = "judge reports/samples/h200-x4-quick"
     lines = studio.screen(80, command.replace("reports", str(SAMPLES.parent)), "ended with 0")
-    return terminal_svg("accepted", 80, command, summary(lines, studio.folder, "ACCEPTED"))
+    return drawn("accepted", 80, command, summary(lines, studio.folder, "ACCEPTED"))
 
 
 def rejected(studio: Studio) -> bytes:
     """The end of a run of eight simulated H200, of which one overheats, at 80 columns."""
     lines = summary(studio.rejected, studio.folder, "SIMULATED REJECTED")
-    return terminal_svg("rejected", 80, ACCEPT, lines)
+    return drawn("rejected", 80, ACCEPT, lines)
 
 
 def rejected_wide(studio: Studio) -> bytes:
     """The same run at 200 columns."""
     assert studio.simulated_report
     lines = studio.screen(200, "judge reports/latest", "ended with 1")
-    return terminal_svg(
-        "wide", 200, "judge reports/latest", summary(lines, studio.folder, "SIMULATED REJECTED")
-    )
+    return drawn("wide", 200, "judge reports/latest", summary(lines, studio.folder, "SIMULATED REJECTED"))
 
 
 def monitor(studio: Studio) -> bytes:
     """The live view of eight simulated H200 under load."""
     command = f"monitor --simulate --hwprofile ./{RIG}.toml --inject overheat@node/gpu5:stage=gemm"
-    return terminal_svg("monitor", 80, command, studio.screen(80, command, "gpu5: core at"))
+    return drawn("monitor", 80, command, studio.screen(80, command, "gpu5: core at"))
 
 
 def desktop(studio: Studio) -> bytes:
@@ -152,7 +151,11 @@ def phone(studio: Studio) -> bytes:
 def printed(studio: Studio) -> bytes:
     """The first two pages of the real report on A4."""
     with opened(studio, studio.real_report, 794, 1123) as page:
-        page.pdf(path=studio.folder / "printed.pdf", format="A4")
+        page.pdf(
+            path=studio.folder / "printed.pdf",
+            format="A4",
+            margin=dict.fromkeys(("top", "right", "bottom", "left"), "1cm"),
+        )
     command = ["pdftoppm", "-r", "60", "-l", "2", "-png", "printed.pdf", "page"]
     subprocess.run(command, cwd=studio.folder, check=True)
     sheets = [Image.open(path).convert("RGB") for path in sorted(studio.folder.glob("page-*.png"))]
@@ -163,11 +166,6 @@ def printed(studio: Studio) -> bytes:
     for number, one in enumerate(sheets):
         both.paste(one, (gap + number * (one.width + gap), gap))
     return small(both)
-
-
-def terminal_svg(name: str, columns: int, arguments: str, lines: Sequence[str]) -> bytes:
-    """The terminal with the command above its output."""
-    return drawn(name, columns, f"rigproof {arguments}", lines).encode()
 
 
 @contextmanager
@@ -211,7 +209,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PICTURES)}; default: all")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent, metavar="DIR")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="rigproof-") as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory(prefix="") as folder, sync_playwright() as playwright:
 
         def browser() -> Browser:
             return playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -221,6 +219,7 @@ def main() -> None:
             content = PICTURES[name](studio)
             if len(content) > LARGEST:
                 raise SystemExit(f"{name}: {len(content)} bytes, more than {LARGEST}")
+            options.output.mkdir(exist_ok=True)
             (options.output / name).write_bytes(content)
             print(f"{name}: {len(content) / 1000:.0f} kB", flush=True)
 
