@@ -150,10 +150,20 @@ def report(
     output: Annotated[
         Path | None, typer.Option(help="write into this new folder instead of the run's")
     ] = None,
+    over: Annotated[
+        Path | None,
+        typer.Option(
+            "--with", help="only report-with-OTHER.html: the charts of this other run laid over the run's"
+        ),
+    ] = None,
 ) -> None:
     """Write the files of a recorded run again, from its recording; or a copy that can be shown to anyone."""
-    from rigproof.cli.rejudge import rewrite  # noqa: PLC0415
+    from rigproof.cli.rejudge import rewrite, write_overlay  # noqa: PLC0415
 
+    if over is not None:
+        if share:
+            raise Refused("--with: a copy for others (--share) shows one run only; leave one of them out")
+        raise typer.Exit(write_overlay(run, over, typer.echo, output=output))
     raise typer.Exit(rewrite(run, typer.echo, share=share, output=output))
 
 

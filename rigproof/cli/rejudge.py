@@ -44,6 +44,8 @@ from rigproof.stages.registry import KINDS
 ELAPSED = re.compile(rb'^ "elapsed_s": (\d{1,9}(?:\.\d{1,6})?),?$', re.MULTILINE)
 HEAD_BYTES = 4096
 ROW_BYTES = 50  # of a sample on disk; other records take less
+NO_NAME = re.compile(r"[^A-Za-z0-9._-]")  # not in file names, but perhaps in a foreign run id
+NAME_MAX = 100
 VERDICT_COSTS = 10  # writing one verdict takes as long as judging so many records
 EXIT_NOT_WRITTEN = 6  # the same as for a run whose files could not be written
 
@@ -231,6 +233,29 @@ def rewrite(
     if not problems:
         echo(f"{'SIMULATED run ' if recording.run.simulated else ''}written: {written}")
     return EXIT_NOT_WRITTEN if problems else 0
+
+
+def write_overlay(run: Path, other: Path, echo: Callable[[str], None], *, output: Path | None = None) -> int:
+    """Write the page of `run` with the charts of the run `other` laid over it; returns the exit status."""
+    from rigproof.report.page.page import write_page  # noqa: PLC0415 - loads the charts' library
+
+    source = own_folder(run) if output is None else run.resolve()
+    recording, second = read_recording(source), read_recording(other.resolve())
+    add_last_words(source, recording)
+    verdicts = _verdicts(recording)
+    stopped = interrupted(recording)
+    decision = decide(verdicts, interrupted=stopped)
+    took_s = elapsed_s(source, recording)
+    result = result_of(recording, verdicts, decision=decision, elapsed_s=took_s, interrupted=stopped)
+    path = (output or source) / f"report-with-{NO_NAME.sub('-', second.run.run_id)[:NAME_MAX]}.html"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_page(path, result, second)
+    except OSError as error:
+        echo(f"{path}: not written: {error.strerror or error}")
+        return EXIT_NOT_WRITTEN
+    echo(f"{'SIMULATED run ' if recording.run.simulated else ''}written: {path}")
+    return 0
 
 
 def elapsed_s(run: Path, recording: Recording) -> float:

@@ -116,9 +116,10 @@ def matrix_of(verdicts: Sequence[Verdict], devices: Sequence[str]) -> Matrix:
     quiet: list[Row] = []
     absent: list[str] = []
     inapplicable: list[str] = []
+    known_devices = set(devices)
     for name, group in by_criterion.items():
         own = [verdict for verdict in group if id(verdict) not in explained]
-        row = _row(name, group, own, columns, set(devices))
+        row = _row(name, group, own, columns, known_devices)
         known = CATALOGUE.get(name)
         if row.outcome in LOUD and own:
             first = min(own, key=_loudness)
@@ -157,7 +158,7 @@ def _row(
 ) -> Row:
     judged = [verdict for verdict in group if verdict.limit is not None]
     unit = next((verdict.unit for verdict in group if verdict.unit), "")
-    limits = {limit_of(verdict) for verdict in judged}
+    limits = {figure(limit) for limit in {verdict.limit for verdict in judged} if limit is not None}
     applies = [one for one in group if one.outcome is not Outcome.NOT_APPLICABLE]
     same = len(limits) == 1 and all(one.limit is not None or one.measured is None for one in applies)
     by_device = bool(columns) and all(verdict.subject in devices for verdict in group)

@@ -17,6 +17,7 @@ from rigproof.records.samples import GpuSample
 from rigproof.report.content.excerpt import Excerpt, Floats, Ranges, excerpt_of
 from rigproof.report.content.facts import NOTICES, QUIET_EVENTS
 from rigproof.report.content.verdict_json import RunResult
+from rigproof.report.page.overlay import overlay_of
 from rigproof.report.page.plots import Chart, Key, PlotLine, TimePlots, band
 
 MARKS_MAX = 2000  # events
@@ -72,10 +73,13 @@ def _anchor(name: str) -> str:
     return "chart-" + re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> list[Chart]:
+def charts_of(
+    result: RunResult, excerpt: Excerpt | None = None, other: Recording | None = None
+) -> list[Chart]:
     """All charts, in their order on the page, with one time axis; none if nothing was recorded.
 
-    For a large rig, they show the devices of its excerpt, and the range of all devices.
+    For a large rig, they show the devices of its excerpt, and the range of all devices. `other`: a run that
+    is drawn over this one, dotted.
     """
     excerpt = excerpt or excerpt_of(result)
     shown = excerpt.result
@@ -86,7 +90,8 @@ def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> list[Chart]:
         return []
     subjects = [device.subject for device in shown.facts.devices] + [node.name for node in shown.facts.nodes]
     rounds = _rounds(recording)
-    lines = len(subjects) * (len(GPU_CHARTS) + 1) + sum(map(len, rounds.values()))
+    overlay = None if other is None else overlay_of(recording, other)
+    lines = (len(subjects) * (len(GPU_CHARTS) + 1) + sum(map(len, rounds.values()))) * (1 + bool(overlay))
     points = max(100, min(POINTS_MAX, POINTS_ALL // max(lines, 1)))
     plots = TimePlots(max(moments), subjects, recording.attempts, points)
     whole = result.recording if excerpt.note else None
@@ -94,12 +99,18 @@ def charts_of(result: RunResult, excerpt: Excerpt | None = None) -> list[Chart]:
     for unit, series in rounds.items():
         title = f"Rate of each round, {unit_of_rate(unit)}"
         anchor = _anchor(unit_of_rate(unit))
-        charts.append(plots.lines(anchor, title, series + _range_of_rounds(whole, unit), zero=True))
-    samples = recording.gpu_samples
-    by_subject = {subject: samples.of(subject) for subject in samples.subjects()}
+        over = [] if overlay is None else overlay.lines(_rounds(overlay.recording).get(unit, []), subjects)
+        charts.append(plots.lines(anchor, title, [*series, *over, *_range_of_rounds(whole, unit)], zero=True))
+    samples = _by_subject(recording)
+    others = {} if overlay is None else _by_subject(overlay.recording)
     ranges = None if whole is None else Ranges(whole.gpu_samples)
-    charts += [_sensor(chart, by_subject, shown, plots, ranges) for chart in GPU_CHARTS]
-    charts.append(_host_cpu(shown, plots, whole))
+    for one in GPU_CHARTS:
+        series = _sensor(one, samples)
+        series += [] if overlay is None else overlay.lines(_sensor(one, others), subjects)
+        series += [] if ranges is None else _range_lines(ranges, ranges.of_field(one.field), one.per)
+        charts.append(plots.lines(_anchor(one.field), one.title, series, _limits(one, shown), zero=one.zero))
+    over = [] if overlay is None else overlay.lines(_cpus(overlay.recording), subjects)
+    charts.append(_host_cpu(shown, plots, whole, over))
     drawn = [chart for chart in charts if chart is not None]
     for chart in drawn:
         chart.plot.xaxis.axis_label = "seconds since the run began"
@@ -174,20 +185,16 @@ def _mark(plot: Any, events: Sequence[Event], key: Key, marker: str) -> None:
     plot.add_tools(HoverTool(renderers=[markers], tooltips=hover, visible=False))
 
 
-def _sensor(
-    chart: GpuChart,
-    samples: dict[str, list[GpuSample]],
-    result: RunResult,
-    plots: TimePlots,
-    ranges: Ranges | None,
-) -> Chart | None:
-    series = [
+def _by_subject(recording: Recording) -> dict[str, list[GpuSample]]:
+    samples = recording.gpu_samples
+    return {subject: samples.of(subject) for subject in samples.subjects()}
+
+
+def _sensor(chart: GpuChart, samples: Mapping[str, list[GpuSample]]) -> list[PlotLine]:
+    return [
         PlotLine(subject, subject, [sample.t_s for sample in own], _scaled(own, chart))
         for subject, own in samples.items()
     ]
-    if ranges is not None:
-        series += _range_lines(ranges, ranges.of_field(chart.field), chart.per)
-    return plots.lines(_anchor(chart.field), chart.title, series, _limits(chart, result), zero=chart.zero)
 
 
 def _scaled(samples: Sequence[GpuSample], chart: GpuChart) -> list[float | None]:
@@ -220,13 +227,19 @@ def _rounds(recording: Recording) -> dict[str, list[PlotLine]]:
     }
 
 
-def _host_cpu(result: RunResult, plots: TimePlots, whole: Recording | None) -> Chart | None:
-    """CPU of each host, the promised band shaded."""
-    samples = result.recording.host_samples  # by columns: each record also has the load of every CPU
-    series = [
+def _cpus(recording: Recording) -> list[PlotLine]:
+    samples = recording.host_samples  # by columns: each record also has the load of every CPU
+    return [
         PlotLine(name, name, samples.moments(name), samples.values(name, "cpu_percent"))
         for name in samples.subjects()
     ]
+
+
+def _host_cpu(
+    result: RunResult, plots: TimePlots, whole: Recording | None, over: Sequence[PlotLine]
+) -> Chart | None:
+    """CPU of each host, the promised band shaded. `over`: lines of another run."""
+    series = [*_cpus(result.recording), *over]
     if whole is not None and whole.host_samples:
         ranges = Ranges(whole.host_samples)
         series += _range_lines(ranges, ranges.of_field("cpu_percent"))

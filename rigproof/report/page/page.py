@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.disk.durable import replacing
+from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome, Verdict, counts, figure, limit_text, sentence
 from rigproof.report.content.excerpt import excerpt_of
 from rigproof.report.content.matrix import matrix_of, title_of
@@ -33,17 +34,17 @@ FINDINGS_MAX = 500
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def write_page(path: Path, result: RunResult) -> None:
-    """Write it in one step. Raises OSError."""
-    text = page_text(result)
+def write_page(path: Path, result: RunResult, other: Recording | None = None) -> None:
+    """Write it in one step; with the charts of an `other` run laid over this one's. Raises OSError."""
+    text = page_text(result, other)
     with replacing(path) as file:
         file.write(text.encode())
 
 
-def page_text(result: RunResult) -> str:
+def page_text(result: RunResult, other: Recording | None = None) -> str:
     """The whole page. Everything that comes from the run is escaped."""
     excerpt = excerpt_of(result)
-    charts = charts_of(result, excerpt)
+    charts = charts_of(result, excerpt, other)
     library, script = Markup(""), Markup("")
     places: dict[str, Markup] = {}
     if charts:
@@ -69,6 +70,7 @@ def page_text(result: RunResult) -> str:
     return environment.get_template("report.html.jinja").render(
         result=result,
         run=result.recording.run,
+        other=None if other is None else other.run,
         facts=result.facts,
         nodes=excerpt.result.facts.nodes,
         excerpt_note=excerpt.note,

@@ -32,6 +32,7 @@ class PlotLine:
     subject: str
     times_s: Sequence[float]
     values: Sequence[float | None]
+    dotted: bool = False  # of another run
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,7 @@ class TimePlots:
             source=ColumnDataSource({"t_s": times_s, "value": values}),
             color=key.color,
             line_width=1.5,
+            line_dash="dotted" if series.dotted else "solid",
             name=key.glyph,
         )
         hover = [("", series.name), ("t", "@t_s{0.0} s"), (unit, "@value{0.0}")]

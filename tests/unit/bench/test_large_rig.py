@@ -58,7 +58,7 @@ def test_every_kind_of_record_is_there_once_a_second(recorded):
 
 def test_several_processes_write_what_one_writes(recorded, monkeypatch):
     files = ("verdict.json", "metrics.prom", "summary.md")
-    monkeypatch.setattr("rigproof.report.page.page.page_text", lambda _result: "")  # the slowest of all
+    monkeypatch.setattr("rigproof.report.page.page.page_text", lambda *_: "")  # the slowest of all
     assert rejudge.rewrite(recorded, print) == 0  # so that both find the same elapsed time
     contents = []
     monkeypatch.setattr("rigproof.records.disk.reading.MANY", 0)  # a small recording is read as a large one

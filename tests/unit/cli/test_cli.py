@@ -1,6 +1,7 @@
 """The command line around an acceptance run: its answers, and how it refuses what it cannot use."""
 
 import json
+import shutil
 import sys
 import tomllib
 
@@ -56,6 +57,27 @@ def refused(answer, *parts):
     assert out == ""
     for part in parts:
         assert part in err
+
+
+def test_report_lays_another_run_over_one_and_leaves_its_own_page_alone(cli, run, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    status, out, err = cli("report", run, "--with", other, "--output", tmp_path / "both")
+    assert (status, err) == (0, "")
+    (page,) = (tmp_path / "both").iterdir()
+    assert out == f"written: {page}\n"
+    assert page.name.startswith("report-with-")
+    assert ", other run</button>" in page.read_text()
+    assert not (run / "report.html").exists()
+
+
+def test_report_refuses_what_cannot_be_laid_over_a_run(cli, run, tmp_path):
+    status, _, err = cli("report", run, "--with", tmp_path / "none")
+    assert status == 4
+    assert f"{tmp_path}/none/recording.jsonl: No such file or directory; give the folder of a run" in err
+    status, _, err = cli("report", run, "--with", run, "--share")
+    assert status == 4
+    assert "leave one of them out" in err
 
 
 def test_judge_accepts_what_is_well(cli, run):

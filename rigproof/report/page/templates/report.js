@@ -82,9 +82,18 @@
         model.setv({fill_alpha: dark.matches ? 0.13 : 0.45});
       }
     });
+    // Paper is always light. A chart that was drawn for the dark keeps its dark ground there.
+    document.documentElement.style.setProperty('--drawn-paper', style.getPropertyValue('--paper').trim());
     document.documentElement.dataset.painted = 'yes';
   }
   dark.addEventListener('change', paint);
+
+  // A finger scrolls the page, which is many charts long; only a mouse draws a zoom.
+  function letFingersScroll() {
+    charts().all_models.forEach(function (model) {
+      if (model.type === 'BoxZoomTool') { model.active = false; }
+    });
+  }
 
   // On paper a chart is as wide as the paper: it is drawn as on the screen, then made smaller.
   addEventListener('beforeprint', function () {
@@ -102,5 +111,6 @@
     var axis = charts().get_model_by_name('time');
     whole = [axis.start, axis.end];
     paint();
+    if (matchMedia('(pointer: coarse)').matches) { letFingersScroll(); }
   })();
 })();

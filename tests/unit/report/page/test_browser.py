@@ -240,6 +240,24 @@ def test_on_a_telephone_every_figure_is_visible(opened):
         )
 
 
+def test_a_finger_scrolls_the_page_over_a_chart(opened):
+    with opened(PHONE, has_touch=True, is_mobile=True) as page:
+        whole = page.evaluate(AXIS)
+        page.evaluate("document.querySelector('#chart-power-w').scrollIntoView()")
+        until(page, "scrollY > 1000")
+        before = page.evaluate("scrollY")
+        plot = box(page, "#chart-power-w .plot")
+        x, y = plot["x"] + plot["width"] / 2, plot["y"] + plot["height"] / 2
+        finger = page.context.new_cdp_session(page)
+        finger.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+        for moved in range(15, 151, 15):
+            point = {"x": x, "y": y - moved}
+            finger.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [point]})
+        finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        until(page, f"scrollY > {before} + 100")
+        assert page.evaluate(AXIS) == whole
+
+
 def brightness(picture):
     return ImageStat.Stat(Image.open(io.BytesIO(picture)).convert("L")).mean[0]
 
@@ -255,6 +273,14 @@ def test_in_the_dark_it_is_dark_charts_included(opened):
         page.emulate_media(color_scheme="light")
         until(page, f"{axes}.every(one => one.major_label_text_color !== '{ink}')")
         assert brightness(chart.screenshot()) > 200
+
+
+def test_on_paper_the_dark_page_is_light_and_its_charts_can_be_read(opened):
+    with opened(color_scheme="dark") as page:
+        page.emulate_media(media="print")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert brightness(page.locator("#verdicts").screenshot()) > 180
+        assert brightness(page.locator("#chart-sm-clock-mhz .plot").screenshot()) < 60
 
 
 def test_on_paper_no_chart_is_cut(opened):
