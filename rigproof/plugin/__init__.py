@@ -1,11 +1,12 @@
 """The pytest plugin: options, parametrization over what the profile promises, verdicts, exit status.
 
 Loaded in every pytest session of an environment that has rigproof, so it imports nothing heavy. Where
-rigproof is not wanted (`options.acts`), it only declares its options.
+rigproof is not wanted (`options.acts`), it only declares its options, and cleans up (`guest`).
 """
 
 import pytest
 
+from rigproof.plugin.guest import Guest, only_needed_by_others
 from rigproof.plugin.options import acts, add_options, select_hardware, wants_hardware
 
 
@@ -21,6 +22,8 @@ def pytest_configure(config: pytest.Config) -> None:
         from rigproof.plugin import wanted  # noqa: PLC0415 - only where it is used
 
         config.pluginmanager.register(wanted, "rigproof-wanted")
+    elif only_needed_by_others():
+        config.pluginmanager.register(Guest(config), "rigproof-guest")
 
 
 @pytest.hookimpl(tryfirst=True)

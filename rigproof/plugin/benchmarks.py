@@ -18,6 +18,7 @@ from rigproof.history.storage import (
 )
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.plugin.conclusion import Key
+from rigproof.plugin.guest import HEADER
 from rigproof.plugin.keys import SESSION, criterion_and_subject
 from rigproof.plugin.preparation import Prepared
 from rigproof.records.recording import Recording
@@ -56,7 +57,7 @@ class BenchmarkHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_report_header(self) -> Generator[None, list[Any], list[Any]]:
         """Without pytest-benchmark's line of its defaults: a device's own timer is used, and none of them."""
-        return [line for line in (yield) if not str(line).startswith("benchmark: ")]
+        return [line for line in (yield) if not str(line).startswith(HEADER)]
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:

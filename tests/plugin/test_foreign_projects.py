@@ -1,6 +1,7 @@
 """In others' projects, where rigproof is only installed, nothing changes unless somebody asks for it."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,7 @@ def project(tmp_path) -> Path:
 
 def shown(done) -> str:
     """What pytest printed, without its list of what is installed, and how long it took."""
-    text = re.sub(r"^plugins: .*\n", "", done.stdout + done.stderr, flags=re.MULTILINE)
+    text = re.sub(r"^(plugins|benchmark): .*\n", "", done.stdout + done.stderr, flags=re.MULTILINE)
     return re.sub(r"\d+\.\d+s", "…", text)
 
 
@@ -85,9 +86,32 @@ def shown(done) -> str:
 )
 def test_a_run_is_what_it_would_be_without_rigproof(installed, project, options):
     with_it = installed.pytest(*options, cwd=project)
+    assert not (project / ".benchmarks").exists()
     without = installed.pytest("-p", "no:rigproof.plugin", *options, cwd=project)
     assert with_it.returncode == without.returncode == 0, with_it.stdout + with_it.stderr
     assert shown(with_it) == shown(without)
+
+
+@pytest.mark.parametrize("requested", [False, True])
+def test_pytest_benchmark_is_only_noticed_where_somebody_asked_for_it(tmp_path, requested):
+    environment = Environment(tmp_path / "venv")
+    environment.install_rigproof()
+    (info,) = environment.site.glob("pytest_benchmark-*.dist-info")
+    source = info.resolve()
+    info.unlink()  # a link
+    shutil.copytree(source, info, ignore=shutil.ignore_patterns("REQUESTED"))
+    if requested:
+        (info / "REQUESTED").touch()
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "test_one.py").write_text("def test_one(benchmark):\n    benchmark(len, ())\n")
+    done = environment.pytest(cwd=project)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    assert ("\nbenchmark: " in done.stdout) is requested
+    assert (project / ".benchmarks").exists() is requested
+    (project / ".benchmarks").mkdir(exist_ok=True)
+    environment.pytest(cwd=project)
+    assert (project / ".benchmarks").exists()  # somebody else's
 
 
 def test_the_marker_hardware_selects_the_projects_own_test_alone(installed, project):

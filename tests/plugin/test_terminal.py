@@ -53,7 +53,7 @@ def test_with_words_instead_of_letters_too(terminal):
     lines = window.until("ended with 0", "-S", "-")
     tests = [line for line in lines if re.match(r"test_\w+\.py::test_\w+\[.*\] [A-Z].*\[ *\d+%\]$", line)]
     assert len(tests) == ended(lines)
-    assert not any("no limit yet (baseline)" in line for line in lines)
+    assert not any("b baseline" in line for line in lines)
 
 
 def test_while_ray_starts_it_says_so(terminal):

@@ -1,6 +1,7 @@
 """What a newcomer types first: versions, helps, a shell's completion; and what scripts type."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -10,6 +11,8 @@ from rigproof import __version__
 from rigproof.cli.main import app
 from rigproof.run.options import OPTIONS, short
 from support.acceptance import CHECKOUT, rigproof
+from support.readers import READERS
+from support.terminals import COLOUR, Terminal
 
 SIMULATED = ("accept", "--simulate-inline", "--hwprofile", "dual-3090-3070", "--level", "quick")
 COMMANDS = [one.callback.__name__ for one in app.registered_commands]
@@ -73,3 +76,25 @@ def test_of_a_misspelt_option_it_says_which_was_meant(tmp_path):
     other = rigproof("accept", "--no-such-thing", cwd=tmp_path)
     assert other.returncode == 4
     assert "did you mean" not in other.stderr
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_judge_and_history_have_colours_on_a_terminal(tmp_path, variables, coloured):
+    stored = json.loads(READERS["history"].samples()[0])
+    folder = tmp_path / "reports" / "history" / "lab"
+    folder.mkdir(parents=True)
+    (folder / "0001_run.json").write_text(json.dumps(stored))
+    program = f"{sys.executable} -m rigproof"
+    run = CHECKOUT / "reports" / "samples" / "h200-quick"
+    command = ["sh", "-c", f"{program} history && {program} judge {run} | tail -n 1; {program} judge {run}"]
+    window = Terminal(tmp_path, 120, 50, command, **variables)
+    try:
+        lines = window.until("ended with 0", "-e", "-S", "-")
+    finally:
+        window.end()
+    rig = next(line for line in lines if line.lstrip("\x1b[1m").startswith("lab"))
+    assert ("\x1b[1mlab" in rig) is coloured
+    piped, shown = (line for line in lines if "ACCEPTED" in line)
+    assert not COLOUR.search(piped)
+    assert bool(COLOUR.search(shown)) is coloured

@@ -143,6 +143,55 @@ def test_it_is_drawn_again_when_it_is_time_and_taken_off_at_the_end(running, pla
     assert read() == ""
 
 
+def test_it_makes_room_for_others_and_returns_the_cursor_to_where_they_were(running, plan, terminal):
+    stream, read = terminal
+    clock = Clock(45.0)
+    view = LiveView(running, plan, stream, clock, lambda: 17)
+    view.tick()
+    assert read().startswith("\r\n")  # pytest's own line stays above it
+    view.hide()
+    hidden = read()
+    assert hidden.count("\x1b[2K") >= 4  # every line is wiped
+    assert hidden.endswith("\x1b[A\x1b[18G")
+    view.hide()
+    assert read() == ""
+    view.tick()
+    assert "pc1/gpu0" in read()
+    view.close()
+
+
+def test_at_the_left_of_a_line_it_takes_no_line_of_its_own(running, plan, terminal):
+    stream, read = terminal
+    view = LiveView(running, plan, stream, Clock(45.0))
+    view.tick()
+    assert not read().startswith("\r\n")
+    view.hide()
+    assert "\x1b[A\x1b[" not in read()
+    view.close()
+
+
+def test_what_is_done_before_the_first_stage_is_shown_at_once(running, plan, terminal):
+    stream, read = terminal
+    running.stages.clear()
+    for name in ("rounds", "gpu_samples", "workers"):
+        setattr(running, name, [])
+    view = LiveView(running, plan, stream, Clock(3.0))
+    view.say("starting Ray")
+    assert any(line.startswith("00:03  starting Ray") for line in lines_of(read()))
+    view.close()
+
+
+def test_elsewhere_what_is_done_is_a_line_that_breaks_pytests_once(running, plan):
+    out, clock, column = io.StringIO(), Clock(0.0), iter([17, 17, 20])
+    view = LiveView(running, plan, out, clock, lambda: next(column))
+    for doing in ("starting Ray", "starting 2 workers", "starting 1 worker"):
+        view.say(doing)
+    assert out.getvalue() == (
+        "\nrigproof: 00:00 | starting Ray\nrigproof: 00:00 | starting 2 workers\n"
+        "\nrigproof: 00:00 | starting 1 worker\n"
+    )
+
+
 def test_a_narrow_terminal_is_not_broken(running, plan, terminal):
     stream, read = terminal
     fcntl.ioctl(stream.fileno(), termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
