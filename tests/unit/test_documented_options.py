@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterator
 
 import pytest
+import typer
 
+from rigproof.cli.main import app
 from rigproof.run.options import OPTIONS, short
 from support.acceptance import CHECKOUT
 
@@ -44,3 +46,29 @@ def test_options_of_a_command_are_its_own(command):
 def test_every_option_is_documented():
     page = (CHECKOUT / "docs" / "running.md").read_text()
     assert [name for name in OURS if f"`{name}" not in page] == []
+
+
+def options_of_commands() -> dict[str, set[str]]:
+    """The options of each `rigproof …` but `accept`, which has those of pytest."""
+    group = typer.main.get_command(app)
+    commands = {name: one for name, one in group.commands.items() if name != "accept"}
+    commands |= {f"cluster {name}": one for name, one in group.commands["cluster"].commands.items()}
+    return {
+        name: {"--help", *(option for parameter in one.params for option in parameter.opts)}
+        for name, one in commands.items()
+    }
+
+
+def test_every_command_in_the_text_and_its_options_exist():
+    known, wrong, found = options_of_commands(), [], 0
+    for name in documents():
+        for line in re.findall(r"`rigproof ((?!accept|--)[a-z][^`\n]*)", (CHECKOUT / name).read_text()):
+            command = re.match(r"cluster \w+|\w+", line)[0]
+            found += 1
+            typed = re.findall(r"(?<![\w-])--[a-z][a-z-]+", line)
+            wrong += [f"{name}: {line}"] if command not in known else []
+            wrong += [
+                f"{name}: {command} {option}" for option in typed if option not in known.get(command, ())
+            ]
+    assert found > 50, "the pattern finds nothing"
+    assert wrong == []
