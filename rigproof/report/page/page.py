@@ -1,12 +1,14 @@
 """report.html: one file that opens anywhere, offline."""
 
+import re
 from pathlib import Path
 
 from bokeh.embed import components
 from bokeh.resources import Resources
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.disk.durable import replacing
 from rigproof.records.verdict import Outcome, counts, figure, limit_text, sentence
 from rigproof.report.content.excerpt import excerpt_of
@@ -45,9 +47,11 @@ def page_text(result: RunResult) -> str:
         lstrip_blocks=True,
     )
     environment.globals.update(figure=figure, limit_text=limit_text, sentence=sentence, word=word)
+    environment.filters["code"] = _with_code
     loud = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
     ordered = reading_order(result.verdicts)
     findings = [v for v in ordered if v.outcome in loud]
+    found = dict.fromkeys(verdict.criterion for verdict in findings)
     counted = counts(result.verdicts)
     return environment.get_template("report.html.jinja").render(
         result=result,
@@ -59,6 +63,7 @@ def page_text(result: RunResult) -> str:
         verdicts_left=len(ordered[ROWS_MAX:]),
         findings=findings[:FINDINGS_MAX],
         findings_left=len(findings[FINDINGS_MAX:]),
+        explained={name: CATALOGUE[name] for name in found if name in CATALOGUE},
         outcomes=[(o.value, WORDS[o], counted[o.value]) for o in Outcome if counted[o.value]],
         meaning=meaning(result.decision, result.verdicts, interrupted=result.interrupted, short=result.short),
         instead=instead(result.decision, result.short),
@@ -69,3 +74,8 @@ def page_text(result: RunResult) -> str:
         script=script,
         place=place,
     )
+
+
+def _with_code(text: str) -> Markup:
+    """Text of the catalogue, escaped, with what is between backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - it is escaped

@@ -15,6 +15,7 @@ from rich.text import Text
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.verdict import SIGNS, Decision, Outcome, Verdict, figure, sentence
+from rigproof.report.content.explained import criteria_page
 from rigproof.report.content.order import (
     FOLDED_FROM,
     count_line,
@@ -179,6 +180,9 @@ def summary_lines(
     lines = [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
     lines += [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)]
     lines += [not_measured_sentence(group) for group in not_measured_groups(verdicts)]
+    lines += (
+        [f"what a criterion measures, and where its limit comes from: {criteria_page()}"] if lines else []
+    )
     lines += not_applicable_sentences(verdicts)
     lines += [f"problem: {problem}" for problem in problems]
     if lines:

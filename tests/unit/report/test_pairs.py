@@ -78,6 +78,6 @@ def test_what_one_missing_card_keeps_from_its_pairs_is_reported_once():
     missing = [Verdict("transfer.peer", one, Outcome.NOT_MEASURED, detail=detail) for one in pairs]
     groups = list(not_measured_groups(missing))
     assert [not_measured_sentence(group) for group in groups] == [
-        f"transfer.peer: 7 subjects not measured, {detail}; see docs/criteria.md"
+        f"transfer.peer: 7 subjects not measured: {detail}"
     ]
     assert "7 subjects" in "\n".join(table_lines(missing))

@@ -17,8 +17,8 @@ def test_failures_come_as_sentences_before_the_table(result):
     text = summary_text(result)
     assert text.startswith("# rigproof: REJECTED\n")
     failure = (
-        "- pc1/gpu1 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=41 s, 15 s long): "
-        "clean the heatsink or raise the fan curve; see docs/criteria.md#thermal\n"
+        "- pc1/gpu1 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=41 s, 15 s long). "
+        "Clean the heatsink or raise the fan curve.\n"
     )
     assert text.index(failure) < text.index("## All criteria")
     assert (
