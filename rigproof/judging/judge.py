@@ -268,7 +268,7 @@ def _require_own_trouble(
 
 
 def _in_words(criterion: Criterion, finding: Finding) -> str:
-    """A finding in words: the figure and its limit, since when, and the detail."""
+    """A finding in words: the figure and its limit, and since when; without a figure the detail."""
     parts = []
     if finding.measured is not None and finding.limit is not None:
         parts += figure_and_limit(
@@ -276,7 +276,7 @@ def _in_words(criterion: Criterion, finding: Finding) -> str:
         )
     if finding.from_s is not None:
         parts.append(f"from t={finding.from_s:.0f} s")
-    return ", ".join(filter(None, [*parts, finding.detail]))
+    return ", ".join(parts) or finding.detail
 
 
 def _require_stages(criterion: Criterion, evidence: Evidence) -> None:

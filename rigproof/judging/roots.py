@@ -55,7 +55,22 @@ def _with_root(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidenc
     if verdict.remedy != CATALOGUE[verdict.criterion].remedy:
         return verdict
     found = next(_roots(verdict, failed, evidence), None)
-    return verdict if found is None else replace(verdict, remedy=f"{FOLLOWS}{found}, see there first")
+    if found is None:
+        return verdict
+    detail = _without_cause(verdict, evidence)
+    return replace(verdict, remedy=f"{FOLLOWS}{found}, see there first", detail=detail)
+
+
+def _without_cause(verdict: Verdict, evidence: Evidence) -> str:
+    """Its detail without what the root says, too."""
+    about = evidence.single(verdict.subject) if verdict.subject in evidence.recording.gpus else None
+    cause = about.cause() if isinstance(about, DeviceEvidence) else ""
+    detail = verdict.detail
+    first = cause.rpartition(" (at t=")[0].removeprefix("its task failed: ")
+    for text in (f"first: {first}", cause) if cause else ():
+        for before in ("; ", ", ", ""):
+            detail = detail.replace(f"{before}{text}", "")
+    return detail.strip(",; ")
 
 
 def _roots(verdict: Verdict, failed: set[tuple[str, str]], evidence: Evidence) -> Iterator[str]:

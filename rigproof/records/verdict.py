@@ -122,8 +122,10 @@ def figure_and_limit(value: float, limit: float, unit: str, direction: Direction
 
 
 def sentence(verdict: Verdict) -> str:
-    """The sentence that every output shows: measured, required, where, when, cause, next step."""
-    head = f"{verdict.subject} {verdict.criterion}: "
+    """The sentence that every output shows: measured, required, when, what was seen. And the next step.
+
+    `gpu2 memory.no_oom: 49 OOMs, limit 0 (from t=35 s): 128 MiB wanted, 72 MiB free. End that process.`
+    """
     parts = []
     if verdict.measured is not None:
         if verdict.limit is not None:
@@ -134,21 +136,22 @@ def sentence(verdict: Verdict) -> str:
                 parts.append(verdict.limit_source)
     elif verdict.outcome in UNJUDGED:
         parts.append(verdict.outcome.value.replace("_", " "))
+    first, rest = (", ".join(parts), verdict.detail) if parts else (verdict.detail, "")
+    first = " ".join(filter(None, [first, _when(verdict)]))
+    text = f"{verdict.subject} {verdict.criterion}: " + ": ".join(filter(None, [first, rest]))
+    if not verdict.remedy or verdict.outcome in (Outcome.PASS, Outcome.NO_LIMIT):
+        return text
+    return f"{text.rstrip('.: ')}. {verdict.remedy[0].upper()}{verdict.remedy[1:]}."
+
+
+def _when(verdict: Verdict) -> str:
+    """`(from t=92 s, 41 s long)`; empty if it has no point in time."""
     when = []
     if verdict.from_s is not None:
         when.append(f"from t={verdict.from_s:.0f} s")
     if verdict.length_s is not None and verdict.length_s >= 1:
         when.append(f"{verdict.length_s:.0f} s long")
-    text = ", ".join(parts)
-    if when:
-        text = f"{text} ({', '.join(when)})" if text else ", ".join(when)
-    if verdict.detail:
-        text = f"{text}, {verdict.detail}" if text else verdict.detail
-    if verdict.remedy and verdict.outcome not in (Outcome.PASS, Outcome.NO_LIMIT):
-        text = f"{text}: {verdict.remedy}; see docs/criteria.md#{verdict.family}"
-    elif verdict.outcome is Outcome.NOT_MEASURED:
-        text = f"{text}; see docs/criteria.md#{verdict.family}"
-    return head + text
+    return f"({', '.join(when)})" if when else ""
 
 
 def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:

@@ -30,9 +30,12 @@ class Environment:
         wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
         folders = {name: name for name in wheel["packages"]} | wheel["force-include"]
         for source, target in folders.items():
-            shutil.copytree(
-                CHECKOUT / source, self.site / target, ignore=shutil.ignore_patterns("__pycache__")
-            )
+            here, there = CHECKOUT / source, self.site / target
+            if here.is_file():
+                there.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(here, there)
+            else:
+                shutil.copytree(here, there, ignore=shutil.ignore_patterns("__pycache__"))
         info = self.site / "rigproof-0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rigproof\nVersion: 0\n")

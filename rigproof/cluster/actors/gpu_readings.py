@@ -31,8 +31,7 @@ class Silent:
         if not self._first(subject):
             return []
         message = (
-            f"NVML has not answered the query “{query}” of {subject} ({uuid}) for {limit_s:g} s, and this "
-            "GPU is not queried again"
+            f"NVML has not answered the query “{query}” for {limit_s:g} s, and this GPU is not queried again"
         )
         self._nvml.give_up(uuid, message)
         return [Event(self._now_s(), "timeout", subject, message, data={"limit_s": limit_s, "query": query})]

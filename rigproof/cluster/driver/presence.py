@@ -11,7 +11,7 @@ from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.tables.models import Node
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Event
-from rigproof.records.message_text import cause_and_step
+from rigproof.records.verdict import FOLLOWS
 
 
 def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: float) -> list[Event]:
@@ -65,18 +65,17 @@ def missing_gpu(
     if hidden:
         cards = ", ".join(f"{gpu.name} ({gpu.uuid})" for gpu in hidden)
         message = (
-            f"{_name(device)} is hidden on {device.node}: CUDA_VISIBLE_DEVICES={facts.visible_devices}, "
-            f"set where Ray was started there, leaves out {cards}"
+            f"{_name(device)} is hidden on {device.node} by CUDA_VISIBLE_DEVICES={facts.visible_devices}, "
+            "set where Ray was started"
         )
-        step = (
-            "unset CUDA_VISIBLE_DEVICES, or write the card into it, where Ray is started there; where the "
-            "card is to stay hidden, take it out of the profile"
-        )
+        if device.gpu.uuid is None:
+            message += f"; it leaves out {cards}"
+        step = "unset it there, or add the card to it; if it is to stay hidden, take it out of the profile"
     elif names:
         message += f"found there: {', '.join(names)}"
     elif facts.nvml_error is not None:
-        cause, step = cause_and_step(facts.nvml_error)
-        message = f"{_name(device)} cannot be seen on {device.node}: {cause}"
+        message = f"{_name(device)} cannot be seen on {device.node}: NVML does not answer there"
+        step = f"{FOLLOWS}inventory.driver of {device.node}, see there first"
     else:
         message += "no GPU is there"
     data = {"promised": device.gpu.uuid or device.gpu.sku, "found": names, "next_step": step}

@@ -47,8 +47,8 @@ OVER_PEAK_SHARE = 1.10
     limit="`limits.clock_ratio_share` of the boost clock that the SKU file states; for a card without one "
     "`limits.clock_unknown_share` of the highest SM clock that NVML reports. In the feeding stage "
     "`limits.working_clock_mhz`, if the rig states it",
-    remedy="restart the machine and check whether the clock recovers; for a card that is undervolted or "
-    "deliberately slowed down, state `limits.clock_ratio_share` under its [[nodes.gpus]]",
+    remedy="restart the machine; if the clock is meant to be low, state `limits.clock_ratio_share` for this "
+    "card",
     unmeasured="too few readings of the SM clock under load, no clock to compare with, a low clock whose "
     "reasons cannot be read, a clock at which the card could not do what it did, or one of a card that had "
     "lost its worker",
@@ -147,7 +147,7 @@ def _finding(
             share,
             limit,
             good=False,
-            detail=f"{where}{low.power}, and no reason reported by the driver explains it",
+            detail=f"{where}{low.power}, and the driver gives no reason",
             remedy=_waited(device) if load.duty == "fed" else "",
             from_s=span.from_s,
             length_s=low.piece.length_s,
@@ -221,8 +221,8 @@ def _require_worker(device: DeviceEvidence, load: Load, low: _Explained, whole_m
 def _set_on_purpose(device: DeviceEvidence) -> str:
     smi = f"`nvidia-smi -i {device.identity.index}"
     return (
-        f"undo it on {device.device.node} with {smi} -rgc` (locked clocks) or {smi} -rac` (application "
-        "clocks), or state `limits.clock_ratio_share` of this GPU as intended"
+        f"undo it on {device.device.node} with {smi} -rgc` or `-rac`; if it is meant, state "
+        "`limits.clock_ratio_share`"
     )
 
 

@@ -12,7 +12,7 @@ from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
 FIRST_LOSS = "start with the first loss, later ones often follow from it"
 # The event kinds of a failed wait or a lost process.
 LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died")
-WITH_LINE = "switch that machine on, check its network cable, and run that line there"
+WITH_LINE = "switch it on, check its cable, type there:"
 
 
 @criterion(
@@ -30,10 +30,13 @@ def nodes_present(node: NodeEvidence) -> Finding:
     """The promised node joined the cluster and stayed in it until the end."""
     for event in node.events("node_missing", "node_lost"):
         lost = event.kind == "node_lost"
-        remedy = WITH_LINE if "remedy" in event.data else ""
+        message, remedy = event.message, ""
+        if "remedy" in event.data:  # the command to run there, which the message ends with
+            message, _, line = message.partition("; type on ")
+            remedy = f"{WITH_LINE} {line.partition(': ')[2]}" if line else ""
         if node.events("host_reset"):
             remedy = f"{FOLLOWS}health.reset of {node.subject}, it restarted and is back"
-        return Finding(Outcome.FAIL, detail=event.message, remedy=remedy, from_s=event.t_s if lost else None)
+        return Finding(Outcome.FAIL, detail=message, remedy=remedy, from_s=event.t_s if lost else None)
     if node.found:
         return Finding(Outcome.PASS, detail=f"answered from {node.identity.address}")
     if not looked_for(node.evidence):
@@ -75,7 +78,7 @@ def _next_step(loss: Event) -> str:
         last = "; see its last lines in the report" if loss.worker else ""
         return f"end the other programs on that host, or raise {setting}{last}"
     if loss.worker:
-        return f"read that worker's last lines in the report; {FIRST_LOSS}"
+        return "read that worker's last lines in the report"
     if loss.kind == "agent_died":
         return (
             "look in `dmesg` of that node for what ended its agent, such as a lack of memory, and check "

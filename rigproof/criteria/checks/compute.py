@@ -19,11 +19,7 @@ REPEATING: tuple[Duty, ...] = ("continuous", "arms")  # duties of stages that re
 KIND = ("precision", "size", "device", "torch", "cublas", "multiprocessors", "capability")
 
 SAME = "the same products of comparable cards"
-UNDECIDED = (
-    "do not train on any of them until you know which is wrong: check that NVIDIA_TF32_OVERRIDE and "
-    "CUBLAS_WORKSPACE_CONFIG are the same on all nodes, swap the cards' slots and run again, or add another "
-    "card of this model; replace the one that the difference moves with"
-)
+UNDECIDED = "do not train on either; swap their slots, or add a third card, and replace the one that is wrong"
 
 Kind = tuple[object, ...]
 Product = tuple[str, Kind, str]  # stage, kind, the seeds of its operands
@@ -91,14 +87,14 @@ class Difference:
     def in_words(self, subject: str) -> str:
         """The difference as the report shows it."""
         stage, kind, operands = self.product
-        what = f"the {kind[0]} product of seeds {operands}, size {kind[1]}, in the {stage} stage"
+        what = f"{stage}: {kind[0]} product of seeds {operands}, size {kind[1]},"
         if not self.others:
             return f"{what} differs between two workers or processes of this card"
         named = ", ".join(self.others[:4]) + (" and others" if len(self.others) > 4 else "")
         if self.undecided:
             wrong = "one of the two is wrong" if len(self.others) == 1 else "one side of them is wrong"
             return f"{what} is {self.got} on {subject} and different on {named}: {wrong}"
-        return f"{what} is {self.got} here and different on {named}, which agree with each other"
+        return f"{what} is {self.got} here and different on {named}, which agree"
 
 
 @criterion(
@@ -111,9 +107,7 @@ class Difference:
     "run of the same model, number of multiprocessors and compute capability, with the same torch and "
     "cuBLAS, in each precision and size; the value of the majority is right, and without a majority all "
     "that differ fail. A result that a worker found wrong also fails",
-    remedy="do not train on this card: its results are silently wrong. Check that NVIDIA_TF32_OVERRIDE and "
-    "CUBLAS_WORKSPACE_CONFIG are the same on all nodes, put the card into another slot and run again; if "
-    "the difference moves with it, replace it",
+    remedy="do not train on this card; run it in another slot, and replace it if it is wrong there",
     unmeasured="a worker did not record its products' checksums. Not applicable if the run has no "
     "other comparable card",
     also=Also(unmeasured=(*WITHOUT_WORK, "cpu-fallback")),
@@ -121,7 +115,10 @@ class Difference:
     applies_to_cpu=False,  # there, libraries choose the algorithm by the CPU's instructions
 )
 def exact(device: DeviceEvidence) -> Finding:
-    """No result of any stage was wrong, and equal cards give the same bits for the same products."""
+    """No result of any stage was wrong, and equal cards give the same bits for the same products.
+
+    Before a card is blamed, NVIDIA_TF32_OVERRIDE and CUBLAS_WORKSPACE_CONFIG must be the same on all nodes.
+    """
     wrong = device.events("wrong_result")
     if wrong:
         first = wrong[0]

@@ -22,8 +22,7 @@ from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind, Variant
     "desktop, may use at most `limits.stranger_sm_percent` of the SMs and grow by at most "
     "`limits.stranger_growth_mib`. One that draws, or whose context holds no memory and uses no SM, only "
     "warns: its effect on a rate is judged there",
-    remedy="end that process, or run again when the card is free: failures that it "
-    "explains (a low rate, memory that ran out, an Xid) count as not measured",
+    remedy="end that process, or run again when the card is free",
     unmeasured="the card's processes were not watched for a while, or not up to the end of the load; not "
     "required if the driver does not list them, does not report which of those that were there before the "
     "run compute, or (in a container) reports pids that do not distinguish ours from others",
@@ -35,6 +34,7 @@ def undisturbed(device: DeviceEvidence) -> Finding:
     """No foreign process computed on the card, or took its memory, while it was under test.
 
     Its processes are read about once a second. A worker's own are those with its pid and their descendants.
+    Failures that a foreign process explains (a low rate, memory that ran out, an Xid) are not measured.
     """
     strangers = strangers_of(device)
     none = Limit(0, device.source_of("limits.stranger_sm_percent"))

@@ -158,7 +158,8 @@ def _listed(device: DeviceEvidence, events: Sequence[Event]) -> list[str]:
         code = _code(event)
         kind = " (usually a program's own error)" if _severity(device, event) == "program" else ""
         meaning = event.message if code is None else catalogue.meaning(code)
-        seen.setdefault(code, f"Xid {code}{kind} at t={event.t_s:.0f} s: {meaning}")
+        at = "" if round(event.t_s) == round(events[0].t_s) else f" at t={event.t_s:.0f} s"
+        seen.setdefault(code, f"Xid {code}{kind}{at}: {meaning}")
     return list(seen.values())
 
 

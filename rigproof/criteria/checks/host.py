@@ -24,8 +24,8 @@ LOAD_ENDED = "the CPU load has ended"  # in an orderly way: nothing to report
 SHORT_FREEZE = 2.0  # of the longest delay: a single delay of up to this only warns
 FEW_FREEZES = 3  # a busy host is late repeatedly
 STALLED = (
-    "see `dmesg` for stalls of disk, memory or driver at that time; if there are none, lower the CPU "
-    "load (`cpu.band_percent`), or end other programs on this machine"
+    "see `dmesg` for stalls of disk, memory or driver; if there are none, lower `cpu.band_percent` or end "
+    "other programs"
 )
 FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
 
@@ -38,8 +38,7 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
     direction="at_least",
     limit="`cpu.in_band_share` of 1 s windows with the CPU inside `cpu.band_percent`. It warns if the "
     "mean is over `cpu.warn_percent`, or more than `cpu.warn_windows_share` of the windows are over it",
-    remedy="end other programs on this machine; if there are none, adapt `cpu.band_percent` or the node's "
-    "`cpus`",
+    remedy="end other programs on this machine, or adapt `cpu.band_percent` or the node's `cpus`",
     unmeasured="too few samples of the CPU under load; a CPU outside the band of `rigproof judge "
     "--hwprofile`, if the run's load aimed at a different band; not promised if the profile "
     "switches the load off",

@@ -24,8 +24,8 @@ TAKEN = (
     "without MIG, with a --num-gpus that includes it, and without a CUDA_VISIBLE_DEVICES that hides it"
 )
 KEPT = (
-    "end the program that holds it, or move the display to another card, then run again; if it is to "
-    "stay, raise `limits.foreign_memory_warn_mib`"
+    "end that program, or move the display to another card; if it is to stay, raise "
+    "`limits.foreign_memory_warn_mib`"
 )
 LOST = "look for its Xid in `dmesg`, check the card's seat, riser and power, then restart the machine"
 
@@ -48,7 +48,8 @@ def gpus_present(device: DeviceEvidence) -> Finding:
     for event in device.events("gpu_taken"):
         return Finding(Outcome.FAIL, detail=event.message, remedy=TAKEN)
     for event in device.events("gpu_lost"):
-        return Finding(Outcome.FAIL, detail=event.message, remedy=LOST, from_s=event.t_s)
+        message = event.message.removeprefix(f"{device.subject} ")
+        return Finding(Outcome.FAIL, detail=message, remedy=LOST, from_s=event.t_s)
     if not device.found:
         return _absent(device)
     wrong, step = _mismatch(device, device.identity)
@@ -151,8 +152,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     limit="more than `limits.foreign_memory_warn_mib` warns, on a card without a display; more than the plan "
     "leaves free fails: the card's memory less the driver's reserve, the workers' memory, and a CUDA "
     "context and workspaces for each",
-    remedy="end the program that holds it, or move the display to another card, then run again; if it is "
-    "to stay, plan for less with `vram_gib_per_worker`",
+    remedy="end that program, move the display to another card, or plan for less with `vram_gib_per_worker`",
     unmeasured="NVML does not report the card's memory use before the run",
     also=Also(warns=("foreign-memory:to=41500",)),
     applies_to_cpu=False,

@@ -9,7 +9,7 @@ from rigproof.criteria.effects import BROKEN, WITHOUT_WORK, WORKER_LOST, Also
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.strangers import crowded_by, holders_at
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.criteria.evidence.tasks import LOSSES, rounds_by_device, tasks_of, without_advice
+from rigproof.criteria.evidence.tasks import LOSSES, rounds_by_device, shortage, tasks_of
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.planning.operands import ITEM_BYTES, matrix_mib
 from rigproof.profiles.planning.room import IDLE_MIB
@@ -23,6 +23,7 @@ COUNTS = ("ooms", "alloc_retries")  # that an allocator keeps
 ROUNDING_MIB = 1.0
 OVERFLOW_BEFORE_S = 0.05  # a worker reports an overflow just before its round
 OTHER_PLAN = "or the run was planned with other work than the profile of `rigproof judge --hwprofile` plans"
+END_HOLDER = "end that process, or lower `vram_share` in the rig profile"
 REPORT_DELAY_S = 1.0  # a wrong result of a process that shares the device is reported by its worker, later
 
 
@@ -55,11 +56,15 @@ def no_oom(device: DeviceEvidence) -> Finding:
     counted = _sum_of_highest(device, "ooms")
     ooms = max(len(events), counted)
     if ooms > allowed.value:
-        detail = "the allocator counted them, and a retry hid them"
-        if events:
-            holders = "" if "holders" in events[0].data else holders_at(device, events[0].t_s)
-            detail = "; ".join(filter(None, (without_advice(events[0].message), holders)))
-        return compared(ooms, allowed, good=False, detail=detail, from_s=events[0].t_s if events else None)
+        if not events:
+            return compared(
+                ooms, allowed, good=False, detail="the allocator counted them, and a retry hid them"
+            )
+        first = events[0]
+        holders = "" if "holders" in first.data else holders_at(device, first.t_s)
+        detail = "; ".join(filter(None, (shortage(first.message), holders)))
+        remedy = END_HOLDER if holders or "holders" in first.data else ""
+        return compared(ooms, allowed, good=False, detail=detail, remedy=remedy, from_s=first.t_s)
     window = device.evidence.complete_window(device.evidence.steady_stage)
     _require_last_readings(device, window)
     if not events:
@@ -139,8 +144,7 @@ def _sum_of_highest(device: DeviceEvidence, field: str) -> int:
     "or hang; an allocation, if the worker reported its memory as filled; each time that memory ran out, "
     "recovered from or not, counts as a failed one. Rounds: the verified share of all that the device "
     "did; work that the CPU did in its place does not count",
-    remedy="read the first error of this device's workers in the report, and lower its load if it ran "
-    "out of memory",
+    remedy="read the first error of this device's workers in the report; if memory ran out, lower its load",
     unmeasured="no stage ran on the device, or it was deliberately left out; or a measured round was not "
     f"verified, and neither a wrong result nor an overflow was recorded; {OTHER_PLAN}",
     also=Also(
@@ -163,14 +167,16 @@ def success_rate(device: DeviceEvidence) -> Finding:
     by_rounds = 100 * (1 - len(unverified) / len(rounds)) if rounds else by_tasks
     share = min(by_tasks, by_rounds)
     limit = device.limit("success_share").times(100)
-    detail = (
-        f"{len(tally.failures)} of {tally.total} tasks and allocations failed, "
-        f"{len(unverified)} of {len(rounds)} rounds were not verified"
-    )
+    parts = []
+    if tally.failures or not len(unverified):
+        parts.append(f"{len(tally.failures)} of {tally.total} tasks and allocations failed")
+    if len(unverified) or not tally.failures:
+        parts.append(f"{len(unverified)} of {len(rounds)} rounds were not verified")
     if lent:
-        detail += f", {len(lent)} more were done by the CPU and do not count"
+        parts.append(f"{len(lent)} rounds were the CPU's")
     if tally.failures:
-        detail += f", first: {tally.failures[0].why}"
+        parts.append(f"first: {tally.failures[0].why.removeprefix('its task failed: ')}")
+    detail = ", ".join(parts)
     moments = [one.t_s for one in tally.failures[:1]] + unverified.t_s[:1].tolist()
     when = min(moments, default=None)
     good = share >= limit.value

@@ -10,6 +10,7 @@ from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
 from rigproof.simulation.faults.lacks import unreported
 
+REPLACE = "have the card replaced: its memory wears out"
 SWITCH_ON = "switch it on, unless it is off deliberately: `nvidia-smi -i GPU -e 1`, then restart the machine"
 
 
@@ -78,8 +79,7 @@ def _any(before: GpuCounters | None, after: GpuCounters | None, field: str) -> b
     direction="at_most",
     limit="a pending or failed remap fails; `limits.remapped_rows_fail`; for retired pages "
     "`limits.retired_pages_fail` and `limits.retired_pages_warn`",
-    remedy="restart the machine so that the remap takes effect; if one failed or there are many, have "
-    "the card replaced",
+    remedy="restart the machine so that the remap takes effect; if rows keep failing, have the card replaced",
     unmeasured="the counters are missing before or after the run; not applicable if ECC is switched off, "
     "or the SKU file lists `row_remap` in `unsupported_sensors`; nor on an unknown card without ECC",
     also=Also(unmeasured=UNREAD),
@@ -97,10 +97,13 @@ def row_remap(device: DeviceEvidence) -> Finding:
     rows = latest.remapped_uncorrectable
     limit = _fewer_than(device.limit("remapped_rows_fail"))
     if latest.remap_failed or latest.remap_pending:
-        word = "failed" if latest.remap_failed else "is pending"
-        return Finding(Outcome.FAIL, detail=f"a row remap {word}", source="NVML's row-remap state")
+        word, step = ("failed", REPLACE) if latest.remap_failed else ("is pending", "")
+        return Finding(
+            Outcome.FAIL, detail=f"a row remap {word}", remedy=step, source="NVML's row-remap state"
+        )
     if rows is not None and rows > limit.value:
-        return compared(rows, limit, good=False, detail="rows remapped for uncorrectable errors")
+        detail = "rows remapped for uncorrectable errors"
+        return compared(rows, limit, good=False, detail=detail, remedy=REPLACE)
     return _by_pages(device, before, after) or _by_new_remaps(limit, before, after)
 
 
@@ -119,7 +122,7 @@ def _by_pages(
         return None
     fail, warn = _fewer_than(device.limit("retired_pages_fail")), device.limit("retired_pages_warn")
     if pages > fail.value:
-        return compared(pages, fail, good=False, detail="retired memory pages")
+        return compared(pages, fail, good=False, detail="retired memory pages", remedy=REPLACE)
     if pages > warn.value:
         return Finding(Outcome.WARN, pages, warn, "retired memory pages")
     if _any(before, after, "remapped_uncorrectable"):

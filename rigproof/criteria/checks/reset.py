@@ -9,11 +9,7 @@ from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind
 
 SOURCE = "the host's boot id, before and after the load"
-ONE_CARD = (
-    "usually the power supply, which cannot deliver the card's peaks: check its rating, a cable of its own "
-    "for each power socket of the card, and the outlet; then lower the power limit (`nvidia-smi -pl`, "
-    "stated as `limits.power_limit_w`) and run again; after a freeze look for Xids"
-)
+ONE_CARD = "usually the power supply: check its rating, its cables and the outlet; else lower the power limit"
 WENT_ON = "find the reason first (the kernel's out-of-memory killer, a user's `kill`), then run again"
 
 
@@ -23,10 +19,8 @@ WENT_ON = "find the reason first (the kernel's out-of-memory killer, a user's `k
     scope="node",
     unit="",
     limit="the host's boot id is the same before and after the load",
-    remedy="usually the power supply, which cannot deliver the power of all cards: check its rating, one "
-    "cable for each socket of a card, and the outlet; with several cards, load one card at a time (a profile "
-    "with one GPU); then lower the power limit (`nvidia-smi -pl`, `limits.power_limit_w`); after a freeze "
-    "look for Xids",
+    remedy="usually the power supply: check its rating, its cables and the outlet; "
+    "else load one card at a time, or lower the power limit",
     unmeasured="the run did not reach its end there: the node or its agent was lost, or the run was killed; "
     "not applicable if the boot id cannot be read, or is a container's own",
     also=Also(unmeasured=("node-lost",)),
@@ -37,6 +31,10 @@ def reset(node: NodeEvidence) -> Finding:
     The agent of each host logs its cards' state to the host's own disk once a second and before each stage,
     so that it is known what a host did before it went down. A run without an orderly end is found by the
     next run, which warns, and by `rigproof judge` of its folder.
+
+    The usual cause is a power supply that cannot deliver the cards' peaks: each socket of a card needs a
+    cable of its own. A profile with one GPU loads one card at a time; `nvidia-smi -pl` lowers the power
+    limit, which `limits.power_limit_w` then states. After a freeze look for Xids.
     """
     for event in node.events("host_reset"):
         return Finding(

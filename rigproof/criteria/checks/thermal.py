@@ -8,7 +8,7 @@ import numpy as np
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, compared, criterion
 from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.readings import Readings
-from rigproof.criteria.evidence.reasons import THROTTLE, names_of
+from rigproof.criteria.evidence.reasons import POWER_BRAKE, THERMAL, THROTTLE, names_of
 from rigproof.criteria.evidence.sensor_tables import sensor_table
 from rigproof.criteria.evidence.sensors import require_moving, require_possible
 from rigproof.criteria.evidence.subjects import DeviceEvidence
@@ -21,6 +21,7 @@ from rigproof.records.verdict import Outcome
 # "Sustained", beside a limit that no single reading may pass: as long as the windows of throughput.stability.
 SUSTAINED_S = 5.0
 REASONS = "clock_event_reasons"
+BRAKE = "check the card's power plugs and the power supply"
 FEW_SAMPLES = 2  # slowed samples: more than 1 % of a short stage, but still only one short event
 
 
@@ -69,7 +70,7 @@ def core_temperature(device: DeviceEvidence) -> Finding:
     pairs = device.samples.readings(field)
     never, warn = (device.optional_limit(f"core_temperature_{name}_c") for name in ("never", "warn"))
     if never is not None:
-        passed = _too_hot(device, pairs, never, "which no reading may exceed")
+        passed = _too_hot(device, pairs, never, "no reading may exceed it")
         if passed is not None:
             return passed
         pairs = _sustained(pairs)
@@ -228,20 +229,37 @@ def throttle(device: DeviceEvidence) -> Finding:
         if number > 1:
             detail += f", {number} times in the run"
         first = min(events, key=lambda one: one.from_s)
+        remedy = _remedy(worst.reasons)
         if worst.share > limit.value:
-            return compared(worst.share, limit, good=False, detail=detail, from_s=first.from_s)
+            return compared(worst.share, limit, good=False, detail=detail, remedy=remedy, from_s=first.from_s)
         longest = max(one.length_s for one in events)
         allowed = "1 slowdown" if most == 1 else f"{most:g} slowdowns"
         detail += f"; allowed: {allowed} of {longest_s:g} s, the longest was {longest:.1f} s"
-        return Finding(Outcome.FAIL, worst.share, None, detail, source=limit.source, from_s=first.from_s)
+        return Finding(
+            Outcome.FAIL,
+            worst.share,
+            detail=detail,
+            remedy=remedy,
+            source=limit.source,
+            from_s=first.from_s,
+        )
     for stage in device.evidence.stages_with(*DUTIES):
         window = device.evidence.loaded_window(stage)
         device.require_readings(window, REASONS, "clock-event reason")
     if events:
         seen = f"{worst.number} of {worst.known} samples of {worst.stage}"
         detail = f"{names_of(worst.reasons)} once, in {seen}"
-        return Finding(Outcome.WARN, worst.share, limit, detail, from_s=events[0].from_s)
+        remedy = _remedy(worst.reasons)
+        return Finding(Outcome.WARN, worst.share, limit, detail, remedy, from_s=events[0].from_s)
     return compared(worst.share, limit, good=True)
+
+
+def _remedy(reasons: int) -> str:
+    """The next step for what slowed the card; empty if it can be either."""
+    heat, brake = bool(reasons & THERMAL), bool(reasons & POWER_BRAKE)
+    if heat is brake:
+        return ""
+    return "cool the card: clean its heatsink, raise the fan curve" if heat else BRAKE
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ NAMES = {
     0x100: "display clocks setting",
 }
 # Heat, hardware slowdown and power brake: DCGM fails on these.
-THROTTLE = 0x8 | 0x20 | 0x40 | 0x80
+THERMAL, POWER_BRAKE = 0x20 | 0x40, 0x80
+THROTTLE = 0x8 | THERMAL | POWER_BRAKE
 POWER_CAP = 0x4
 # Application clocks and display clocks: set by a user.
 SET_BY_USER = 0x2 | 0x100

@@ -156,7 +156,7 @@ def crashed_by(device: DeviceEvidence, _trouble: Trouble) -> str | None:
         culprits.append(ended[0])
     if not culprits:
         return None
-    return _explanation(list(dict.fromkeys(culprits)), "ended with an error of its own; it was here")
+    return _explanation(list(dict.fromkeys(culprits)), "ended with an error of its own, here")
 
 
 def _known(device: DeviceEvidence) -> tuple[Stranger, ...]:

@@ -6,6 +6,7 @@ aborted, a task without a failure counts neither way.
 """
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from rigproof.criteria.evidence.stage_rounds import StageRounds
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.records.measurements import Event, Stage
 
+WANTED = re.compile(r"Tried to allocate (\d+(?:\.\d+)?) ([KMGT]iB)")
+FREE = re.compile(r"of which (\d+(?:\.\d+)?) ([KMGT]iB) is free")
 LOSSES = ("worker_failed", "worker_died", "worker_hung")
 
 
@@ -53,7 +56,7 @@ def tasks_of(device: DeviceEvidence) -> Tally:
     losses = device.events(*LOSSES)
     ends = [end for stage in stages for end in _ends(device, stage, planned, losses)]
     failures = [end for end in ends if end is not None]
-    failures += [Failure(event.t_s, without_advice(event.message)) for event in device.events("oom")]
+    failures += [Failure(event.t_s, shortage(event.message)) for event in device.events("oom")]
     good = ends.count(None) + len(device.events("allocation"))
     return Tally(good, tuple(sorted(failures, key=_moment)))
 
@@ -113,9 +116,20 @@ def _stages_of_workers(done: StageRounds) -> dict[tuple[str, str, bool], set[str
     return found
 
 
-def without_advice(message: str) -> str:
-    """Torch's out-of-memory message, without its figures and advice."""
-    return message.partition(" Of the allocated memory")[0]
+def shortage(message: str) -> str:
+    """What an allocation that failed wanted, and what was free: `128 MiB wanted, 72 MiB free; pid …`.
+
+    Torch says it in some six hundred characters, most of them advice; who holds the memory comes after that.
+    """
+    text, mark, holders = message.partition("; pid ")
+    wanted, free = WANTED.search(text), FREE.search(text)
+    if wanted:
+        text = f"{_amount(wanted)} wanted" + (f", {_amount(free)} free" if free else "")
+    return f"{text.partition(' Of the allocated memory')[0].rstrip('.')}{mark}{holders}"
+
+
+def _amount(found: re.Match[str]) -> str:
+    return f"{float(found[1]):g} {found[2]}"
 
 
 def _moment(failure: Failure) -> float:

@@ -41,7 +41,7 @@ def _failure(device: DeviceEvidence, key: str, field: str, what: str) -> Finding
         nearest_edge(mean, allowed, device.source_of(f"limits.{key}")),
         good=False,
         detail=f"mean {what} in the {stages[0]} stage; allowed: {low:g} to {high:g}",
-        remedy="see in the report what the card waited for, or state the range that is right for this work",
+        remedy="see in the report what the card waited for, or state another range",
         from_s=window.from_s,
         length_s=window.length_s,
     )

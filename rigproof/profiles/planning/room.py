@@ -36,16 +36,16 @@ class Room:
         return max(self.free_mib, IDLE_MIB) if self.workers else self.total_mib
 
     def holds(self, others_mib: float) -> bool:
-        """Whether the plan fits beside the `others_mib` that others hold."""
-        return others_mib <= self.most_mib
+        """Whether the plan fits beside the `others_mib` that others hold; without workers it always does."""
+        return not self.workers or others_mib <= self.most_mib
 
     @property
     def breakdown(self) -> str:
         """The division in words."""
+        needed_mib = self.planned_mib + self.contexts_mib
         return (
-            f"of its {self.total_mib:.0f} MiB the plan fills {self.planned_mib:.0f}, its {self.workers} CUDA "
-            f"context{'s take' if self.workers > 1 else ' takes'} {self.contexts_mib:.0f} and the "
-            f"driver keeps {self.reserved_mib:.0f}"
+            f"of its {self.total_mib:.0f} MiB the plan needs {needed_mib:.0f} and the driver "
+            f"{self.reserved_mib:.0f}"
         )
 
 

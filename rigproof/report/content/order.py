@@ -80,8 +80,8 @@ def not_measured_sentence(group: list[Verdict]) -> str:
     if len(group) == 1:
         return sentence(first)
     if first.subject == group[1].subject:
-        return f"{first.subject}: {len(group)} criteria not measured, {first.detail}; see docs/criteria.md"
-    return f"{first.criterion}: {len(group)} subjects not measured, {first.detail}; see docs/criteria.md"
+        return f"{first.subject}: {len(group)} criteria not measured: {first.detail}"
+    return f"{first.criterion}: {len(group)} subjects not measured: {first.detail}"
 
 
 def not_applicable_sentences(verdicts: Iterable[Verdict]) -> list[str]:
@@ -91,7 +91,7 @@ def not_applicable_sentences(verdicts: Iterable[Verdict]) -> list[str]:
     return [
         sentence(group[0])
         if len(group) == 1
-        else f"{criterion}: not applicable to {len(group)} subjects, {reason}"
+        else f"{criterion}: not applicable to {len(group)} subjects: {reason}"
         for (criterion, reason), group in groups.items()
     ]
 

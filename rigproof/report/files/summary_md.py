@@ -33,6 +33,9 @@ def write_summary(path: Path, result: RunResult) -> None:
         file.write(summary_text(result).encode())
 
 
+EXPLAINED = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)  # by report.html
+
+
 def summary_text(result: RunResult, bytes_max: int = BYTES_MAX) -> str:
     """The whole text, at most `bytes_max` long in UTF-8; it says how many lines did not fit."""
     run = result.recording.run
@@ -136,6 +139,8 @@ def _findings(verdicts: Sequence[Verdict]) -> Iterable[str]:
         if sentences:
             yield f"\n## {title}\n"
             yield from (f"- {_text(line, 2000)}" for line in sentences)
+    if any(verdict.outcome in EXPLAINED for verdict in verdicts):
+        yield "\nreport.html says what each of these criteria measures, and where its limit comes from."
 
 
 def _measurements(tables: Sequence[StageTable], note: str, lines_max: int, bytes_max: int) -> str:

@@ -1,12 +1,13 @@
 """report.html: one file that opens anywhere, offline."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bokeh.embed import components
 from bokeh.resources import Resources
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.disk.durable import replacing
@@ -31,6 +32,7 @@ from rigproof.report.page.charts import MARKS_MAX, chart_of, charts_of, loud_eve
 
 ROWS_MAX = 4000  # of the criteria: as many as a browser shows without delay
 FINDINGS_MAX = 500
+LOUD = (Outcome.FAIL, Outcome.WARN, Outcome.NOT_MEASURED)
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -61,8 +63,10 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
         lstrip_blocks=True,
     )
     environment.globals.update(figure=figure, limit_text=limit_text, title_of=title_of, word=word)
+    environment.filters["code"] = _with_code
     ordered = reading_order(result.verdicts)
     findings = list(_findings(result.verdicts))
+    found = dict.fromkeys(verdict.criterion for verdict in ordered if verdict.outcome in LOUD)
     counted = counts(result.verdicts)
     events = loud_events(result.recording)
     shown = {chart.anchor for chart in charts}
@@ -84,6 +88,7 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
         verdicts_left=len(ordered[ROWS_MAX:]),
         findings=findings[:FINDINGS_MAX],
         findings_left=len(findings[FINDINGS_MAX:]),
+        explained={name: CATALOGUE[name] for name in found if name in CATALOGUE},
         outcomes=[(o.value, WORDS[o], counted[o.value]) for o in Outcome if counted[o.value]],
         meaning=meaning(
             result.decision,
@@ -113,9 +118,23 @@ def _first_anchors(anchors: Mapping[tuple[str, str], str]) -> dict[str, str]:
     return first
 
 
-def _findings(verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str]]:
-    """An outcome and a sentence for each failure, each warning, and each cause of what was not measured."""
+def _findings(verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str, str]]:
+    """Outcome, sentence and criterion of each failure, each warning, and each cause of what was not measured.
+
+    The criterion is empty if it is several.
+    """
     for outcome in (Outcome.FAIL, Outcome.WARN):
-        yield from ((outcome.value, sentence(verdict)) for verdict in of_outcome(verdicts, outcome))
-    groups = not_measured_groups(verdicts)
-    yield from ((Outcome.NOT_MEASURED.value, not_measured_sentence(group)) for group in groups)
+        for verdict in of_outcome(verdicts, outcome):
+            yield outcome.value, sentence(verdict), verdict.criterion
+    for group in not_measured_groups(verdicts):
+        names = {verdict.criterion for verdict in group}
+        yield (
+            Outcome.NOT_MEASURED.value,
+            not_measured_sentence(group),
+            names.pop() if len(names) == 1 else "",
+        )
+
+
+def _with_code(text: str) -> Markup:
+    """Text of the catalogue, escaped, with what is between backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - it is escaped

@@ -7,6 +7,7 @@ from pathlib import Path
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
 from rigproof.records.verdict import Decision, Outcome, Verdict, sentence
+from rigproof.report.content.explained import criteria_page
 from rigproof.report.content.matrix import heading, matrix_of
 from rigproof.report.content.order import (
     count_line,
@@ -92,6 +93,9 @@ def summary_lines(
     lines = [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.FAIL)]
     lines += [sentence(verdict) for verdict in of_outcome(verdicts, Outcome.WARN)]
     lines += [not_measured_sentence(group) for group in not_measured_groups(verdicts)]
+    lines += (
+        [f"what a criterion measures, and where its limit comes from: {criteria_page()}"] if lines else []
+    )
     lines += not_applicable_sentences(verdicts) if everything else []
     lines += [f"problem: {problem}" for problem in problems]
     if lines:

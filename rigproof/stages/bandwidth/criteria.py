@@ -31,8 +31,8 @@ UNIT = "GB/s"
     "file, of `limits.peer_share` of the median of the other cards of its model in the run; else none. The "
     "operation that is lowest relative to its floor is shown. None for the CPU as the device, whose memory "
     "everything on the host uses",
-    remedy="close other programs on the card, check its memory clock (`nvidia-smi -q -d CLOCK`) and its "
-    "temperature; if it stays slow when it is cold and has no other load, claim the warranty",
+    remedy="close other programs on the card, check its memory clock (`nvidia-smi -q -d CLOCK`); if it stays "
+    "slow, claim the warranty",
     unmeasured="too few verified rounds of an operation, or a rate above `limits.ceiling_share` of the "
     "printed bandwidth",
     also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle")),
@@ -62,7 +62,8 @@ def bandwidth(device: DeviceEvidence) -> Finding:
     lowest = min(floors, key=lambda operation: rates[operation] / floors[operation].value)
     rate, floor = rates[lowest], floors[lowest]
     good = rate >= floor.value
-    detail = "; ".join(filter(None, [f"{lowest} is judged, of {detail}", "" if good else device.cause()]))
+    others = ", ".join(f"{one} {figure(rates[one], UNIT)}" for one in rates if one != lowest)
+    detail = "; ".join(filter(None, [f"{lowest}, the others: {others}", "" if good else device.cause()]))
     return compared(rate, floor, good=good, detail=detail, rates=kept)
 
 

@@ -88,8 +88,8 @@ def parallel_rewards(device: DeviceEvidence) -> Finding:
             Outcome.FAIL,
             detail=detail,
             source="the sequential run's rewards",
-            remedy="find the strategies whose reward depends on the load: those that take nearly "
-            "`stages.feeding.strategy_s` time out under load",
+            remedy="find the strategies whose reward depends on the load, such as those that take nearly "
+            "`stages.feeding.strategy_s`",
             from_s=wrong[0].t_s,
         )
     device.evidence.stage(STAGE)
@@ -186,14 +186,22 @@ def _most_lost(device: DeviceEvidence, batches: Sequence[RewardBatch]) -> Findin
         return None
     return Finding(
         Outcome.FAIL,
-        detail=f"a {worst.mode} run lost {_lost_share(worst):.0%} of its strategies, and at most "
-        f"{limit.value:.0%} may be lost: {_losses([worst])}",
+        detail=f"a {worst.mode} run lost {_lost_share(worst):.0%} of its strategies, allowed are "
+        f"{limit.value:.0%}: {_losses([worst])}",
         source=limit.source,
-        remedy="if they time out, leave more CPU to the pool or raise `stages.feeding.strategy_s`; if memory "
-        "does not suffice, raise `stages.feeding.strategy_memory_mib`; if they crash, look in the kernel log "
-        "for the cause",
+        remedy=_unlose(worst),
         from_s=worst.t_s,
     )
+
+
+def _unlose(batch: RewardBatch) -> str:
+    """The next step for what it lost most of."""
+    steps = {
+        batch.timed_out: "leave more CPU to the pool, or raise `stages.feeding.strategy_s`",
+        batch.out_of_memory: "raise `stages.feeding.strategy_memory_mib`",
+        batch.crashed: "look in the kernel log for what ended them",
+    }
+    return steps[max(steps)]
 
 
 def _lossy(batches: Sequence[RewardBatch]) -> list[RewardBatch]:
@@ -225,8 +233,8 @@ def _losses(batches: Sequence[RewardBatch]) -> str:
     limit="`limits.idle_share` of the time from the first to the last measured round of generation, both for "
     "the part without verified rounds and for 100 % less NVML's mean utilisation. None for the CPU as the "
     "device, which also computes the rewards",
-    remedy="make the rewards faster: more processes or CPUs, a shorter `stages.feeding.strategy_s`, larger "
-    "steps (`stages.feeding.completions`), and `stages.feeding.overlap = true`",
+    remedy="make the rewards faster: more processes or CPUs, a shorter `stages.feeding.strategy_s`, or "
+    "`stages.feeding.overlap = true`",
     unmeasured="fewer than two steps with rewards, a lost worker, or utilisation that was not read often "
     "enough or does not match the time of the work",
     also=Also(

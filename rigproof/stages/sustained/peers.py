@@ -24,8 +24,8 @@ from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
     limit="`limits.peer_share`, of the median of the sustained rates of the other GPUs of the same SKU with "
     "the same number of workers, matrix size, precision and enforced power limit. Promised if the "
     "profile has another such GPU",
-    remedy="compare its clock, temperature, power and PCIe link with the others' in the report, then swap it "
-    "with one of them: if it is also slow in the other slot, the card is at fault",
+    remedy="compare its clock, temperature and power with the others', then swap it with one: if it stays "
+    "slow, the card is at fault",
     unmeasured="the device has no sustained rate, or none of its peers has one; not applicable if no peer "
     "has its power limit",
     also=Also(

@@ -114,8 +114,8 @@ def trains_in_fp16(device: PromisedDevice) -> bool:
     "`training_speedup`, by its evidence (`limits.floor_measured_share`, "
     "`limits.floor_similar_share`, `limits.floor_printed_share`); else none, and the figure is "
     "only reported",
-    remedy="compare with throughput.gemm_fp16: if that is also slow, look at the card's clock and power; "
-    "if not, this torch has no tensor-core kernels for the card: install a build for its compute capability",
+    remedy="if throughput.gemm_fp16 is slow too, look at clock and power; if not, install a torch that is "
+    "built for this card",
     unmeasured="fewer than 3 verified rounds of fp16 or of fp32 at the same batch size; not applicable if "
     "an unknown device has no fp16",
     also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle")),

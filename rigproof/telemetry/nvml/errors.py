@@ -42,7 +42,7 @@ class GpuLost(Exception):  # noqa: N818 - named for the condition
         super().__init__(subject, uuid, reason)
 
     def __str__(self) -> str:
-        return f"{self.subject} ({self.uuid}) does not answer: {self.reason}"
+        return f"{self.subject} does not answer: {self.reason}"
 
 
 WAYS_OUT = {

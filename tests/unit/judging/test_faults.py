@@ -154,8 +154,7 @@ def test_a_failure_tells_the_reader_what_to_do_and_where_the_limit_comes_from(be
     verdict = bench.verdict(criterion, subject)
     text = sentence(verdict)
     assert text.startswith(f"{subject} {criterion}: ")
-    assert text.endswith(f"; see docs/criteria.md#{criterion.partition('.')[0]}")
-    assert verdict.remedy in text
+    assert text.endswith(f". {verdict.remedy[0].upper()}{verdict.remedy[1:]}.")
     assert verdict.limit is None or verdict.limit_source
 
 

@@ -37,21 +37,19 @@ def verdict(outcome, **fields):
 
 def test_the_sentence_of_a_failure_says_measured_limit_when_how_long_and_what_to_do():
     assert sentence(HOT) == (
-        "pc1/gpu0 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=92 s, 41 s long): "
-        "clean the heatsink or raise the fan curve; see docs/criteria.md#thermal"
+        "pc1/gpu0 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=92 s, 41 s long). "
+        "Clean the heatsink or raise the fan curve."
     )
 
 
 def test_the_sentence_of_what_was_not_measured_says_why():
     unmeasured = verdict(Outcome.NOT_MEASURED, unit="W", detail="no power was read under load")
-    assert sentence(unmeasured) == (
-        "pc1/gpu0 power.draw: not measured, no power was read under load; see docs/criteria.md#power"
-    )
+    assert sentence(unmeasured) == ("pc1/gpu0 power.draw: not measured: no power was read under load")
 
 
 def test_the_sentence_of_what_does_not_apply_says_why():
     no_ecc = verdict(Outcome.NOT_APPLICABLE, unit="W", detail="ECC is switched off")
-    assert sentence(no_ecc) == "pc1/gpu0 power.draw: not applicable, ECC is switched off"
+    assert sentence(no_ecc) == "pc1/gpu0 power.draw: not applicable: ECC is switched off"
 
 
 def test_the_sentence_of_a_pass_gives_no_advice():
@@ -63,7 +61,7 @@ def test_the_sentence_of_a_pass_gives_no_advice():
 
 def test_the_sentence_of_a_failure_without_figures_is_its_detail():
     failed = verdict(Outcome.FAIL, detail="it is on fire", remedy="run")
-    assert sentence(failed) == "pc1/gpu0 power.draw: it is on fire: run; see docs/criteria.md#power"
+    assert sentence(failed) == "pc1/gpu0 power.draw: it is on fire. Run."
 
 
 def test_figures_that_differ_look_different():

@@ -78,7 +78,7 @@ def test_what_one_missing_card_keeps_from_its_pairs_is_reported_once():
     missing = [Verdict("transfer.peer", one, Outcome.NOT_MEASURED, detail=detail) for one in pairs]
     groups = list(not_measured_groups(missing))
     assert [not_measured_sentence(group) for group in groups] == [
-        f"transfer.peer: 7 subjects not measured, {detail}; see docs/criteria.md"
+        f"transfer.peer: 7 subjects not measured: {detail}"
     ]
     (row,) = matrix_of(missing, ["pc1/gpu0", "pc9/gpu0"]).rows
     assert (row.word, row.cells, row.spread) == ("?", (), f"? {pairs[0]}, 7 not measured")

@@ -56,7 +56,11 @@ UNKNOWN = 'sku = "unknown", vram_gib_per_worker = 4'
             facts(card("Odd Card")),
             "GPU-00000000-0000-0000-0000-000000000000 is not on vm; found there: Odd Card (GPU-q)",
         ),
-        (UNKNOWN, facts(nvml_error="NVML hangs; reboot"), "a GPU cannot be seen on vm: NVML hangs"),
+        (
+            UNKNOWN,
+            facts(nvml_error="NVML hangs; reboot"),
+            "a GPU cannot be seen on vm: NVML does not answer there",
+        ),
     ],
 )
 def test_a_missing_gpu_is_reported_in_words(rig, gpu, found, message):
@@ -67,7 +71,7 @@ def test_a_missing_gpu_is_reported_in_words(rig, gpu, found, message):
 
 def test_a_driver_that_does_not_answer_is_the_next_step(rig):
     _, (event,) = gpus_there(rig(UNKNOWN), {"vm": facts(nvml_error="NVML hangs; reboot")}, str, 3.0)
-    assert event.data["next_step"] == "reboot"
+    assert event.data["next_step"] == "follows from inventory.driver of vm, see there first"
 
 
 PINNED = 'sku = "rtx-3090", uuid = "GPU-q"'
@@ -84,11 +88,11 @@ PINNED = 'sku = "rtx-3090", uuid = "GPU-q"'
 def test_a_card_that_is_hidden_is_not_looked_for_in_its_slot(rig, gpu, found, name):
     _, (event,) = gpus_there(rig(gpu), {"vm": found}, str, 3.0)
     hidden = found.hidden[0].name
+    cards = "" if name == "GPU-q" else f"; it leaves out {hidden} (GPU-q)"
     assert event.message == (
-        f"{name} is hidden on vm: CUDA_VISIBLE_DEVICES=, set where Ray was started there, leaves out "
-        f"{hidden} (GPU-q)"
+        f"{name} is hidden on vm by CUDA_VISIBLE_DEVICES=, set where Ray was started{cards}"
     )
-    assert event.data["next_step"].startswith("unset CUDA_VISIBLE_DEVICES, or write the card into it")
+    assert event.data["next_step"].startswith("unset it there, or add the card to it")
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_an_nvml_query_that_hangs_fails_and_names_the_gpu(bench):
             "worker_died",
             GPU,
             {"worker": "pc1/gpu0#0"},
-            "read that worker's last lines in the report; start with",
+            "read that worker's last lines in the report",
         ),
         ("agent_died", "pc1", {}, "look in `dmesg` of that node for what ended its agent"),
         ("timeout", "rig", {"pids": [17]}, "the driver hangs: look for its Xid"),

@@ -261,7 +261,7 @@ def test_the_limit_is_what_the_planned_workers_leave_free(bench):
     free_mib = 141 * 1024 - filled_mib - 2 * (0.4 * 1024 + 64)  # two contexts with their workspaces
     verdict = bench.verdict(FOREIGN, GPU)
     assert verdict.limit == pytest.approx(free_mib)
-    assert "its 2 CUDA contexts take 947 and the driver keeps 0" in verdict.detail
+    assert f"the plan needs {filled_mib + 947:.0f} and the driver 0" in verdict.detail
     hold(bench, free_mib)
     assert bench.verdict(FOREIGN, GPU).outcome is Outcome.WARN
     hold(bench, free_mib + 1)
@@ -272,7 +272,7 @@ def test_what_the_driver_keeps_for_itself_is_nobody_elses(bench):
     hold(bench, 2000)
     before = bench.recording.foreign_memory[GPU]
     bench.recording.foreign_memory[GPU] = replace(before, used_mib=60_000, reserved_mib=600.0)
-    assert "the driver keeps 600" in bench.verdict(FOREIGN, GPU).detail
+    assert "and the driver 600" in bench.verdict(FOREIGN, GPU).detail
 
 
 def test_a_card_whose_plan_fits_beside_a_desktop_only_warns(bench):

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigproof.records.verdict import Outcome
+from rigproof.records.verdict import Outcome, sentence
 from support.recordings import LIMITS, RIG
 
 GPU = "pc1/gpu0"
@@ -359,5 +359,21 @@ def test_torchs_own_advice_is_left_out_and_who_holds_the_rest_stays(bench):
     message = "CUDA out of memory. Tried to allocate 2.00 MiB. Process 5182 has 72.46 GiB memory in use."
     advice = "Of the allocated memory 6.03 GiB is allocated by PyTorch. Try expandable_segments:True"
     bench.event("oom", GPU, f"{message} {advice}", 44.0, holders=[])
-    assert bench.verdict(OOM, GPU).detail == message
-    assert bench.verdict("memory.success_rate", GPU).detail.endswith(f"first: {message}")
+    assert bench.verdict(OOM, GPU).detail == "2 MiB wanted"
+    assert bench.verdict("memory.success_rate", GPU).detail.endswith("first: 2 MiB wanted")
+
+
+def test_torchs_message_becomes_what_was_wanted_and_what_was_free(bench):
+    torch = (
+        "CUDA out of memory. Tried to allocate 128.00 MiB. GPU 0 has a total capacity of 139.80 GiB of which "
+        "72.00 MiB is free. Including non-PyTorch memory, this process has 1.20 GiB memory in use. Of the "
+        "allocated memory 0.90 GiB is allocated by PyTorch. If reserved but unallocated memory is large try "
+        "setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation."
+    )
+    holders = "pid 5263 (python3, user ml) holds 138.5 GiB"
+    for t_s in (35.0, 36.0):
+        bench.event("oom", GPU, f"{torch}; {holders}", t_s, holders=holders)
+    assert sentence(bench.verdict(OOM, GPU)) == (
+        f"{GPU} memory.no_oom: 2 OOMs, limit 0 (from t=35 s): 128 MiB wanted, 72 MiB free; {holders}. End "
+        "that process, or lower `vram_share` in the rig profile."
+    )

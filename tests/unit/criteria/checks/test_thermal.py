@@ -12,8 +12,8 @@ def test_an_overheated_core_is_reported_in_the_sentence_of_every_output(bench):
     bench.limits(core_temperature_c=80)
     bench.samples(GPU, 20.05, 61.05, core_temperature_c=84)
     assert sentence(bench.verdict(CORE, GPU)) == (
-        "pc1/gpu0 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=20 s, 41 s long): "
-        "clean the heatsink or raise the fan curve; see docs/criteria.md#thermal"
+        "pc1/gpu0 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=20 s, 41 s long). "
+        "Clean the heatsink or raise the fan curve."
     )
 
 
@@ -76,7 +76,7 @@ def test_the_sentence_distinguishes_the_sustained_from_the_forbidden_and_the_war
     bench.samples(GPU, 40, 60, core_temperature_c=79)
     early = bench.verdict(CORE, GPU)
     assert (early.measured, early.limit) == (79, 78)
-    assert "an early warning: clean the heatsink" in sentence(early)
+    assert "an early warning. Clean the heatsink" in sentence(early)
     assert early.from_s == pytest.approx(45, abs=1)
     bench.samples(GPU, 40, 60, core_temperature_c=82)
     sustained = bench.verdict(CORE, GPU)
@@ -84,7 +84,7 @@ def test_the_sentence_distinguishes_the_sustained_from_the_forbidden_and_the_war
     bench.samples(GPU, 50, 50.05, core_temperature_c=90)
     never = bench.verdict(CORE, GPU)
     assert (never.measured, never.limit, never.from_s) == (90, 83, pytest.approx(50))
-    assert "which no reading may exceed" in sentence(never)
+    assert "no reading may exceed it" in sentence(never)
 
 
 def test_without_a_limit_that_is_never_passed_one_reading_is_enough(bench):

@@ -35,7 +35,7 @@ def test_a_link_under_its_best_fails_and_says_both(bench, generation, width, gbp
     verdict = bench.verdict(LINK, GPU)
     assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, pytest.approx(gbps, abs=0.02))
     assert verdict.detail == f"Gen{generation} x{width} where Gen5 x16 is possible, in the gemm stage"
-    assert verdict.remedy.startswith("reseat the card")
+    assert verdict.remedy.startswith("reseat card and riser")
     assert bench.verdict(LINK, OTHER).outcome is Outcome.PASS
 
 

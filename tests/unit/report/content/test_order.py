@@ -63,8 +63,8 @@ def test_one_reason_why_something_does_not_apply_is_reported_once():
     cards = [Verdict("memory.ecc", f"pc1/gpu{n}", Outcome.NOT_APPLICABLE, detail="no ECC") for n in range(3)]
     other = Verdict("health.xid", "pc1/gpu0", Outcome.NOT_APPLICABLE, detail="no Xids here")
     assert not_applicable_sentences([*cards, other, *of(Outcome.NOT_MEASURED)]) == [
-        "memory.ecc: not applicable to 3 subjects, no ECC",
-        "pc1/gpu0 health.xid: not applicable, no Xids here",
+        "memory.ecc: not applicable to 3 subjects: no ECC",
+        "pc1/gpu0 health.xid: not applicable: no Xids here",
     ]
 
 

@@ -20,8 +20,8 @@ def test_the_table_comes_first_then_a_sentence_for_each_failure_then_what_is_fol
     text = summary_text(result)
     assert text.startswith("# rigproof: REJECTED\n")
     failure = (
-        "- pc1/gpu1 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=41 s, 15 s long): "
-        "clean the heatsink or raise the fan curve; see docs/criteria.md#thermal\n"
+        "- pc1/gpu1 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=41 s, 15 s long). "
+        "Clean the heatsink or raise the fan curve.\n"
     )
     assert "- 1 × NVIDIA GeForce RTX 3090\n" in text
     row = "| **FAIL** | core temperature | ≤ 80 °C | 79 | **\\[84]** |\n"
@@ -30,7 +30,7 @@ def test_the_table_comes_first_then_a_sentence_for_each_failure_then_what_is_fol
         text.index(failure) < text.index("<details>") < text.index("| bf16 matmul | TFLOP/s | 71.0 ≥ 53.4 |")
     )
     assert "1 not applicable: uncorrected ECC." in text
-    assert "- pc1/gpu0 memory.ecc: not applicable, no ECC here\n" in text
+    assert "- pc1/gpu0 memory.ecc: not applicable: no ECC here\n" in text
     assert "SIMULATED" not in text
 
 

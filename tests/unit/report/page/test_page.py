@@ -76,6 +76,17 @@ def test_only_trouble_is_red(result):
     assert re.findall(r"<td>(\w+)</td><td>", events) == ["measured_again", "xid", "nvml_error"]
 
 
+def test_each_finding_leads_to_what_its_criterion_measures_on_the_page_itself(result):
+    page = without_scripts(page_text(result))
+    targets = re.findall(r'<a href="#([^"]+)"', page)
+    assert {f"about-{name}" for name in ("thermal.core_temperature", "host.cpu_band", "power.draw")} <= set(
+        targets
+    )
+    assert all(page.count(f'id="{target}"') == 1 for target in targets)
+    assert "<code>limits.core_temperature_c</code> of the rig" in page
+    assert "docs/criteria.md" not in page
+
+
 def test_failures_are_the_first_rows_and_every_verdict_has_one(result, verdicts):
     page = page_text(result)
     rows = re.findall(r'<tr class="[^"]*" data-outcome="(\w+)" id="v\d+">', page)

@@ -45,11 +45,11 @@ def test_the_summary_ends_with_the_decision_and_what_it_means(verdicts, tmp_path
     (tmp_path / "report.html").touch()
     lines = summary_lines(Decision.REJECTED, verdicts, tmp_path)
     assert lines == [
-        "pc1/gpu1 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=41 s, 15 s long): "
-        "clean the heatsink or raise the fan curve; see docs/criteria.md#thermal",
-        "pc1 host.cpu_band: 91 %, limit ≤ 90 %: stop other programs on this host; see docs/criteria.md#host",
-        "pc1/gpu1 power.draw: not measured, no power samples: look at nvidia-smi -q -d POWER; "
-        "see docs/criteria.md#power",
+        "pc1/gpu1 thermal.core_temperature: 84 °C, limit ≤ 80 °C (from t=41 s, 15 s long). "
+        "Clean the heatsink or raise the fan curve.",
+        "pc1 host.cpu_band: 91 %, limit ≤ 90 %. Stop other programs on this host.",
+        "pc1/gpu1 power.draw: not measured: no power samples. Look at nvidia-smi -q -d POWER.",
+        "what a criterion measures, and where its limit comes from: docs/criteria.md",
         "",
         "3 pass, 1 warn, 1 fail, 1 not measured, 1 not applicable, 1 no limit",
         f"report: {tmp_path}/report.html",
@@ -79,7 +79,7 @@ def test_problems_of_the_files_are_reported(verdicts):
 
 
 def test_why_a_criterion_does_not_apply_is_said_when_everything_is(verdicts):
-    reason = "pc1/gpu0 memory.ecc: not applicable, no ECC here"
+    reason = "pc1/gpu0 memory.ecc: not applicable: no ECC here"
     assert reason not in printed(Decision.REJECTED, verdicts)
     assert reason in printed(Decision.REJECTED, verdicts, everything=True)
 
@@ -118,7 +118,7 @@ def test_what_one_cause_kept_from_measuring_is_reported_once():
         "3 more not measured on any: clock ratio, Xid errors, uncorrected ECC",
     ]
     lines = summary_lines(Decision.REJECTED, [failed, *absent, alone], Path("r"))
-    assert "pc2/gpu0: 4 criteria not measured, pc2/gpu0 was not found; see docs/criteria.md" in lines
+    assert "pc2/gpu0: 4 criteria not measured: pc2/gpu0 was not found" in lines
 
 
 def test_the_cpu_as_the_device_is_never_called_fit_for_training():

@@ -64,7 +64,7 @@ def test_a_healthy_card_passes_by_its_model_s_measured_figure(recording, loaded)
 def test_each_operation_that_is_slow_fails_and_is_named(recording, loaded, operation):
     found = verdict(changed(recording, operation, work=0.6), loaded)
     assert found.outcome is Outcome.FAIL
-    assert found.detail.startswith(f"{operation} is judged")
+    assert found.detail.startswith(f"{operation}, the others: ")
     assert verdict(recording, loaded, OTHER).outcome is Outcome.PASS
 
 
@@ -138,7 +138,7 @@ def test_an_operation_that_lost_a_tenth_fails_against_its_champion(recording, lo
     slower = changed(recording, operation, work=0.9)
     found = verdict(slower, unknown, GPU, loaded, champions)
     assert found.outcome is Outcome.FAIL
-    assert found.detail.startswith(f"{operation} is judged")
+    assert found.detail.startswith(f"{operation}, the others: ")
     kept = champions[recording.gpus[GPU].uuid][f"memory_{operation}_gbps"][0].value
     assert found.limit == pytest.approx(0.95 * kept)
     assert found.limit_source.startswith("this GPU's champion (run ")
@@ -174,7 +174,7 @@ def test_a_rigs_own_floor_of_an_operation_stands_alone(loaded):
     stated = rig_with_floor(loaded, memory_read_gbps=4600.0)
     found = verdict(simulated_recording(stated, "standard"), stated)
     assert (found.outcome, found.limit) == (Outcome.FAIL, 4600.0)
-    assert found.detail.startswith("read is judged")
+    assert found.detail.startswith("read, the others: write ")
 
 
 def rig_with_floor(loaded, **floors):

@@ -397,7 +397,7 @@ def test_a_field_that_says_lost_is_a_lost_gpu() -> None:
 def test_an_unknown_uuid_is_a_gpu_that_does_not_answer() -> None:
     with opened(loaded_gpu()) as (driver, nvml):
         for _ in range(2):
-            with pytest.raises(GpuLost, match="GPU-none"):
+            with pytest.raises(GpuLost, match="pc1/gpu9 does not answer"):
                 nvml.sample("GPU-none", "pc1/gpu9", 0.0, 0.0)
         assert driver.calls["nvmlDeviceGetHandleByUUID"] == 1
 

@@ -1,0 +1,48 @@
+"""Each failure and each warning of each fault is one short sentence, and a next step."""
+
+import re
+
+import pytest
+
+from rigproof.judging.fault_matrix import cases
+from rigproof.records.verdict import Outcome, sentence
+from support.fault_matrix import run, written
+
+CASES = tuple(cases())
+LONGEST = 255  # characters: three lines of a terminal
+COUNTED = ("cluster.no_timeouts", "memory.success_rate")  # they name the first of what they count
+LOUD = (Outcome.FAIL, Outcome.WARN)
+STEP = re.compile(
+    r"(check|close|compare|cool|do not train|end|find|follows from|give|have the card|have|install|keep|look|"
+    r"lower|make|NVIDIA|raise|read|reboot|reseat|reset|restart|restore|run|see|set|start|state|swap|switch|"
+    r"the driver hangs|undo|unset|usually|watch|if|clean|bring|test)\b",
+    re.IGNORECASE,
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=map(str, CASES))
+def test_a_finding_is_a_short_sentence_with_a_next_step_and_says_nothing_twice(case):
+    verdicts = run(written(case.fault, case.keys))
+    failed = [one for one in verdicts if one.outcome is Outcome.FAIL]
+    roots = [one.detail for one in failed if not one.follows and one.detail]
+    for verdict in verdicts:
+        text = sentence(verdict)
+        assert len(text) <= LONGEST, text
+        assert "docs/criteria.md" not in text
+        if verdict.outcome not in LOUD:
+            continue
+        step = text.rpartition(f". {verdict.remedy[:1].upper()}{verdict.remedy[1:]}.")
+        assert step[1], text
+        assert not step[2], text
+        assert STEP.match(verdict.remedy), verdict.remedy
+        assert verdict.remedy not in step[0]
+        assert not repeated(text), text
+        if verdict.follows and verdict.criterion not in COUNTED:
+            assert not any(detail in verdict.detail for detail in roots), text
+
+
+def repeated(text):
+    """A clause of several words that stands in it twice."""
+    clauses = [one.strip(" .") for one in re.split(r"[:;,(]|\. ", text)]
+    long_ones = [one.lower() for one in clauses if one.count(" ") >= 3]
+    return {one for one in long_ones if long_ones.count(one) > 1}
