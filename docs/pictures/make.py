@@ -101,9 +101,9 @@ def drawn(name: str, columns: int, command: str, lines: Sequence[str]) -> bytes:
 
 
 def summary(lines: Sequence[str], folder: Path, first: str) -> list[str]:
-    """The lines from the table on, without the shell's last one; the folder of these runs is shortened."""
+    """The lines from the table on, without the shell's last one; folders of this machine are left out."""
     (start, *_) = [number for number, line in enumerate(lines) if first in Text.from_ansi(line).plain]
-    shown = [line.replace(str(folder), "…") for line in lines[start:]]
+    shown = [line.replace(str(folder), "…").replace(f"{ROOT}/", "") for line in lines[start:]]
     return [line for line in shown if not Text.from_ansi(line).plain.startswith("ended with")]
 
 

@@ -132,7 +132,7 @@ class RayHosts:
 
     @classmethod
     def of(cls, network: Network) -> "RayHosts":
-        """Nothing started yet; every host has the token file, as README says to make it."""
+        """Nothing started yet; every host has the token file, as docs/cluster.md says to make it."""
         cluster = cls(network, secrets.token_hex(32))
         for host in network.hosts.values():
             cluster.give_token(host, cluster.token)
