@@ -75,7 +75,6 @@ def rejudge(
         run if loaded is None and rates is None else None,  # the run's report is not by these limits
         problems=[],
         write_line=echo,
-        width=screen.width(),
         color=screen.colored(),
         simulated=simulated,
         interrupted=stopped,

@@ -106,4 +106,3 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(screen.sys.stdout, "isatty", lambda: False)
     assert not screen.colored()
-    assert screen.width() == 80
