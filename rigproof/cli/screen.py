@@ -1,4 +1,4 @@
-"""What standard output can show: colours on a terminal, plain text elsewhere."""
+"""Whether standard output shows colours."""
 
 import os
 import sys
