@@ -131,7 +131,7 @@ def test_what_a_geforce_cannot_have_does_not_apply_to_it_and_stands_in_every_out
     assert (ecc["outcome"], ecc["measured"]) == ("not_applicable", None)
     assert run.result["counts"]["not_applicable"] == 8
     assert run.result["counts"]["not_measured"] == 0
-    assert f"pc1/gpu0 memory.ecc: not applicable, {ecc['detail']}" in run.output
+    assert f"pc1/gpu0 memory.ecc: not applicable: {ecc['detail']}" in run.output
     assert "8 not applicable" in run.output.splitlines()[-1]
     (case,) = [case for name, case in run.junit.items() if name.endswith("ecc[pc1/gpu0]")]
     assert properties(case)["outcome"] == "not_applicable"
