@@ -18,7 +18,7 @@ def test_a_failed_criterion_rejects_the_rig_by_its_sentence(acceptance):
     run = acceptance("slow")
     assert run.status == 1, run.output
     assert "\nREJECTED: 4 criteria failed" in run.output
-    assert f"\n{SLOW}: close other programs" in run.output
+    assert f"\n{SLOW}. Close other programs" in run.output
     assert run.result["verdict"] == "REJECTED"
     assert run.result["exit_status"] == 1
     assert run.result["counts"]["fail"] == 4
@@ -45,7 +45,7 @@ def test_not_measured_is_shown_as_that_and_not_as_a_pass_or_a_skip(acceptance):
     assert "skipped" not in run.output
     assert "\n?    core temperature " in run.output
     (skip,) = run.junit["test_core_temperature[pc2/gpu0]"].iter("skipped")
-    assert "pc2/gpu0 thermal.core_temperature: not measured, no core temperature" in skip.attrib["message"]
+    assert "pc2/gpu0 thermal.core_temperature: not measured: no core temperature" in skip.attrib["message"]
 
 
 def test_a_criterion_that_is_deselected_is_not_measured(acceptance):

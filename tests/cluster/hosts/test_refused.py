@@ -68,8 +68,8 @@ def test_a_host_that_never_comes_is_named_and_the_run_ends(head: RayHosts) -> No
     assert run.outcome("cluster.nodes_present", "pc1") == "pass"
     for name in ("pc2", "pc3"):
         assert run.outcome("cluster.nodes_present", name) == "fail"
-        detail = run.criteria["cluster.nodes_present", name]["detail"]
-        assert f"type on {name}: `RAY_AUTH_MODE=token ray start --address={head.address}" in detail
+        remedy = run.criteria["cluster.nodes_present", name]["remedy"]
+        assert f"type there: `RAY_AUTH_MODE=token ray start --address={head.address}" in remedy
     assert "Traceback" not in run.output
 
 

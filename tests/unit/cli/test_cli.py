@@ -122,8 +122,8 @@ def test_judge_by_a_profile_with_another_plan_measures_nothing_of_it(cli, run, t
     other.write_text(profile_text({"nodes": [{"name": "pc1", "gpus": gpus}]}))
     status, out, _ = cli("judge", run, "--hwprofile", other)
     assert status == 6
-    assert "pc1/gpu1 inventory.gpus_present: not measured, this run did not look for pc1/gpu1" in out
-    assert "pc1/gpu0: 4 criteria not measured, this run was planned with 2 workers of " in out
+    assert "pc1/gpu1 inventory.gpus_present: not measured: this run did not look for pc1/gpu1" in out
+    assert "pc1/gpu0: 4 criteria not measured: this run was planned with 2 workers of " in out
 
 
 CANNOT_FAIL = {

@@ -44,7 +44,7 @@ def test_a_restart_rejects_the_run_in_the_sentence_that_people_look_for(state, t
     leave(state, head_of("run-1", boot=OTHER_BOOT))
     status, output = judged(recorded(tmp_path / "run"))
     assert status == 1
-    assert f"pc1 health.reset: from t=26 s, pc1 {RESTARTED}: usually the power supply" in output
+    assert f"pc1 health.reset: pc1 {RESTARTED} (from t=26 s). Usually the power supply" in output
     assert "REJECTED" in output
 
 
