@@ -66,4 +66,4 @@ def _installing() -> str:
     if (ROOT / "constraints.txt").exists():
         venv = "python3 -m venv .venv && . .venv/bin/activate"
         return f"in {ROOT} type: {venv} && pip install -c constraints.txt -e ."
-    return f"type: {sys.executable} -m pip install rigproof"
+    return f"{sys.executable} -m pip check lists what else is missing"

@@ -46,7 +46,7 @@ def test_processes_that_take_the_cpu_fail_its_band(start_run, tmp_path, hogs):
 
     assert run.outcomes()["host.cpu_band", "here"] == "fail"
     assert "here host.cpu_band: " in run.text()
-    assert "end other programs on this machine" in run.text()
+    assert "End other programs on this machine" in run.text()
     run.check_recording()
     run.check_nothing_is_left()
     run.record(

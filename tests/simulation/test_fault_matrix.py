@@ -1,4 +1,4 @@
-"""Each fault changes the verdicts that it should, and no other."""
+"""Each fault changes the verdicts that it should, and no other, in sentences that read well."""
 
 import pytest
 
@@ -14,6 +14,7 @@ from rigproof.stages.registry import KINDS
 from support.directions import agrees
 from support.fault_matrix import FIRST, OTHER, SECOND, changes_of, rig, run, run_changes, subject_of, written
 from support.lengths import lengths
+from support.sentences import check_sentences
 
 CASES = tuple(cases())
 IDS = list(map(str, CASES))
@@ -29,6 +30,7 @@ def test_a_fault_changes_the_verdicts_that_it_says_and_no_other(case):
     verdicts = run(written(case.fault, case.keys))
     assert changes_of(verdicts) == case.changes(subject_of(case.fault), rig())
     assert all(map(agrees, verdicts))
+    check_sentences(verdicts)
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)

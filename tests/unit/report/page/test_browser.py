@@ -302,8 +302,7 @@ def test_on_paper_no_chart_is_cut(opened):
         assert box(page, "#chart-power-w .plot")["width"] == drawn
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [DESKTOP, PHONE])
+@pytest.mark.parametrize(("viewport", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_an_accessibility_checker_finds_nothing(opened, viewport, scheme):
     """Contrast of at least 4.5 is one of its rules."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()

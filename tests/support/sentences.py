@@ -1,14 +1,9 @@
-"""Each failure and each warning of each fault is one short sentence, and a next step."""
+"""How a finding has to read: one short sentence, a next step, and nothing twice."""
 
 import re
 
-import pytest
+from rigproof.records.verdict import Outcome, Verdict, sentence
 
-from rigproof.judging.fault_matrix import cases
-from rigproof.records.verdict import Outcome, sentence
-from support.fault_matrix import run, written
-
-CASES = tuple(cases())
 LONGEST = 255  # characters: three lines of a terminal
 COUNTED = ("cluster.no_timeouts", "memory.success_rate")  # they name the first of what they count
 LOUD = (Outcome.FAIL, Outcome.WARN)
@@ -20,9 +15,8 @@ STEP = re.compile(
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=map(str, CASES))
-def test_a_finding_is_a_short_sentence_with_a_next_step_and_says_nothing_twice(case):
-    verdicts = run(written(case.fault, case.keys))
+def check_sentences(verdicts: list[Verdict]) -> None:
+    """Assert that each verdict is one short sentence, and that failures and warnings have a next step."""
     failed = [one for one in verdicts if one.outcome is Outcome.FAIL]
     roots = [one.detail for one in failed if not one.follows and one.detail]
     for verdict in verdicts:
@@ -41,8 +35,11 @@ def test_a_finding_is_a_short_sentence_with_a_next_step_and_says_nothing_twice(c
             assert not any(detail in verdict.detail for detail in roots), text
 
 
-def repeated(text):
+def repeated(text: str) -> set[str]:
     """A clause of several words that stands in it twice."""
     clauses = [one.strip(" .") for one in re.split(r"[:;,(]|\. ", text)]
     long_ones = [one.lower() for one in clauses if one.count(" ") >= 3]
     return {one for one in long_ones if long_ones.count(one) > 1}
+
+
+__all__ = ["check_sentences"]
