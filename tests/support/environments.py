@@ -24,8 +24,18 @@ class Environment:
                 if "rigproof" not in path.name and not here.exists():
                     here.symlink_to(path)
 
+    def info(self, package: str) -> Path:
+        """A package's metadata, in a folder with nothing in it that says that a user asked for it."""
+        (info,) = self.site.glob(f"{package}-*.dist-info")
+        if info.is_symlink():
+            source = info.resolve()
+            info.unlink()
+            shutil.copytree(source, info, ignore=shutil.ignore_patterns("REQUESTED"))
+        return info
+
     def install_rigproof(self) -> None:
-        """As `pip install` does of the wheel that pyproject.toml describes."""
+        """As `pip install` does of the wheel that pyproject.toml describes, and of what comes with it."""
+        self.info("pytest_benchmark")
         project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
         wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
         folders = {name: name for name in wheel["packages"]} | wheel["force-include"]
