@@ -244,6 +244,18 @@ class HardwareSession:
         judged = Judged(self.verdicts, self._interrupted, self._broken, exitstatus, tuple(problems))
         self.conclusion = conclude(self.prepared, self.run, self.folder, judged, self._started_s)
         session.exitstatus = self.conclusion.exit_status
+        self._say_once()
+
+    def _say_once(self) -> None:
+        """Leave out pytest's lists of failures where the sentences below the table of verdicts say it all."""
+        reporter, option = self.config.pluginmanager.getplugin("terminalreporter"), self.config.option
+        if reporter is None or reporter.stats.get("error"):
+            return
+        if all(map(_judged, reporter.getreports("failed"))):
+            if option.tbstyle == "auto":  # what the user chose stays
+                option.tbstyle = "no"
+            if option.reportchars == "fE":
+                option.reportchars = "E"
 
     def _finish_junit(self) -> list[str]:
         """Bring pytest's JUnit file into the form that CI systems read; nothing if there is none."""

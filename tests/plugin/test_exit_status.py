@@ -19,6 +19,7 @@ def test_a_failed_criterion_rejects_the_rig_by_its_sentence(acceptance):
     assert run.status == 1, run.output
     assert "\nREJECTED: 4 criteria failed" in run.output
     assert f"\n{SLOW}. Close other programs" in run.output
+    assert run.output.count(SLOW) == 1
     assert run.result["verdict"] == "REJECTED"
     assert run.result["exit_status"] == 1
     assert run.result["counts"]["fail"] == 4
@@ -26,6 +27,11 @@ def test_a_failed_criterion_rejects_the_rig_by_its_sentence(acceptance):
     assert failure is not None
     assert SLOW in failure.attrib["message"]
     assert run.junit["test_gemm_bf16[pc2/gpu0]"].find("failure") is None
+
+
+def test_pytests_own_list_of_failures_is_there_for_whom_asks_for_it(acceptance):
+    run = acceptance("slow", "-rf", "--tb=line")
+    assert run.output.count(SLOW) == 3
 
 
 def test_what_could_not_be_measured_is_no_pass(acceptance):

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
 from rich.console import Console
@@ -21,6 +21,9 @@ DRAW_EVERY_S = 0.5
 BAR = 20  # characters
 UNKNOWN = "–"
 BETWEEN = "between stages"
+LISTED = 2  # devices, or hosts, that a plain line lists one by one
+
+Figure = tuple[float | None, str, int]  # value, unit, digits behind the decimal point
 
 
 def terminal_copy(stream: TextIO | None = None) -> TextIO | None:
@@ -204,16 +207,19 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def plain_line(state: RunNow, doing: str = BETWEEN) -> str:
-    """The run in one line; `doing`: what is done if no stage runs."""
+    """The run in one line, of many devices and hosts their ranges; `doing`: what is done if no stage runs."""
     parts = [_clock(state.now_s)]
     stage = state.stage
     parts.append(f"{stage.name} {stage.elapsed_s:.0f}/{stage.expected_s:.0f} s" if stage else doing)
-    for device in state.devices:
-        cells = [cell.strip() for cell in _device_cells(device)]
-        parts.append(" ".join([cells[0], *(cell for cell in cells[1:] if UNKNOWN not in cell)]))
-    for host in state.hosts:
-        percent = f"CPU {UNKNOWN}" if host.cpu_percent is None else f"CPU {host.cpu_percent:.0f} %"
-        parts.append(f"{host.subject} {percent}")
+    if len(state.devices) > LISTED:
+        parts.append(_devices_text(state.devices))
+    else:
+        parts += map(_device_text, state.devices)
+    if len(state.hosts) > LISTED:
+        percents = [(one.cpu_percent, "%", 0) for one in state.hosts]
+        parts.append(f"{len(state.hosts)} hosts CPU {_range(percents) or UNKNOWN}")
+    else:
+        parts += [f"{one.subject} CPU {_cell(one.cpu_percent, '%')}" for one in state.hosts]
     if state.troubles:
         parts.append(f"{state.troubles} event{'' if state.troubles == 1 else 's'}")
     return " | ".join(parts)
@@ -226,18 +232,44 @@ def _clock(now_s: float) -> str:
 
 def _device_cells(device: DeviceNow) -> tuple[str, ...]:
     """Subject, rate, temperature, power, clock, memory, workers; a dash for an unknown value."""
+    figures = (_cell(*figure) for figure in _figures(device))
+    return (device.subject, *figures, f"{device.alive}/{device.planned} workers")
+
+
+def _figures(device: DeviceNow) -> tuple[Figure, ...]:
+    """Rate, temperature, power, clock, memory."""
     sample, rate = device.sample, device.rate
+    held_mib = sample.memory_used_mib if sample else None
     return (
-        device.subject,
-        UNKNOWN if rate is None else _cell(rate.value, rate.unit, _digits(rate.value)),
-        _cell(sample.core_temperature_c if sample else None, "°C"),
-        _cell(sample.power_w if sample else None, "W"),
-        _cell(sample.sm_clock_mhz if sample else None, "MHz"),
-        _cell(
-            sample.memory_used_mib / 1024 if sample and sample.memory_used_mib is not None else None, "GiB", 1
-        ),
-        f"{device.alive}/{device.planned} workers",
+        (None, "", 0) if rate is None else (rate.value, rate.unit, _digits(rate.value)),
+        (sample.core_temperature_c if sample else None, "°C", 0),
+        (sample.power_w if sample else None, "W", 0),
+        (sample.sm_clock_mhz if sample else None, "MHz", 0),
+        (None if held_mib is None else held_mib / 1024, "GiB", 1),
     )
+
+
+def _device_text(device: DeviceNow) -> str:
+    """What is known of one."""
+    return " ".join(cell for cell in _device_cells(device) if UNKNOWN not in cell)
+
+
+def _devices_text(devices: Sequence[DeviceNow]) -> str:
+    """How many they are, and the range of each figure."""
+    ranges = filter(None, map(_range, zip(*map(_figures, devices), strict=True)))
+    alive, planned = sum(one.alive for one in devices), sum(one.planned for one in devices)
+    return " ".join([f"{len(devices)} devices", *ranges, f"{alive}/{planned} workers"])
+
+
+def _range(figures: Sequence[Figure]) -> str | None:
+    """Lowest and highest, and of how many if not of all. None: nothing is known, or not in one unit."""
+    known = [figure for figure in figures if figure[0] is not None]
+    if len({unit for _, unit, _ in known}) != 1:
+        return None
+    _, unit, digits = max(known)
+    low, high = (f"{value:.{digits}f}" for value in (min(known)[0], max(known)[0]))
+    missing = f" ({len(known)} of {len(figures)})" if len(known) < len(figures) else ""
+    return f"{low if low == high else f'{low}…{high}'} {unit}{missing}"
 
 
 def _digits(rate: float) -> int:
@@ -246,7 +278,7 @@ def _digits(rate: float) -> int:
 
 
 def _cell(value: float | None, unit: str, digits: int = 0) -> str:
-    return f"{UNKNOWN} {unit}" if value is None else f"{value:.{digits}f} {unit}"
+    return f"{UNKNOWN} {unit}".strip() if value is None else f"{value:.{digits}f} {unit}"
 
 
 def _host_text(host: HostNow, band: tuple[float, float] | None) -> str:

@@ -10,7 +10,9 @@ from dataclasses import replace
 import pytest
 
 from rigproof.records.measurements import Stage
-from rigproof.report.terminal.live import LiveView, terminal_copy
+from rigproof.report.content.facts import QUIET_EVENTS
+from rigproof.report.terminal.live import LiveView, plain_line, terminal_copy
+from rigproof.report.terminal.live_state import state_of
 
 
 class Clock:
@@ -88,6 +90,18 @@ def test_the_plain_line_says_how_every_device_and_host_is(running, plan):
     assert re.search(r"pc1/gpu0 6\d\.\d TFLOP/s 7\d °C 3\d\d W 1[67]\d\d MHz 16\.8 GiB 1/1 workers", line)
     assert re.search(r"\| pc1 CPU 7\d %", line)
     assert line.endswith("| 1 event\n")
+
+
+def test_of_many_devices_and_hosts_the_plain_line_says_the_ranges(running, plan):
+    state = state_of(running, plan, 45.0, QUIET_EVENTS)
+    first = state.devices[0]
+    assert first.sample is not None
+    silent = replace(first, subject="pc1/gpu8", sample=None, alive=0)
+    hot = replace(first, subject="pc1/gpu9", sample=replace(first.sample, core_temperature_c=91))
+    hosts = tuple(replace(state.hosts[0], cpu_percent=percent) for percent in (70, None, 99))
+    line = plain_line(replace(state, devices=(first, hot, silent), hosts=hosts))
+    assert re.search(r"\| 3 devices 6\d\.\d TFLOP/s 7\d…91 °C \(2 of 3\) ", line)
+    assert "GiB (2 of 3) 2/3 workers | 3 hosts CPU 70…99 % (2 of 3)" in line
 
 
 def test_what_is_not_known_is_left_out_not_zero(running, plan):
