@@ -160,6 +160,8 @@ def report(
     """Write the files of a recorded run again, from its recording; or a copy that can be shown to anyone."""
     from rigproof.cli.rejudge import rewrite, write_overlay  # noqa: PLC0415
 
+    if output is not None and output.exists() and not (output.is_dir() and over is not None):
+        raise Refused(f"--output {output}: it is there already; name a new folder")
     if over is not None:
         if share:
             raise Refused("--with: a copy for others (--share) shows one run only; leave one of them out")

@@ -11,6 +11,7 @@ from typing import cast, get_args
 
 from rigproof.cli import screen
 from rigproof.cli.last_words import add_last_words
+from rigproof.cli.refused import Refused
 from rigproof.cli.shares import processes_for, side_by_side
 from rigproof.history.champions import ChampionError, read_champions
 from rigproof.host.garbage import without_collections
@@ -81,12 +82,14 @@ def rejudge(
     simulated = recording.run.simulated
     short = in_place_of_level(shortfalls(recording, default_rig(KINDS)), recording.run.level)
     facts = run_facts(recording)
+    if loaded is not None:
+        echo(f"run {recording.run.run_id} of the rig {facts.rig}, judged by {loaded.file}:")
     print_summary(
         decision,
         verdicts,
         run if loaded is None and rates is None else None,  # the run's report is not by these limits
-        rig=facts.rig,
-        devices=[device.subject for device in facts.devices],
+        rig=facts.rig if loaded is None else loaded.rig.name,
+        devices=[device.subject for device in (facts.devices if loaded is None else loaded.devices())],
         width=terminal_width(),
         on_terminal=sys.stdout.isatty(),
         everything=everything,
@@ -241,6 +244,11 @@ def write_overlay(run: Path, other: Path, echo: Callable[[str], None], *, output
 
     source = own_folder(run) if output is None else run.resolve()
     recording, second = read_recording(source), read_recording(other.resolve())
+    if second.run.run_id == recording.run.run_id:
+        raise Refused(f"--with {other}: that is the same run; name another one")
+    if not {*recording.gpus} & {*second.gpus}:
+        ours, theirs = (", ".join(sorted(one.gpus)[:4]) or "no GPU" for one in (recording, second))
+        raise Refused(f"--with {other}: nothing to lay over: it has {theirs}, the run has {ours}")
     add_last_words(source, recording)
     verdicts = _verdicts(recording)
     stopped = interrupted(recording)

@@ -106,7 +106,8 @@ class Criterion:
     a complete load in each of them it can fail, but not pass. It is promised if the level has all of
     `stages` and one of each of `needs`.
     `holds_for`: whether it is promised for a device of this kind. `among`: of those, the ones for which a rig
-    promises it; a comparison of devices needs several.
+    promises it; a comparison of devices needs several. `equal`: the ones that have another of their kind
+    to be compared with; they are not measured where that one is absent.
     `rate`: if its figure misses the limit by less than `limits.marginal_share` of it, its stage is measured
     once more, and a figure that is good only once warns.
     `figures`: the figures whose floors its measurements are compared with. `sum_of`: the criterion whose
@@ -134,6 +135,7 @@ class Criterion:
     judges_absence: bool = False
     holds_for: Callable[[PromisedDevice], bool] = every_device
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
+    equal: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them
     rate: bool = False
     figures: tuple[FigureKind, ...] = ()
     sum_of: str = ""
@@ -187,6 +189,7 @@ def criterion(
     judges_absence: bool = False,
     holds_for: Callable[[PromisedDevice], bool] = every_device,
     among: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
+    equal: Callable[[LoadedRig, Sequence[PromisedDevice]], Sequence[PromisedDevice]] = all_of_them,
     rate: bool = False,
     figures: tuple[FigureKind, ...] = (),
     sum_of: str = "",
@@ -215,6 +218,7 @@ def criterion(
             judges_absence=judges_absence,
             holds_for=holds_for,
             among=among,
+            equal=equal,
             rate=rate,
             figures=figures,
             sum_of=sum_of,

@@ -23,7 +23,7 @@ from rigproof.records.verdict import figure
 LINE = 400  # characters
 BOLD, RED, GREEN = "1", "31", "32"
 NOTABLE_PERCENT = 1.0  # from this change on, it has a colour
-NOTHING = "nothing is kept yet; an accepted run of real devices keeps its rates"
+NOTHING = "nothing is kept yet; a run of real devices keeps its good rates"
 # It is printed to a terminal, which would execute control characters.
 Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 

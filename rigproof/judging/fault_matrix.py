@@ -66,8 +66,11 @@ def _without_others(
     """For a criterion that compares devices of one kind: those that have no other left to compare with."""
     if criterion.scope != "device":
         return set()
-    left = [one for one in loaded.devices() if one.subject in judged and one.subject not in gone]
-    return {one.subject for one in left} - {one.subject for one in criterion.among(loaded, left)}
+    every = [one for one in loaded.devices() if one.subject in judged]
+    left = [one for one in every if one.subject not in gone]
+    compared = {one.subject for one in criterion.equal(loaded, criterion.among(loaded, every))}
+    still = {one.subject for one in criterion.equal(loaded, criterion.among(loaded, left))}
+    return compared.difference(gone) - still
 
 
 def cases() -> Iterator[Case]:

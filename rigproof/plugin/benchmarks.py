@@ -57,7 +57,7 @@ class BenchmarkHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_report_header(self) -> Generator[None, list[Any], list[Any]]:
         """Without pytest-benchmark's line of its defaults: a device's own timer is used, and none of them."""
-        return [line for line in (yield) if not str(line).startswith(HEADER)]
+        return [line for line in (yield) if not HEADER.match(str(line))]
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:

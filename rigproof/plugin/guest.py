@@ -4,6 +4,7 @@ It prints a line about itself in every session, and makes an empty folder. Where
 pytest-benchmark, both are theirs.
 """
 
+import re
 from collections.abc import Generator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = ".benchmarks"  # pytest-benchmark's own, in the working directory
-HEADER = "benchmark: "
+HEADER = re.compile(r"benchmark: \S+ \(defaults:")  # pytest-benchmark's own line, and nobody else's
 
 
 def only_needed_by_others() -> bool:
@@ -33,7 +34,7 @@ class Guest:
     @pytest.hookimpl(wrapper=True)
     def pytest_report_header(self) -> Generator[None, list[object], list[object]]:
         """The header without pytest-benchmark's line."""
-        return [line for line in (yield) if not str(line).startswith(HEADER)]
+        return [line for line in (yield) if not HEADER.match(str(line))]
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:

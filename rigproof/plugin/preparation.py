@@ -98,11 +98,13 @@ def _simulated(request: Request, loaded: LoadedRig, plan: Plan) -> "SimulatedRig
             raise Refused(
                 f"--hw-inject {request.inject[0]}: real hardware has its own faults; add --hw-simulate"
             )
+        if request.seed is not None:
+            raise Refused(f"--hw-simulate-seed {request.seed}: nothing is simulated; add --hw-simulate")
         return None
     if request.ray_address is not None:
         raise Refused(f"--hw-ray-address {request.ray_address}: a simulated rig is on this machine; drop it")
     try:
-        return simulated_rig(loaded, plan, request.inject, request.seed)
+        return simulated_rig(loaded, plan, request.inject, request.seed or 0)
     except NotSimulated as error:
         raise Refused(str(error)) from error
 

@@ -22,7 +22,7 @@ class Request:
     require_gpu: bool
     report_dir: Path
     simulate: Simulate | None = None
-    seed: int = 0
+    seed: int | None = None  # of the simulated noise
     inject: tuple[str, ...] = ()
     allow_open: bool = False
     share: bool = False
@@ -40,7 +40,7 @@ class Request:
             share=bool(given.hw_share),
             require_gpu=bool(given.hw_require_gpu),
             simulate="inline" if given.hw_simulate_inline else "ray" if given.hw_simulate else None,
-            seed=given.hw_simulate_seed or 0,
+            seed=given.hw_simulate_seed,
             inject=tuple(given.hw_inject or ()),
             report_dir=config.invocation_params.dir / (given.hw_report_dir or "reports"),
         )

@@ -38,7 +38,7 @@ from rigproof.run.acceptance import AcceptanceRun
 from rigproof.run.suite import suite_folder
 from rigproof.stages.registry import KINDS
 
-LETTERS = ". pass, F FAIL, w WARN, n not measured, a not applicable, b baseline"
+LETTERS = ". pass, F FAIL, w WARN, n not measured, a not applicable, b no limit yet"
 COLLECTING = ("collectonly", "showfixtures", "show_fixtures_per_test", "setupplan")  # nothing is run
 ITEM_LIMIT_S = 60  # a hardware test only judges; stages have their own deadlines
 

@@ -26,6 +26,7 @@ Direction = Literal["at_least", "at_most", "equal"]
 SIGNS: dict[Direction, str] = {"at_least": "≥", "at_most": "≤", "equal": "="}
 
 FOLLOWS = "follows from "  # begins the remedy of a failure that another one explains
+DIGITS_MORE_MAX = 9  # two numbers that need more to be told apart look the same
 UNJUDGED = (Outcome.NOT_MEASURED, Outcome.NOT_APPLICABLE)  # their `detail` says why
 
 
@@ -93,6 +94,11 @@ def figure(value: float, unit: str = "", more_digits: int = 0) -> str:
     return f"{value:.{digits + more_digits}f} {unit}".rstrip()
 
 
+def compared(value: float, unit: str, more_digits: int) -> str:
+    """A figure beside another one, with more digits; a whole number needs none."""
+    return figure(value, unit, 0 if math.isfinite(value) and value == int(value) else more_digits)
+
+
 def meets(value: float, limit: float, direction: Direction) -> bool:
     """Whether a figure is within its limit; the limit itself is."""
     match direction:
@@ -108,17 +114,32 @@ def limit_text(limit: float, unit: str, direction: Direction | None, more_digits
     """A limit for people to read: `≤ 80 °C`, `≥ 0.50 GiB`; `0` where none is allowed."""
     if direction == "at_most" and limit == 0:
         return "0"
-    text = figure(limit, unit, more_digits)
+    text = compared(limit, unit, more_digits)
     return text if direction is None else f"{SIGNS[direction]} {text}"
 
 
 def figure_and_limit(value: float, limit: float, unit: str, direction: Direction | None) -> list[str]:
     """Both for people to read, with as many digits as it takes to distinguish them."""
-    for more_digits in range(4):
-        measured, allowed = figure(value, unit, more_digits), figure(limit, unit, more_digits)
-        if measured != allowed or value == limit:
-            break
-    return [measured, f"limit {limit_text(limit, unit, direction, more_digits)}"]
+    more_digits = digits_to_distinguish([(value, limit)])
+    return [compared(value, unit, more_digits), f"limit {limit_text(limit, unit, direction, more_digits)}"]
+
+
+def digits_to_distinguish(pairs: Iterable[tuple[float, float]]) -> int:
+    """The fewest `more_digits` with which no two numbers of a pair read as the same one, unless they are.
+
+    With the same digits for both, none is rounded past the other.
+    """
+    unlike = [pair for pair in pairs if _look_different(*pair, DIGITS_MORE_MAX)]
+    enough = (
+        more_digits
+        for more_digits in range(DIGITS_MORE_MAX)
+        if all(_look_different(one, other, more_digits) for one, other in unlike)
+    )
+    return next(enough, DIGITS_MORE_MAX)
+
+
+def _look_different(one: float, other: float, more_digits: int) -> bool:
+    return float(compared(one, "", more_digits)) != float(compared(other, "", more_digits))
 
 
 def sentence(verdict: Verdict) -> str:

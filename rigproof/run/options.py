@@ -53,7 +53,7 @@ OPTIONS: Mapping[str, Mapping[tuple[str, ...], Mapping[str, Any]]] = {
             "help": "about 1, 3, 15 or 60 minutes, whatever the number of GPUs "
             "(default: standard, without a GPU quick)",
         },
-        ("--hw-duration",): {"type": _minutes, "metavar": "MIN", "help": "length of the continuous load"},
+        ("--hw-duration",): {"type": _minutes, "metavar": "MIN", "help": "length of the sustained stage"},
         ("--hw-plan",): _switch("print what would be run and judged; load nothing"),
         ("--hw-require-gpu",): _switch("fail if no GPU is found"),
     },

@@ -93,7 +93,7 @@ def test_unreachable_cluster_is_refused_with_the_line_to_type(hardware, tmp_path
         address = f"127.0.0.1:{unused.getsockname()[1]}"
     output = refused(hardware("--hw-ray-address", address), tmp_path)
     assert address in output
-    assert "ray start --head" in output
+    assert "rigproof cluster up RIG" in output
 
 
 def test_report_folder_that_is_a_file_is_refused(hardware, tmp_path):

@@ -22,9 +22,14 @@ def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: fl
         head = head_of(nodes)
     line = ray_start_line(node, head)
     message = f"{node.name} is not in the cluster; type on {node.name}: `{line}`"
-    if ray_address is None:
-        message += f" (then give --hw-ray-address={head_of(nodes)})"
     data: dict[str, Any] = {"remedy": line, "address": node.address}
+    if ray_address is None and len(nodes) == 1:
+        message = f"{node.name} is not there: this machine's own Ray has ended, or its address is another one"
+        data["next_step"] = "correct the node's address in the profile, or look for what ended Ray in `dmesg`"
+    elif ray_address is None:
+        message = f"{node.name} is not there: the run was given no cluster, only this machine"
+        up = f"join the machines with `rigproof cluster up {loaded.rig.name}`"
+        data["next_step"] = f"{up}, then add --ray-address {head_of(nodes)} (in pytest --hw-ray-address)"
     events = [Event(t_s, "node_missing", node.name, message, data=data)]
     for device in loaded.devices():
         if device.node == node.name:

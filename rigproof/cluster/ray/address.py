@@ -27,5 +27,5 @@ def check_listening(address: str) -> None:
     except OSError as error:
         raise ClusterUnreachable(
             f"--hw-ray-address {address}: no answer from there ({error}); start the cluster with "
-            f"`ray start --head --port={port}` on {host}, or leave the option out to use this machine alone"
+            "`rigproof cluster up RIG`, or leave the option out to use this machine alone"
         ) from error

@@ -30,8 +30,8 @@ def nodes_present(node: NodeEvidence) -> Finding:
     """The promised node joined the cluster and stayed in it until the end."""
     for event in node.events("node_missing", "node_lost"):
         lost = event.kind == "node_lost"
-        message, remedy = event.message, ""
-        if "remedy" in event.data:  # the command to run there, which the message ends with
+        message, remedy = event.message, event.data.get("next_step", "")
+        if not remedy and "remedy" in event.data:  # the command to run there, which the message ends with
             message, _, line = message.partition("; type on ")
             remedy = f"{WITH_LINE} {line.partition(': ')[2]}" if line else ""
         if node.events("host_reset"):

@@ -1,7 +1,7 @@
 """Does each card compute what cards of its kind compute, to the last bit?"""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
@@ -9,6 +9,7 @@ from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.kinds.stages import Duty
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.records.measurements import Event
 from rigproof.simulation.faults.kinds import FaultKind
 from rigproof.simulation.faults.lacks import no_peer
@@ -97,6 +98,12 @@ class Difference:
         return f"{what} is {self.got} here and different on {named}, which agree"
 
 
+def with_equal(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> list[PromisedDevice]:
+    """The cards of a SKU of which there are several."""
+    number = Counter(device.sku_stem for device in devices)
+    return [device for device in devices if device.sku_stem is not None and number[device.sku_stem] > 1]
+
+
 @criterion(
     "compute.exact",
     title="wrong results",
@@ -112,6 +119,7 @@ class Difference:
     "other comparable card",
     also=Also(unmeasured=(*WITHOUT_WORK, "cpu-fallback")),
     duties=REPEATING,
+    equal=with_equal,
     applies_to_cpu=False,  # there, libraries choose the algorithm by the CPU's instructions
 )
 def exact(device: DeviceEvidence) -> Finding:
@@ -131,12 +139,13 @@ def exact(device: DeviceEvidence) -> Finding:
         first_one = min(differing, key=lambda one: (bool(one.others), one.in_order))
         step = UNDECIDED if first_one.undecided else ""
         return _failed(len(differing), first_one.in_words(device.subject), SAME, None, step)
-    _require_others(device)
+    _require_others(device, references)
     _require_references(device)
     # Nothing differs, so this card agrees with all cards of the product that most cards share.
     products, most = references.products_of(device.subject)
     others = most - 1
     if others < 1:
+        _require_equal_cards(device, references)
         raise NotApplicable(
             "no other card of the run has its model, multiprocessors, torch, cuBLAS and size of matrices"
         )
@@ -187,11 +196,22 @@ def _against_others(product: Product, own: str, values: Mapping[str, set[str]]) 
     return Difference(product, own, tuple(sorted(others if undecided else values[most])), undecided)
 
 
-def _require_others(device: DeviceEvidence) -> None:
-    """NotApplicable if this is the only card of its model that was found."""
+def _require_others(device: DeviceEvidence, references: References) -> None:
+    """NotApplicable if this is the only card of its model, NotMeasured if it should not be."""
     cards = device.evidence.kept("cards by name", lambda: _by_name(device.evidence))
     if cards[device.identity.name] < 2:
+        _require_equal_cards(device, references)
         raise NotApplicable(f"the run has no other {device.identity.name}")
+
+
+def _require_equal_cards(device: DeviceEvidence, references: References) -> None:
+    """NotMeasured if another card of its SKU is promised and has no product that could be compared."""
+    if not device.evidence.stages_with(*REPEATING):
+        return
+    for one in device.evidence.devices:
+        equal = one.subject != device.subject and one.device.sku_stem == device.device.sku_stem is not None
+        if equal and not references.products_of(one.subject)[0]:
+            raise NotMeasured(f"{one.subject}, which is to be compared with it, recorded no product")
 
 
 def _by_name(evidence: Evidence) -> Counter[str]:

@@ -32,7 +32,7 @@ FEWEST_DELAYS = 100  # a 99th percentile of fewer is its maximum
 
 @criterion(
     "host.cpu_band",
-    title="CPU load in band",
+    title="time in CPU band",
     scope="node",
     unit="%",
     direction="at_least",
@@ -56,7 +56,7 @@ def cpu_band(node: NodeEvidence) -> Finding:
     over = sum(1 for mean in means if mean > high)
     inside = 100 * (1 - (under + over) / len(means))
     detail = (
-        f"mean {fmean(means):.1f} %, {under} of {len(means)} windows under {low:g} %, {over} over {high:g} %"
+        f"of {len(means)} s {under} under {low:g} % and {over} over {high:g} %, mean {fmean(means):.1f} %"
     )
     load = _load_report(node)
     if inside < limit.value:
@@ -68,7 +68,7 @@ def cpu_band(node: NodeEvidence) -> Finding:
     high_share = 100 * sum(1 for mean in means if mean > warn.value) / len(means)
     most = cpu.warn_windows_share
     if fmean(means) > warn.value or (most is not None and high_share > 100 * most):
-        detail = f"{high_share:.0f} % of windows over {warn.value:g} %, mean {fmean(means):.1f} %"
+        detail = f"{high_share:.0f} % of seconds over {warn.value:g} %, mean {fmean(means):.1f} %"
         return Finding(Outcome.WARN, inside, limit, detail + _shares(load))
     return compared(inside, limit, good=True, detail=detail)
 

@@ -61,7 +61,7 @@ def _excuse(device: DeviceEvidence, sensor: str, lacks: str, *, counted: GpuCoun
     if enabled is False:
         raise NotApplicable("ECC is switched off")
     if device.device.sku is None:
-        if enabled is None and counted is not None:
+        if enabled is None and counted is not None and device.answers:
             raise NotApplicable(lacks)
     elif device.lacks_sensor(sensor):
         raise NotApplicable(f"{lacks}, as {device.sku_file} says")

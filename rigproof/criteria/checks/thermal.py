@@ -110,25 +110,16 @@ def core_temperature(device: DeviceEvidence) -> Finding:
 )
 def memory_temperature(device: DeviceEvidence) -> Finding:
     """The GPU's memory never gets hotter than its limit, at any moment of the run."""
-    if _has_no_memory_sensor(device):
+    field = "memory_temperature_c"
+    if device.samples and device.lacks_sensor(field) and not device.samples.recorded(field):
         raise NotApplicable("this card's driver reports no memory temperature")
     limits = [
         device.optional_limit("memory_temperature_c"),
         _reported(device.identity.temperature_memory_max_c, "NVML MEM_MAX"),
         _reported(_documented(device).memory_max_c, device.sku_file),
     ]
-    field = "memory_temperature_c"
     require_possible(device, field, "memory temperature")
     return _hottest(device, device.samples.readings(field), field, "memory temperature", limits)
-
-
-def _has_no_memory_sensor(device: DeviceEvidence) -> bool:
-    """It never answered, as the SKU file states; or there is no SKU file and NVML has no limit."""
-    if not device.samples or device.samples.recorded("memory_temperature_c"):
-        return False
-    if device.device.sku is not None:
-        return device.lacks_sensor("memory_temperature_c")
-    return device.identity.temperature_memory_max_c is None
 
 
 def _documented(device: DeviceEvidence) -> TemperatureLimits:

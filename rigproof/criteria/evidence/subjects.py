@@ -51,6 +51,7 @@ SENSORS = frozenset(field.name for field in fields(GpuSample))
 LIMITED = {
     "core_temperature_c": ("temperature_gpu_max_c", "temperature_slowdown_c"),
     "memory_temperature_c": ("temperature_memory_max_c",),
+    "power_limit_w": ("power_limit_w", "power_limit_default_w"),
 }
 SECTIONS = {
     "temperature": "TEMPERATURE",
@@ -117,8 +118,8 @@ class DeviceEvidence:
 
     @property
     def has_no_power_limit(self) -> bool:
-        """Whether the card need not report one: its SKU file says so, or it has no SKU file."""
-        return self.lacks_sensor("power_limit_w") or self.device.sku is None
+        """Whether the card cannot report one."""
+        return self.lacks_sensor("power_limit_w")
 
     def enforced_power_within(self, window: Window) -> float | None:
         """W, the median of the limits read in a window, else the one at the start; None if there is none.

@@ -6,7 +6,7 @@ from rigproof.profiles.loading.files import DEFAULTS, profile_folder
 from rigproof.profiles.loading.loaded import LoadedRig
 
 _HEAD = (
-    "Save this as hwprofiles/rigs/{name}.toml (--hwprofile {name}), or anywhere (--hwprofile ./{name}.toml).",
+    "Save this as {name}.toml, and name it with its path: --hwprofile ./{name}.toml",
     "What is left out here comes from hwprofiles/defaults.toml; docs/profiles.md lists every key.",
 )
 _NODE = "A single node without an address is the machine that the suite runs on."

@@ -86,7 +86,7 @@ def _named_rig(file: str, key: str, name: str) -> Path:
     hint = nearest(name, known)
     end = "" if hint.endswith("?") else ";"
     way_out = f"{hint}{end} a file of your own is named with its path, such as ./lab.toml"
-    raise ProfileError([problem(file, key, name, "no rig of that name in hwprofiles/rigs", way_out)])
+    raise ProfileError([problem(file, key, name, "rigproof has no rig of that name", way_out)])
 
 
 def _near_sku(stem: str) -> str:

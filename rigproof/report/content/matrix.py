@@ -4,7 +4,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rigproof.judging.catalogue import CATALOGUE
-from rigproof.records.verdict import SIGNS, Decision, Outcome, Verdict, figure, limit_text
+from rigproof.records.verdict import (
+    SIGNS,
+    Decision,
+    Outcome,
+    Verdict,
+    compared,
+    digits_to_distinguish,
+    limit_text,
+    meets,
+)
 from rigproof.report.content.order import FOLDED_FROM, READING_ORDER, instead, not_measured_groups
 
 COLUMNS_MAX = 8  # of more GPUs a row has the range and the worst
@@ -18,6 +27,13 @@ MARKS = {
     Outcome.NOT_MEASURED: "? not measured",
     Outcome.NOT_APPLICABLE: "- not applicable",
 }
+COUNTED = {
+    Outcome.FAIL: "failed",
+    Outcome.WARN: "warned",
+    Outcome.NOT_MEASURED: "not measured",
+    Outcome.NOT_APPLICABLE: "not applicable",
+}
+MISSED = (Outcome.FAIL, Outcome.WARN)  # whose figure is beyond its limit
 WORDS = {Outcome.FAIL: "FAIL", Outcome.WARN: "WARN", Outcome.NOT_MEASURED: "?"}
 
 
@@ -25,20 +41,20 @@ WORDS = {Outcome.FAIL: "FAIL", Outcome.WARN: "WARN", Outcome.NOT_MEASURED: "?"}
 class Cell:
     """One subject's figure as text, marked if it is not good: `[91]` failed, `(91)` warned, `?` not measured.
 
-    `limit` is empty if the row's limit is that of all.
+    `limit` is empty if the row's limit is that of all. `sign`: its own limit's, `≤`; empty if it has none.
     """
 
     subject: str
     outcome: Outcome
     text: str
     limit: str = ""
+    sign: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One criterion. `outcome`: its worst. `limit`: with its unit; the unit alone if each cell has its own.
 
-    `sign`: that of the limits of the cells, `≤`.
     `cells`: one for each column of the matrix, None where nothing is promised; empty for a row of other
     subjects. `spread`: the figures of all in a few words, for a row without cells or without room for them.
     """
@@ -47,7 +63,6 @@ class Row:
     title: str
     outcome: Outcome
     limit: str
-    sign: str
     cells: tuple[Cell | None, ...]
     spread: str
     subjects: int
@@ -56,7 +71,13 @@ class Row:
         """A cell's figure, with its own limit if it has one: `78.0 ≥ 58.5`; empty for None."""
         if cell is None:
             return ""
-        return f"{cell.text} {self.sign or '/'} {cell.limit}" if cell.limit else cell.text
+        return f"{cell.text} {cell.sign or '/'} {cell.limit}" if cell.limit else cell.text
+
+    @property
+    def sign(self) -> str:
+        """That of the cells' own limits; empty if they have several, or none."""
+        signs = {cell.sign for cell in self.cells if cell is not None and cell.limit}
+        return signs.pop() if len(signs) == 1 else ""
 
     @property
     def word(self) -> str:
@@ -116,11 +137,16 @@ def matrix_of(verdicts: Sequence[Verdict], devices: Sequence[str]) -> Matrix:
     quiet: list[Row] = []
     absent: list[str] = []
     inapplicable: list[str] = []
+    partly: list[str] = []  # do not apply to some subjects
     known_devices = set(devices)
     for name, group in by_criterion.items():
         own = [verdict for verdict in group if id(verdict) not in explained]
         row = _row(name, group, own, columns, known_devices)
         known = CATALOGUE.get(name)
+        if row.outcome is Outcome.NOT_APPLICABLE:
+            inapplicable.append(row.title)
+        elif any(verdict.outcome is Outcome.NOT_APPLICABLE for verdict in group):
+            partly.append(row.title)
         if row.outcome in LOUD and own:
             first = min(own, key=_loudness)
             loud.append((_loudness(first), row))
@@ -128,17 +154,15 @@ def matrix_of(verdicts: Sequence[Verdict], devices: Sequence[str]) -> Matrix:
             key.append(row)
         elif not own:
             absent.append(row.title)
-        elif row.outcome is Outcome.NOT_APPLICABLE:
-            inapplicable.append(row.title)
-        else:
+        elif row.outcome is not Outcome.NOT_APPLICABLE:
             quiet.append(row)
     loud.sort(key=lambda pair: pair[0])
     return Matrix(
         columns,
         (*(row for _, row in loud), *key),
         tuple(sorted(quiet, key=lambda row: READING_ORDER.index(row.outcome))),
-        tuple(_notes(quiet, explained=bool(explained))),
-        tuple(_last_notes(absent, inapplicable, verdicts)),
+        tuple(_notes(quiet, partly, explained=bool(explained))),
+        tuple(_last_notes(absent, inapplicable, partly)),
     )
 
 
@@ -158,90 +182,113 @@ def _row(
 ) -> Row:
     judged = [verdict for verdict in group if verdict.limit is not None]
     unit = next((verdict.unit for verdict in group if verdict.unit), "")
-    limits = {figure(limit) for limit in {verdict.limit for verdict in judged} if limit is not None}
+    digits = digits_to_distinguish(_missed(group))
+    limits = {(limit_of(verdict, digits), verdict.direction) for verdict in judged}
     applies = [one for one in group if one.outcome is not Outcome.NOT_APPLICABLE]
     same = len(limits) == 1 and all(one.limit is not None or one.measured is None for one in applies)
     by_device = bool(columns) and all(verdict.subject in devices for verdict in group)
     cells: tuple[Cell | None, ...] = ()
     if by_device:
-        by_subject = {verdict.subject: _cell(verdict, same=same) for verdict in group}
+        by_subject = {verdict.subject: _cell(verdict, digits, same=same) for verdict in group}
         cells = tuple(by_subject.get(subject) for subject in columns)
     return Row(
         name,
         title_of(name),
         min((verdict.outcome for verdict in own or group), key=READING_ORDER.index),
-        limit_text(judged[0].limit or 0.0, unit, judged[0].direction) if same else unit,
-        next((SIGNS[verdict.direction] for verdict in judged if verdict.direction is not None), ""),
+        limit_text(judged[0].limit or 0.0, unit, judged[0].direction, digits) if same else unit,
         cells,
-        _spread(group, same=same),
+        _spread(group, digits, same=same, of_devices=all(verdict.subject in devices for verdict in group)),
         len(group),
     )
 
 
-def limit_of(verdict: Verdict) -> str:
+def _missed(group: Iterable[Verdict]) -> Iterable[tuple[float, float]]:
+    """Each figure that is not good, with its limit."""
+    for verdict in group:
+        if verdict.outcome in MISSED and verdict.measured is not None and verdict.limit is not None:
+            yield verdict.measured, verdict.limit
+
+
+def limit_of(verdict: Verdict, more_digits: int) -> str:
     """Its limit as text, without sign and unit; empty if it has none."""
-    return "" if verdict.limit is None else figure(verdict.limit)
+    return "" if verdict.limit is None else compared(verdict.limit, "", more_digits)
 
 
-def _signed(verdict: Verdict) -> str:
-    return f"limit {'' if verdict.direction is None else SIGNS[verdict.direction] + ' '}{limit_of(verdict)}"
+def sign_of(verdict: Verdict) -> str:
+    """That of its limit, `≤`; empty if it has no direction."""
+    return "" if verdict.direction is None else SIGNS[verdict.direction]
 
 
-def _cell(verdict: Verdict, *, same: bool) -> Cell:
-    limit = "" if same or verdict.measured is None else limit_of(verdict)
-    return Cell(verdict.subject, verdict.outcome, text_of(verdict), limit)
+def _signed(verdict: Verdict, digits: int) -> str:
+    return " ".join(filter(None, ["limit", sign_of(verdict), limit_of(verdict, digits)]))
 
 
-def text_of(verdict: Verdict) -> str:
+def _cell(verdict: Verdict, digits: int, *, same: bool) -> Cell:
+    text = text_of(verdict, digits)
+    if same or verdict.measured is None or verdict.limit is None:
+        return Cell(verdict.subject, verdict.outcome, text)
+    return Cell(verdict.subject, verdict.outcome, text, limit_of(verdict, digits), sign_of(verdict))
+
+
+def text_of(verdict: Verdict, more_digits: int) -> str:
     """Its figure without the unit, marked by its outcome."""
     text = FIGURELESS.get(verdict.outcome, "ok")
     if verdict.measured is not None:
-        text = figure(verdict.measured)
-        digits = 0
-        while verdict.outcome is Outcome.FAIL and digits < 3 and _looks_like_limit(text, verdict):
-            digits += 1
-            text = figure(verdict.measured, more_digits=digits)
+        text = compared(verdict.measured, "", _digits(verdict, verdict.measured, more_digits))
     return MARKED.get(verdict.outcome, "{}").format(text)
 
 
-def _looks_like_limit(text: str, verdict: Verdict) -> bool:
-    return verdict.limit is not None and float(text) == float(figure(verdict.limit)) != verdict.measured
+def _digits(verdict: Verdict, measured: float, more_digits: int) -> int:
+    """A row's, or for a figure that is good the fewest with which it does not read as beyond its limit."""
+    if verdict.outcome in MISSED or verdict.direction is None or verdict.limit is None:
+        return more_digits if verdict.limit is not None else 0
+    limit = float(limit_of(verdict, more_digits))
+    fewer = (
+        digits
+        for digits in range(more_digits)
+        if meets(float(compared(measured, "", digits)), limit, verdict.direction)
+    )
+    return next(fewer, more_digits)
 
 
-def _spread(group: Sequence[Verdict], *, same: bool) -> str:
-    """All figures in a few words, such as `[594]…660, worst node3/gpu2`."""
+def _spread(group: Sequence[Verdict], digits: int, *, same: bool, of_devices: bool) -> str:
+    """All figures in a few words, such as `[594]…660, worst node3/gpu2`. What is not of devices says so."""
     if len(group) <= LISTED_MAX:
-        return ", ".join(_alone(verdict, same=same) for verdict in group)
+        return ", ".join(_alone(verdict, digits, same=same) for verdict in group)
     worst = max(group, key=_badness)
+    counted = list(_counted(group, worst.outcome))
+    applies = [verdict for verdict in group if verdict.outcome is not Outcome.NOT_APPLICABLE] or group
     figures = [(verdict.measured, verdict) for verdict in group if verdict.measured is not None]
-    counted = [
-        f"{number} {words}"
-        for outcome, words in (
-            (Outcome.FAIL, "failed"),
-            (Outcome.WARN, "warned"),
-            (Outcome.NOT_MEASURED, "not measured"),
-        )
-        if (number := sum(verdict.outcome is outcome for verdict in group)) > 1
-        or (number and outcome is Outcome.NOT_MEASURED and worst.outcome is not outcome)
-    ]
     if not figures:
-        bad = worst.outcome in LOUD
-        first = f"{text_of(worst)} {worst.subject}" if bad else f"{text_of(worst)} on all {len(group)}"
-        return ", ".join([first, *counted])
-    low, high = (pick(figures, key=lambda pair: pair[0])[1] for pick in (min, max))
-    texts = [text_of(low), text_of(high)]
+        where = worst.subject if worst.outcome in LOUD else f"on all {len(applies)}"
+        return ", ".join([f"{text_of(worst, digits)} {where}", *counted])
+    # Of several with the same figure the worst one, so that its mark is seen.
+    low = min(figures, key=lambda pair: (pair[0], *(-bad for bad in _badness(pair[1]))))[1]
+    high = max(figures, key=lambda pair: (pair[0], *_badness(pair[1])))[1]
+    texts = [text_of(low, digits), text_of(high, digits)]
     text = texts[0] if texts[0] == texts[1] else "…".join(texts)
     if worst.outcome in LOUD or (worst.limit is not None and texts[0] != texts[1]):
-        at_end = any(worst is one or worst.measured == one.measured for one in (low, high))
-        limit = "" if same or worst.limit is None else f" ({_signed(worst)})"
-        text += f", worst {'' if at_end else text_of(worst) + ' '}{worst.subject}{limit}"
+        at_end = worst.measured in (low.measured, high.measured)
+        limit = "" if same or worst.limit is None else f" ({_signed(worst, digits)})"
+        text += f", worst {'' if at_end else text_of(worst, digits) + ' '}{worst.subject}{limit}"
+    elif not of_devices:
+        known = CATALOGUE.get(worst.criterion)
+        text += f" on {len(applies)} {'subject' if known is None else known.scope}s"
     return ", ".join([text, *counted])
 
 
-def _alone(verdict: Verdict, *, same: bool) -> str:
-    limit = "" if same or verdict.limit is None else f" ({_signed(verdict)})"
-    subject = "" if verdict.subject == "rig" else f" {verdict.subject}"
-    return f"{text_of(verdict)}{limit}{subject}"
+def _counted(group: Sequence[Verdict], worst: Outcome) -> Iterable[str]:
+    """The number of each outcome that the worst one does not show: `3 failed`, `1 not measured`."""
+    for outcome, words in COUNTED.items():
+        number = sum(verdict.outcome is outcome for verdict in group)
+        alone = outcome in (Outcome.NOT_MEASURED, Outcome.NOT_APPLICABLE) and worst is not outcome
+        if number > 1 or (number and alone):
+            yield f"{number} {words}"
+
+
+def _alone(verdict: Verdict, digits: int, *, same: bool) -> str:
+    limit = "" if same or verdict.limit is None else f" ({_signed(verdict, digits)})"
+    return f"{text_of(verdict, digits)}{limit} {verdict.subject}"
 
 
 def _badness(verdict: Verdict) -> tuple[int, float]:
@@ -253,23 +300,25 @@ def _badness(verdict: Verdict) -> tuple[int, float]:
     return loud, away if verdict.outcome is Outcome.FAIL else -away
 
 
-def _notes(quiet: Sequence[Row], *, explained: bool) -> Iterable[str]:
-    passed = sum(row.outcome is Outcome.PASS for row in quiet)
-    where = "wherever they were measured" if explained else "on all"
+def _notes(quiet: Sequence[Row], partly: Sequence[str], *, explained: bool) -> Iterable[str]:
+    passed = [row.title for row in quiet if row.outcome is Outcome.PASS]
+    one = len(passed) == 1
+    conditions = []
+    if set(partly).intersection(passed):
+        conditions.append("applies" if one else "apply")
+    if explained:
+        conditions.append("was measured" if one else "were measured")
+    where = f"wherever {'it' if one else 'they'} {' and '.join(conditions)}" if conditions else "on all"
     if passed:
-        yield f"{passed} more pass {where}"
+        yield f"{len(passed)} more pass{'es' if one else ''} {where}"
     baselines = [row.title for row in quiet if row.outcome is Outcome.NO_LIMIT]
     if baselines:
         yield f"{len(baselines)} measured without a limit yet: {', '.join(baselines)}"
 
 
-def _last_notes(
-    absent: Sequence[str], inapplicable: Sequence[str], verdicts: Sequence[Verdict]
-) -> Iterable[str]:
+def _last_notes(absent: Sequence[str], inapplicable: Sequence[str], partly: Sequence[str]) -> Iterable[str]:
     if absent:
         yield f"{len(absent)} more not measured on any: {', '.join(absent)}"
-    number = sum(verdict.outcome is Outcome.NOT_APPLICABLE for verdict in verdicts)
-    if number:
-        elsewhere = {title_of(one.criterion) for one in verdicts if one.outcome is Outcome.NOT_APPLICABLE}
-        names = [*inapplicable, *sorted(elsewhere - set(inapplicable))]
-        yield f"{number} not applicable: {', '.join(names)}"
+    names = [*inapplicable, *(f"{title} (on some)" for title in sorted(partly))]
+    if names:
+        yield f"{len(names)} not applicable: {', '.join(names)}"

@@ -139,18 +139,19 @@ def meaning(
         if only_cpu(verdicts):
             fit = "the CPU was tested as the device, and nothing failed; this says nothing about a GPU"
         return fit + (f"; look at {_some(warned, 'warning')}" if warned else "")
+    cpu = "the CPU was tested as the device; " if only_cpu(verdicts) else ""
     if decision is Decision.REJECTED:
         failed = len(of_outcome(verdicts, Outcome.FAIL))
         what = _some(failed, "criterion failed", "criteria failed")
-        return what + (
+        return f"{cpu}{what}" + (
             " on the simulated rig" if simulated else "; do not train on this rig until that is fixed"
         )
     if interrupted:
-        return "the run was interrupted; the rig is not proven fit"
+        return f"{cpu}the run was interrupted; the rig is not proven fit"
     missing = len(of_outcome(verdicts, Outcome.NOT_MEASURED))
     if missing:
         what = _some(missing, "criterion was not measured", "criteria were not measured")
-        return f"nothing failed, but {what}; the rig is not proven fit"
+        return f"{cpu}nothing failed, but {what}; the rig is not proven fit"
     if not whole:
         return "nothing failed, but not everything could be written to disk; see the problems above"
     return "nothing failed, but nothing proves the rig fit either"

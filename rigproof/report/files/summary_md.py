@@ -97,14 +97,19 @@ def _matrix(matrix: Matrix) -> Iterable[str]:
 
 
 def _rows(columns: Sequence[str], rows: Sequence[Row]) -> Iterable[str]:
-    """The table; a row of other subjects than the columns' is in their first one, or in its only one."""
+    """The table; a row of other subjects than the columns' is in a last one, or in its only one."""
     nodes = {subject.partition("/")[0] for subject in columns}
     names = [subject.partition("/")[2] if len(nodes) == 1 else subject for subject in columns]
-    yield f"| | Criterion | Limit | {' | '.join(map(_text, names or ['Measured']))} |"
-    yield "|---|---|---:|" + "---:|" * max(len(columns), 1)
+    if not all(row.cells for row in rows):
+        names.append("Others" if columns else "Measured")
+    yield f"| | Criterion | Limit | {' | '.join(map(_text, names))} |"
+    yield "|---|---|---:|" + "---:|" * len(names)
     for row in rows:
-        texts = [_cell(row, cell) for cell in row.cells] or [_text(row.spread)]
-        texts += [""] * (len(columns) - len(texts))
+        spread = _text(row.spread)
+        texts = [_cell(row, cell) for cell in row.cells] or [""] * len(columns) + [
+            f"**{spread}**" if row.outcome in (Outcome.FAIL, Outcome.WARN) else spread
+        ]
+        texts += [""] * (len(names) - len(texts))
         word = f"**{row.word}**" if row.word else ""
         yield f"| {word} | {_text(row.title)} | {_text(row.limit)} | {' | '.join(texts)} |"
 

@@ -17,6 +17,8 @@ WIDTH_MAX = 120  # of what is no terminal, such as a CI's log
 CELL_MIN = 5
 WORD = 5  # `FAIL `
 COMMAND = re.compile(r"`[^`]*`")
+DEVICE = re.compile(r"([^/\s]+)(/[a-z]+\d+-?)")
+INDEX = re.compile(r"\d+$")
 UNBROKEN = "\x1f"  # for a space; no text of a run has control characters
 STYLES = {
     Outcome.FAIL: "bold red",
@@ -77,6 +79,28 @@ def matrix_lines(
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
+def shortened(text: str, width: int) -> str:
+    """With words of at most `width`: of a longer subject the longest nodes lose their first letters."""
+    return " ".join(_shortened_word(word, width) for word in text.split(" "))
+
+
+def _shortened_word(word: str, width: int) -> str:
+    if len(word) <= width:
+        return word
+    if not DEVICE.search(word):
+        return _end(word, width)
+    shorter = (_with_nodes_of(word, room) for room in range(width, 0, -1))
+    return next((one for one in shorter if len(one) <= width), word)
+
+
+def _with_nodes_of(word: str, width: int) -> str:
+    return DEVICE.sub(lambda found: _end(found[1], width) + found[2], word)
+
+
+def _end(text: str, width: int) -> str:
+    return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
+
+
 class _Layout:
     """Where the parts of each row stand."""
 
@@ -85,7 +109,8 @@ class _Layout:
         self._rows = rows
         self._width = width
         self._title = max([len(row.title) for row in rows], default=0) + 1
-        self._left = WORD + self._title + max([len(row.limit) for row in rows], default=0)
+        self._limits_end = WORD + self._title + max([len(row.limit) for row in rows], default=0)
+        self._left = self._limits_end  # of the columns
         self._most = max(width - self._left, 0) // max(len(columns), 1)
         fitting = [row for row in rows if row.cells and self._cell_width(row) <= self._most]
         # With each cell's own limit beside it, where there is room for that, else on a line below.
@@ -98,17 +123,29 @@ class _Layout:
         )
 
     def _cell_width(self, row: Row, *, beside: bool = False) -> int:
-        return max(len(self._text(row, cell, beside=beside)) for cell in row.cells) + 1
+        texts = [self._text(row, cell, beside=beside) for cell in row.cells]
+        limits = [] if beside else self._limits(row)
+        return max(map(len, [*texts, *limits])) + 1
+
+    @staticmethod
+    def _limits(row: Row) -> list[str]:
+        """The cells' own limits as they stand on the line below: with their signs, if those are several."""
+        return [
+            "" if cell is None else cell.limit if row.sign or not cell.limit else cell.sign + cell.limit
+            for cell in row.cells
+        ]
 
     @staticmethod
     def _text(row: Row, cell: Cell | None, *, beside: bool) -> str:
         return row.text(cell) if beside or cell is None else cell.text
 
-    def _headings(self) -> Iterator[str]:
-        """The devices' names: with their node if there is room, else without."""
-        longest = max(map(len, self._columns), default=0)
-        for subject in self._columns:
-            yield subject if longest < self._most else subject.partition("/")[2] or subject
+    def _headings(self) -> Sequence[str]:
+        """The devices' names: with their node if there is room, else without, else their numbers."""
+        short = [subject.partition("/")[2] or subject for subject in self._columns]
+        for names in (self._columns, short):
+            if max(map(len, names), default=0) < self._most:
+                return names
+        return [found[0] if (found := INDEX.search(name)) else name for name in short]
 
     def lines(self, head: str, decision: Decision) -> Iterator[Text]:
         """The heading, with the columns' names beside it or below it, then each row."""
@@ -141,23 +178,23 @@ class _Layout:
 
     def _row(self, row: Row) -> Iterator[Text]:
         style = STYLES.get(row.outcome, "")
-        title = row.title.ljust(self._title) + row.limit
-        line = Text.assemble((row.word.ljust(WORD), style), title.ljust(self._left - WORD))
+        line = Text.assemble((row.word.ljust(WORD), style), row.title.ljust(self._title), row.limit)
         if id(row) in self._fitting:
+            line.pad_right(self._left - len(line))
             for cell in row.cells:
                 text = self._text(row, cell, beside=self._beside).rjust(self._cell)
                 line.append(text, "" if cell is None else STYLES.get(cell.outcome, ""))
             yield line
-            limits = ["" if cell is None else cell.limit for cell in row.cells]
+            limits = self._limits(row)
             if any(limits) and not self._beside:
                 start = f"{'':{WORD}}  limit {row.sign}".ljust(self._left)
                 yield Text(start + "".join(limit.rjust(self._cell) for limit in limits))
             return
-        first, _, rest = row.spread.partition(" ")
-        spread = f" {first.rjust(self._cell - 1 if self._fitting else 0)} {rest}".rstrip()
-        if len(spread) <= self._width - self._left:
-            yield line.append(spread, style)
+        if len(row.spread) < self._width - self._limits_end:
+            line.pad_right(self._limits_end - len(line))
+            yield line.append(f" {row.spread}", style)
         else:
             yield line
-            for part in wrapped(row.spread, self._width - WORD, ""):
+            room = self._width - WORD
+            for part in wrapped(shortened(row.spread, room), room, ""):
                 yield Text(" " * WORD + part, style)

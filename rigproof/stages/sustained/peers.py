@@ -9,6 +9,7 @@ from rigproof.criteria.evidence.rates import (
     rates_by_group,
     sustained_rate,
     with_peers,
+    work_of,
 )
 from rigproof.criteria.evidence.strangers import slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
@@ -57,7 +58,11 @@ def peer_outlier(device: DeviceEvidence) -> Finding:
 
 
 def _raise_without_peers(device: DeviceEvidence, group: PeerGroup) -> None:
-    """Raise why there are none: other power limits, which are intended, or no rate, which others report."""
+    """Raise why there are none: no rate, which others report, or other power limits, which are intended."""
+    work = work_of(device.evidence.loaded, device.device)
+    for one in device.evidence.devices:
+        if work_of(device.evidence.loaded, one.device) == work and peer_group(one) is None:
+            raise NotMeasured(f"{one.subject}, its peer, has no sustained rate")
     others = f"no other {device.device.sku_stem} with the same work"
     if any(other != group and other[0] == group[0] for other in rates_by_group(device.evidence)):
         raise NotApplicable(f"{others} has its power limit and precision")

@@ -1,9 +1,9 @@
 """The command line around an acceptance run: its answers, and how it refuses what it cannot use."""
 
 import json
-import shutil
 import sys
 import tomllib
+from dataclasses import replace
 
 import jsonschema
 import pytest
@@ -59,9 +59,12 @@ def refused(answer, *parts):
         assert part in err
 
 
-def test_report_lays_another_run_over_one_and_leaves_its_own_page_alone(cli, run, tmp_path):
+def test_report_lays_another_run_over_one_and_leaves_its_own_page_alone(cli, run, profile, tmp_path):
     other = tmp_path / "other"
-    shutil.copytree(run, other)
+    other.mkdir()
+    recording = healthy_recording(load_rig(str(profile), KINDS).dump(), sku="h200-sxm")
+    recording.run = replace(recording.run, run_id="20260102T030405Z-lab-ffffff")
+    write_recording(other, recording)
     status, out, err = cli("report", run, "--with", other, "--output", tmp_path / "both")
     assert (status, err) == (0, "")
     (page,) = (tmp_path / "both").iterdir()
@@ -75,6 +78,12 @@ def test_report_refuses_what_cannot_be_laid_over_a_run(cli, run, tmp_path):
     status, _, err = cli("report", run, "--with", tmp_path / "none")
     assert status == 4
     assert f"{tmp_path}/none/recording.jsonl: No such file or directory; give the folder of a run" in err
+    status, _, err = cli("report", run, "--with", run)
+    assert status == 4
+    assert "that is the same run" in err
+    status, _, err = cli("report", run, "--output", tmp_path)
+    assert status == 4
+    assert "name a new folder" in err
     status, _, err = cli("report", run, "--with", run, "--share")
     assert status == 4
     assert "leave one of them out" in err

@@ -47,7 +47,7 @@ def test_the_cards_of_the_run_are_the_ones_found(tmp_path):
     record(tmp_path, HOST, H200, held)
     by_its_own = judged(tmp_path, None)
     assert "inventory.foreign_memory" in by_its_own
-    assert judged(tmp_path, "single-gpu") == by_its_own
+    assert by_its_own.partition("\n")[2] in judged(tmp_path, "single-gpu")
 
 
 def test_a_run_of_another_machine_is_judged_all_the_same(tmp_path):

@@ -119,14 +119,14 @@ def test_an_unknown_rig_is_answered_with_the_known_ones(lab):
 
 def test_no_history_says_where_it_comes_from(tmp_path):
     assert list(listing_lines(tmp_path / "history")) == [
-        f"{tmp_path / 'history'}: nothing is kept yet; an accepted run of real devices keeps its rates"
+        f"{tmp_path / 'history'}: nothing is kept yet; a run of real devices keeps its good rates"
     ]
 
 
 def test_a_rig_with_an_empty_folder_has_no_history_either(tmp_path):
     (tmp_path / "lab").mkdir()
     assert list(listing_lines(tmp_path)) == [
-        "lab: nothing is kept yet; an accepted run of real devices keeps its rates"
+        "lab: nothing is kept yet; a run of real devices keeps its good rates"
     ]
 
 

@@ -9,9 +9,12 @@ from rigproof.records.verdict import (
     Decision,
     Outcome,
     Verdict,
+    compared,
     counts,
     decide,
+    digits_to_distinguish,
     figure,
+    figure_and_limit,
     limit_text,
     meets,
     sentence,
@@ -67,6 +70,31 @@ def test_the_sentence_of_a_failure_without_figures_is_its_detail():
 def test_figures_that_differ_look_different():
     close = verdict(Outcome.FAIL, unit="W", measured=367.6, limit=367.5, direction="at_most")
     assert sentence(close).startswith("pc1/gpu0 power.draw: 367.6 W, limit ≤ 367.5 W")
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "unit", "direction", "texts"),
+    [
+        (93.96, 94.0, "%", "at_least", ["93.96 %", "limit ≥ 94 %"]),  # not 94.0 %
+        (84.996, 85.0, "°C", "at_most", ["84.996 °C", "limit ≤ 85 °C"]),
+        (368.0, 367.55, "W", "at_most", ["368 W", "limit ≤ 367.6 W"]),
+        (58.49, 58.5, "TFLOP/s", "at_least", ["58.49 TFLOP/s", "limit ≥ 58.50 TFLOP/s"]),
+        (1.000001, 1.0, "", "equal", ["1.000001", "limit = 1"]),
+        (94.0, 94.0, "%", "at_least", ["94 %", "limit ≥ 94 %"]),
+        (0.1 + 0.2, 0.3, "ms", "at_most", ["0.30 ms", "limit ≤ 0.30 ms"]),  # the same to people
+    ],
+)
+def test_a_figure_and_its_limit_are_different_numbers_as_they_are_read(value, limit, unit, direction, texts):
+    assert figure_and_limit(value, limit, unit, direction) == texts
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
+def test_neither_number_is_rounded_past_the_other(one, other):
+    low, high = sorted([one, other])
+    digits = digits_to_distinguish([(low, high)])
+    texts = [float(compared(low, "", digits)), float(compared(high, "", digits))]
+    assert texts[0] <= texts[1]
+    assert texts[0] < texts[1] or high - low < 1e-8
 
 
 @pytest.mark.parametrize(

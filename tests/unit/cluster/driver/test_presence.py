@@ -118,7 +118,8 @@ def test_a_missing_node_takes_its_devices_with_it(rig):
     node, gpu = missing_node(loaded, loaded.node("vm"), None, 3.0)
     assert (node.kind, node.subject) == ("node_missing", "vm")
     assert "ray start --head" in node.data["remedy"]
-    assert "then give --hw-ray-address=192.0.2.1:6379" in node.message
+    assert node.message.endswith("the run was given no cluster, only this machine")
+    assert "then add --ray-address 192.0.2.1:6379" in node.data["next_step"]
     assert gpu.message == "a GPU is missing with its node vm"
     assert gpu.data["remedy"] == node.data["remedy"]
     assert gpu.data["next_step"] == "bring its node back first: see cluster.nodes_present of vm"

@@ -120,7 +120,8 @@ def test_little_power_in_any_stage_fails_but_in_one_that_is_fed(bench, from_s, t
 
 def test_a_card_without_a_power_limit_is_active_by_its_utilisation(bench):
     bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
-    bench.gpu(GPU, sku=None, power_limit_w=None)
+    bench.gpu(GPU, sku=None, power_limit_w=None, power_limit_default_w=None)
+    bench.samples(GPU, power_limit_w=None)
     verdict = bench.verdict(ACTIVE, GPU)
     assert verdict.outcome is Outcome.PASS
     assert "the driver reports no power limit" in verdict.detail

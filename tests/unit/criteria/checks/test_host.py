@@ -74,7 +74,7 @@ def test_others_above_the_target_are_named_where_the_load_gave_way(bench):
     bench.host("pc1", cpu_percent=98)
     verdict = bench.verdict(BAND, "pc1")
     assert verdict.outcome is Outcome.FAIL
-    assert verdict.detail.endswith("over 85 %; rigproof's load used 0 %, all other processes 98 %")
+    assert verdict.detail.endswith("mean 98.0 %; rigproof's load used 0 %, all other processes 98 %")
     assert "end other programs" in verdict.remedy
 
 
@@ -103,7 +103,7 @@ def test_too_few_threads_are_reported_with_how_many_cpus_are_missing(bench):
 def test_a_load_that_reported_nothing_is_not_quoted(bench, data):
     load_ended(bench, **data)
     bench.host("pc1", cpu_percent=98)
-    assert bench.verdict(BAND, "pc1").detail.endswith("over 85 %")
+    assert bench.verdict(BAND, "pc1").detail.endswith("over 85 %, mean 98.0 %")
 
 
 def test_the_other_node_is_judged_by_its_own_samples(bench):
@@ -190,7 +190,7 @@ def test_what_was_measured_and_required_is_reported(bench):
     verdict = bench.verdict(BAND, "pc1")
     assert (verdict.measured, verdict.limit) == (100.0, 80.0)
     assert verdict.limit_source.endswith(", band 70–85 %")
-    assert verdict.detail.startswith("mean 77.5 %, 0 of 40 windows under 70 %, 0 over 85 %")
+    assert verdict.detail.startswith("of 40 s 0 under 70 % and 0 over 85 %, mean 77.5 %")
 
 
 def test_a_failure_is_dated_by_the_first_window_out_of_band_and_not_at_its_ends(bench):
@@ -213,7 +213,7 @@ def test_a_host_at_the_warning_does_not_warn(bench):
     assert bench.verdict(BAND, "pc1").outcome is Outcome.PASS
     bench.host("pc1", cpu_percent=95)
     verdict = bench.verdict(BAND, "pc1")
-    assert (verdict.outcome, verdict.detail) == (Outcome.WARN, "100 % of windows over 90 %, mean 95.0 %")
+    assert (verdict.outcome, verdict.detail) == (Outcome.WARN, "100 % of seconds over 90 %, mean 95.0 %")
 
 
 @pytest.mark.parametrize(("share", "outcome"), [(0.248, Outcome.WARN), (0.25, Outcome.PASS)])

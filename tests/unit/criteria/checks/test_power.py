@@ -185,10 +185,21 @@ def test_the_draw_is_held_against_the_limit_of_its_own_moment(bench):
 
 def test_a_card_without_sku_and_limit_need_not_keep_one(bench):
     bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
-    bench.gpu(GPU, sku=None, power_limit_w=None)
+    bench.gpu(GPU, sku=None, power_limit_w=None, power_limit_default_w=None)
+    bench.samples(GPU, power_limit_w=None)
     for criterion in (DRAW, LIMIT):
         verdict = bench.verdict(criterion, GPU)
         assert verdict.outcome is Outcome.NOT_APPLICABLE
+    bench.event("nvml_error", GPU, "nvmlDeviceGetFieldValues: unknown error")
+    for criterion in (DRAW, LIMIT):
+        assert bench.verdict(criterion, GPU).outcome is Outcome.NOT_MEASURED
+
+
+def test_a_card_without_sku_that_had_a_limit_is_not_excused_from_it(bench):
+    bench.rig(nodes=[{"name": "pc1", "gpus": [{"sku": "unknown", "workers": 2, "memory_gib": 141}]}])
+    bench.gpu(GPU, sku=None, power_limit_w=None)
+    for criterion in (DRAW, LIMIT):
+        assert bench.verdict(criterion, GPU).outcome is Outcome.NOT_MEASURED
 
 
 @pytest.mark.parametrize(

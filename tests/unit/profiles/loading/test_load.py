@@ -104,7 +104,7 @@ def test_every_problem_of_a_file_is_reported_at_once(desk):
     )
     text = "\n".join(found)
     for expected in (
-        'lab.toml: extends = "dual-3090-307": no rig of that name in hwprofiles/rigs; did you mean '
+        'lab.toml: extends = "dual-3090-307": rigproof has no rig of that name; did you mean '
         '"dual-3090-3070"',
         'lab.toml: descripton = "x": unknown key; did you mean "description"',
         "lab.toml: cpu.warn_percent = 60: warn_percent 60 is below the band's high end 85",
@@ -205,7 +205,7 @@ def test_a_missing_parent_file_suggests_what_lies_beside(desk):
 
 def test_a_wrong_name_suggests_the_nearest():
     (line,) = problems_of("dual-3090-3071")
-    assert 'hwprofile = "dual-3090-3071": no rig of that name' in line
+    assert 'hwprofile = "dual-3090-3071": rigproof has no rig of that name' in line
     assert 'did you mean "dual-3090-3070"' in line
     (line,) = problems_of("zzz")
     assert "known: dual-3090-3070, dual-3090-3070-balanced, " in line

@@ -117,6 +117,57 @@ def test_a_figure_that_misses_its_limit_does_not_look_like_it():
     assert texts(matrix_of(verdicts, GPUS[:1]).rows[0]) == ["[93.97]"]
 
 
+def test_a_rows_limit_is_not_rounded_past_a_figure_that_misses_it():
+    power = verdicts_of(POWER, [735.4, 700.0, 735.1], 735.2, "W", GPUS[:3], bad=GPUS[:1])
+    (row,) = matrix_of(power, GPUS[:3]).rows
+    assert (row.limit, texts(row)) == ("≤ 735.2 W", ["[735.4]", "700", "735"])
+    close = verdicts_of(POWER, [347.9, 347.5], 347.55, "W", GPUS[:2], bad=GPUS[:1])
+    (row,) = matrix_of(close, GPUS[:2]).rows
+    assert (row.limit, texts(row)) == ("≤ 347.6 W", ["[347.9]", "347.5"])
+    warned = [replace(verdicts_of(HOT, [84.996], 85, "°C", GPUS[:1])[0], outcome=Outcome.WARN)]
+    (row,) = matrix_of(warned, GPUS[:1]).rows
+    assert (row.limit, texts(row)) == ("≤ 85 °C", ["(84.996)"])
+    own = [replace(power[0], limit=735.2), replace(power[1], limit=800)]
+    (row,) = matrix_of(own, GPUS[:2]).rows
+    assert [row.text(cell) for cell in row.cells] == ["[735.4] ≤ 735.2", "700 ≤ 800"]
+
+
+def test_limits_of_two_directions_are_not_one_limit():
+    verdicts = [
+        Verdict("power.limit", GPUS[0], Outcome.PASS, "W", 350.0, 340.0, direction="at_least"),
+        Verdict("power.limit", GPUS[1], Outcome.FAIL, "W", 450.0, 340.0, direction="at_most"),
+    ]
+    (row,) = matrix_of(verdicts, GPUS[:2]).rows
+    assert (row.limit, row.sign) == ("W", "")
+    assert [row.text(cell) for cell in row.cells] == ["350 ≥ 340", "[450] ≤ 340"]
+    assert row.spread == "350 (limit ≥ 340) n/gpu0, [450] (limit ≤ 340) n/gpu1"
+
+
+def test_in_a_range_the_worst_is_marked_also_if_others_have_its_figure():
+    many = tuple(f"n/gpu{gpu}" for gpu in range(9))
+    zeros = verdicts_of("health.xid", [0] * 9, 0, subjects=many)
+    zeros[4] = replace(zeros[4], outcome=Outcome.WARN)
+    assert matrix_of(zeros, many).rows[0].spread == "(0), worst n/gpu4"
+    low = verdicts_of(HOT, [80.0 + gpu for gpu in range(8)] + [80.0], 93, subjects=many)
+    low[8] = replace(low[8], outcome=Outcome.FAIL, limit=75)
+    assert matrix_of(low, many).rows[0].spread == "[80]…87, worst n/gpu8 (limit ≤ 75)"
+    high = verdicts_of(HOT, [80.0 + gpu for gpu in range(8)] + [87.0], 93, subjects=many)
+    high[8] = replace(high[8], outcome=Outcome.FAIL, limit=75)
+    assert matrix_of(high, many).rows[0].spread == "80…[87], worst n/gpu8 (limit ≤ 75)"
+
+
+def test_a_range_counts_what_does_not_apply_and_names_what_is_no_gpu():
+    many = tuple(f"n/gpu{gpu}" for gpu in range(9))
+    verdicts = verdicts_of(HOT, [60.0 + gpu for gpu in range(9)], 93, subjects=many)
+    verdicts[7:] = [Verdict(HOT, subject, Outcome.NOT_APPLICABLE) for subject in many[7:]]
+    assert matrix_of(verdicts, many).rows[0].spread == "60…66, worst n/gpu6, 2 not applicable"
+    bare = [replace(one, measured=None, limit=None) for one in verdicts]
+    assert matrix_of(bare, many).rows[0].spread == "ok on all 7, 2 not applicable"
+    nodes = [f"n{number}" for number in range(4)]
+    quick = verdicts_of("host.responsiveness", [0.48] * 4, 50, subjects=nodes)
+    assert matrix_of(quick, many).rows[0].spread == "0.48 on 4 nodes"
+
+
 def test_criteria_of_nodes_pairs_and_the_rig_have_rows_without_columns():
     verdicts = [
         Verdict("host.responsiveness", "pc1", Outcome.PASS, "ms", 0.5, 50.0),
@@ -127,7 +178,7 @@ def test_criteria_of_nodes_pairs_and_the_rig_have_rows_without_columns():
     rows = matrix_of(verdicts, ["pc1/gpu0", "pc2/gpu0"]).rows
     assert [(row.cells, row.spread) for row in rows] == [
         ((), "0.50 pc1, [90] pc2"),
-        ((), "[2]"),
+        ((), "[2] rig"),
         ((), "[no] pc1"),
     ]
 
@@ -157,8 +208,37 @@ def test_what_does_not_apply_is_counted_last_on_one_line():
         Verdict("thermal.memory_temperature", GPUS[1], Outcome.PASS, "°C", 60, 95),
     ]
     matrix = matrix_of(verdicts, GPUS[:2])
-    assert matrix.last_notes == ("3 not applicable: uncorrected ECC, memory temperature",)
+    assert matrix.last_notes == ("2 not applicable: uncorrected ECC, memory temperature (on some)",)
     assert texts(matrix.quiet[0]) == ["-", "60"]
+    assert matrix.notes == ("1 more passes wherever it applies",)
+
+
+def test_what_passes_is_said_to_pass_only_where_it_applies_and_was_measured():
+    away = Verdict("memory.ecc", GPUS[1], Outcome.NOT_APPLICABLE, detail="no ECC")
+    ecc = Verdict("memory.ecc", GPUS[0], Outcome.PASS, "errors", 0, 0)
+    xid = Verdict("health.xid", GPUS[0], Outcome.PASS, "Xids", 0, 0)
+    lost = [
+        Verdict(name, GPUS[2], Outcome.NOT_MEASURED, detail="n/gpu2 was not found")
+        for name in ("memory.ecc", "health.xid", "clock.ratio", "power.limit")
+    ]
+    assert [
+        matrix_of(verdicts, GPUS[:3]).notes
+        for verdicts in (
+            [ecc],
+            [ecc, xid],
+            [ecc, xid, away],
+            [ecc, *lost],
+            [ecc, xid, *lost],
+            [ecc, xid, away, *lost],
+        )
+    ] == [
+        ("1 more passes on all",),
+        ("2 more pass on all",),
+        ("2 more pass wherever they apply",),
+        ("1 more passes wherever it was measured",),
+        ("2 more pass wherever they were measured",),
+        ("2 more pass wherever they apply and were measured",),
+    ]
 
 
 def test_the_marks_that_are_there_are_explained():

@@ -24,14 +24,34 @@ def test_the_table_comes_first_then_a_sentence_for_each_failure_then_what_is_fol
         "Clean the heatsink or raise the fan curve.\n"
     )
     assert "- 1 × NVIDIA GeForce RTX 3090\n" in text
-    row = "| **FAIL** | core temperature | ≤ 80 °C | 79 | **\\[84]** |\n"
-    assert text.index("| | Criterion | Limit | gpu0 | gpu1 |\n") < text.index(row) < text.index(failure)
+    row = "| **FAIL** | core temperature | ≤ 80 °C | 79 | **\\[84]** |  |\n"
+    assert (
+        text.index("| | Criterion | Limit | gpu0 | gpu1 | Others |\n") < text.index(row) < text.index(failure)
+    )
     assert (
         text.index(failure) < text.index("<details>") < text.index("| bf16 matmul | TFLOP/s | 71.0 ≥ 53.4 |")
     )
     assert "1 not applicable: uncorrected ECC." in text
     assert "- pc1/gpu0 memory.ecc: not applicable: no ECC here\n" in text
     assert "SIMULATED" not in text
+
+
+def test_what_is_not_of_one_gpu_stands_in_none_of_their_columns_and_is_bold_if_it_failed(result):
+    verdicts = [
+        Verdict("cluster.no_timeouts", "rig", Outcome.FAIL, "faults", 2, 0, direction="at_most"),
+        Verdict("thermal.core_temperature", "pc1/gpu0", Outcome.PASS, "°C", 70, 80, direction="at_most"),
+        Verdict("host.responsiveness", "pc1", Outcome.PASS, "ms", 0.48, 50, direction="at_most"),
+    ]
+    text = summary_text(replace(result, verdicts=verdicts))
+    assert (
+        "| | Criterion | Limit | gpu0 | gpu1 | Others |\n"
+        "|---|---|---:|---:|---:|---:|\n"
+        "| **FAIL** | timeouts and losses | 0 |  |  | **\\[2] rig** |\n"
+        "|  | core temperature | ≤ 80 °C | 70 |  |  |\n"
+        "|  | wake-up delay | ≤ 50 ms |  |  | 0.48 pc1 |\n"
+    ) in text
+    alone = summary_text(replace(result, verdicts=verdicts[1:2]))
+    assert "| | Criterion | Limit | gpu0 | gpu1 |\n|---|---|---:|---:|---:|\n" in alone
 
 
 def test_a_simulated_run_says_so_first(result):
@@ -77,7 +97,7 @@ def test_eight_gpus_of_every_criterion_and_many_tables_fit_into_120_lines(result
     result = replace(result, facts=run_facts(result.recording), verdicts=verdicts)
     text = summary_text(result)
     assert text.count("\n") < 120
-    assert "300 ≤ 357 |\n" in text
+    assert "300 ≤ 357 |  |\n" in text
     assert "In report.html: What each worker held.\n" in text
     assert len(tables_of(result.recording)) == 1
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.content.matrix import matrix_of
-from rigproof.report.terminal.matrix_lines import matrix_lines, terminal_width, wrapped
+from rigproof.report.terminal.matrix_lines import matrix_lines, shortened, terminal_width, wrapped
 
 GPUS = tuple(f"node1/gpu{number}" for number in range(8))
 HOT, RATE, PEERS = "thermal.core_temperature", "throughput.sustained", "throughput.peer_outlier"
@@ -46,7 +46,7 @@ def test_eight_gpus_in_eighty_columns():
         "FAIL against its peers ≥ 94 %         100  100  100  100  100 [90]  100  100",
         "     sustained rate    ≥ 495 TFLOP/s  660  660  660  660  660  594  660  660",
         "[ ] failed",
-        "1 more pass on all (-v)",
+        "1 more passes on all (-v)",
         "1 not applicable: uncorrected ECC",
     ]
     everything = lines_of(verdicts, everything=True)
@@ -64,7 +64,7 @@ def test_two_unlike_cards_have_their_limits_beside_their_figures():
     assert lines_of(verdicts, devices, head="pair REJECTED  1 of 3 failed") == [
         "pair REJECTED  1 of 3 failed      pc1/gpu0      pc2/gpu0",
         "FAIL sustained rate TFLOP/s    78.2 ≥ 58.5 [20.6] ≥ 30.5",
-        "     wake-up delay  ≤ 50 ms           0.50 pc1",
+        "     wake-up delay  ≤ 50 ms 0.50 pc1",
         "[ ] failed",
     ]
 
@@ -78,6 +78,57 @@ def test_without_room_beside_them_limits_are_on_a_line_below():
         "     sustained rate TFLOP/s        656  655  654  653  652  651  650  649",
         "       limit ≥                     552  553  554  555  556  557  558  559",
     ]
+
+
+def test_limits_of_several_directions_each_have_their_sign():
+    power = "power.limit"
+    verdicts = [
+        Verdict(power, GPUS[0], Outcome.PASS, "W", 350.0, 340.0, direction="at_least"),
+        Verdict(power, GPUS[1], Outcome.FAIL, "W", 450.0, 420.0, direction="at_most"),
+    ]
+    head = "two REJECTED  1 of 2 failed"
+    assert lines_of(verdicts, GPUS[:2], head=head)[1] == "FAIL power limit W            350 ≥ 340 [450] ≤ 420"
+    assert lines_of(verdicts, GPUS[:2], width=40, head=head)[2:4] == [
+        "FAIL power limit W        350      [450]",
+        "       limit             ≥340       ≤420",
+    ]
+
+
+def test_figures_of_nodes_and_the_rig_say_whose_they_are():
+    nodes = [f"node{number}" for number in range(4)]
+    verdicts = [
+        *row(HOT, [72] * 8, 87, "°C"),
+        Verdict("throughput.combined", "rig", Outcome.FAIL, "TFLOP/s", 765.0, 900.0, direction="at_least"),
+        *row("host.responsiveness", [0.48] * 4, 50, "ms", subjects=nodes),
+    ]
+    lines = lines_of(verdicts)
+    assert [line.rpartition("  ")[2] for line in lines if "wake-up" in line] == ["0.48 on 4 nodes"]
+    assert next(line for line in lines if line.startswith("FAIL")).endswith(" [765] rig")
+
+
+def test_heads_that_do_not_fit_are_the_numbers_of_the_gpus():
+    verdicts = row(RATE, [650.0 + number for number in range(8)], 552, "TFLOP/s")
+    assert lines_of(verdicts, width=65, head="rig ACCEPTED") == [
+        "rig ACCEPTED                        0   1   2   3   4   5   6   7",
+        "     sustained rate ≥ 552 TFLOP/s 650 651 652 653 654 655 656 657",
+    ]
+
+
+def test_of_a_long_subject_the_node_is_shortened_and_the_device_stays():
+    long = "n" * 50 + "-number-17"
+    verdicts = row(HOT, [60.0, 191.0], 187, "°C", bad=[1], subjects=[f"{long}/gpu0", f"{long}/gpu1"])
+    lines = lines_of(verdicts, [one.subject for one in verdicts], width=40, head="pair REJECTED")
+    assert lines[1:-1] == [
+        "FAIL core temperature ≤ 187 °C",
+        "     60",
+        "     …nnnnnnnnnnnnnnnnnn-number-17/gpu0,",
+        "     [191]",
+        "     …nnnnnnnnnnnnnnnnnnn-number-17/gpu1",
+    ]
+    assert shortened(f"[2] {'a' * 20}/gpu0-{'b' * 20}/gpu1, {long}", 24) == (
+        "[2] …aaaaa/gpu0-…bbbbb/gpu1, …nnnnnnnnnnnnn-number-17"
+    )
+    assert shortened(f"pc1/gpu0-{long}/gpu1", 24) == "pc1/gpu0-…number-17/gpu1"
 
 
 def test_nodes_stand_above_their_devices():

@@ -142,7 +142,7 @@ def test_a_card_without_any_peer_that_has_a_rate_is_not_judged(bench):
         bench.drop("rounds", subject_of(index))
     verdict = bench.verdict(PEERS, FIRST)
     assert verdict.outcome is Outcome.NOT_MEASURED
-    assert verdict.detail == "no other h200 with the same work has a sustained rate"
+    assert verdict.detail == "pc1/gpu1, its peer, has no sustained rate"
 
 
 def test_a_peer_that_is_missing_is_none(bench):
