@@ -105,7 +105,7 @@ class _Node:
                 self._gone = None
                 _keep(self._samples, record)
             case Event(kind=kind) if kind in GONE:
-                self._gone = record.message
+                self._gone = "; ".join(filter(None, (record.message, record.data.get("next_step"))))
                 self._samples.clear()
             case Event(kind="nvml_error" | "timeout"):
                 _note(self._errors, record.message)

@@ -255,7 +255,7 @@ class HardwareSession:
             if option.tbstyle == "auto":  # what the user chose stays
                 option.tbstyle = "no"
             if option.reportchars == "fE":
-                option.reportchars = "E"
+                reporter.reportchars = "E"
 
     def _finish_junit(self) -> list[str]:
         """Bring pytest's JUnit file into the form that CI systems read; nothing if there is none."""

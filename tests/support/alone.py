@@ -6,8 +6,10 @@ import shutil
 import tempfile
 
 # What a test starts is a user's own run: it must not take itself for a part of this one (pytest-xdist's
-# variables switch pytest-benchmark off in it), nor take this terminal's size for that of its own.
-for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_") or name in ("COLUMNS", "LINES")]:
+# variables switch pytest-benchmark off in it), nor take this terminal's size for that of its own, nor write
+# longer lines where these tests run in CI.
+_CALLERS = {"COLUMNS", "LINES", "CI", "BUILD_NUMBER"}
+for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_") or name in _CALLERS]:
     del os.environ[name]
 
 # A home of their own: Ray looks for its token there, and leaves one behind.

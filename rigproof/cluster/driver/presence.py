@@ -15,21 +15,22 @@ from rigproof.records.verdict import FOLLOWS
 
 
 def missing_node(loaded: LoadedRig, node: Node, ray_address: str | None, t_s: float) -> list[Event]:
-    """The node's event and one for each of its devices, with the command to run there."""
+    """The node's event and one for each of its devices; `data.remedy` is the command to run there."""
     nodes = loaded.rig.nodes
     head = ray_address
     if head is None and node.name != nodes[0].name:
         head = head_of(nodes)
     line = ray_start_line(node, head)
-    message = f"{node.name} is not in the cluster; type on {node.name}: `{line}`"
-    data: dict[str, Any] = {"remedy": line, "address": node.address}
+    message = f"{node.name} is not in the cluster"
+    step = f"switch it on, check its cable, type there: `{line}`"
     if ray_address is None and len(nodes) == 1:
         message = f"{node.name} is not there: this machine's own Ray has ended, or its address is another one"
-        data["next_step"] = "correct the node's address in the profile, or look for what ended Ray in `dmesg`"
+        step = "correct the node's address in the profile, or look for what ended Ray in `dmesg`"
     elif ray_address is None:
         message = f"{node.name} is not there: the run was given no cluster, only this machine"
-        up = f"join the machines with `rigproof cluster up {loaded.rig.name}`"
-        data["next_step"] = f"{up}, then add --ray-address {head_of(nodes)} (in pytest --hw-ray-address)"
+        step = f"join the machines with `rigproof cluster up {loaded.rig.name}`"
+        step += f", then add --ray-address {head_of(nodes)} (in pytest --hw-ray-address)"
+    data: dict[str, Any] = {"remedy": line, "address": node.address, "next_step": step}
     events = [Event(t_s, "node_missing", node.name, message, data=data)]
     for device in loaded.devices():
         if device.node == node.name:

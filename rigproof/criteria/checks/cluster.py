@@ -12,7 +12,6 @@ from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
 FIRST_LOSS = "start with the first loss, later ones often follow from it"
 # The event kinds of a failed wait or a lost process.
 LOSSES = ("timeout", "worker_hung", "worker_died", "worker_failed", "agent_died")
-WITH_LINE = "switch it on, check its cable, type there:"
 
 
 @criterion(
@@ -30,13 +29,10 @@ def nodes_present(node: NodeEvidence) -> Finding:
     """The promised node joined the cluster and stayed in it until the end."""
     for event in node.events("node_missing", "node_lost"):
         lost = event.kind == "node_lost"
-        message, remedy = event.message, event.data.get("next_step", "")
-        if not remedy and "remedy" in event.data:  # the command to run there, which the message ends with
-            message, _, line = message.partition("; type on ")
-            remedy = f"{WITH_LINE} {line.partition(': ')[2]}" if line else ""
+        remedy = event.data.get("next_step", "")
         if node.events("host_reset"):
             remedy = f"{FOLLOWS}health.reset of {node.subject}, it restarted and is back"
-        return Finding(Outcome.FAIL, detail=message, remedy=remedy, from_s=event.t_s if lost else None)
+        return Finding(Outcome.FAIL, detail=event.message, remedy=remedy, from_s=event.t_s if lost else None)
     if node.found:
         return Finding(Outcome.PASS, detail=f"answered from {node.identity.address}")
     if not looked_for(node.evidence):

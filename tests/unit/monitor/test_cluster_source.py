@@ -112,7 +112,7 @@ def test_a_promised_node_that_is_not_there_is_missing_with_what_to_type(watched)
     rig.there(pc1="1")
     rig.until(pc1="here", pc2="missing")
     (_, pc2) = rig.gathering.nodes(rig.now_s)
-    assert "pc2 is not in the cluster; type on pc2: " in pc2.reason
+    assert "pc2 is not in the cluster; switch it on, check its cable, type there: " in pc2.reason
     assert [gpu.presence for gpu in pc2.gpus] == ["missing"]
 
 

@@ -241,7 +241,8 @@ def test_the_other_nodes_of_a_rig_are_missing_with_what_to_type(monkeypatch):
         snapshot = watched.until(lambda found: found.nodes[0].presence == "here")
         assert [node.presence for node in snapshot.nodes] == ["here", "missing"]
         (sign,) = [one for one in watched.signs() if one.subject == "pc2"]
-    assert "type on pc2: `RAY_AUTH_MODE=token ray start --address=192.168.1.10:6379" in sign.text
+    assert sign.text.startswith("pc2 is not there: the run was given no cluster, only this machine; ")
+    assert "`rigproof cluster up dual-3090-3070`, then add --ray-address 192.168.1.10:6379" in sign.text
 
 
 def test_a_rig_of_other_machines_is_refused(monkeypatch):
