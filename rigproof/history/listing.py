@@ -23,6 +23,7 @@ from rigproof.records.verdict import figure
 LINE = 400  # characters
 BOLD, RED, GREEN = "1", "31", "32"
 NOTABLE_PERCENT = 1.0  # from this change on, it has a colour
+AGAINST = "; each change is against the line above it"
 NOTHING = "nothing is kept yet; a run of real devices keeps its good rates"
 # It is printed to a terminal, which would execute control characters.
 Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
@@ -169,7 +170,7 @@ def _rig_lines(history: History, *, color: bool) -> Iterator[str]:
         yield f"{history.rig}: {NOTHING}"
         return
     counted = f"{figure(len(history.kept), 'measurements')} of {figure(runs, 'runs')}"
-    yield f"{styled(history.rig, BOLD)}: {counted}"
+    yield f"{styled(history.rig, BOLD)}: {counted}{AGAINST if runs > 1 else ''}"
     groups: dict[tuple[str, str, str], list[Kept]] = {}
     for one in history.kept:
         groups.setdefault((one.gpu_uuid, one.title, one.rate.unit), []).append(one)

@@ -6,7 +6,7 @@ from rigproof.criteria.criterion import Criterion
 from rigproof.judging import fault_page
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.fault_matrix import shown_by
-from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.profiles.kinds.stages import DUTIES, Duty
 from rigproof.profiles.subjects import Scope
 from rigproof.records.verdict import Outcome
 from rigproof.stages.registry import KINDS
@@ -103,14 +103,17 @@ def _entry(criterion: Criterion) -> str:
 def _needs(criterion: Criterion) -> str:
     """The stages that it requires, then those that it judges if the level has them."""
     needed = [f"the {stage} stage" for stage in criterion.stages]
-    needed += [f"the {duty} stage" for duty in criterion.needs]
+    needed += [f"the {duty} stage ({_stages_of(duty)})" for duty in criterion.needs]
     if not criterion.duties:
         return " and ".join(needed) or "no stage"
     judged = "every stage of the level"
     if set(criterion.duties) != set(DUTIES):
-        names = [kind.name for kind in KINDS if kind.duty in criterion.duties]
-        judged = f"{', '.join(names)}, as far as the level has them"
+        judged = f"{_stages_of(*criterion.duties)}, as far as the level has them"
     return f"{' and '.join(needed) or 'no stage of its own'}; judges {judged}"
+
+
+def _stages_of(*duties: Duty) -> str:
+    return ", ".join(kind.name for kind in KINDS if kind.duty in duties)
 
 
 def _named(faults: tuple[str, ...]) -> str:

@@ -22,7 +22,7 @@ FAULT[@SUBJECT][:key=value,…]`, repeatable, several at once. Without a subject
 node. `rigproof lint --faults` also prints this list.
 
 - `stage=`: the only stage in which it acts; `after=` and `for=` then count in that stage. Without it they
-  count from the beginning of the continuous stage, or of the only stage in which it can act,
+  count from the beginning of the continuous stage (sustained), or of the only stage in which it can act,
   and a fault without an end lasts to the end of the run. A fault that would never act, or that could not
   be detected, is refused.
 - `after=`, `for=`: when it begins, and how long it lasts; seconds, or a share of the stage (`after=80%`).
@@ -41,7 +41,7 @@ leaves a device without another one of its kind. A test runs all of them on the 
 | Fault | Fails | Warns | Not measured | Why |
 |---|---|---|---|---|"""
 LATE = """\
-## From 80 % of the continuous stage on
+## From 80 % of the continuous stage (sustained) on
 
 Every fault with `after=` that begins in the last fifth of the stage and lasts to its end is detected by the
 criterion that it is made for, except these, which need other keys or are detected in another way:

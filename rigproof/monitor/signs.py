@@ -130,10 +130,8 @@ def _of_gpu(gpu: GpuNow) -> Iterator[WarningSign]:
         yield WarningSign("missing", name, gpu.reason or "missing")
     share, least = gpu.coverage_share, limits.sample_coverage_share
     if share is not None and least is not None and share < least:
-        text = (
-            f"the driver answers slowly: {100 * share:.0f} % of the readings due came in time, limit ≥ "
-            f"{100 * least:.0f} %"
-        )
+        figures = ", ".join(figure_and_limit(100 * share, 100 * least, "%", "at_least"))
+        text = f"the driver answers slowly, readings in time: {figures}"
         yield WarningSign("driver_slow", name, text, 100 * share, 100 * least, "at_least", "%")
     yield from _heat(gpu)
     slowed = (gpu.clock_event_reasons or 0) & THROTTLE
@@ -143,7 +141,8 @@ def _of_gpu(gpu: GpuNow) -> Iterator[WarningSign]:
     if gpu.memory_used_mib is not None and gpu.memory_total_mib and limits.headroom_mib is not None:
         free_mib = gpu.memory_total_mib - gpu.memory_used_mib
         if free_mib < limits.headroom_mib:
-            text = f"{free_mib:.0f} MiB of VRAM free, limit ≥ {limits.headroom_mib:.0f} MiB"
+            figures = ", ".join(figure_and_limit(free_mib, limits.headroom_mib, "MiB", "at_least"))
+            text = f"VRAM free: {figures}"
             yield WarningSign("headroom", name, text, free_mib, limits.headroom_mib, "at_least", "MiB")
     if gpu.xids:
         numbers = ", ".join(str(xid) for xid in dict.fromkeys(gpu.xids))

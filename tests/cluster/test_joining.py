@@ -21,7 +21,7 @@ def test_a_missing_node_is_named_with_its_line_and_the_others_work(
     line = f"ray start --address={two_nodes.address} --node-name=pc3 --num-cpus=2 --num-gpus=0"
     assert missing.subject == "pc3"
     assert missing.data["remedy"].endswith(line)
-    assert line in missing.message
+    assert line in missing.data["next_step"]
     assert [event.subject for event in rig.events("gpu_missing")] == ["pc3/cpu0"]
     assert stage.status == "partial"
     assert rig.rounds("sustained", "pc1/cpu0") > 0

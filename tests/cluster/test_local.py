@@ -216,6 +216,6 @@ def test_a_rig_that_is_elsewhere_is_missing_without_a_wait(tmp_path: Path, load:
         assert cluster.run_stage(plan, specs).status == "failed"
     one, two = rig.events("node_missing")
     assert "ray start --head --port=6379" in one.data["remedy"]
-    assert "--node-ip-address=192.0.2.101 --node-name=pc-one --num-cpus=80 --num-gpus=1" in one.message
-    assert "ray start --address=192.0.2.101:6379 --node-ip-address=192.0.2.102" in two.message
+    assert "--node-ip-address=192.0.2.101 --node-name=pc-one --num-cpus=80 --num-gpus=1" in one.data["remedy"]
+    assert "ray start --address=192.0.2.101:6379 --node-ip-address=192.0.2.102" in two.data["remedy"]
     assert {event.subject for event in rig.events("gpu_missing")} == {"pc-one/gpu0", "pc-two/gpu0"}

@@ -50,7 +50,7 @@ def test_measurements_are_read_oldest_first(lab):
 
 def test_a_card_keeps_its_history_when_it_moves(lab):
     assert list(listing_lines(lab.parent)) == [
-        "lab: 2 measurements of 2 runs",
+        "lab: 2 measurements of 2 runs; each change is against the line above it",
         "  pc2/gpu0 throughput.gemm_bf16  NVIDIA H200 GPU-1",
         "    2026-01-02 03:04      70.00 TFLOP/s           driver 580.65, torch 2.13.0",
         "    2026-02-02 03:04      63.00 TFLOP/s  -10.0 %  driver 580.65, torch 2.13.0",
