@@ -51,6 +51,8 @@ def addressed(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     found = []
     for node in nodes:
         if node.address is None:
+            if len(nodes) == 1:
+                raise ClusterError("a rig of one machine needs no cluster; run `rigproof accept` on it")
             raise ClusterError(f"{node.name} has no address in the profile; write its address there")
         try:
             found.append(socket.gethostbyname(node.address))

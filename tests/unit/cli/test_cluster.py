@@ -49,10 +49,10 @@ def test_a_file_that_cannot_be_written_is_refused_with_the_way_out(tmp_path, pla
     assert "Traceback" not in done.stderr
 
 
-def test_a_rig_without_addresses_is_refused():
+def test_a_rig_of_one_machine_needs_no_cluster():
     done = rigproof("cluster", "up", "single-gpu", "--write-only")
     assert done.returncode == 4
-    assert "has no address in the profile" in done.stderr
+    assert "a rig of one machine needs no cluster; run `rigproof accept` on it" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -122,7 +122,8 @@ def test_a_token_is_made_once_for_its_owner_alone(monkeypatch, tmp_path):
     ("nodes", "expected"),
     [
         ((), "no nodes"),
-        ((Node(name="pc1"),), "pc1 has no address in the profile"),
+        ((Node(name="pc1"),), "a rig of one machine needs no cluster; run `rigproof accept`"),
+        ((Node(name="pc1"), Node(name="pc2")), "pc1 has no address in the profile"),
         ((Node(name="pc1", address="no-such-host.invalid"),), "no-such-host.invalid is not known here"),
     ],
 )
