@@ -11,6 +11,8 @@ from rigproof.plugin.preparation import Refused, prepare
 from rigproof.plugin.request import Request
 from rigproof.report.terminal.plan_text import plan_lines
 
+LOG_COLUMNS = 160  # where there is no terminal
+
 
 def print_plan(config: pytest.Config) -> int:
     """Print the plan. Returns the exit status. Raises pytest.UsageError (exit 4) if there is none."""
@@ -26,7 +28,7 @@ def print_plan(config: pytest.Config) -> int:
         nvml_error=prepared.inventory.nvml_error,
         simulated=prepared.simulated is not None,
         verbose=config.get_verbosity() > 0,
-        width=shutil.get_terminal_size().columns,
+        width=shutil.get_terminal_size((LOG_COLUMNS, 24)).columns,
     ):
         print(line)  # noqa: T201 - there is no session to report through
     for line in champion_lines(prepared.champions, prepared.loaded.rig.name):

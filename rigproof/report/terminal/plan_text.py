@@ -12,10 +12,11 @@ from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.floor_basis import Conditions, FloorBasis, floor_basis
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import device_plan
-from rigproof.records.verdict import figure
+from rigproof.records.verdict import SIGNS, figure
 from rigproof.report.terminal.terminal import duration, header_lines
 
 Promised = Callable[[Criterion, LoadedRig, Collection[str]], tuple[str, ...]]
+AT_LEAST = f"{SIGNS['at_least']} "
 KEY = re.compile(r"`((?:limits|cpu|responsiveness|stages\.\w+)\.\w+)`")
 
 
@@ -51,13 +52,14 @@ def plan_lines(
     yield from _in_full(judged, loaded) if verbose else _briefly(judged, loaded, width)
     criteria = catalogue.values()
     unpromised = [each.name for each in criteria if not promised(each, loaded, loaded.kinds.names)]
-    of_other_levels = [
-        f"{each.name} ({', '.join(name for name in each.stages if name not in plan.stage_names)})"
-        for each in criteria
-        if each.name not in unpromised and not promised(each, loaded, plan.stage_names)
-    ]
+    of_other_levels: dict[str, list[str]] = {}  # by the stages that they lack
+    for each in criteria:
+        if each.name not in unpromised and not promised(each, loaded, plan.stage_names):
+            lacking = ", ".join(name for name in each.stages if name not in plan.stage_names)
+            of_other_levels.setdefault(lacking, []).append(each.name)
     if of_other_levels:
-        yield f"not at level {plan.level}, for lack of these stages: {', '.join(of_other_levels)}"
+        yield f"not at level {plan.level}, for lack of a stage:"
+        yield from (f"  {stages}: {', '.join(names)}" for stages, names in of_other_levels.items())
     if unpromised:
         yield f"not promised by this rig, so not judged: {', '.join(unpromised)}"
 
@@ -101,8 +103,12 @@ def _short(criterion: Criterion, subjects: Sequence[str], loaded: LoadedRig) -> 
         return next(iter(alike), "") or _first_clause(criterion.limit)
     units = {limits.rpartition(" ")[2] for limits in alike}
     shared = f" {units.pop()}" if len(units) == 1 else ""
-    values = (f"{_whom(having, loaded)} {limits.removesuffix(shared)}" for limits, having in alike.items())
-    return ", ".join(values) + shared
+    sign = AT_LEAST if all(limits.startswith(AT_LEAST) for limits in alike) else ""
+    values = (
+        f"{_whom(having, loaded)} {limits.removeprefix(sign).removesuffix(shared)}"
+        for limits, having in alike.items()
+    )
+    return sign + ", ".join(values) + shared
 
 
 def _first_clause(rule: str) -> str:
@@ -226,7 +232,7 @@ def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> Limit
     own = getattr(device.gpu.floors, kind.name)
     if own is not None:
         source = loaded.source_of(f"{device.key}.floors.{kind.name}")
-        return Limit(f"{kind.name} = {own:g} {kind.unit} ({source})", figure(own, kind.unit))
+        return Limit(f"{kind.name} = {own:g} {kind.unit} ({source})", AT_LEAST + figure(own, kind.unit))
     basis = _basis(kind, device, loaded)
     share = None if basis is None else getattr(device.limits, basis.share)
     if basis is None or share is None:
@@ -245,7 +251,7 @@ def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> Limit
     floor = figure(basis.figure.value * share * shared, kind.unit)
     at = " at the default power limit" if kind.scaled else ""
     source = f"{share:g} of {figure(basis.figure.value, kind.unit)}, {basis.reason}"
-    return Limit(f"{floor}{at} ({source}; hwprofiles/gpus/{device.sku_stem}.toml)", floor)
+    return Limit(f"{floor}{at} ({source}; hwprofiles/gpus/{device.sku_stem}.toml)", AT_LEAST + floor)
 
 
 def _basis(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> FloorBasis | None:

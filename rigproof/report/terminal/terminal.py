@@ -1,7 +1,8 @@
 """The terminal output before and after a run: header, matrix of verdicts, what to do about failures."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
 from pathlib import Path
 
 from rigproof.profiles.loading.loaded import LoadedRig
@@ -40,7 +41,7 @@ def header_lines(
     )
     if nvml_error:
         lines.append(f"NVML does not answer: {nvml_error}")
-    devices = [f"{device.subject} {_model(device.gpu.sku, device.gpu.device)}" for device in loaded.devices()]
+    devices = list(_devices(loaded))
     shown = devices if len(devices) <= 8 else [*devices[:7], f"… {len(devices) - 7} more"]
     lines.append(f"devices: {', '.join(shown) or 'none'}")
     stages = ", ".join(f"{stage.name} {stage.expected_s:.0f} s" for stage in plan.stages)
@@ -50,6 +51,18 @@ def header_lines(
         f"about {duration(plan.expected_s)} in all"
     )
     return lines
+
+
+def _devices(loaded: LoadedRig) -> Iterator[str]:
+    """Each device with its model; those of a node that are alike and next to each other as a range."""
+    for (_, model), group in groupby(
+        loaded.devices(), key=lambda device: (device.node, _model(device.gpu.sku, device.gpu.device))
+    ):
+        first, *more = (device.subject for device in group)
+        if len(more) > 1:
+            yield f"{first}…{more[-1].rpartition('/')[2]} {model}"
+        else:
+            yield from (f"{subject} {model}" for subject in (first, *more))
 
 
 def _model(sku: str, device: str) -> str:

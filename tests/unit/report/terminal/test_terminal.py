@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from rigproof.profiles.loading.load import load_rig
 from rigproof.records.verdict import Decision, Outcome, Verdict
 from rigproof.report.terminal.terminal import (
     duration,
@@ -9,6 +10,7 @@ from rigproof.report.terminal.terminal import (
     print_summary,
     summary_lines,
 )
+from rigproof.stages.registry import KINDS
 
 
 def test_the_header_says_what_is_about_to_happen(loaded, plan):
@@ -16,6 +18,17 @@ def test_the_header_says_what_is_about_to_happen(loaded, plan):
     assert lines[0].startswith("rig: lab (hwprofiles/rigs/lab.toml), driver 580.65.06, torch ")
     assert lines[1] == "devices: pc1/gpu0 rtx-3090, pc1/gpu1 rtx-3070"
     assert lines[2] == "plan: level quick: gemm 20 s, sustained 35 s with 2 workers; about 75 s in all"
+
+
+def test_the_header_has_a_range_for_cards_that_are_alike(tmp_path, plan):
+    profile = tmp_path / "lab.toml"
+    h200 = '{ sku = "h200-sxm" }'
+    profile.write_text(
+        f'name = "lab"\n[[nodes]]\nname = "a"\ncpus = 64\ngpus = [{", ".join([h200] * 4)}]\n'
+        f'[[nodes]]\nname = "b"\ncpus = 64\ngpus = [{{ sku = "h100-sxm" }}, {h200}]\n'
+    )
+    lines = header_lines(load_rig(str(profile), KINDS), plan)
+    assert lines[1] == "devices: a/gpu0…gpu3 h200-sxm, b/gpu0 h100-sxm, b/gpu1 h200-sxm"
 
 
 def test_the_header_says_why_no_gpu_was_looked_for_and_that_a_run_is_simulated(loaded, plan):
