@@ -11,8 +11,9 @@ from support import alone  # noqa: F401 - sets the environment
 from support.acceptance import Run, accept, run_pytest
 from support.garbage import own_garbage_of_module, pytest_collection, pytest_unconfigure
 from support.recordings import profile_text
+from support.reruns import pytest_configure
 
-__all__ = ["own_garbage_of_module", "pytest_collection", "pytest_unconfigure"]
+__all__ = ["own_garbage_of_module", "pytest_collection", "pytest_configure", "pytest_unconfigure"]
 
 
 @pytest.fixture
