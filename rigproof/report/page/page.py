@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
+from bokeh.document import Document
 from bokeh.embed import components
 from bokeh.resources import Resources
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -50,11 +52,70 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
     library, script = Markup(""), Markup("")
     places: dict[str, Markup] = {}
     if charts:
+        document = Document()
+        with document.models.freeze():  # else each chart that is added looks through all those before it
+            for chart in charts:
+                document.add_root(chart.plot)
         made, divs = components({chart.anchor: chart.plot for chart in charts})
         # Bokeh's own library, and its JSON, which it escapes. No other content of the run is Markup.
         library = Markup(Resources(mode="inline", components=["bokeh"]).render_js())  # noqa: S704
         script = Markup(made)  # noqa: S704
         places = {anchor: Markup(div) for anchor, div in divs.items()}  # noqa: S704
+    ordered = reading_order(result.verdicts)
+    findings = list(_findings(result.verdicts))
+    found = dict.fromkeys(verdict.criterion for verdict in ordered if verdict.outcome in LOUD)
+    counted = counts(result.verdicts)
+    events = loud_events(result.recording)
+    shown = {chart.anchor for chart in charts}
+    anchors = {(verdict.criterion, verdict.subject): f"v{n}" for n, verdict in enumerate(ordered[:ROWS_MAX])}
+    return (
+        _templates()
+        .get_template("report.html.jinja")
+        .render(
+            result=result,
+            run=result.recording.run,
+            other=None if other is None else other.run,
+            facts=result.facts,
+            nodes=excerpt.result.facts.nodes,
+            excerpt_note=excerpt.note,
+            matrix=matrix_of(result.verdicts, [device.subject for device in result.facts.devices]),
+            anchors=anchors,
+            first_anchors=_first_anchors(anchors),
+            chart_anchors={
+                name: anchor
+                for name, one in CATALOGUE.items()
+                if (anchor := chart_of(one)) and anchor in shown
+            },
+            verdicts=ordered[:ROWS_MAX],
+            verdicts_left=len(ordered[ROWS_MAX:]),
+            findings=findings[:FINDINGS_MAX],
+            findings_left=len(findings[FINDINGS_MAX:]),
+            explained={name: CATALOGUE[name] for name in found if name in CATALOGUE},
+            outcomes=[(o.value, WORDS[o], counted[o.value]) for o in Outcome if counted[o.value]],
+            meaning=meaning(
+                result.decision,
+                result.verdicts,
+                interrupted=result.interrupted,
+                short=result.short,
+                simulated=result.recording.run.simulated,
+            ),
+            instead=instead(result.decision, result.short),
+            count_line=count_line(result.verdicts),
+            stages=result.recording.attempts,
+            stage_tables=tables_of(excerpt.result.recording),
+            events=events[:MARKS_MAX],
+            events_left=len(events[MARKS_MAX:]),
+            charts=charts,
+            library=library,
+            script=script,
+            places=places,
+        )
+    )
+
+
+@cache
+def _templates() -> Environment:
+    """Compiled once in a process."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -64,50 +125,7 @@ def page_text(result: RunResult, other: Recording | None = None) -> str:
     )
     environment.globals.update(figure=figure, limit_text=limit_text, title_of=title_of, word=word)
     environment.filters["code"] = _with_code
-    ordered = reading_order(result.verdicts)
-    findings = list(_findings(result.verdicts))
-    found = dict.fromkeys(verdict.criterion for verdict in ordered if verdict.outcome in LOUD)
-    counted = counts(result.verdicts)
-    events = loud_events(result.recording)
-    shown = {chart.anchor for chart in charts}
-    anchors = {(verdict.criterion, verdict.subject): f"v{n}" for n, verdict in enumerate(ordered[:ROWS_MAX])}
-    return environment.get_template("report.html.jinja").render(
-        result=result,
-        run=result.recording.run,
-        other=None if other is None else other.run,
-        facts=result.facts,
-        nodes=excerpt.result.facts.nodes,
-        excerpt_note=excerpt.note,
-        matrix=matrix_of(result.verdicts, [device.subject for device in result.facts.devices]),
-        anchors=anchors,
-        first_anchors=_first_anchors(anchors),
-        chart_anchors={
-            name: anchor for name, one in CATALOGUE.items() if (anchor := chart_of(one)) and anchor in shown
-        },
-        verdicts=ordered[:ROWS_MAX],
-        verdicts_left=len(ordered[ROWS_MAX:]),
-        findings=findings[:FINDINGS_MAX],
-        findings_left=len(findings[FINDINGS_MAX:]),
-        explained={name: CATALOGUE[name] for name in found if name in CATALOGUE},
-        outcomes=[(o.value, WORDS[o], counted[o.value]) for o in Outcome if counted[o.value]],
-        meaning=meaning(
-            result.decision,
-            result.verdicts,
-            interrupted=result.interrupted,
-            short=result.short,
-            simulated=result.recording.run.simulated,
-        ),
-        instead=instead(result.decision, result.short),
-        count_line=count_line(result.verdicts),
-        stages=result.recording.attempts,
-        stage_tables=tables_of(excerpt.result.recording),
-        events=events[:MARKS_MAX],
-        events_left=len(events[MARKS_MAX:]),
-        charts=charts,
-        library=library,
-        script=script,
-        places=places,
-    )
+    return environment
 
 
 def _first_anchors(anchors: Mapping[tuple[str, str], str]) -> dict[str, str]:
