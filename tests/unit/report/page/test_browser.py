@@ -34,6 +34,21 @@ AXIS = (
 FOCUSABLE = (
     "[...document.querySelectorAll('a[href], button, summary')].filter(one => one.checkVisibility()).length"
 )
+# Of the elements that are drawn. Asked for all at once: the browser answers as fast for a hundred as for one.
+RIGHT_EDGES = """elements => elements.filter(one => one.checkVisibility())
+    .map(one => one.getBoundingClientRect().right)"""
+# A checker looks at each cell for itself: of a criterion's rows the first one of each outcome is enough.
+UNFOLDED_WITHOUT_EQUAL_ROWS = """() => {
+    document.querySelectorAll('details').forEach(one => { one.open = true; });
+    const seen = new Set();
+    document.querySelectorAll('#criteria tbody tr').forEach(row => {
+        const [outcome, criterion] = row.innerText.split(/\\s+/);
+        const kind = outcome + ' ' + criterion;
+        if (seen.has(kind)) { row.remove(); }
+        seen.add(kind);
+    });
+    return seen.size;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -197,10 +212,12 @@ def test_everything_is_reached_and_used_by_keyboard(opened):
         for _ in range(page.evaluate(FOCUSABLE) + plots):
             page.keyboard.press("Tab")
             here = "(document.activeElement.closest('.plot') ?? document.activeElement)"
-            assert page.evaluate(f"getComputedStyle({here}).outlineStyle") == "solid"
-            reached.add(
-                page.evaluate(f"[...document.querySelectorAll('a, button, summary')].indexOf({here})")
+            outline, place = page.evaluate(
+                f"[getComputedStyle({here}).outlineStyle,"
+                f" [...document.querySelectorAll('a, button, summary')].indexOf({here})]"
             )
+            assert outline == "solid"
+            reached.add(place)
         assert len(reached - {-1}) == page.evaluate(FOCUSABLE)
         whole = page.evaluate(AXIS)
         page.locator("[data-zoom=in]").focus()
@@ -291,10 +308,9 @@ def test_on_paper_no_chart_is_cut(opened):
         page.set_viewport_size(PAPER)
         assert page.evaluate("document.documentElement.scrollWidth") <= PAPER["width"]
         for selector in (".plot", ".plot canvas", ".matrix td"):
-            for one in page.locator(selector).all():
-                found = one.bounding_box()
-                if found is not None:
-                    assert found["x"] + found["width"] <= PAPER["width"], selector
+            rights = page.locator(selector).evaluate_all(RIGHT_EDGES)
+            assert rights, selector
+            assert max(rights) <= PAPER["width"], selector
         assert page.evaluate("getComputedStyle(document.querySelector('.chart')).breakInside") == "avoid"
         assert drawn > PAPER["width"]
         page.emulate_media(media="screen")
@@ -307,7 +323,7 @@ def test_an_accessibility_checker_finds_nothing(opened, viewport, scheme):
     """Contrast of at least 4.5 is one of its rules."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     with opened(viewport, color_scheme=scheme) as page:
-        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        assert page.evaluate(UNFOLDED_WITHOUT_EQUAL_ROWS) >= len(CATALOGUE)
         found = axe.run(page).response
     assert "color-contrast" in {rule["id"] for rule in found["passes"]}
     assert [(rule["id"], [node["html"] for node in rule["nodes"]][:3]) for rule in found["violations"]] == []
