@@ -12,7 +12,18 @@ from rigproof.run.simulated.trial import simulated_recording
 from rigproof.simulation.faults.kinds import Late
 from rigproof.stages.registry import KINDS
 from support.directions import agrees
-from support.fault_matrix import FIRST, OTHER, SECOND, changes_of, rig, run, run_changes, subject_of, written
+from support.fault_matrix import (
+    FIRST,
+    OTHER,
+    SECOND,
+    changes_of,
+    continuous_rig,
+    rig,
+    run,
+    run_changes,
+    subject_of,
+    written,
+)
 from support.lengths import lengths
 from support.sentences import check_sentences
 
@@ -61,7 +72,7 @@ def test_the_page_of_faults_is_current():
 @pytest.mark.parametrize("fault", LATE, ids=[fault.name for fault in LATE])
 def test_a_fault_of_the_last_fifth_of_the_sustained_stage_is_noticed(fault):
     late = fault.late or Late("")
-    changes = run_changes(f"{fault.name}:{late.keys}")
+    changes = changes_of(run(f"{fault.name}:{late.keys}", on=continuous_rig()))
     noticed = {name for (name, _), outcome in changes.items() if outcome is ENDS[fault.ends]}
     if late.criterion is not None:
         assert late.criterion in noticed

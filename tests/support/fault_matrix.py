@@ -1,10 +1,11 @@
 """Faults on a rig on which each of them can be noticed, and the verdicts that they change there."""
 
+import tomllib
 from functools import cache
 from pathlib import Path
 
 from rigproof.judging.judge import judge_all
-from rigproof.profiles.loading.load import load_rig
+from rigproof.profiles.loading.load import load_rig, over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.verdict import Outcome, Verdict
 from rigproof.run.simulated.trial import simulated_recording
@@ -25,6 +26,16 @@ def rig() -> LoadedRig:
     return load_rig(str(PROFILE), KINDS)
 
 
+@cache
+def continuous_rig() -> LoadedRig:
+    """The matrix's rig with nothing after its continuous stage, so that a fault of its end shows there."""
+    tables = tomllib.loads(PROFILE.read_text(encoding="utf-8"))
+    for kind in KINDS:
+        if kind.duty != "continuous" and "length_s" in kind.settings.model_fields:
+            tables["stages"].setdefault(kind.name, {})["length_s"] = {LEVEL: 0}
+    return over_defaults(tables, tables["name"], KINDS)
+
+
 def subject_of(fault: FaultKind) -> str:
     """The first one of the rig on which it can be noticed."""
     if fault.scope == "node":
@@ -43,9 +54,9 @@ def changes_of(verdicts: list[Verdict]) -> Changes:
     return {(one.criterion, one.subject): one.outcome for one in verdicts if one.outcome not in GOOD}
 
 
-def run(*faults: str, seed: int = 0) -> list[Verdict]:
-    """All verdicts of the matrix's rig with these faults."""
-    return judge_all(simulated_recording(rig(), LEVEL, faults, seed=seed))
+def run(*faults: str, on: LoadedRig | None = None, seed: int = 0) -> list[Verdict]:
+    """All verdicts of the matrix's rig, or of another one, with these faults."""
+    return judge_all(simulated_recording(on or rig(), LEVEL, faults, seed=seed))
 
 
 def run_changes(*faults: str, seed: int = 0) -> Changes:
@@ -61,6 +72,7 @@ __all__ = [
     "SECOND",
     "Changes",
     "changes_of",
+    "continuous_rig",
     "rig",
     "run",
     "run_changes",
