@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from support.acceptance import CHECKOUT
+from support.acceptance import CHECKOUT, PRELOADED
+from support.forked_commands import programs
 
 DOCUMENTS = [
     *(
@@ -73,6 +74,8 @@ def typed() -> dict[str, list[str]]:
 
 
 TYPED = typed()
+PROGRAMS = {"pytest": "pytest", "rigproof": "rigproof", "pytest-benchmark": "pytest_benchmark"}
+FORKED = ".venv/forked"
 
 
 @pytest.fixture(scope="module")
@@ -96,27 +99,26 @@ def clone(tmp_path_factory):
                 "ops"
             ]  # which the history keeps since these were measured
         (kept / f"{number}_{run}.json").write_text(json.dumps(measured))
-    programs = folder / ".venv" / "bin"
-    programs.mkdir(parents=True)
-    modules = {
-        "pytest": "pytest",
-        "rigproof": "rigproof",
-        "pytest-benchmark": "pytest_benchmark",
-        "python": "",
-    }
-    for name, module in modules.items():
-        program = programs / name
+    own = folder / ".venv" / "bin"  # programs that start an interpreter
+    own.mkdir(parents=True)
+    for name, module in {"python": "", **PROGRAMS}.items():
+        program = own / name
         program.write_text(f'#!/bin/sh\nexec {sys.executable} {f"-m {module}" if module else ""} "$@"\n')
         program.chmod(0o755)
-    done = typed_in(folder, "pytest -m hardware --hw-level quick --hw-inject overheat@pc2/gpu0")
-    assert done.returncode == 1, done.stdout + done.stderr  # so that `reports/latest` is a run with a failure
-    return folder
+    (folder / FORKED).mkdir()
+    with programs(folder / FORKED, PROGRAMS, folder, PRELOADED):
+        done = typed_in(folder, "pytest -m hardware --hw-level quick --hw-inject overheat@pc2/gpu0")
+        # `reports/latest` is a run with a failure from now on
+        assert done.returncode == 1, done.stdout + done.stderr
+        yield folder
 
 
 def typed_in(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
     """The command in a shell; an acceptance run is one of a simulated rig, in simulated time."""
+    # Ray reads the environment when it is imported: where it is to start, the interpreter is a new one.
+    forked = [] if re.search(r"--(hw-)?simulate ", command) else [folder / FORKED]
     environment = os.environ | {
-        "PATH": f"{folder / '.venv' / 'bin'}:{os.environ['PATH']}",
+        "PATH": ":".join(map(str, [*forked, folder / ".venv" / "bin", os.environ["PATH"]])),
         "PYTHONPATH": str(folder),
         "EDITOR": "true",
         "GITHUB_STEP_SUMMARY": str(folder / "step-summary.md"),

@@ -102,18 +102,17 @@ def _environment() -> dict[str, str]:
 # is a process of its own, with its own modules, signals, output and exit status. What pytest loads as a
 # plugin is not among them, since pytest could not rewrite it any more. A run with a real Ray starts its own
 # interpreter: Ray reads the environment when it is imported.
-_FORKED = multiprocessing.get_context("forkserver")
-_FORKED.set_forkserver_preload(
-    [
-        *("pytest", "ray", "pynvml", "pyarrow.parquet", "bokeh.embed", "bokeh.plotting", "prometheus_client"),
-        *("pyarrow.compute", "rich.live", "rich.markup", "tomlkit", "unittest", "xml.etree.ElementTree"),
-        *("rigproof.run.simulated.trial", "rigproof.judging.judge", "rigproof.report.files.files"),
-        *("rigproof.report.page.page", "rigproof.report.published.shared_copy", "rigproof.profiles.lint.rig"),
-        *("rigproof.report.terminal.live", "rigproof.report.terminal.terminal", "rigproof.run.suite"),
-        *("rigproof.report.files.metrics", "rigproof.report.files.summary_md", "rigproof.records.disk.store"),
-        *("rigproof.history.champion_keeping", "rigproof.history.storage", "rigproof.judging.second_chance"),
-    ]
+PRELOADED = (
+    *("pytest", "ray", "pynvml", "pyarrow.parquet", "bokeh.embed", "bokeh.plotting", "prometheus_client"),
+    *("pyarrow.compute", "rich.live", "rich.markup", "tomlkit", "unittest", "xml.etree.ElementTree"),
+    *("rigproof.run.simulated.trial", "rigproof.judging.judge", "rigproof.report.files.files"),
+    *("rigproof.report.page.page", "rigproof.report.published.shared_copy", "rigproof.profiles.lint.rig"),
+    *("rigproof.report.terminal.live", "rigproof.report.terminal.terminal", "rigproof.run.suite"),
+    *("rigproof.report.files.metrics", "rigproof.report.files.summary_md", "rigproof.records.disk.store"),
+    *("rigproof.history.champion_keeping", "rigproof.history.storage", "rigproof.judging.second_chance"),
 )
+_FORKED = multiprocessing.get_context("forkserver")
+_FORKED.set_forkserver_preload(list(PRELOADED))
 
 
 def forked(module: str, arguments: tuple[str, ...], cwd: Path) -> subprocess.CompletedProcess[str]:
