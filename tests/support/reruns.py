@@ -15,4 +15,5 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") and hasattr(config, "failures_db"):
         from pytest_rerunfailures import StatusDB  # noqa: PLC0415 - not in every environment
 
+        config.failures_db.sock.close()
         config.failures_db = StatusDB()
