@@ -12,8 +12,9 @@ import pytest
 @pytest.hookimpl(trylast=True)  # after the plugin's own
 def pytest_configure(config: pytest.Config) -> None:
     """Let a process that runs tests ask itself."""
-    if hasattr(config, "workerinput") and hasattr(config, "failures_db"):
+    shared = getattr(config, "failures_db", None)
+    if hasattr(config, "workerinput") and hasattr(shared, "sock"):  # each conftest.py that has this hook asks
         from pytest_rerunfailures import StatusDB  # noqa: PLC0415 - not in every environment
 
-        config.failures_db.sock.close()
+        shared.sock.close()
         config.failures_db = StatusDB()
