@@ -33,5 +33,7 @@ BROKEN = (*LOST, "ecc-uncorrected")
 WORKER_LOST = ("hung-kernel", "worker-killed", "worker-frozen")
 # The card does no work in any later stage, and the current one is aborted.
 WITHOUT_WORK = (*BROKEN, "foreign-memory")
+# Results are wrong, so that their rounds are no work.
+WRONG_RESULTS = ("bit-flip", "wrong-element", "wrong-tile")
 # The card's power is unknown.
 POWER_UNKNOWN = ("sensor-missing:field=power", "sensor-frozen", "sensor-shifted", "sensor-impossible")

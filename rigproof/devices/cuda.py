@@ -13,6 +13,7 @@ from rigproof.host.proc import PROC, own_files
 from rigproof.records.identity import DeviceKind
 
 MIB = 2**20
+FP8_ROWS = 1024  # drawn at a time in bf16, so that little memory is needed beside the matrix
 SHOWN_SETTINGS = ("expandable_segments", "max_split_size", "roundup_power2_divisions")
 
 
@@ -37,11 +38,13 @@ class CudaMark:
 
 
 def cuda_precisions(capability: tuple[int, int]) -> tuple[str, ...]:
-    """What GPUs of a compute capability multiply in hardware.
+    """What GPUs of a compute capability multiply in hardware, as far as this torch can.
 
-    fp32 everywhere, fp16 from 7.0 (Volta), tf32 and bf16 from 8.0 (Ampere); source: CUDA C++
-    Programming Guide, "Compute Capabilities".
+    fp32 everywhere, fp16 from 7.0 (Volta), tf32 and bf16 from 8.0 (Ampere), fp8 from 8.9 (Ada); source: CUDA
+    C++ Programming Guide, "Compute Capabilities".
     """
+    if capability >= (8, 9) and hasattr(torch, "_scaled_mm"):
+        return ("fp32", "tf32", "fp16", "bf16", "fp8")
     if capability >= (8, 0):
         return ("fp32", "tf32", "fp16", "bf16")
     if capability >= (7, 0):
@@ -117,6 +120,7 @@ class CudaDevice(TorchDevice):
         self.uuid = f"GPU-{properties.uuid}"  # as NVML writes it
         self.precisions = cuda_precisions((properties.major, properties.minor))
         self.half = best_half(self.precisions)
+        self._one = torch.ones((), device=self.where)  # the scale of fp8 operands
         # Printed 16-bit peaks mean 32-bit accumulation; torch may split sums and add the parts in 16-bit.
         torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
@@ -133,7 +137,28 @@ class CudaDevice(TorchDevice):
 
     def fill_normal(self, matrix: torch.Tensor, seed: int) -> None:
         """The same data again: torch's generator on a GPU needs the seed alone."""
-        matrix.normal_(generator=torch.Generator(self.where).manual_seed(seed))
+        generator = torch.Generator(self.where).manual_seed(seed)
+        if matrix.element_size() > 1:
+            matrix.normal_(generator=generator)
+            return
+        for rows in matrix.split(FP8_ROWS):  # torch draws no fp8
+            rows.copy_(torch.randn(rows.shape, dtype=torch.bfloat16, device=self.where, generator=generator))
+
+    def multiply(self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+        """Queue out = a · bᵀ; fp8 with 32-bit accumulation, and without scales."""
+        if a.element_size() > 1:
+            torch.mm(a, b.t(), out=out)
+            return
+        torch._scaled_mm(  # noqa: SLF001 - the only one for fp8
+            a, b.t(), self._one, self._one, out_dtype=out.dtype, use_fast_accum=False, out=out
+        )
+
+    def multiply_exactly(self, left: torch.Tensor, right: torch.Tensor, precision: str) -> torch.Tensor:
+        """left · rightᵀ by ordinary fp32 arithmetic; for a product in fp32 on the tensor cores (tf32)."""
+        set_tf32(precision == "fp32" and "tf32" in self.precisions)
+        product = left @ right.t()
+        self.use(precision)
+        return product
 
     def arithmetic(self) -> dict[str, Any]:
         """The card's kind, and the libraries that choose its kernels."""

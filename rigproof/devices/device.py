@@ -94,11 +94,26 @@ class Device(Protocol):
         ...
 
     def empty(self, size: int, precision: str) -> Matrix:
-        """Room for a result."""
+        """Room for a matrix."""
+        ...
+
+    def empty_result(self, size: int, precision: str) -> Matrix:
+        """Room for a product, in the format in which products of that precision are stored."""
+        ...
+
+    def as_operand(self, out: Matrix, precision: str) -> Matrix:
+        """The memory of a product of that precision as room for one operand."""
         ...
 
     def multiply(self, a: Matrix, b: Matrix, out: Matrix) -> None:
         """Queue out = a · bᵀ with 32-bit accumulation. A transposed second operand is the fast layout."""
+        ...
+
+    def multiply_exactly(self, left: Matrix, right: Matrix, precision: str) -> Matrix:
+        """left · rightᵀ in fp32, on another data path than products of `precision` take, if there is one.
+
+        Exact for golden operands. `use(precision)` must have been called, and holds afterwards.
+        """
         ...
 
     def checksums(self, capacity: int) -> Checksums:

@@ -1,12 +1,36 @@
 """Operands that fill a device's memory, and what their products must be."""
 
-from rigproof.devices.device import Checksums, Device, Matrix, Product
-from rigproof.devices.verification import Operand, Reference, as_hex, make_operand, make_reference
-from rigproof.profiles.planning.operands import matrix_mib
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
 
-CHECKED_BLOCK = 16  # per pair: over a pool of hundreds that checks as much as one block of 256
+from rigproof.devices.device import Checksums, Device, Matrix, Product
+from rigproof.devices.golden import wrong_elements
+from rigproof.devices.normal import NormalData
+from rigproof.devices.verification import Made, Operand, Reference, as_hex, first_product
+from rigproof.profiles.planning.operands import matrix_mib, result_mib
+
 LEAST_MATRICES = 2
 RECORDED_PAIRS = 16  # whose checksums are recorded: a difference between two cards shows in any product
+REPETITIONS = 3  # of a product that was wrong: does it happen again?
+
+
+class Data(Protocol):
+    """What the matrices of a pool hold (NormalData, GoldenData). `golden`: products are known beforehand."""
+
+    golden: bool
+
+    def operand(self, number: int, before: Sequence[Operand], scratch: Matrix) -> Operand:
+        """The pool's operand of that number; `before` has those with lower ones."""
+        ...
+
+    def first(self, seeds: tuple[int, int], product: Product, flaw: str, taken: Collection[int]) -> Made:
+        """The reference of a product, and its first result."""
+        ...
+
+    def key(self, seeds: tuple[int, int]) -> str:
+        """Under which name the product's checksum is recorded."""
+        ...
 
 
 class Pool:
@@ -14,17 +38,24 @@ class Pool:
 
     Pair 0 is matrix 1 times matrix 0 transposed, pair i matrix i - 1 times matrix i transposed, so that going
     through the pairs reads every matrix and two matrices make two products. Each pair has a Reference from
-    the moment its matrices are there, no two the same: a product that is not computed leaves its neighbour's
-    result, which is detected.
+    the moment its matrices are there, another one than its neighbours': a product that is not computed leaves
+    its neighbour's result, which is detected.
     """
 
-    def __init__(self, device: Device, size: int, precision: str, block: int = CHECKED_BLOCK) -> None:
+    def __init__(
+        self,
+        device: Device,
+        size: int,
+        precision: str,
+        data: Data | None = None,
+    ) -> None:
+        """`data`: by default random normal data."""
         self._device = device
         self._size = size
         self._precision = precision
-        self._block = block
+        self.data: Data = NormalData(device, size, precision) if data is None else data
         self._operands: list[Operand] = []
-        self._out: Matrix | None = None
+        self.out: Matrix | None = None  # room for a product; pools of one size may share it
         self._next_pair = 0
         # By pair; kept when the pool shrinks, because rounds in progress may use them.
         self.references: list[Reference] = []
@@ -40,31 +71,32 @@ class Pool:
     @property
     def mib(self) -> float:
         """Memory of the matrices and the result."""
-        count = len(self._operands) + (self._out is not None)
-        return count * matrix_mib(self._size, self._precision)
+        operands = len(self._operands) * matrix_mib(self._size, self._precision)
+        return operands + (0 if self.out is None else result_mib(self._size, self._precision))
 
     @property
     def checksums(self) -> dict[str, str]:
         """The first products' checksums, by the seeds of their operands, in hexadecimal digits."""
         first = enumerate(self.references[:RECORDED_PAIRS])
-        return {"·".join(map(str, _matrices_of(pair))): as_hex(one.checksum) for pair, one in first}
+        return {self.data.key(_matrices_of(pair)): as_hex(one.checksum) for pair, one in first}
 
-    def grow(self) -> tuple[tuple[Reference, float], ...]:
-        """Add a matrix; the references of the pairs that it makes, and their products' device seconds.
+    def grow(self) -> tuple[Made, ...]:
+        """Add a matrix; the references of the pairs that it makes, with their first products.
 
         The first matrix makes none, the second two. Raises the device's error if memory does not suffice;
         the pool is then as large as before.
         """
-        if self._out is None:
-            self._out = self._device.empty(self._size, self._precision)
+        if self.out is None:
+            self.out = self._device.empty_result(self._size, self._precision)
         seed = len(self._operands)
-        operand = make_operand(self._device, self._size, self._precision, seed, self._out)
+        scratch = self._device.as_operand(self.out, self._precision)
+        operand = self.data.operand(seed, self._operands, scratch)
         operands = [*self._operands, operand]
         references = self.references[: seed if seed >= LEAST_MATRICES else 0]
         made = []
         for pair in range(len(references), len(operands) if seed else 0):
-            made.append(self._reference(pair, operands, references))
-            references.append(made[-1][0])
+            made.append(self._first(pair, operands, references))
+            references.append(made[-1].reference)
         self._operands, self.references = operands, references
         return tuple(made)
 
@@ -75,13 +107,12 @@ class Pool:
 
     def launch(self, products: int, sums: Checksums) -> tuple[int, ...]:
         """Queue the next products, each with its checksum; returns their pairs."""
-        assert self._out is not None, "an empty pool has nothing to multiply"
         used = []
         for _ in range(products):
             pair = self._next_pair % self.pairs
-            first, second = _matrices_of(pair)
-            self._device.multiply(self._operands[first].matrix, self._operands[second].matrix, self._out)
-            sums.add(self._out)
+            product = self._product(pair, self._operands)
+            self._device.multiply(product.a, product.b, product.out)
+            sums.add(product.out)
             used.append(pair)
             self._next_pair = pair + 1
         return tuple(used)
@@ -89,19 +120,46 @@ class Pool:
     def release(self) -> None:
         """Free everything."""
         self._operands.clear()
-        self._out = None
+        self.out = None
         self._device.empty_cache()
 
-    def _reference(
-        self, pair: int, operands: list[Operand], known: list[Reference]
-    ) -> tuple[Reference, float]:
-        assert self._out is not None
-        first, second = (operands[place] for place in _matrices_of(pair))
-        product = Product(first.matrix, second.matrix, self._out, self._precision)
+    def examine(self, pair: int) -> dict[str, Any]:
+        """Multiply a pair again, whose product was wrong: does it happen again, and where?
+
+        `repeated`, `again` (how often it was wrong), and if it was, of golden operands the keys of
+        `wrong_elements`. Waits for the device, so it must not be called within a round.
+        """
+        product, reference = self._product(pair, self._operands), self.references[pair]
+        again = 0
+        found: dict[str, Any] = {}
+        for _ in range(REPETITIONS):
+            checksum, _seconds = first_product(self._device, product)
+            if checksum == reference.checksum:
+                continue
+            again += 1
+            if self.data.golden and not found:
+                found = self._wrong_elements(product, _matrices_of(pair))
+        return {"repeated": REPETITIONS, "again": again, **found}
+
+    def _wrong_elements(self, product: Product, seeds: tuple[int, int]) -> dict[str, Any]:
+        """Nothing if memory does not suffice for a look."""
+        try:
+            return wrong_elements(self._device, product, seeds)
+        except (RuntimeError, MemoryError) as error:
+            if self._device.is_out_of_memory(error):
+                return {}
+            raise
+
+    def _product(self, pair: int, operands: Sequence[Operand]) -> Product:
+        assert self.out is not None, "an empty pool has nothing to multiply"
+        first, second = (operands[place].matrix for place in _matrices_of(pair))
+        return Product(first, second, self.out, self._precision)
+
+    def _first(self, pair: int, operands: list[Operand], known: list[Reference]) -> Made:
+        seeds = _matrices_of(pair)
+        flaw = next((operands[place].flaw for place in seeds if operands[place].flaw), "")
         taken = {one.checksum for one in known}
-        return make_reference(
-            self._device, product, self._block, seed=pair, flaw=first.flaw or second.flaw, taken=taken
-        )
+        return replace(self.data.first(seeds, self._product(pair, operands), flaw, taken), pair=pair)
 
 
 def _matrices_of(pair: int) -> tuple[int, int]:
@@ -111,10 +169,10 @@ def _matrices_of(pair: int) -> tuple[int, int]:
 
 def matrices_in(vram_mib: float, size: int, precision: str) -> int:
     """How many operands fit beside one result. ValueError if there is no room for a pair."""
-    each_mib = matrix_mib(size, precision)
-    count = int(vram_mib / each_mib) - 1
+    each_mib, out_mib = matrix_mib(size, precision), result_mib(size, precision)
+    count = int((vram_mib - out_mib) / each_mib)
     if count < LEAST_MATRICES:
-        needed_mib = (LEAST_MATRICES + 1) * each_mib
+        needed_mib = LEAST_MATRICES * each_mib + out_mib
         raise ValueError(
             f"vram_mib = {vram_mib:.0f} holds no two operands and a result of size {size} in {precision}: "
             f"give at least {needed_mib:.0f} MiB or a smaller size"

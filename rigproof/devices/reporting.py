@@ -1,11 +1,14 @@
 """Makes records of a workload's measurements."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
-from rigproof.devices.verification import Reference
+from rigproof.devices.pool import Pool
+from rigproof.devices.round_queue import FinishedRound
+from rigproof.devices.verification import Made, Reference, differing
 from rigproof.records.identity import DeviceKind
 from rigproof.records.measurements import TFLOP, Event, Labels, MemoryReading, Phase, Round
 
@@ -22,7 +25,7 @@ class Reporter:
         self._wrong_at_s: float | None = None
         self._wrong_unreported = 0
         self._memory_at_s: float | None = None
-        self._references: dict[tuple[str, int], dict[str, str]] = {}  # by precision and size
+        self._references: dict[tuple[str, int, bool], dict[str, str]] = {}  # by precision, size and data
 
     def round(
         self,
@@ -94,13 +97,19 @@ class Reporter:
             )
         )
 
-    def wrong_result(self, message: str, data: dict[str, Any]) -> None:
-        """Report a result that differs. `data.unreported` counts those not reported since the last event."""
+    def wrong_result(
+        self, message: str, data: dict[str, Any], look: Callable[[], dict[str, Any]] | None = None
+    ) -> None:
+        """Report a result that differs. `data.unreported` counts those not reported since the last event.
+
+        `look` finds out more for a result that is reported (`Pool.examine`).
+        """
         now_s = self.context.now_s()
         if self._wrong_at_s is not None and now_s - self._wrong_at_s < WRONG_RESULT_EVERY_S:
             self._wrong_unreported += 1
             return
-        self.event("wrong_result", message, {**data, "unreported": self._wrong_unreported})
+        found = look() if look else {}
+        self.event("wrong_result", message, {**data, **found, "unreported": self._wrong_unreported})
         self._wrong_at_s = now_s
         self._wrong_unreported = 0
 
@@ -109,20 +118,51 @@ class Reporter:
         if not reference.correct:
             self.wrong_result(*reference.wrong(precision))
 
-    def references(self, device: Device, precision: str, size: int, checksums: Mapping[str, str]) -> None:
+    def first(self, pool: Pool, made: Made, precision: str) -> None:
+        """Check the reference of a pool's latest pair, and its first product."""
+        self.check(made.reference, precision)
+        if made.reference.correct and not made.verified:
+            self._wrong_product(pool, precision, made.wrong)
+
+    def products(
+        self, pool: Pool, precision: str, number: int, finished: FinishedRound[tuple[int, ...]]
+    ) -> bool:
+        """Report the wrong products of a stage's round of that number, and where; whether all were right.
+
+        A wrong product is multiplied again, so no round may be measured meanwhile.
+        """
+        verified, wrong = differing(pool.references, finished.work, finished.checksums)
+        for result in wrong:
+            self._wrong_product(pool, precision, {"round": number, **result})
+        return verified
+
+    def _wrong_product(self, pool: Pool, precision: str, result: dict[str, Any]) -> None:
+        pair, golden = result["pair"], pool.data.golden
+        what = "is not exact" if golden else "changed between equal products"
+        self.wrong_result(
+            f"{precision} result of pair {pair} {what}",
+            {"precision": precision, "golden": golden, **result},
+            partial(pool.examine, pair),
+        )
+
+    def references(
+        self, device: Device, precision: str, size: int, checksums: Mapping[str, str], *, golden: bool
+    ) -> None:
         """Report the checksums of correct products of this size, by their operands' seeds, and the device.
 
-        Those already reported in this stage are left out, unless they changed.
+        `golden`: whether they are those of exact arithmetic. Those already reported in this stage are left
+        out, unless they changed.
         """
-        known = self._references.setdefault((precision, size), {})
+        known = self._references.setdefault((precision, size, golden), {})
         new = {operands: value for operands, value in checksums.items() if known.get(operands) != value}
         if not new:
             return
         known.update(new)
+        kind = "golden" if golden else "reference"
         self.event(
             "reference",
-            f"{len(new)} reference checksums of {precision} products of size {size}",
-            {"precision": precision, "size": size, "checksums": new, **device.arithmetic()},
+            f"{len(new)} {kind} checksums of {precision} products of size {size}",
+            {"precision": precision, "size": size, "golden": golden, "checksums": new, **device.arithmetic()},
         )
 
     def out_of_memory(self, message: str, requested_mib: float, *, recovered: bool) -> None:

@@ -57,11 +57,16 @@ class RoundQueue(Generic[Work]):
     def __len__(self) -> int:
         return len(self._queued)
 
-    def add(self, products: int, phase: Phase) -> None:
-        """Queue one round. An error of the device leaves the queue as it was."""
+    def add(
+        self, products: int, phase: Phase, launch: Callable[[int, Checksums], Work] | None = None
+    ) -> None:
+        """Queue one round, by another `launch` if given.
+
+        An error of the device leaves the queue as it was.
+        """
         sums = self._room_for(products)
         start = self._device.mark()
-        work = self._launch(products, sums)
+        work = (launch or self._launch)(products, sums)
         sums.fetch()
         self._queued.append(_Queued(start, self._device.mark(), sums, products, phase, work))
 

@@ -6,7 +6,18 @@ import torch
 
 from rigproof.devices.device import Product
 
-DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+DTYPES = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "fp16": torch.float16,
+    "bf16": torch.bfloat16,
+    "fp8": torch.float8_e4m3fn,
+}
+
+
+def result_precision(precision: str) -> str:
+    """The format in which products of that precision are stored."""
+    return "bf16" if precision == "fp8" else precision
 
 
 class TorchChecksums:
@@ -51,6 +62,13 @@ def integer_view(matrix: torch.Tensor) -> torch.Tensor:
     return row.view(torch.int32 if matrix.element_size() == 4 else torch.int16)
 
 
+def _rows(matrix: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+    """Some rows. torch selects rows of no fp8 matrix, but of its bytes."""
+    if matrix.element_size() > 1:
+        return matrix.index_select(0, which)
+    return matrix.view(torch.uint8).index_select(0, which).view(matrix.dtype)
+
+
 class TorchDevice:
     """Operands, products, checksums and the check against 64-bit arithmetic."""
 
@@ -67,9 +85,22 @@ class TorchDevice:
         """Room for a result."""
         return torch.empty(size, size, dtype=DTYPES[precision], device=self.where)
 
+    def empty_result(self, size: int, precision: str) -> torch.Tensor:
+        """Room for a product."""
+        return self.empty(size, result_precision(precision))
+
+    def as_operand(self, out: torch.Tensor, precision: str) -> torch.Tensor:
+        """A product's memory, viewed as an operand."""
+        dtype = DTYPES[precision]
+        return out if out.dtype == dtype else out.view(dtype).view(-1)[: out.numel()].view(out.shape)
+
     def multiply(self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
         """Queue out = a · bᵀ."""
         torch.mm(a, b.t(), out=out)
+
+    def multiply_exactly(self, left: torch.Tensor, right: torch.Tensor, precision: str) -> torch.Tensor:  # noqa: ARG002
+        """left · rightᵀ of golden fp32 operands; the CPU has one data path."""
+        return left @ right.t()
 
     def checksums(self, capacity: int) -> TorchChecksums:
         """Room for the checksums of one round."""
@@ -79,8 +110,8 @@ class TorchDevice:
         """Largest error of out[rows, columns] against a · bᵀ in 64-bit on the host."""
         down = torch.tensor(rows, device=self.where)
         across = torch.tensor(columns, device=self.where)
-        left = product.a.index_select(0, down).cpu().double()
-        right = product.b.index_select(0, across).cpu().double()
+        left = _rows(product.a, down).cpu().double()
+        right = _rows(product.b, across).cpu().double()
         got = product.out.index_select(0, down).index_select(1, across).cpu().double()
         exact = left @ right.t()
         scale = exact.abs() + exact.square().mean().sqrt()

@@ -13,7 +13,7 @@ from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.loading.load import all_skus, over_defaults
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.loading.matching import assign_gpus, match_sku
-from rigproof.profiles.planning.operands import MOST_CONTEXT_GIB, fitting_size, operands_mib
+from rigproof.profiles.planning.operands import MOST_CONTEXT_GIB, fitting_size, gemm_mib
 from rigproof.profiles.planning.planning import MIB_PER_GIB
 from rigproof.profiles.tables.models import Node, Rig, Sku
 from rigproof.records.identity import GpuIdentity
@@ -174,7 +174,7 @@ def _any_plan(loaded: LoadedRig, device: PromisedDevice) -> dict[str, Any]:
     size = device.gpu.gemm_size or loaded.rig.gpu_defaults.gemm_size
     if device.gpu.gemm_size is None and _is_default(loaded, "gpu_defaults.gemm_size"):
         return _unreported_memory(size)
-    return {"vram_gib_per_worker": max(UNREPORTED_VRAM_GIB, operands_mib(size) / MIB_PER_GIB)}
+    return {"vram_gib_per_worker": max(UNREPORTED_VRAM_GIB, gemm_mib(size) / MIB_PER_GIB)}
 
 
 def _is_default(loaded: LoadedRig, key: str) -> bool:

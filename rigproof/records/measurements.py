@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from rigproof.records.identity import DeviceKind
 
-Phase = Literal["warmup", "measure"]
+Phase = Literal["warmup", "measure", "exact"]
 Labels = Mapping[str, str | int]
 TFLOP = "TFLOP"  # 10^12 operations: the unit of work of matrix products, alone or inside larger computations
 

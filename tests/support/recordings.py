@@ -156,7 +156,8 @@ RIG = {
 }
 # A SKU file that is shipped, for runs that read their profile from a file.
 SHIPPED_SKU = "h200-sxm"
-RATES = {"fp32": 50.0, "tf32": 350.0, "fp16": 680.0, "bf16": 660.0}
+RATES = {"fp32": 50.0, "tf32": 350.0, "fp16": 680.0, "bf16": 660.0, "fp8": 1250.0}
+GEMM = ((6, 0.5), (11, 0.5), (16, 0.5), (21, 0.5), (20, 0.12))  # when each begins, and a round's length, s
 STEADY = {f"gemm_{precision}_tflops": rate for precision, rate in RATES.items()}
 STEADY |= {"training_tflops": 400.0, "training_speedup": 9.0}  # only printed: floors are 0.75 of them
 MODELS = models_of(KINDS)
@@ -307,18 +308,15 @@ def relabelled(one: Round, **labels: Any) -> Round:
 
 
 def rounds_of(subject: str) -> list[Round]:
-    """Four precisions one after the other on the first worker; then all workers share the rate of bf16."""
+    """Each precision for itself on the first worker; then all workers share the rate of bf16."""
     workers = WORKERS[subject]
     rounds = []
-    for start_s, (precision, rate) in zip((6, 11, 16, 21), RATES.items(), strict=True):
+    for (start_s, seconds), (precision, rate) in zip(GEMM, RATES.items(), strict=True):
         for n in range(8):
-            phase = "warmup" if n < 3 else "measure"
-            t_s = start_s + (n + 1) * 0.5
-            rounds.append(
-                a_round(
-                    t_s, "gemm", workers[0], subject, phase, 0.5, rate / 2, precision=precision, size=1024
-                )
-            )
+            phase = "exact" if n == 0 else "warmup" if n < 3 else "measure"
+            t_s, work = start_s + (n + 1) * seconds, rate * seconds
+            labels = {"precision": precision, "size": 1024}
+            rounds.append(a_round(t_s, "gemm", workers[0], subject, phase, seconds, work, **labels))
     for worker in workers:
         for n in range(88):
             t_s = 26.0 + (n + 1) * 0.5
@@ -342,13 +340,17 @@ ARITHMETIC = {
 def references_of(subject: str) -> list[Event]:
     """What the products are: the same on every card, in each stage that repeats them."""
 
-    def reference(t_s: float, stage: str, worker: str, precision: str) -> Event:
+    def reference(t_s: float, stage: str, worker: str, precision: str, *, golden: bool = True) -> Event:
         checksums = {"1·0": f"{precision}-1·0", "0·1": f"{precision}-0·1"}
-        data = {"precision": precision, "size": 1024, "checksums": checksums, **ARITHMETIC}
+        data = {"precision": precision, "size": 1024, "checksums": checksums, "golden": golden, **ARITHMETIC}
         return Event(t_s, "reference", subject, "2 reference checksums", stage, worker, data)
 
     first, *_ = workers = WORKERS[subject]
-    found = [reference(5.5 + 5 * place, "gemm", first, precision) for place, precision in enumerate(RATES)]
+    found = [
+        reference(start_s - 0.5, "gemm", first, precision, golden=golden)
+        for (start_s, _), precision in zip(GEMM, RATES, strict=True)
+        for golden in (False, True)
+    ]
     found += [reference(28.0, "sustained", worker, "bf16") for worker in workers]
     return [*found, reference(115.0, "sharing", first, "bf16")]
 

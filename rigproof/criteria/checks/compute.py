@@ -1,24 +1,23 @@
-"""Does each card compute what cards of its kind compute, to the last bit?"""
+"""Does each device compute what exact arithmetic says, and what others of its kind do, to the last bit?"""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.profiles.kinds.stages import Duty
-from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.devices.verification import placed
 from rigproof.records.measurements import Event
-from rigproof.simulation.faults.kinds import FaultKind
+from rigproof.simulation.faults.kinds import REPEATING, TIMES, FaultKind
 from rigproof.simulation.faults.lacks import no_peer
 
-REPEATING: tuple[Duty, ...] = ("continuous", "arms")  # duties of stages that repeat the same products
 # What decides the last bit of a product, besides its operands. This includes the card's model: two models
 # with as many multiprocessors may get different kernels of one library.
-KIND = ("precision", "size", "device", "torch", "cublas", "multiprocessors", "capability")
+KIND = ("precision", "size", "device", "torch", "cublas", "multiprocessors", "capability", "golden")
 
+EXACT = "exact arithmetic"
 SAME = "the same products of comparable cards"
 UNDECIDED = "do not train on either; swap their slots, or add a third card, and replace the one that is wrong"
 
@@ -98,32 +97,25 @@ class Difference:
         return f"{what} is {self.got} here and different on {named}, which agree"
 
 
-def with_equal(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> list[PromisedDevice]:
-    """The cards of a SKU of which there are several."""
-    number = Counter(device.sku_stem for device in devices)
-    return [device for device in devices if device.sku_stem is not None and number[device.sku_stem] > 1]
-
-
 @criterion(
     "compute.exact",
     title="wrong results",
     scope="device",
     unit="products",
     direction="at_most",
-    limit="none may differ. The products of the same operands are compared with those of every card of the "
-    "run of the same model, number of multiprocessors and compute capability, with the same torch and "
-    "cuBLAS, in each precision and size; the value of the majority is right, and without a majority all "
-    "that differ fail. A result that a worker found wrong also fails",
-    remedy="do not train on this card; run it in another slot, and replace it if it is wrong there",
-    unmeasured="a worker did not record its products' checksums. Not applicable if the run has no "
-    "other comparable card",
+    limit="none may differ. Products of golden operands, which have the same bits on every device and in any "
+    "order of summing, are compared with exact arithmetic, in each precision. Those of other operands are "
+    "compared with those of every card of the run of the same model, number of multiprocessors and compute "
+    "capability, with the same torch and cuBLAS, in each precision and size; the value of the majority is "
+    "right, and without a majority all that differ fail. A result that a worker found wrong also fails",
+    remedy="do not train on this card; try another slot, and replace it if it is wrong there, too",
+    unmeasured="a worker did not record its products' checksums, or multiplied no golden operands in a "
+    "precision. Not applicable in a recording without golden operands and without another comparable card",
     also=Also(unmeasured=(*WITHOUT_WORK, "cpu-fallback")),
     duties=REPEATING,
-    equal=with_equal,
-    applies_to_cpu=False,  # there, libraries choose the algorithm by the CPU's instructions
 )
 def exact(device: DeviceEvidence) -> Finding:
-    """No result of any stage was wrong, and equal cards give the same bits for the same products.
+    """No result of any stage was wrong: products are those of exact arithmetic, and the same on equal cards.
 
     Before a card is blamed, NVIDIA_TF32_OVERRIDE and CUBLAS_WORKSPACE_CONFIG must be the same on all nodes.
     """
@@ -132,26 +124,31 @@ def exact(device: DeviceEvidence) -> Finding:
         first = wrong[0]
         where = f" in the {first.stage} stage" if first.stage else ""
         number = sum(event.number for event in wrong)
-        return _failed(number, f"{first.message}{where}", "its own reference", first.t_s)
+        found = placed(first.data)
+        detail = f"{first.message}{where}" + (f": {found}" if found else "")
+        return _failed(number, detail, "its own reference", first.t_s)
     references = _references(device.evidence)
     differing = _differences(references, device.subject)
     if differing:
         first_one = min(differing, key=lambda one: (bool(one.others), one.in_order))
         step = UNDECIDED if first_one.undecided else ""
         return _failed(len(differing), first_one.in_words(device.subject), SAME, None, step)
-    _require_others(device, references)
     _require_references(device)
     # Nothing differs, so this card agrees with all cards of the product that most cards share.
     products, most = references.products_of(device.subject)
     others = most - 1
+    same = f"{len(products)} products are the same on {others} other card{'s' * (others > 1)}"
+    precisions = _held_against_arithmetic(device)
+    if precisions:
+        detail = f"as exact arithmetic says in {', '.join(precisions)}" + (f"; {same}" if others > 0 else "")
+        return compared(0.0, Limit(0, EXACT), good=True, detail=detail)
+    _require_others(device, references)
     if others < 1:
         _require_equal_cards(device, references)
         raise NotApplicable(
             "no other card of the run has its model, multiprocessors, torch, cuBLAS and size of matrices"
         )
-    count = f"{others} other card{'s' if others > 1 else ''}"
-    detail = f"{len(products)} products are the same on {count}"
-    return compared(0.0, Limit(0, SAME), good=True, detail=detail)
+    return compared(0.0, Limit(0, SAME), good=True, detail=same)
 
 
 def _failed(count: int, detail: str, source: str, t_s: float | None, remedy: str = "") -> Finding:
@@ -235,11 +232,51 @@ def _require_references(device: DeviceEvidence) -> None:
                 raise NotMeasured(why + (f": {cause}" if cause else ""))
 
 
+def _held_against_arithmetic(device: DeviceEvidence) -> list[str]:
+    """The precisions in which products were held against exact arithmetic; empty if the run did not do that.
+
+    NotMeasured if it did, but not in each precision that a worker multiplied in.
+    """
+    golden: dict[tuple[str, object], set[bool]] = defaultdict(set)
+    for event in device.events("reference"):
+        if event.stage is not None and isinstance(event.data.get("golden"), bool):
+            golden[event.stage, event.data.get("precision")].add(event.data["golden"])
+    for (stage, precision), kinds in golden.items():
+        done = device.rounds(stage).verified
+        if kinds == {True}:  # all that it multiplied
+            held = done.only(done.labelled("precision", precision))
+        else:
+            held = done.only(done.labelled("precision", precision) & done.same("phase", "exact"))
+        if True not in kinds or not len(held):
+            cause = device.cause()
+            why = f"no product of the {stage} stage in {precision} was held against exact arithmetic"
+            raise NotMeasured(why + (f": {cause}" if cause else ""))
+    return list(dict.fromkeys(str(precision) for _, precision in golden))
+
+
 FAULTS = (
+    *(
+        FaultKind(
+            name,
+            "gpu",
+            what,
+            ("activity.gpu_active", "memory.success_rate", "compute.exact"),
+            keys=TIMES,
+            defaults={"after": "50%", "for": "30%"},
+            duties=REPEATING,
+            of_task=True,
+            why="A round with a wrong result is no work: the rate falls, and windows without work appear.",
+        )
+        for name, what in (
+            ("wrong-element", "one element of its products is wrong, the same one each time"),
+            ("wrong-tile", "several bits are wrong in the part of a product that a warp computes"),
+        )
+    ),
     FaultKind(
         "wrong-arithmetic",
         "gpu",
-        "the same wrong result every time: it agrees with itself, and with no other card",
+        "the same wrong result every time, of operands that are not golden: it agrees with itself, and with "
+        "no other card",
         ("compute.exact",),
         lacks=no_peer,
     ),

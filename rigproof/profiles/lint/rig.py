@@ -15,7 +15,7 @@ from rigproof.profiles.loading.files import DEFAULTS, stems
 from rigproof.profiles.loading.load import load_rig, load_sku
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.loading.xids import xid_catalogue
-from rigproof.profiles.planning.operands import context_gib, fitting_size, operands_mib
+from rigproof.profiles.planning.operands import context_gib, fitting_size, gemm_mib
 from rigproof.profiles.planning.planning import (
     MIB_PER_GIB,
     DevicePlan,
@@ -163,10 +163,10 @@ def _compute_capability(device: PromisedDevice) -> tuple[int, int] | None:
 
 
 def _operand_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan) -> Iterator[str]:
-    """Three fp32 matrices have to fit one worker's memory."""
+    """The gemm stage's fp32 matrices have to fit one worker's memory."""
     if plan.vram_mib is None:
         return
-    needed_mib = operands_mib(plan.gemm_size)
+    needed_mib = gemm_mib(plan.gemm_size)
     if needed_mib <= plan.vram_mib:
         return
     size = fitting_size(plan.gemm_size, plan.vram_mib)
@@ -177,10 +177,10 @@ def _operand_problem(loaded: LoadedRig, device: PromisedDevice, plan: DevicePlan
         "gemm_size",
         default,
         plan.gemm_size,
-        f"three fp32 operands take {needed_mib:.0f} MiB, "
+        f"five fp32 matrices take {needed_mib:.0f} MiB, "
         f"a worker of {device.subject} has {plan.vram_mib:.0f} MiB",
         f"write gemm_size = {size}, or give it more memory"
-        if operands_mib(size) <= plan.vram_mib
+        if gemm_mib(size) <= plan.vram_mib
         else "give it more memory",
     )
 

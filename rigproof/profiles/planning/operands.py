@@ -1,7 +1,7 @@
 """How much memory matrices, a GEMM and a process on a GPU need."""
 
-OPERANDS = 3  # A, B and the product
-ITEM_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
+ITEM_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1}
+RESULT_BYTES = ITEM_BYTES | {"fp8": 2}  # products of fp8 are stored in bf16
 STEP = 8  # tensor cores need dimensions divisible by 8
 SMALLEST = 64
 MIB_BYTES = 1 << 20
@@ -21,18 +21,28 @@ def matrix_mib(size: int, precision: str) -> float:
     return size * size * ITEM_BYTES[precision] / MIB_BYTES
 
 
+def result_mib(size: int, precision: str) -> float:
+    """Memory of the product of two such matrices, MiB."""
+    return size * size * RESULT_BYTES[precision] / MIB_BYTES
+
+
 def context_gib(compute_capability: tuple[int, int] | None) -> float:
     """What a process takes outside torch's allocator on a card of this compute capability, GiB."""
     return CONTEXT_GIB if compute_capability is None else CONTEXT_GIB_OF.get(compute_capability, CONTEXT_GIB)
 
 
 def operands_mib(size: int, precision: str = "fp32") -> float:
-    """Memory of the three square matrices of one product, MiB; by default in fp32, which takes the most."""
-    return OPERANDS * matrix_mib(size, precision)
+    """Memory of a product's two square operands and its result, MiB; by default in fp32, which takes most."""
+    return 2 * matrix_mib(size, precision) + result_mib(size, precision)
+
+
+def gemm_mib(size: int, precision: str = "fp32") -> float:
+    """Memory of two pairs of operands, normal and golden ones, and a result, MiB; by default in fp32."""
+    return operands_mib(size, precision) + 2 * matrix_mib(size, precision)
 
 
 def fitting_size(size: int, memory_mib: float) -> int:
-    """`size`, halved until its operands fit into `memory_mib`; at least 64."""
-    while operands_mib(size) > memory_mib and size > SMALLEST:
+    """`size`, halved until what the gemm stage needs fits into `memory_mib`; at least 64."""
+    while gemm_mib(size) > memory_mib and size > SMALLEST:
         size = max(SMALLEST, size // 2 // STEP * STEP)
     return size

@@ -12,6 +12,7 @@ class FmaRates(Table):
     tf32: Positive | None = Field(default=None, description="fp32 operands on tensor cores.")
     fp16: Positive | None = Field(default=None, description="fp16 operands.")
     bf16: Positive | None = Field(default=None, description="bf16 operands.")
+    fp8: Positive | None = Field(default=None, description="fp8 operands.")
 
 
 class Architecture(Table):

@@ -27,8 +27,7 @@ from rigproof.profiles.tables.stages import StageTables
 from rigproof.profiles.tables.steady import SteadyFigures
 from rigproof.profiles.tables.work import MemoryPolicy
 
-Precision = Literal["fp32", "tf32", "fp16", "bf16"]
-PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16")
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 
 
 class Rates(Table):

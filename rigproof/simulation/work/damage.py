@@ -1,11 +1,21 @@
 """The effect of faults on any task: it ends, hangs, does little, or has wrong results."""
 
 from dataclasses import replace
+from typing import Any
 
 from rigproof.records.measurements import Round
 from rigproof.simulation.stage import Records
 from rigproof.simulation.work.task import Task, TaskHangs
 
+ALWAYS = {"repeated": 3, "again": 3}
+ELEMENT = {"elements": 1, "rows": [17, 17], "columns": [4096, 4096], "tiles": 1, "bits": "0x0100"}
+WARP = {"elements": 128, "rows": [4096, 4099], "columns": [1024, 1055], "tiles": 1, "bits": "0x00ff"}
+# By fault, where a worker finds its wrong results; one that was not held against exact arithmetic is nowhere.
+WRONG: dict[str, dict[str, Any]] = {
+    "bit-flip": {},
+    "wrong-element": {**ALWAYS, **ELEMENT},
+    "wrong-tile": {**ALWAYS, **WARP},
+}
 DONE_EVERY = 8  # under the fault gpu-idle: one round in this many is done
 
 
@@ -26,14 +36,15 @@ def damaged(task: Task, records: Records) -> Records:
         number += 1
         if task.acting("gpu-idle", record.t_s) and number % DONE_EVERY:
             continue
-        flipped = task.acting("bit-flip", record.t_s) is not None and task.first
-        if flipped and not wrong_reported:
+        wrong = next((name for name in WRONG if task.first and task.acting(name, record.t_s)), None)
+        if wrong and not wrong_reported:
             wrong_reported = True
-            precision = record.label("precision")
-            message = f"{precision} result of pair 3 changed between equal products"
-            data = {"precision": precision, "pair": 3}
+            precision, found = record.label("precision"), WRONG[wrong]
+            what = "is not exact" if found else "changed between equal products"
+            message = f"{precision} result of pair 3 {what}"
+            data = {"precision": precision, "pair": 3, "golden": bool(found), **found}
             yield task.event(record.t_s, "wrong_result", message, data)
-        yield replace(record, verified=False) if flipped else record
+        yield replace(record, verified=False) if wrong else record
     late = task.fault("timeout")
     if late is not None and late.stage == task.spec.stage:
         raise TaskHangs

@@ -124,11 +124,14 @@ class Task:
         """An event of this worker."""
         return Event(t_s, kind, self.plan.subject, message, self.spec.stage, self.plan.worker, dict(data))
 
-    def references(self, t_s: float, precision: str) -> Event:
-        """The event with the checksums of the stage's first products: the same on every card of an SKU."""
+    def references(self, t_s: float, precision: str, *, golden: bool = True) -> Event:
+        """The event with the checksums of the stage's first products: the same on every card of an SKU.
+
+        Those of golden operands are what exact arithmetic says.
+        """
         operands = ("1·0", "0·1")
-        wrong = int(self.fault("wrong-arithmetic") is not None)
-        kind = f"{self.card.sku.name}/{precision}/{self.plan.gemm_size}"
+        wrong = int(not golden and self.fault("wrong-arithmetic") is not None)
+        kind = f"{'golden' if golden else self.card.sku.name}/{precision}/{self.plan.gemm_size}"
         checksums = {
             pair: f"{int(sha256(f'{kind}/{pair}'.encode()).hexdigest()[:16], 16) ^ wrong:016x}"
             for pair in operands
@@ -136,6 +139,7 @@ class Task:
         data = {
             "precision": precision,
             "size": self.plan.gemm_size,
+            "golden": golden,
             "checksums": checksums,
             "device": self.card.sku.nvml_names[0],
             "torch": "simulated",
@@ -143,9 +147,8 @@ class Task:
             "multiprocessors": None,
             "capability": None,
         }
-        message = (
-            f"{len(checksums)} reference checksums of {precision} products of size {self.plan.gemm_size}"
-        )
+        which = "golden" if golden else "reference"
+        message = f"{len(checksums)} {which} checksums of {precision} products of size {self.plan.gemm_size}"
         return self.event(t_s, "reference", message, data)
 
     def memory(self, t_s: float, held_mib: float, *, ooms: int = 0, retries: int = 0) -> MemoryReading:

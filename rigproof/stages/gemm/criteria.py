@@ -12,6 +12,8 @@ from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.tables.models import Precision
 from rigproof.stages.gemm.settings import FIGURES
 
+NEWEST: Precision = "fp8"  # which torch multiplies from 2.1 on, and on fewer cards than have it
+
 
 def _gemm(precision: Precision) -> Criterion:
     def promised(device: PromisedDevice) -> bool:
@@ -37,7 +39,8 @@ def _gemm(precision: Precision) -> Criterion:
         direction="at_least",
         limit=FLOORS,
         remedy=SLOW,
-        unmeasured="too few verified rounds of this precision; not applicable if an unknown device lacks it",
+        unmeasured="too few verified rounds of this precision; not applicable if an unknown device lacks it, "
+        "or torch has no fp8 on this device",
         also=Also(
             fails=("clock-stuck", "clock-locked", "thermal-throttle"),
             unmeasured=("gpu-idle", "foreign-memory"),
@@ -54,6 +57,8 @@ def _raise_without_rounds(device: DeviceEvidence, precision: str, number: int) -
     device.evidence.stage("gemm")
     supported = {each for worker in device.workers for each in worker.precisions}
     if supported and precision not in supported:
+        if precision == NEWEST:  # the card may have it, and torch not yet
+            raise NotApplicable(f"this torch multiplies no {precision} on this device")
         raise (NotMeasured if device.device.sku else NotApplicable)(f"this device has no {precision}")
     cause = device.cause()
     raise NotMeasured(f"{number} verified rounds of {precision}" + (f": {cause}" if cause else ""))

@@ -11,6 +11,8 @@ from rigproof.stages.gemm.settings import GemmSettings
 LATER_SETTLE_SHARE = 0.25
 # Measured rounds of a precision at least, even if they take long on a busy device.
 FEWEST_ROUNDS = 4
+# One round in so many multiplies golden operands, whose products are held against exact arithmetic.
+EXACT_EVERY = 10
 PRECISIONS_AT_MOST = len(get_args(Precision))
 
 

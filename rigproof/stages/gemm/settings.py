@@ -6,7 +6,6 @@ from pydantic import Field
 
 from rigproof.profiles.kinds.figures import SLOWEST_TFLOPS, FigureKind, peak_of
 from rigproof.profiles.tables.levels import EveryLevel
-from rigproof.profiles.tables.models import PRECISIONS
 from rigproof.profiles.tables.stages import StageSettings
 
 
@@ -35,7 +34,6 @@ FIGURES = {
     precision: FigureKind(
         f"gemm_{precision}_tflops",
         meaning,
-        floor=precision in PRECISIONS,  # others are not measured yet
         precision=precision,
         products=True,
         peak=peak_of(precision),

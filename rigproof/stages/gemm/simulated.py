@@ -1,13 +1,14 @@
 """Simulated gemm: each precision warms up, then is measured."""
 
 from collections.abc import Iterator
+from itertools import count
 
 from rigproof.profiles.kinds.stages import StagePlan
 from rigproof.records.measurements import Labels, Phase
 from rigproof.simulation.stage import CardWork, Records, SimulatedStage
 from rigproof.simulation.timetable import BOOST_S, FILL_S, ROUND_S, Segment, Work
 from rigproof.simulation.work.task import Task
-from rigproof.stages.gemm.plan import FEWEST_ROUNDS, LATER_SETTLE_SHARE
+from rigproof.stages.gemm.plan import EXACT_EVERY, FEWEST_ROUNDS, LATER_SETTLE_SHARE
 from rigproof.stages.gemm.specs import GemmSpec
 
 # Two H200: bf16 1455 MHz (1410 to 1485), 687 W (639 to 725), fp16 1410, tf32 1478, and
@@ -17,7 +18,9 @@ WORK = {
     "fp16": Work(0.71, 0.99, 0.022, 0.009),
     "tf32": Work(0.745, 0.99, 0.025, 0.012),
     "fp32": Work(0.985, 0.99, 0.022, 0.007),
+    "fp8": Work(0.68, 0.99, 0.022, 0.012),  # an H200: 1320 to 1365 MHz
 }
+GOLDEN_SPEED = 1.03  # of normal data's: an H200 at its power cap does more of them
 
 
 def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
@@ -46,12 +49,17 @@ def records(task: Task, spec: GemmSpec) -> Records:
     seconds, t_s = round_s(spec.round_s, spec.measure_s), task.start_s
     for segment in task.segments():
         t_s = segment.from_s
+        yield task.references(t_s, segment.precision, golden=False)
         yield task.references(t_s, segment.precision)
         settled_s = segment.to_s - measured_s(spec.round_s, spec.measure_s) - 1e-6
-        while t_s + seconds <= segment.to_s + 1e-6:
+        for number in count():
+            if t_s + seconds > segment.to_s + 1e-6:
+                break
             t_s += seconds
             phase: Phase = "warmup" if t_s - seconds < settled_s else "measure"
             tflop = task.rate(segment.precision, t_s - seconds, t_s) * seconds
+            if number % EXACT_EVERY == 0:
+                phase, tflop = "exact", GOLDEN_SPEED * tflop
             labels: Labels = {"precision": segment.precision, "size": task.plan.gemm_size}
             yield task.round(t_s, phase, seconds, tflop, labels=labels)
     yield task.memory(t_s, 0.0)

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
+from rigproof.devices.golden import GoldenData
+from rigproof.devices.normal import NormalData
 from rigproof.devices.pool import LEAST_MATRICES, Pool
 from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted, products_for
-from rigproof.devices.verification import differing
-from rigproof.profiles.planning.operands import operands_mib
+from rigproof.profiles.planning.operands import gemm_mib
 from rigproof.records.measurements import Phase
-from rigproof.stages.gemm.plan import FEWEST_ROUNDS, LATER_SETTLE_SHARE
+from rigproof.stages.gemm.plan import EXACT_EVERY, FEWEST_ROUNDS, LATER_SETTLE_SHARE
 from rigproof.stages.gemm.settling import Settling
 
 if TYPE_CHECKING:  # at run time it imports this module
@@ -50,7 +51,7 @@ def run_gemm(spec: "GemmSpec", device: Device, context: WorkerContext) -> None:
         failure = _measured(spec, precision, settle_s, device, reporter)
         device.empty_cache()
         if failure:
-            needed_mib = operands_mib(spec.size, precision)
+            needed_mib = gemm_mib(spec.size, precision)
             reporter.out_of_memory(failure, needed_mib, recovered=False)
             raise MemoryError(f"{precision} operands of size {spec.size}: {failure}")
 
@@ -77,6 +78,10 @@ class SteadyRate:
 
     Two products alternate, b · aᵀ and a · bᵀ: each has its own checksum, and both read and write the same
     amount in the same layout, without a fourth matrix (a · aᵀ would read half as much, and draw less power).
+
+    They are of normal data, as a rate is usually stated: golden operands are up to an eighth faster, since a
+    card at its power cap does more of them (docs/measuring.md). The first and every tenth round is of golden
+    operands, and one at the end, when the card is hot; they have the phase "exact" and belong to no rate.
     """
 
     def __init__(self, spec: "GemmSpec", precision: str, device: Device, reporter: Reporter) -> None:
@@ -84,7 +89,9 @@ class SteadyRate:
         self._precision = precision
         self._device = device
         self._reporter = reporter
-        self._pool = Pool(device, spec.size, precision, CHECKED_BLOCK)
+        size = spec.size
+        self._pool = Pool(device, size, precision, NormalData(device, size, precision, CHECKED_BLOCK))
+        self._golden = Pool(device, size, precision, GoldenData(device, size, precision))
         self._count = 0
 
     def run(self, settle_s: float) -> None:
@@ -96,14 +103,21 @@ class SteadyRate:
         self._make_references()
         queue = RoundQueue(self._device, self._pool.launch)
         products = self._calibrated(queue)
+        queued = 0
         settling = Settling(settle_s)
         phase: Phase = "warmup"
         since_s, measured = context.now_s(), 0
         while not context.stopped():
             while not queue.full:
-                queue.add(products, phase)
+                if queued % EXACT_EVERY:
+                    queue.add(products, phase)
+                else:
+                    queue.add(products, "exact", self._golden.launch)
+                queued += 1
             finished = queue.finish()
             self._report_round(finished)
+            if finished.phase == "exact":
+                continue
             passed_s = context.now_s() - since_s
             if phase == "warmup":
                 settling.add(finished.seconds, finished.products)
@@ -113,15 +127,20 @@ class SteadyRate:
                 continue
             measured += finished.phase == "measure"
             if passed_s >= self._spec.measure_s and measured >= FEWEST_ROUNDS:
+                queue.add(products, "exact", self._golden.launch)
                 break
         while queue:
             self._report_round(queue.finish())
 
     def _make_references(self) -> None:
-        for _ in range(LEAST_MATRICES):
-            for reference, _ in self._pool.grow():
-                self._reporter.check(reference, self._precision)
-        self._reporter.references(self._device, self._precision, self._spec.size, self._pool.checksums)
+        for pool in (self._pool, self._golden):
+            pool.out = self._pool.out  # one result is enough for both
+            for _ in range(LEAST_MATRICES):
+                for made in pool.grow():
+                    self._reporter.first(pool, made, self._precision)
+            self._reporter.references(
+                self._device, self._precision, self._spec.size, pool.checksums, golden=pool.data.golden
+            )
 
     def _calibrated(self, queue: RoundQueue[tuple[int, ...]]) -> int:
         """The number of products in a round, from batches that double until they last a quarter of one."""
@@ -137,12 +156,8 @@ class SteadyRate:
         return products_for(self._spec.round_s, seconds / products)
 
     def _report_round(self, finished: FinishedRound[tuple[int, ...]]) -> None:
-        verified, wrong = differing(self._pool.references, finished.work, finished.checksums)
-        for result in wrong:
-            self._reporter.wrong_result(
-                f"{self._precision} product {result['product']} of round {self._count} has changed",
-                {"precision": self._precision, "round": self._count, **result},
-            )
+        pool = self._golden if finished.phase == "exact" else self._pool
+        verified = self._reporter.products(pool, self._precision, self._count, finished)
         self._count += 1
         self._reporter.round(
             phase=finished.phase,

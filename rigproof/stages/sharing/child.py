@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 from rigproof.devices.device import Device
+from rigproof.devices.golden import GoldenData
 from rigproof.devices.opening import open_device
 from rigproof.devices.pool import Pool, matrices_in
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted, products_for
@@ -45,7 +46,8 @@ class SharedPool:
         self._size = int(settings["size"])
         self._round_s = float(settings["round_s"])
         self._orders = orders
-        self._pool = Pool(device, self._size, self._precision)
+        golden = GoldenData(device, self._size, self._precision)
+        self._pool = Pool(device, self._size, self._precision, golden)
         self._products = 1
 
     def fill(self, mib: float) -> None:
@@ -54,11 +56,14 @@ class SharedPool:
         for _ in range(matrices_in(mib, self._size, self._precision)):
             if self._orders.closed.is_set():
                 return
-            for reference, latest_s in self._pool.grow():
+            for made in self._pool.grow():
+                latest_s = made.seconds
                 seconds, products = seconds + latest_s, products + 1
-                if not reference.correct:
-                    correct = False
-                    self._report_wrong(*reference.wrong(self._precision))
+                correct = correct and made.verified
+                if not made.reference.correct:
+                    self._report_wrong(*made.reference.wrong(self._precision))
+                elif not made.verified:
+                    self._report_wrong_product(made.wrong)
             if seconds >= self._round_s:
                 self._report_round(seconds, products, "warmup", verified=correct)
                 seconds, products, correct = 0.0, 0, True
@@ -89,8 +94,7 @@ class SharedPool:
     def _check(self, finished: FinishedRound[tuple[int, ...]]) -> None:
         verified, wrong = differing(self._pool.references, finished.work, finished.checksums)
         for result in wrong[:MOST_REPORTED]:
-            message = f"{self._precision} result of pair {result['pair']} changed between equal products"
-            self._report_wrong(message, {"precision": self._precision, **result})
+            self._report_wrong_product(result)
         self._report_round(finished.seconds, finished.products, finished.phase, verified=verified)
 
     def _report_round(self, seconds: float, products: int, phase: Phase, *, verified: bool) -> None:
@@ -102,6 +106,10 @@ class SharedPool:
             phase=phase,
             verified=verified,
         )
+
+    def _report_wrong_product(self, result: dict[str, Any]) -> None:
+        message = f"{self._precision} result of pair {result['pair']} is not exact"
+        self._report_wrong(message, {"precision": self._precision, "golden": True, **result})
 
     def _report_wrong(self, message: str, data: dict[str, Any]) -> None:
         tell("wrong", message=message, data=data)

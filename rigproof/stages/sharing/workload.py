@@ -158,7 +158,9 @@ class SharedWork:
 
     def _ready(self, process: SharingProcess, message: dict[str, Any]) -> None:
         process.state, process.mib = "ready", message["mib"]
-        self._reporter.references(self._device, self._precision, self._spec.size, message["checksums"])
+        self._reporter.references(
+            self._device, self._precision, self._spec.size, message["checksums"], golden=True
+        )
 
     def _report(self, process: SharingProcess, message: dict[str, Any]) -> None:
         self._reporter.round(

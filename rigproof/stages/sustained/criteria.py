@@ -11,7 +11,7 @@ from rigproof.criteria.criterion import (
     compared,
     criterion,
 )
-from rigproof.criteria.effects import ABSENT, BROKEN, WORKER_LOST, Also
+from rigproof.criteria.effects import ABSENT, BROKEN, WORKER_LOST, WRONG_RESULTS, Also
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.floors import FLOORS, SLOW, Measured, against
 from rigproof.criteria.evidence.rates import Steady, settled, steady, sustained_rate
@@ -40,7 +40,7 @@ FEWEST_WINDOWS = 4
     remedy=SLOW,
     unmeasured="the stage was aborted, or this device did no verified round",
     also=Also(
-        fails=(*SLOW_CARD, "clock-locked", *BROKEN, *WORKER_LOST, "bit-flip"),
+        fails=(*SLOW_CARD, "clock-locked", *BROKEN, *WORKER_LOST, *WRONG_RESULTS),
         unmeasured=(*NO_RATE, "stranger-computes", "stranger-computes:after=5%"),
     ),
     figures=(FIGURE,),
@@ -108,7 +108,7 @@ def combined(rig: Evidence) -> Finding:
     remedy="look at temperature, clock and power over the stage in the report: heat and a weak power "
     "supply show as a drop",
     unmeasured="less than 4 s of settled load",
-    also=Also(fails=(*BROKEN, "bit-flip"), unmeasured=(*NO_RATE, *WORKER_LOST, "stranger-computes")),
+    also=Also(fails=(*BROKEN, *WRONG_RESULTS), unmeasured=(*NO_RATE, *WORKER_LOST, "stranger-computes")),
     stages=("sustained",),
     explained=slowed_by,
 )

@@ -3,14 +3,15 @@
 from typing import TYPE_CHECKING
 
 from rigproof.devices.device import Device
+from rigproof.devices.golden import GoldenData
 from rigproof.devices.opening import open_device
 from rigproof.devices.pool import Pool, matrices_in
 from rigproof.devices.reporting import Reporter, product_tflop
 from rigproof.devices.retreat import CPU, Attempt
 from rigproof.devices.round_queue import products_for
-from rigproof.devices.verification import Reference
+from rigproof.devices.verification import Made
 from rigproof.devices.vram_policy import VramPolicy
-from rigproof.profiles.planning.operands import matrix_mib
+from rigproof.profiles.planning.operands import matrix_mib, result_mib
 from rigproof.records.identity import DeviceKind
 from rigproof.records.measurements import Labels, Phase
 
@@ -33,7 +34,7 @@ class Filling:
         self.precision = policy.precision()
         self.attempt = Attempt(spec.vram_mib, spec.size)
         self.planned = matrices_in(spec.vram_mib, spec.size, self.precision)
-        self.pool = Pool(device, spec.size, self.precision)
+        self.pool = self._new_pool(spec.size)
         self.products = 1  # in a round, from the time of the last product
 
     @property
@@ -50,7 +51,8 @@ class Filling:
         while (failure := self._grow()) is not None:
             self.back_off(failure, in_round=False)
         if self.stands_in is None:
-            self._reporter.references(self.device, self.precision, self.attempt.size, self.pool.checksums)
+            size, checksums = self.attempt.size, self.pool.checksums
+            self._reporter.references(self.device, self.precision, size, checksums, golden=True)
 
     def back_off(self, failure: str, *, in_round: bool) -> None:
         """Report a failed allocation, and free what the next attempt, made by `fill`, will not hold.
@@ -73,8 +75,12 @@ class Filling:
             self.device = open_device("cpu", self._promised.cpu_threads)
             self.precision = self.device.half
         if (retry.size, retry.part) != (last.size, last.part):
-            self.pool = Pool(self.device, retry.size, self.precision)
+            self.pool = self._new_pool(retry.size)
         self.device.use(self.precision)
+
+    def _new_pool(self, size: int) -> Pool:
+        """Of golden operands: all filled memory takes part in products held against exact arithmetic."""
+        return Pool(self.device, size, self.precision, GoldenData(self.device, size, self.precision))
 
     def release(self) -> None:
         """Free the pool."""
@@ -124,8 +130,8 @@ class Filling:
             if self.device.is_out_of_memory(error):
                 return str(error) or type(error).__name__
             raise
-        for reference, seconds in made:
-            first_pass.add(reference, seconds)
+        for one in made:
+            first_pass.add(one)
         return None
 
 
@@ -141,13 +147,13 @@ class FirstPass:
         self._correct = True
         self.product_s = 0.0  # of the latest product
 
-    def add(self, reference: Reference, seconds: float) -> None:
-        """Add one product, checked against 64-bit arithmetic."""
-        self.product_s = seconds
-        self._seconds += seconds
+    def add(self, made: Made) -> None:
+        """Add one product, the first of its pair."""
+        self.product_s = made.seconds
+        self._seconds += made.seconds
         self._products += 1
-        self._correct = self._correct and reference.correct
-        self._reporter.check(reference, self._filling.precision)
+        self._correct = self._correct and made.verified
+        self._reporter.first(self._filling.pool, made, self._filling.precision)
         if self._seconds >= self._round_s:
             self.close()
 
@@ -160,4 +166,4 @@ class FirstPass:
 
 def _count(mib: float, size: int, precision: str) -> int:
     """How many operands fit beside one result; 0 if none does."""
-    return max(0, int(mib / matrix_mib(size, precision)) - 1)
+    return max(0, int((mib - result_mib(size, precision)) / matrix_mib(size, precision)))

@@ -1,7 +1,7 @@
 """Is one GPU slower than the others of its SKU, even if within its floor?"""
 
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import BROKEN, WORKER_LOST, Also
+from rigproof.criteria.effects import BROKEN, WORKER_LOST, WRONG_RESULTS, Also
 from rigproof.criteria.evidence.rates import (
     PeerGroup,
     median_of_others,
@@ -30,7 +30,7 @@ from rigproof.stages.sustained.faults import NO_RATE, SLOW_CARD
     unmeasured="the device has no sustained rate, or none of its peers has one; not applicable if no peer "
     "has its power limit",
     also=Also(
-        fails=(*SLOW_CARD, "clock-locked", *BROKEN, *WORKER_LOST, "bit-flip"),
+        fails=(*SLOW_CARD, "clock-locked", *BROKEN, *WORKER_LOST, *WRONG_RESULTS),
         unmeasured=(*NO_RATE, "stranger-computes", "stranger-computes:after=5%"),
     ),
     stages=("sustained",),

@@ -6,7 +6,6 @@ from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import FinishedRound, RoundQueue, adapted
-from rigproof.devices.verification import differing
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.records.measurements import Phase
 from rigproof.stages.sustained.filling import Filling
@@ -71,6 +70,7 @@ class SustainedLoad:
         self._filling = filling
         self._reporter = reporter
         self._policy = policy
+        self._count = 0
 
     def work(self, started_s: float) -> None:
         """Do rounds over all pairs, warm-up first, until the time is over or the workload is stopped."""
@@ -115,10 +115,6 @@ class SustainedLoad:
 
     def _report_round(self, finished: FinishedRound[tuple[int, ...]]) -> None:
         precision = self._filling.precision
-        verified, wrong = differing(self._filling.pool.references, finished.work, finished.checksums)
-        for result in wrong:
-            self._reporter.wrong_result(
-                f"{precision} result of pair {result['pair']} changed between equal products",
-                {"precision": precision, **result},
-            )
+        verified = self._reporter.products(self._filling.pool, precision, self._count, finished)
+        self._count += 1
         self._filling.report(finished.phase, finished.seconds, finished.products, verified=verified)

@@ -16,8 +16,9 @@ from rigproof.devices.opening import open_device
         ((7, 5), ("fp32", "fp16"), "fp16"),
         ((8, 0), ("fp32", "tf32", "fp16", "bf16"), "bf16"),
         ((8, 6), ("fp32", "tf32", "fp16", "bf16"), "bf16"),
-        ((9, 0), ("fp32", "tf32", "fp16", "bf16"), "bf16"),
-        ((10, 0), ("fp32", "tf32", "fp16", "bf16"), "bf16"),
+        ((8, 9), ("fp32", "tf32", "fp16", "bf16", "fp8"), "bf16"),
+        ((9, 0), ("fp32", "tf32", "fp16", "bf16", "fp8"), "bf16"),
+        ((10, 0), ("fp32", "tf32", "fp16", "bf16", "fp8"), "bf16"),
     ],
 )
 def test_precisions_follow_the_compute_capability(capability, precisions, half):

@@ -1,7 +1,11 @@
+import numpy as np
 import pytest
 import torch
 
+from rigproof.devices.golden import MATRICES, GoldenData, Numbers, fill
 from rigproof.devices.pool import Pool, matrices_in
+from rigproof.devices.torch_device import DTYPES, integer_view
+from rigproof.devices.verification import placed
 
 
 @pytest.mark.parametrize(
@@ -129,3 +133,93 @@ def test_two_products_with_one_checksum_make_no_second_correct_reference(cpu, mo
     assert [reference.correct for reference in pool.references] == [True, False, False]
     assert "as if it were not computed" in pool.references[1].wrong("fp32")[0]
     pool.release()
+
+
+# Golden operands
+
+
+@pytest.fixture
+def golden(cpu):
+    """A pool of golden operands, twice as many as there are different ones."""
+
+    def made(precision="fp32", size=96, device=cpu):
+        device.use(precision)
+        pool = Pool(device, size, precision, GoldenData(device, size, precision))
+        return pool, [one for _ in range(2 * MATRICES) for one in pool.grow()]
+
+    return made
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("size", [96, 100, 256])
+def test_golden_products_are_those_of_whole_numbers(golden, cpu, precision, size):
+    """By numpy's integers, which know nothing of torch; 256 is in the package, the others are made."""
+    pool, made = golden(precision, size)
+    assert all(one.verified and one.reference.correct for one in made)
+    parts = [Numbers(size, precision, seed).part(0, size * size, cpu.where) for seed in range(MATRICES)]
+    whole = [part.numpy().astype(np.int64).reshape(size, size) for part in parts]
+    for pair, one in enumerate(made):
+        first, second = (pair - 1, pair) if pair else (1, 0)
+        exact = torch.from_numpy(whole[first % MATRICES] @ whole[second % MATRICES].T)
+        stored = exact.to(torch.float32).to(DTYPES[precision])
+        assert one.checksum == int(integer_view(stored).sum(dtype=torch.int64))
+    assert set(pool.checksums) == {"1·0", "0·1", "1·2", "2·3", "3·0"}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "fp8"])
+def test_golden_numbers_are_whole_in_every_precision_and_no_sum_of_their_products_is_rounded(cpu, precision):
+    matrix = cpu.empty(512, precision)
+    for seed in range(MATRICES):
+        fill(matrix, precision, seed)
+        scale = 16 if precision == "fp16" else 1
+        numbers = Numbers(512, precision, seed).part(0, 512 * 512, cpu.where).view(512, 512)
+        assert torch.equal(matrix.float(), numbers)
+        whole = matrix.double() * scale
+        assert torch.equal(whole, whole.round())
+        assert float((whole.abs() @ whole.abs().t()).max()) < 2**24
+
+
+def test_the_operands_of_longer_sums_are_smaller():
+    largest, smaller = (
+        Numbers(size, "bf16", 0).part(0, 2**16, torch.device("cpu")).abs().max() for size in (8192, 8200)
+    )
+    assert smaller < largest / 1.9
+
+
+def test_an_operand_that_changes_in_memory_is_named(golden):
+    pool, _ = golden()
+    pool._operands[6].matrix[17, 40] += 1
+    found = pool.examine(6)
+    assert (found["again"], found["operand"], found["elements"]) == (3, 1, 1)
+    assert (found["rows"], found["columns"]) == ([17, 17], [40, 40])
+    assert placed(found).startswith(
+        "its operand has changed in memory, 1 element, row 17, column 40, bits 0x"
+    )
+    assert pool.examine(1) == {"repeated": 3, "again": 0}
+
+
+def test_a_golden_operand_that_reads_back_otherwise_is_a_flaw(cpu, monkeypatch):
+    fills = []
+
+    def damaged(matrix, precision, seed):
+        fill(matrix, precision, seed)
+        fills.append(seed)
+        if len(fills) == 2:
+            matrix[0, 0] += 1
+
+    monkeypatch.setattr("rigproof.devices.golden.fill", damaged)
+    pool = Pool(cpu, 96, "fp32", GoldenData(cpu, 96, "fp32"))
+    pool.grow()
+    first, second = pool.grow()
+    assert not first.reference.correct
+    assert not second.reference.correct
+    assert "operand 0 reads back as" in first.reference.flaw
+
+
+def test_an_exact_product_that_contradicts_its_sums_is_no_reference(cpu, monkeypatch):
+    monkeypatch.setattr(cpu, "multiply_exactly", lambda left, right, precision: left @ right.t() + 1)
+    pool = Pool(cpu, 96, "fp32", GoldenData(cpu, 96, "fp32"))
+    pool.grow()
+    assert {one.reference.flaw for one in pool.grow()} == {
+        "the exact product's sums of rows or columns are not those of its operands"
+    }

@@ -107,6 +107,7 @@ ALONE = {
     "throughput.gemm_tf32": (GPU, gemm_slow("tf32"), set()),
     "throughput.gemm_fp16": (GPU, gemm_slow("fp16"), set()),
     "throughput.gemm_bf16": (GPU, gemm_slow("bf16"), set()),
+    "throughput.gemm_fp8": (GPU, gemm_slow("fp8"), set()),
     "throughput.sustained": (GPU, lambda b: b.slow(GPU, 0.67), set()),
     "throughput.combined": ("rig", every_device_a_little_slow, set()),
     "throughput.stability": (GPU, sag, set()),

@@ -96,7 +96,6 @@ def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
     judged = {verdict.criterion for verdict in cpu_bench.verdicts()}
     canned = {name for name, one in CATALOGUE.items() if CANNED.issuperset(one.stages)}
     assert canned - judged == {
-        "compute.exact",
         "inventory.driver",
         "inventory.foreign_memory",
         "activity.undisturbed",
@@ -204,7 +203,8 @@ NEEDS = {
     "activity.gpu_active": ("rounds", "gpu_samples", "stages"),
     "activity.undisturbed": ("process_watches", "stages"),
     **{
-        f"throughput.gemm_{precision}": ("rounds", "stages") for precision in ("fp32", "tf32", "fp16", "bf16")
+        f"throughput.gemm_{precision}": ("rounds", "stages")
+        for precision in ("fp32", "tf32", "fp16", "bf16", "fp8")
     },
     "throughput.sustained": ("rounds", "stages"),
     "throughput.combined": ("rounds", "stages"),

@@ -103,14 +103,14 @@ def test_a_machine_without_a_card_still_promises_it_with_a_small_plan():
     loaded = completed(load_rig("single-gpu", KINDS), host())
     assert [device.subject for device in loaded.devices()] == ["localhost/gpu0"]
     (worker,) = make_plan(loaded, "quick").workers
-    assert (worker.device, worker.vram_mib, worker.gemm_size) == ("cuda", 1024, 8192)
+    assert (worker.device, worker.vram_mib, worker.gemm_size) == ("cuda", 1024, 4096)
     assert lint_rig(loaded) == []
 
 
 def test_stated_operands_of_a_missing_card_still_fit_its_plan(desk):
     loaded = completed(desk.load(HEAD + UNKNOWN + "gemm_size = 32768\n"), host())
     (worker,) = make_plan(loaded, "quick").workers
-    assert (worker.gemm_size, worker.vram_mib) == (32768, 12 * 1024)
+    assert (worker.gemm_size, worker.vram_mib) == (32768, 20 * 1024)
     assert lint_rig(loaded) == []
 
 

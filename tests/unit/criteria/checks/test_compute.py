@@ -22,10 +22,67 @@ def change(bench, subject, stage=None, worker=None, **data):
             bench.recording.events[number] = replace(event, data={**event.data, **data})
 
 
-def test_equal_cards_that_compute_the_same_pass(bench):
+def without_golden(bench):
+    """As in a recording from before there were golden operands."""
+    bench.recording.events = [
+        replace(event, data={name: value for name, value in event.data.items() if name != "golden"})
+        for event in bench.recording.events
+        if not (event.kind == "reference" and event.stage == "gemm" and event.data["golden"])
+    ]
+
+
+ARITHMETIC = "as exact arithmetic says in fp32, tf32, fp16, fp8, bf16"
+
+
+def test_cards_that_compute_what_arithmetic_says_pass(bench):
+    verdict = bench.verdict(EXACT, GPU)
+    assert (verdict.outcome, verdict.measured, verdict.limit_source) == (Outcome.PASS, 0, "exact arithmetic")
+    assert verdict.detail == f"{ARITHMETIC}; 24 products are the same on 1 other card"
+
+
+def test_a_lone_card_is_held_against_arithmetic(bench):
+    make_peers(bench, 1)
+    verdict = bench.verdict(EXACT, GPU)
+    assert (verdict.outcome, verdict.detail) == (Outcome.PASS, ARITHMETIC)
+
+
+def drop(bench, which):
+    bench.recording.events = [event for event in bench.recording.events if not which(event)]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp8"])
+def test_a_precision_without_golden_products_is_not_measured(bench, precision):
+    def golden(event):
+        data = event.data
+        return event.stage == "gemm" and data.get("golden") is True and data["precision"] == precision
+
+    drop(bench, golden)
+    verdict = bench.verdict(EXACT, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail == (
+        f"no product of the gemm stage in {precision} was held against exact arithmetic"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"verified": lambda one: one.phase != "exact"},
+        {"phase": lambda one: "warmup" if one.phase == "exact" else one.phase},
+    ],
+)
+def test_golden_products_count_only_in_verified_rounds_of_their_own(bench, change):
+    bench.rounds(GPU, "gemm", **change)
+    verdict = bench.verdict(EXACT, GPU)
+    assert verdict.outcome is Outcome.NOT_MEASURED
+    assert verdict.detail.startswith("no product of the gemm stage in fp32 was held against")
+
+
+def test_equal_cards_without_golden_products_are_compared(bench):
+    without_golden(bench)
     verdict = bench.verdict(EXACT, GPU)
     assert (verdict.outcome, verdict.measured) == (Outcome.PASS, 0)
-    assert verdict.detail == "12 products are the same on 1 other card"
+    assert verdict.detail == "14 products are the same on 1 other card"
 
 
 def test_the_same_products_may_come_in_another_order_and_more_than_once(bench):
@@ -37,14 +94,14 @@ def test_the_same_products_may_come_in_another_order_and_more_than_once(bench):
     first = dict([next(iter(references[0].data["checksums"].items()))])
     bench.recording.add(replace(references[0], data={**references[0].data, "checksums": first}))
     for subject in (GPU, OTHER):
-        assert bench.verdict(EXACT, subject).detail == "12 products are the same on 1 other card"
+        assert bench.verdict(EXACT, subject).detail.endswith("; 24 products are the same on 1 other card")
 
 
 def test_of_two_cards_that_differ_nobody_knows_which_is_wrong_and_both_fail(bench):
     products_differ(bench, GPU)
     for subject, other in ((GPU, OTHER), (OTHER, GPU)):
         verdict = bench.verdict(EXACT, subject)
-        assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 12)
+        assert (verdict.outcome, verdict.measured) == (Outcome.FAIL, 10)
         assert verdict.detail.startswith("gemm: bf16 product of seeds 0·1, size 1024, is")
         assert f"different on {other}: one of the two is wrong" in verdict.detail
         assert verdict.remedy.startswith("do not train on either; swap their slots")
@@ -115,12 +172,14 @@ def test_three_different_results_fail_all_three(bench):
     ],
 )
 def test_cards_and_libraries_that_may_differ_are_not_compared(bench, data):
+    without_golden(bench)
     change(bench, GPU, **data)
     products_differ(bench, GPU)
     assert outcome(bench) == outcome(bench, OTHER) is Outcome.NOT_APPLICABLE
 
 
-def test_a_lone_card_is_not_compared_and_need_not_be(bench):
+def test_a_lone_card_without_golden_products_is_not_compared(bench):
+    without_golden(bench)
     make_peers(bench, 1)
     assert outcome(bench) is Outcome.NOT_APPLICABLE
     assert bench.verdict(EXACT, GPU).detail == "the run has no other NVIDIA H200"

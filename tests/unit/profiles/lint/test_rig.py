@@ -78,7 +78,7 @@ def test_the_8_gib_card_of_the_dual_rig_fits():
         ),
         (
             '[[nodes.gpus]]\nsku = "unknown"\nvram_gib_per_worker = 0.5\ngemm_size = 8192\n',
-            "nodes[0].gpus[0].gemm_size = 8192: three fp32 operands take 768 MiB, a worker of a/gpu0 has "
+            "nodes[0].gpus[0].gemm_size = 8192: five fp32 matrices take 1280 MiB, a worker of a/gpu0 has "
             "512 MiB; "
             "write gemm_size = 4096, or give it more memory",
         ),

@@ -85,24 +85,24 @@ def test_a_card_that_has_not_even_room_for_a_context_is_too_small(desk):
     assert line.endswith("this device is too small")
 
 
-def test_three_operands_may_fill_a_workers_memory(desk):
+def test_five_matrices_may_fill_a_workers_memory(desk):
     def of(gib):
         card = f'[[nodes.gpus]]\nsku = "rtx-3090"\nvram_gib_per_worker = {gib}\ngemm_size = 8192\n'
-        return problems_about(desk.load(HEAD + card), "three fp32 operands")
+        return problems_about(desk.load(HEAD + card), "five fp32 matrices")
 
-    assert of(0.75) == []
-    assert len(of(0.7499)) == 1
+    assert of(1.25) == []
+    assert len(of(1.2499)) == 1
 
 
 def test_a_smaller_size_that_just_fits_is_the_way_out(desk):
-    card = '[[nodes.gpus]]\nsku = "rtx-3090"\nvram_gib_per_worker = 0.1875\ngemm_size = 8192\n'
-    (line,) = problems_about(desk.load(HEAD + card), "three fp32 operands")
+    card = '[[nodes.gpus]]\nsku = "rtx-3090"\nvram_gib_per_worker = 0.3125\ngemm_size = 8192\n'
+    (line,) = problems_about(desk.load(HEAD + card), "five fp32 matrices")
     assert line.endswith("write gemm_size = 4096, or give it more memory")
 
 
 def test_the_cpus_own_default_is_named(desk):
     text = f"{HEAD.replace('ram_gib = 64', 'ram_gib = 8')}{CPU}[gpu_defaults]\ncpu_gemm_size = 8192\n"
-    (line,) = problems_about(desk.load(text), "three fp32 operands")
+    (line,) = problems_about(desk.load(text), "five fp32 matrices")
     assert line.startswith("lab.toml: gpu_defaults.cpu_gemm_size = 8192: ")
 
 

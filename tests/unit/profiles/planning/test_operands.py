@@ -2,13 +2,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigproof.profiles.planning.operands import context_gib, fitting_size, matrix_mib, operands_mib
+from rigproof.profiles.planning.operands import context_gib, fitting_size, gemm_mib, matrix_mib, operands_mib
 
 
 @pytest.mark.parametrize(("precision", "mib"), [("fp32", 256), ("tf32", 256), ("fp16", 128), ("bf16", 128)])
 def test_the_memory_of_a_matrix_and_of_a_product(precision, mib):
     assert matrix_mib(8192, precision) == mib
     assert operands_mib(8192, precision) == 3 * mib
+    assert gemm_mib(8192, precision) == 5 * mib
+
+
+def test_a_product_of_fp8_is_stored_in_16_bits():
+    assert matrix_mib(8192, "fp8") == 64
+    assert operands_mib(8192, "fp8") == 2 * 64 + 128
 
 
 @pytest.mark.parametrize(("capability", "gib"), [((9, 0), 0.67), ((8, 6), 0.4), (None, 0.4)])
@@ -25,5 +31,5 @@ def test_a_fitting_size_fits_unless_it_is_the_smallest(size, memory_mib):
     fitting = fitting_size(size, memory_mib)
     assert fitting % 8 == 0
     assert 64 <= fitting <= size
-    assert fitting == 64 or operands_mib(fitting) <= memory_mib
-    assert fitting == size or operands_mib(size) > memory_mib
+    assert fitting == 64 or gemm_mib(fitting) <= memory_mib
+    assert fitting == size or gemm_mib(size) > memory_mib

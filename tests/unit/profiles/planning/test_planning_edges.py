@@ -65,7 +65,7 @@ def test_memory_that_nobody_knows_is_the_only_problem_of_memory():
 def test_the_stages_of_a_level_have_their_lengths():
     plan = make_plan(loaded_rig(), "standard")
     assert [(stage.name, stage.expected_s) for stage in plan.stages] == [
-        ("gemm", 8 * (1 + 3 * 0.25) + 4 * 2),
+        ("gemm", 8 * (1 + 4 * 0.25) + 5 * 2),
         ("sustained", 15),
         ("training", 20),
         ("feeding", 20),

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from rigproof.devices.reporting import Reporter
-from rigproof.stages.gemm.plan import FEWEST_ROUNDS
+from rigproof.devices.verification import placed
+from rigproof.stages.gemm.plan import EXACT_EVERY, FEWEST_ROUNDS
 from rigproof.stages.gemm.specs import GemmSpec
 from rigproof.stages.gemm.workload import measuring_order, run_gemm
 
@@ -43,8 +44,11 @@ def test_a_precision_the_device_lacks_is_named_when_asked_for():
 def test_warm_up_comes_before_measured_rounds_and_all_are_verified(cpu, context):
     run_gemm(SPEC, cpu, context)
     phases = [round_.phase for round_ in context.rounds]
-    assert phases == sorted(phases, key=["warmup", "measure"].index)
+    rates = [phase for phase in phases if phase != "exact"]
+    assert rates == sorted(rates, key=["warmup", "measure"].index)
     assert {"warmup", "measure"} <= set(phases)
+    assert phases[-1] == "exact"
+    assert phases.count("exact") >= len(rates) // EXACT_EVERY
     assert all(round_.verified for round_ in context.rounds)
     assert not context.events("wrong_result")
 
@@ -121,7 +125,7 @@ def test_want_of_memory_is_an_event_and_an_error(faulty_cpu, context):
     with pytest.raises(MemoryError, match="size 128"):
         run_gemm(SPEC, device, context)
     (event,) = context.events("oom")
-    assert event.data == {"requested_mib": 3 * 128 * 128 * 4 / 2**20, "recovered": False}
+    assert event.data == {"requested_mib": 5 * 128 * 128 * 4 / 2**20, "recovered": False}
     assert device.memory().allocated_mib == 0
 
 
@@ -176,15 +180,19 @@ def test_one_product_in_a_thousand_is_caught_in_each_precision(faulty_cpu, conte
     event = context.events("wrong_result")[0]
     assert event.data["precision"] == precision
     assert event.data["round"] == wrong[0]
-    assert set(event.data) == {"precision", "round", "product", "pair", "expected", "got", "unreported"}
-    assert f"of round {wrong[0]}" in event.message
+    known = {"precision", "golden", "round", "product", "pair", "expected", "got", "unreported"}
+    assert set(event.data) == known | {"repeated", "again"}
+    what = "is not exact" if event.data["golden"] else "changed between equal products"
+    assert event.message == f"{precision} result of pair {event.data['pair']} {what}"
+    assert placed(event.data) == "not again"
 
 
 def test_two_reference_checksums_are_reported_for_each_precision_with_what_computed_them(cpu, context):
     run_gemm(replace(SPEC, precisions=()), cpu, context)
-    by_precision = {event.data["precision"]: event.data for event in context.events("reference")}
-    assert set(by_precision) == set(cpu.precisions)
-    for data in by_precision.values():
+    events = context.events("reference")
+    found = {(event.data["precision"], event.data["golden"]): event.data for event in events}
+    assert set(found) == {(precision, golden) for precision in cpu.precisions for golden in (False, True)}
+    for data in found.values():
         assert data["size"] == 128
         assert list(data["checksums"]) == ["1·0", "0·1"]
         assert len(set(data["checksums"].values())) == 2

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rigproof.devices.golden import GoldenData
 from rigproof.devices.pool import Pool
 from rigproof.devices.run import run_workload
 from rigproof.host import child
@@ -123,7 +124,7 @@ def test_its_products_references_are_reported_once_and_every_process_has_the_sam
 def test_all_processes_work_in_the_worker_s_precision_not_in_what_each_would_choose(cpu, done):
     assert {one.label("precision") for one in done.rounds} == {done.precision} != {cpu.half}
     (event,) = done.events("reference")
-    pool = Pool(cpu, SPEC.size, done.precision)
+    pool = Pool(cpu, SPEC.size, done.precision, GoldenData(cpu, SPEC.size, done.precision))
     pool.grow()
     pool.grow()
     assert event.data["precision"] == done.precision

@@ -4,6 +4,7 @@ from itertools import pairwise
 import pytest
 import torch
 
+from rigproof.devices.verification import placed
 from rigproof.profiles.planning.plan import MemoryPlan
 from rigproof.stages.sustained.specs import SustainedSpec
 from rigproof.stages.sustained.workload import run_sustained
@@ -44,12 +45,21 @@ def test_a_bit_flipped_in_any_product_of_a_round_is_caught(faulty_cpu, context):
     assert event.data["expected"] != event.data["got"]
 
 
-def test_a_wrong_reference_verifies_nothing_that_uses_it(faulty_cpu, context):
-    device = faulty_cpu(lambda call, out: out.mul_(1.5))
+def test_a_device_that_is_always_wrong_is_held_against_exact_arithmetic(faulty_cpu, context):
+    def damage(call, out):
+        out.view(torch.int32 if out.element_size() == 4 else torch.int16)[5:7, 32:64].bitwise_xor_(0x11)
+
+    device = faulty_cpu(damage)
     run_sustained(SPEC, device, context)
     assert context.rounds
     assert not any(round_.verified for round_ in context.rounds)
-    assert context.events("wrong_result")[0].data["error"] > 0.3
+    event = context.events("wrong_result")[0]
+    bits = event.data["bits"]
+    wanted = {"golden": True, "repeated": 3, "again": 3, "elements": 64, "rows": [5, 6], "columns": [32, 63]}
+    assert event.data.items() >= wanted.items()
+    assert int(bits, 16) == 0x11
+    assert event.message.endswith("is not exact")
+    assert placed(event.data) == f"64 elements (rows 5–6, columns 32–63, bits {bits}), again in 3 of 3"
 
 
 def test_stop_is_heard_while_filling_and_while_working(cpu, stopping_context):
