@@ -140,7 +140,7 @@ class Reporter:
         pair, golden = result["pair"], pool.data.golden
         what = "is not exact" if golden else "changed between equal products"
         self.wrong_result(
-            f"{precision} result of pair {pair} {what}",
+            f"{precision} product {pair} {what}",
             {"precision": precision, "golden": golden, **result},
             partial(pool.examine, pair),
         )

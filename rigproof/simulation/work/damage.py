@@ -41,7 +41,7 @@ def damaged(task: Task, records: Records) -> Records:
             wrong_reported = True
             precision, found = record.label("precision"), WRONG[wrong]
             what = "is not exact" if found else "changed between equal products"
-            message = f"{precision} result of pair 3 {what}"
+            message = f"{precision} product 3 {what}"
             data = {"precision": precision, "pair": 3, "golden": bool(found), **found}
             yield task.event(record.t_s, "wrong_result", message, data)
         yield replace(record, verified=False) if wrong else record

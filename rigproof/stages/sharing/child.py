@@ -108,7 +108,7 @@ class SharedPool:
         )
 
     def _report_wrong_product(self, result: dict[str, Any]) -> None:
-        message = f"{self._precision} result of pair {result['pair']} is not exact"
+        message = f"{self._precision} product {result['pair']} is not exact"
         self._report_wrong(message, {"precision": self._precision, "golden": True, **result})
 
     def _report_wrong(self, message: str, data: dict[str, Any]) -> None:

@@ -183,7 +183,7 @@ def test_one_product_in_a_thousand_is_caught_in_each_precision(faulty_cpu, conte
     known = {"precision", "golden", "round", "product", "pair", "expected", "got", "unreported"}
     assert set(event.data) == known | {"repeated", "again"}
     what = "is not exact" if event.data["golden"] else "changed between equal products"
-    assert event.message == f"{precision} result of pair {event.data['pair']} {what}"
+    assert event.message == f"{precision} product {event.data['pair']} {what}"
     assert placed(event.data) == "not again"
 
 
