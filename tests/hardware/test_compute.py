@@ -7,5 +7,5 @@ pytestmark = pytest.mark.hardware
 
 @pytest.mark.criterion("compute.exact")
 def test_exact(finished, subject, judge):
-    """No result was wrong, and equal GPUs give the same bits for the same products."""
+    """No result was wrong: products are those of exact arithmetic, and the same on equal GPUs."""
     judge(subject)

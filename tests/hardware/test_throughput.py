@@ -33,6 +33,13 @@ def test_gemm_bf16(gemm, subject, judge, keep_rounds):
     judge(subject)
 
 
+@pytest.mark.criterion("throughput.gemm_fp8")
+def test_gemm_fp8(gemm, subject, judge, keep_rounds):
+    """Steady rate of large fp8 matrix products, on cards that have it."""
+    keep_rounds(subject)
+    judge(subject)
+
+
 @pytest.mark.criterion("throughput.sustained")
 def test_sustained(sustained, subject, judge, keep_rounds):
     """What each GPU holds while everything is loaded at once."""
