@@ -134,7 +134,7 @@ class Waves:
             apart_s = self.apart(arm, settings)
             good = apart_s <= limit_s  # not where a burst is missing
             number = int(np.count_nonzero(good))
-            if number < max(settings.least_waves, settings.wave_share * arm.waves):
+            if arm.waves - number > max(1, (1 - settings.wave_share) * arm.waves):
                 raise NotMeasured(
                     f"only {number} of {arm.waves} waves of {arm.hz} Hz on {figure(arm.gpus, 'GPUs')} were "
                     f"square and in phase within {1000 * limit_s:.1f} ms: {self._why(arm, settings)}"

@@ -50,7 +50,8 @@ class TransientSettings(TimedSettings):
     )
     wave_share: Share = Field(
         description="Smallest share of the waves of each frequency at each step that all their GPUs must "
-        "have made: verified, square and in phase. With fewer, nothing was measured."
+        "have made: verified, square and in phase. With fewer, nothing was measured; but one may always be "
+        "missing."
     )
     phase_ms: Positive = Field(
         description="The bursts of a wave are in phase if they begin within this time of each other, in ms."

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # at run time it imports this module
 CHECKED_BLOCK = 64
 # Of the shortest burst: with fewer products a burst could not be half a period long. Smaller matrices then.
 LEAST_PRODUCTS = 4
-SMALLEST = 256
+SMALLEST, ALIGNED = 256, 8
 MOST_PRODUCTS = 2**14
 CALIBRATING_S = 0.1  # a card that wakes from idle speeds up within its first products
 ALIVE_S, NAP_S = 1.0, 0.05
@@ -129,7 +129,7 @@ class Bursts:
             if self._product_s * LEAST_PRODUCTS <= shortest_s or self._size // 2 < SMALLEST:
                 break
             pool.release()
-            self._size //= 2
+            self._size = self._size // 2 // ALIGNED * ALIGNED
         self._reporter.references(self._device, self._device.half, self._size, pool.checksums)
         return pool
 

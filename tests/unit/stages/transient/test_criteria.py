@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rigproof.criteria.evidence.evidence import Evidence
-from rigproof.judging.judge import judge
+from rigproof.judging.judge import judge, judge_all
 from rigproof.judging.length import shortfalls
 from rigproof.profiles.loading.levels import default_rig
 from rigproof.profiles.loading.load import over_defaults
@@ -208,6 +208,20 @@ def test_a_loss_that_a_foreign_process_explains_is_not_the_host_s():
     assert verdict(recording, loaded).outcome is Outcome.PASS
 
 
+def test_a_reset_of_a_host_under_the_waves_fails_it_and_not_the_host_beside_it():
+    tables = lengths("extended", settle_s=2, measure_s=2, **(ABSENT | {"sustained": 6, "transient": 20}))
+    both = [{"name": NODE}, {"name": "n2", "address": "10.0.0.2"}]
+    nodes = [node | {"cpus": 32, "ram_gib": 128, "gpus": [{"sku": "h200-sxm"}] * 2} for node in both]
+    loaded = over_defaults({"name": "two", **tables, "nodes": nodes}, "two.toml", KINDS)
+    recording = simulated_recording(loaded, "extended", [f"reset@{NODE}:stage=transient,for=4"])
+    verdicts = {(one.criterion, one.subject): one for one in judge_all(recording)}
+    found = verdicts["power.transient", NODE]
+    assert found.outcome is Outcome.FAIL
+    assert found.detail.startswith("the host restarted under the waves: n1 restarted ")
+    assert verdicts["health.reset", NODE].outcome is Outcome.FAIL
+    assert verdicts["power.transient", "n2"].outcome is Outcome.PASS
+
+
 # Waves that were not made
 
 
@@ -225,6 +239,18 @@ def test_the_phase_has_to_be_right_at_each_frequency_and_step(recording, loaded)
     found = verdict(changed(recording, late(0.006), gpus=2, hz=20), loaded)
     assert found.outcome is Outcome.NOT_MEASURED
     assert "of 20 Hz on 2 GPUs" in found.detail
+
+
+def test_one_wave_that_a_busy_host_spoiled_is_forgiven_at_each_frequency_and_step(recording, loaded):
+    spoiled = set()
+
+    def once(one):
+        new = one.label("hz") not in spoiled
+        spoiled.add(one.label("hz"))
+        return late(0.012)(one) if new else one
+
+    assert verdict(changed(recording, once, gpus=2), loaded).outcome is Outcome.PASS
+    assert spoiled == {1, 5, 20}
 
 
 def test_too_few_waves_are_no_measurement(recording, loaded):
