@@ -18,6 +18,8 @@ from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS
 from rigproof.stages.slice import StageWork
 from rigproof.stages.transient.criteria import transient
+from rigproof.stages.transient.schedule import arms_of
+from rigproof.stages.transient.settings import TransientSettings
 from rigproof.stages.transient.specs import specs
 from support.lengths import lengths
 from support.sentences import check_sentences
@@ -113,6 +115,14 @@ def test_a_single_gpu_is_in_phase_with_itself():
     found = verdict(simulated_recording(loaded, "extended"), loaded)
     assert found.outcome is Outcome.PASS
     assert found.detail.endswith("waves of 1 to 20 Hz on 1 GPU")
+
+
+def test_a_gpu_may_wait_for_its_step_for_longer_than_a_worker_may_be_silent():
+    loaded = rig(length_s=200)
+    assert arms_of(2, loaded.settings(TransientSettings), 200.0)[3].from_s > loaded.rig.timeouts.start_s
+    recording = simulated_recording(loaded, "extended")
+    assert verdict(recording, loaded).outcome is Outcome.PASS
+    assert not [event for event in recording.events if event.kind == "worker_hung"]
 
 
 # Consequences
