@@ -106,14 +106,15 @@ def _needs(criterion: Criterion) -> str:
     needed += [f"the {duty} stage ({_stages_of(duty)})" for duty in criterion.needs]
     if not criterion.duties:
         return " and ".join(needed) or "no stage"
-    judged = "every stage of the level"
+    together = [kind.name for kind in KINDS if not kind.by_device]  # which are judged as crews
+    judged = f"every stage of the level{' except ' * bool(together)}{', '.join(together)}"
     if set(criterion.duties) != set(DUTIES):
         judged = f"{_stages_of(*criterion.duties)}, as far as the level has them"
     return f"{' and '.join(needed) or 'no stage of its own'}; judges {judged}"
 
 
 def _stages_of(*duties: Duty) -> str:
-    return ", ".join(kind.name for kind in KINDS if kind.duty in duties)
+    return ", ".join(KINDS.with_duty(KINDS.names, duties))
 
 
 def _named(faults: tuple[str, ...]) -> str:

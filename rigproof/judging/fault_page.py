@@ -138,6 +138,12 @@ def _late() -> Iterator[str]:
 
 
 def _by_stage() -> Iterator[str]:
+    together = [stage.name for stage in STAGES if not stage.kind.by_device]
+    if together:
+        yield (
+            f"- In {', '.join(together)} devices work together, and no sensor of a single one is judged: a "
+            "fault that only such sensors show is refused there."
+        )
     for stage in STAGES:
         for name, noticed in stage.noticed.items():
             keys = f":stage={stage.name}" + (f",{noticed.keys}" if noticed.keys else "")

@@ -41,11 +41,18 @@ def shortfalls(recording: Recording, own: LoadedRig) -> tuple[Shortfall, ...]:
     found = []
     for kind in own.kinds:
         length_s = kind.length_s(own.stages[kind.name], level) if kind.name in known else 0.0
-        if length_s:
+        if length_s and not _without_crew(recording, kind, level):
             done_s = _done_s(kind, recording.stages.get(kind.name), levels)
             if done_s < levels.least_share * length_s:
                 found.append(Shortfall(kind.name, done_s, length_s, kind.duty))
     return tuple(found)
+
+
+def _without_crew(recording: Recording, kind: StageKind[Any], level: str) -> bool:
+    """Whether the rig has nobody for the stage, such as no two devices for pairs: its plan then lacks it."""
+    run = recording.run
+    stated = run.rig.get("stages", {}).get(kind.name, {}).get("length_s", {}).get(level)
+    return not kind.by_device and bool(stated) and bool(run.stages) and kind.name not in run.stages
 
 
 def in_place_of_level(found: tuple[Shortfall, ...], level: str) -> str:

@@ -9,6 +9,7 @@ from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.judge import promised
 from rigproof.plugin.preparation import Refused, prepare
 from rigproof.plugin.request import Request
+from rigproof.profiles.auto import found_here
 from rigproof.report.terminal.plan_text import plan_lines
 
 LOG_COLUMNS = 160  # where there is no terminal
@@ -25,6 +26,7 @@ def print_plan(config: pytest.Config) -> int:
         prepared.plan,
         CATALOGUE,
         promised,
+        found=found_here(prepared.loaded, prepared.inventory),
         nvml_error=prepared.inventory.nvml_error,
         simulated=prepared.simulated is not None,
         verbose=config.get_verbosity() > 0,

@@ -19,7 +19,7 @@ from rigproof.profiles.tables.models import Node, Rig, Sku
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
 
-__all__ = ["AUTO", "completed", "node_name", "profile_text", "rig_of", "unknown_gpus"]
+__all__ = ["AUTO", "completed", "found_here", "node_name", "profile_text", "rig_of", "unknown_gpus"]
 
 AUTO = "auto"  # stands where a profile's file would be named: the value was found on this machine
 UNREPORTED_VRAM_GIB = 1.0  # for a card that does not report its memory: small enough for any
@@ -82,6 +82,15 @@ def completed(loaded: LoadedRig, inventory: HostInventory) -> LoadedRig:
         skus=loaded.skus | {gpu.sku: skus[gpu.sku] for gpu in gpus if gpu.sku in skus},
         sources=loaded.sources | sources,
     )
+
+
+def found_here(loaded: LoadedRig, inventory: HostInventory) -> Mapping[str, GpuIdentity]:
+    """The card of this machine for each promised GPU, by subject; empty if the rig is of other machines."""
+    if loaded.this_machine() is None:
+        return {}
+    skus = all_skus(loaded.kinds)
+    cuda = [device for device in loaded.devices() if device.gpu.device == "cuda"]
+    return assign_gpus(cuda, inventory.gpus, lambda name: match_sku(name, skus))
 
 
 def unknown_gpus(loaded: LoadedRig) -> tuple[PromisedDevice, ...]:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 # "workers": each planned worker by itself; "devices", "nodes": the first worker of each, by itself. The
-# others join first workers: "pairs" those of every two devices, "node_pairs" those of every two nodes,
-# "groups" those of all devices of a SKU, "rig" those of all devices.
-CrewKind = Literal["workers", "devices", "nodes", "pairs", "node_pairs", "groups", "rig"]
+# others join first workers: "hosts" those of all GPUs of a node, "pairs" those of every two devices,
+# "node_pairs" those of every two nodes, "groups" those of all devices of a SKU, "rig" those of all devices.
+CrewKind = Literal["workers", "devices", "nodes", "hosts", "pairs", "node_pairs", "groups", "rig"]
 Address = tuple[str, int]  # host, port
 
 
@@ -23,13 +23,14 @@ class Member:
     """A worker's place in its crew.
 
     `rendezvous`: an address on the host of rank 0 that the others can reach, and that was free when the crew
-    began; None for a single worker.
+    began; None for a single worker. `begins_s`: the run time at which all its members begin.
     """
 
     subject: str
     rank: int = 0
     size: int = 1
     rendezvous: Address | None = None
+    begins_s: float = 0.0
 
 
 Turn = tuple[Crew, ...]  # crews that work at the same time: no worker is in two of them

@@ -111,7 +111,7 @@ class AcceptanceRun:
         cpus = {name: node.cpus for name, node in self.recording.nodes.items()}
         self.cluster.run_stage(
             planned,
-            stage.specs(StageWork(self._loaded, self._plan, planned, cpus)),
+            stage.specs(StageWork(self._loaded, self._plan, planned, cpus, self.recording.gpus)),
             turns_of(stage.kind.crew, self._loaded, self._plan.workers),
             host_load=self._host_load() if stage.kind.host_load else None,
             on_tick=self._on_tick,

@@ -9,6 +9,7 @@ from rigproof.devices.specs import Spec
 from rigproof.profiles.kinds.stages import StageKind, StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.plan import Plan
+from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import Round
 from rigproof.records.recording import Recording
 from rigproof.simulation.faults.kinds import FaultKind, Noticed
@@ -18,12 +19,16 @@ from rigproof.stages.tables import StageTable
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """What the specs of a stage's workers are made from. `cpus`: the CPUs found, by node."""
+    """What the specs of a stage's workers are made from.
+
+    `cpus`: the CPUs found, by node. `gpus`: the devices found, by promised subject.
+    """
 
     loaded: LoadedRig
     plan: Plan
     stage: StagePlan
     cpus: Mapping[str, float]
+    gpus: Mapping[str, GpuIdentity] = field(default_factory=dict)
 
 
 def without_tables(_recording: Recording) -> Iterable[StageTable]:

@@ -15,3 +15,9 @@ def test_draw(finished, subject, judge):
 def test_limit(rig, subject, judge):
     """Each GPU runs at the power limit that its rig is meant to have."""
     judge(subject)
+
+
+@pytest.mark.criterion("power.transient")
+def test_transient(transient, subject, judge):
+    """Each host stands all its GPUs switching their load on and off together."""
+    judge(subject)

@@ -23,7 +23,7 @@ STAGES = tuple(DUTY_OF)
 
 NODE, LEVEL = "n1", "extended"
 LENGTHS = {kind.name: 30 for kind in KINDS if "length_s" in kind.settings.model_fields}
-LENGTHS |= {"sustained": 40, "training": 40}
+LENGTHS |= {"sustained": 40, "training": 40, "transient": 60}
 
 
 def level_of(stage):
@@ -48,6 +48,16 @@ def rig_of(cards, stage):
         "nodes": [{"name": NODE, "cpus": 8 * cards, "gpus": [{"sku": "h200-sxm"}] * cards}],
     }
     return over_defaults(tables, "a-fault-a-card", KINDS)
+
+
+def noticed(name, stage):
+    return SLICES[stage].noticed.get(name, Noticed())
+
+
+def noticing(name, stage):
+    """The criteria that notice a fault in a stage."""
+    here = noticed(name, stage)
+    return FAULTS[name].trips if here.criterion is None else (here.criterion,)
 
 
 # They end the work of the whole run, or of the whole node: each has a run of its own in the fault matrix.
@@ -76,13 +86,19 @@ OF_CARDS = {
     ]
     for stage in STAGES
 }
+# Noticed by a criterion of the node, which has one verdict for all its cards: a run each.
+OF_NODES = [
+    (name, stage)
+    for stage, names in OF_CARDS.items()
+    for name in names
+    if any(CATALOGUE[one].scope == "node" for one in noticing(name, stage))
+]
+OF_CARDS = {
+    stage: [name for name in names if (name, stage) not in OF_NODES] for stage, names in OF_CARDS.items()
+}
 CARDS = max(map(len, OF_CARDS.values())) + 1  # a healthy one is left
 # A criterion of the rig names one of its devices: one run each.
 OF_RUNS = [(name, stage) for stage in STAGES for name in OF_THE_PROCESS]
-
-
-def noticed(name, stage):
-    return SLICES[stage].noticed.get(name, Noticed())
 
 
 def fault_text(name, stage, subject):
@@ -105,7 +121,7 @@ def test_a_fault_is_noticed_in_the_stage_in_which_it_acts(stage, name):
     fault, subject = FAULTS[name], f"{NODE}/gpu{OF_CARDS[stage].index(name)}"
     here = noticed(name, stage)
     outcome = ENDS[here.ends or fault.ends]
-    for criterion in fault.trips if here.criterion is None else (here.criterion,):
+    for criterion in noticing(name, stage):
         verdict = verdicts[criterion, "rig" if CATALOGUE[criterion].scope == "rig" else subject]
         assert verdict.outcome is outcome, sentence(verdict)
         if criterion in BY_STAGE and name not in COUNTED and outcome is not Outcome.NOT_MEASURED:
@@ -113,6 +129,15 @@ def test_a_fault_is_noticed_in_the_stage_in_which_it_acts(stage, name):
             at_s = verdict.from_s
             within = at_s is not None and window.start_s <= at_s <= (window.end_s or at_s) + 1
             assert within or stage in sentence(verdict)
+
+
+@pytest.mark.parametrize(("name", "stage"), OF_NODES)
+def test_a_fault_of_a_card_is_noticed_as_its_node_s_in_the_stage_in_which_it_acts(name, stage):
+    recording = simulated_recording(rig_of(2, stage), LEVEL, [fault_text(name, stage, f"{NODE}/gpu0")])
+    verdicts = {(one.criterion, one.subject): one for one in judge_all(recording)}
+    for criterion in noticing(name, stage):
+        verdict = verdicts[criterion, NODE]
+        assert verdict.outcome is ENDS[noticed(name, stage).ends or FAULTS[name].ends], sentence(verdict)
 
 
 def test_the_card_without_a_fault_is_well():
@@ -138,11 +163,13 @@ def test_a_process_that_is_hurt_is_noticed_in_its_stage(name, stage):
 
 def test_a_stage_says_how_faults_show_that_can_act_in_it():
     for stage in STAGES:
-        assert set(SLICES[stage].noticed) <= set(OF_CARDS[stage])
+        alone = {name for name, where in OF_NODES if where == stage}
+        assert set(SLICES[stage].noticed) <= {*OF_CARDS[stage], *alone}
 
 
 def test_every_declared_fault_is_shown_here_or_in_the_matrix():
     shown = {name for names in OF_CARDS.values() for name in names} | set(OF_THE_PROCESS)
+    shown |= {name for name, _ in OF_NODES}
     declared = {name: fault for name, fault in FAULTS.items() if fault.acts_in(DUTY_OF)}
     of_nodes = {name for name, fault in declared.items() if fault.scope == "node"}
     assert set(declared) - shown == of_nodes | set(NOT_BESIDE_OTHERS)

@@ -185,5 +185,6 @@ FAULTS = (
         keys=(*FROM, "to"),
         defaults=MID,
         duties=DUTIES,
+        why="They are counted while the load of all GPUs is switched on and off, too.",
     ),
 )

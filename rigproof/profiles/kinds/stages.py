@@ -20,6 +20,7 @@ from rigproof.profiles.kinds.figures import FigureKind
 from rigproof.profiles.tables.levels import LevelName
 from rigproof.profiles.tables.stages import StageSettings, TimedSettings
 from rigproof.records.crews import CrewKind
+from rigproof.records.identity import GpuIdentity
 from rigproof.records.measurements import EVENT_KINDS, Labels
 
 if TYPE_CHECKING:  # the loaded rig carries the kinds
@@ -55,6 +56,11 @@ def no_problems(_loaded: "LoadedRig", _level: LevelName) -> Iterable[str]:
     return ()
 
 
+def no_remarks(_loaded: "LoadedRig", _level: LevelName, _found: Mapping[str, GpuIdentity]) -> Iterable[str]:
+    """For a stage about which a plan has nothing to add."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Label:
     """A label that a stage gives to its rounds; its value is of type `kind`.
@@ -81,6 +87,8 @@ class StageKind(Generic[S]):
     - `plan`: makes its plan from its settings, the level and the length of a round in seconds; it returns
       None if the level leaves the stage out. A stage without `plan` works for its `length_s`.
     - `lint`: the problems of a rig's settings for this stage at a level, one sentence each.
+    - `remarks`: what a user has to know about it before it runs, a line each; from the rig, the level, and
+      the promised GPUs that were found on this machine.
     - `crew`: which workers work together.
     - `spawns`: from its settings, how many processes a worker starts on its device at most at once. None: its
       workers start no processes.
@@ -97,6 +105,7 @@ class StageKind(Generic[S]):
     figures: tuple[FigureKind, ...] = ()
     plan: Callable[[S, LevelName, float], StagePlan | None] | None = None
     lint: Callable[["LoadedRig", LevelName], Iterable[str]] = no_problems
+    remarks: Callable[["LoadedRig", LevelName, Mapping[str, GpuIdentity]], Iterable[str]] = no_remarks
     crew: CrewKind = "devices"
     spawns: Callable[[S], int] | None = None
     arms: str = ""

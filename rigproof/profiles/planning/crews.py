@@ -32,7 +32,7 @@ def turns_of(kind: CrewKind, loaded: LoadedRig, workers: Sequence[WorkerPlan]) -
     for worker in workers:
         first.setdefault(worker.subject, worker.worker)
         first.setdefault(worker.node, worker.worker)
-    promised = subjects(loaded, SCOPES[kind])
+    promised = _hosts(loaded) if kind == "hosts" else subjects(loaded, SCOPES[kind])
     if kind in ("pairs", "node_pairs"):
         members = tuple(dict.fromkeys(member for pair in promised for member in pair.members))
         pairs = {pair.members: pair for pair in promised}
@@ -50,12 +50,23 @@ def _crew(subject: Subject, first: Mapping[str, str]) -> Crew:
     return Crew(subject.text, tuple(first[member] for member in subject.members))
 
 
+def _hosts(loaded: LoadedRig) -> tuple[Subject, ...]:
+    """Each node that promises GPUs, with these as its members."""
+    gpus: dict[str, list[str]] = {}
+    for device in loaded.devices():
+        if device.gpu.device == "cuda":
+            gpus.setdefault(device.node, []).append(device.subject)
+    return tuple(Subject(node, tuple(members)) for node, members in gpus.items())
+
+
 def number_of_turns(kind: CrewKind, loaded: LoadedRig) -> int:
     """How many turns the crews of one kind take; 0 if the rig promises no such crew."""
     if kind in ("pairs", "node_pairs"):
         devices = loaded.devices()
         count = len(devices) if kind == "pairs" else len({device.node for device in devices})
         return 0 if count < 2 else count - 1 + count % 2
+    if kind == "hosts":
+        return 1 if _hosts(loaded) else 0
     return 0 if kind == "groups" and not subjects(loaded, "group") else 1
 
 

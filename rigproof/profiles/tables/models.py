@@ -485,6 +485,11 @@ class Node(Table):
         description="RAM of the node, in GiB. Needed only if the CPU is the device. Left out: what is found "
         "on this machine.",
     )
+    psu_w: Positive | None = Field(
+        default=None,
+        description="Power, in W, that the node's power supplies deliver together; of redundant ones, "
+        "without the spare. Left out: what its cards draw together is reported, not judged.",
+    )
     gpus: tuple[Gpu, ...] = Field(
         default=(), description="The node's GPUs, in NVML's order (that of the PCI bus)."
     )

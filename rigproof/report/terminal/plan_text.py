@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from rigproof.criteria.criterion import Criterion
 from rigproof.profiles.kinds.figures import FigureKind
-from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.floor_basis import Conditions, FloorBasis, floor_basis
 from rigproof.profiles.planning.plan import Plan
 from rigproof.profiles.planning.planning import device_plan
+from rigproof.records.identity import GpuIdentity
 from rigproof.records.verdict import SIGNS, figure
 from rigproof.report.terminal.terminal import duration, header_lines
 
@@ -26,6 +26,7 @@ def plan_lines(
     catalogue: Mapping[str, Criterion],
     promised: Promised,
     *,
+    found: Mapping[str, GpuIdentity] | None = None,
     nvml_error: str | None = None,
     simulated: bool = False,
     verbose: bool = False,
@@ -33,11 +34,12 @@ def plan_lines(
 ) -> Iterator[str]:
     """All lines; loads nothing. `catalogue` holds the criteria in the order to print; see `Promised`.
 
+    `found`: the promised GPUs that are on this machine, by subject.
     `verbose`: each criterion's rule in full, with the file of each value; else a line of at most `width` for
     each.
     """
     yield from header_lines(loaded, plan, nvml_error=nvml_error, simulated=simulated)
-    yield from _stages(plan, loaded.kinds)
+    yield from _stages(plan, loaded, found or {})
     share = loaded.rig.limits.marginal_share
     if share:
         yield (
@@ -127,18 +129,20 @@ def _whom(subjects: Sequence[str], loaded: LoadedRig) -> str:
     return ", ".join(subjects) if len(subjects) <= 2 else f"{len(subjects)} of them"
 
 
-def _stages(plan: Plan, kinds: StageKinds) -> Iterator[str]:
+def _stages(plan: Plan, loaded: LoadedRig, found: Mapping[str, GpuIdentity]) -> Iterator[str]:
     yield ""
     yield "stages: each loads all devices at once"
     for stage in plan.stages:
         settles = f" settles for at most {stage.settle_s:g} s," if stage.settle_s else ""
-        arms = kinds[stage.name].arms if stage.measure_s < stage.expected_s else ""
+        kind = loaded.kinds[stage.name]
+        arms = kind.arms if stage.measure_s < stage.expected_s else ""
         each = f" for each {arms}" if arms else ""
         turns = f", in {stage.turns} turns" if stage.turns > 1 else ""
         yield (
             f"  {stage.name}: about {duration(stage.expected_s)};{settles} "
             f"measures {stage.measure_s:g} s{each}, rounds of {stage.round_s:g} s{turns}"
         )
+        yield from (f"    {line}" for line in kind.remarks(loaded, plan.level, found))
     yield f"  expected in all: {duration(plan.expected_s)}"
 
 

@@ -80,7 +80,8 @@ class SimulatedWorker:
         elif self._state == "working" and self._work is not None:
             made = list(self._work.until(self._t_s))
             records += made
-            self._progress += sum(isinstance(one, Round) for one in made)
+            # A task that waits, as for its turn among others, sends signs of life.
+            self._progress += sum(isinstance(one, Round) for one in made) or not self._work.hangs
             if self._work.ended is not None:
                 self._state, self._error = self._work.ended, self._work.error
             elif self._stopping:

@@ -33,7 +33,7 @@ class RunningTask:
         self._task = Task(node, plan, spec, start_s, noise, crew, generation)
         self._records: Iterator[Timed] = _records(self._task)
         self._next: Timed | None = None
-        self._hangs = False
+        self.hangs = False  # whether it makes no more progress, not even a sign of life
         self.ended: Ended | None = None
         self.error: str | None = None
 
@@ -43,7 +43,7 @@ class RunningTask:
         Raises:
             WorkerKilled, WorkerFrozen: if its process ends, or stops answering, before that.
         """
-        while self.ended is None and not self._hangs:
+        while self.ended is None and not self.hangs:
             if self._next is None:
                 try:
                     self._next = next(self._records, None)
@@ -51,7 +51,7 @@ class RunningTask:
                     self.ended, self.error = "failed", str(error)
                     return
                 except TaskHangs:
-                    self._hangs = True
+                    self.hangs = True
                     return
                 if self._next is None:
                     self.ended = "finished"

@@ -10,6 +10,7 @@ from rigproof.profiles.tables.levels import LEVELS
 from rigproof.records.measurements import EVENT_KINDS, TFLOP, Event, Round
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS, STAGES
+from support.recordings import STAGES as STAGES_OF_CANNED
 from support.recordings import loaded_rig, stage_changes
 
 PACKAGE = Path(rigproof.__file__).parent
@@ -54,9 +55,13 @@ def test_a_label_means_the_same_in_every_stage():
 
 @pytest.fixture(scope="module")
 def recording():
-    """All stages: the canned rig's, and the one that it leaves out."""
-    bandwidth = stage_changes("bandwidth", length_s=dict.fromkeys(LEVELS, 3))
-    return simulated_recording(loaded_rig(bandwidth), "standard")
+    """All stages: the canned rig's, and those that it leaves out."""
+    lengths = {"bandwidth": 3, "transient": 10}
+    stages = {
+        name: stage_changes(name, length_s=dict.fromkeys(LEVELS, seconds))["stages"][name]
+        for name, seconds in lengths.items()
+    }
+    return simulated_recording(loaded_rig({"stages": STAGES_OF_CANNED | stages}), "standard")
 
 
 def test_rounds_have_the_labels_that_their_stage_declares(recording):

@@ -11,7 +11,7 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.records.crews import CrewKind
 from support.recordings import loaded_rig
 
-KINDS: tuple[CrewKind, ...] = ("workers", "devices", "nodes", "pairs", "node_pairs", "groups", "rig")
+KINDS: tuple[CrewKind, ...] = ("workers", "devices", "nodes", "hosts", "pairs", "node_pairs", "groups", "rig")
 
 
 def rig_of(*cards, workers=1):
@@ -60,6 +60,13 @@ def test_all_cards_of_a_kind_and_all_of_the_rig_work_at_once():
     workers = ("pc1/gpu0#0", "pc1/gpu1#0", "pc2/gpu0#0")
     assert turns("groups", rig_of(2, 1)) == [[("sku:h200", workers)]]
     assert turns("rig", rig_of(2, 1)) == [[("rig", workers)]]
+
+
+def test_all_gpus_of_a_host_work_at_once_and_a_host_without_one_has_no_crew():
+    workers = ("pc1/gpu0#0", "pc1/gpu1#0")
+    assert turns("hosts", rig_of(2, 1, 0, workers=2)) == [[("pc1", workers), ("pc2", ("pc2/gpu0#0",))]]
+    cpu = {"name": "pc1", "cpus": 8, "ram_gib": 64, "gpus": [{"sku": "unknown", "device": "cpu"}]}
+    assert number_of_turns("hosts", loaded_rig({"nodes": [cpu]})) == 0
 
 
 def test_a_node_without_a_device_has_nobody_to_send():

@@ -1,0 +1,1 @@
+"""Does a host stand its GPUs switching their load on and off together?"""

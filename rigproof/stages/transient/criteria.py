@@ -1,0 +1,180 @@
+"""Does a host stand its GPUs switching their load on and off together?"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, Trouble, compared, criterion
+from rigproof.criteria.effects import UNREAD, Also
+from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
+from rigproof.criteria.evidence.windows import Window
+from rigproof.records.verdict import Outcome, figure
+from rigproof.stages.transient.consequences import SUPPLY, consequences, require_seen
+from rigproof.stages.transient.draws import together
+from rigproof.stages.transient.made import Lost, Waves
+from rigproof.stages.transient.settings import STAGE, TransientSettings
+
+LINK = "reseat the card and its riser; a link that repeats packets only under switching load lacks power"
+
+
+def slowed_by_strangers(node: NodeEvidence, trouble: Trouble) -> str | None:
+    """Explains a lost rate, and nothing else, if a stranger computed on a card of the node at the time."""
+    if trouble.finding.measured is None:
+        return None
+    cards = (one for one in node.evidence.devices if one.node_name == node.subject and not one.is_cpu)
+    return next(filter(None, (slowed_by(one, trouble) for one in cards)), None)
+
+
+@criterion(
+    "power.transient",
+    title="load transients",
+    scope="node",
+    unit="%",
+    direction="at_least",
+    limit="no restart of the host, no lost GPU, no Xid that fails, no power brake or HW slowdown, no wrong "
+    "product while the waves run; of its rate in bursts each GPU keeps `stages.transient.others_share` when "
+    "more GPUs take part, and `stages.transient.fall_share` from the first third of its waves to the last. "
+    "PCIe replays over `limits.pcie_replays_warn` a minute warn; so does a sampled sum of the cards' draw "
+    "over `stages.transient.psu_share` of the node's `psu_w`, if the rig states it",
+    remedy=SUPPLY,
+    unmeasured="too few of the waves were made by all their GPUs, verified, square and in phase "
+    "(`stages.transient.wave_share`, `stages.transient.phase_ms`); a GPU, the agent or the reasons for a "
+    "lower clock were not read; or `psu_w` is stated and no power was read. Not applicable if a display is "
+    "active on every GPU of the node",
+    also=Also(
+        warns=("pcie-replays",),
+        unmeasured=(
+            *UNREAD,
+            *(
+                "gpu-missing",
+                "gpu-hidden",
+                "driver-mismatch",
+                "foreign-memory",
+                "gpu-idle",
+                "ecc-uncorrected",
+            ),
+            "sensor-missing:field=clock_event_reasons",
+        ),
+    ),
+    stages=(STAGE,),
+    applies_to_cpu=False,
+    explained=slowed_by_strangers,
+)
+def transient(node: NodeEvidence) -> Finding:
+    """All GPUs of the host switch their load on and off in phase, one GPU more at each step, at 1 to 20 Hz.
+
+    Power sensors are too slow for a transient, so its consequences are judged. Only waves that were really
+    made count: each burst's products are verified, and the bursts of a wave begin within
+    `stages.transient.phase_ms` of each other. The lowest share of its rate that a GPU keeps is shown. A GPU
+    with an active display is left out unless `stages.transient.with_display` says otherwise.
+    """
+    waves = Waves(node)
+    if not waves.devices:
+        raise NotApplicable("; ".join(f"{one}: {why}" for one, why in waves.left_out.items()))
+    whole = node.evidence.whole_window(STAGE)
+    for found in consequences(waves, whole):
+        return found
+    worst = _worst(node, waves)
+    if worst is not None and worst.outcome is Outcome.FAIL:
+        return worst
+    phase_s = waves.require_made(node.evidence.loaded.settings(TransientSettings))
+    require_seen(waves, waves.whole)
+    if worst is None:
+        raise NotMeasured("no GPU has enough bursts to compare their rates")
+    for warning in _warnings(node, waves):
+        return warning
+    return replace(worst, detail=_passed(waves, worst.detail, phase_s))
+
+
+def _worst(node: NodeEvidence, waves: Waves) -> Finding | None:
+    """The GPU that kept least, against its limit; None if no rate could be compared."""
+    settings = node.evidence.loaded.settings(TransientSettings)
+    others, fall = (
+        node.limit("stages.transient", name, getattr(settings, name)).times(100)
+        for name in ("others_share", "fall_share")
+    )
+    found = [(one, others) for one in waves.with_others()] + [
+        (one, fall) for one in waves.from_wave_to_wave()
+    ]
+    if not found:
+        return None
+    lost, limit = min(found, key=lambda one: 100 * one[0].kept / one[1].value)
+    kept, window = 100 * lost.kept, waves.window(lost.arm)
+    if kept >= limit.value:
+        return compared(kept, limit, good=True, detail=_in_words(lost))
+    return compared(
+        kept,
+        limit,
+        good=False,
+        detail=_in_words(lost),
+        from_s=window.from_s,
+        length_s=window.length_s,
+    )
+
+
+def _in_words(lost: Lost) -> str:
+    """`n1/gpu0 at 5 Hz: 458 TFLOP/s on 2 GPUs, 657 before n1/gpu1 took part`."""
+    after = f"{figure(lost.after, 'TFLOP/s')} on {figure(lost.arm.gpus, 'GPUs')}"
+    return f"{lost.device.subject} at {lost.arm.hz} Hz: {after}, {figure(lost.before)} {lost.why}"
+
+
+def _passed(waves: Waves, worst: str, phase_s: float) -> str:
+    frequencies = sorted({arm.hz for arm in waves.arms})
+    span = f"{frequencies[0]} to {frequencies[-1]} Hz" if len(frequencies) > 1 else f"{frequencies[0]} Hz"
+    several = len(waves.devices) > 1
+    parts = [f"waves of {span} on {'up to ' if several else ''}{figure(len(waves.devices), 'GPUs')}"]
+    if several:
+        parts.append(f"in phase within {1000 * phase_s:.1f} ms")
+    parts += [f"without {one}: {why}" for one, why in waves.left_out.items()]
+    return f"{worst}; {', '.join(parts)}"
+
+
+def _warnings(node: NodeEvidence, waves: Waves) -> Iterator[Finding]:
+    """Replays of a link, and a draw near the supply's rating."""
+    for device in waves.devices:
+        yield from _replays(device, waves.whole)
+    yield from _near_rating(node, waves.whole)
+
+
+def _replays(device: DeviceEvidence, window: Window) -> Iterator[Finding]:
+    read = device.loaded_samples(window).readings("pcie_replays")
+    if len(read) < 2:  # a card without this counter; `transfer.link` judges it over the whole run
+        return
+    limit = device.limit("pcie_replays_warn")
+    seconds = float(read.times_s[-1] - read.times_s[0])
+    a_minute = 60 * float(read.values[-1] - read.values[0]) / seconds if seconds > 0 else 0.0
+    if a_minute > limit.value:
+        detail = f"{device.subject} repeated {a_minute:.0f} PCIe packets a minute under the waves"
+        source = f"{limit.value:g} a minute, {limit.source}"
+        yield Finding(Outcome.WARN, detail=detail, remedy=LINK, source=source, from_s=window.from_s)
+
+
+def _near_rating(node: NodeEvidence, window: Window) -> Iterator[Finding]:
+    psu_w = node.node.psu_w
+    if psu_w is None:
+        return
+    evidence = node.evidence
+    cards = [one for one in evidence.devices if one.node_name == node.subject and not one.is_cpu]
+    for one in cards:
+        try:
+            one.require_readings(window, "power_w", "power")
+        except NotMeasured as reason:  # also of a card without that sensor: the rig states psu_w
+            raise NotMeasured(f"{one.subject}: {reason.reason}, with which psu_w is compared") from None
+    read = [one.loaded_samples(window).readings("power_w") for one in cards]
+    sums = together(read, window, 1 / evidence.planned_by.rig.sampling.rate_hz)
+    if not len(sums):
+        raise NotMeasured("no power was read of all cards at once, with which psu_w is compared")
+    share = node.limit("stages.transient", "psu_share", evidence.loaded.settings(TransientSettings).psu_share)
+    most_w, limit_w = float(np.max(sums)), share.value * psu_w
+    if most_w > limit_w:
+        detail = (
+            f"the cards drew {figure(most_w, 'W')} at once, and more between samples; the supplies deliver "
+            f"{figure(psu_w, 'W')}"
+        )
+        source = f"{share.value:g} of psu_w = {psu_w:g} W, {share.source}"
+        yield Finding(Outcome.WARN, detail=detail, source=source, from_s=window.from_s)
+
+
+CRITERIA = (transient,)

@@ -1,0 +1,53 @@
+"""The faults that this stage's criterion must notice, and how those of others show here."""
+
+from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
+from rigproof.simulation.faults.kinds import FaultKind, Noticed
+from rigproof.simulation.stage import CardWork
+from rigproof.stages.transient.settings import STAGE
+
+CRITERION = "power.transient"
+SHOWN = ("xid", "power-brake", "bit-flip", "out-of-phase")
+OF_PROCESSES = ("hung-kernel", "worker-killed", "worker-frozen", "timeout")
+OF_DRIVERS = ("gpu-lost", "nvml-hang", "ecc-uncorrected", "recovery-wanted")
+COUNTED = ("pcie-replays",)  # and read after the run
+
+
+def _alone(loaded: LoadedRig, device: PromisedDevice | None) -> str:
+    """Lacks another GPU on its node, with which it could be out of phase."""
+    nodes = [one.node for one in loaded.devices() if one.gpu.device == "cuda"]
+    return "" if device is not None and nodes.count(device.node) > 1 else "its node has no other GPU"
+
+
+FAULTS = (
+    FaultKind(
+        "psu-sag",
+        "node",
+        "the power supply gives way: each GPU loses by= of its rate once a second one takes part, or halfway "
+        "through the waves where there is no second one",
+        (CRITERION,),
+        keys=("stage", "by"),
+        defaults={"by": "30%"},
+        stage=STAGE,
+    ),
+    FaultKind(
+        "out-of-phase",
+        "gpu",
+        "its bursts begin late by to= milliseconds, so that there are no waves over all GPUs",
+        (CRITERION,),
+        ends="not measured",
+        keys=("stage", "to"),
+        defaults={"to": "12"},
+        stage=STAGE,
+        lacks=_alone,
+    ),
+)
+NOTICED = {
+    "power-brake": Noticed(criterion=CRITERION),
+    "bit-flip": Noticed(criterion=CRITERION),
+}
+
+
+def unnoticed(fault: str, _work: CardWork) -> str:
+    """Sensors of a single card are not judged while the load switches; what concerns the run always is."""
+    known = (*SHOWN, *OF_PROCESSES, *OF_DRIVERS, *COUNTED)
+    return "" if fault in known else "its waves are judged by their consequences, not by each card's sensors"

@@ -1,0 +1,164 @@
+"""What the GPUs of a host made of the waves: which were square and in phase, and how fast each burst was.
+
+The waves that were due follow from the profile and the number of GPUs, not from what was recorded: one that
+was not made shows as missing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rigproof.criteria.criterion import NotMeasured
+from rigproof.criteria.evidence.readings import Floats
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
+from rigproof.criteria.evidence.windows import Window
+from rigproof.records.measurements import Event
+from rigproof.records.verdict import figure
+from rigproof.stages.transient.schedule import Arm, arms_of
+from rigproof.stages.transient.settings import STAGE, TransientSettings
+
+FEWEST_BURSTS = 3  # of an arm, without its first one, to judge its rate by
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A share of its rate that a GPU kept: of `before`, TFLOP/s in its bursts, `after` was left in `arm`."""
+
+    device: DeviceEvidence
+    arm: Arm
+    before: float
+    after: float
+    why: str  # in words: what differs from before
+
+    @property
+    def kept(self) -> float:
+        """The share."""
+        return self.after / self.before
+
+
+class Waves:
+    """The waves of one node's GPUs in the transient stage. NotMeasured if the stage did not run."""
+
+    def __init__(self, node: NodeEvidence) -> None:
+        evidence = node.evidence
+        self.node = node
+        self.stage = evidence.stage(STAGE)
+        promised = [one for one in evidence.devices if one.node_name == node.subject and not one.is_cpu]
+        self.left_out = {one.subject: said[0].message for one in promised if (said := _left_out(one))}
+        self.devices = tuple(one for one in promised if one.subject not in self.left_out)
+        if STAGE not in evidence.plan.stage_names:
+            raise NotMeasured(f"the plan that ran has no {STAGE} stage")
+        self._settings = evidence.planned_by.settings(TransientSettings)
+        self.arms = arms_of(len(self.devices), self._settings, evidence.plan.stage(STAGE).measure_s)
+
+    def window(self, arm: Arm) -> Window:
+        """When an arm was due, run time."""
+        return Window(self.stage.start_s + arm.from_s, self.stage.start_s + arm.to_s)
+
+    @property
+    def whole(self) -> Window:
+        """From the first wave that was due to the end of the last one, run time."""
+        return Window(self.window(self.arms[0]).from_s, self.window(self.arms[-1]).to_s)
+
+    def rounds(self, place: int, arm: Arm) -> Rounds:
+        """The verified bursts of the GPU at that place in an arm."""
+        done = self._verified[place]
+        return done.only(done.labelled("gpus", arm.gpus) & done.labelled("hz", arm.hz))
+
+    @cached_property
+    def _verified(self) -> list[Rounds]:
+        return [device.rounds(STAGE).verified for device in self.devices]
+
+    def starts(self, arm: Arm, settings: TransientSettings) -> Floats:
+        """By how much each GPU began each wave late, s, (gpus, waves).
+
+        NaN for a burst that was not made, not verified, or too short or too long for a square wave.
+        """
+        late_s = np.full((arm.gpus, arm.waves), np.nan)
+        shortest, longest = settings.duty_share
+        for place in range(arm.gpus):
+            done = self.rounds(place, arm)
+            into_s = done.begins_s - self.window(arm).from_s
+            waves = np.rint(into_s * arm.hz).astype(np.intp)
+            duty = done.seconds * arm.hz
+            fits = (waves >= 0) & (waves < arm.waves) & (duty >= shortest) & (duty <= longest)
+            late_s[place, waves[fits]] = into_s[fits] - waves[fits] / arm.hz
+        return late_s
+
+    def apart(self, arm: Arm, settings: TransientSettings) -> Floats:
+        """Between the first and the last begin of each wave, s, (waves,); NaN where a burst is missing."""
+        late_s = self.starts(arm, settings)
+        return np.asarray(late_s.max(axis=0) - late_s.min(axis=0), np.float64)
+
+    def rates(self, place: int, arm: Arm) -> Floats:
+        """TFLOP/s of each burst of a GPU in an arm, in order, without the first one."""
+        done = self.rounds(place, arm).measured
+        order = np.argsort(done.t_s)
+        return np.asarray((done.work / done.seconds)[order], np.float64)
+
+    def with_others(self) -> Iterator[Lost]:
+        """For each GPU and frequency: its rate with more GPUs, against that in the first step it was in."""
+        for place, device in enumerate(self.devices):
+            own = [arm for arm in self.arms if arm.gpus > place]
+            for first in (arm for arm in own if arm.gpus == own[0].gpus):
+                before = self.rates(place, first)
+                for arm in (one for one in own if one.hz == first.hz and one is not first):
+                    rates = self.rates(place, arm)
+                    if min(len(before), len(rates)) >= FEWEST_BURSTS:
+                        joined = [one.subject for one in self.devices[first.gpus : arm.gpus]]
+                        others = " and ".join(joined) if len(joined) < 3 else f"{len(joined)} others"
+                        why = f"before {others} took part"
+                        yield Lost(device, arm, float(np.median(before)), float(np.median(rates)), why)
+
+    def from_wave_to_wave(self) -> Iterator[Lost]:
+        """For each GPU and arm: its rate in the last third of its bursts, against that in the first third."""
+        for arm in self.arms:
+            for place in range(arm.gpus):
+                rates = self.rates(place, arm)
+                if len(rates) >= FEWEST_BURSTS:
+                    third = len(rates) // 3
+                    first, last = float(np.median(rates[:third])), float(np.median(rates[-third:]))
+                    yield Lost(self.devices[place], arm, first, last, "in the first third of its waves")
+
+    def require_made(self, settings: TransientSettings) -> float:
+        """NotMeasured unless enough waves of each arm were made by all its GPUs, square and in phase.
+
+        Returns the longest time between two begins of a wave that counts, s.
+        """
+        worst_s = 0.0
+        for arm in self.arms:
+            limit_s = min(settings.phase_ms / 1000, settings.phase_share / arm.hz)
+            apart_s = self.apart(arm, settings)
+            good = apart_s <= limit_s  # not where a burst is missing
+            number = int(np.count_nonzero(good))
+            if arm.waves - number > max(1, (1 - settings.wave_share) * arm.waves):
+                raise NotMeasured(
+                    f"only {number} of {arm.waves} waves of {arm.hz} Hz on {figure(arm.gpus, 'GPUs')} were "
+                    f"square and in phase within {1000 * limit_s:.1f} ms: {self._why(arm, settings)}"
+                )
+            worst_s = max(worst_s, float(apart_s[good].max()))
+        return worst_s
+
+    def _why(self, arm: Arm, settings: TransientSettings) -> str:
+        """What kept the waves of an arm from being made: a loss, or who made too few bursts or was late."""
+        for event in self.node.events("crew_failed"):
+            if event.stage == STAGE:
+                return f"{event.message} (at t={event.t_s:.0f} s)"
+        for device in self.devices:
+            if cause := device.cause():
+                return f"{device.subject}: {cause}"
+        late_s = self.starts(arm, settings)
+        made = np.count_nonzero(~np.isnan(late_s), axis=1)
+        least = int(made.argmin())
+        if made[least] < arm.waves * settings.wave_share:
+            return f"{self.devices[least].subject} made {made[least]} of its bursts"
+        medians_ms = 1000 * np.nanmedian(late_s, axis=1)
+        latest = int(medians_ms.argmax())
+        return f"{self.devices[latest].subject} began them {medians_ms[latest]:.1f} ms late"
+
+
+def _left_out(device: DeviceEvidence) -> list[Event]:
+    return [event for event in device.events("waves_left_out") if event.stage == STAGE]

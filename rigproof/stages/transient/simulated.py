@@ -1,0 +1,84 @@
+"""Simulated waves: bursts on the schedule, and draws as a sampler would see them."""
+
+import math
+from collections.abc import Iterator
+
+from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.records.measurements import Labels, Phase
+from rigproof.simulation.silicon.card import STEP_S
+from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.timetable import Segment, Work
+from rigproof.simulation.work.task import Task
+from rigproof.stages.transient.faults import unnoticed
+from rigproof.stages.transient.schedule import EDGE, HALF, Arm, arms_of
+from rigproof.stages.transient.settings import TransientSettings
+from rigproof.stages.transient.specs import TransientSpec
+
+# H200s of 700 W at 5 Hz: instant readings between 116 and 951 W. Simulated ones stay at their limit.
+BURSTING = Work(1.0, 0.97, 0.03, 0.0)
+DUTY = 0.96  # of half a period: what whole products fill of it
+LATE_S = 0.0002  # standard deviation of a burst's begin
+REFERENCES_S = 1.0  # into the stage
+
+
+def segments(plan: StagePlan, work: CardWork) -> Iterator[Segment]:
+    """Bursts of the arms that the card takes part in."""
+    host = [one for one in work.loaded.devices() if one.node == work.device.node and one.gpu.device == "cuda"]
+    rank = next(place for place, one in enumerate(host) if one.subject == work.device.subject)
+    for arm in arms_of(len(host), work.loaded.settings(TransientSettings), plan.measure_s):
+        if rank < arm.gpus:
+            yield from _bursts(arm)
+
+
+def _bursts(arm: Arm) -> Iterator[Segment]:
+    """What samples see of an arm: its waves, or slower ones if a card's states are too long for them."""
+    on_s = _on_s(arm)
+    begin_s = arm.from_s
+    while begin_s < arm.to_s - EDGE:
+        yield Segment(begin_s, begin_s + on_s, BURSTING)  # the last one may end in the rest after the arm
+        begin_s += 2 * on_s
+
+
+def _on_s(arm: Arm) -> float:
+    return max(HALF / arm.hz, STEP_S)
+
+
+def _seen_s(arm: Arm, wave: int) -> float:
+    """A moment of the stage in which the card's state is that of the wave: at work."""
+    period_s = 2 * _on_s(arm)
+    return arm.from_s + math.floor(wave / arm.hz / period_s + EDGE) * period_s
+
+
+def records(task: Task, spec: TransientSpec) -> Records:
+    """A round for each burst."""
+    if spec.left_out:
+        yield task.event(task.start_s, "waves_left_out", spec.left_out, {})
+        return
+    precision = task.card.half_precision
+    yield task.references(task.start_s + REFERENCES_S, precision)
+    size = task.plan.gemm_size
+    for arm in (one for one in spec.arms if spec.rank < one.gpus):
+        labels: Labels = {"precision": precision, "size": size, "gpus": arm.gpus, "hz": arm.hz}
+        for wave in range(arm.waves):
+            begun_s = task.start_s + arm.due_s(wave) + _late_s(task, task.start_s + arm.due_s(wave))
+            seconds = DUTY * HALF / arm.hz
+            state_s = STEP_S * math.ceil((task.start_s + _seen_s(arm, wave)) / STEP_S) + EDGE
+            rate = task.rate(precision, state_s, state_s) * _left_share(task, spec, arm, wave)
+            phase: Phase = "measure" if wave else "warmup"
+            yield task.round(begun_s + seconds, phase, seconds, rate * seconds, labels=labels)
+
+
+def _late_s(task: Task, t_s: float) -> float:
+    late = task.acting("out-of-phase", t_s)
+    return abs(task.noise.gauss(0, LATE_S)) + ((late.to or 0.0) / 1000 if late is not None else 0.0)
+
+
+def _left_share(task: Task, spec: TransientSpec, arm: Arm, wave: int) -> float:
+    """The share of its rate that a sagging supply leaves a card."""
+    sag = task.node.rig.fault("psu-sag", task.node.name)
+    alone = spec.arms[-1].gpus == 1
+    sags = sag is not None and (wave >= arm.waves / 2 if alone else arm.gpus > 1)
+    return 1 - (sag.by or 0.0) if sag is not None and sags else 1.0
+
+
+SIMULATED = SimulatedStage(segments, records, unnoticed=unnoticed)
