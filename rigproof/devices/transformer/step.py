@@ -7,7 +7,8 @@ import torch
 
 from rigproof.devices.device import Device
 from rigproof.devices.torch_device import DTYPES
-from rigproof.stages.training.transformer import Shape, Transformer
+from rigproof.devices.transformer.model import Transformer
+from rigproof.devices.transformer.shape import Shape
 
 SEED = 1
 MOST_STEPS = 256  # in a round
