@@ -119,7 +119,7 @@ class Difference:
 def exact(device: DeviceEvidence) -> Finding:
     """No result of any stage was wrong, and equal cards give the same bits for the same products.
 
-    Before a card is blamed, NVIDIA_TF32_OVERRIDE and CUBLAS_WORKSPACE_CONFIG must be the same on all nodes.
+    Before a card is blamed, NVIDIA_TF32_OVERRIDE must be the same on all nodes.
     """
     wrong = device.events("wrong_result")
     if wrong:

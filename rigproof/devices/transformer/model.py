@@ -45,15 +45,23 @@ class Transformer(nn.Module):  # type: ignore[misc]
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False, device=where)
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Normal weights, the same for the same generator; narrower where a residual adds up, as in GPT-2."""
+        """Normal weights, the same for the same generator."""
         for name, parameter in self.named_parameters():
-            weights = parameter.detach()
-            if "norm" in name:
-                weights.fill_(1.0)
-                continue
-            adds_up = name.endswith(("attended.weight", "down.weight"))
-            spread = DEVIATION / math.sqrt(2 * self.shape.blocks) if adds_up else DEVIATION
-            weights.normal_(0.0, spread, generator=generator)
+            spread = self.spread(name)
+            if spread is None:
+                parameter.detach().fill_(1.0)
+            else:
+                parameter.detach().normal_(0.0, spread, generator=generator)
+
+    def spread(self, name: str) -> float | None:
+        """The standard deviation of a parameter's first weights; None if all of them are 1.
+
+        It is narrower where a residual adds up, as in GPT-2.
+        """
+        if "norm" in name:
+            return None
+        adds_up = name.endswith(("attended.weight", "down.weight"))
+        return DEVIATION / math.sqrt(2 * self.shape.blocks) if adds_up else DEVIATION
 
     def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """The mean loss, nats per token. Both arguments are (batch, sequence) of int64."""
