@@ -219,5 +219,6 @@ FAULTS = (
         "the same wrong result every time: it agrees with itself, and with no other card",
         ("compute.exact",),
         lacks=no_peer,
+        why="Whatever equal cards compute alike is compared: products, and a training step.",
     ),
 )
