@@ -8,7 +8,7 @@ from rigproof.profiles.tables.levels import LevelName
 from rigproof.stages.replay.settings import STAGE
 
 BOUNDS = {
-    # Measured: 0.69 to 0.89 after eight steps, for models of width 64 to 256.
+    # Measured after eight steps: 0.93 for a model of width 64, 0.69 for one of width 256.
     "loss_share": Bound(0.5, 0.99, "fails sound cards", "passes steps that hardly train"),
 }
 

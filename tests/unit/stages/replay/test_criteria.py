@@ -206,7 +206,7 @@ def test_a_single_run_is_compared_with_nothing(recording):
 
 def test_a_loss_that_falls_passes(recording):
     found = verdict(recording, loss)
-    assert (found.outcome, found.limit) == (Outcome.PASS, 95)
+    assert (found.outcome, found.limit) == (Outcome.PASS, 97)
     assert found.measured == pytest.approx(60.2, abs=0.1)
     assert found.detail == "9.514 to 5.725 nats in 8 steps"
 
