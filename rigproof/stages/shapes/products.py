@@ -109,6 +109,7 @@ class Attention:
     def launch(self) -> None:
         """Attend."""
         query, key, value = self._inputs
+        self._result = None  # its memory is reused at once, so that none holds an earlier result
         self._result = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
 
     @property

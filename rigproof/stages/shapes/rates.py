@@ -33,6 +33,7 @@ class ModelRates:
     model: str
     cards: int
     rates: Mapping[Key, float]
+    is_cpu: bool = False
 
     @property
     def tokens(self) -> int:
@@ -90,11 +91,11 @@ def rates_by_model(recording: Recording) -> list[ModelRates]:
     if stage is None:
         return []
     began = {worker.rpartition("#")[0] for worker in stage.workers}
-    every: dict[str, list[dict[Key, float]]] = defaultdict(list)
+    every: dict[tuple[str, bool], list[dict[Key, float]]] = defaultdict(list)
     for subject, gpu in recording.gpus.items():
         if subject in began:
-            every[gpu.name].append(_rates(recording, subject))
-    return [ModelRates(model, len(those), _medians(those)) for model, those in every.items()]
+            every[gpu.name, gpu.device == "cpu"].append(_rates(recording, subject))
+    return [ModelRates(model, len(those), _medians(those), cpu) for (model, cpu), those in every.items()]
 
 
 def _rates(recording: Recording, subject: str) -> dict[Key, float]:
@@ -120,6 +121,8 @@ def _medians(those: Sequence[Mapping[Key, float]]) -> dict[Key, float]:
 
 def advice(one: ModelRates) -> str:
     """What the rates of a model mean for who trains on it, in a sentence; empty if too few were measured."""
+    if one.is_cpu:
+        return f"{one.model}: the CPU gets tiny sizes, which show that the stage works, and no advice."
     parts = [*_of_sizes(one), *_of_vocabularies(one), *_of_heads(one), *_of_tokens(one)]
     return f"{one.model}: {'; '.join(parts)}." if parts else ""
 

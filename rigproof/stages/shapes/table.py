@@ -18,17 +18,17 @@ def shapes_tables(recording: Recording) -> Iterator[StageTable]:
     yield StageTable(
         SECTION,
         "Products of a transformer's layer by hidden size, TFLOP/s",
-        ("GPU", "Hidden size", "Multiple of", *LAYER, "Together", "Of the best"),
+        ("Device", "Hidden size", "Multiple of", *LAYER, "Together", "Of the best"),
         tuple(row for one in models for row in _by_size(one)),
         note=" ".join(filter(None, map(advice, models))),
     )
     yield StageTable(
         SECTION,
         "Vocabulary, attention heads and tokens, at one hidden size, TFLOP/s",
-        ("GPU", "What", "Hidden size", "Rate", "Of the best"),
+        ("Device", "What", "Hidden size", "Rate", "Of the best"),
         tuple(row for one in models for row in _variants(one)),
         labels=2,
-        note="Attention: forward, with the masked half counted, which fused kernels skip.",
+        note="Attention: forward, without the masked half, which fused kernels skip.",
     )
 
 

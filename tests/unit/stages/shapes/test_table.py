@@ -118,6 +118,9 @@ def test_advice_by_literals():
     tokens = words | {("up", 256, 4): 91.0, ("up", 256, 2): 80.0}
     assert advice(of_rates(rates=tokens)).endswith("; 4 tokens in a step are enough for 90 % of the rate.")
     assert advice(ModelRates("X", 1, {})) == ""
+    assert advice(replace(of_rates(), is_cpu=True)) == (
+        "X: the CPU gets tiny sizes, which show that the stage works, and no advice."
+    )
 
 
 def test_a_layer_s_rate_weighs_its_products_by_their_work():
