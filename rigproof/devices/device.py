@@ -59,7 +59,7 @@ class Checksums(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """out = a · bᵀ in a precision."""
+    """out = a · bᵀ in a precision: a is (m, k), b (n, k), out (m, n); in most stages all are square."""
 
     a: Matrix
     b: Matrix

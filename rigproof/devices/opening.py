@@ -2,6 +2,7 @@
 
 import os
 
+from rigproof.devices import determinism
 from rigproof.devices.device import Device
 from rigproof.host.garbage import without_collections
 from rigproof.records.identity import DeviceKind
@@ -15,6 +16,7 @@ def open_device(kind: DeviceKind, cpu_threads: int) -> Device:
     if kind == "cuda":
         # NVML counts in PCI order; CUDA only does so if this is set before it is initialised.
         os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+        determinism.configure(os.environ)
         with without_collections(lasting=True):
             from rigproof.devices.cuda import CudaDevice  # noqa: PLC0415 - torch is loaded only here
 

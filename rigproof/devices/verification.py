@@ -147,17 +147,17 @@ def make_reference(
     differ, or a result that was not computed could not be detected. Waits for the device. `device.use` must
     have been called.
     """
-    size = product.out.shape[0]
+    (height, width), depth = product.out.shape, product.a.shape[1]
     checksum, seconds = first_product(device, product)
     choice = random.Random(seed)  # noqa: S311 - the choice of elements is no secret
-    rows = choice.sample(range(size), min(block, size))
-    columns = choice.sample(range(size), min(block, size))
+    rows = choice.sample(range(height), min(block, height))
+    columns = choice.sample(range(width), min(block, width))
     error = device.block_error(product, rows, columns)
     if checksum in taken:
         flaw = (
             flaw or f"product has the checksum {as_hex(checksum)} of another one, as if it were not computed"
         )
-    reference = Reference(checksum, error, tolerance(product.precision, size), flaw)
+    reference = Reference(checksum, error, tolerance(product.precision, depth), flaw)
     return Made(reference, checksum, seconds)
 
 

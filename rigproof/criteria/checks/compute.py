@@ -1,11 +1,20 @@
 """Does each device compute what exact arithmetic says, and what others of its kind do, to the last bit?"""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
+from rigproof.criteria.evidence.comparable import (
+    UNDECIDED,
+    Dissent,
+    Kind,
+    dissent,
+    found_of_model,
+    kind_of,
+    promised_equals,
+)
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.devices.verification import placed
@@ -13,15 +22,9 @@ from rigproof.records.measurements import Event
 from rigproof.simulation.faults.kinds import REPEATING, TIMES, FaultKind
 from rigproof.simulation.faults.lacks import no_peer
 
-# What decides the last bit of a product, besides its operands. This includes the card's model: two models
-# with as many multiprocessors may get different kernels of one library.
-KIND = ("precision", "size", "device", "torch", "cublas", "multiprocessors", "capability", "golden")
-
 EXACT = "exact arithmetic"
 SAME = "the same products of comparable cards"
-UNDECIDED = "do not train on either; swap their slots, or add a third card, and replace the one that is wrong"
 
-Kind = tuple[object, ...]
 Product = tuple[str, Kind, str]  # stage, kind, the seeds of its operands
 Report = tuple[str, Kind, tuple[tuple[str, str], ...]]  # stage, kind, operands and checksum of each product
 
@@ -42,7 +45,7 @@ class References:
             checksums = event.data.get("checksums")
             if event.stage is None or not isinstance(checksums, Mapping):
                 continue
-            kind: Kind = tuple([str(event.data.get(name)) for name in KIND])
+            kind = kind_of(event.data, "precision", "size", "golden")
             stated = tuple([(str(operands), str(checksum)) for operands, checksum in checksums.items()])
             report = (event.stage, kind, stated)
             cards[report].add(event.subject)
@@ -75,8 +78,7 @@ class Difference:
 
     product: Product
     got: str
-    others: tuple[str, ...]  # the cards with the majority's value; empty if the card contradicts itself
-    undecided: bool  # no majority: both values have equally many cards
+    from_others: Dissent | None  # None: the card contradicts itself
 
     @property
     def in_order(self) -> tuple[str, str, Kind]:
@@ -88,13 +90,10 @@ class Difference:
         """The difference as the report shows it."""
         stage, kind, operands = self.product
         what = f"{stage}: {kind[0]} product of seeds {operands}, size {kind[1]},"
-        if not self.others:
+        if self.from_others is None:
             return f"{what} differs between two workers or processes of this card"
-        named = ", ".join(self.others[:4]) + (" and others" if len(self.others) > 4 else "")
-        if self.undecided:
-            wrong = "one of the two is wrong" if len(self.others) == 1 else "one side of them is wrong"
-            return f"{what} is {self.got} on {subject} and different on {named}: {wrong}"
-        return f"{what} is {self.got} here and different on {named}, which agree"
+        where = f"on {subject}" if self.from_others.undecided else "here"
+        return f"{what} is {self.got} {where} and {self.from_others.in_words}"
 
 
 @criterion(
@@ -117,7 +116,7 @@ class Difference:
 def exact(device: DeviceEvidence) -> Finding:
     """No result of any stage was wrong: products are those of exact arithmetic, and the same on equal cards.
 
-    Before a card is blamed, NVIDIA_TF32_OVERRIDE and CUBLAS_WORKSPACE_CONFIG must be the same on all nodes.
+    Before a card is blamed, NVIDIA_TF32_OVERRIDE must be the same on all nodes.
     """
     wrong = device.events("wrong_result")
     if wrong:
@@ -130,8 +129,9 @@ def exact(device: DeviceEvidence) -> Finding:
     references = _references(device.evidence)
     differing = _differences(references, device.subject)
     if differing:
-        first_one = min(differing, key=lambda one: (bool(one.others), one.in_order))
-        step = UNDECIDED if first_one.undecided else ""
+        first_one = min(differing, key=lambda one: (one.from_others is not None, one.in_order))
+        undecided = first_one.from_others is not None and first_one.from_others.undecided
+        step = UNDECIDED if undecided else ""
         return _failed(len(differing), first_one.in_words(device.subject), SAME, None, step)
     _require_references(device)
     # Nothing differs, so this card agrees with all cards of the product that most cards share.
@@ -175,28 +175,15 @@ def _differences(references: References, subject: str) -> list[Difference]:
         values = references.by_product[product]
         own = [checksum for checksum, cards in values.items() if subject in cards]
         if len(own) > 1:
-            found.append(Difference(product, own[0], (), undecided=False))
-        else:
-            difference = _against_others(product, own[0], values)
-            found += [difference] if difference is not None else []
+            found.append(Difference(product, own[0], None))
+        elif (from_others := dissent(own[0], values)) is not None:
+            found.append(Difference(product, own[0], from_others))
     return found
-
-
-def _against_others(product: Product, own: str, values: Mapping[str, set[str]]) -> Difference | None:
-    """None if most of the cards that agree with themselves have the same value as this one."""
-    votes = Counter({checksum: len(cards) for checksum, cards in values.items()})
-    (most, count), *rest = votes.most_common()
-    undecided = bool(rest) and rest[0][1] == count
-    if own == most and not undecided:
-        return None
-    others = {card for checksum, cards in values.items() if checksum != own for card in cards}
-    return Difference(product, own, tuple(sorted(others if undecided else values[most])), undecided)
 
 
 def _require_others(device: DeviceEvidence, references: References) -> None:
     """NotApplicable if this is the only card of its model, NotMeasured if it should not be."""
-    cards = device.evidence.kept("cards by name", lambda: _by_name(device.evidence))
-    if cards[device.identity.name] < 2:
+    if found_of_model(device) < 2:
         _require_equal_cards(device, references)
         raise NotApplicable(f"the run has no other {device.identity.name}")
 
@@ -205,14 +192,9 @@ def _require_equal_cards(device: DeviceEvidence, references: References) -> None
     """NotMeasured if another card of its SKU is promised and has no product that could be compared."""
     if not device.evidence.stages_with(*REPEATING):
         return
-    for one in device.evidence.devices:
-        equal = one.subject != device.subject and one.device.sku_stem == device.device.sku_stem is not None
-        if equal and not references.products_of(one.subject)[0]:
+    for one in promised_equals(device):
+        if not references.products_of(one.subject)[0]:
             raise NotMeasured(f"{one.subject}, which is to be compared with it, recorded no product")
-
-
-def _by_name(evidence: Evidence) -> Counter[str]:
-    return Counter(one.identity.name for one in evidence.devices if one.found and not one.is_cpu)
 
 
 def _is_whole(checksums: object) -> bool:
@@ -279,5 +261,6 @@ FAULTS = (
         "no other card",
         ("compute.exact",),
         lacks=no_peer,
+        why="Whatever equal cards compute alike is compared: products, and a training step.",
     ),
 )

@@ -8,6 +8,7 @@ from rigproof.profiles.tables.base import Flag, GemmSize, Positive, Share, Table
 
 Portion = Annotated[float, Field(gt=0, lt=1, strict=True)]
 Count = Annotated[int, Field(ge=1, le=2**16, strict=True)]
+OfEight = Annotated[int, Field(ge=8, le=65536, multiple_of=8, strict=True)]
 
 
 class MemoryPolicy(Table):

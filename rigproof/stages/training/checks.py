@@ -7,9 +7,9 @@ of the same run in fp32, and stay below the first one, since the batch is the sa
 import math
 from collections.abc import Sequence
 
+from rigproof.devices.transformer.shape import Shape
+from rigproof.devices.transformer.step import Steps
 from rigproof.devices.verification import ROUNDOFF
-from rigproof.stages.training.step import Steps
-from rigproof.stages.training.transformer import Shape
 
 TRAJECTORY = 4  # losses that are compared with those of fp32
 MOST_OVERFLOWS = 16  # until the scale is low enough: GradScaler begins at 2^16 and halves it after each
@@ -17,7 +17,6 @@ MOST_OVERFLOWS = 16  # until the scale is low enough: GradScaler begins at 2^16 
 # of width 64 to 512, since rounding errors average out over the tokens. A wrong gradient changes them by some
 # per cent.
 ROUNDOFFS_APART = 4
-FIRST_LOSS_SHARE = 0.02  # of the first loss: its spread over random weights and targets
 
 
 def tolerance(precision: str) -> float:
@@ -75,9 +74,9 @@ class Judge:
             return f"the loss is {loss} in {self._precision}"
         if self.first is None:
             self.first = loss
-            expected = self._shape.first_loss
-            if abs(loss - expected) > FIRST_LOSS_SHARE * expected:
+            if not self._shape.may_be_first(loss):
                 self.sound = False
+                expected = self._shape.first_loss
                 return f"the untrained model's loss is {loss:.4f} in {self._precision}, not {expected:.4f}"
         if not math.isfinite(norm):
             return "" if self._precision == "fp16" else f"a gradient is {norm} in {self._precision}"

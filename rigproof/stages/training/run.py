@@ -8,12 +8,12 @@ from typing import Literal
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
 from rigproof.devices.round_queue import products_for
+from rigproof.devices.transformer.shape import Shape
+from rigproof.devices.transformer.step import Steps, Trainer
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.records.measurements import Phase
 from rigproof.stages.training.checks import Judge
 from rigproof.stages.training.memory import Peak
-from rigproof.stages.training.step import Steps, Trainer
-from rigproof.stages.training.transformer import Shape
 
 Part = Literal["precision", "search", "sweep"]
 PROBE_STEPS = 2  # the first step allocates the optimizer's averages, so the second has the peak

@@ -8,9 +8,7 @@ from rigproof.profiles.kinds.figures import SLOWEST_TFLOPS, FigureKind, peak_of
 from rigproof.profiles.tables.base import Flag, Positive, Share
 from rigproof.profiles.tables.levels import SomeLevels
 from rigproof.profiles.tables.stages import TimedSettings
-from rigproof.profiles.tables.work import Count, Portion
-
-OfEight = Annotated[int, Field(ge=8, le=65536, multiple_of=8, strict=True)]
+from rigproof.profiles.tables.work import Count, OfEight, Portion
 
 
 class TrainingSettings(TimedSettings):

@@ -9,12 +9,12 @@ import torch
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Device
 from rigproof.devices.reporting import Reporter
+from rigproof.devices.transformer.shape import Shape, shape_for
 from rigproof.devices.vram_policy import VramPolicy
 from rigproof.stages.training.batch_search import BatchSearch, PeakLine
 from rigproof.stages.training.checks import tolerance
 from rigproof.stages.training.memory import limit_mib
 from rigproof.stages.training.run import PROBE_STEPS, Result, Runner, StoppedEarly
-from rigproof.stages.training.transformer import Shape, shape_for
 
 if TYPE_CHECKING:  # at run time it imports this module
     from rigproof.stages.training.specs import TrainingSpec

@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING
 
 from rigproof.devices.context import WorkerContext
 from rigproof.devices.device import Checksums, Device, Mark
+from rigproof.devices.golden import GoldenData
 from rigproof.devices.pool import LEAST_MATRICES, Pool
 from rigproof.devices.reporting import Reporter, product_tflop
-from rigproof.devices.verification import differing
+from rigproof.devices.round_queue import FinishedRound
 from rigproof.profiles.planning.operands import operands_mib
 from rigproof.records.measurements import Phase
-from rigproof.records.verdict import figure
 from rigproof.stages.transient.schedule import EDGE, HALF, REST_S, Arm
 
 if TYPE_CHECKING:  # at run time it imports this module
     from rigproof.stages.transient.specs import TransientSpec
 
-CHECKED_BLOCK = 64
 # Of the shortest burst: with fewer products a burst could not be half a period long. Smaller matrices then.
 LEAST_PRODUCTS = 4
 SMALLEST, ALIGNED = 256, 8
@@ -121,16 +120,17 @@ class Bursts:
         """Operands and their references, small enough for LEAST_PRODUCTS in the shortest burst."""
         self._device.use(self._device.half)
         while True:
-            pool = Pool(self._device, self._size, self._device.half, CHECKED_BLOCK)
+            golden = GoldenData(self._device, self._size, self._device.half)
+            pool = Pool(self._device, self._size, self._device.half, golden)
             for _ in range(LEAST_MATRICES):
-                for reference, _ in pool.grow():
-                    self._reporter.check(reference, self._device.half)
+                for made in pool.grow():
+                    self._reporter.first(pool, made, self._device.half)
             self._product_s = self._calibrated(pool)
             if self._product_s * LEAST_PRODUCTS <= shortest_s or self._size // 2 < SMALLEST:
                 break
             pool.release()
             self._size = self._size // 2 // ALIGNED * ALIGNED
-        self._reporter.references(self._device, self._device.half, self._size, pool.checksums)
+        self._reporter.references(self._device, self._device.half, self._size, pool.checksums, golden=True)
         return pool
 
     def _calibrated(self, pool: Pool) -> float:
@@ -171,13 +171,8 @@ class Bursts:
 
     def _report(self, arm: Arm, phase: Phase, burst: Burst, begun_s: float, pool: Pool) -> None:
         precision = self._device.half
-        verified, wrong = differing(pool.references, burst.pairs, burst.checksums)
-        for result in wrong:
-            self._reporter.wrong_result(
-                f"{precision} product {result['product']} of burst {self._count} has changed "
-                f"({arm.hz} Hz, {figure(arm.gpus, 'GPUs')})",
-                {"precision": precision, "burst": self._count, **result},
-            )
+        finished = FinishedRound(burst.seconds, len(burst.pairs), phase, burst.checksums, burst.pairs)
+        verified = self._reporter.products(pool, precision, self._count, finished)
         self._count += 1
         self._reporter.round(
             phase=phase,

@@ -10,8 +10,8 @@ from rigproof.profiles.tables.levels import LEVELS
 from rigproof.records.measurements import EVENT_KINDS, TFLOP, Event, Round
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS, STAGES
-from support.recordings import STAGES as STAGES_OF_CANNED
-from support.recordings import loaded_rig, stage_changes
+from support.recordings import CANNED, loaded_rig
+from support.recordings import STAGES as STAGE_TABLES
 
 PACKAGE = Path(rigproof.__file__).parent
 EMITTING = {"Event": 1, "event": 0}  # the place of the kind among the arguments, at least
@@ -56,12 +56,11 @@ def test_a_label_means_the_same_in_every_stage():
 @pytest.fixture(scope="module")
 def recording():
     """All stages: the canned rig's, and those that it leaves out."""
-    lengths = {"bandwidth": 3, "transient": 10}
-    stages = {
-        name: stage_changes(name, length_s=dict.fromkeys(LEVELS, seconds))["stages"][name]
-        for name, seconds in lengths.items()
+    others = {
+        name: STAGE_TABLES[name] | {"length_s": dict.fromkeys(LEVELS, 10 if name == "transient" else 3)}
+        for name in STAGE_TABLES.keys() - CANNED
     }
-    return simulated_recording(loaded_rig({"stages": STAGES_OF_CANNED | stages}), "standard")
+    return simulated_recording(loaded_rig({"stages": STAGE_TABLES | others}), "standard")
 
 
 def test_rounds_have_the_labels_that_their_stage_declares(recording):

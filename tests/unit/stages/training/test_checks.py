@@ -2,9 +2,9 @@ import math
 
 import pytest
 
+from rigproof.devices.transformer.shape import Shape
+from rigproof.devices.transformer.step import Steps
 from rigproof.stages.training.checks import MOST_OVERFLOWS, Judge, tolerance
-from rigproof.stages.training.step import Steps
-from rigproof.stages.training.transformer import Shape
 
 SHAPE = Shape(64, 2, 256, 64)
 FIRST = SHAPE.first_loss

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from rigproof.devices.run import run_workload
+from rigproof.devices.transformer.shape import Shape
+from rigproof.devices.transformer.step import Steps, Trainer
 from rigproof.profiles.planning.plan import NO_POLICY, MemoryPlan
 from rigproof.stages.training.batch_search import NEAR_SHARE
 from rigproof.stages.training.memory import limit_mib
 from rigproof.stages.training.specs import TrainingSpec
-from rigproof.stages.training.step import Steps, Trainer
-from rigproof.stages.training.transformer import Shape
 from rigproof.stages.training.workload import compared_precisions, run_training
 
 POLICY = MemoryPlan(enabled=True, batch_step=2, least_batch=1)

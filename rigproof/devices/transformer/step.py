@@ -2,14 +2,16 @@
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
 from rigproof.devices.device import Device
 from rigproof.devices.torch_device import DTYPES
-from rigproof.stages.training.transformer import Shape, Transformer
+from rigproof.devices.transformer.model import Transformer
+from rigproof.devices.transformer.shape import Shape
+from rigproof.devices.transformer.start import DrawnStart, Start
 
-SEED = 1
 MOST_STEPS = 256  # in a round
 LARGEST_NORM = 1.0  # gradients are clipped to it, as in GPT-3
 # A learning rate that is stable for models of any width: Adam's falls with the width (Yang et al. 2022,
@@ -37,15 +39,28 @@ class Steps:
         return sum(not math.isfinite(norm) for norm in self.norms)
 
 
+class Watcher(Protocol):
+    """Looks at each step on its way. `step` counts from 0; it only queues work of the device."""
+
+    def gradients(self, step: int, model: Transformer, loss: torch.Tensor) -> None:
+        """After the backward pass, before gradients are clipped and the optimizer uses them."""
+        ...
+
+    def updated(self, step: int, model: Transformer) -> None:
+        """After the optimizer's update."""
+        ...
+
+
 class Trainer:
     """One model on one device, trained repeatedly on one batch of random tokens.
 
     `begin` always starts from the same weights, and from the same tokens for the same batch size. fp16 and
-    bf16 mean autocast over 32-bit weights, fp16 with a GradScaler.
+    bf16 mean autocast over 32-bit weights, fp16 with a GradScaler. `start` makes weights and tokens.
     """
 
-    def __init__(self, shape: Shape, device: Device, *, tf32: bool) -> None:
+    def __init__(self, shape: Shape, device: Device, *, tf32: bool, start: Start | None = None) -> None:
         self.shape = shape
+        self._start = start if start is not None else DrawnStart()
         self._device = device
         self._where = torch.device(device.kind)
         self._tf32 = tf32 and "tf32" in device.precisions
@@ -61,29 +76,41 @@ class Trainer:
     def begin(self, precision: str, batch: int) -> None:
         """Start with untrained weights, a new optimizer and `batch` examples."""
         self.forget()
-        assert self._model is not None, "a trainer that was released"
         self.precision, self.batch = precision, batch
+        self.restart()
+
+    def restart(self) -> None:
+        """Start again from the same, in the memory that is already held."""
+        self._drop()
+        precision = self.precision
         # tf32 for what autocast leaves in 32-bit; without autocast only if tf32 itself is measured.
         self._device.use("tf32" if precision == "tf32" or (precision in HALF and self._tf32) else "fp32")
-        self._model.initialise(torch.Generator(self._where).manual_seed(SEED))
+        self._start.weights(self.model)
         rate = min(HIGHEST_RATE, RATE_TIMES_WIDTH / self.shape.width)
-        self._optimizer = torch.optim.AdamW(self._model.parameters(), lr=rate, fused=True)
+        self._optimizer = torch.optim.AdamW(self.model.parameters(), lr=rate, fused=True)
         self._scaler = torch.amp.GradScaler(self._device.kind, enabled=precision == "fp16")
-        self._tokens = torch.randint(
-            self.shape.vocabulary,
-            (batch, self.shape.sequence + 1),
-            device=self._where,
-            generator=torch.Generator(self._where).manual_seed(SEED),
-        )
+        self._tokens = self._start.tokens(self.shape, self.batch, self._where)
 
-    def run(self, count: int) -> Steps:
+    @property
+    def model(self) -> Transformer:
+        """The model that is trained, until `release`."""
+        assert self._model is not None, "a trainer that was released"
+        return self._model
+
+    @property
+    def tokens(self) -> torch.Tensor:
+        """The batch, (batch, sequence + 1) of int64."""
+        assert self._tokens is not None, "begin comes first"
+        return self._tokens
+
+    def run(self, count: int, watcher: Watcher | None = None) -> Steps:
         """Do `count` steps. Waits for the device only at their end."""
         count = min(count, MOST_STEPS)
         self._host.fill_(math.nan)
         self._seen.fill_(math.nan)  # so that no loss of an earlier step remains
         start = self._device.mark()
         for slot in range(count):
-            self._step(slot)
+            self._step(slot, watcher)
         self._host.copy_(self._seen, non_blocking=True)
         end = self._device.mark()
         end.wait()
@@ -92,9 +119,7 @@ class Trainer:
 
     def forget(self) -> None:
         """Free everything but the weights."""
-        if self._model is not None:
-            self._model.zero_grad(set_to_none=True)
-        self._optimizer = self._scaler = self._tokens = None
+        self._drop()
         self._device.empty_cache()
 
     def release(self) -> None:
@@ -103,12 +128,15 @@ class Trainer:
         self._model = None
         self._device.empty_cache()
 
-    def _step(self, slot: int) -> None:
-        model, optimizer, scaler, tokens = self._model, self._optimizer, self._scaler, self._tokens
-        assert model is not None, "a trainer that was released"
+    def _drop(self) -> None:
+        if self._model is not None:
+            self._model.zero_grad(set_to_none=True)
+        self._optimizer = self._scaler = self._tokens = None
+
+    def _step(self, slot: int, watcher: Watcher | None) -> None:
+        model, optimizer, scaler, tokens = self.model, self._optimizer, self._scaler, self.tokens
         assert optimizer is not None, "begin comes first"
         assert scaler is not None
-        assert tokens is not None
         optimizer.zero_grad(set_to_none=True)
         half = self.precision in HALF
         dtype = DTYPES[self.precision] if half else None
@@ -116,7 +144,11 @@ class Trainer:
             loss = model(tokens[:, :-1], tokens[:, 1:])
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
+        if watcher is not None:
+            watcher.gradients(slot, model, loss.detach())
         self._seen[1, slot] = torch.nn.utils.clip_grad_norm_(model.parameters(), LARGEST_NORM)
         scaler.step(optimizer)  # a fused optimizer skips an overflow by itself, without the host
         scaler.update()
         self._seen[0, slot] = loss.detach()
+        if watcher is not None:
+            watcher.updated(slot, model)

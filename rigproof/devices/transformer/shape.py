@@ -1,11 +1,7 @@
-"""The small transformer that the training stage trains, and the work of one step."""
+"""The size of the small transformer that is trained, and the work of one step. Plain numbers: no torch."""
 
 import math
 from dataclasses import dataclass
-
-import torch
-from torch import nn
-from torch.nn import functional
 
 from rigproof.records.identity import DeviceKind
 
@@ -17,8 +13,9 @@ WIDTHS = range(HEAD, 16384 + 1, HEAD)
 DEVIATION = 0.02  # of the initial weights, as in GPT-2
 # 32-bit weight, gradient and AdamW's two averages; the same in mixed precision.
 BYTES_PER_PARAMETER = 16
+FIRST_LOSS_SHARE = 0.02  # of the first loss: its spread over random weights and targets
 MIB_BYTES = 2**20
-# On the CPU: so that every part of the stage runs in seconds, not to measure anything.
+# On the CPU: so that every part of a stage runs in seconds, not to measure anything.
 TINY_BLOCKS, TINY_VOCABULARY, TINY_SEQUENCE = 2, 256, 64
 
 
@@ -74,6 +71,10 @@ class Shape:
         """
         return math.log(self.vocabulary) + self.width * DEVIATION**2 / 2
 
+    def may_be_first(self, loss: float) -> bool:
+        """Whether an untrained model can have this loss; a NaN never is."""
+        return abs(loss - self.first_loss) <= FIRST_LOSS_SHARE * self.first_loss
+
 
 def shape_for(kind: DeviceKind, memory_mib: float, model_share: float, sequence: int) -> Shape:
     """The widest model whose weights, gradients and optimizer fit into `model_share` of the memory.
@@ -92,62 +93,7 @@ def shape_for(kind: DeviceKind, memory_mib: float, model_share: float, sequence:
     if fitting is None:
         needed_mib = Shape(HEAD, BLOCKS, VOCABULARY, sequence).held_mib
         raise ValueError(
-            f"training.model_share = {model_share:g} of {memory_mib:.0f} MiB holds no model: "
+            f"model_share = {model_share:g} of {memory_mib:.0f} MiB holds no model: "
             f"the narrowest needs {needed_mib:.0f} MiB"
         )
     return fitting
-
-
-class Block(nn.Module):  # type: ignore[misc]
-    """Attention and MLP, each after a norm and with a residual connection."""
-
-    def __init__(self, width: int, where: torch.device) -> None:
-        super().__init__()
-        self.heads = width // HEAD
-        self.attention_norm = nn.LayerNorm(width, bias=False, device=where)
-        self.queries_keys_values = nn.Linear(width, 3 * width, bias=False, device=where)
-        self.attended = nn.Linear(width, width, bias=False, device=where)
-        self.mlp_norm = nn.LayerNorm(width, bias=False, device=where)
-        self.up = nn.Linear(width, MLP * width, bias=False, device=where)
-        self.down = nn.Linear(MLP * width, width, bias=False, device=where)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, sequence, width) to the same."""
-        batch, sequence, width = x.shape
-        split = self.queries_keys_values(self.attention_norm(x)).view(batch, sequence, 3, self.heads, HEAD)
-        query, key, value = split.permute(2, 0, 3, 1, 4)  # each (batch, heads, sequence, HEAD)
-        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.attended(mixed.transpose(1, 2).reshape(batch, sequence, width))
-        return x + self.down(functional.gelu(self.up(self.mlp_norm(x))))
-
-
-class Transformer(nn.Module):  # type: ignore[misc]
-    """A decoder with a separate output head. `initialise` sets its weights."""
-
-    def __init__(self, shape: Shape, where: torch.device) -> None:
-        super().__init__()
-        self.shape = shape
-        self.tokens = nn.Embedding(shape.vocabulary, shape.width, device=where)
-        self.positions = nn.Embedding(shape.sequence, shape.width, device=where)
-        self.blocks = nn.ModuleList(Block(shape.width, where) for _ in range(shape.blocks))
-        self.norm = nn.LayerNorm(shape.width, bias=False, device=where)
-        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False, device=where)
-
-    def initialise(self, generator: torch.Generator) -> None:
-        """Normal weights, the same for the same generator; narrower where a residual adds up, as in GPT-2."""
-        for name, parameter in self.named_parameters():
-            weights = parameter.detach()
-            if "norm" in name:
-                weights.fill_(1.0)
-                continue
-            adds_up = name.endswith(("attended.weight", "down.weight"))
-            spread = DEVIATION / math.sqrt(2 * self.shape.blocks) if adds_up else DEVIATION
-            weights.normal_(0.0, spread, generator=generator)
-
-    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The mean loss, nats per token. Both arguments are (batch, sequence) of int64."""
-        x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        logits = self.head(self.norm(x))
-        return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from rigproof.stages.training.transformer import HEAD, Shape, Transformer, shape_for
+from rigproof.devices.transformer.model import Transformer
+from rigproof.devices.transformer.shape import HEAD, Shape, shape_for
 
 SMALL = Shape(width=128, blocks=3, vocabulary=512, sequence=32)
 HOST = torch.device("cpu")
@@ -93,9 +94,7 @@ def test_weights_gradients_and_the_optimizer_s_averages_count():
 
 
 def test_memory_for_no_model_is_refused_with_the_way_out():
-    with pytest.raises(
-        ValueError, match=r"training.model_share = 0.1 of 100 MiB holds no model: .* needs \d+"
-    ):
+    with pytest.raises(ValueError, match=r"model_share = 0.1 of 100 MiB holds no model: .* needs \d+"):
         shape_for("cuda", 100, 0.1, 512)
 
 

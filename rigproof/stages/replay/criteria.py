@@ -1,0 +1,106 @@
+"""Does a training step give the same bits each time and on every equal card, and does its loss fall?"""
+
+import math
+
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.effects import WITHOUT_WORK, Also
+from rigproof.criteria.evidence.comparable import UNDECIDED
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.records.verdict import Outcome
+from rigproof.stages.replay.evidence import Replayed, first_difference, replayed
+from rigproof.stages.replay.settings import STAGE
+
+FEWEST_RUNS = 2  # that gave the same bits: the first one, and one that is compared with it
+FINITE = "every loss is finite"
+
+
+@criterion(
+    "training.replay",
+    title="replayed step",
+    scope="device",
+    unit="runs",
+    direction="at_most",
+    limit="none may differ. Loss, outputs, gradients and updated weights of each block are compared with the "
+    "first run of the same steps on this card, and with every card of the run of the same model, number of "
+    "multiprocessors and compute capability that trained the same model with the same torch and cuBLAS; the "
+    "majority is right, and without a majority all that differ fail",
+    remedy="do not train on this card; run it in another slot, and replace it if it is wrong there",
+    unmeasured="fewer than 2 verified runs, or a value whose checksum was not reported",
+    also=Also(fails=("wrong-arithmetic",), unmeasured=WITHOUT_WORK),
+    stages=(STAGE,),
+)
+def replay(device: DeviceEvidence) -> Finding:
+    """Training steps from the same start give the same bits each time, and on every equal card.
+
+    With strictly deterministic algorithms. The first value that differs is named: the step, whether it is an
+    output, a gradient or a weight, its block and its parameter. A lone card, and the CPU as the device, are
+    only compared with themselves.
+    """
+    wrong = [one for one in device.events("wrong_result") if one.stage == STAGE]
+    if wrong:
+        count = max(sum(one.number for one in wrong), _differing(device))
+        source = "the first run of the same steps on this card"
+        return compared(count, Limit(0, source), good=False, detail=wrong[0].message, from_s=wrong[0].t_s)
+    own = replayed(device)
+    runs = len(device.rounds(STAGE).verified)
+    if runs < FEWEST_RUNS:
+        cause = device.cause()
+        raise NotMeasured(
+            f"fewer than {FEWEST_RUNS} verified runs of the steps" + (f": {cause}" if cause else "")
+        )
+    difference, others = first_difference(device)
+    if difference is None:
+        where = f"and on {others} other card{'s' if others > 1 else ''}" if others else "on this card alone"
+        detail = f"{len(own.places)} values of {own.steps} steps are the same in {runs} runs {where}"
+        return compared(0.0, Limit(0, "the same steps of comparable cards"), good=True, detail=detail)
+    undecided = difference.dissent.undecided
+    where = f"on {device.subject}" if undecided else "here"
+    return compared(
+        runs,
+        Limit(0, "the same steps of comparable cards"),
+        good=False,
+        detail=f"{difference.place.in_words}: {difference.got} {where} and {difference.dissent.in_words}",
+        remedy=UNDECIDED if undecided else "",
+    )
+
+
+@criterion(
+    "training.loss",
+    title="loss falls",
+    scope="device",
+    unit="%",
+    direction="at_most",
+    limit="after the last step `stages.replay.loss_share` of the first loss; every loss must be finite",
+    remedy="look at training.replay and compute.exact first; if they pass on every card, reinstall torch",
+    unmeasured="the losses of the replayed steps were not reported",
+    also=Also(unmeasured=WITHOUT_WORK),
+    stages=(STAGE,),
+)
+def loss(device: DeviceEvidence) -> Finding:
+    """Training steps on one batch lower its loss: the steps that are replayed also learn.
+
+    Bits that are the same each time may still be those of steps that train nothing.
+    """
+    losses = replayed(device).losses
+    for step, value in enumerate(losses, 1):
+        if not math.isfinite(value):
+            return Finding(Outcome.FAIL, detail=f"the loss is {value} in step {step}", source=FINITE)
+    share = 100 * losses[-1] / losses[0] if losses[0] > 0 else math.nan
+    detail = f"{losses[0]:.3f} to {losses[-1]:.3f} nats in {len(losses)} steps"
+    limit = device.optional_limit("loss_share", STAGE)
+    if limit is None:
+        return Finding(Outcome.NO_LIMIT, share, detail=detail)
+    highest = limit.times(100)
+    return compared(share, highest, good=share <= highest.value, detail=detail)
+
+
+def _differing(device: DeviceEvidence) -> int:
+    """The runs that differ from the first one, as reported; 0 if they were not."""
+    try:
+        done: Replayed = replayed(device)
+    except NotMeasured:
+        return 0
+    return done.differing
+
+
+CRITERIA = (replay, loss)

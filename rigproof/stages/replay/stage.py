@@ -1,0 +1,35 @@
+"""The replay stage, put together."""
+
+from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.stages.replay.criteria import CRITERIA
+from rigproof.stages.replay.faults import FAULTS, NOTICED
+from rigproof.stages.replay.lint import problems
+from rigproof.stages.replay.settings import STAGE, ReplaySettings
+from rigproof.stages.replay.simulated import SIMULATED
+from rigproof.stages.replay.specs import specs
+from rigproof.stages.replay.table import replay_tables
+from rigproof.stages.slice import StageSlice
+
+KIND = StageKind(
+    STAGE,
+    "bursts",
+    ReplaySettings,
+    lint=problems,
+    labels=(
+        Label("precision", str, work=True),
+        Label("size", int),  # the model's width
+        Label("batch", int),  # examples of each step
+        Label("steps", int),  # of the round
+    ),
+    events={"replay": "the outcome of a device's replayed steps; data.precision, width, losses, runs, …"},
+)
+REPLAY = StageSlice(
+    KIND,
+    specs,
+    SIMULATED,
+    CRITERIA,
+    FAULTS,
+    NOTICED,
+    tables=replay_tables,
+    quiet_events=("replay",),
+)

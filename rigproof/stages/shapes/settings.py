@@ -1,0 +1,25 @@
+"""The shapes stage's table in a profile."""
+
+from pydantic import Field
+
+from rigproof.profiles.tables.levels import SomeLevels
+from rigproof.profiles.tables.stages import TimedSettings
+from rigproof.profiles.tables.work import Count, OfEight, Portion
+
+STAGE = "shapes"
+
+
+class ShapesSettings(TimedSettings):
+    """The products of a training step in many sizes around the one that fits the card: which run best?"""
+
+    length_s: SomeLevels = Field(
+        description="Length of the stage, in s, by level. 0: the stage does not run at that level."
+    )
+    sequence: OfEight = Field(description="Length of each example, in tokens.")
+    model_share: Portion = Field(
+        description="Share of the memory of the GPU's workers that weights, gradients and optimizer take; "
+        "hidden sizes around the widest model that fits are measured."
+    )
+    tokens: Count = Field(
+        description="Tokens of a step; halved until the largest product fits the memory of the GPU's workers."
+    )
