@@ -24,7 +24,7 @@ class SimulatedHost:
         self._kinds = loaded.kinds
         self.name = name
         self.cpus = float(node.cpus or DEFAULT_CPUS)
-        self.ram = float(node.ram_gib or DEFAULT_RAM_GIB)
+        self._ram_gib = float(node.ram_gib or DEFAULT_RAM_GIB)
         self.load_percent: float | None = None
         self._low_percent = loaded.cpu_of(name).band_percent[0]
         self._faults = {fault.name: fault for fault in faults}
@@ -36,7 +36,11 @@ class SimulatedHost:
 
     def ram_gib(self) -> float:
         """RAM, GiB."""
-        return self.ram
+        return self._ram_gib
+
+    def cpu_model(self) -> str:
+        """The same for hosts of as many CPUs."""
+        return f"simulated CPU with {self.cpus:g} cores"
 
     def sample(self, t_s: float, step_s: float, stages: Sequence[StageWindow]) -> HostSample | None:
         """An agent's reading, `step_s` after the one before; None while the host is frozen."""
@@ -53,8 +57,8 @@ class SimulatedHost:
             subject=self.name,
             cpu_percent=cpu_percent,
             load_1m=cpu_percent / 100 * self.cpus,
-            ram_used_mib=0.3 * self.ram * 1024,
-            ram_available_mib=0.7 * self.ram * 1024,
+            ram_used_mib=0.3 * self._ram_gib * 1024,
+            ram_available_mib=0.7 * self._ram_gib * 1024,
             swap_used_mib=0.0,
             cpu_temperature_c=45.0 + 0.3 * cpu_percent,
             wakeup_delays_ms=delays,

@@ -493,6 +493,11 @@ class Node(Table):
         default=Overlay(),
         description="CPU load of this node. A key that is left out is as in the rig's [cpu].",
     )
+    stages: Overlay = Field(
+        default=Overlay(),
+        description="This node's work and limits in the stages that measure hosts. A key that is left out is "
+        "as in the rig's [stages].",
+    )
 
 
 class Sampling(Table):
