@@ -103,7 +103,7 @@ def _acts(fault: FaultKind) -> str:
     if len(stages) == len(every):
         return "every stage"
     if stages == tuple(name for name, duty in every.items() if duty != "idle"):
-        return "every stage with work for GPUs"
+        return "every GPU stage"
     return ", ".join(stages) or "the whole run"
 
 

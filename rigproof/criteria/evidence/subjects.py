@@ -417,6 +417,13 @@ class NodeEvidence:
         return self.evidence.recording.nodes[self.subject]
 
     @property
+    def gpus(self) -> list[GpuIdentity]:
+        """The promised devices of this node that were found."""
+        found = self.evidence.recording.gpus.items()
+        own = {one.subject for one in self.evidence.devices if one.node_name == self.subject}
+        return [gpu for subject, gpu in found if subject in own]
+
+    @property
     def cpu(self) -> CpuLoad:
         """The node's CPU band, its own or the rig's."""
         return self.evidence.loaded.cpu_of(self.subject)
@@ -461,7 +468,8 @@ class NodeEvidence:
                         return f"{event.message} (at t={event.t_s:.0f} s)"
         for event in self.events("node_missing", "agent_died", "node_lost"):
             return f"{event.message} (at t={event.t_s:.0f} s)"
-        return ""
+        causes = (one.cause() for one in self.evidence.devices if one.node_name == self.subject)
+        return next(filter(None, causes), "")
 
     def loaded_samples(self, window: Window) -> Stretch[HostSample]:
         """The samples inside a window."""
