@@ -15,7 +15,7 @@ FEWEST_ROUNDS = 3  # fewer would be single readings
 UNIT = "MB/s"
 FULL = "make room: delete old checkpoints and logs, or use a larger disk (`stages.disk.path`)"
 CORRUPT = (
-    "do not write checkpoints there: see `dmesg` and `smartctl -a`, and replace disk, cable or controller"
+    "do not write checkpoints there: see `dmesg` and `smartctl -a` for the disk, its cable and controller"
 )
 # The system's errors that are a failure of the disk, with what to do; others are about the folder.
 FAILURES = {"EIO": CORRUPT, "ENOSPC": FULL, "EDQUOT": FULL}
@@ -59,7 +59,7 @@ def disk(node: NodeEvidence) -> Finding:
     wrong = node.events("disk_error")
     if wrong:
         more = f" ({len(wrong)} chunks)" if len(wrong) > 1 else ""
-        detail = f"{wrong[0].message}{more}; {where}"
+        detail = f"{wrong[0].message}{more}; {test.path} on {test.filesystem} ({test.device})"
         return _failure(detail, CORRUPT, "the data that were written", wrong[0].t_s)
     if test.error in FAILURES:
         return _failure(f"{test.trouble}; {where}", FAILURES[test.error], "a disk that can be written to")

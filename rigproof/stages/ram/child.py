@@ -17,10 +17,11 @@ from typing import Any
 
 from rigproof.host import parent
 from rigproof.host.parent import Orders, die_with_parent
+from rigproof.host.ram import cache_mib, give_way
 from rigproof.stages.ram.copying import Copies
 from rigproof.stages.ram.passes import Located, MemoryTest, Pass, Report
-from rigproof.stages.ram.room import Room, cache_mib, give_way
-from rigproof.stages.ram.settings import COPY
+from rigproof.stages.ram.room import Room
+from rigproof.stages.ram.settings import COPY, LEAST_CACHES
 from rigproof.stages.ram.threads import PinnedThreads
 
 COPY_SHARE = 0.3  # of the stage's length
@@ -49,7 +50,13 @@ class RamWork:
         self._copy(COPY_SHARE * duration_s)
         left_s = duration_s - (time.monotonic() - self._begun_s)
         test = MemoryTest(
-            self._threads, self._room, self._cache_mib, self._passed, alive=self._alive, stopped=self._stopped
+            self._threads,
+            self._room,
+            self._cache_mib,
+            max(float(self._settings["least_mib"]), LEAST_CACHES * self._cache_mib),
+            self._passed,
+            alive=self._alive,
+            stopped=self._stopped,
         )
         self._report(test.run(max(left_s, (1 - COPY_SHARE) * duration_s / 2)))
         self._threads.close()

@@ -9,11 +9,10 @@ from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.subjects import NodeEvidence
 from rigproof.records.verdict import Outcome
 from rigproof.stages.ram.records import RamTest
-from rigproof.stages.ram.settings import COPY, GB, STAGE, RamSettings
+from rigproof.stages.ram.settings import COPY, GB, LEAST_CACHES, STAGE, RamSettings
 
 FEWEST_ROUNDS = 3  # fewer would be single readings
 UNIT = "GB/s"
-CACHES = 2  # of less memory than the caches hold twice, they keep a part
 MIB_PER_GIB = 1024
 BROKEN = "do not train on this host: find the module with memtest86+; replace it, or lower its clock"
 
@@ -78,7 +77,7 @@ def tested_by(node: NodeEvidence) -> RamTest:
     test = tests[-1]
     least = node.stage_limit(RamSettings, STAGE, "least_gib")
     assert least is not None
-    least_mib = max(MIB_PER_GIB * least.value, CACHES * test.cache_mib)
+    least_mib = max(MIB_PER_GIB * least.value, LEAST_CACHES * test.cache_mib)
     if test.passes < 1 or not test.tested_mib >= least_mib:
         why = f": {test.cut_short}" if test.cut_short else ""
         raise NotMeasured(

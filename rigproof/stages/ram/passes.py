@@ -2,6 +2,7 @@
 
 The first pattern is written while the memory is taken, and takes a sixth of the time: two passes for each of
 three patterns take no longer than that each, since touching memory for the first time is the slowest of them.
+However slow that is, as much is taken as counts as a measurement.
 Where time is left, patterns with other words follow. If memory becomes short, because another program takes
 some, the latest blocks are returned.
 """
@@ -10,8 +11,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rigproof.host.ram import physical_address
 from rigproof.stages.ram.patterns import Pattern, Wrong
-from rigproof.stages.ram.room import MIB, WORD_BYTES, Block, Room, physical_address
+from rigproof.stages.ram.room import MIB, WORD_BYTES, Block, Room
 from rigproof.stages.ram.settings import FILL, PATTERNS, VERIFY
 from rigproof.stages.ram.threads import PinnedThreads
 
@@ -72,6 +74,7 @@ class MemoryTest:
         threads: PinnedThreads,
         room: Room,
         cache_mib: float,
+        least_mib: float,
         on_pass: Callable[[Pass], None],
         *,
         alive: Callable[[], None],
@@ -80,6 +83,7 @@ class MemoryTest:
         self._threads = threads
         self._room = room
         self._cache_mib = cache_mib
+        self._least_mib = least_mib
         self._on_pass = on_pass
         self._alive = alive
         self._stopped = stopped
@@ -118,7 +122,7 @@ class MemoryTest:
     def _take(self, pattern: Pattern, until_s: float) -> None:
         """Take and fill memory, block by block in each thread, until it or the time is used up."""
         begun_s, place = time.monotonic(), 0
-        while time.monotonic() < until_s and not self._stopped():
+        while not self._stopped() and (time.monotonic() < until_s or self._mib < self._least_mib):
             mib = min(BLOCK_MIB, self._room.free_mib() / len(self._threads))
             if mib < SMALLEST_MIB:
                 break

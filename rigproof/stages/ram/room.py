@@ -1,10 +1,8 @@
 """How much of the host's memory may be taken, and the blocks that are taken of it."""
 
 import mmap
-import os
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +14,6 @@ Words = npt.NDArray[np.uint64]
 MIB = 2**20
 WORD_BYTES = 8
 HUGE_BYTES = 2 * MIB  # of a huge page: blocks are multiples of it
-CPUS = Path("/sys/devices/system/cpu")
-PAGE_PRESENT, PAGE_NUMBER = 1 << 63, (1 << 55) - 1  # of an entry of pagemap (proc(5))
 
 
 class Room:
@@ -70,39 +66,3 @@ class Block:
         self.words = np.empty(0, np.uint64)
         with suppress(BufferError):  # an array is still in use: the memory goes with it
             self._map.close()
-
-
-def cache_mib(cpus: Path = CPUS) -> float:
-    """Size of all last-level caches together, as sysfs lists them; 0 if it lists none."""
-    found: dict[tuple[int, str], float] = {}
-    for index in cpus.glob("cpu[0-9]*/cache/index[0-9]*"):
-        try:
-            level, size = (int((index / name).read_text().rstrip("K\n")) for name in ("level", "size"))
-            found[level, (index / "shared_cpu_list").read_text()] = size / 1024
-        except (OSError, ValueError):
-            continue
-    last = max((level for level, _ in found), default=0)
-    return sum(mib for (level, _), mib in found.items() if level == last)
-
-
-def physical_address(virtual: int, pagemap: Path = proc.PROC / "self/pagemap") -> int | None:
-    """The physical address behind one of this process (proc(5)); None if only root may know it."""
-    try:
-        with pagemap.open("rb", buffering=0) as file:
-            file.seek(virtual // proc.PAGE_BYTES * 8)
-            entry = int.from_bytes(file.read(8), "little")
-    except (OSError, ValueError):
-        return None
-    number = entry & PAGE_NUMBER
-    if not entry & PAGE_PRESENT or not number:
-        return None
-    return number * proc.PAGE_BYTES + virtual % proc.PAGE_BYTES
-
-
-def give_way() -> None:
-    """Have the kernel end this process first, if memory runs out all the same (proc(5): oom_score_adj)."""
-    descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-    try:
-        os.write(descriptor, b"1000")
-    finally:
-        os.close(descriptor)

@@ -11,6 +11,7 @@ from rigproof.profiles.tables.stages import TimedSettings
 STAGE = "ram"
 GB = "GB"  # 10^9 bytes: the unit of these rounds
 COPY, FILL, VERIFY = "copy", "fill", "verify"  # operations
+LEAST_CACHES = 2  # of less memory than the caches hold so many times, they keep a part
 PATTERNS = ("address", "random", "complement")  # in this order
 
 

@@ -20,6 +20,7 @@ class RamSpec(Spec):
     buffer_mib: float
     reserve_mib: float
     reserve_share: float
+    least_mib: float
     duration_s: float
     round_s: float
 
@@ -41,6 +42,7 @@ def specs(work: StageWork) -> dict[str, Spec]:
             buffer_mib=settings.buffer_gib * MIB_PER_GIB,
             reserve_mib=settings.reserve_gib * MIB_PER_GIB,
             reserve_share=settings.reserve_share,
+            least_mib=settings.least_gib * MIB_PER_GIB,
             duration_s=work.stage.measure_s,
             round_s=work.stage.round_s,
         )

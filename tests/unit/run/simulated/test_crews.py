@@ -169,7 +169,7 @@ def test_a_fault_of_a_card_does_not_act_while_its_host_is_measured(tmp_path, mon
     rig = rig_from(tmp_path, TEXT, StageKinds((*KINDS, kind)))
     with pytest.raises(FaultError, match="it would never act, or nothing would notice it"):
         simulated_recording(rig, "quick", (f"{fault}@lab/gpu0:stage={NAME}",))
-    rounds = [one for one in simulated_recording(rig, "quick", (f"{fault}@lab/gpu0",)).rounds]
+    rounds = list(simulated_recording(rig, "quick", (f"{fault}@lab/gpu0",)).rounds)
     own = [one for one in rounds if (one.stage, one.subject) == (NAME, "lab")]
     assert own
     assert all(one.verified for one in own)

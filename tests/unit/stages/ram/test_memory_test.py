@@ -10,7 +10,7 @@ from rigproof.stages.ram import passes
 from rigproof.stages.ram.copying import Copies
 from rigproof.stages.ram.passes import MemoryTest
 from rigproof.stages.ram.patterns import Pattern
-from rigproof.stages.ram.room import Block, Room, cache_mib, physical_address
+from rigproof.stages.ram.room import Block, Room
 from rigproof.stages.ram.threads import PinnedThreads
 
 LENGTH_S = 0.6
@@ -51,7 +51,7 @@ def threads():
 
 def report_of(host, threads, reserve_mib=200.0, reserve_share=0.1, on_pass=lambda done: None):
     room = Room(reserve_mib, reserve_share, host.usable)
-    test = MemoryTest(threads, room, 1.0, on_pass, alive=lambda: None, stopped=lambda: False)
+    test = MemoryTest(threads, room, 1.0, 64.0, on_pass, alive=lambda: None, stopped=lambda: False)
     report = test.run(LENGTH_S)
     assert all(not len(block.words) for block in host.blocks), "all memory is returned"
     return report
@@ -149,26 +149,7 @@ def test_a_copy_that_did_not_happen_is_not_verified(threads, monkeypatch):
     copies.release()
 
 
-def test_caches_are_summed_once_each(tmp_path):
-    for cpu, (level, size, shared) in enumerate(
-        [(3, "32768K", "0-1"), (3, "32768K", "0-1"), (3, "16384K", "2")]
-    ):
-        for index, values in enumerate([(1, "32K", str(cpu)), (level, size, shared)]):
-            folder = tmp_path / f"cpu{cpu}" / "cache" / f"index{index}"
-            folder.mkdir(parents=True)
-            for name, value in zip(("level", "size", "shared_cpu_list"), values, strict=True):
-                (folder / name).write_text(f"{value}\n")
-    assert cache_mib(tmp_path) == 48.0
-    assert cache_mib(tmp_path / "none") == 0.0
-
-
-@pytest.mark.parametrize(
-    ("entry", "found"),
-    [((1 << 63) | 5, 5 * 4096 + 24), (1 << 63, None), (5, None)],
-    ids=["known to root", "hidden from users", "not present"],
-)
-def test_a_physical_address_is_known_to_root_alone(tmp_path, entry, found):
-    pagemap = tmp_path / "pagemap"
-    pagemap.write_bytes(b"\0" * 16 + entry.to_bytes(8, "little"))
-    assert physical_address(2 * 4096 + 24, pagemap) == found
-    assert physical_address(0, tmp_path / "none") is None
+def test_however_slow_memory_is_as_much_is_tested_as_counts(host, threads, monkeypatch):
+    monkeypatch.setattr(passes, "BLOCK_MIB", 8.0)
+    monkeypatch.setattr(passes, "TAKING_SHARE", 0.0)
+    assert report_of(host, threads).tested_mib == 64.0

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,14 @@ from rigproof.stages.ram.workload import RamProcess, in_words, run_ram
 from support.devices import RecordingContext
 
 SPEC = RamSpec(
-    "ram", threads=1, buffer_mib=1.0, reserve_mib=10.0, reserve_share=0.9, duration_s=0.5, round_s=0.01
+    "ram",
+    threads=1,
+    buffer_mib=1.0,
+    reserve_mib=10.0,
+    reserve_share=0.9,
+    least_mib=1.0,
+    duration_s=0.5,
+    round_s=0.01,
 )
 
 
@@ -57,7 +65,7 @@ def test_a_process_that_is_killed_says_so_and_returns_its_memory():
 
     def run():
         try:
-            run_ram(SPEC.__class__("ram", 1, 1.0, 10.0, 0.9, 60.0, 0.01), NodeContext())
+            run_ram(replace(SPEC, duration_s=60.0), NodeContext())
         except RuntimeError as error:
             failed.append(str(error))
 
