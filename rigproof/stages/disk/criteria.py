@@ -14,9 +14,7 @@ from rigproof.stages.disk.settings import MB, READ, STAGE, WRITE, DiskSettings
 FEWEST_ROUNDS = 3  # fewer would be single readings
 UNIT = "MB/s"
 FULL = "make room: delete old checkpoints and logs, or use a larger disk (`stages.disk.path`)"
-CORRUPT = (
-    "do not write checkpoints there: see `dmesg` and `smartctl -a` for the disk, its cable and controller"
-)
+CORRUPT = "keep no checkpoints there; see `dmesg` and `smartctl -a` for the disk, its cable and controller"
 # The system's errors that are a failure of the disk, with what to do; others are about the folder.
 FAILURES = {"EIO": CORRUPT, "ENOSPC": FULL, "EDQUOT": FULL}
 ELSEWHERE = "point `stages.disk.path` to the folder in which checkpoints are written"
