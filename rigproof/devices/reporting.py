@@ -17,11 +17,16 @@ MEMORY_EVERY_S = 1.0
 
 
 class Reporter:
-    """One worker's records of one stage. Wrong results are reported at most every 10 s, with a count."""
+    """One worker's records of one stage. Wrong results are reported at most every 10 s, with a count.
 
-    def __init__(self, context: WorkerContext, stage: str) -> None:
+    `subject`: what its rounds and events are about; None: the worker's device. Readings of the allocator, and
+    allocations that fail, are always about the device.
+    """
+
+    def __init__(self, context: WorkerContext, stage: str, subject: str | None = None) -> None:
         self.context = context
         self.stage = stage
+        self.subject = context.subject if subject is None else subject
         self._wrong_at_s: float | None = None
         self._wrong_unreported = 0
         self._memory_at_s: float | None = None
@@ -45,7 +50,7 @@ class Reporter:
                 t_s=self.context.now_s() if t_s is None else t_s,
                 stage=self.stage,
                 worker=self.context.worker,
-                subject=self.context.subject,
+                subject=self.subject,
                 phase=phase,
                 seconds=seconds,
                 work=work,
@@ -85,11 +90,14 @@ class Reporter:
 
     def event(self, kind: str, message: str, data: dict[str, Any]) -> None:
         """Report an event that happens now."""
+        self._event(self.subject, kind, message, data)
+
+    def _event(self, subject: str, kind: str, message: str, data: dict[str, Any]) -> None:
         self.context.emit(
             Event(
                 t_s=self.context.now_s(),
                 kind=kind,
-                subject=self.context.subject,
+                subject=subject,
                 message=message,
                 stage=self.stage,
                 worker=self.context.worker,
@@ -167,7 +175,8 @@ class Reporter:
 
     def out_of_memory(self, message: str, requested_mib: float, *, recovered: bool) -> None:
         """Report a failed allocation. `recovered`: whether the work continues with less memory."""
-        self.event("oom", message, {"requested_mib": requested_mib, "recovered": recovered})
+        data = {"requested_mib": requested_mib, "recovered": recovered}
+        self._event(self.context.subject, "oom", message, data)
 
 
 def product_tflop(size: int) -> float:

@@ -100,7 +100,11 @@ def _hits(fault: FaultKind) -> str:
 def _acts(fault: FaultKind) -> str:
     every = {stage.name: stage.kind.duty for stage in STAGES}
     stages = fault.acts_in(every)
-    return "every stage" if len(stages) == len(every) else ", ".join(stages) or "the whole run"
+    if len(stages) == len(every):
+        return "every stage"
+    if stages == tuple(name for name, duty in every.items() if duty != "idle"):
+        return "every GPU stage"
+    return ", ".join(stages) or "the whole run"
 
 
 def _row(case: Case) -> str:

@@ -70,8 +70,8 @@ def _done_s(kind: StageKind[Any], stage: Stage | None, levels: Levels) -> float:
     """Seconds of the stage that count.
 
     A continuous load counts while all workers are under it. Others count from the stage's beginning, set-up
-    included, to the load's end. A stage of bursts or arms ends when its work is done: if it filled
-    `levels.least_work_share` of the length it was given, it did all of it.
+    included, to the load's end. Stages of bursts, of arms and of hosts end when their work is done: one that
+    filled `levels.least_work_share` of the length it was given did all of it.
     """
     if stage is None or stage.loaded_from_s is None or stage.loaded_to_s is None:
         return 0.0
@@ -80,7 +80,7 @@ def _done_s(kind: StageKind[Any], stage: Stage | None, levels: Levels) -> float:
     if not isfinite(done_s) or done_s <= 0:
         return 0.0
     given_s = stage.settings.get("measure_s")
-    if kind.duty in ("bursts", "arms") and isinstance(given_s, int | float) and isfinite(given_s):
+    if kind.duty in ("bursts", "arms", "idle") and isinstance(given_s, int | float) and isfinite(given_s):
         least_s = levels.least_work_share * given_s
         return float(given_s) if stage.status == "finished" and done_s >= least_s else min(done_s, given_s)
     return done_s

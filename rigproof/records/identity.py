@@ -43,6 +43,7 @@ class NodeIdentity:
     agent_pid: int
     clock_offset_s: float
     clock_error_s: float  # half of the round trip in which the offset was read
+    cpu_model: str | None = None  # None in recordings of versions that did not read it
 
 
 @dataclass(frozen=True, slots=True)

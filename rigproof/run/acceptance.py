@@ -1,16 +1,16 @@
 """One acceptance run: open the rig, run the stages that are needed, read the counters, close the rig."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rigproof.cluster.driver.ground import Ground
 from rigproof.cluster.driver.rig_cluster import RigCluster, Say, unheard
 from rigproof.host.cpu_band import HostLoad
-from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.profiles.kinds.stages import StageKind, StagePlan
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.profiles.planning.crews import turns_of
-from rigproof.profiles.planning.plan import Plan
+from rigproof.profiles.planning.plan import Plan, WorkerPlan
 from rigproof.records.measurements import Event, Stage
 from rigproof.records.recording import Record, Recording, Sample
 from rigproof.run.planned_load import planned_load
@@ -109,13 +109,27 @@ class AcceptanceRun:
     def _run(self, planned: StagePlan) -> None:
         stage = SLICES[planned.name]
         cpus = {name: node.cpus for name, node in self.recording.nodes.items()}
+        turns = turns_of(stage.kind.crew, self._loaded, self._workers_for(stage.kind))
+        members = {name for turn in turns for crew in turn for name in crew.workers}
+        specs = stage.specs(StageWork(self._loaded, self._plan, planned, cpus, self.recording.gpus))
         self.cluster.run_stage(
             planned,
-            stage.specs(StageWork(self._loaded, self._plan, planned, cpus, self.recording.gpus)),
-            turns_of(stage.kind.crew, self._loaded, self._plan.workers),
+            {name: spec for name, spec in specs.items() if name in members},
+            turns,
             host_load=self._host_load() if stage.kind.host_load else None,
             on_tick=self._on_tick,
         )
+
+    def _workers_for(self, kind: StageKind[Any]) -> Sequence[WorkerPlan]:
+        """All planned workers; where one stands for its node, those that can take a task come first.
+
+        So a node is measured although its first card was lost.
+        """
+        workers = self._plan.workers
+        if not kind.by_node:
+            return workers
+        ready = self.cluster.ready(self._on_tick)
+        return sorted(workers, key=lambda one: one.worker not in ready)
 
     def _host_load(self) -> dict[str, HostLoad]:
         nodes = self.recording.nodes.items()

@@ -7,13 +7,20 @@ from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.samples import HostSample
 from rigproof.simulation.faults.injected import InjectedFault, StageWindow
 
-DEFAULT_CPUS, DEFAULT_RAM_GIB = 16.0, 64.0  # of a node whose profile states none
+# Of a node whose profile states none; RAM at least so many times the VRAM of its GPUs.
+DEFAULT_CPUS, DEFAULT_RAM_GIB, RAM_PER_VRAM = 16.0, 64.0, 1.25
 IDLE_PERCENT, FEEDING_PERCENT = 8.0, 45.0
 # Mean wake-up delay of a quiet host; the mean extra delay of one in STRAGGLER_EVERY; the minimum when no CPU
 # is free. Measured on hosts of H200s, some 15,000 each: median 0.07 to 0.09 ms, 99th percentile 0.35 to 0.46,
 # 99.9th 1.2 to 1.6, longest 2.5 to 5.0 (reports/samples/h200-*).
 QUIET_MS, STRAGGLER_MS, STRAGGLER_EVERY, LATE_MS = 0.1, 1.0, 300, 60.0
 SLEEP_S = 0.010  # of the responsiveness probe
+
+
+def default_ram_gib(loaded: LoadedRig, node: str) -> float:
+    """RAM of a simulated node whose profile states none: enough for its GPUs."""
+    skus = [device.sku for device in loaded.devices() if device.node == node]
+    return max(DEFAULT_RAM_GIB, RAM_PER_VRAM * sum(sku.memory_gib for sku in skus if sku is not None))
 
 
 class SimulatedHost:
@@ -24,7 +31,7 @@ class SimulatedHost:
         self._kinds = loaded.kinds
         self.name = name
         self.cpus = float(node.cpus or DEFAULT_CPUS)
-        self.ram = float(node.ram_gib or DEFAULT_RAM_GIB)
+        self._ram_gib = node.ram_gib or default_ram_gib(loaded, name)
         self.load_percent: float | None = None
         self._low_percent = loaded.cpu_of(name).band_percent[0]
         self._faults = {fault.name: fault for fault in faults}
@@ -36,7 +43,11 @@ class SimulatedHost:
 
     def ram_gib(self) -> float:
         """RAM, GiB."""
-        return self.ram
+        return self._ram_gib
+
+    def cpu_model(self) -> str:
+        """The same for hosts of as many CPUs."""
+        return f"simulated CPU with {self.cpus:g} cores"
 
     def sample(self, t_s: float, step_s: float, stages: Sequence[StageWindow]) -> HostSample | None:
         """An agent's reading, `step_s` after the one before; None while the host is frozen."""
@@ -53,8 +64,8 @@ class SimulatedHost:
             subject=self.name,
             cpu_percent=cpu_percent,
             load_1m=cpu_percent / 100 * self.cpus,
-            ram_used_mib=0.3 * self.ram * 1024,
-            ram_available_mib=0.7 * self.ram * 1024,
+            ram_used_mib=0.3 * self._ram_gib * 1024,
+            ram_available_mib=0.7 * self._ram_gib * 1024,
             swap_used_mib=0.0,
             cpu_temperature_c=45.0 + 0.3 * cpu_percent,
             wakeup_delays_ms=delays,

@@ -4,7 +4,7 @@ from rigproof.profiles.loading.load import all_skus
 from rigproof.profiles.loading.loaded import LoadedRig
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.inventory import HostInventory
-from rigproof.simulation.host import DEFAULT_CPUS, DEFAULT_RAM_GIB
+from rigproof.simulation.host import DEFAULT_CPUS, DEFAULT_RAM_GIB, default_ram_gib
 
 IN_PLACE_OF_UNKNOWN = "rtx-3090"  # the card to simulate if a rig does not state which it is
 
@@ -31,7 +31,7 @@ def simulated_inventory(loaded: LoadedRig) -> HostInventory:
     return HostInventory(
         hostname="simulated" if node is None else node.name,
         cpus=(node.cpus if node is not None else None) or DEFAULT_CPUS,
-        ram_gib=(node.ram_gib if node is not None else None) or DEFAULT_RAM_GIB,
+        ram_gib=DEFAULT_RAM_GIB if node is None else node.ram_gib or default_ram_gib(loaded, node.name),
         driver_version="580.95.05",
         nvml_error=None,
         gpus=tuple(gpus),

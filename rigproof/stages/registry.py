@@ -2,8 +2,10 @@
 
 from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.stages.bandwidth.stage import BANDWIDTH
+from rigproof.stages.disk.stage import DISK
 from rigproof.stages.feeding.stage import FEEDING
 from rigproof.stages.gemm.stage import GEMM
+from rigproof.stages.ram.stage import RAM
 from rigproof.stages.replay.stage import REPLAY
 from rigproof.stages.shapes.stage import SHAPES
 from rigproof.stages.sharing.stage import SHARING
@@ -11,7 +13,7 @@ from rigproof.stages.sustained.stage import SUSTAINED
 from rigproof.stages.training.stage import TRAINING
 from rigproof.stages.transient.stage import TRANSIENT
 
-STAGES = (GEMM, SUSTAINED, TRAINING, FEEDING, SHARING, BANDWIDTH, REPLAY, SHAPES, TRANSIENT)
+STAGES = (GEMM, SUSTAINED, TRAINING, FEEDING, SHARING, BANDWIDTH, REPLAY, SHAPES, RAM, DISK, TRANSIENT)
 KINDS = StageKinds(tuple(stage.kind for stage in STAGES))
 SLICES = {stage.name: stage for stage in STAGES}
 FORMS = {stage.name: stage.simulated for stage in STAGES}

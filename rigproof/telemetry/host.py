@@ -58,6 +58,10 @@ class HostReader:
         limit = self._memory_limit
         return (total_mib if limit is None else min(total_mib, limit.limit_mib)) / 1024
 
+    def cpu_model(self) -> str:
+        """The CPU's model name, else the architecture."""
+        return proc.cpu_name(self._proc_root)
+
     def cpu_times(self) -> CpuTimes:
         """CPU seconds used by all processes that share the CPUs or the quota of this process."""
         return self._read_cpu()[0]

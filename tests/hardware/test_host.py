@@ -1,4 +1,4 @@
-"""The machines stay usable while their GPUs work."""
+"""The machines stay usable while their GPUs work, and their RAM and disks are sound."""
 
 import pytest
 
@@ -14,4 +14,16 @@ def test_cpu_band(sustained, subject, judge):
 @pytest.mark.criterion("host.responsiveness")
 def test_responsiveness(sustained, subject, judge):
     """A sleeper is woken in time: the machine does not freeze."""
+    judge(subject)
+
+
+@pytest.mark.criterion("host.memory")
+def test_memory(ram, subject, judge):
+    """RAM keeps what is written to it, and is as fast as that of equal hosts."""
+    judge(subject)
+
+
+@pytest.mark.criterion("host.disk")
+def test_disk(disk, subject, judge):
+    """Checkpoints find room on a disk that keeps them, and that is as fast as those of equal hosts."""
     judge(subject)

@@ -98,7 +98,9 @@ OF_CARDS = {
 }
 CARDS = max(map(len, OF_CARDS.values())) + 1  # a healthy one is left
 # A criterion of the rig names one of its devices: one run each.
-OF_RUNS = [(name, stage) for stage in STAGES for name in OF_THE_PROCESS]
+OF_RUNS = [
+    (name, stage) for stage in STAGES for name in OF_THE_PROCESS if stage in FAULTS[name].acts_in(DUTY_OF)
+]
 
 
 def fault_text(name, stage, subject):

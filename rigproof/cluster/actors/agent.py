@@ -40,6 +40,9 @@ class Host(Protocol):
     def ram_gib(self) -> float:
         """RAM that may be used there, GiB."""
 
+    def cpu_model(self) -> str:
+        """The CPU's model."""
+
 
 class NodeAgent:
     """Answers short calls one after another; slow calls and calls that may hang run in threads.
@@ -113,6 +116,7 @@ class NodeAgent:
             gpus=gpus,
             hidden=tuple(gpu for gpu in listed if gpu not in gpus),
             visible_devices=visible_devices,
+            cpu_model=self._host.cpu_model(),
         )
 
     def begin(self, duty: AgentDuty) -> frozenset[str]:

@@ -34,6 +34,7 @@ class AgentFacts:
     gpus: tuple[GpuIdentity, ...]
     hidden: tuple[GpuIdentity, ...] = ()
     visible_devices: str | None = None
+    cpu_model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

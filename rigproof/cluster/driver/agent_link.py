@@ -58,5 +58,6 @@ class AgentLink:
             agent_pid=facts.process.pid,
             clock_offset_s=offset_s,
             clock_error_s=error_s,
+            cpu_model=facts.cpu_model,
         )
         return self.identity

@@ -127,6 +127,13 @@ class RigCluster:
     ) -> None:
         self.close()
 
+    def ready(self, on_tick: Callable[[], None] | None = None) -> frozenset[str]:
+        """The names of the workers that can take a task, once those that are starting have started."""
+        if self._polling is None:
+            return frozenset()
+        self._until_up(on_tick)
+        return frozenset(name for name in self._workers.slots if self._workers.ready(name))
+
     def run_stage(
         self,
         stage: StagePlan,

@@ -14,11 +14,12 @@ from rigproof.criteria.evidence.readings import Floats
 from rigproof.criteria.evidence.rounds import Rounds
 from rigproof.criteria.evidence.series import Series, Stretch
 from rigproof.criteria.evidence.silicon import OVERCLOCK_RATIO, Silicon
-from rigproof.criteria.evidence.stage_rounds import StageRounds
+from rigproof.criteria.evidence.stage_rounds import StageRounds, require_valid
 from rigproof.criteria.evidence.windows import Window
 from rigproof.profiles.loading.loaded import PromisedDevice
 from rigproof.profiles.planning.plan import WorkerPlan
 from rigproof.profiles.tables.models import CpuLoad, Node
+from rigproof.profiles.tables.stages import StageSettings
 from rigproof.records.identity import GpuIdentity, NodeIdentity, WorkerIdentity
 from rigproof.records.measurements import Event, ForeignMemory, GpuCounters, MemoryReading
 from rigproof.records.recording import StageRecord
@@ -29,6 +30,8 @@ if TYPE_CHECKING:  # evidence builds these
 
 Kept = TypeVar("Kept", bound=StageRecord)
 Made = TypeVar("Made")
+Settings = TypeVar("Settings", bound=StageSettings)
+LOST = ("worker_failed", "worker_died", "worker_hung")  # a worker, and what it did
 # Events that explain why a device did no work; an earlier kind explains the later ones.
 CAUSES = (
     "node_missing",
@@ -414,6 +417,13 @@ class NodeEvidence:
         return self.evidence.recording.nodes[self.subject]
 
     @property
+    def gpus(self) -> list[GpuIdentity]:
+        """The promised devices of this node that were found."""
+        found = self.evidence.recording.gpus.items()
+        own = {one.subject for one in self.evidence.devices if one.node_name == self.subject}
+        return [gpu for subject, gpu in found if subject in own]
+
+    @property
     def cpu(self) -> CpuLoad:
         """The node's CPU band, its own or the rig's."""
         return self.evidence.loaded.cpu_of(self.subject)
@@ -422,6 +432,44 @@ class NodeEvidence:
         """A value of a table that the rig and each node may have, with its source."""
         source = self.evidence.source_of(f"nodes.{self.subject}.{table}.{name}", f"{table}.{name}")
         return Limit(float(value), source)
+
+    def settings(self, table: type[Settings]) -> Settings:
+        """The node's settings of the stage whose table this is."""
+        return self.evidence.loaded.settings_of(self.subject, table)
+
+    def stage_limit(self, table: type[StageSettings], stage: str, name: str) -> Limit | None:
+        """A limit of a stage's table, the node's own or the rig's; None if neither states it."""
+        value = getattr(self.settings(table), name)
+        return None if value is None else self.limit(f"stages.{stage}", name, value)
+
+    def rounds(self, stage: str) -> Rounds:
+        """What was measured of the node itself in one stage, by whichever of its workers.
+
+        Raises NotMeasured if there are no rounds, or one is not a valid measurement.
+        """
+        everything = Rounds.joined([self.evidence.rounds(self.subject)])
+        found = require_valid(everything.only(everything.same("stage", stage)), stage, self.evidence.kinds)
+        if not len(found):
+            self.evidence.stage(stage)
+            cause = self.cause(stage)
+            raise NotMeasured(f"no round of {stage} was measured" + (f": {cause}" if cause else ""))
+        return found
+
+    def records(self, kind: type[Kept], stage: str) -> list[Kept]:
+        """One stage's own records of this type about the node."""
+        return [one for one in self.evidence.records(kind, self.subject) if one.stage == stage]
+
+    def cause(self, stage: str) -> str:
+        """Why nothing was measured of the node in a stage; empty if no event explains it."""
+        for device in self.evidence.devices:
+            if device.node_name == self.subject:
+                for event in device.events(*LOST):
+                    if event.stage == stage:
+                        return f"{event.message} (at t={event.t_s:.0f} s)"
+        for event in self.events("node_missing", "agent_died", "node_lost"):
+            return f"{event.message} (at t={event.t_s:.0f} s)"
+        causes = (one.cause() for one in self.evidence.devices if one.node_name == self.subject)
+        return next(filter(None, causes), "")
 
     def loaded_samples(self, window: Window) -> Stretch[HostSample]:
         """The samples inside a window."""

@@ -42,8 +42,9 @@ def key_tables(kinds: StageKinds) -> str:
     stages = {}
     for kind in kinds:
         own = set(kind.settings.model_fields) - kind.settings.of_rig
-        gpus = f", [nodes.gpus.stages.{kind.name}] without {_listed(kind.settings.of_rig)}" if own else ""
-        stages[kind.settings.__name__] = f"[stages.{kind.name}]{gpus}"
+        owner = "nodes" if kind.by_node else "nodes.gpus"
+        also = f", [{owner}.stages.{kind.name}] without {_listed(kind.settings.of_rig)}" if own else ""
+        stages[kind.settings.__name__] = f"[stages.{kind.name}]{also}"
     rig = _tables("Rig profiles", rig_schema(kinds), Rig.__name__, _RIG_PLACES | stages)
     return rig + "\n" + _tables("SKU profiles", sku_schema(kinds), Sku.__name__, _SKU_PLACES)
 

@@ -1,6 +1,6 @@
 """Builds the tables of rigs and SKUs, with the settings, floors and figures that the stages declare."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, get_args
@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args
 from pydantic import BaseModel, Field, create_model
 
 from rigproof.profiles.kinds.figures import FigureKind
-from rigproof.profiles.kinds.stages import StageKinds
+from rigproof.profiles.kinds.stages import StageKind, StageKinds
 from rigproof.profiles.tables.base import Overlay, Positive, Table
 from rigproof.profiles.tables.models import CpuLoad, Floors, Gpu, Node, Rig, Sku
 from rigproof.profiles.tables.stages import StageTables
@@ -36,11 +36,8 @@ def models_of(kinds: StageKinds) -> Models:
     """The table classes for these stages, built once for each list of stages."""
     figures = kinds.figures.values()
     several: Any = tuple
-    own = {}
-    for kind in kinds:
-        table = partial(kind.settings, without=kind.settings.of_rig, suffix="OfGpu")
-        own[kind.name] = (table | None, Field(default=None, description=_summary(kind.settings)))
-    stages_of_gpu = create_model("StagesOfGpu", __base__=Overlay, **own)  # type: ignore[call-overload]
+    stages_of_gpu = _own_stages("Gpu", [kind for kind in kinds if not kind.by_node])
+    stages_of_node = _own_stages("Node", [kind for kind in kinds if kind.by_node])
     stages = _extended(
         StageTables,
         {kind.name: (kind.settings, Field(description=_summary(kind.settings))) for kind in kinds},
@@ -55,13 +52,17 @@ def models_of(kinds: StageKinds) -> Models:
         },
     )
     cpu = _optional(Node, "cpu", partial(CpuLoad))
-    node = _extended(Node, {"gpus": (several[gpu, ...], Node.model_fields["gpus"]), "cpu": cpu})
+    own = _optional(Node, "stages", stages_of_node)
+    node = _extended(
+        Node, {"gpus": (several[gpu, ...], Node.model_fields["gpus"]), "cpu": cpu, "stages": own}
+    )
     nodes = (several[node, ...], Rig.model_fields["nodes"])
     rig = _extended(Rig, {"nodes": nodes, "stages": (stages, Rig.model_fields["stages"])})
     steady = _extended(SteadyFigures, {one.name: _figure(one, Figure) for one in figures})
     steady.products = {one.precision: one.name for one in figures if one.products}
     sku = _extended(Sku, {"steady": _optional(Sku, "steady", steady)})
-    made = {one.__name__: one for one in (rig, sku, node, gpu, floors, stages, stages_of_gpu, steady)}
+    tables = (rig, sku, node, gpu, floors, stages, stages_of_gpu, stages_of_node, steady)
+    made = {one.__name__: one for one in tables}
     for name, one in made.items():
         one.made_by = (_table, (kinds, name))
     return Models(rig, _file(rig), sku, made)
@@ -69,6 +70,16 @@ def models_of(kinds: StageKinds) -> Models:
 
 def _table(kinds: StageKinds, name: str) -> type[Table]:
     return models_of(kinds).all[name]
+
+
+def _own_stages(owner: str, kinds: Sequence[StageKind[Any]]) -> type[Overlay]:
+    """The settings of these stages that a single GPU or node can override."""
+    own = {}
+    for kind in kinds:
+        table = partial(kind.settings, without=kind.settings.of_rig, suffix=f"Of{owner}")
+        own[kind.name] = (table | None, Field(default=None, description=_summary(kind.settings)))
+    made: type[Overlay] = create_model(f"StagesOf{owner}", __base__=Overlay, **own)  # type: ignore[call-overload]
+    return made
 
 
 def partial(model: Any, without: frozenset[str] = frozenset(), suffix: str = "") -> type[Overlay]:

@@ -5,7 +5,8 @@ A duty says what a healthy device does while the stage runs:
 - `continuous`: it works without a break, all its workers together, from warm-up to end;
 - `fed`: it works whenever the host has work for it, so that the stage measures waiting;
 - `bursts`: it does stretches of different work, with set-up in between;
-- `arms`: it does comparable work in several stretches, one for each arm (a precision, a number of processes).
+- `arms`: it does comparable work in several stretches, one for each arm (a precision, a number of processes);
+- `idle`: it rests, while its host is measured.
 
 The stages themselves are in the layer above profiles, each in a folder of its own. The loader of a rig gets
 the list of stages (`rigproof.stages.registry.KINDS`), and the loaded rig carries it.
@@ -26,8 +27,9 @@ from rigproof.records.measurements import EVENT_KINDS, Labels
 if TYPE_CHECKING:  # the loaded rig carries the kinds
     from rigproof.profiles.loading.loaded import LoadedRig
 
-Duty = Literal["continuous", "fed", "bursts", "arms"]
-DUTIES: tuple[Duty, ...] = get_args(Duty)
+Duty = Literal["continuous", "fed", "bursts", "arms", "idle"]
+ALL_DUTIES: tuple[Duty, ...] = get_args(Duty)
+DUTIES = tuple(duty for duty in ALL_DUTIES if duty != "idle")  # of devices that work
 S = TypeVar("S", bound=StageSettings)
 
 
@@ -117,6 +119,11 @@ class StageKind(Generic[S]):
     def by_device(self) -> bool:
         """Whether each device works by itself; otherwise the crew is judged, not a device."""
         return self.crew in ("workers", "devices")
+
+    @property
+    def by_node(self) -> bool:
+        """Whether a worker stands for its node, so that any worker of the node can do the work."""
+        return self.crew in ("nodes", "node_pairs")
 
     @property
     def all_workers(self) -> bool:

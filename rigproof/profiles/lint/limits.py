@@ -133,15 +133,17 @@ def rig_problem(loaded: LoadedRig, key: str, value: object, wrong: str, way_out:
 
 
 def stage_limit_problems(loaded: LoadedRig, stage: str, bounds: Mapping[str, Bound]) -> Iterator[str]:
-    """Problems of one stage's limits that could never be exceeded: the rig's, and those that GPUs override.
+    """Problems of one stage's limits that could never be exceeded: the rig's, and those of a GPU or node.
 
     `bounds` gives the meaningful range of each of its limits, by key.
     """
     yield from _out_of_bounds(loaded, loaded.stages[stage], f"stages.{stage}", bounds)
-    for device in loaded.devices():
-        own = getattr(device.gpu.stages, stage, None)
+    owners = [(f"nodes.{node.name}", node.stages) for node in loaded.rig.nodes]
+    owners += [(device.key, device.gpu.stages) for device in loaded.devices()]
+    for key, stages in owners:
+        own = getattr(stages, stage, None)
         if own is not None:
-            yield from _out_of_bounds(loaded, own, f"{device.key}.stages.{stage}", bounds)
+            yield from _out_of_bounds(loaded, own, f"{key}.stages.{stage}", bounds)
 
 
 def _out_of_bounds(

@@ -77,6 +77,13 @@ class LoadedRig:
         """The CPU load of a node: its own values over those of the rig. KeyError for an unknown node."""
         return _overlaid(self.rig.cpu, self.node(node).cpu)
 
+    def settings_of(self, node: str, table: type[_Settings]) -> _Settings:
+        """The settings of a stage that measures hosts: a node's own values over those of the rig.
+
+        KeyError for an unknown node.
+        """
+        return _of_type(self._overlaid_stages(self.node(node).stages), table)
+
     def memory_of(self, device: PromisedDevice) -> MemoryPolicy:
         """How a device's workers take VRAM: its own values over those of the rig."""
         return _overlaid(self.rig.memory, device.gpu.memory)
@@ -90,11 +97,12 @@ class LoadedRig:
         """The settings of the stage whose table this is."""
         return _of_type(self.stages, table)
 
-    def _stages_of(self, gpu: Gpu) -> dict[str, StageSettings]:
+    def _overlaid_stages(self, overlay: Table) -> dict[str, StageSettings]:
+        """The rig's stages with what a GPU or node states of them."""
         own = {
             name: stated
-            for name in gpu.stages.model_fields_set
-            if (stated := getattr(gpu.stages, name)) is not None
+            for name in overlay.model_fields_set
+            if (stated := getattr(overlay, name)) is not None
         }
         if not own:
             return self.stages
@@ -138,7 +146,7 @@ class LoadedRig:
                     sku=self.skus.get(gpu.sku),
                     sku_stem=gpu.sku if gpu.sku in self.skus else None,
                     limits=_overlaid(self.rig.limits, gpu.limits),
-                    stages=self._stages_of(gpu),
+                    stages=self._overlaid_stages(gpu.stages),
                     key=f"nodes.{node.name}.gpus.{position}",
                 )
             )

@@ -445,6 +445,9 @@ class CpuLoad(Table):
     in_band_share: Share = Field(
         description="Smallest share of the 1 s windows in which the CPU use must be within band_percent."
     )
+    per_gpu_warn: Positive | None = Field(
+        default=None, description="Fewer CPUs than this for each GPU of the host warn."
+    )
     primary_thread_share: Share = Field(
         description="Number of primary threads of the CPU load, as a share of the node's CPUs. They can "
         "bring an idle host to the low end of its band."
@@ -496,6 +499,11 @@ class Node(Table):
     cpu: Overlay = Field(
         default=Overlay(),
         description="CPU load of this node. A key that is left out is as in the rig's [cpu].",
+    )
+    stages: Overlay = Field(
+        default=Overlay(),
+        description="This node's work and limits in the stages that measure hosts. A key that is left out is "
+        "as in the rig's [stages].",
     )
 
 

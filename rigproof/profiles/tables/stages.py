@@ -9,7 +9,7 @@ from rigproof.profiles.tables.levels import EveryLevel
 
 
 class StageSettings(Table):
-    """The complete settings of one stage. `of_rig` names the keys that a single GPU cannot override."""
+    """The complete settings of one stage. `of_rig`: keys that no GPU or node can override."""
 
     of_rig: ClassVar[frozenset[str]] = frozenset()
 

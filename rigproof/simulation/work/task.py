@@ -69,6 +69,15 @@ class Task:
         """The card's fault of that name."""
         return self.card.faults.get(name)
 
+    def host_fault(self, name: str) -> InjectedFault | None:
+        """Its node's fault of that name."""
+        return self.node.rig.fault(name, self.node.name)
+
+    @property
+    def idle(self) -> bool:
+        """Whether the card rests during this task, because its host works."""
+        return self.node.rig.loaded.kinds[self.spec.stage].duty == "idle"
+
     def acting(self, name: str, t_s: float) -> InjectedFault | None:
         """The same, if it acts at this moment."""
         return self.card.acting(name, t_s, self.node.stages)
@@ -105,12 +114,12 @@ class Task:
         unit: str = TFLOP,
         device: DeviceKind | None = None,
     ) -> Round:
-        """A verified round that ended at `t_s`."""
+        """A verified round of its crew that ended at `t_s`."""
         return Round(
             t_s=t_s,
             stage=self.spec.stage,
             worker=self.plan.worker,
-            subject=self.plan.subject,
+            subject=self.crew.subject,
             phase=phase,
             seconds=seconds,
             work=work,
@@ -121,8 +130,8 @@ class Task:
         )
 
     def event(self, t_s: float, kind: str, message: str, data: Mapping[str, Any]) -> Event:
-        """An event of this worker."""
-        return Event(t_s, kind, self.plan.subject, message, self.spec.stage, self.plan.worker, dict(data))
+        """An event of this worker's crew."""
+        return Event(t_s, kind, self.crew.subject, message, self.spec.stage, self.plan.worker, dict(data))
 
     def references(self, t_s: float, precision: str, *, golden: bool = True) -> Event:
         """The event with the checksums of the stage's first products: the same on every card of an SKU.
@@ -175,10 +184,13 @@ class Task:
         )
 
     def check(self, t_s: float) -> None:
-        """Raise the exception for a fault that has ended the process, or its task, by then."""
-        if self.begun("gpu-lost", t_s):
+        """Raise the exception for a fault that has ended the process, or its task, by then.
+
+        A fault of the card ends no task of the host.
+        """
+        if self.begun("gpu-lost", t_s) and not self.idle:
             raise TaskFailed("AcceleratorError: CUDA error: unspecified launch failure (719)")
-        if self.begun("ecc-uncorrected", t_s):
+        if self.begun("ecc-uncorrected", t_s) and not self.idle:
             raise TaskFailed("AcceleratorError: CUDA error: uncorrectable ECC error encountered (214)")
         if self.first and self.begun("worker-killed", t_s):
             raise WorkerKilled

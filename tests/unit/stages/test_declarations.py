@@ -10,8 +10,7 @@ from rigproof.profiles.tables.levels import LEVELS
 from rigproof.records.measurements import EVENT_KINDS, TFLOP, Event, Round
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS, STAGES
-from support.recordings import CANNED, loaded_rig
-from support.recordings import STAGES as STAGE_TABLES
+from support.recordings import CANNED, RIG, loaded_rig, stage_changes
 
 PACKAGE = Path(rigproof.__file__).parent
 EMITTING = {"Event": 1, "event": 0}  # the place of the kind among the arguments, at least
@@ -56,11 +55,14 @@ def test_a_label_means_the_same_in_every_stage():
 @pytest.fixture(scope="module")
 def recording():
     """All stages: the canned rig's, and those that it leaves out."""
-    others = {
-        name: STAGE_TABLES[name] | {"length_s": dict.fromkeys(LEVELS, 10 if name == "transient" else 3)}
-        for name in STAGE_TABLES.keys() - CANNED
+    left_out = {
+        kind.name: stage_changes(
+            kind.name, length_s=dict.fromkeys(LEVELS, 10 if kind.name == "transient" else 3)
+        )["stages"][kind.name]
+        for kind in KINDS
+        if kind.name not in CANNED
     }
-    return simulated_recording(loaded_rig({"stages": STAGE_TABLES | others}), "standard")
+    return simulated_recording(loaded_rig({"stages": RIG["stages"] | left_out}), "standard")
 
 
 def test_rounds_have_the_labels_that_their_stage_declares(recording):
@@ -70,7 +72,9 @@ def test_rounds_have_the_labels_that_their_stage_declares(recording):
         assert isinstance(one, Round)
         labels = {name: type(value) for name, value in one.labels.items()}
         assert labels.items() <= declared[one.stage].items()
-        assert ({"precision", "size"} if one.unit == TFLOP else {"size"}) <= labels.keys()
+        assert (
+            {"precision", "size"} if one.unit == TFLOP else {"size"} & set(declared[one.stage])
+        ) <= labels.keys()
 
 
 def test_events_of_a_simulated_run_are_declared(recording):

@@ -14,6 +14,7 @@ from rigproof.records.crews import CrewKind
 from rigproof.records.recording import Recording
 from rigproof.records.verdict import Outcome
 from rigproof.run.simulated.trial import simulated_recording
+from rigproof.simulation.faults.parsing import FaultError
 from rigproof.stages.registry import FORMS, KINDS, SLICES
 from support.exchange import EXCHANGE, NAME, TURN_S, messages
 from support.simulated import rig_from
@@ -146,3 +147,29 @@ def test_whoever_works_together_has_a_rank_of_its_own_and_one_subject(
     assert {one: len(members) for one, members in workers.items()} == found
     assert {one.subject for one in rounds} == set(found)
     assert recording.stages[NAME].settings["expected_s"] == turns * TURN_S
+
+
+@pytest.mark.parametrize("fault", ["foreign-memory@lab/gpu0", "worker-killed@lab/gpu0:stage=gemm,after=1"])
+def test_any_worker_of_a_node_can_stand_for_it(loaded: LoadedRig, tmp_path, monkeypatch, fault: str) -> None:
+    """A host is measured although its first card is not there."""
+    kind = replace(EXCHANGE.kind, crew="nodes", duty="idle")
+    monkeypatch.setitem(SLICES, NAME, replace(EXCHANGE, kind=kind))
+    recording = simulated_recording(rig_from(tmp_path, TEXT, StageKinds((*KINDS, kind))), "quick", (fault,))
+    rounds = [one for one in recording.rounds if one.stage == NAME]
+    first = "lab/gpu1#0" if "memory" in fault else OURS  # which was replaced
+    assert {(one.subject, one.worker) for one in rounds} == {("lab", first), ("lab-2", "lab-2/gpu0#0")}
+    assert recording.stages[NAME].status == "finished"
+
+
+@pytest.mark.parametrize("fault", ["bit-flip", "gpu-idle", "gpu-lost", "hung-kernel"])
+def test_a_fault_of_a_card_does_not_act_while_its_host_is_measured(tmp_path, monkeypatch, fault: str) -> None:
+    kind = replace(EXCHANGE.kind, crew="nodes", duty="idle")
+    monkeypatch.setitem(SLICES, NAME, replace(EXCHANGE, kind=kind))
+    monkeypatch.setitem(FORMS, NAME, EXCHANGE.simulated)
+    rig = rig_from(tmp_path, TEXT, StageKinds((*KINDS, kind)))
+    with pytest.raises(FaultError, match="it would never act, or nothing would notice it"):
+        simulated_recording(rig, "quick", (f"{fault}@lab/gpu0:stage={NAME}",))
+    rounds = list(simulated_recording(rig, "quick", (f"{fault}@lab/gpu0",)).rounds)
+    own = [one for one in rounds if (one.stage, one.subject) == (NAME, "lab")]
+    assert own
+    assert all(one.verified for one in own)

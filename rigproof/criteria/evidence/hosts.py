@@ -1,0 +1,44 @@
+"""Hosts of one kind, and the floor that their rates set for one of them."""
+
+from collections.abc import Callable, Iterator
+from statistics import median
+
+from rigproof.criteria.criterion import Limit, NotMeasured
+from rigproof.criteria.evidence.subjects import NodeEvidence
+
+# Firmware takes some of the memory for itself, so that hosts with the same modules differ by up to 1 %; the
+# smallest module of a fully equipped server is 1/24 of its memory.
+SAME_RAM = 0.03
+
+
+def alike(node: NodeEvidence) -> Iterator[NodeEvidence]:
+    """The other nodes with the same CPU model, as many usable CPUs and as much RAM; none if that is unknown.
+
+    So a host with a missing memory module or a lower limit of its container has no equal.
+    """
+    own = node.identity
+    for other in node.evidence.nodes:
+        if other.subject == node.subject or not other.found or own.cpu_model is None:
+            continue
+        its = other.identity
+        same_ram = abs(its.ram_gib - own.ram_gib) <= SAME_RAM * max(its.ram_gib, own.ram_gib)
+        if (its.cpu_model, its.cpus) == (own.cpu_model, own.cpus) and same_ram:
+            yield other
+
+
+def peer_floor(node: NodeEvidence, rate_of: Callable[[NodeEvidence], float], share: Limit) -> Limit | None:
+    """A share of the median rate of the other hosts of this kind; None if no other was measured.
+
+    `rate_of` raises NotMeasured for a host that cannot be compared.
+    """
+    rates = []
+    for other in alike(node):
+        try:
+            rates.append(rate_of(other))
+        except NotMeasured:
+            continue
+    if not rates:
+        return None
+    others = "the other host" if len(rates) == 1 else f"the median of {len(rates)} other hosts"
+    source = f"{share.value:g} of {others} of this kind; {share.source}"
+    return Limit(share.value * median(rates), source)

@@ -1,0 +1,141 @@
+"""Can a host's disk take checkpoints: is there room, is it fast, and does it keep what is written to it?"""
+
+from dataclasses import replace
+from statistics import median
+
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.effects import Also
+from rigproof.criteria.evidence.hosts import peer_floor
+from rigproof.criteria.evidence.subjects import NodeEvidence
+from rigproof.records.verdict import Outcome, figure
+from rigproof.stages.disk.records import DiskTest
+from rigproof.stages.disk.settings import MB, READ, STAGE, WRITE, DiskSettings
+
+FEWEST_ROUNDS = 3  # fewer would be single readings
+UNIT = "MB/s"
+FULL = "make room: delete old checkpoints and logs, or use a larger disk (`stages.disk.path`)"
+CORRUPT = "keep no checkpoints there; see `dmesg` and `smartctl -a` for the disk, its cable and controller"
+# The system's errors that are a failure of the disk, with what to do; others are about the folder.
+FAILURES = {"EIO": CORRUPT, "ENOSPC": FULL, "EDQUOT": FULL}
+ELSEWHERE = "point `stages.disk.path` to the folder in which checkpoints are written"
+FLOORS = {WRITE: "write_floor_mbps", READ: "read_floor_mbps"}
+HOW = {
+    "direct": "past the page cache",
+    "synced": "synced, and dropped from the page cache",
+    "": "not written",
+}
+
+
+@criterion(
+    "host.disk",
+    title="checkpoint disk",
+    scope="node",
+    unit=UNIT,
+    direction="at_least",
+    limit="what is read back is what was written; less than `stages.disk.used_fail_share` of the disk is in "
+    "use, and it warns under `stages.disk.free_warn_share` free; median rates of writing and reading of at "
+    "least `stages.disk.write_floor_mbps` and `read_floor_mbps`, where the rig states them, else "
+    "`stages.disk.peer_share` of the median of the other hosts of this kind (the same CPU model, as many "
+    "CPUs, as much RAM) with the same file system, else none. The rate that is lowest relative to its floor "
+    "is shown",
+    remedy="end other programs that use this disk, and see its health (`smartctl -a`)",
+    unmeasured="there is no such folder, or it may not be written to; its file system keeps files in memory "
+    "(tmpfs); there is too little room to write beside `stages.disk.reserve_gib`; too few chunks were "
+    "written and read",
+    also=Also(unmeasured=("node-lost", "reset", "driver-mismatch")),
+    stages=(STAGE,),
+    rate=True,
+)
+def disk(node: NodeEvidence) -> Finding:
+    """A file without a name is written where checkpoints are, past the page cache, and read back.
+
+    The verdict says where that was, on which file system and device, and how the cache was avoided. Rates
+    are medians of chunks of 16 MiB.
+    """
+    test = tested_by(node)
+    where = in_words(test)
+    wrong = node.events("disk_error")
+    if wrong:
+        more = f" ({len(wrong)} chunks)" if len(wrong) > 1 else ""
+        detail = f"{wrong[0].message}{more}; {test.path} on {test.filesystem} ({test.device})"
+        return _failure(detail, CORRUPT, "the data that were written", wrong[0].t_s)
+    if test.error in FAILURES:
+        return _failure(f"{test.trouble}; {where}", FAILURES[test.error], "a disk that can be written to")
+    most = node.stage_limit(DiskSettings, STAGE, "used_fail_share")
+    assert most is not None
+    used = f"{100 * test.used_share:.0f} % in use, {test.free_gib:.1f} GiB free"
+    if test.filesystem != "unknown" and test.used_share >= most.value:
+        source = f"under {100 * most.value:g} % in use; {most.source}"
+        return _failure(f"{used}; {where}", FULL, source)
+    if test.trouble:
+        raise NotMeasured(f"{test.trouble} ({where}); {ELSEWHERE}")
+    found = _rates(node, f"{used}; {where}")
+    least = node.stage_limit(DiskSettings, STAGE, "free_warn_share")
+    if found.outcome is Outcome.FAIL or least is None or 1 - test.used_share >= least.value:
+        return found
+    detail = f"under {100 * least.value:g} % free ({least.source}): {found.detail}"
+    return replace(found, outcome=Outcome.WARN, detail=detail, remedy=FULL)
+
+
+def tested_by(node: NodeEvidence) -> DiskTest:
+    """The host's test. Raises NotMeasured if it did not come to its end."""
+    tests = node.records(DiskTest, STAGE)
+    if tests:
+        return tests[-1]
+    node.evidence.stage(STAGE)
+    cause = node.cause(STAGE)
+    raise NotMeasured("the disk was not measured" + (f": {cause}" if cause else ""))
+
+
+def in_words(test: DiskTest) -> str:
+    """Where the file was: `/data on ext4 (/dev/nvme0n1p2), past the page cache`."""
+    on = f"{test.path} on {test.filesystem} ({test.device})" if test.filesystem != "unknown" else test.path
+    return f"{on}, {HOW[test.how]}" if test.how else on
+
+
+def median_rate(node: NodeEvidence, operation: str) -> float:
+    """MB/s, the median of the measured, verified chunks. Raises NotMeasured if there are too few."""
+    done = node.rounds(STAGE)
+    done = done.only(done.same("unit", MB) & done.labelled("operation", operation)).verified.measured
+    if len(done) < FEWEST_ROUNDS:
+        cause = node.cause(STAGE)
+        raise NotMeasured(f"{len(done)} verified chunks to {operation}" + (f": {cause}" if cause else ""))
+    rates: list[float] = (done.work / done.seconds).tolist()
+    return median(rates)
+
+
+def _rates(node: NodeEvidence, detail: str) -> Finding:
+    rates = {operation: median_rate(node, operation) for operation in FLOORS}
+    words = {operation: f"{operation} {figure(rate, UNIT)}" for operation, rate in rates.items()}
+    floors = {one: floor for one in rates if (floor := _floor(node, one)) is not None}
+    if not floors:
+        detail = f"{', '.join(words.values())}; {detail}; no other such host to compare with"
+        return Finding(Outcome.NO_LIMIT, rates[WRITE], detail=detail)
+    lowest = min(floors, key=lambda one: rates[one] / floors[one].value)
+    rate, floor = rates[lowest], floors[lowest]
+    others = ", ".join(text for one, text in words.items() if one != lowest)
+    return compared(rate, floor, good=rate >= floor.value, detail=f"{lowest}, {others}; {detail}")
+
+
+def _floor(node: NodeEvidence, operation: str) -> Limit | None:
+    stated = node.stage_limit(DiskSettings, STAGE, FLOORS[operation])
+    if stated is not None:
+        return stated
+    share = node.stage_limit(DiskSettings, STAGE, "peer_share")
+    assert share is not None
+    own = tested_by(node)
+
+    def rate_of(other: NodeEvidence) -> float:
+        its = tested_by(other)
+        if (its.filesystem, its.how) != (own.filesystem, own.how):
+            raise NotMeasured("it has another file system")
+        return median_rate(other, operation)
+
+    return peer_floor(node, rate_of, share)
+
+
+def _failure(detail: str, remedy: str, source: str, from_s: float | None = None) -> Finding:
+    return Finding(Outcome.FAIL, detail=detail, remedy=remedy, source=source, from_s=from_s)
+
+
+CRITERIA = (disk,)

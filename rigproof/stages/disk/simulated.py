@@ -1,0 +1,63 @@
+"""A simulated disk: chunks written and read back."""
+
+from collections.abc import Iterator
+
+from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.records.measurements import Phase
+from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.timetable import Segment
+from rigproof.simulation.work.task import Task
+from rigproof.stages.disk.records import DiskTest
+from rigproof.stages.disk.settings import MB, READ, WRITE
+from rigproof.stages.disk.specs import DiskSpec
+from rigproof.stages.disk.workload import wrong_text
+
+RATES_MBPS = {WRITE: 2500.0, READ: 5000.0}  # lead: NVMe disks of PCIe 4
+TOTAL_GIB, USED_SHARE, FULL_SHARE = 1800.0, 0.40, 0.97
+CHUNKS, WARM_UP = 10, 1  # of each operation
+NOISE = 0.03
+WRONG_CHUNK = 5
+
+
+def segments(_plan: StagePlan, _work: CardWork) -> Iterator[Segment]:
+    """The cards rest."""
+    yield from ()
+
+
+def records(task: Task, spec: DiskSpec) -> Records:
+    """Rounds of writing, rounds of reading, and the test's own record."""
+    slow, full, corrupt = (task.host_fault(f"disk-{name}") for name in ("slow", "full", "corrupts"))
+    speed = 1.0 if slow is None else 1 - (slow.by or 0.0)
+    t_s, seconds, written_mib = task.start_s, 0.45 * spec.duration_s / CHUNKS, 0.0
+    for operation, rate_mbps in RATES_MBPS.items():
+        for number in range(CHUNKS):
+            t_s += seconds
+            phase: Phase = "warmup" if number < WARM_UP else "measure"
+            mb = speed * rate_mbps * (1 + task.noise.gauss(0, NOISE)) * seconds
+            yield task.round(t_s, phase, seconds, mb, unit=MB, labels={"operation": operation})
+            written_mib += mb * 1e6 / 2**20 if operation == WRITE else 0.0
+            if corrupt is not None and operation == READ and number == WRONG_CHUNK:
+                offset = WRONG_CHUNK * 2**24 + 0x3A1
+                yield task.event(t_s, "disk_error", wrong_text(offset), {"offset": offset})
+    used_share = USED_SHARE if full is None else FULL_SHARE
+    yield DiskTest(
+        t_s=t_s,
+        stage=spec.stage,
+        worker=task.plan.worker,
+        subject=task.crew.subject,
+        path="/home/simulated",
+        filesystem="ext4",
+        device="/dev/nvme0n1p2",
+        how="direct",
+        total_gib=TOTAL_GIB,
+        free_gib=(1 - used_share) * TOTAL_GIB,
+        used_share=used_share,
+        written_mib=written_mib,
+        verified_mib=written_mib,
+        wrong=0 if corrupt is None else 1,
+        trouble="",
+        error="",
+    )
+
+
+SIMULATED = SimulatedStage(segments, records)

@@ -1,0 +1,125 @@
+"""Does a host's RAM keep what is written to it, and is it as fast as that of its equals?"""
+
+from dataclasses import replace
+
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
+from rigproof.criteria.effects import Also
+from rigproof.criteria.evidence.hosts import peer_floor
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.subjects import NodeEvidence
+from rigproof.records.verdict import Outcome
+from rigproof.stages.ram.records import RamTest
+from rigproof.stages.ram.settings import COPY, GB, LEAST_CACHES, STAGE, RamSettings
+
+FEWEST_ROUNDS = 3  # fewer would be single readings
+UNIT = "GB/s"
+MIB_PER_GIB = 1024
+BROKEN = "do not train on this host: find the module with memtest86+; replace it, or lower its clock"
+
+
+@criterion(
+    "host.memory",
+    title="RAM",
+    scope="node",
+    unit=UNIT,
+    direction="at_least",
+    limit="no wrong word, and copies at no less than `stages.ram.floor_gbps`, if the rig states "
+    "it, else `stages.ram.peer_share` of the median of the other hosts of this kind (the same CPU model, as "
+    "many CPUs, as much RAM), else none. It warns if the host has less RAM than `stages.ram.vram_share` of "
+    "its GPUs' VRAM",
+    remedy="end other programs on this host, and check that every memory channel has its module, at the same "
+    "clock (`sudo dmidecode -t memory`)",
+    unmeasured="less than `stages.ram.least_gib`, or than twice the CPU's caches, was free beside the "
+    "reserve, or could be tested; too few verified copies",
+    also=Also(unmeasured=("node-lost", "reset", "driver-mismatch")),
+    stages=(STAGE,),
+    rate=True,
+)
+def memory(node: NodeEvidence) -> Finding:
+    """Copies in RAM by a thread on each CPU, and patterns over what is free beside a reserve.
+
+    The rate counts bytes read and written. Patterns (own address, random, complement) are written and
+    verified as far as the time of the level allows; the verdict says how much that was.
+    """
+    wrong = node.events("ram_error")
+    if wrong:
+        first = wrong[0]
+        source = "every word is read as it was written"
+        return Finding(Outcome.FAIL, detail=first.message, remedy=BROKEN, source=source, from_s=first.t_s)
+    copies = copy_rounds(node)
+    rate, detail = copies.rate(), in_words(tested_by(node))
+    floor = _floor(node)
+    if floor is None:
+        found = Finding(
+            Outcome.NO_LIMIT, rate, detail=f"{detail}; no other host of this kind to compare with"
+        )
+    else:
+        found = compared(rate, floor, good=rate >= floor.value, detail=detail)
+    return found if found.outcome is Outcome.FAIL else _against_vram(node, found)
+
+
+def copy_rounds(node: NodeEvidence) -> Rounds:
+    """The measured, verified rounds of copies. Raises NotMeasured if there are too few."""
+    done = node.rounds(STAGE)
+    done = done.only(done.same("unit", GB) & done.labelled("operation", COPY)).verified.measured
+    if len(done) < FEWEST_ROUNDS:
+        why = [event.message for event in node.events("ram_short")] or [node.cause(STAGE)]
+        raise NotMeasured("; ".join(filter(None, [f"{len(done)} verified rounds of copies", *why])))
+    return done
+
+
+def tested_by(node: NodeEvidence) -> RamTest:
+    """The test with patterns. Raises NotMeasured if it tested too little, or did not come to its end."""
+    tests = node.records(RamTest, STAGE)
+    if not tests:
+        cause = node.cause(STAGE)
+        raise NotMeasured("the test with patterns did not end" + (f": {cause}" if cause else ""))
+    test = tests[-1]
+    least = node.stage_limit(RamSettings, STAGE, "least_gib")
+    assert least is not None
+    least_mib = max(MIB_PER_GIB * least.value, LEAST_CACHES * test.cache_mib)
+    if test.passes < 1 or not test.tested_mib >= least_mib:
+        why = f": {test.cut_short}" if test.cut_short else ""
+        raise NotMeasured(
+            f"{test.tested_mib / MIB_PER_GIB:.2f} GiB were tested with patterns, of at least "
+            f"{least_mib / MIB_PER_GIB:g}; {test.available_mib / MIB_PER_GIB:.1f} GiB were free, and "
+            f"{test.reserve_mib / MIB_PER_GIB:.1f} GiB stay free{why}"
+        )
+    return test
+
+
+def in_words(test: RamTest) -> str:
+    """How much was tested, and of how much."""
+    share = 100 * test.tested_mib / max(test.total_mib, 1.0)
+    patterns = "1 pattern" if test.passes == 1 else f"{test.passes} patterns"
+    text = (
+        f"{test.tested_mib / MIB_PER_GIB:.1f} of {test.total_mib / MIB_PER_GIB:.1f} GiB ({share:.0f} %) "
+        f"tested with {patterns}"
+    )
+    return f"{text}; {test.cut_short}" if test.cut_short else text
+
+
+def _floor(node: NodeEvidence) -> Limit | None:
+    stated = node.stage_limit(RamSettings, STAGE, "floor_gbps")
+    if stated is not None:
+        return stated
+    share = node.stage_limit(RamSettings, STAGE, "peer_share")
+    assert share is not None
+    return peer_floor(node, lambda other: copy_rounds(other).rate(), share)
+
+
+def _against_vram(node: NodeEvidence, found: Finding) -> Finding:
+    """WARN if the host has too little RAM for its GPUs: checkpoints and data pass through it."""
+    share = node.stage_limit(RamSettings, STAGE, "vram_share")
+    vram_gib = sum(gpu.memory_total_mib / MIB_PER_GIB for gpu in node.gpus if gpu.device == "cuda")
+    ram_gib = node.identity.ram_gib
+    if share is None or ram_gib >= share.value * vram_gib:
+        return found
+    sizes = f"{ram_gib:.0f} GiB of RAM for {vram_gib:.0f} GiB of VRAM, under {share.value:g} of it"
+    remedy = "add memory, lift the container's limit, or load and save models in parts"
+    return replace(
+        found, outcome=Outcome.WARN, detail=f"{sizes} ({share.source}); {found.detail}", remedy=remedy
+    )
+
+
+CRITERIA = (memory,)

@@ -1,0 +1,77 @@
+"""Simulated RAM: copies, then patterns over a part of what is free."""
+
+from collections.abc import Iterator
+
+from rigproof.profiles.kinds.stages import StagePlan
+from rigproof.records.measurements import Labels, Phase
+from rigproof.simulation.stage import CardWork, Records, SimulatedStage
+from rigproof.simulation.timetable import Segment
+from rigproof.simulation.work.task import Task
+from rigproof.stages.ram.records import RamTest
+from rigproof.stages.ram.settings import COPY, FILL, GB, PATTERNS, VERIFY
+from rigproof.stages.ram.specs import RamSpec
+from rigproof.stages.ram.workload import in_words
+
+# Lead, by the figures of one server of two sockets: 8 GB/s a CPU until the channels are full.
+CPU_GBPS, MOST_GBPS = 8.0, 400.0
+PATTERN_SHARE = 0.5  # of the rate of copies
+COPY_SHARE = 0.3  # of the stage's length
+FREE_SHARE = 0.7  # of a simulated host's memory
+ROUNDS, WARM_UP = 10, 1
+NOISE = 0.01
+STUCK = {"offset": 0x2A3D5E7F8, "expected": "2a3d5e7f80000000", "read": "2a3d5e7f80020000", "bits": [17]}
+
+
+def segments(_plan: StagePlan, _work: CardWork) -> Iterator[Segment]:
+    """The cards rest."""
+    yield from ()
+
+
+def records(task: Task, spec: RamSpec) -> Records:
+    """Rounds of copies, a pass for each pattern, and the test's own record."""
+    slow, broken = task.host_fault("ram-slow"), task.host_fault("ram-bit")
+    speed = 1.0 if slow is None else 1 - (slow.by or 0.0)
+    rate_gbps = speed * min(CPU_GBPS * spec.threads, MOST_GBPS)
+    t_s, seconds = task.start_s, COPY_SHARE * spec.duration_s / ROUNDS
+    for number in range(ROUNDS):
+        t_s += seconds
+        phase: Phase = "warmup" if number < WARM_UP else "measure"
+        work = rate_gbps * (1 + task.noise.gauss(0, NOISE)) * seconds
+        yield task.round(t_s, phase, seconds, work, unit=GB, labels=_labels(COPY, "", spec))
+    seconds = (1 - COPY_SHARE) * spec.duration_s / (2 * len(PATTERNS))
+    total_mib = task.node.host.ram_gib() * 1024
+    free_mib = FREE_SHARE * total_mib
+    reserve_mib = max(spec.reserve_mib, spec.reserve_share * total_mib)
+    tested_gb = min(PATTERN_SHARE * rate_gbps * seconds, (free_mib - reserve_mib) * 2**20 / 1e9)
+    for pattern in PATTERNS:
+        for operation in (FILL, VERIFY):
+            t_s += seconds
+            yield task.round(
+                t_s, "measure", seconds, tested_gb, unit=GB, labels=_labels(operation, pattern, spec)
+            )
+        if broken is not None and pattern == PATTERNS[0]:
+            words = [STUCK | {"pattern": pattern, "hard": True, "physical": None}]
+            yield task.event(t_s, "ram_error", in_words(1, words), {"count": 1, "words": words})
+    yield RamTest(
+        t_s=t_s,
+        stage=spec.stage,
+        worker=task.plan.worker,
+        subject=task.crew.subject,
+        threads=spec.threads,
+        total_mib=total_mib,
+        available_mib=free_mib,
+        reserve_mib=reserve_mib,
+        cache_mib=32.0,
+        tested_mib=tested_gb * 1e9 / 2**20,
+        passes=len(PATTERNS),
+        wrong=0 if broken is None else 1,
+        cut_short="",
+    )
+
+
+def _labels(operation: str, pattern: str, spec: RamSpec) -> Labels:
+    labels: dict[str, str | int] = {"operation": operation, "threads": spec.threads}
+    return labels | {"pattern": pattern} if pattern else labels
+
+
+SIMULATED = SimulatedStage(segments, records)

@@ -1,0 +1,194 @@
+"""What a host's RAM is judged by: wrong words, how much was tested, and the rates of equal hosts."""
+
+from copy import copy
+from dataclasses import replace
+
+import pytest
+
+from rigproof.criteria.evidence.evidence import Evidence
+from rigproof.judging.judge import judge, promised
+from rigproof.profiles.lint.rig import lint_rig
+from rigproof.profiles.loading.load import over_defaults
+from rigproof.records.measurements import Event, Round
+from rigproof.records.verdict import Outcome
+from rigproof.run.simulated.trial import simulated_recording
+from rigproof.stages.ram.criteria import memory
+from rigproof.stages.ram.records import RamTest
+from rigproof.stages.ram.table import ram_tables
+from rigproof.stages.registry import KINDS
+from support.lengths import lengths
+
+SHORT = dict.fromkeys((kind.name for kind in KINDS if "length_s" in kind.settings.model_fields), 0)
+TABLES = lengths("standard", settle_s=1, measure_s=1, **(SHORT | {"sustained": 2, "ram": 3}))
+
+
+def rig(nodes=3, settings=None, **of_first):
+    node = {"cpus": 16, "ram_gib": 64, "gpus": [{"sku": "rtx-3090"}]}
+    named = [node | {"name": f"n{one}", "address": f"10.0.0.{one}"} for one in range(1, nodes + 1)]
+    named[0] |= of_first
+    tables = {"name": "lab", **TABLES, "nodes": named}
+    tables["stages"] = TABLES["stages"] | {"ram": TABLES["stages"]["ram"] | (settings or {})}
+    return over_defaults(tables, "lab.toml", KINDS)
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    loaded = rig()
+    return loaded, simulated_recording(loaded, "standard")
+
+
+@pytest.fixture
+def run(simulated):
+    """The rig, and a recording to be changed."""
+    loaded, recording = simulated
+    changed = copy(recording)
+    changed.nodes = dict(changed.nodes)
+    return loaded, changed
+
+
+def verdict(loaded, recording, node="n1"):
+    return judge(memory, node, Evidence(recording, loaded))
+
+
+def slower(recording, node, by):
+    rounds = [replace(one, work=one.work * by) if one.subject == node else one for one in recording.rounds]
+    recording.put(Round, rounds)
+    return recording
+
+
+def test_it_is_promised_for_each_node_at_the_levels_that_have_the_stage(run):
+    loaded, recording = run
+    assert promised(memory, loaded, recording.run.stages) == ("n1", "n2", "n3")
+    assert promised(memory, loaded, ("gemm", "sustained")) == ()
+
+
+def test_equal_hosts_pass_by_each_other(run):
+    found = verdict(*run)
+    assert found.outcome is Outcome.PASS
+    assert found.limit_source.startswith("0.9 of the median of 2 other hosts of this kind; ")
+    assert "of 64.0 GiB" in found.detail
+
+
+def test_the_slow_one_of_three_fails_and_no_other(run):
+    loaded, recording = run
+    slower(recording, "n2", 0.8)
+    outcomes = [verdict(loaded, recording, node).outcome for node in ("n1", "n2", "n3")]
+    assert outcomes == [Outcome.PASS, Outcome.FAIL, Outcome.PASS]
+
+
+@pytest.mark.parametrize("changes", [{"cpu_model": "another"}, {"cpus": 8.0}, {"ram_gib": 48.0}])
+def test_hosts_of_unlike_kind_are_not_compared(run, changes):
+    loaded, recording = run
+    recording.nodes["n1"] = replace(recording.nodes["n1"], **changes)
+    found = verdict(loaded, slower(recording, "n1", 0.5))
+    assert (found.outcome, found.limit) == (Outcome.NO_LIMIT, None)
+    assert found.detail.endswith("no other host of this kind to compare with")
+
+
+def test_a_host_whose_model_is_not_known_has_no_equal(run):
+    loaded, recording = run
+    for name in ("n1", "n2", "n3"):
+        recording.nodes[name] = replace(recording.nodes[name], cpu_model=None)
+    assert verdict(loaded, recording).outcome is Outcome.NO_LIMIT
+
+
+def test_a_stated_floor_stands_alone_and_a_node_can_have_its_own():
+    loaded = rig(1, {"floor_gbps": 1000.0})
+    found = verdict(loaded, simulated_recording(loaded, "standard"))
+    assert (found.outcome, found.limit, found.limit_source) == (Outcome.FAIL, 1000.0, "lab.toml")
+    own = rig(2, {"floor_gbps": 1000.0}, stages={"ram": {"floor_gbps": 50.0}})
+    recording = simulated_recording(own, "standard")
+    assert verdict(own, recording).outcome is Outcome.PASS
+    assert verdict(own, recording, "n2").outcome is Outcome.FAIL
+
+
+def test_a_wrong_word_fails_however_fast_the_host_is(run):
+    loaded, recording = run
+    recording.add(Event(9.0, "ram_error", "n1", "1 word wrong, the first at offset 0x1f0", "ram"))
+    found = verdict(loaded, recording)
+    assert (found.outcome, found.measured, found.from_s) == (Outcome.FAIL, None, 9.0)
+    assert found.detail == "1 word wrong, the first at offset 0x1f0"
+    assert verdict(loaded, recording, "n2").outcome is Outcome.PASS
+
+
+def changed_test(recording, **changes):
+    tests = [replace(one, **changes) if one.subject == "n1" else one for one in recording.of(RamTest)]
+    recording.put(RamTest, tests)
+    return recording
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"tested_mib": 400.0, "cut_short": "another program took memory meanwhile"}, "0.39 GiB were tested"),
+        ({"tested_mib": 0.0, "passes": 0}, "0.00 GiB were tested"),
+        ({"tested_mib": 2000.0, "cache_mib": 1152.0}, "of at least 2.25"),
+        ({"tested_mib": 5000.0, "passes": 0}, "were tested with patterns"),
+        ({"tested_mib": float("nan")}, "nan GiB were tested"),
+    ],
+)
+def test_too_little_memory_under_test_is_not_measured(run, changes, reason):
+    loaded, recording = run
+    found = verdict(loaded, changed_test(recording, **changes))
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert reason in found.detail
+
+
+def test_a_test_that_did_not_end_is_not_measured(run):
+    loaded, recording = run
+    recording.put(RamTest, [])
+    recording.add(Event(9.0, "worker_died", "n1/gpu0", "killed by signal 9", "ram", "n1/gpu0#0"))
+    found = verdict(loaded, recording)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail == "the test with patterns did not end: killed by signal 9 (at t=9 s)"
+
+
+def test_copies_that_were_not_verified_do_not_count(run):
+    loaded, recording = run
+    rounds = [replace(one, verified=one.label("operation") != "copy") for one in recording.rounds]
+    recording.put(Round, rounds)
+    recording.add(Event(8.0, "ram_short", "n1", "copies need 2 × 1024 MiB, and 100 MiB are free", "ram"))
+    found = verdict(loaded, recording)
+    assert found.outcome is Outcome.NOT_MEASURED
+    assert found.detail == "0 verified rounds of copies; copies need 2 × 1024 MiB, and 100 MiB are free"
+
+
+def test_less_ram_than_vram_warns(run):
+    loaded, recording = run
+    for name in ("n1", "n2", "n3"):
+        recording.nodes[name] = replace(recording.nodes[name], ram_gib=20.0)
+    found = verdict(loaded, recording)
+    assert found.outcome is Outcome.WARN
+    assert found.detail.startswith(
+        "20 GiB of RAM for 24 GiB of VRAM, under 0.95 of it (hwprofiles/defaults.toml)"
+    )
+
+
+def test_the_table_has_a_row_for_each_host(run):
+    _, recording = run
+    [table] = ram_tables(recording)
+    assert [row[0] for row in table.rows] == ["n1", "n2", "n3"]
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    recording.put(Round, [])
+    [table] = ram_tables(recording)
+    assert table.rows[0][1:4] == ("–", "–", "–")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("buffer_gib", 0.1),
+        ("reserve_gib", 0.1),
+        ("reserve_share", 0.95),
+        ("least_gib", 0.1),
+        ("peer_share", 0.2),
+    ],
+)
+def test_settings_with_which_nothing_is_measured_are_refused(key, value):
+    problems = lint_rig(rig(1, {key: value}))
+    assert any(one.startswith(f"lab.toml: stages.ram.{key} = {value:g}: ") for one in problems), problems
+
+
+def test_a_nodes_own_settings_are_linted_too():
+    problems = lint_rig(rig(2, stages={"ram": {"peer_share": 0.2}}))
+    assert any("nodes[0].stages.ram.peer_share = 0.2" in one for one in problems), problems
