@@ -22,6 +22,7 @@ class Crew:
 class Member:
     """A worker's place in its crew.
 
+    `begin_s`: run time at which all crews of its turn begin.
     `rendezvous`: an address on the host of rank 0 that the others can reach, and that was free when the crew
     began; None for a single worker.
     """
@@ -30,6 +31,7 @@ class Member:
     rank: int = 0
     size: int = 1
     rendezvous: Address | None = None
+    begin_s: float = 0.0
 
 
 Turn = tuple[Crew, ...]  # crews that work at the same time: no worker is in two of them

@@ -89,7 +89,7 @@ def begin_turn(
             sink(crew_failed(now_s(), crew, why, missing[crew], workers.stage))
         elif not missing[crew]:
             for rank, name in enumerate(crew.workers):
-                member = Member(crew.subject, rank, len(crew.workers), places.get(crew))
+                member = Member(crew.subject, rank, len(crew.workers), places.get(crew), start_at_s)
                 workers.begin(name, specs[name], start_at_s, member)
             begun.append(CrewAtWork(crew, workers, stop_s))
     return start_at_s, begun

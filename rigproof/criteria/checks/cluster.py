@@ -4,7 +4,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, c
 from rigproof.criteria.effects import BROKEN, Also
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.subjects import NodeEvidence
-from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.profiles.kinds.stages import EVERY_DUTY
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import FOLLOWS, Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
@@ -146,7 +146,7 @@ FAULTS = (
         ("cluster.nodes_present",),
         keys=FROM,
         defaults=MID,
-        duties=DUTIES,
+        duties=EVERY_DUTY,
         why="Its agent and workers are lost with it: their work ends in the middle of the stage, and its "
         "sensors, counters, processes and Xids are not read from then on.",
     ),
@@ -157,7 +157,7 @@ FAULTS = (
         ("cluster.no_timeouts",),
         keys=FROM,
         defaults=MID,
-        duties=DUTIES,
+        duties=EVERY_DUTY,
         why="The card is not queried again: its sensors, counters, processes and Xids are not known from "
         "then on. Its work continues.",
     ),
@@ -168,7 +168,7 @@ FAULTS = (
         ("cluster.no_timeouts",),
         keys=FROM,
         defaults={"after": "30%"},
-        duties=DUTIES,
+        duties=EVERY_DUTY,
         of_task=True,
         why=KILLED,
     ),
@@ -179,7 +179,7 @@ FAULTS = (
         ("cluster.no_timeouts",),
         keys=FROM,
         defaults=MID,
-        duties=DUTIES,
+        duties=EVERY_DUTY,
         why=KILLED,
     ),
     FaultKind(
@@ -189,7 +189,7 @@ FAULTS = (
         ("cluster.no_timeouts",),
         keys=FROM,
         defaults={"after": "30%"},
-        duties=DUTIES,
+        duties=EVERY_DUTY,
         why=KILLED,
     ),
     FaultKind(
@@ -198,7 +198,7 @@ FAULTS = (
         "a worker's task does not end in time",
         ("cluster.no_timeouts",),
         keys=("stage",),
-        duties=DUTIES,
+        duties=EVERY_DUTY,
         of_task=True,
         why="A worker that does not end is killed: its task failed, its allocator's last reading is missing.",
     ),

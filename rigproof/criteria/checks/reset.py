@@ -3,7 +3,7 @@
 from rigproof.criteria.criterion import Finding, NotApplicable, NotMeasured, criterion
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.subjects import NodeEvidence
-from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.profiles.kinds.stages import EVERY_DUTY
 from rigproof.records.measurements import BootReading, Event
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import MID, TIMES, FaultKind
@@ -105,7 +105,7 @@ FAULTS = (
         ("health.reset",),
         keys=TIMES,
         defaults={**MID, "for": "8"},
-        duties=DUTIES,
+        duties=EVERY_DUTY,
         brief=True,
         why="The node is lost, and whatever needs it is not measured; once it has returned, a new agent "
         "reads another boot id there.",

@@ -135,6 +135,8 @@ def _stages(plan: Plan, kinds: StageKinds) -> Iterator[str]:
         arms = kinds[stage.name].arms if stage.measure_s < stage.expected_s else ""
         each = f" for each {arms}" if arms else ""
         turns = f", in {stage.turns} turns" if stage.turns > 1 else ""
+        if stage.shifts:
+            turns += f", after {stage.shift_s:g} s for each GPU of a host alone"
         yield (
             f"  {stage.name}: about {duration(stage.expected_s)};{settles} "
             f"measures {stage.measure_s:g} s{each}, rounds of {stage.round_s:g} s{turns}"
