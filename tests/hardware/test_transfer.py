@@ -9,3 +9,9 @@ pytestmark = pytest.mark.hardware
 def test_link(finished, subject, judge):
     """Under load each GPU's PCIe link has the generation and width that card and slot allow."""
     judge(subject)
+
+
+@pytest.mark.criterion("transfer.errors")
+def test_errors(finished, subject, judge):
+    """The host's kernel counts no lost transactions on the link, and few that it repaired."""
+    judge(subject)
