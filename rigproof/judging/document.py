@@ -6,7 +6,7 @@ from rigproof.criteria.criterion import Criterion
 from rigproof.judging import fault_page
 from rigproof.judging.catalogue import CATALOGUE
 from rigproof.judging.fault_matrix import shown_by
-from rigproof.profiles.kinds.stages import DUTIES, Duty
+from rigproof.profiles.kinds.stages import DUTIES, EVERY_DUTY, Duty
 from rigproof.profiles.subjects import Scope
 from rigproof.records.verdict import Outcome
 from rigproof.stages.registry import KINDS
@@ -107,7 +107,9 @@ def _needs(criterion: Criterion) -> str:
     if not criterion.duties:
         return " and ".join(needed) or "no stage"
     judged = "every stage of the level"
-    if set(criterion.duties) != set(DUTIES):
+    if set(criterion.duties) == set(DUTIES):
+        judged += f" but {_stages_of('rests')}, in which the card's cores rest"
+    elif set(criterion.duties) != set(EVERY_DUTY):
         judged = f"{_stages_of(*criterion.duties)}, as far as the level has them"
     return f"{' and '.join(needed) or 'no stage of its own'}; judges {judged}"
 

@@ -7,8 +7,9 @@ from rigproof.stages.gemm.stage import GEMM
 from rigproof.stages.sharing.stage import SHARING
 from rigproof.stages.sustained.stage import SUSTAINED
 from rigproof.stages.training.stage import TRAINING
+from rigproof.stages.transfer.stage import TRANSFER
 
-STAGES = (GEMM, SUSTAINED, TRAINING, FEEDING, SHARING, BANDWIDTH)
+STAGES = (GEMM, SUSTAINED, TRAINING, FEEDING, SHARING, BANDWIDTH, TRANSFER)
 KINDS = StageKinds(tuple(stage.kind for stage in STAGES))
 SLICES = {stage.name: stage for stage in STAGES}
 FORMS = {stage.name: stage.simulated for stage in STAGES}

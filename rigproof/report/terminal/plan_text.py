@@ -240,6 +240,8 @@ def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> Limit
     if basis is None or share is None:
         if device.gpu.device == "cpu":
             return Limit("no floor is known: the measured figure becomes the baseline", "no floor yet")
+        if kind.otherwise:
+            return Limit(f"no figure is known: a floor {kind.otherwise}", f"a floor {kind.otherwise}")
         if not kind.architecture:
             return Limit(
                 "no figure is known: what else the rule names; else the measured figure becomes the baseline",

@@ -10,7 +10,8 @@ from rigproof.profiles.tables.levels import LEVELS
 from rigproof.records.measurements import EVENT_KINDS, TFLOP, Event, Round
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS, STAGES
-from support.recordings import loaded_rig, stage_changes
+from support.recordings import CANNED, loaded_rig
+from support.recordings import STAGES as STAGE_TABLES
 
 PACKAGE = Path(rigproof.__file__).parent
 EMITTING = {"Event": 1, "event": 0}  # the place of the kind among the arguments, at least
@@ -54,9 +55,10 @@ def test_a_label_means_the_same_in_every_stage():
 
 @pytest.fixture(scope="module")
 def recording():
-    """All stages: the canned rig's, and the one that it leaves out."""
-    bandwidth = stage_changes("bandwidth", length_s=dict.fromkeys(LEVELS, 3))
-    return simulated_recording(loaded_rig(bandwidth), "standard")
+    """All stages: the canned rig's, and those that it leaves out."""
+    left_out = {name: dict.fromkeys(LEVELS, 3) for name in KINDS.names if name not in CANNED}
+    tables = {name: STAGE_TABLES[name] | {"length_s": length_s} for name, length_s in left_out.items()}
+    return simulated_recording(loaded_rig({"stages": STAGE_TABLES | tables}), "standard")
 
 
 def test_rounds_have_the_labels_that_their_stage_declares(recording):
@@ -66,7 +68,7 @@ def test_rounds_have_the_labels_that_their_stage_declares(recording):
         assert isinstance(one, Round)
         labels = {name: type(value) for name, value in one.labels.items()}
         assert labels.items() <= declared[one.stage].items()
-        assert ({"precision", "size"} if one.unit == TFLOP else {"size"}) <= labels.keys()
+        assert ({"precision", "size"} if one.unit == TFLOP else declared[one.stage].keys()) <= labels.keys()
 
 
 def test_events_of_a_simulated_run_are_declared(recording):
