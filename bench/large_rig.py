@@ -48,6 +48,7 @@ from rigproof.records.disk.store import ROW_GROUP
 from rigproof.records.fields import table_name
 from rigproof.records.identity import GpuIdentity, NodeIdentity, RunInfo, WorkerIdentity
 from rigproof.records.measurements import BootReading, ForeignMemory, GpuCounters, MemoryReading, Round, Stage
+from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.stages.feeding.records import RewardBatch
 from rigproof.stages.registry import KINDS
@@ -216,6 +217,7 @@ def write_recording(folder: Path, shape: work.Shape, rate_hz: float = 1.0) -> No
         (Round, labels, lambda layout: work.round_batches(shape, work.speeds(shape), layout)),
         (MemoryReading, {}, lambda layout: work.memory_batches(shape, layout)),
         (RewardBatch, {}, lambda layout: work.reward_batches(shape, layout)),
+        (PcieErrors, {}, lambda layout: work.pcie_batches(shape, layout)),
     ):
         name = table_name(kind)
         layout = record_tables.schema(kind, name, run_id, label_kinds)

@@ -112,6 +112,18 @@ def memory_batches(shape: Shape, layout: pa.Schema) -> Iterator[pa.RecordBatch]:
         yield _many(shape, stage, fields, layout)
 
 
+def pcie_batches(shape: Shape, layout: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The errors on each link: none new, read before and after the load and once a minute."""
+    count = len(shape.subjects)
+    counts = {"fatal": 0, "nonfatal": 1, "correctable": 3}
+    counts |= {f"port_{name}": value for name, value in counts.items()}
+    for t_s in (*np.arange(2.0, START_S + shape.seconds + 1, 60.0), START_S + shape.seconds + 1):
+        values = {"t_s": [t_s] * count, "subject": shape.subjects, "port": ["0000:16:01.0"] * count}
+        values |= {name: [value] * count for name, value in counts.items()}
+        arrays = [pa.array(values[column.name], column.type) for column in layout]
+        yield pa.RecordBatch.from_arrays(arrays, schema=layout)
+
+
 def reward_batches(shape: Shape, layout: pa.Schema) -> Iterator[pa.RecordBatch]:
     """At first alone and compared with the pool, then the pool beside the generation."""
     for second, (stage, begin, _) in _seconds(shape):

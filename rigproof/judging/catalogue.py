@@ -15,6 +15,7 @@ from rigproof.criteria.checks import (
     inventory,
     memory,
     memory_errors,
+    pcie_errors,
     power,
     reset,
     thermal,
@@ -28,7 +29,7 @@ from rigproof.stages.registry import STAGES
 
 BEFORE_STAGES = (cluster, inventory, distribution, activity, disturbance)
 AFTER_STAGES = (
-    *(compute, memory, memory_errors, transfer, thermal, thermal_faults),
+    *(compute, memory, memory_errors, transfer, pcie_errors, thermal, thermal_faults),
     *(power, clock, health, reset, host, sensor_faults),
 )
 

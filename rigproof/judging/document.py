@@ -106,9 +106,11 @@ def _needs(criterion: Criterion) -> str:
     needed += [f"the {duty} stage ({_stages_of(duty)})" for duty in criterion.needs]
     if not criterion.duties:
         return " and ".join(needed) or "no stage"
-    together = [kind.name for kind in KINDS if not kind.by_device]  # which are judged as crews
-    judged = f"every stage of the level{' except ' * bool(together)}{', '.join(together)}"
-    if set(criterion.duties) != set(DUTIES):
+    apart = [kind.name for kind in KINDS if not kind.by_device]  # which are judged as crews
+    if set(criterion.duties) == set(DUTIES):
+        apart += KINDS.with_duty(KINDS.names, ("rests",))
+    judged = f"every stage of the level{' except ' * bool(apart)}{', '.join(apart)}"
+    if not set(criterion.duties) >= set(DUTIES):
         judged = f"{_stages_of(*criterion.duties)}, as far as the level has them"
     return f"{' and '.join(needed) or 'no stage of its own'}; judges {judged}"
 

@@ -22,6 +22,7 @@ class Crew:
 class Member:
     """A worker's place in its crew.
 
+    `begin_s`: run time at which all crews of its turn begin.
     `rendezvous`: an address on the host of rank 0 that the others can reach, and that was free when the crew
     began; None for a single worker. `begins_s`: the run time at which all its members begin.
     """

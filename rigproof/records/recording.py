@@ -16,6 +16,7 @@ from rigproof.records.measurements import (
     Round,
     Stage,
 )
+from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.rows import Rows, TableError
 from rigproof.records.samples import GpuSample, HostSample
@@ -57,7 +58,7 @@ Few = (
     | Stage
     | Event
 )
-Record = Few | StageRecord
+Record = Few | StageRecord | PcieErrors
 Sample = GpuSample | HostSample
 _LISTS: dict[type, str] = {
     Event: "events",

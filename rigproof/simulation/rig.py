@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
 
+from rigproof.host.pcie_errors import LinkErrors
 from rigproof.host.process_names import Who
 from rigproof.profiles.loading.loaded import LoadedRig, PromisedDevice
 from rigproof.profiles.planning.plan import Plan
@@ -12,6 +13,7 @@ from rigproof.simulation.host import SimulatedHost
 from rigproof.simulation.nvml.library import Switch
 from rigproof.simulation.nvml.model import Fault, SimulatedDriver, SimulatedProcess
 from rigproof.simulation.silicon.card import SimulatedCard
+from rigproof.simulation.silicon.link import link_errors
 from rigproof.simulation.silicon.readings import FOREIGN_PID, idle_gpu, show
 from rigproof.simulation.silicon.strangers import (
     CRASHES,
@@ -189,6 +191,10 @@ class SimulatedNode:
     def silent(self, subject: str, t_s: float) -> bool:
         """Whether that GPU's samples are lost at that moment."""
         return self.cards[subject].acting("telemetry-gap", t_s, self.stages) is not None
+
+    def link_errors(self, subject: str, t_s: float) -> LinkErrors:
+        """The PCIe errors that the host's kernel has counted for a promised GPU's card by then."""
+        return link_errors(self.cards[subject], t_s, self.stages)
 
     def vram(self, subject: str) -> Vram:
         """The memory of a promised GPU's card."""

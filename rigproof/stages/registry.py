@@ -11,9 +11,23 @@ from rigproof.stages.shapes.stage import SHAPES
 from rigproof.stages.sharing.stage import SHARING
 from rigproof.stages.sustained.stage import SUSTAINED
 from rigproof.stages.training.stage import TRAINING
+from rigproof.stages.transfer.stage import TRANSFER
 from rigproof.stages.transient.stage import TRANSIENT
 
-STAGES = (GEMM, SUSTAINED, TRAINING, FEEDING, SHARING, BANDWIDTH, REPLAY, SHAPES, RAM, DISK, TRANSIENT)
+STAGES = (
+    GEMM,
+    SUSTAINED,
+    TRAINING,
+    FEEDING,
+    SHARING,
+    BANDWIDTH,
+    TRANSFER,
+    REPLAY,
+    SHAPES,
+    RAM,
+    DISK,
+    TRANSIENT,
+)
 KINDS = StageKinds(tuple(stage.kind for stage in STAGES))
 SLICES = {stage.name: stage for stage in STAGES}
 FORMS = {stage.name: stage.simulated for stage in STAGES}

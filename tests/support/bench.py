@@ -18,6 +18,7 @@ from rigproof.profiles.planning.planning import make_plan
 from rigproof.profiles.planning.recorded import recorded
 from rigproof.records.champions import Champions
 from rigproof.records.measurements import Event, MemoryReading, Round
+from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import GpuProcess
 from rigproof.records.verdict import Verdict
 from rigproof.stages.feeding.records import RewardBatch
@@ -198,6 +199,14 @@ class Bench:
         self.recording.counters = [
             one for one in self.recording.counters if one.subject != subject or one.t_s < from_s
         ]
+
+        read = [one for one in self.recording.of(PcieErrors) if one.subject != subject or one.t_s < from_s]
+        self.recording.put(PcieErrors, read)
+
+    def pcie(self, subject: str, from_s: float = 0.0, to_s: float = END_S, **fields: Any) -> None:
+        """Give a GPU's PCIe errors other values; a callable gets the record."""
+        read = self.recording.of(PcieErrors)
+        self.recording.put(PcieErrors, _changed(read, subject, from_s, to_s, fields))
 
     def drop(self, kind: str, subject: str) -> None:
         """Remove every record of one kind about the subject."""

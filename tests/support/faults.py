@@ -411,6 +411,13 @@ FAULTS = (
     ),
     Fault("pcie-degraded", lambda b: b.samples(GPU, 5, pcie_generation=1), on(GPU, "transfer.link")),
     Fault("pcie-degraded", lambda b: b.samples(GPU, pcie_width=8), on(GPU, "transfer.link")),
+    Fault("pcie-narrow", lambda b: b.samples(GPU, 5, pcie_width=4), on(GPU, "transfer.link")),
+    Fault(
+        "pcie-errors",
+        lambda b: b.pcie(GPU, 60, port_correctable=lambda one: 3 + 5 * int(one.t_s - 50)),
+        on(GPU, "transfer.errors"),
+    ),
+    Fault("pcie-uncorrected", lambda b: b.pcie(GPU, 60, nonfatal=2), on(GPU, "transfer.errors")),
     Fault(
         "pcie-replays",
         lambda b: b.counters(GPU, "after", pcie_replays=60),

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from rigproof.records.measurements import MemoryReading, Round
+from rigproof.records.pcie import PcieErrors
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample
 from rigproof.stages.feeding.records import RewardBatch
@@ -35,7 +36,7 @@ def _measured(number: int) -> Recording:
     """What there is much of, of so many healthy cards. To be copied."""
     healthy = healthy_recording()
     found = Recording(healthy.run)
-    for kind in (GpuSample, Round, MemoryReading, RewardBatch):
+    for kind in (GpuSample, Round, MemoryReading, RewardBatch, PcieErrors):
         of_model = [one for one in healthy.of(kind) if one.subject == MODEL]
         found.put(kind, [copied(one, subject_of(index)) for index in range(number) for one in of_model])
     return found

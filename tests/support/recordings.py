@@ -34,6 +34,7 @@ from rigproof.records.measurements import (
     Round,
     Stage,
 )
+from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import GpuProcess, ProcessWatch
 from rigproof.records.recording import Recording
 from rigproof.records.samples import GpuSample, HostSample
@@ -69,7 +70,9 @@ LIMITS = {
     "remapped_rows_fail": 512,
     "retired_pages_fail": 63,
     "retired_pages_warn": 10,
-    "pcie_replays_warn": 8,
+    "pcie_bit_error_rate": 1e-12,
+    "pcie_correctable_minute": 32,
+    "pcie_uncorrected": 0,
     "foreign_memory_warn_mib": 15,
     "stranger_sm_percent": 5.0,
     "stranger_growth_mib": 512.0,
@@ -256,6 +259,11 @@ def gpu_identity(subject: str, sku: str) -> GpuIdentity:
         display_active=False,
         xid_supported=True,
     )
+
+
+def pcie_errors(subject: str, t_s: float) -> PcieErrors:
+    """A few from the start of the host, and none since."""
+    return PcieErrors(t_s, subject, 0, 1, 7, "0000:16:01.0", 0, 0, 3)
 
 
 def gpu_sample(subject: str, index: int) -> GpuSample:
@@ -493,6 +501,7 @@ def _healthy(sku: str) -> Recording:
                     pcie_replays=2,
                 )
             )
+        recording.extend(pcie_errors(subject, t_s) for t_s in (2.0, 60.0, 120.0, END_S))
         for number, worker in enumerate(workers):
             recording.add(
                 WorkerIdentity(

@@ -68,7 +68,7 @@ def judged_today(recording):
     rig = LoadedRig.restore(recording.run.rig, KINDS)
     later = load_rig("h200-x2", KINDS).rig.limits.model_dump(exclude_none=True)
     limits = rig.rig.limits.model_copy(
-        update={name: later[name] for name in ("peer_share", "pcie_replays_warn")}
+        update={name: later[name] for name in ("peer_share", "pcie_bit_error_rate")}
     )
     verdicts = judge_all(
         recording, dataclasses.replace(rig, rig=rig.rig.model_copy(update={"limits": limits}))

@@ -19,6 +19,7 @@ from rigproof.cluster.actors.sensing import Senses, Sensing
 from rigproof.host import processes
 from rigproof.host.bounded import Background
 from rigproof.host.cpu_band import HostLoad
+from rigproof.host.pcie_errors import link_errors
 from rigproof.host.ports import free_ports
 from rigproof.host.processes import ProcessId
 from rigproof.host.visible import parents_setting, visible_gpus
@@ -160,7 +161,7 @@ class NodeAgent:
         return (dataclasses.replace(boot, t_s=t_s), *self._look_back(node, run_id, t_s))
 
     def counters(self, moment: Literal["before", "after"], limit_s: float) -> None:
-        """Read every GPU's error counters, and after the load the host's boot id.
+        """Read every GPU's error counters and PCIe errors, and after the load the host's boot id.
 
         The records come with a later poll. So does how completely the processes of each GPU were watched.
         """
@@ -173,6 +174,7 @@ class NodeAgent:
         self._read_all(read, f"counters {moment}", limit_s)
         if self._sensing is not None:
             self._records += self._sensing.watches()
+            self._records += self._sensing.pcie_errors()
 
     def foreign_memory(self, own_pids: frozenset[int], limit_s: float) -> None:
         """Read how much VRAM other processes hold on each GPU; the records come with a later poll."""
@@ -231,7 +233,15 @@ class NodeAgent:
         return AgentReply(self._process, last)
 
     def _sense(self, duty: AgentDuty) -> Senses:
-        return Sensing(duty, self._nvml, self._silent, HostReader(), self._now_s, own_pids=self._own_pids)
+        return Sensing(
+            duty,
+            self._nvml,
+            self._silent,
+            HostReader(),
+            self._now_s,
+            own_pids=self._own_pids,
+            link_errors=link_errors,
+        )
 
     def _own_pids(self) -> frozenset[int]:
         return frozenset(process.pid for process in tuple(self._ours))

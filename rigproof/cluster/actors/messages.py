@@ -1,7 +1,7 @@
 """The messages between the driver and its actors. Plain data, so that each side needs only this module."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rigproof.host.processes import ProcessId
@@ -43,6 +43,7 @@ class AgentDuty:
 
     `run_id` is that of the run that the agent takes part in; None if it only watches.
     `processes` says which changes of the GPUs' processes are reported; None: they are not watched.
+    `pci_bus_ids` are those of the GPUs whose PCIe errors are watched, by subject; "" where NVML reports none.
     """
 
     node: str
@@ -52,6 +53,7 @@ class AgentDuty:
     uuids: Mapping[str, str]  # UUID to subject
     run_id: str | None = None
     processes: ProcessLimits | None = None
+    pci_bus_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

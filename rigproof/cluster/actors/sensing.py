@@ -10,13 +10,16 @@ from typing import Protocol
 from rigproof.cluster.actors.gpu_readings import Silent
 from rigproof.cluster.actors.messages import AgentDuty
 from rigproof.cluster.actors.process_watching import PROCESSES, ProcessWatching, Watchers
+from rigproof.host.pcie_errors import LinkErrors
 from rigproof.records.measurements import Event
+from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import ProcessWatch
 from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample
 from rigproof.telemetry.host import HostReader
 from rigproof.telemetry.nvml.errors import GpuLost
 from rigproof.telemetry.nvml.session import Nvml
+from rigproof.telemetry.pcie_watch import PcieWatch
 from rigproof.telemetry.responsiveness import ResponsivenessProbe
 from rigproof.telemetry.sampler import Sampler
 
@@ -41,6 +44,9 @@ class Senses(Protocol):
     def watches(self) -> list[ProcessWatch]:
         """How completely the processes of each GPU were watched so far."""
 
+    def pcie_errors(self) -> list[PcieErrors]:
+        """The PCIe errors of each GPU so far."""
+
     def stop(self, timeout_s: float) -> None:
         """End within `timeout_s`, even if a reading hangs."""
 
@@ -48,7 +54,8 @@ class Senses(Protocol):
 class Sensing:
     """Samples from `start` to `stop`; `supported` are the subjects whose Xids are received.
 
-    `own_pids` returns the processes that are workers of this run so far.
+    `own_pids` returns the processes that are workers of this run so far, `link_errors` the counts of a GPU's
+    PCIe errors, given its PCI bus id.
     """
 
     def __init__(
@@ -60,8 +67,10 @@ class Sensing:
         now_s: Callable[[], float],
         *,
         own_pids: Callable[[], Collection[int]],
+        link_errors: Callable[[str], LinkErrors],
     ) -> None:
         self._duty = duty
+        self._pcie = PcieWatch(duty.pci_bus_ids, lambda subject: link_errors(duty.pci_bus_ids[subject]))
         self._nvml = nvml
         self._silent = silent
         self._host = host
@@ -108,6 +117,10 @@ class Sensing:
         """How completely the processes of each GPU were watched so far."""
         return self._processes.watches() if self._processes is not None else []
 
+    def pcie_errors(self) -> list[PcieErrors]:
+        """The PCIe errors of each GPU so far."""
+        return self._pcie.now(self._now_s())
+
     def stop(self, timeout_s: float) -> None:
         """End all readers within `timeout_s`, even if a reading hangs."""
         share_s = timeout_s / 2
@@ -124,8 +137,9 @@ class Sensing:
         if self._xids is not None:
             self._xids.stop(timeout_s / 4)
 
-    def _read_host(self, t_s: float, lateness_s: float) -> Sequence[Sample | Event]:
-        return [self._host.sample(self._duty.node, t_s, lateness_s, self._probe.drain())]
+    def _read_host(self, t_s: float, lateness_s: float) -> Sequence[Sample | Record]:
+        sample = self._host.sample(self._duty.node, t_s, lateness_s, self._probe.drain())
+        return [sample, *self._pcie.when_due(t_s)]
 
     def _gpu_reader(
         self, nvml: Nvml, silent: Silent, uuid: str, subject: str

@@ -267,6 +267,9 @@ class RigCluster:
                 uuids={gpu.uuid: subject for subject, gpu in gpus.items() if node_of[subject] == node},
                 run_id=self._run_id,
                 processes=_watched(self._loaded),
+                pci_bus_ids={
+                    subject: gpu.pci_bus_id or "" for subject, gpu in gpus.items() if node_of[subject] == node
+                },
             )
             for node in facts
         }

@@ -4,7 +4,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, c
 from rigproof.criteria.effects import BROKEN, Also
 from rigproof.criteria.evidence.evidence import ENDED, Evidence
 from rigproof.criteria.evidence.subjects import NodeEvidence
-from rigproof.profiles.kinds.stages import ALL_DUTIES, DUTIES
+from rigproof.profiles.kinds.stages import ALL_DUTIES, DEVICE_DUTIES
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import FOLLOWS, Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
@@ -157,7 +157,7 @@ FAULTS = (
         ("cluster.no_timeouts",),
         keys=FROM,
         defaults=MID,
-        duties=DUTIES,
+        duties=DEVICE_DUTIES,
         why="The card is not queried again: its sensors, counters, processes and Xids are not known from "
         "then on. Its work continues.",
     ),
@@ -168,7 +168,7 @@ FAULTS = (
         ("cluster.no_timeouts",),
         keys=FROM,
         defaults={"after": "30%"},
-        duties=DUTIES,
+        duties=DEVICE_DUTIES,
         of_task=True,
         why=KILLED,
     ),

@@ -7,7 +7,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasur
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.strangers import crashed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.profiles.loading.xids import FILE, Severity, XidCatalogue
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome
@@ -171,7 +171,7 @@ FAULTS = (
         ("health.xid",),
         keys=(*FROM, "code"),
         defaults={**MID, "code": "48"},
-        duties=DUTIES,
+        duties=DEVICE_DUTIES,
         variants=(
             Variant("code=63", "A remapped row only warns."),
             Variant(
@@ -189,6 +189,6 @@ FAULTS = (
         ("health.xid",),
         keys=(*FROM, "to"),
         defaults=MID,
-        duties=DUTIES,
+        duties=DEVICE_DUTIES,
     ),
 )

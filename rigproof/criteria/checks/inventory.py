@@ -7,7 +7,7 @@ from rigproof.criteria.checks.cluster import GONE, looked_for, require_promised_
 from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import Also
 from rigproof.criteria.evidence.subjects import DeviceEvidence, NodeEvidence
-from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.profiles.planning.room import room_of
 from rigproof.records.identity import GpuIdentity
 from rigproof.records.message_text import cause_and_step
@@ -207,7 +207,7 @@ FAULTS = (
         ("inventory.gpus_present", "health.xid"),
         keys=FROM,
         defaults=MID,
-        duties=DUTIES,
+        duties=DEVICE_DUTIES,
         why="Its worker fails with a CUDA error, its work ends, and the card is not queried any more.",
     ),
     FaultKind(

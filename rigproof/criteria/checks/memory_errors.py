@@ -4,7 +4,7 @@ from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasur
 from rigproof.criteria.effects import UNREAD, Also
 from rigproof.criteria.evidence.counters import growth
 from rigproof.criteria.evidence.subjects import DeviceEvidence
-from rigproof.profiles.kinds.stages import DUTIES
+from rigproof.profiles.kinds.stages import DEVICE_DUTIES
 from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, FaultKind
@@ -157,7 +157,7 @@ FAULTS = (
         ("memory.ecc",),
         keys=FROM,
         defaults=MID,
-        duties=DUTIES,
+        duties=DEVICE_DUTIES,
         lacks=NO_ECC,
         why="Its workers end with a CUDA error, and so does every later one until the card is reset; the "
         "clock of a card without work means nothing.",
@@ -170,7 +170,7 @@ FAULTS = (
         ends="warns",
         keys=FROM,
         defaults={"after": "20%"},
-        duties=DUTIES,
+        duties=DEVICE_DUTIES,
         lacks=NO_ECC,
     ),
     FaultKind(
@@ -180,7 +180,7 @@ FAULTS = (
         ("memory.row_remap",),
         keys=FROM,
         defaults=MID,
-        duties=DUTIES,
+        duties=DEVICE_DUTIES,
         lacks=NO_REMAP,
     ),
     FaultKind(
@@ -190,7 +190,7 @@ FAULTS = (
         ("memory.row_remap",),
         keys=FROM,
         defaults=MID,
-        duties=DUTIES,
+        duties=DEVICE_DUTIES,
         lacks=NO_REMAP,
     ),
 )

@@ -1,13 +1,20 @@
 """Is the PCIe link as wide and fast as card and slot allow?"""
 
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 import numpy as np
 
-from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
+from rigproof.criteria.criterion import Finding, Limit, NotMeasured, compared, criterion
 from rigproof.criteria.effects import UNSAMPLED, Also
 from rigproof.criteria.evidence.counters import growth
+from rigproof.criteria.evidence.link import (
+    GENERATIONS,
+    LANES,
+    best_link,
+    link_gbps,
+    link_name,
+    transfers_per_s,
+)
 from rigproof.criteria.evidence.loads import Load, over_loads
 from rigproof.criteria.evidence.pieces import Piece, PieceReadings
 from rigproof.criteria.evidence.sensors import readings_by_piece
@@ -17,7 +24,6 @@ from rigproof.records.measurements import GpuCounters
 from rigproof.records.verdict import Outcome
 from rigproof.simulation.faults.kinds import FROM, MID, TIMES, FaultKind
 
-GENERATIONS, LANES = range(1, 11), range(1, 33)  # PCIe knows no other values
 SHORTEST_S = 2.5  # the link is read once a second: two of its readings have no majority
 LOW_SHARE = 0.2  # of a piece's readings: a sound link is down for a moment at most
 
@@ -30,7 +36,7 @@ LOW_SHARE = 0.2  # of a piece's readings: a sound link is down for a moment at m
     direction="at_least",
     limit="the nominal rate of the best link that NVML reports for card and slot together, or of "
     "`limits.pcie_generation` and `limits.pcie_width` if the rig states less; more replays than "
-    "`limits.pcie_replays_warn` warn",
+    "`limits.pcie_bit_error_rate` of the bits that such a link can carry warn",
     remedy="reseat card and riser; see the BIOS; if it is meant, state "
     "`limits.pcie_width` or `limits.pcie_generation`",
     unmeasured="too few readings of the link under load, no figure for the best possible link, or a replay "
@@ -39,6 +45,7 @@ LOW_SHARE = 0.2  # of a piece's readings: a sound link is down for a moment at m
     "judged by its link alone",
     also=Also(
         fails=("gpu-idle",),
+        warns=("pcie-errors",),
         unmeasured=(*UNSAMPLED, "telemetry-gap", "ecc-uncorrected", "cpu-fallback", "foreign-memory"),
     ),
     needs=("continuous",),
@@ -52,15 +59,15 @@ def link(device: DeviceEvidence) -> Finding:
     short ones together and long ones in quarters: an idle link goes down to save power, which is no fault. A
     link that was down in over a fifth of the readings warns, and so do replays (packets sent again).
     """
-    best_generation = _best(device, "pcie_generation", GENERATIONS)
-    best_width = _best(device, "pcie_width", LANES)
+    best_generation = best_link(device, "pcie_generation")
+    best_width = best_link(device, "pcie_width")
     sources = dict.fromkeys((best_generation.source, best_width.source))
     best = (int(best_generation.value), int(best_width.value))
-    limit = Limit(_gbps(*best), " and ".join(sources))
+    limit = Limit(link_gbps(*best), " and ".join(sources))
     finding = over_loads(device, DUTIES, lambda load: _in_load(device, load, best, limit))
     if finding.outcome is Outcome.FAIL:
         return finding
-    replays = _by_replays(device, limit, _named(*best))
+    replays = _by_replays(device, limit, best)
     return finding if finding.outcome is Outcome.WARN else replays
 
 
@@ -72,13 +79,13 @@ def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: L
         return compared(limit.value, limit, good=True)
     seen = list(zip(_seen(generations, best[0]), _seen(widths, best[1]), strict=True))
     # A link that is better than the owner expects does not make up for one that is worse.
-    rates = [_gbps(min(g.usual, best[0]), min(w.usual, best[1])) for g, w in seen]
+    rates = [link_gbps(min(g.usual, best[0]), min(w.usual, best[1])) for g, w in seen]
     worst = rates.index(min(rates))
     generation, width = seen[worst]
     where = generation.piece
-    possible = f"where {_named(*best)} is possible"
+    possible = f"where {link_name(*best)} is possible"
     if rates[worst] < limit.value:
-        detail = f"{_named(generation.usual, width.usual)} {possible}"
+        detail = f"{link_name(generation.usual, width.usual)} {possible}"
         return compared(
             rates[worst], limit, good=False, detail=detail, from_s=where.span.from_s, length_s=where.length_s
         )
@@ -86,7 +93,7 @@ def _in_load(device: DeviceEvidence, load: Load, best: tuple[int, int], limit: L
     share = max(generation.low_share, width.low_share)
     if share <= LOW_SHARE:
         return compared(limit.value, limit, good=True)
-    lowest = _named(generation.lowest, width.lowest)
+    lowest = link_name(generation.lowest, width.lowest)
     detail = (
         f"down to {lowest} in {share:.0%} of the readings from t={generation.piece.span.from_s:.0f} s on, "
     )
@@ -118,33 +125,25 @@ def _seen(read: PieceReadings, best: int) -> list[Seen]:
     return list(map(Seen, read.pieces, usual, lowest, low_shares))
 
 
-def _best(device: DeviceEvidence, name: str, possible: range) -> Limit:
-    """The best possible link: what NVML reports for card and slot, or less if the rig states so."""
-    of_card = getattr(device.identity, f"{name}_max")
-    stated = device.optional_limit(name)
-    known = [] if of_card not in possible else [Limit(of_card, "NVML's best link of card and slot")]
-    known += [] if stated is None else [stated]
-    if not known:
-        what = name.removeprefix("pcie_")
-        outcome = NotApplicable if device.lacks_sensor(name) else NotMeasured
-        raise outcome(f"NVML does not report the link's best {what}")
-    return min(known, key=attrgetter("value"))
-
-
-def _by_replays(device: DeviceEvidence, limit: Limit, name: str) -> Finding:
+def _by_replays(device: DeviceEvidence, limit: Limit, best: tuple[int, int]) -> Finding:
     """The link is as it should be; its replays show whether it works without errors."""
+    name = link_name(*best)
     good = compared(limit.value, limit, good=True, detail=name)
-    warn = device.optional_limit("pcie_replays_warn")
-    if warn is None:  # a recording from before this limit existed
+    rate = device.optional_limit("pcie_bit_error_rate")
+    if rate is None:  # a recording from before this limit existed
         return good
     before, after = device.counters("before"), device.counters("after")
     if all(one is not None and one.pcie_replays is None for one in (before, after)):
         return replace(good, detail=f"{name}; its replays are not counted")
     replays = growth(before, after, "pcie_replays", "PCIe replays")
     per_minute = replays / _minutes(before, after)
-    if per_minute <= warn.value:
+    allowed = rate.value * 60e9 * transfers_per_s(best[0]) * best[1]
+    if per_minute <= allowed:
         return good
-    detail = f"{name}, but {per_minute:.0f} replays a minute, over {warn.value:g} ({warn.source})"
+    detail = (
+        f"{name}, but {per_minute:.0f} replays a minute, over {allowed:.3g}, which is {rate.value:g} of the "
+        f"bits that such a link can carry ({rate.source})"
+    )
     remedy = "clean the contacts, and reseat card and riser"
     return Finding(Outcome.WARN, limit.value, limit, detail, remedy)
 
@@ -154,24 +153,19 @@ def _minutes(before: GpuCounters | None, after: GpuCounters | None) -> float:
     return 1.0 if before is None or after is None else max(1.0, (after.t_s - before.t_s) / 60)
 
 
-def _gbps(generation: int, width: int) -> float:
-    """Nominal rate one way, in 10^9 bytes/s: GT/s less the line code, 8b/10b up to Gen2, then 128b/130b.
-
-    PCI Express Base Specification: 2.5 GT/s doubled by each generation, but 8 GT/s in Gen3.
-    """
-    lane_gbps = 0.25 * generation if generation <= 2 else 128 / 130 * (1 << (generation - 3))
-    return lane_gbps * width
-
-
-def _named(generation: int, width: int) -> str:
-    return f"Gen{generation} x{width}"
-
-
 FAULTS = (
     FaultKind(
         "pcie-degraded",
         "gpu",
         "the link trained down; to= is the generation",
+        ("transfer.link",),
+        keys=(*TIMES, "to"),
+        duties=DUTIES,
+    ),
+    FaultKind(
+        "pcie-narrow",
+        "gpu",
+        "the link lost lanes; to= is how many are left",
         ("transfer.link",),
         keys=(*TIMES, "to"),
         duties=DUTIES,

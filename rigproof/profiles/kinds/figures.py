@@ -49,6 +49,7 @@ class FigureKind:
       it.
     - `architecture`: if no figure is known, the floor is a share of what the card's architecture does at the
       measured clock.
+    - `otherwise`: what else its criterion makes a floor from if no figure is known, for the plan's text.
     - `labels`: the labels of the rounds that the figure is made from, if its stage measures several figures.
     """
 
@@ -68,6 +69,7 @@ class FigureKind:
     larger: Literal["similar", "printed", "no_floor"] = "similar"
     scaled: bool = True
     architecture: bool = True
+    otherwise: str = ""
     labels: Labels = field(default_factory=dict)
 
     @property

@@ -6,7 +6,9 @@ A duty says what a healthy device does while the stage runs:
 - `fed`: it works whenever the host has work for it, so that the stage measures waiting;
 - `bursts`: it does stretches of different work, with set-up in between;
 - `arms`: it does comparable work in several stretches, one for each arm (a precision, a number of processes);
-- `idle`: it rests, while its host is measured.
+- `rests`: its cores rest, or nearly, since the stage measures something else, such as its link. Checks of
+  clock, power and activity have nothing to judge there;
+- `idle`: it has nothing to do, while its host is measured.
 
 The stages themselves are in the layer above profiles, each in a folder of its own. The loader of a rig gets
 the list of stages (`rigproof.stages.registry.KINDS`), and the loaded rig carries it.
@@ -27,9 +29,12 @@ from rigproof.records.measurements import EVENT_KINDS, Labels
 if TYPE_CHECKING:  # the loaded rig carries the kinds
     from rigproof.profiles.loading.loaded import LoadedRig
 
-Duty = Literal["continuous", "fed", "bursts", "arms", "idle"]
+Duty = Literal["continuous", "fed", "bursts", "arms", "rests", "idle"]
 ALL_DUTIES: tuple[Duty, ...] = get_args(Duty)
-DUTIES = tuple(duty for duty in ALL_DUTIES if duty != "idle")  # of devices that work
+DEVICE_DUTIES: tuple[Duty, ...] = tuple(
+    duty for duty in ALL_DUTIES if duty != "idle"
+)  # of a device that is used
+DUTIES: tuple[Duty, ...] = tuple(duty for duty in DEVICE_DUTIES if duty != "rests")  # its cores work
 S = TypeVar("S", bound=StageSettings)
 
 
@@ -37,8 +42,11 @@ S = TypeVar("S", bound=StageSettings)
 class StagePlan:
     """How long one stage is planned to last.
 
-    `expected_s` is the length of its load. It does not depend on the number of GPUs, unless devices belong to
-    several crews that take turns: then it is the length of all `turns` together.
+    `expected_s` is the length of its load. It does not depend on the number of GPUs, with two exceptions: if
+    devices belong to several crews that take turns, it is the length of all `turns` together; and if the
+    devices of a host also work one at a time, for `shift_s` each, it includes the `shifts` of the host with
+    the most devices. Turns are given out by the driver; shifts are kept by the workers, by their clock, since
+    each is shorter than the driver's beat.
     """
 
     name: str
@@ -47,6 +55,14 @@ class StagePlan:
     measure_s: float  # of each arm, if the stage plans its arms; else of the whole load
     round_s: float
     turns: int = 1
+    shift_s: float = 0.0
+    shifts: int = 0
+
+    def in_shifts(self, shifts: int) -> "StagePlan":
+        """This plan with so many shifts in addition, if its stage has any."""
+        if not self.shift_s:
+            return self
+        return replace(self, expected_s=self.expected_s + shifts * self.shift_s, shifts=shifts)
 
     def in_turns(self, turns: int) -> "StagePlan":
         """This plan, made for one turn, as the plan of so many turns of the same length."""

@@ -92,10 +92,14 @@ MEANINGFUL = {
     # NVIDIA, Memory Error Management: 512 spare rows, and 64 pages before row remapping.
     "remapped_rows_fail": Bound(highest=512, above="is more rows than a card can remap"),
     "retired_pages_fail": Bound(highest=64, above="is more pages than a card can retire"),
-    # DCGM: 0.48 to 1.92 a minute and lane, 8 to 31 on 16 lanes.
-    "pcie_replays_warn": Bound(
-        highest=600, above="never warns, not even about a link that resends ten packets a second"
+    # A sound link stays below 1e-12 by its specification. 1e-10 allows a Gen5 x16 link 3072 replays a minute.
+    "pcie_bit_error_rate": Bound(
+        1e-15, 1e-10, "warns of a single replay", "never warns, not even of fifty packets resent a second"
     ),
+    # As above: a Gen5 x16 link within its specification has 31 a minute.
+    "pcie_correctable_minute": Bound(highest=3000, above="passes a link that repairs fifty errors a second"),
+    # The first one loses data or resets the link.
+    "pcie_uncorrected": Bound(highest=10, above="passes more errors than a broken link survives"),
     # A CUDA context without any work holds 0.3 to 0.6 GiB.
     "foreign_memory_warn_mib": Bound(highest=1024, above="lets another job hold memory without a warning"),
     # Two programs that both keep a GPU busy get half of it each; a third of that shows in any rate.
@@ -154,9 +158,9 @@ def _out_of_bounds(
         if value is None:
             continue
         key = f"{prefix}.{name}"
-        if bound.lowest is not None and value < bound.lowest - ROUNDING:
+        if bound.lowest is not None and value < bound.lowest * (1 - ROUNDING):
             yield rig_problem(loaded, key, value, bound.below, f"write {bound.lowest:g} or more")
-        if bound.highest is not None and value > bound.highest + ROUNDING:
+        if bound.highest is not None and value > bound.highest * (1 + ROUNDING):
             yield rig_problem(loaded, key, value, bound.above, f"write {bound.highest:g} or less")
 
 

@@ -138,6 +138,7 @@ def _cpus(loaded: LoadedRig, device: PromisedDevice, defaults: GpuDefaults) -> f
 
 def _stages(loaded: LoadedRig, level: LevelName, duration_s: float | None) -> tuple[StagePlan, ...]:
     round_s = loaded.rig.levels.round_s.at(level)
+    shifts = max(Counter(device.node for device in loaded.devices()).values(), default=0)
     found = []
     for kind in loaded.kinds:
         settings = loaded.stages[kind.name]
@@ -146,5 +147,5 @@ def _stages(loaded: LoadedRig, level: LevelName, duration_s: float | None) -> tu
             settings = settings.model_copy(update={"length_s": length_s})
         planned, turns = kind.planned(settings, level, round_s), number_of_turns(kind.crew, loaded)
         if planned is not None and turns:
-            found.append(planned.in_turns(turns))
+            found.append(planned.in_shifts(shifts).in_turns(turns))
     return tuple(found)

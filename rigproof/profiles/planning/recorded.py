@@ -54,8 +54,8 @@ def _require_worker(worker: WorkerPlan) -> None:
 
 
 def _require_stage(stage: StagePlan) -> None:
-    lengths = (stage.expected_s, stage.settle_s, stage.measure_s, stage.round_s)
-    if not all(0 <= one < math.inf for one in lengths) or stage.turns < 1:
+    lengths = (stage.expected_s, stage.settle_s, stage.measure_s, stage.round_s, stage.shift_s)
+    if not all(0 <= one < math.inf for one in lengths) or stage.turns < 1 or stage.shifts < 0:
         raise PlanError(f"the recorded plan has an impossible stage, {one_line(stage.name, 60)}")
 
 

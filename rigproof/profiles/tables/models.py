@@ -290,8 +290,21 @@ class Limits(Table):
         description="PCIe lanes that the slot has, if they are fewer than NVML reports. Left out: what NVML "
         "reports.",
     )
-    pcie_replays_warn: Annotated[float, Field(ge=0, strict=True)] | None = Field(
-        default=None, description="More PCIe replays (packets sent again) a minute than this warn."
+    pcie_bit_error_rate: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = Field(
+        default=None,
+        description="Largest number of PCIe replays (packets sent again), as a share of the bits that the "
+        "link's lanes can carry in the time; more warn. 1e-12 is, a minute and lane, 0.15 at Gen1, 0.3 at "
+        "Gen2, 0.48 at Gen3, 0.96 at Gen4, 1.92 at Gen5.",
+    )
+    pcie_correctable_minute: Annotated[float, Field(ge=0, strict=True)] | None = Field(
+        default=None,
+        description="Largest number of correctable PCIe errors, as the kernel counts them, in any minute "
+        "from the first load to the last, at either end of the link.",
+    )
+    pcie_uncorrected: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+        default=None,
+        description="Largest number of new fatal or non-fatal PCIe errors in a run, as the kernel counts "
+        "them.",
     )
     xid_fail: tuple[Whole, ...] | None = Field(
         default=None,

@@ -138,6 +138,8 @@ def _stages(plan: Plan, loaded: LoadedRig, found: Mapping[str, GpuIdentity]) -> 
         arms = kind.arms if stage.measure_s < stage.expected_s else ""
         each = f" for each {arms}" if arms else ""
         turns = f", in {stage.turns} turns" if stage.turns > 1 else ""
+        if stage.shifts:
+            turns += f", after {stage.shift_s:g} s for each GPU of a host alone"
         yield (
             f"  {stage.name}: about {duration(stage.expected_s)};{settles} "
             f"measures {stage.measure_s:g} s{each}, rounds of {stage.round_s:g} s{turns}"
@@ -242,6 +244,8 @@ def _floor(kind: FigureKind, device: PromisedDevice, loaded: LoadedRig) -> Limit
     if basis is None or share is None:
         if device.gpu.device == "cpu":
             return Limit("no floor is known: the measured figure becomes the baseline", "no floor yet")
+        if kind.otherwise:
+            return Limit(f"no figure is known: a floor {kind.otherwise}", f"a floor {kind.otherwise}")
         if not kind.architecture:
             return Limit(
                 "no figure is known: what else the rule names; else the measured figure becomes the baseline",

@@ -8,13 +8,16 @@ from rigproof.cluster.actors.messages import AgentDuty
 from rigproof.cluster.actors.process_watching import Watchers
 from rigproof.cluster.actors.sensing import SAMPLE
 from rigproof.host.bounded import Background
+from rigproof.host.pcie_errors import LinkErrors
 from rigproof.records.measurements import Event
+from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import ProcessWatch
 from rigproof.records.recording import Record, Sample
 from rigproof.records.samples import GpuSample
 from rigproof.simulation.rig import SimulatedNode
 from rigproof.telemetry.nvml.errors import GpuLost
 from rigproof.telemetry.nvml.session import Nvml
+from rigproof.telemetry.pcie_watch import PcieWatch
 from rigproof.telemetry.process_watch import RATE_HZ
 
 ANSWER_S = 5.0  # real time, enough on a busy machine: a simulated driver that takes longer never answers
@@ -51,6 +54,8 @@ class SimulatedSensing:
         self._watchers: Watchers | None = None
         if duty.processes is not None and nvml is not None and silent is not None:
             self._watchers = Watchers(duty, duty.processes, nvml, silent, own_pids=own_pids, who=node.who)
+        self._pcie = PcieWatch(duty.pci_bus_ids, self._link_errors)
+        self._pcie_s = self._grid_s  # when its errors are read
         self._watched_s: float | None = None  # when the processes were last read
         self._stopped = False
 
@@ -68,6 +73,14 @@ class SimulatedSensing:
         """How completely the processes of each GPU were watched so far."""
         return self._watchers.watches() if self._watchers is not None else []
 
+    def pcie_errors(self) -> list[PcieErrors]:
+        """The PCIe errors of each GPU so far."""
+        self._pcie_s = self._now_s()
+        return self._pcie.now(self._pcie_s)
+
+    def _link_errors(self, subject: str) -> LinkErrors:
+        return self._node.link_errors(subject, self._pcie_s)
+
     def drain(self) -> list[Sample | Record]:
         """Samples, events and what changed on the GPUs since the last drain."""
         found: list[Sample | Record] = []
@@ -79,6 +92,8 @@ class SimulatedSensing:
                 self._missed += 1
                 continue
             found.append(sample)
+            self._pcie_s = self._grid_s
+            found += self._pcie.when_due(self._grid_s)
             if self._node.host.load_percent is not None:
                 self.loaded_percent.append(sample.cpu_percent or 0.0)
             found += self._gap()

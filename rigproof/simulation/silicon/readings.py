@@ -7,17 +7,17 @@ from rigproof.simulation.faults.injected import StageWindow
 from rigproof.simulation.faults.sensors import SENSORS
 from rigproof.simulation.nvml.model import SimulatedGpu, SimulatedProcess
 from rigproof.simulation.silicon.card import CardState, SimulatedCard
+from rigproof.simulation.silicon.link import IDLE_GENERATION, OTHER_GENERATION, WIDTH, link_of
 from rigproof.telemetry.nvml.protocol import Brand
 
 FOREIGN_PID = 4711
 IDLE_MEMORY_MIB = 1.0  # of a card without a context
-IDLE_PCIE_GENERATION = 1  # a link without traffic slows down to save power
 # HBM's readings vary: 53 to 58 °C with a core at 63 to 64, at constant load (two H200, level standard).
 MEMORY_VARIES_C, MOST_VARIATION_C = 50.0, 2.0
 CLOCK_STEP_MHZ = 15  # NVIDIA's SM clocks are multiples of it
 FAN_LEAST, FAN_FROM_C, FAN_PER_C = 30, 50.0, 1.6  # a fan's curve: percent, and from which temperature on
 CORRECTED_PER_S = 2.0  # of the fault ecc-corrected-rate
-REPLAYS_PER_S = 20.0  # of the fault pcie-replays
+REPLAYS_PER_S = 20.0  # of the faults pcie-replays and pcie-errors
 # The fields of SimulatedGpu behind each named sensor.
 FIELDS = {
     "core_temperature": ("core_temperature_c",),
@@ -32,7 +32,7 @@ FIELDS = {
 def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> SimulatedGpu:
     """The card as NVML lists it before any load; what its driver does not support is None."""
     missing = card.sku.unsupported_sensors
-    generation = card.sku.pcie_generation or 4
+    generation = card.sku.pcie_generation or OTHER_GENERATION
     major, _, minor = (card.sku.compute_capability or "8.0").partition(".")
     has_ecc, has_remap = "ecc" not in missing, "row_remap" not in missing
     gpu = SimulatedGpu(
@@ -51,7 +51,9 @@ def idle_gpu(card: SimulatedCard, name: str, *, foreign_mib: float) -> Simulated
         temperature_shutdown_c=int(card.cooling.shutdown_c),
         temperature_memory_max_c=None if "memory_temperature" in missing else int(card.cooling.memory_hot_c),
         pcie_generation_max=int(generation),
-        pcie_generation=IDLE_PCIE_GENERATION,
+        pcie_generation=IDLE_GENERATION,
+        pcie_width=WIDTH,
+        pcie_width_max=WIDTH,
         ecc_enabled=True if has_ecc else None,
         ecc_corrected=0 if has_ecc else None,
         ecc_uncorrected=0 if has_ecc else None,
@@ -72,6 +74,9 @@ def show(
     """
     state = card.at(t_s, stages)
     awake = state.stage is not None and card.acting("gpu-idle", t_s, stages) is None
+    generation, width = link_of(card, t_s, stages)
+    if not awake:
+        generation = min(generation, IDLE_GENERATION)
     listed_mib = sum(process.used_mib or 0.0 for process in gpu.processes or ())
     values: dict[str, Any] = {
         **_sensed(card, state),
@@ -79,12 +84,10 @@ def show(
         "fan_percent": None if gpu.fan_percent is None else _fan_percent(state.core_c),
         "memory_clock_mhz": gpu.memory_clock_max_mhz if awake else 405,
         "memory_used_mib": IDLE_MEMORY_MIB + max(held_mib, listed_mib),
-        "pcie_generation": gpu.pcie_generation_max if awake else IDLE_PCIE_GENERATION,
+        "pcie_generation": generation,
+        "pcie_width": width,
         **_counters(card, t_s, stages),
     }
-    degraded = card.acting("pcie-degraded", t_s, stages)
-    if degraded is not None:
-        values["pcie_generation"] = int(degraded.to or 1)
     if card.faults:
         values |= _misread(card, gpu, values, t_s, stages)
     for sensor, value in values.items():
@@ -165,8 +168,9 @@ def _counters(card: SimulatedCard, t_s: float, stages: Sequence[StageWindow]) ->
         values |= {"remap_failed": True, "remapped_uncorrectable": 1}
     if since("recovery-wanted") is not None:
         values["recovery_action"] = int(card.faults["recovery-wanted"].to or 1)
-    repeating_s = since("pcie-replays")
-    if repeating_s is not None:
-        most = card.faults["pcie-replays"].to
-        values["pcie_replays"] = int(most or 1 + repeating_s * REPLAYS_PER_S)
+    for name in ("pcie-replays", "pcie-errors"):
+        repeating_s = since(name)
+        if repeating_s is not None:
+            most = card.faults[name].to if name == "pcie-replays" else None
+            values["pcie_replays"] = int(most or 1 + repeating_s * REPLAYS_PER_S)
     return values

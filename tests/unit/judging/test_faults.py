@@ -124,6 +124,7 @@ ALONE = {
     "memory.ecc": (GPU, lambda b: b.counters(GPU, "after", ecc_uncorrected=1), set()),
     "memory.row_remap": (GPU, lambda b: b.counters(GPU, "after", remap_pending=True), set()),
     "transfer.link": (GPU, lambda b: b.samples(GPU, pcie_width=8), set()),
+    "transfer.errors": (GPU, lambda b: b.pcie(GPU, 60, fatal=1), set()),
     "thermal.core_temperature": (GPU, lambda b: b.samples(GPU, 50, 60, core_temperature_c=88), set()),
     "thermal.memory_temperature": (GPU, lambda b: b.samples(GPU, 50, 60, memory_temperature_c=96), set()),
     "thermal.throttle": (GPU, lambda b: b.samples(GPU, 50, 51, clock_event_reasons=0x44), set()),

@@ -103,6 +103,7 @@ def test_for_the_cpu_as_device_nothing_that_needs_nvml_is_promised(cpu_bench):
         "memory.row_remap",
         "throughput.peer_outlier",
         "transfer.link",
+        "transfer.errors",
         "thermal.core_temperature",
         "thermal.memory_temperature",
         "thermal.throttle",

@@ -6,9 +6,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from rigproof.cluster.actors import agent as agent_module
 from rigproof.cluster.actors.agent import NodeAgent
 from rigproof.cluster.actors.messages import AgentDuty
+from rigproof.host.pcie_errors import ErrorCounts, LinkErrors
 from rigproof.records.measurements import ForeignMemory, GpuCounters
+from rigproof.records.pcie import PcieErrors
 from rigproof.records.processes import GpuProcess, ProcessLimits, ProcessWatch
 from rigproof.records.samples import GpuSample
 from rigproof.simulation.nvml.library import installed
@@ -182,3 +185,24 @@ def test_cards_that_ray_was_started_without_are_told_apart_from_missing_ones():
         agent.finish(LIMIT_S)
     assert [gpu.uuid for gpu in found.gpus] == [B]
     assert ([gpu.uuid for gpu in found.hidden], found.visible_devices) == ([A], "1")
+
+
+def test_pcie_errors_are_recorded_first_and_whenever_the_counters_are(monkeypatch):
+    counts = {"00000000:17:00.0": 4, "": None}
+
+    def read(bus_id):
+        return LinkErrors(ErrorCounts(0, 0, counts[bus_id]))
+
+    monkeypatch.setattr(agent_module, "link_errors", read)
+    addresses = {SUBJECTS[A]: "00000000:17:00.0", SUBJECTS[B]: ""}
+    with installed(two_gpus()):
+        agent = NodeAgent()
+        try:
+            agent.begin(AgentDuty("pc1", 0.0, 50.0, LIMIT_S, SUBJECTS, pci_bus_ids=addresses))
+            gather(agent, lambda found: sum(isinstance(one, PcieErrors) for one in found) == 2)
+            counts["00000000:17:00.0"] = 9
+            agent.counters("after", LIMIT_S)
+            found = [one for one in agent.poll().records if isinstance(one, PcieErrors)]
+        finally:
+            agent.finish(LIMIT_S)
+    assert {one.subject: one.correctable for one in found} == {SUBJECTS[A]: 9, SUBJECTS[B]: None}

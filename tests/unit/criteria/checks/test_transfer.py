@@ -124,16 +124,27 @@ def test_a_link_that_there_is_not_is_reported_with_what_it_reads_elsewhere(bench
 # Replays
 
 
-@pytest.mark.parametrize(("replays", "outcome"), [(2, Outcome.PASS), (11, Outcome.PASS), (12, Outcome.WARN)])
-def test_more_than_eight_replays_a_minute_warn(bench, replays, outcome):
-    bench.counters(GPU, "after", pcie_replays=replays)  # 2 before, 69.5 s earlier
-    assert bench.verdict(LINK, GPU).outcome is outcome
+# Of DCGM, a minute and lane: 0.48 at Gen3, 0.96 at Gen4, 1.92 at Gen5, 3.84 at Gen6; by the same rule before.
+@pytest.mark.parametrize(
+    ("generation", "width", "allowed"),
+    [(5, 16, 30.7), (4, 16, 15.4), (3, 16, 7.68), (3, 1, 0.48), (6, 16, 61.4), (2, 16, 4.8), (1, 4, 0.6)],
+)
+def test_replays_are_allowed_by_generation_and_lane(bench, generation, width, allowed):
+    bench.gpu(GPU, pcie_generation_max=generation, pcie_width_max=width)
+    bench.samples(GPU, 5, pcie_generation=generation, pcie_width=width)
+    for replays in (0, 1, 5, 8, 9, 17, 18, 35, 36, 71, 72):
+        bench.counters(GPU, "after", pcie_replays=2 + replays)  # 2 before, 69.5 s earlier
+        warns = replays * 60 / 69.5 > allowed
+        assert bench.verdict(LINK, GPU).outcome is (Outcome.WARN if warns else Outcome.PASS)
 
 
 def test_a_warning_says_how_many_and_what_to_do(bench):
     bench.counters(GPU, "after", pcie_replays=697)
     verdict = bench.verdict(LINK, GPU)
-    assert verdict.detail == "Gen5 x16, but 600 replays a minute, over 8 (hwprofiles/defaults.toml)"
+    assert verdict.detail == (
+        "Gen5 x16, but 600 replays a minute, over 30.7, which is 1e-12 of the bits that such a link can "
+        "carry (hwprofiles/defaults.toml)"
+    )
     assert verdict.remedy.startswith("clean the contacts")
 
 
@@ -187,7 +198,7 @@ def test_a_link_that_is_down_in_the_last_part_of_feeding_is_noticed(bench):
 
 
 def test_a_recording_older_than_the_limit_is_judged_by_its_link(bench):
-    bench.limits(pcie_replays_warn=None)
+    bench.limits(pcie_bit_error_rate=None)
     for moment in ("before", "after"):
         bench.counters(GPU, moment, pcie_replays=None)
     assert bench.verdict(LINK, GPU).outcome is Outcome.PASS

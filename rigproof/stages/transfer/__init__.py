@@ -1,0 +1,1 @@
+"""How fast does data get to a card and back?"""

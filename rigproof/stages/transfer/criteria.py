@@ -1,0 +1,246 @@
+"""Does data get to the card and back as fast as its PCIe link can carry it, and unchanged?"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from rigproof.criteria.criterion import (
+    Criterion,
+    Finding,
+    Limit,
+    NotApplicable,
+    NotMeasured,
+    compared,
+    criterion,
+)
+from rigproof.criteria.effects import WITHOUT_WORK, Also
+from rigproof.criteria.evidence.floors import Measured, NoFloor, floor_of, torch_of
+from rigproof.criteria.evidence.link import FIELDS, best_link, link_gbps, link_name, link_under_load
+from rigproof.criteria.evidence.rounds import Rounds
+from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.subjects import DeviceEvidence
+from rigproof.profiles.planning.floor_basis import Conditions
+from rigproof.records.verdict import Outcome, figure
+from rigproof.stages.transfer.settings import (
+    ALONE,
+    BOTH,
+    D2H,
+    FIGURES,
+    GB,
+    H2D,
+    MEANINGS,
+    STAGE,
+    TOGETHER,
+    TransferSettings,
+)
+
+FEWEST_ROUNDS = 3  # of a direction: fewer would be single readings
+UNIT = "GB/s"
+TITLES = {H2D: "host to card", D2H: "card to host", BOTH: "both ways"}
+ON_CPU = "the CPU has no link of its own: what it copies stays in the host's memory"
+FLOOR = (
+    "`stages.transfer.floor_x16_gbps` for the generation that the link has under load, in proportion to its "
+    "lanes{both}; or, if that is higher, `limits.champion_share` of this GPU's champion (docs/champions.md); "
+    "a floor in the rig profile stands alone. No floor if the link cannot be read. While all GPUs of the "
+    "host transfer, `stages.transfer.together_share` of the rate alone, if the rig states that"
+)
+BOTH_FLOORS = " (`stages.transfer.both_share` of it for each direction)"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was measured of a direction: alone and with all others of the host."""
+
+    alone: float
+    together: float
+    mib: int
+    others: int  # other devices of the host that took part
+
+    @property
+    def ratio(self) -> float:
+        """What is left of the rate when all transfer."""
+        return self.together / self.alone
+
+
+def _judged(direction: str, device: DeviceEvidence) -> Finding:
+    if device.is_cpu:
+        raise NotApplicable(ON_CPU)
+    wrong = _wrong(direction, device)
+    if wrong is not None:
+        return wrong
+    found = measured(device, direction)
+    link = link_under_load(device, STAGE)
+    _require_possible(device, direction, found.alone)
+    kind = FIGURES[direction]
+    here = Conditions(kind.precision, found.mib, 1, torch_of(device))
+    done = Measured(kind, here, {**kind.labels, "mib": found.mib})
+    rates = (done.rate(found.alone),)
+    floor = floor_of(device, done, *_link_floors(device, direction, link))
+    detail = ", ".join(filter(None, ("" if link is None else link_name(*link), _in_company(found))))
+    if found.others:
+        share = device.optional_limit("together_share", STAGE)
+        if share is not None and found.ratio < share.value:
+            limit = share.times(found.alone, f" of the {figure(found.alone, UNIT)} alone")
+            return compared(found.together, limit, good=False, detail=detail, rates=rates)
+    if isinstance(floor, NoFloor):
+        why = "no floor: the link's generation and width were not read"
+        return Finding(
+            Outcome.NO_LIMIT, found.alone, detail="; ".join(filter(None, (detail, why))), rates=rates
+        )
+    good = found.alone >= floor.value
+    cause = "" if good else device.cause()
+    return compared(
+        found.alone, floor, good=good, detail="; ".join(filter(None, (detail, cause))), rates=rates
+    )
+
+
+def _in_company(found: Found) -> str:
+    if not found.others:
+        return ""
+    who = f"all {found.others + 1} GPUs" if found.others > 1 else "both GPUs"
+    return f"{figure(found.together, UNIT)} ({found.ratio:.2f} of it) with {who} of the host at once"
+
+
+def _wrong(direction: str, device: DeviceEvidence) -> Finding | None:
+    """The failure if what arrived differed from what was sent."""
+    wrong = [
+        one
+        for one in device.events("wrong_result")
+        if one.stage == STAGE and one.data.get("direction") == direction
+    ]
+    if not wrong:
+        return None
+    return Finding(
+        Outcome.FAIL,
+        detail=wrong[0].message,
+        source="what arrives is what was sent",
+        remedy="do not train on this card: reseat it and its riser, then test it in another slot",
+        from_s=wrong[0].t_s,
+    )
+
+
+def measured(device: DeviceEvidence, direction: str) -> Found:
+    """What was measured of a direction. NotMeasured if there are too few verified rounds, alone or not."""
+    alone = _only_alone(device, arm(device, direction, ALONE))
+    _require_enough(device, alone, direction, "alone")
+    together = arm(device, direction, TOGETHER)
+    _require_enough(device, together, direction, "with all GPUs of the host")
+    sizes = alone.distinct_labels("mib")
+    mib = sizes.pop() if len(sizes) == 1 else None
+    if not isinstance(mib, int):
+        raise NotMeasured("its rounds do not state how much they copied at a time")
+    return Found(alone.rate(), together.rate(), mib, len(_others(device)))
+
+
+def arm(device: DeviceEvidence, direction: str, company: str) -> Rounds:
+    """The measured, verified rounds of a direction, alone or together."""
+    done = device.rounds(STAGE)
+    chosen = done.same("unit", GB) & done.labelled("direction", direction) & done.labelled("company", company)
+    return done.only(chosen).verified.measured
+
+
+def _require_enough(device: DeviceEvidence, rounds: Rounds, direction: str, how: str) -> None:
+    if len(rounds) >= FEWEST_ROUNDS:
+        return
+    device.evidence.stage(STAGE)
+    missed = device.events("turn_missed")
+    cause = f"it {missed[0].message}" if missed and how == "alone" else device.cause()
+    raise NotMeasured(f"{len(rounds)} verified rounds of {direction} {how}" + (f": {cause}" if cause else ""))
+
+
+def _others(device: DeviceEvidence) -> list[DeviceEvidence]:
+    """The other GPUs of its host that took part."""
+    return [
+        other
+        for other in device.evidence.devices
+        if other.node_name == device.node_name
+        and other.subject != device.subject
+        and not other.is_cpu
+        and len(other.all_rounds.only(other.all_rounds.same("stage", STAGE)))
+    ]
+
+
+def _only_alone(device: DeviceEvidence, rounds: Rounds) -> Rounds:
+    """Those during which no other device of the host was in a round of its own."""
+    begins_s, ends_s = rounds.begins_s, rounds.t_s
+    alone = np.ones(len(rounds), np.bool_)
+    for other in device.evidence.devices:
+        if other.node_name == device.node_name and other.subject != device.subject:
+            theirs = other.all_rounds.only(other.all_rounds.same("stage", STAGE))
+            for begin_s, end_s in zip(theirs.begins_s.tolist(), theirs.t_s.tolist(), strict=True):
+                alone &= (ends_s <= begin_s) | (begins_s >= end_s)
+    return rounds.only(alone)
+
+
+def _require_possible(device: DeviceEvidence, direction: str, rate: float) -> None:
+    """NotMeasured if it is faster than the best link that card and slot can have."""
+    share = device.optional_limit("ceiling_share")
+    try:
+        best = link_gbps(*(int(best_link(device, name).value) for name in FIELDS))
+    except NotMeasured:
+        return  # not even the best link is known
+    if share is not None and rate > share.value * _ways(direction) * best:
+        raise NotMeasured(
+            f"{figure(rate, UNIT)} is more than {share.value:g} × the "
+            f"{figure(_ways(direction) * best, UNIT)} that the best link of card and slot carries: a "
+            "measurement error"
+        )
+
+
+def _ways(direction: str) -> int:
+    return 2 if direction == BOTH else 1
+
+
+def _link_floors(device: DeviceEvidence, direction: str, link: tuple[int, int] | None) -> tuple[Limit, ...]:
+    """The floor of such a link; none if it is not known."""
+    settings = device.device.settings(TransferSettings)
+    if link is None:
+        return ()
+    generation, width = link
+    x16_gbps = getattr(settings.floor_x16_gbps, f"gen{generation}", None)
+    if x16_gbps is None:
+        return ()
+    file = device.source_of(f"stages.{STAGE}.floor_x16_gbps.gen{generation}")
+    limit = Limit(x16_gbps * width / 16, f"the floor of {link_name(*link)}; {file}")
+    if direction != BOTH:
+        return (limit,)
+    share = device.limit("both_share", STAGE)
+    return (Limit(2 * share.value * limit.value, f"{share.value:g} of twice {limit.source}"),)
+
+
+def _criterion(direction: str, judge: Callable[[DeviceEvidence], Finding]) -> Criterion:
+    """The criterion of a direction."""
+    return criterion(
+        f"transfer.{direction}",
+        title=TITLES[direction],
+        scope="device",
+        unit=UNIT,
+        direction="at_least",
+        limit=FLOOR.format(both=BOTH_FLOORS if direction == BOTH else ""),
+        remedy="see transfer.link and transfer.errors first; then try a slot of the CPU's own, without IOMMU "
+        "translation and ASPM",
+        unmeasured="too few verified rounds, alone or with all GPUs of the host; alone also if another GPU "
+        "transferred meanwhile; or a rate that no link of this card and slot can carry. Not applicable to "
+        "the CPU as the device",
+        also=Also(unmeasured=WITHOUT_WORK),
+        figures=(FIGURES[direction],),
+        stages=(STAGE,),
+        rate=True,
+        explained=slowed_by,
+    )(judge)
+
+
+def _of(direction: str) -> Criterion:
+    judge = partial(_judged, direction)
+    judge.__doc__ = (
+        f"Verified copies {MEANINGS[direction]}. Each GPU of a host transfers alone, one after the other, "
+        "then all at once; the rate alone is judged, without the slowest tenth of the rounds, and what is "
+        "left of it in company is reported: GPUs behind one PCIe switch share its lanes. Anything that "
+        "arrives changed fails."
+    )
+    return _criterion(direction, judge)
+
+
+CRITERIA = tuple(map(_of, MEANINGS))

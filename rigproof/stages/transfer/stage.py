@@ -1,0 +1,24 @@
+"""The transfer stage, put together."""
+
+from rigproof.profiles.kinds.stages import Label, StageKind
+from rigproof.stages.slice import StageSlice
+from rigproof.stages.transfer.criteria import CRITERIA
+from rigproof.stages.transfer.faults import FAULTS
+from rigproof.stages.transfer.lint import problems
+from rigproof.stages.transfer.plan import planned
+from rigproof.stages.transfer.settings import FIGURES, STAGE, TransferSettings
+from rigproof.stages.transfer.simulated import SIMULATED
+from rigproof.stages.transfer.specs import specs
+from rigproof.stages.transfer.table import transfer_tables
+
+KIND = StageKind(
+    STAGE,
+    "rests",
+    TransferSettings,
+    tuple(FIGURES.values()),
+    plan=planned,
+    lint=problems,
+    labels=(Label("direction", str), Label("company", str), Label("mib", int)),
+    events={"turn_missed": "a card was not ready when its turn to transfer alone came; data.late_s"},
+)
+TRANSFER = StageSlice(KIND, specs, SIMULATED, CRITERIA, FAULTS, tables=transfer_tables)

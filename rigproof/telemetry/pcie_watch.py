@@ -1,0 +1,58 @@
+"""Watches the PCIe errors of a host's GPUs: records a reading if a count has changed, and now and then."""
+
+from collections.abc import Callable, Iterable
+
+from rigproof.host.pcie_errors import LinkErrors
+from rigproof.records.pcie import PcieErrors
+
+READ_S = 1.0
+RECORDED_S = 60.0  # at least so often, which shows that the watch goes on
+SLACK = 0.9  # a grid of 10 Hz is not exact: the reading that is due now is not to wait for the next point
+
+
+class PcieWatch:
+    """The readings of some GPUs. `read(subject)` returns the present counts of one."""
+
+    def __init__(self, subjects: Iterable[str], read: Callable[[str], LinkErrors]) -> None:
+        self._subjects = tuple(subjects)
+        self._read = read
+        self._read_s: float | None = None
+        self._recorded: dict[str, PcieErrors] = {}
+
+    def when_due(self, t_s: float) -> list[PcieErrors]:
+        """Read all GPUs, if the last time was READ_S ago, and return what is to be recorded."""
+        if self._read_s is not None and t_s - self._read_s < SLACK * READ_S:
+            return []
+        self._read_s = t_s
+        return [one for one in self._readings(t_s) if self._is_due(one)]
+
+    def now(self, t_s: float) -> list[PcieErrors]:
+        """Read all GPUs, and return all readings."""
+        found = self._readings(t_s)
+        self._recorded |= {one.subject: one for one in found}
+        return found
+
+    def _is_due(self, found: PcieErrors) -> bool:
+        last = self._recorded.get(found.subject)
+        due = last is None or last.counts != found.counts or found.t_s - last.t_s >= RECORDED_S
+        if due:
+            self._recorded[found.subject] = found
+        return due
+
+    def _readings(self, t_s: float) -> list[PcieErrors]:
+        return [_record(t_s, subject, self._read(subject)) for subject in self._subjects]
+
+
+def _record(t_s: float, subject: str, found: LinkErrors) -> PcieErrors:
+    device, port = found.device, found.upstream
+    return PcieErrors(
+        t_s=t_s,
+        subject=subject,
+        fatal=device.fatal,
+        nonfatal=device.nonfatal,
+        correctable=device.correctable,
+        port=found.port,
+        port_fatal=port.fatal,
+        port_nonfatal=port.nonfatal,
+        port_correctable=port.correctable,
+    )
