@@ -97,6 +97,10 @@ class Device(Protocol):
         """Room for a result."""
         ...
 
+    def words(self, count: int) -> Matrix:
+        """Room for a row of 64-bit words."""
+        ...
+
     def multiply(self, a: Matrix, b: Matrix, out: Matrix) -> None:
         """Queue out = a · bᵀ with 32-bit accumulation. A transposed second operand is the fast layout."""
         ...

@@ -67,6 +67,10 @@ class TorchDevice:
         """Room for a result."""
         return torch.empty(size, size, dtype=DTYPES[precision], device=self.where)
 
+    def words(self, count: int) -> torch.Tensor:
+        """Room for a row of 64-bit words."""
+        return torch.empty(count, dtype=torch.int64, device=self.where)
+
     def multiply(self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
         """Queue out = a · bᵀ."""
         torch.mm(a, b.t(), out=out)
