@@ -33,5 +33,7 @@ BROKEN = (*LOST, "ecc-uncorrected")
 WORKER_LOST = ("hung-kernel", "worker-killed", "worker-frozen")
 # The card does no work in any later stage, and the current one is aborted.
 WITHOUT_WORK = (*BROKEN, "foreign-memory")
+# A word of the card's memory is not as it was written, which a worker reports as a wrong result.
+WRONG_MEMORY = ("vram-stuck-bit", "vram-soft-error")
 # The card's power is unknown.
 POWER_UNKNOWN = ("sensor-missing:field=power", "sensor-frozen", "sensor-shifted", "sensor-impossible")

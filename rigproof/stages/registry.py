@@ -4,11 +4,12 @@ from rigproof.profiles.kinds.stages import StageKinds
 from rigproof.stages.bandwidth.stage import BANDWIDTH
 from rigproof.stages.feeding.stage import FEEDING
 from rigproof.stages.gemm.stage import GEMM
+from rigproof.stages.pattern.stage import PATTERN
 from rigproof.stages.sharing.stage import SHARING
 from rigproof.stages.sustained.stage import SUSTAINED
 from rigproof.stages.training.stage import TRAINING
 
-STAGES = (GEMM, SUSTAINED, TRAINING, FEEDING, SHARING, BANDWIDTH)
+STAGES = (GEMM, SUSTAINED, PATTERN, TRAINING, FEEDING, SHARING, BANDWIDTH)
 KINDS = StageKinds(tuple(stage.kind for stage in STAGES))
 SLICES = {stage.name: stage for stage in STAGES}
 FORMS = {stage.name: stage.simulated for stage in STAGES}

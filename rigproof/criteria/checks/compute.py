@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
-from rigproof.criteria.effects import WITHOUT_WORK, Also
+from rigproof.criteria.effects import WITHOUT_WORK, WRONG_MEMORY, Also
 from rigproof.criteria.evidence.evidence import Evidence
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.profiles.kinds.stages import Duty
@@ -117,7 +117,7 @@ def with_equal(_loaded: LoadedRig, devices: Sequence[PromisedDevice]) -> list[Pr
     remedy="do not train on this card; run it in another slot, and replace it if it is wrong there",
     unmeasured="a worker did not record its products' checksums. Not applicable if the run has no "
     "other comparable card",
-    also=Also(unmeasured=(*WITHOUT_WORK, "cpu-fallback")),
+    also=Also(fails=WRONG_MEMORY, unmeasured=(*WITHOUT_WORK, "cpu-fallback")),
     duties=REPEATING,
     equal=with_equal,
     applies_to_cpu=False,  # there, libraries choose the algorithm by the CPU's instructions

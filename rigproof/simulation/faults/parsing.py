@@ -20,8 +20,6 @@ LONGEST_DELAY_S = 600.0
 # Faults whose criterion does not exist yet.
 ARRIVES_WITH = {
     "nvlink-down": "transfer.peer",
-    "vram-stuck-bit": "memory.pattern",
-    "vram-soft-error": "memory.pattern",
 }
 SHORTEST_S = 0.5  # a round, and two steps of a simulated card: a shorter fault may fall between them
 
@@ -83,7 +81,7 @@ def _parse(
     work_s = _work_s(loaded, device, plans, forms)
     begins_in = _check_that_it_acts(text, kind, fault, plans, stages, work_s=work_s)
     if device is not None and begins_in in stages:
-        why = forms[begins_in].unnoticed(kind.name, CardWork(loaded, device))
+        why = forms[begins_in].misses(kind, CardWork(loaded, device))
         if why:
             raise FaultError(f"--hw-inject {text}: nothing could notice it in the {begins_in} stage: {why}")
     return fault

@@ -10,7 +10,8 @@ from rigproof.profiles.tables.levels import LEVELS
 from rigproof.records.measurements import EVENT_KINDS, TFLOP, Event, Round
 from rigproof.run.simulated.trial import simulated_recording
 from rigproof.stages.registry import KINDS, STAGES
-from support.recordings import loaded_rig, stage_changes
+from support.recordings import CANNED, loaded_rig
+from support.recordings import STAGES as STAGE_TABLES
 
 PACKAGE = Path(rigproof.__file__).parent
 EMITTING = {"Event": 1, "event": 0}  # the place of the kind among the arguments, at least
@@ -54,9 +55,10 @@ def test_a_label_means_the_same_in_every_stage():
 
 @pytest.fixture(scope="module")
 def recording():
-    """All stages: the canned rig's, and the one that it leaves out."""
-    bandwidth = stage_changes("bandwidth", length_s=dict.fromkeys(LEVELS, 3))
-    return simulated_recording(loaded_rig(bandwidth), "standard")
+    """All stages: the canned rig's, and those that it leaves out."""
+    left_out = {name: table for name, table in STAGE_TABLES.items() if name not in CANNED}
+    more = {name: table | {"length_s": dict.fromkeys(LEVELS, 4)} for name, table in left_out.items()}
+    return simulated_recording(loaded_rig({"stages": STAGE_TABLES | more}), "standard")
 
 
 def test_rounds_have_the_labels_that_their_stage_declares(recording):

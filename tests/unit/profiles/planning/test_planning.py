@@ -79,7 +79,7 @@ def test_levels_take_as_long_as_users_are_told(rig):
     assert 50 <= lengths["quick"] <= 75
     assert 160 <= lengths["standard"] <= 200
     assert 13 * 60 <= lengths["extended"] <= 17 * 60
-    assert 60 * 60 <= lengths["soak"] <= 65 * 60
+    assert 60 * 60 <= lengths["soak"] <= 70 * 60
 
 
 def test_the_gemm_stage_counts_settling_and_measuring_of_four_precisions():
