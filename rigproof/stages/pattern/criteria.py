@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rigproof.criteria.criterion import Finding, Limit, NotApplicable, NotMeasured, compared, criterion
 from rigproof.criteria.effects import WITHOUT_WORK, Also
 from rigproof.criteria.evidence.rounds import Rounds
-from rigproof.criteria.evidence.strangers import slowed_by
+from rigproof.criteria.evidence.strangers import holders_at, slowed_by
 from rigproof.criteria.evidence.subjects import DeviceEvidence
 from rigproof.records.measurements import Event
 from rigproof.records.verdict import Outcome, figure
@@ -35,7 +35,7 @@ MISREAD = "run again; have the card checked if it comes back: single words were 
     remedy=STUCK,
     unmeasured="less memory was tested, a pattern of the level has no verified pass, or a pass did not "
     "compare every word or did not find the word that is changed on purpose before it",
-    also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle")),
+    also=Also(unmeasured=(*WITHOUT_WORK, "gpu-idle", "stranger-takes-memory")),
     stages=(STAGE,),
 )
 def pattern(device: DeviceEvidence) -> Finding:
@@ -108,9 +108,10 @@ def _tested(device: DeviceEvidence) -> str:
     promised_mib = max(available_mib, planned_mib)
     tested = figure(tested_mib / MIB_PER_GIB, "GiB")
     if not tested_mib >= share.value * promised_mib:
-        raise NotMeasured(
-            f"{tested} were tested, less than {share.value:g} of {figure(promised_mib / MIB_PER_GIB, 'GiB')}"
-        )
+        promised = figure(promised_mib / MIB_PER_GIB, "GiB")
+        holders = holders_at(device, reports[-1].t_s)
+        reason = f"{tested} were tested, less than {share.value:g} of {promised}"
+        raise NotMeasured(reason + (f"; {holders}" if holders else ""))
     return f"{tested}, {100 * tested_mib / available_mib:.0f} % of what was free"
 
 

@@ -56,6 +56,8 @@ class TestedMemory:
         """
         while (failure := self._grow()) is not None:
             self._back_off(failure)
+        if not self.chunks:
+            raise MemoryError(f"no room for patterns: {self.available_mib:.2f} MiB are free")
         self._reporter.event(
             "allocation",
             f"{self.mib:.0f} of {self.available_mib:.0f} MiB in {len(self.chunks)} chunks",

@@ -232,6 +232,12 @@ def test_want_of_memory_leads_to_less_and_counts(cpu, context, monkeypatch):
     assert all(one.verified for one in context.rounds)
 
 
+def test_without_any_free_memory_the_task_fails(cpu, context):
+    with pytest.raises(MemoryError, match=r"no room for patterns: 0\.01 MiB are free"):
+        run_pattern(PatternSpec("pattern", 0.1, 0.0, 0.95, 0.01), cpu, context)
+    assert not context.rounds
+
+
 def test_without_a_policy_the_first_failure_ends_the_task(cpu, context, monkeypatch):
     limited(cpu, monkeypatch, 0)
     with pytest.raises(MemoryError, match="no room for 1 MiB of patterns: no room"):
