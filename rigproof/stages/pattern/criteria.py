@@ -14,6 +14,7 @@ from rigproof.stages.pattern.records import VramError
 from rigproof.stages.pattern.settings import COLD, HOT, OPERATIONS, STAGE, PatternSettings, patterns_with
 
 MIB_PER_GIB = 1024
+ROUNDING_MIB = 1.0  # the memory is taken in whole blocks
 FEWEST_PROBES = 3  # passes of reading, cold or hot: fewer would be single readings
 SAME = Limit(0, "every word is read as it was written")
 SENSOR = "memory_temperature_c"
@@ -107,7 +108,7 @@ def _tested(device: DeviceEvidence) -> str:
         planned_mib = sum(one.vram_mib for one in device.evidence.plan.workers_of(device.subject))
     promised_mib = max(available_mib, planned_mib)
     tested = figure(tested_mib / MIB_PER_GIB, "GiB")
-    if not tested_mib >= share.value * promised_mib:
+    if not tested_mib >= share.value * promised_mib - ROUNDING_MIB:
         promised = figure(promised_mib / MIB_PER_GIB, "GiB")
         holders = holders_at(device, reports[-1].t_s)
         reason = f"{tested} were tested, less than {share.value:g} of {promised}"

@@ -37,7 +37,10 @@ class TestedMemory:
         self.free_mib, self.total_mib = state.device_free_mib, state.device_total_mib
         known = (self.free_mib, spec.memory.cap_mib, spec.most_mib)
         self.available_mib = min(one for one in known if one is not None)
-        self.target_mib = spec.free_share * self.available_mib
+        left_mib = self.available_mib if self.free_mib is None else self.free_mib - spec.reserve_mib
+        self.target_mib = min(
+            spec.free_share * self.available_mib, max(left_mib, spec.least_share * self.available_mib)
+        )
 
     @property
     def words(self) -> int:

@@ -40,7 +40,8 @@ class PatternSettings(TimedSettings):
     )
     free_share: Share = Field(
         description="Share of the memory that is free when the stage begins, or of the cap of "
-        "`memory.fraction_share` if that is less, that is filled. The rest is for the counts."
+        "`memory.fraction_share` if that is less, that is filled. The rest is for the counts. Less is filled "
+        "if otherwise `limits.headroom_gib` would not stay free, but not less than `tested_share`."
     )
     tested_share: Share = Field(
         description="Smallest share of that memory, and of what the GPU's workers fill in the sustained "

@@ -56,7 +56,8 @@ def records(task: Task, spec: PatternSpec) -> Records:
     free_mib = task.memory(start_s, 0.0).device_free_mib or 0.0
     cap_mib = spec.memory.cap_mib
     available_mib = free_mib if cap_mib is None else min(free_mib, cap_mib)
-    held_mib = spec.free_share * available_mib
+    left_mib = max(free_mib - spec.reserve_mib, spec.least_share * available_mib)
+    held_mib = min(spec.free_share * available_mib, left_mib)
     yield task.event(
         start_s + FILL_S / 2,
         "allocation",

@@ -1,8 +1,12 @@
 """Patterns in the host's memory: every word is compared, and a wrong one found, located and told apart."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from rigproof.devices.reporting import Reporter
+from rigproof.devices.vram_policy import VramPolicy
 from rigproof.profiles.planning.plan import MemoryPlan
 from rigproof.stages.pattern import workload
 from rigproof.stages.pattern.filling import TestedMemory
@@ -268,3 +272,44 @@ def test_what_fails_otherwise_is_not_taken_for_want_of_memory(cpu, context, monk
         run_pattern(SPEC, cpu, context)
     assert not context.events("oom")
     assert cpu.memory().allocated_mib == before_mib
+
+
+@pytest.mark.parametrize(("most_mib", "cap_mib", "available_mib"), [(1.0, None, 1.0), (1.0, 0.5, 0.5)])
+def test_the_cap_of_the_profile_is_not_exceeded(cpu, context, most_mib, cap_mib, available_mib):
+    spec = PatternSpec("pattern", 0.1, 0.0, 0.95, most_mib, MemoryPlan(cap_mib=cap_mib))
+    memory = TestedMemory(
+        spec, cpu, Reporter(context, "pattern"), VramPolicy(spec.memory, cpu, Reporter(context, ""))
+    )
+    memory.fill()
+    assert memory.available_mib == available_mib
+    assert 0.9 * available_mib <= memory.mib <= available_mib
+    memory.release()
+
+
+@pytest.mark.parametrize(
+    ("free_mib", "share"),
+    [(8192, 0.9375), (24 * 1024, 0.95), (2048, 0.9)],  # the reserve; the share; no less than must be tested
+)
+def test_a_reserve_stays_free_if_enough_can_be_tested(cpu, context, monkeypatch, free_mib, share):
+    state = replace(cpu.memory(), device_free_mib=free_mib)
+    monkeypatch.setattr(cpu, "memory", lambda: state)
+    spec = PatternSpec("pattern", 0.1, 0.0, 0.95, None, least_share=0.9, reserve_mib=512)
+    reporter = Reporter(context, "pattern")
+    memory = TestedMemory(spec, cpu, reporter, VramPolicy(spec.memory, cpu, reporter))
+    assert (memory.available_mib, memory.target_mib) == (free_mib, pytest.approx(share * free_mib))
+
+
+def test_a_word_is_found_in_its_chunk(cpu, context):
+    spec = PatternSpec("pattern", 0.1, 0.0, 0.95, 1.0, POLICY)
+    reporter = Reporter(context, "pattern")
+    memory = TestedMemory(spec, cpu, reporter, VramPolicy(spec.memory, cpu, reporter))
+    memory.fill()
+    first = memory.chunks[0].words.numel()
+    assert memory.place(first - 1) == (0, first - 1)
+    assert memory.place(first) == (1, 0)
+    assert memory.place(memory.words - 1) == (4, memory.chunks[4].words.numel() - 1)
+    memory.put(first, 5)
+    assert (memory.read(first), int(memory.chunks[1].words[0])) == (5, 5)
+    assert memory.address(first) == memory.chunks[1].words.data_ptr()
+    memory.release()
+    assert memory.words == 0
