@@ -21,6 +21,7 @@ LONGEST_DELAY_S = 600.0
 ARRIVES_WITH = {
     "nvlink-down": "transfer.peer",
 }
+CHANGES_FOR_S = 15.0  # a temperature that stands still for less after a change of power may be a healthy one
 SHORTEST_S = 0.5  # a round, and two steps of a simulated card: a shorter fault may fall between them
 
 
@@ -60,7 +61,8 @@ def _parse(
     if "after" in given and "for" not in given and not kind.brief:
         values.pop("for", None)  # with a given beginning but no length, it lasts to the end
     sensor = _field(text, values.get("field"))
-    why = unseen_field(kind, sensor, device, stages, stage, within=within) if sensor else ""
+    lasting = {plan.name: stages[plan.name] for plan in plans if plan.expected_s >= CHANGES_FOR_S}
+    why = unseen_field(kind, sensor, device, stages, stage, within=within, lasting=lasting) if sensor else ""
     if why:
         raise FaultError(f"--hw-inject {text}: nothing could notice field={sensor} on {subject}: {why}")
     after, length = (_span(text, key, values.get(key)) for key in ("after", "for"))
@@ -161,12 +163,21 @@ def unseen_field(
     stage: str,
     *,
     within: bool,
+    lasting: Stages | None = None,
 ) -> str:
     """Why nothing could notice this fault of this sensor; empty if something can.
 
     `stages` are the level's, `stage` the one in which it begins; `within`: it only acts in that one.
+    `lasting` are those in which a frozen sensor would show as one that does not follow; None: all.
     """
-    why = kind.unseen(sensor, stage, stages) if kind.unseen is not None else ""
+    why = ""
+    if kind.unseen is not None:
+        shown = (
+            stages
+            if lasting is None
+            else {name: duty for name, duty in stages.items() if name == stage or name in lasting}
+        )
+        why = kind.unseen(sensor, stage, shown)
     if why:
         return why
     if device is not None and device.sku is not None and sensor in device.sku.unsupported_sensors:
